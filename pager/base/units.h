@@ -1,0 +1,34 @@
+// Sizes: the two granularities that everything is measured in, and how people write them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "pager/base/result.h"
+
+namespace weightpager {
+
+inline constexpr uint64_t KiB = 1024;
+inline constexpr uint64_t MiB = 1024 * KiB;
+inline constexpr uint64_t GiB = 1024 * MiB;
+
+/// The unit of residency: one x86-64 huge page, so that a chunk is moved by moving one table entry.
+inline constexpr uint64_t chunk_bytes = 2 * MiB;
+/// The operating system's page: the unit of munmap and of a file's last bytes.
+inline constexpr uint64_t os_page_bytes = 4 * KiB;
+
+constexpr uint64_t round_down(uint64_t value, uint64_t unit) { return value / unit * unit; }
+constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+/// Reads a size as people write it: `8GiB`, `512MiB`, `64KiB`, `512M`, `8G`, `4096` (bytes), also
+/// `1.5GiB`. K, M, G and T are powers of 1024. Decimal units (`8GB`), unknown units, signs, trailing
+/// text and overflow are refused with examples; `what` names the flag in the message ("--window").
+Result<uint64_t> parse_size(std::string_view text, std::string_view what);
+
+/// `1.5 GiB`, `512.0 MiB`, `12 B`: at most one decimal, for summaries.
+std::string format_size(uint64_t bytes);
+
+}  // namespace weightpager

@@ -1,0 +1,51 @@
+// One open model file: direct reads if the filesystem has them, and what its device likes best.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pager/base/result.h"
+
+namespace weightpager::io {
+
+/// Owns the descriptor. Movable, not copyable.
+class ModelFile {
+ public:
+  /// Opens `path` (also a /proc/…/fd/N link) read-only, with O_DIRECT where the filesystem takes it and
+  /// a probe read succeeds; otherwise without, see is_direct().
+  static Result<ModelFile> open(const std::string& path);
+
+  ModelFile(ModelFile&& other) noexcept;
+  ModelFile& operator=(ModelFile&& other) noexcept;
+  ~ModelFile();
+
+  int fd() const { return fd_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+  /// False: reads go through the page cache (tmpfs, some network filesystems).
+  bool is_direct() const { return is_direct_; }
+  /// Offset, length and buffer alignment that direct reads need (statx STATX_DIOALIGN, else the
+  /// filesystem's block size); 1 if not direct.
+  uint32_t alignment_bytes() const { return alignment_bytes_; }
+
+ private:
+  ModelFile() = default;
+  int fd_ = -1;
+  uint64_t size_bytes_ = 0;
+  bool is_direct_ = false;
+  uint32_t alignment_bytes_ = 1;
+};
+
+/// How much of what to keep in flight, from the block device under `fd` (its sysfs queue limits).
+struct DeviceLimits {
+  /// Bytes in one request to the device.
+  uint32_t read_bytes = 1u << 20;
+  /// Requests in flight that keep the device busy.
+  uint32_t queue_depth = 16;
+  /// The kernel's readahead for this device (what plain mmap gets), for reports; 0 if unknown.
+  uint32_t readahead_bytes = 0;
+};
+
+/// Never fails: unknown devices (overlay, network) get the defaults.
+DeviceLimits device_limits(int fd);
+
+}  // namespace weightpager::io

@@ -1,0 +1,75 @@
+// How bytes arrive: reads of whole chunks from model files into slots, many in flight.
+//
+// The pager starts reads and sleeps in one place, `wait`, which also wakes it when the watched file
+// descriptor (the userfaultfd) becomes readable. Two readers: io_uring (uring_reader.cc: one thread,
+// no extra context switches) and pread (pread_reader.cc: a few threads, for kernels and containers
+// without io_uring). A reader hides short reads, EINTR and EAGAIN; what it reports is final.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "pager/base/result.h"
+
+namespace weightpager::io {
+
+/// `length_bytes` bytes at `offset_bytes` of the open file `fd`, into `buffer`. For files opened with
+/// O_DIRECT all three, and the buffer, are multiples of the file's direct-read alignment; the length
+/// may reach beyond the end of the file. The buffer stays valid until the read is completed.
+struct Read {
+  uint64_t tag = 0;  // the caller's name for it, returned in the completion
+  int fd = -1;
+  uint64_t offset_bytes = 0;
+  uint32_t length_bytes = 0;
+  std::byte* buffer = nullptr;
+};
+
+struct Completion {
+  uint64_t tag = 0;
+  /// 0, or the errno of the part that failed.
+  int error_number = 0;
+  /// Bytes that arrived; fewer than asked for without an error means: end of file.
+  uint32_t length_bytes = 0;
+};
+
+struct Wakeup {
+  /// Valid until the next call of `wait`.
+  std::span<const Completion> completions;
+  bool watched_fd_readable = false;
+};
+
+struct ReaderOptions {
+  /// A file descriptor whose readability ends `wait`; -1 for none.
+  int watched_fd = -1;
+  /// Most reads (of the caller, not of the device) that are in flight at once.
+  uint32_t reads_max = 64;
+  /// A read longer than this is handed to the device in pieces of this size.
+  uint32_t device_read_bytes = 2u << 20;
+};
+
+/// Used by one thread, which also created it. `start` and `wait` allocate nothing.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  /// Takes the read on; it reaches the device no later than the next `wait`. Requires
+  /// reads_in_flight() < reads_max.
+  virtual void start(const Read& read) = 0;
+
+  /// Hands over what was started, then sleeps until a read is completed, the watched descriptor is
+  /// readable or `timeout_ns` has passed (negative: no limit; 0: only looks).
+  virtual Wakeup wait(int64_t timeout_ns) = 0;
+
+  virtual uint32_t reads_in_flight() const = 0;
+
+  /// "io_uring" or "pread".
+  virtual const char* name() const = 0;
+};
+
+/// Fails if the kernel refuses io_uring (old kernel, seccomp, kernel.io_uring_disabled).
+Result<std::unique_ptr<Reader>> open_uring_reader(const ReaderOptions& options);
+Result<std::unique_ptr<Reader>> open_pread_reader(const ReaderOptions& options);
+
+}  // namespace weightpager::io

@@ -1,0 +1,78 @@
+// What is in the files: tensors, and the layers that they form.
+//
+// A model is one or more files. A parser (gguf.cc, safetensors.cc, plain.cc) turns the files' headers
+// into a list of tensors and never trusts them; layers.cc groups the tensors into layers and puts
+// these into execution order, which is the order that the pager reads ahead in. Cost: one sequential
+// read of the headers (some MiB); the weights themselves are never touched.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+
+namespace weightpager::model {
+
+enum class Format { gguf, safetensors, plain };
+
+/// How a pass uses a layer's tensors.
+enum class Access {
+  /// Every byte, once a pass: attention, feed-forward, output.
+  whole,
+  /// A few rows a pass, unforeseeable: token and position embeddings that only look rows up.
+  sparse,
+};
+
+struct File {
+  std::string path;
+  uint64_t size_bytes = 0;
+};
+
+/// A named array in a model. `size_bytes` at `offset_bytes` of `files[file]`, checked to lie inside it.
+struct Tensor {
+  std::string name;
+  /// The format's own name for the element type: "F16", "Q4_K", "BF16", …
+  std::string type;
+  /// As the file has it: GGUF's fastest dimension first, safetensors' slowest first.
+  std::vector<uint64_t> shape;
+  uint32_t file = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
+};
+
+/// Tensors that execute together. `tensors` are indices into Model::tensors in execution order.
+struct Layer {
+  /// "embedding", "block 0" …, "output".
+  std::string name;
+  std::vector<uint32_t> tensors;
+  Access access = Access::whole;
+  uint64_t size_bytes = 0;
+};
+
+struct Model {
+  Format format = Format::plain;
+  /// "llama", "" if the file does not say.
+  std::string architecture;
+  std::vector<File> files;
+  std::vector<Tensor> tensors;
+  /// In execution order.
+  std::vector<Layer> layers;
+
+  uint64_t weight_bytes() const;
+};
+
+/// Reads the headers of the model that `path` belongs to: for one file of a split GGUF or of a
+/// sharded safetensors model, of all its files (`path`'s siblings by name or by index.json). The
+/// format is told by the content, not by the name; a file of no known format is a plain model with
+/// one tensor and one layer. Errors name file, byte offset, what was expected and what was found.
+/// Thread-safe.
+Result<Model> open_model(const std::string& path);
+
+/// Reads one file's header only, without its siblings: what the interposer needs when an engine maps
+/// that file. Model::files has exactly one entry. Thread-safe.
+Result<Model> open_model_file(const std::string& path);
+
+const char* format_name(Format format);
+
+}  // namespace weightpager::model

@@ -1,0 +1,71 @@
+// What the pager tells about itself: counters in memory that is shared with `weightpager run`.
+//
+// One `Telemetry` per paged process lies in a file of the run directory ($WEIGHTPAGER_RUN_DIR/
+// <pid>.telemetry), mapped by the pager, which alone writes it, and by whoever watches. Being a shared
+// mapping, it outlives an engine that is killed. Every field is a plain atomic; a reader sees each
+// field whole but not all fields at one instant. Cost: a relaxed add per event.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "pager/base/result.h"
+
+namespace weightpager::telemetry {
+
+inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
+inline constexpr uint32_t telemetry_version = 1;
+
+using Counter = std::atomic<uint64_t>;
+static_assert(Counter::is_always_lock_free);
+
+/// Times are CLOCK_MONOTONIC nanoseconds.
+struct Telemetry {
+  uint32_t magic = telemetry_magic;
+  uint32_t version = telemetry_version;
+  int32_t process_id = 0;
+  uint32_t reserved = 0;
+  char mapper[16] = {};   // "move", "copy"
+  char reader[16] = {};   // "io_uring", "pread"
+  char profile[64] = {};  // what the engine profile did, "" if it did nothing
+  char command[64] = {};  // the process's name
+
+  // Sizes now and at most.
+  Counter window_bytes;         // the memory budget
+  Counter resident_bytes;       // window memory that holds chunks now
+  Counter resident_bytes_max;   // … and at most
+  Counter model_bytes;          // size of the files that are served
+  Counter models;               // regions opened so far
+  Counter engine_bytes_max;     // most memory of the process beside the window, sampled
+
+  // What happened, in chunks.
+  Counter faults_demand;      // touched while absent: the engine waited for a whole read
+  Counter faults_late;        // touched while its prefetch was being read: it waited for the rest
+  Counter faults_tripwire;    // touched while ready: it waited microseconds
+  Counter prefetch_hidden;    // prefetched chunks that were there before the engine came
+  Counter prefetch_unused;    // prefetched chunks evicted before the engine came
+  Counter evictions;
+  Counter passes;             // sweeps over the layers seen
+
+  // What was read.
+  Counter read_bytes;
+  Counter read_busy_ns;       // time with at least one read in flight
+  Counter read_errors;
+
+  // How long the engine stood still.
+  Counter started_ns;         // when the first model was mapped
+  Counter last_event_ns;      // the last fault or read
+  Counter stall_ns;           // time with at least one engine thread waiting for a chunk
+  Counter ended_ns;           // when the process ended in order, 0 if it has not
+};
+
+/// Creates the file `directory`/<pid>.telemetry and maps it; an empty directory name gives private
+/// memory that nobody else sees. The mapping lives as long as the process.
+Result<Telemetry*> create(const std::string& directory);
+
+/// Maps an existing file read-only, checking magic, version and size. Caller unmaps with `close`.
+Result<const Telemetry*> open(const std::string& path);
+void close(const Telemetry* telemetry);
+
+}  // namespace weightpager::telemetry
