@@ -1,0 +1,194 @@
+// Runs released, unmodified llama.cpp (the npm package node-llama-cpp) on one GGUF file and times it.
+//
+// It asks for the plainest path through the engine: CPU only, weights mapped with mmap, a small context,
+// greedy sampling. The prompt is a fixed run of token numbers, so no tokenizer text is involved and
+// synthetic models serve as well as real ones. End-of-text tokens do not stop it: exactly --tokens
+// tokens come out, whatever the weights say. The last line of stdout is one JSON object:
+//
+//   tokens            the token ids, to compare runs with
+//   load_s            from start of loading to a ready context
+//   first_token_s     from first evaluation to the first token (the whole prompt, one batch)
+//   token_s           seconds of each following token; token_s_median is their median
+//   rss_max_bytes     peak resident memory of the process, shared file pages included
+//   rss_anon_bytes    anonymous memory at the end: much of the model's size when the engine copied it
+//   rss_own_bytes     resident at the end outside the mapping of the model: what the engine needs for
+//                     itself (under weightpager the mapping has no name, and this is no measure of it)
+//
+//   node bench/engines/llama.mjs --model FILE [--tokens 16] [--threads N] [--prompt-tokens 8]
+//                                [--context 256] [--verbose]
+// The engine is looked for where tools/engine.sh puts it; WEIGHTPAGER_ENGINE names another folder.
+
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {createRequire} from "node:module";
+import {pathToFileURL} from "node:url";
+import {parseArgs} from "node:util";
+
+function fail(message) {
+    console.error(`llama.mjs: ${message}`);
+    process.exit(2);
+}
+
+function wholeNumber(name, text, least) {
+    const value = Number(text);
+    if (!Number.isInteger(value) || value < least)
+        fail(`--${name} takes a whole number of at least ${least}, not '${text}'`);
+    return value;
+}
+
+function readOptions() {
+    let given;
+    try {
+        given = parseArgs({
+            options: {
+                model: {type: "string"},
+                tokens: {type: "string", default: "16"},
+                threads: {type: "string", default: String(os.cpus().length)},
+                "prompt-tokens": {type: "string", default: "8"},
+                context: {type: "string", default: "256"},
+                verbose: {type: "boolean", default: false}
+            }
+        }).values;
+    } catch (error) {
+        fail(`${error.message}\nusage: node llama.mjs --model FILE [--tokens 16] [--threads N] ` +
+            "[--prompt-tokens 8] [--context 256] [--verbose]");
+    }
+    if (given.model == null)
+        fail("which model? Example: node llama.mjs --model model.gguf --tokens 16");
+    if (!fs.existsSync(given.model))
+        fail(`${given.model}: no such file`);
+    const options = {
+        model: fs.realpathSync(given.model),
+        tokens: wholeNumber("tokens", given.tokens, 1),
+        threads: wholeNumber("threads", given.threads, 1),
+        promptTokens: wholeNumber("prompt-tokens", given["prompt-tokens"], 1),
+        context: wholeNumber("context", given.context, 16),
+        verbose: given.verbose
+    };
+    if (options.promptTokens + options.tokens > options.context)
+        fail(`${options.promptTokens} prompt tokens and ${options.tokens} new ones do not fit a ` +
+            `context of ${options.context}: give --context ${options.promptTokens + options.tokens}`);
+    return options;
+}
+
+async function importEngine() {
+    const cache = process.env.WEIGHTPAGER_CACHE ?? path.join(os.homedir(), ".cache", "weightpager");
+    const folder = process.env.WEIGHTPAGER_ENGINE ?? path.join(cache, "engine");
+    try {
+        const found = createRequire(path.join(folder, "resolve.js")).resolve("node-llama-cpp");
+        return await import(pathToFileURL(found));
+    } catch (error) {
+        return fail(`no llama.cpp in ${folder} (${error.message.split("\n")[0]}): run tools/engine.sh`);
+    }
+}
+
+function quietLogger(level, message) {
+    if (level === "error" || level === "fatal")
+        console.error(`llama.cpp: ${message}`);
+}
+
+// The context as plain as it gets: one sequence, no flash attention to be chosen by the machine.
+async function load(engine, options) {
+    const llama = await engine.getLlama({
+        gpu: false,
+        build: "never",
+        progressLogs: false,
+        maxThreads: options.threads,
+        ...(options.verbose
+            ? {logLevel: "debug", logger: (level, message) => console.error(`llama.cpp: ${message}`)}
+            : {logger: quietLogger})
+    });
+    const model = await llama.loadModel({
+        modelPath: options.model,
+        gpuLayers: 0,
+        useMmap: true,
+        defaultContextFlashAttention: false,
+        ignoreMemorySafetyChecks: true
+    });
+    const context = await model.createContext({
+        contextSize: options.context,
+        batchSize: Math.min(options.context, Math.max(options.promptTokens, 16)),
+        sequences: 1,
+        threads: {ideal: options.threads, min: options.threads},
+        flashAttention: false,
+        ignoreMemorySafetyChecks: true
+    });
+    return {model, context};
+}
+
+// Token numbers spread over the vocabulary past its first (control) entries: the same for each run.
+function promptOf(count, vocabularySize) {
+    const first = 3;
+    return Array.from({length: count}, (_, i) => first + (i * 7919 + 17) % (vocabularySize - first));
+}
+
+async function generate(sequence, prompt, count) {
+    const tokens = [];
+    const seconds = [];
+    let before = performance.now();
+    for await (const token of sequence.evaluate(prompt, {temperature: 0, yieldEogToken: true})) {
+        const now = performance.now();
+        tokens.push(token);
+        seconds.push((now - before) / 1000);
+        before = now;
+        if (tokens.length === count)
+            break;
+    }
+    return {tokens, seconds};
+}
+
+function median(numbers) {
+    if (numbers.length === 0)
+        return null;
+    const sorted = [...numbers].sort((a, b) => a - b);
+    const middle = sorted.length >> 1;
+    return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+function statusBytes(key) {
+    const line = fs.readFileSync("/proc/self/status", "utf8").split("\n")
+        .find((each) => each.startsWith(key + ":"));
+    return line == null ? null : parseInt(line.slice(key.length + 1), 10) * 1024;
+}
+
+// Sums smaps over all mappings but the model's own.
+function ownBytes(modelPath) {
+    let ofModel = false;
+    let sum = 0;
+    for (const line of fs.readFileSync("/proc/self/smaps", "utf8").split("\n")) {
+        if (/^[0-9a-f]+-[0-9a-f]+ /.test(line))
+            ofModel = line.endsWith(modelPath);
+        else if (!ofModel && line.startsWith("Rss:"))
+            sum += parseInt(line.slice(4), 10) * 1024;
+    }
+    return sum;
+}
+
+const rounded = (seconds) => Math.round(seconds * 1e6) / 1e6;
+
+const options = readOptions();
+const engine = await importEngine();
+const loadStart = performance.now();
+const {model, context} = await load(engine, options);
+const loadSeconds = (performance.now() - loadStart) / 1000;
+const prompt = promptOf(options.promptTokens, model.fileInfo.metadata.tokenizer.ggml.tokens.length);
+const {tokens, seconds} = await generate(context.getSequence(), prompt, options.tokens);
+
+const report = {
+    engine: "llama.cpp",
+    model: options.model,
+    threads: context.currentThreads || options.threads,
+    prompt_tokens: options.promptTokens,
+    tokens,
+    load_s: rounded(loadSeconds),
+    first_token_s: rounded(seconds[0]),
+    token_s: seconds.slice(1).map(rounded),
+    token_s_median: seconds.length > 1 ? rounded(median(seconds.slice(1))) : null,
+    rss_max_bytes: statusBytes("VmHWM"),
+    rss_anon_bytes: statusBytes("RssAnon"),
+    rss_own_bytes: ownBytes(options.model)
+};
+fs.writeSync(1, JSON.stringify(report) + "\n");
+await context.dispose();
+await model.dispose();

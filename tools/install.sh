@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Installs what weightpager is built, tested and shown with, from the distribution's own packages:
+# Debian 12, Ubuntu 24.04 and later. What is there is left alone, so a second run takes no time and
+# touches neither the network nor root.
+#
+#   tools/install.sh            compiler, libraries, test tools, Node.js for the llama.cpp engine
+#   tools/install.sh --bench    also fio, which measures what the disk can do
+#   tools/install.sh --dev      also clang-format and clang-tidy
+set -euo pipefail
+# shellcheck source=tools/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+
+# COMMAND:PACKAGE, wanted when the command is missing, whoever provided it.
+COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shellcheck:shellcheck
+  python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm)
+# Libraries have no command to look for, so the package database is asked.
+LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ca-certificates)
+
+read_options() {
+  while (($#)); do
+    case $1 in
+      --bench) COMMANDS+=(fio:fio) ;;
+      --dev) COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
+      -h | --help) usage && exit 0 ;;
+      *) fail "unknown option '$1': tools/install.sh [--bench] [--dev]" ;;
+    esac
+    shift
+  done
+}
+
+installed_packages() {
+  # dpkg-query complains about names it has never heard of; those are missing, which is the answer.
+  dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${LIBRARIES[@]}" 2>/dev/null |
+    sed -n 's/^installed //p' || true
+}
+
+missing_packages() {
+  local entry installed
+  for entry in "${COMMANDS[@]}"; do
+    have "${entry%%:*}" || echo "${entry##*:}"
+  done
+  installed=$(installed_packages)
+  for entry in "${LIBRARIES[@]}"; do
+    grep -qxF -- "$entry" <<<"$installed" || echo "$entry"
+  done
+}
+
+install_packages() {
+  say "installing $# packages: $*"
+  as_root apt-get update -qq ||
+    fail "apt-get update failed: check the network and /etc/apt, then run tools/install.sh again"
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" ||
+    fail "apt-get could not install all of: $*. Debian 12 and Ubuntu 24.04 (with universe) have them all"
+}
+
+check_cmake() {
+  local version
+  version=$(cmake --version | sed -n '1s/.*version //p')
+  printf '3.25\n%s\n' "$version" | sort -V -C ||
+    fail "cmake $version at $(command -v cmake) is too old: 3.25 or later is needed, Debian 12 has it"
+}
+
+main() {
+  read_options "$@"
+  have apt-get ||
+    fail "this script knows Debian and Ubuntu only. Install by hand: ${COMMANDS[*]##*:} ${LIBRARIES[*]}"
+  local missing
+  mapfile -t missing < <(missing_packages)
+  if ((${#missing[@]})); then
+    install_packages "${missing[@]}"
+  fi
+  check_cmake
+}
+
+main "$@"
