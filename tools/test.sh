@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# Everything that can be checked on this machine: installs what is missing, builds, runs every test,
+# runs the pager's tests again under AddressSanitizer + UBSan and under ThreadSanitizer, and checks the
+# scripts. Ends with one line, 'N passed, N failed, N skipped', and fails when anything failed. A test
+# that needs what this machine lacks is skipped and says why.
+#
+#   tools/test.sh           all of it
+#   tools/test.sh --fast    without the sanitizers
+set -euo pipefail
+# shellcheck source=tools/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+
+JOBS=$(nproc)
+# What starts an engine, a compiler or a timer says nothing about races and leaks in the pager.
+NOT_UNDER_SANITIZERS='^(engine|package|bench)/'
+PASSED=0 FAILED=0 SKIPPED=0
+FAILURES=()
+
+count() {
+  local result=$1 what=$2
+  case $result in
+    passed) PASSED=$((PASSED + 1)) ;;
+    skipped) SKIPPED=$((SKIPPED + 1)) && note "SKIPPED: $what" ;;
+    failed) FAILED=$((FAILED + 1)) && FAILURES+=("$what") && note "FAILED: $what" ;;
+  esac
+}
+
+# The sums of a finished ctest run, from the attributes of its report's first element.
+count_report() {
+  local report=$1 what=$2 tests failures skipped disabled
+  attribute() { grep -om1 "$1=\"[0-9]*\"" "$report" | tr -dc 0-9; }
+  tests=$(attribute tests) failures=$(attribute failures)
+  skipped=$(attribute skipped) disabled=$(attribute disabled)
+  PASSED=$((PASSED + tests - failures - skipped - disabled))
+  FAILED=$((FAILED + failures))
+  SKIPPED=$((SKIPPED + skipped + disabled))
+  ((failures == 0)) || FAILURES+=("$failures tests of $what")
+  note "$what: $tests tests, $failures failed, $skipped skipped"
+  grep -o 'SKIPPED: [^<]*' "$report" | sort -u | sed 's/^/   /' || true
+}
+
+# ThreadSanitizer's fixed address ranges and a kernel that spreads mappings widely do not go together:
+# its programs run without that spread where the system lets them, in the build too, where ctest asks
+# them for their tests.
+LAUNCHER=()
+set_launcher() {
+  LAUNCHER=()
+  if [[ $1 == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
+    LAUNCHER=(setarch "$(uname -m)" -R)
+  fi
+}
+
+build() {
+  local preset=$1
+  shift
+  cmake --preset "$preset" "$@" >"$WP_ROOT/build/$preset.configure.log" 2>&1 || {
+    cat "$WP_ROOT/build/$preset.configure.log"
+    return 1
+  }
+  "${LAUNCHER[@]}" cmake --build --preset "$preset" -j "$JOBS"
+}
+
+run_ctest() {
+  local preset=$1 report=$WP_ROOT/build/$1.tests.xml
+  shift
+  rm -f -- "$report"
+  # Failures are counted from the report; without one, ctest itself did not work.
+  "${LAUNCHER[@]}" ctest --preset "$preset" -j "$JOBS" --output-junit "$report" "$@" || true
+  if [[ -s $report ]]; then
+    count_report "$report" "$preset"
+  else
+    count failed "ctest --preset $preset left no report"
+  fi
+}
+
+# build_and_test PRESET [CMAKE OPTIONS…] [-- CTEST OPTIONS…]
+build_and_test() {
+  local preset=$1 started=$SECONDS options=()
+  shift
+  while (($#)) && [[ $1 != -- ]]; do
+    options+=("$1")
+    shift
+  done
+  (($#)) && shift
+  set_launcher "$preset"
+  say "$preset: building"
+  if build "$preset" "${options[@]}"; then
+    say "$preset: testing"
+    run_ctest "$preset" "$@"
+  else
+    count failed "the $preset build"
+  fi
+  note "$preset took $((SECONDS - started)) s"
+}
+
+check_scripts() {
+  say "shellcheck"
+  local scripts
+  mapfile -t scripts < <(find tools tests bench .ci -name '*.sh' -o -path .ci/run | sort)
+  if shellcheck -x "${scripts[@]}"; then
+    count passed "shellcheck"
+  else
+    count failed "shellcheck"
+  fi
+}
+
+# Releases of clang-format disagree with each other; the tree is kept as 14 (Debian 12) writes it.
+check_format() {
+  say "clang-format"
+  if ! have clang-format || [[ $(clang-format --version) != *"version 14."* ]]; then
+    count skipped "clang-format 14 is not here (tools/install.sh --dev on Debian 12)"
+  elif find pager tools tests bench \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) \
+    -exec clang-format --dry-run --Werror {} +; then
+    count passed "clang-format"
+  else
+    count failed "clang-format (mend with: clang-format -i FILE)"
+  fi
+}
+
+summary() {
+  local failure
+  for failure in "${FAILURES[@]}"; do
+    say "failed: $failure"
+  done
+  say "took $SECONDS s"
+  echo "$PASSED passed, $FAILED failed, $SKIPPED skipped"
+  ((FAILED == 0))
+}
+
+main() {
+  local sanitizers=true
+  case ${1:-} in
+    '') ;;
+    --fast) sanitizers=false ;;
+    -h | --help) usage && exit 0 ;;
+    *) fail "unknown option '$1': tools/test.sh [--fast]" ;;
+  esac
+  cd "$WP_ROOT"
+  mkdir -p build
+  tools/install.sh
+  check_scripts
+  check_format
+  build_and_test release
+  if $sanitizers; then
+    build_and_test asan -DWP_BENCH=OFF -- -E "$NOT_UNDER_SANITIZERS"
+    build_and_test tsan -DWP_BENCH=OFF -- -E "$NOT_UNDER_SANITIZERS"
+  fi
+  summary
+}
+
+main "$@"
