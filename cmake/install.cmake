@@ -1,0 +1,43 @@
+# What `cmake --install` puts where, and how others find it: the weightpager command, the library with its
+# public header for CMake (find_package(weightpager) gives weightpager::weightpager) and for pkg-config,
+# and the interposer that `weightpager run` preloads. The tree can be moved as a whole after installing.
+#
+# The library's name carries the number of its ABI (libweightpager.so.0), which is raised whenever a
+# program that was linked against it before would no longer run. Before version 1 a minor release may
+# change the API, so find_package accepts the same minor version only.
+if(NOT TARGET weightpager_shared)
+  return()
+endif()
+
+include(CMakePackageConfigHelpers)
+
+set(WP_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weightpager)
+set_target_properties(weightpager_shared PROPERTIES
+  OUTPUT_NAME weightpager EXPORT_NAME weightpager VERSION ${PROJECT_VERSION} SOVERSION 0)
+if(NOT TARGET weightpager::weightpager)
+  add_library(weightpager::weightpager ALIAS weightpager_shared)
+endif()
+
+install(TARGETS weightpager_shared EXPORT weightpagerTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY pager/include/weightpager DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(TARGETS weightpager RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET weightpager_preload)
+  install(TARGETS weightpager_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weightpager)
+endif()
+
+# For CMake.
+install(EXPORT weightpagerTargets NAMESPACE weightpager:: DESTINATION ${WP_CMAKE_DIR})
+configure_package_config_file(cmake/weightpagerConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/weightpagerConfig.cmake INSTALL_DESTINATION ${WP_CMAKE_DIR})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/weightpagerConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/weightpagerConfig.cmake
+  ${PROJECT_BINARY_DIR}/weightpagerConfigVersion.cmake DESTINATION ${WP_CMAKE_DIR})
+
+# For pkg-config. The prefix is found from where the file lies.
+set(WP_PC_DIR ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH WP_PC_TO_PREFIX /prefix/${WP_PC_DIR} /prefix)
+configure_file(cmake/weightpager.pc.in ${PROJECT_BINARY_DIR}/weightpager.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/weightpager.pc DESTINATION ${WP_PC_DIR})

@@ -1,0 +1,3 @@
+#include <stdio.h>
+#include <weightpager/weightpager.h>
+int main(void) { return puts(weightpager_version()) < 0; }

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Strangers can use an installed weightpager: a project that finds it with CMake, and one that finds it
+# with pkg-config, compile, link and run against an installed tree that was moved after installing.
+set -euo pipefail
+# shellcheck source=tests/package/lib/package.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/package.sh"
+
+EXPECTED=$(sed -n 's/^project(weightpager VERSION \([0-9.]*\).*/\1/p' "$WP_ROOT/CMakeLists.txt")
+
+# Each consumer prints the version of the library that it runs with.
+expect_version() {
+  local found
+  found=$(LD_LIBRARY_PATH=$LIBRARY_DIR "$1") || fail "$1 does not run: $found"
+  [[ $found == "$EXPECTED" ]] || fail "$1 printed '$found', not '$EXPECTED'"
+  note "$(basename -- "$1"): $found"
+}
+
+build_by_cmake() {
+  cmake -S "$HERE/consumer" -B "$SCRATCH/by_cmake" -DCMAKE_PREFIX_PATH="$INSTALLED" &&
+    cmake --build "$SCRATCH/by_cmake"
+}
+
+by_cmake() {
+  say "by CMake"
+  build_by_cmake >"$SCRATCH/log" 2>&1 || fail "the CMake consumer does not build: $(cat "$SCRATCH/log")"
+  expect_version "$SCRATCH/by_cmake/consumer_c"
+  expect_version "$SCRATCH/by_cmake/consumer_cpp"
+}
+
+by_pkg_config() {
+  say "by pkg-config"
+  local flags
+  PKG_CONFIG_PATH=$LIBRARY_DIR/pkgconfig
+  export PKG_CONFIG_PATH
+  [[ $(pkg-config --modversion weightpager) == "$EXPECTED" ]] || fail "weightpager.pc has another version"
+  read -ra flags <<<"$(pkg-config --cflags --libs weightpager)"
+  cc -std=c11 -Wall -Wextra -Werror -pedantic -o "$SCRATCH/by_pkg_config" "$HERE/consumer/consumer.c" \
+    "${flags[@]}" || fail "the pkg-config consumer does not build with ${flags[*]}"
+  expect_version "$SCRATCH/by_pkg_config"
+}
+
+main() {
+  require_library
+  install_and_move
+  [[ -x $INSTALLED/bin/weightpager ]] || fail "bin/weightpager was not installed"
+  by_cmake
+  by_pkg_config
+}
+
+main

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# What leaves the libraries is decided, not accidental: the dynamic symbols that each defines are those of
+# a list kept beside this file, and libweightpager has the SONAME that its users link against. A symbol
+# more is a promise that nobody made; a symbol less breaks somebody's program.
+set -euo pipefail
+# shellcheck source=tests/package/lib/package.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/package.sh"
+
+symbols_of() { nm -D --defined-only "$1" | awk '{ print $NF }' | LC_ALL=C sort -u; }
+
+# expect_symbols LIBRARY LIST
+expect_symbols() {
+  local library=$1 list=$HERE/$2
+  symbols_of "$library" >"$SCRATCH/found"
+  diff -u --label "$2" --label "$(basename -- "$library")" <(grep -v '^#' "$list") "$SCRATCH/found" ||
+    fail "$(basename -- "$library") exports something else. If that is meant, edit tests/package/$2"
+  note "$(basename -- "$library"): $(wc -l <"$SCRATCH/found") symbols, as listed"
+}
+
+expect_soname() {
+  local soname
+  soname=$(readelf -d "$1" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+  [[ $soname == "$2" ]] || fail "$1 has the SONAME '$soname', not '$2'"
+}
+
+main() {
+  require_library
+  expect_soname "$BUILD/pager/libweightpager.so.0" libweightpager.so.0
+  expect_symbols "$BUILD/pager/libweightpager.so.0" libweightpager.symbols
+  [[ ! -e $BUILD/pager/libweightpager_preload.so ]] ||
+    expect_symbols "$BUILD/pager/libweightpager_preload.so" libweightpager_preload.symbols
+}
+
+main
