@@ -1,0 +1,79 @@
+// How far one read has come.
+//
+// The kernel answers a read in pieces, in any order, and not always whole: it may stop short, be
+// interrupted, reach the end of the file, or fail. Here are the rules that make one final answer of
+// that, as a pure state machine: kernel answers in, the next request out. Both readers follow it
+// and neither has rules of its own.
+//
+//  - After a short answer a piece goes on from the last aligned byte before its end, because a
+//  direct
+//    read may not start anywhere else; the few bytes between are read twice.
+//  - The file ends where the kernel answers 0, or where a short answer reaches the file's size.
+//  - EINTR, EAGAIN and short answers that settle nothing are asked again, but only so often in a
+//  row.
+//  - The first piece, in file order, that did not come whole decides for the whole read: it failed
+//    there, or the file ends there, and what later pieces say does not count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pager/io/reader.h"
+
+namespace weightpager::io {
+
+/// What to ask the kernel for.
+struct Request {
+  int fd = -1;
+  uint64_t offset_bytes = 0;
+  uint32_t length_bytes = 0;
+  std::byte* buffer = nullptr;
+};
+
+class ReadProgress {
+ public:
+  /// Answers in a row that bring a piece no further before it is given up.
+  static constexpr uint32_t patience_answers = 64;
+
+  /// Allocates for reads of up to `pieces_max` pieces; nothing else here allocates.
+  explicit ReadProgress(uint32_t pieces_max);
+
+  /// Splits `read` into pieces of `piece_bytes` (a multiple of 4 KiB), the last one shorter.
+  void begin(const Read& read, uint32_t piece_bytes);
+
+  uint32_t piece_count() const { return static_cast<uint32_t>(pieces_.size()); }
+
+  /// What `piece`, which is not finished, has to ask for next.
+  Request request(uint32_t piece) const;
+
+  /// Takes the kernel's answer to request(piece): a number of bytes, or a negative errno.
+  /// `file_bytes` is the file's size now, looked at if the answer is short; UINT64_MAX if unknown.
+  /// Returns whether the piece is finished; otherwise it asks again.
+  bool take_answer(uint32_t piece, int64_t answer, uint64_t file_bytes);
+
+  /// All pieces are finished.
+  bool is_finished() const { return pieces_unfinished_ == 0; }
+
+  /// The final answer of a finished read.
+  Completion completion() const;
+
+ private:
+  struct Piece {
+    uint32_t begin_bytes = 0;  // within the read
+    uint32_t length_bytes = 0;
+    uint32_t arrived_bytes = 0;  // while unfinished: a multiple of the alignment
+    uint32_t patience_answers = ReadProgress::patience_answers;
+    int error_number = 0;
+  };
+
+  bool finish(Piece& piece, uint32_t arrived_bytes, int error_number);
+  bool ask_again(Piece& piece, int error_number);
+
+  Read read_;
+  uint32_t alignment_bytes_ = 1;
+  uint32_t pieces_unfinished_ = 0;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace weightpager::io
