@@ -1,0 +1,227 @@
+// The pread reader: a few threads, each with one request at the device, for where io_uring is
+// refused.
+//
+// The pager's thread puts pieces into a queue; the threads take them out, call pread and note which
+// reads are finished. An eventfd, readable while there is something to fetch, lets the pager sleep
+// on finished reads and the watched descriptor at once. Cost: per piece one wake of a thread, per
+// read one of the pager; no more requests in flight than threads.
+//
+// One mutex guards everything that is shared; it is held for a few lines, never over a system call
+// that can block.
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "pager/base/assert.h"
+#include "pager/io/deadline.h"
+#include "pager/io/read_table.h"
+#include "pager/io/reader.h"
+
+namespace weightpager::io {
+namespace {
+
+/// On a device with the usual 2 MiB requests, 8 keep 16 MiB in flight.
+constexpr uint32_t threads_max = 8;
+
+/// First in, first out, of fixed capacity.
+class PieceQueue {
+ public:
+  explicit PieceQueue(uint32_t capacity) : names_(capacity) {}
+
+  bool is_empty() const { return count_ == 0; }
+  void push(PieceName name) {
+    WP_ASSERT(count_ < names_.size());
+    names_[(first_ + count_++) % names_.size()] = name;
+  }
+  PieceName pop() {
+    const PieceName name = names_[first_];
+    first_ = (first_ + 1) % names_.size();
+    count_--;
+    return name;
+  }
+
+ private:
+  std::vector<PieceName> names_;
+  size_t first_ = 0;
+  size_t count_ = 0;
+};
+
+/// While it lives, no signal is delivered to this thread, nor ever to threads that it starts: the
+/// handlers of the engine shall not run on the pager's threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+int64_t answer_to(const Request& request) {
+  const ssize_t bytes = pread(request.fd, request.buffer, request.length_bytes,
+                              static_cast<off_t>(request.offset_bytes));
+  return bytes >= 0 ? bytes : -errno;
+}
+
+class PreadReader final : public Reader {
+ public:
+  explicit PreadReader(const ReaderOptions& options)
+      : watched_fd_(options.watched_fd), table_(options), queue_(table_.pieces_max()) {
+    finished_.reserve(options.reads_max);
+    completions_.reserve(options.reads_max);
+  }
+  ~PreadReader() override;
+
+  Status start_threads(uint32_t count);
+
+  void start(const Read& read) override;
+  Wakeup wait(int64_t timeout_ns) override;
+  uint32_t reads_in_flight() const override { return reads_in_flight_; }
+  const char* name() const override { return "pread"; }
+
+ private:
+  void serve_queue();
+  ReadTable::After serve_piece(PieceName name, std::unique_lock<std::mutex>& lock);
+  bool sleep(const Deadline& deadline);
+  void fetch_finished();
+
+  // The pager's thread alone.
+  const int watched_fd_;
+  uint32_t reads_in_flight_ = 0;
+  std::vector<Completion> completions_;  // of the last `wait`
+
+  // All threads, under the mutex.
+  std::mutex mutex_;
+  std::condition_variable work_;
+  ReadTable table_;
+  PieceQueue queue_;
+  std::vector<Completion> finished_;  // not fetched yet
+  bool is_ending_ = false;
+
+  /// Readable if and only if `finished_` is not empty.
+  int finished_event_ = -1;
+  std::vector<std::thread> threads_;
+};
+
+PreadReader::~PreadReader() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  if (finished_event_ >= 0) close(finished_event_);
+}
+
+Status PreadReader::start_threads(uint32_t count) {
+  finished_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (finished_event_ < 0) {
+    return fail(fmt::format("cannot create an eventfd for the pread reader: {}", strerror(errno)),
+                "raise the limit on open files: `ulimit -n`", errno);
+  }
+  const SignalsBlocked signals_blocked;
+  try {
+    while (threads_.size() < count) threads_.emplace_back([this] { serve_queue(); });
+  } catch (const std::system_error& error) {
+    return fail(
+        fmt::format("cannot start {} threads for the pread reader: {}", count, error.what()),
+        "raise the limit on threads: `ulimit -u`, or the cgroup's pids.max", error.code().value());
+  }
+  return {};
+}
+
+void PreadReader::start(const Read& read) {
+  {
+    const std::lock_guard lock(mutex_);
+    table_.add(read, [this](PieceName name) {
+      queue_.push(name);
+      work_.notify_one();
+    });
+  }
+  reads_in_flight_++;
+}
+
+/// What each thread does: pieces until the queue is empty and the reader ends.
+void PreadReader::serve_queue() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return is_ending_ || !queue_.is_empty(); });
+    if (queue_.is_empty()) return;
+    const PieceName name = queue_.pop();
+    if (serve_piece(name, lock) != ReadTable::After::read_finished) continue;
+    finished_.push_back(table_.finish(name));
+    if (finished_.size() == 1) eventfd_write(finished_event_, 1);
+  }
+}
+
+ReadTable::After PreadReader::serve_piece(PieceName name, std::unique_lock<std::mutex>& lock) {
+  ReadTable::After after;
+  do {
+    const Request request = table_.request(name);
+    lock.unlock();
+    const int64_t answer = answer_to(request);
+    lock.lock();
+    after = table_.take_answer(name, answer);
+  } while (after == ReadTable::After::ask_again);
+  return after;
+}
+
+Wakeup PreadReader::wait(int64_t timeout_ns) {
+  const Deadline deadline(timeout_ns);
+  const bool watched_fd_readable = sleep(deadline);
+  fetch_finished();
+  reads_in_flight_ -= static_cast<uint32_t>(completions_.size());
+  return {completions_, watched_fd_readable};
+}
+
+/// Until a read is finished, the watched descriptor is readable (true), or the time is over.
+bool PreadReader::sleep(const Deadline& deadline) {
+  pollfd descriptors[] = {{.fd = finished_event_, .events = POLLIN, .revents = 0},
+                          {.fd = watched_fd_, .events = POLLIN, .revents = 0}};
+  int ready;
+  do {
+    timespec limit{};
+    if (!deadline.is_unlimited()) limit = to_timespec<timespec>(deadline.remaining_ns());
+    ready = ppoll(descriptors, std::size(descriptors), deadline.is_unlimited() ? nullptr : &limit,
+                  nullptr);
+  } while (ready <= 0 && !deadline.has_passed());
+  return ready > 0 && descriptors[1].revents != 0;
+}
+
+void PreadReader::fetch_finished() {
+  completions_.clear();
+  const std::lock_guard lock(mutex_);
+  if (finished_.empty()) return;
+  completions_.swap(finished_);
+  eventfd_t count;
+  eventfd_read(finished_event_, &count);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Reader>> open_pread_reader(const ReaderOptions& options) {
+  auto reader = std::make_unique<PreadReader>(options);
+  if (Status started = reader->start_threads(std::min(options.reads_max, threads_max)); !started) {
+    return forward_error(std::move(started));
+  }
+  return reader;
+}
+
+}  // namespace weightpager::io

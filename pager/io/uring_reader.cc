@@ -1,0 +1,210 @@
+// The io_uring reader: the pager's thread itself keeps every read in flight.
+//
+// Requests go into a ring that is shared with the kernel, answers come back through another, and
+// one system call, made in `wait`, hands over the new requests and sleeps for the next answer. The
+// watched descriptor is one more request, a poll, so faults and finished reads wake the same sleep.
+//
+// The poll is a single-shot one, asked for again in each `wait` after it has fired: that rides
+// along in the same system call and reports a descriptor that was left readable once more, where a
+// multishot poll stays silent until something new happens.
+//
+// Buffers are not registered with the ring: that would pin them, and pinned slots cannot be moved
+// (UFFDIO_MOVE: EBUSY). Nothing here is locked memory, so RLIMIT_MEMLOCK does not matter.
+#include <fmt/format.h>
+#include <liburing.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "pager/base/assert.h"
+#include "pager/io/deadline.h"
+#include "pager/io/read_table.h"
+#include "pager/io/reader.h"
+
+namespace weightpager::io {
+namespace {
+
+/// More is not needed: a full ring is handed over and refilled.
+constexpr uint32_t submission_entries_max = 64;
+
+/// What the poll is called in the ring; pieces have 32-bit names.
+constexpr uint64_t watch_name = uint64_t{1} << 32;
+
+/// `io_uring_enter` says these to a correct program, too.
+bool is_passing(int error_number) {
+  return error_number == ETIME || error_number == EINTR || error_number == EAGAIN ||
+         error_number == EBUSY;
+}
+
+class UringReader final : public Reader {
+ public:
+  /// `ring_` is to be set up next, by `set_up_ring`; without that, only destruction is allowed.
+  explicit UringReader(const ReaderOptions& options)
+      : watched_fd_(options.watched_fd), table_(options) {
+    completions_.reserve(options.reads_max);
+  }
+  ~UringReader() override;
+
+  /// Returns 0 or a negative errno.
+  int set_up_ring();
+
+  void start(const Read& read) override {
+    table_.add(read, [this](PieceName name) { ask(name); });
+  }
+  Wakeup wait(int64_t timeout_ns) override;
+  uint32_t reads_in_flight() const override { return table_.reads_in_flight(); }
+  const char* name() const override { return "io_uring"; }
+
+ private:
+  io_uring_sqe* next_entry();
+  void ask(PieceName name);
+  void watch();
+  void sleep(const Deadline& deadline);
+  void take_answers();
+  void take_answer(PieceName name, int answer);
+
+  const int watched_fd_;
+  ReadTable table_;
+  io_uring ring_{};
+  bool has_ring_ = false;
+  bool is_watching_ = false;
+  bool watched_fd_readable_ = false;
+  std::vector<Completion> completions_;
+};
+
+UringReader::~UringReader() {
+  if (!has_ring_) return;
+  completions_.clear();
+  while (reads_in_flight() > 0) {
+    sleep(Deadline(-1));
+    take_answers();
+  }
+  io_uring_queue_exit(&ring_);
+}
+
+int UringReader::set_up_ring() {
+  // Best first. One thread uses the ring, so the kernel may leave all completion work to that
+  // thread's own calls (DEFER_TASKRUN, Linux 6.1) or at least not interrupt it for them
+  // (COOP_TASKRUN, 5.19). A kernel that does not know a flag says EINVAL.
+  constexpr uint32_t flag_choices[] = {
+      IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN,
+      IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN, IORING_SETUP_COOP_TASKRUN, 0};
+
+  const uint32_t answers_max = table_.pieces_max() + 1;
+  const uint32_t submission_entries = std::min(answers_max, submission_entries_max);
+  int result = -EINVAL;
+  for (const uint32_t flags : flag_choices) {
+    io_uring_params params{};
+    params.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+    params.cq_entries = answers_max;
+    result = io_uring_queue_init_params(submission_entries, &ring_, &params);
+    if (result != -EINVAL) break;
+  }
+  has_ring_ = result == 0;
+  // Without it (Linux < 5.11) a sleep with a time limit is not one system call but a request more.
+  if (has_ring_ && !(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
+  return result;
+}
+
+Wakeup UringReader::wait(int64_t timeout_ns) {
+  const Deadline deadline(timeout_ns);
+  completions_.clear();
+  watched_fd_readable_ = false;
+  watch();
+  do {
+    sleep(deadline);
+    take_answers();
+  } while (completions_.empty() && !watched_fd_readable_ && !deadline.has_passed());
+  return {completions_, watched_fd_readable_};
+}
+
+io_uring_sqe* UringReader::next_entry() {
+  while (true) {
+    if (io_uring_sqe* entry = io_uring_get_sqe(&ring_)) return entry;
+    const int result = io_uring_submit(&ring_);
+    WP_ASSERT(result >= 0 || is_passing(-result));
+  }
+}
+
+void UringReader::ask(PieceName name) {
+  const Request request = table_.request(name);
+  io_uring_sqe* entry = next_entry();
+  io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes, request.offset_bytes);
+  io_uring_sqe_set_data64(entry, name);
+}
+
+void UringReader::watch() {
+  if (watched_fd_ < 0 || is_watching_) return;
+  io_uring_sqe* entry = next_entry();
+  io_uring_prep_poll_add(entry, watched_fd_, POLLIN);
+  io_uring_sqe_set_data64(entry, watch_name);
+  is_watching_ = true;
+}
+
+void UringReader::sleep(const Deadline& deadline) {
+  __kernel_timespec limit{};
+  if (!deadline.is_unlimited()) limit = to_timespec<__kernel_timespec>(deadline.remaining_ns());
+  io_uring_cqe* first_answer;
+  const int result = io_uring_submit_and_wait_timeout(
+      &ring_, &first_answer, 1, deadline.is_unlimited() ? nullptr : &limit, nullptr);
+  WP_ASSERT(result >= 0 || is_passing(-result));
+}
+
+void UringReader::take_answers() {
+  io_uring_cqe* entry;
+  while (io_uring_peek_cqe(&ring_, &entry) == 0) {
+    const uint64_t name = entry->user_data;
+    const int answer = entry->res;
+    io_uring_cqe_seen(&ring_, entry);
+    if (name == watch_name) {
+      is_watching_ = false;
+      watched_fd_readable_ = true;
+    } else {
+      take_answer(static_cast<PieceName>(name), answer);
+    }
+  }
+}
+
+void UringReader::take_answer(PieceName name, int answer) {
+  switch (table_.take_answer(name, answer)) {
+    case ReadTable::After::ask_again:
+      return ask(name);
+    case ReadTable::After::wait_for_others:
+      return;
+    case ReadTable::After::read_finished:
+      completions_.push_back(table_.finish(name));
+  }
+}
+
+const char* cure_of(int error_number) {
+  switch (error_number) {
+    case EPERM:
+    case EACCES:
+      return "the system or the container forbids it: `sysctl -w kernel.io_uring_disabled=0`, or "
+             "allow io_uring_setup, io_uring_enter and io_uring_register in its seccomp profile";
+    case ENOSYS:
+      return "it needs Linux 5.11 or newer, built with CONFIG_IO_URING";
+    case ENOMEM:
+      return "Linux before 5.12 counts the rings as locked memory: raise `ulimit -l`";
+    case EMFILE:
+    case ENFILE:
+      return "too many open files: raise `ulimit -n`";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Reader>> open_uring_reader(const ReaderOptions& options) {
+  auto reader = std::make_unique<UringReader>(options);
+  if (const int result = reader->set_up_ring(); result < 0) {
+    return fail(fmt::format("io_uring is refused: {}", std::strerror(-result)), cure_of(-result),
+                -result);
+  }
+  return reader;
+}
+
+}  // namespace weightpager::io
