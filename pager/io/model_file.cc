@@ -1,0 +1,180 @@
+// Model files are read past the page cache (O_DIRECT): the window is the only copy of the weights
+// in memory, and the device writes straight into it. Some filesystems refuse that at once, some
+// only when the file is read, some take it and cache all the same; so it is tried, not looked up.
+#include "pager/io/model_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "pager/base/units.h"
+
+namespace weightpager::io {
+namespace {
+
+const char* cure_of(int error_number) {
+  switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+      return "there is no such file: check the path, or finish the download";
+    case EACCES:
+    case EPERM:
+      return "this user may not read it: see `namei -l` on the path, then `chmod a+r` the file";
+    case EMFILE:
+    case ENFILE:
+      return "too many open files: raise `ulimit -n`";
+    case EIO:
+    case ESTALE:
+      return "the disk or the file server fails: see `dmesg`";
+    default:
+      return "";
+  }
+}
+
+tl::unexpected<Error> fail_to(const char* verb, const std::string& path, int error_number) {
+  return fail(fmt::format("cannot {} {}: {} (errno {})", verb, path, std::strerror(error_number),
+                          error_number),
+              cure_of(error_number), error_number);
+}
+
+/// Such a file's only home is the page cache: there is nothing to read past it.
+bool lives_in_memory(int fd) {
+  struct statfs filesystem;
+  if (fstatfs(fd, &filesystem) != 0) return false;
+  const auto type = static_cast<uint32_t>(filesystem.f_type);
+  return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
+}
+
+/// `struct statx` as of Linux 6.1, which the C library's headers may be too old for.
+struct StatxAnswer {
+  uint32_t mask;
+  std::byte others[0x94];
+  uint32_t direct_memory_alignment_bytes;
+  uint32_t direct_offset_alignment_bytes;
+  std::byte reserved[0x60];
+};
+static_assert(sizeof(StatxAnswer) == 0x100);
+constexpr uint32_t statx_direct_alignment = 0x2000;  // STATX_DIOALIGN
+
+/// The alignment for direct reads that the filesystem names; 4 KiB, which suits all that are known,
+/// if it names none; 0 if it says that this file has no direct reads.
+uint32_t direct_alignment_bytes(int fd) {
+  StatxAnswer answer{};
+  const long result = syscall(SYS_statx, fd, "", AT_EMPTY_PATH, statx_direct_alignment, &answer);
+  if (result != 0 || !(answer.mask & statx_direct_alignment)) return os_page_bytes;
+  return std::max(answer.direct_memory_alignment_bytes, answer.direct_offset_alignment_bytes);
+}
+
+bool probe_read_succeeds(int fd) {
+  alignas(os_page_bytes) std::byte page[os_page_bytes];
+  ssize_t bytes;
+  do {
+    bytes = pread(fd, page, sizeof page, 0);
+  } while (bytes < 0 && errno == EINTR);
+  return bytes >= 0;
+}
+
+/// Makes reads of `fd` direct and returns their alignment, or leaves it cached and returns 0.
+uint32_t make_direct(int fd) {
+  if (lives_in_memory(fd)) return 0;
+  const uint32_t alignment_bytes = direct_alignment_bytes(fd);
+  if (alignment_bytes == 0 || fcntl(fd, F_SETFL, O_DIRECT) != 0) return 0;
+  if (probe_read_succeeds(fd)) return alignment_bytes;
+  fcntl(fd, F_SETFL, 0);
+  return 0;
+}
+
+/// Where sysfs describes the queue of the block device that `fd` lies on; a partition has its
+/// disk's.
+std::string queue_directory(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return {};
+  const dev_t device = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
+  const std::string directory = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
+  const bool is_partition = access((directory + "partition").c_str(), F_OK) == 0;
+  return directory + (is_partition ? "../queue/" : "queue/");
+}
+
+uint64_t queue_limit(const std::string& directory, const char* name, uint64_t if_unknown) {
+  std::ifstream file(directory + name);
+  uint64_t value = 0;
+  return file >> value ? value : if_unknown;
+}
+
+}  // namespace
+
+Result<ModelFile> ModelFile::open(const std::string& path) {
+  ModelFile file;
+  // O_NONBLOCK lets the open of a pipe without a writer return; F_SETFL below takes it off again.
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file.fd_ < 0) return fail_to("open", path, errno);
+
+  struct stat status;
+  if (fstat(file.fd_, &status) != 0) return fail_to("look at", path, errno);
+  if (!S_ISREG(status.st_mode)) {
+    return fail(
+        fmt::format("{} is not a regular file", path),
+        "a model is one or more ordinary files: name the file, not its directory or a device",
+        S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
+  }
+  file.size_bytes_ = static_cast<uint64_t>(status.st_size);
+
+  if (fcntl(file.fd_, F_SETFL, 0) != 0) return fail_to("set the flags of", path, errno);
+  const uint32_t direct_alignment = make_direct(file.fd_);
+  file.is_direct_ = direct_alignment > 0;
+  file.alignment_bytes_ = std::max(direct_alignment, 1u);
+  return file;
+}
+
+ModelFile::ModelFile(ModelFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      size_bytes_(other.size_bytes_),
+      is_direct_(other.is_direct_),
+      alignment_bytes_(other.alignment_bytes_) {}
+
+ModelFile& ModelFile::operator=(ModelFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  size_bytes_ = other.size_bytes_;
+  is_direct_ = other.is_direct_;
+  alignment_bytes_ = other.alignment_bytes_;
+  return *this;
+}
+
+ModelFile::~ModelFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+DeviceLimits device_limits(int fd) {
+  constexpr uint64_t bytes_in_flight = 32 * MiB;
+  constexpr uint64_t depth_min = 8;
+  const DeviceLimits unknown;
+  const std::string queue = queue_directory(fd);
+
+  const uint64_t request_bytes =
+      queue_limit(queue, "max_sectors_kb", unknown.read_bytes / KiB) * KiB;
+  const uint64_t read_bytes =
+      std::bit_floor(std::clamp<uint64_t>(request_bytes, 256 * KiB, chunk_bytes));
+  const uint64_t depth_max =
+      std::max(depth_min, queue_limit(queue, "nr_requests", unknown.queue_depth));
+  const uint64_t depth = std::clamp(bytes_in_flight / read_bytes, depth_min, depth_max);
+  const uint64_t readahead_bytes = queue_limit(queue, "read_ahead_kb", 0) * KiB;
+  return {
+      .read_bytes = static_cast<uint32_t>(read_bytes),
+      .queue_depth = static_cast<uint32_t>(depth),
+      .readahead_bytes = static_cast<uint32_t>(std::min<uint64_t>(readahead_bytes, UINT32_MAX))};
+}
+
+}  // namespace weightpager::io
