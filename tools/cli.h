@@ -1,0 +1,86 @@
+// How every subcommand reads its arguments and speaks to its user.
+//
+// A command is described once, in a table; parsing, `--help` and the suggestion for a misspelt flag
+// all come from that table, so they cannot drift apart. Errors are two lines on stderr: what is
+// wrong and what to do.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pager/base/result.h"
+
+namespace weightpager::tools {
+
+inline constexpr int exit_success = 0;
+inline constexpr int exit_misuse = 2;
+
+struct Option {
+  /// The one-letter form, 0 if there is none.
+  char letter = 0;
+  std::string name;
+  /// What stands for the value in the help ("SIZE"); empty for a flag, which takes none.
+  std::string value_name;
+  /// Lines of the help are broken where this has a line break.
+  std::string description;
+};
+
+struct Subcommand {
+  std::string name;
+  std::string description;
+};
+
+/// What there is to know about one command. Empty parts are left out of the help.
+struct Command {
+  std::string name;
+  std::string purpose;
+  std::string usage;
+  std::vector<Subcommand> subcommands;
+  std::vector<Option> options;
+  std::string examples;
+  std::string environment;
+  std::string exit_status;
+};
+
+/// The arguments of one call, sorted into options and operands.
+class Arguments {
+ public:
+  bool has(const std::string& option) const { return values_.count(option) > 0; }
+  /// The last value given for `option`.
+  std::optional<std::string> value(const std::string& option) const;
+  /// All values given for `option`, in order.
+  std::vector<std::string> values(const std::string& option) const;
+  /// What is neither an option nor an option's value.
+  const std::vector<std::string>& operands() const { return operands_; }
+
+ private:
+  friend Result<Arguments> parse_arguments(const Command&, const std::vector<std::string>&);
+  std::map<std::string, std::vector<std::string>> values_;
+  std::vector<std::string> operands_;
+};
+
+/// Sorts `arguments` (without the command's own name) by the command's table. `--help` is always
+/// known. An unknown option fails with the nearest known one as hint.
+Result<Arguments> parse_arguments(const Command& command,
+                                  const std::vector<std::string>& arguments);
+
+/// Index of the first argument that is neither an option of `command` nor an option's value;
+/// arguments.size() if there is none.
+size_t first_operand(const Command& command, const std::vector<std::string>& arguments);
+
+/// Usage, commands, options, examples, environment, exit status.
+std::string help_text(const Command& command);
+
+/// "weightpager: error: …" and "hint: …" on stderr.
+void print_error(const Error& error);
+
+/// The candidate that `word` was probably meant to be, "" if none is near.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// The words as one line for a POSIX shell, quoted only where that is needed.
+std::string shell_line(const std::vector<std::string>& words);
+
+}  // namespace weightpager::tools
