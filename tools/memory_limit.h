@@ -1,0 +1,19 @@
+// How much memory this process may use at most: the machine's, or less inside a memory cgroup.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weightpager::tools {
+
+struct MemoryLimit {
+  uint64_t bytes = 0;
+  /// The file that says so: "/proc/meminfo (MemTotal)" or the cgroup's limit file.
+  std::string source;
+};
+
+/// The lowest of MemTotal and of the limits of all memory cgroups (v1 and v2) that this process is
+/// in, the enclosing ones included. `root` is put before /proc and the cgroup mounts, for tests.
+MemoryLimit memory_limit(const std::string& root = "");
+
+}  // namespace weightpager::tools

@@ -1,0 +1,168 @@
+#include "tools/report_file.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <utility>
+
+#include "tools/version.h"
+
+namespace weightpager::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using telemetry::Counter;
+using telemetry::Telemetry;
+
+constexpr int schema_version = 1;
+
+struct CounterKey {
+  const char* key;
+  Counter Telemetry::*counter;
+};
+
+constexpr CounterKey counter_keys[] = {
+    {"window_bytes", &Telemetry::window_bytes},
+    {"resident_bytes", &Telemetry::resident_bytes},
+    {"resident_bytes_max", &Telemetry::resident_bytes_max},
+    {"model_bytes", &Telemetry::model_bytes},
+    {"models", &Telemetry::models},
+    {"engine_bytes_max", &Telemetry::engine_bytes_max},
+    {"faults_demand", &Telemetry::faults_demand},
+    {"faults_late", &Telemetry::faults_late},
+    {"faults_tripwire", &Telemetry::faults_tripwire},
+    {"prefetch_hidden", &Telemetry::prefetch_hidden},
+    {"prefetch_unused", &Telemetry::prefetch_unused},
+    {"evictions", &Telemetry::evictions},
+    {"passes", &Telemetry::passes},
+    {"read_bytes", &Telemetry::read_bytes},
+    {"read_busy_ns", &Telemetry::read_busy_ns},
+    {"read_errors", &Telemetry::read_errors},
+    {"started_ns", &Telemetry::started_ns},
+    {"last_event_ns", &Telemetry::last_event_ns},
+    {"stall_ns", &Telemetry::stall_ns},
+    {"ended_ns", &Telemetry::ended_ns},
+};
+
+Json process_json(const Telemetry& process, uint64_t memory_bytes) {
+  Json json = {{"process_id", process.process_id},
+               {"command", process.command},
+               {"mapper", process.mapper},
+               {"reader", process.reader},
+               {"profile", process.profile}};
+  for (const CounterKey& entry : counter_keys) json[entry.key] = (process.*entry.counter).load();
+  const Ratios ratio = ratios(process);
+  json["elapsed_ns"] = ratio.elapsed_ns;
+  json["stall_share"] = ratio.stall_share;
+  json["read_busy_share"] = ratio.read_busy_share;
+  json["read_bytes_per_second"] = ratio.read_bytes_per_second;
+  json["read_model_multiple"] = ratio.read_model_multiple;
+  json["advice"] = advice(process, memory_bytes);
+  return json;
+}
+
+Json config_json(const RunReport& report) {
+  const RunOptions& options = report.options;
+  return {{"window", options.window},   {"window_bytes", report.window_bytes},
+          {"match", options.match},     {"mapper", options.mapper},
+          {"profile", options.profile}, {"engine", options.engine}};
+}
+
+Json exit_json(const EngineExit& exit) {
+  Json json = {{"status", nullptr}, {"signal", nullptr}};
+  if (exit.signal) {
+    json["signal"] = exit.signal;
+  } else {
+    json["status"] = exit.status;
+  }
+  return json;
+}
+
+tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
+  return fail(fmt::format("--json {}: cannot be written: {}", path, strerror(error_number)), {},
+              error_number);
+}
+
+bool write_all(int fd, const std::string& text) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t written = write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
+
+/// Devices and pipes have no name to be replaced; nor has /dev/stdout, whatever lies behind it.
+bool is_written_in_place(const std::string& path) {
+  if (path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0) return true;
+  struct stat status = {};
+  return stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+ReportFile::ReportFile(int fd, std::string path, std::string temporary_path)
+    : fd_(fd), path_(std::move(path)), temporary_path_(std::move(temporary_path)) {}
+
+ReportFile::ReportFile(ReportFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      temporary_path_(std::exchange(other.temporary_path_, {})) {}
+
+ReportFile::~ReportFile() {
+  if (fd_ >= 0) close(fd_);
+  if (!temporary_path_.empty()) unlink(temporary_path_.c_str());
+}
+
+Result<ReportFile> ReportFile::create(const std::string& path) {
+  if (path == "-") {
+    return fail("--json -: standard output belongs to the engine",
+                "give a file, or --json /dev/stdout to mix them all the same");
+  }
+  std::string temporary_path;
+  if (!is_written_in_place(path)) temporary_path = fmt::format("{}.partial-{}", path, getpid());
+  const std::string& opened = temporary_path.empty() ? path : temporary_path;
+  const int fd = open(opened.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) return cannot_write(path, errno);
+  return ReportFile(fd, path, std::move(temporary_path));
+}
+
+Status ReportFile::commit(const std::string& text) {
+  if (!write_all(fd_, text)) return cannot_write(path_, errno);
+  if (temporary_path_.empty()) return {};
+  if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot_write(path_, errno);
+  temporary_path_.clear();
+  return {};
+}
+
+std::string report_json(const RunReport& report) {
+  utsname kernel = {};
+  uname(&kernel);
+  Json json = {{"schema_version", schema_version},
+               {"weightpager_version", version_number()},
+               {"weightpager_commit", version_commit()},
+               {"kernel", kernel.release},
+               {"cpus", std::thread::hardware_concurrency()},
+               {"memory_limit_bytes", report.memory_limit.bytes},
+               {"memory_limit_source", report.memory_limit.source},
+               {"config", config_json(report)},
+               {"exit", exit_json(report.exit)},
+               {"elapsed_ns", report.elapsed_ns},
+               {"processes", Json::array()}};
+  for (const Telemetry* process : report.processes) {
+    json["processes"].push_back(process_json(*process, report.memory_limit.bytes));
+  }
+  // File names need not be UTF-8, JSON must be.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,37 @@
+// `--json FILE`: the run as a machine reads it.
+#pragma once
+
+#include <string>
+
+#include "pager/base/result.h"
+#include "tools/summary.h"
+
+namespace weightpager::tools {
+
+/// A file that appears under its name only when it is complete. Its path is tried at once, so that
+/// a long run does not end with "permission denied".
+class ReportFile {
+ public:
+  static Result<ReportFile> create(const std::string& path);
+
+  ReportFile(ReportFile&& other) noexcept;
+  ReportFile& operator=(ReportFile&&) = delete;
+  /// Removes what was not committed.
+  ~ReportFile();
+
+  /// Writes `text` and gives the file its name. Call once.
+  Status commit(const std::string& text);
+
+ private:
+  ReportFile(int fd, std::string path, std::string temporary_path);
+
+  int fd_ = -1;
+  std::string path_;
+  /// "" where the path itself is written: devices, pipes.
+  std::string temporary_path_;
+};
+
+/// One JSON object with `schema_version`; integers for bytes and nanoseconds, the unit in the key.
+std::string report_json(const RunReport& report);
+
+}  // namespace weightpager::tools

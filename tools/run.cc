@@ -1,0 +1,257 @@
+#include "tools/run.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "tools/cli.h"
+#include "tools/engine_file.h"
+#include "tools/engine_process.h"
+#include "tools/model_arguments.h"
+#include "tools/report_file.h"
+#include "tools/run_directory.h"
+#include "tools/summary.h"
+#include "tools/window_argument.h"
+
+namespace weightpager::tools {
+namespace {
+
+// Those of env(1), timeout(1) and nohup(1).
+constexpr int exit_own_failure = 125;
+constexpr int exit_not_executable = 126;
+constexpr int exit_not_found = 127;
+
+const std::vector<std::string> mappers = {"auto", "move", "copy"};
+
+const char* const usage_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
+
+Command run_description() {
+  Command command;
+  command.name = "weightpager run";
+  command.purpose = "Runs an engine with its model in a window of memory.\n";
+  command.usage = "  weightpager run --window SIZE [OPTIONS] -- ENGINE [ARGUMENTS]\n";
+  command.options = {
+      {'w', "window", "SIZE",
+       "memory for the model's weights: 1GiB, 512MiB, or a share\n"
+       "of the model: 25%"},
+      {'m', "match", "GLOB",
+       "page these files too, beside *.gguf and *.safetensors;\n"
+       "may be given several times"},
+      {0, "mapper", "NAME", "how chunks get into place: auto (default), move, copy"},
+      {0, "json", "FILE", "write the run's numbers to FILE"},
+      {'q', "quiet", "", "print no summary and no notices"},
+      {0, "no-profile", "",
+       "do not adapt to known engines (ggml: no repacked copy of\n"
+       "the weights)"},
+  };
+  command.examples =
+      "  weightpager run --window 1GiB -- llama-cli -m model.gguf -p Hello\n"
+      "  weightpager run --window 25% --json run.json -- python3 generate.py model/\n"
+      "  weightpager run -w 512MiB -m '*.weights' -- darknet detect net.cfg net.weights\n";
+  command.environment =
+      "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
+      "  XDG_RUNTIME_DIR, TMPDIR\n"
+      "                        where a run keeps its counters\n";
+  command.exit_status =
+      "  125  weightpager itself failed, or was called wrongly: the engine did not start\n"
+      "  126  the engine cannot be executed\n"
+      "  127  the engine was not found\n"
+      "  else that of the engine; the signal that killed the engine kills weightpager\n";
+  return command;
+}
+
+/// weightpager's own arguments and, behind `--`, the engine's. Splitting comes before parsing: what
+/// is the engine's is nobody else's to understand.
+struct SplitArguments {
+  std::vector<std::string> own;
+  std::vector<std::string> engine;
+};
+
+Result<SplitArguments> split_arguments(const Command& command,
+                                       const std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  if (separator != arguments.end()) {
+    return SplitArguments{{arguments.begin(), separator}, {separator + 1, arguments.end()}};
+  }
+  const auto engine =
+      arguments.begin() + static_cast<std::ptrdiff_t>(first_operand(command, arguments));
+  SplitArguments split{{arguments.begin(), engine}, {}};
+  if (engine == arguments.end()) return split;
+
+  // Is it only the separator that is missing? Then the whole line can be offered, corrected.
+  if (auto own = parse_arguments(command, split.own); !own) return forward_error(std::move(own));
+  std::vector<std::string> corrected = {"weightpager", "run"};
+  corrected.insert(corrected.end(), split.own.begin(), split.own.end());
+  corrected.emplace_back("--");
+  corrected.insert(corrected.end(), engine, arguments.end());
+  return fail(fmt::format("`--` is missing before the engine, {}", *engine), shell_line(corrected));
+}
+
+Status check_mapper(const std::string& mapper) {
+  if (std::find(mappers.begin(), mappers.end(), mapper) != mappers.end()) return {};
+  const std::string meant = nearest(mapper, mappers);
+  return fail(fmt::format("--mapper {}: unknown mapper", mapper),
+              meant.empty() ? "there are auto, move and copy"
+                            : fmt::format("did you mean {}? There are auto, move and copy", meant));
+}
+
+/// The globs travel in one variable, separated by colons.
+Status check_match(const std::vector<std::string>& globs) {
+  for (const std::string& glob : globs) {
+    if (glob.empty() || glob.find(':') != std::string::npos) {
+      return fail(fmt::format("--match '{}': a glob is not empty and has no colon", glob),
+                  "put ? in the colon's place: it stands for any character");
+    }
+  }
+  return {};
+}
+
+Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::string> engine) {
+  if (!arguments.operands().empty()) {
+    return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
+                fmt::format("the engine stands behind `--`: {}", usage_example));
+  }
+  if (engine.empty()) return fail("no engine to run", usage_example);
+  if (!arguments.has("window")) return fail("--window is missing", usage_example);
+  RunOptions options;
+  options.window = *arguments.value("window");
+  options.match = arguments.values("match");
+  options.mapper = arguments.value("mapper").value_or("auto");
+  options.json_path = arguments.value("json").value_or("");
+  options.quiet = arguments.has("quiet");
+  options.profile = !arguments.has("no-profile");
+  options.engine = std::move(engine);
+  if (auto mapper = check_mapper(options.mapper); !mapper) return forward_error(std::move(mapper));
+  if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
+  return options;
+}
+
+std::string joined(const std::vector<std::string>& parts, char separator) {
+  std::string text;
+  for (const std::string& part : parts)
+    text += (text.empty() ? "" : std::string(1, separator)) + part;
+  return text;
+}
+
+/// What the interposer reads. Variables that this run does not use are removed, so that an
+/// enclosing run has no say in it.
+Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
+                               const std::string& interposer, const std::string& run_directory) {
+  const char* const preload = getenv("LD_PRELOAD");
+  const auto only_if = [](bool condition, std::string value) {
+    return condition ? std::optional(std::move(value)) : std::nullopt;
+  };
+  return {
+      {"LD_PRELOAD", preload && *preload ? interposer + ":" + preload : interposer},
+      {"WEIGHTPAGER_WINDOW", std::to_string(window_bytes)},
+      {"WEIGHTPAGER_MATCH", only_if(!options.match.empty(), joined(options.match, ':'))},
+      {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
+      {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
+      {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
+      {"WEIGHTPAGER_RUN_DIR", run_directory},
+  };
+}
+
+int refuse(const Error& error, int exit_status = exit_own_failure) {
+  print_error(error);
+  return exit_status;
+}
+
+int exit_status_of_exec(const Error& error) {
+  return error.error_number == ENOENT ? exit_not_found : exit_not_executable;
+}
+
+uint64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+/// A run of which everything has been checked; its files go with it.
+struct Plan {
+  RunReport report;
+  std::string engine;
+  std::string interposer;
+  RunDirectory directory;
+  std::optional<ReportFile> json;
+};
+
+/// The window, once the model files among the engine's arguments are found sound.
+Result<uint64_t> check_memory(const RunOptions& options, const MemoryLimit& limit) {
+  const auto files = find_model_files(options.engine, model_patterns(options.match));
+  const auto model_bytes = check_models(files);
+  if (!model_bytes) return model_bytes;
+  return parse_window(options.window, *model_bytes, limit);
+}
+
+Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
+  RunReport report{options, 0, memory_limit(), {}, 0, {}};
+  auto window_bytes = check_memory(options, report.memory_limit);
+  if (!window_bytes) return forward_error(std::move(window_bytes));
+  report.window_bytes = *window_bytes;
+  if (auto fit = check_preloadable(engine); !fit) return forward_error(std::move(fit));
+  auto interposer = find_interposer();
+  if (!interposer) return forward_error(std::move(interposer));
+  auto directory = RunDirectory::create();
+  if (!directory) return forward_error(std::move(directory));
+  Plan plan{std::move(report), engine, *interposer, std::move(*directory), std::nullopt};
+  if (options.json_path.empty()) return plan;
+  auto json = ReportFile::create(options.json_path);
+  if (!json) return forward_error(std::move(json));
+  plan.json.emplace(std::move(*json));
+  return plan;
+}
+
+/// Runs the engine and tells about it. Fails only if the engine did not start.
+Result<EngineExit> carry_out(Plan plan) {
+  RunReport& report = plan.report;
+  const uint64_t started_ns = now_ns();
+  const auto environment = engine_environment(report.options, report.window_bytes, plan.interposer,
+                                              plan.directory.path());
+  const auto ended = run_engine(plan.engine, report.options.engine, environment);
+  if (!ended) return ended;
+  report.elapsed_ns = now_ns() - started_ns;
+  report.exit = *ended;
+  report.processes = plan.directory.paged_processes();
+  if (!report.options.quiet) fmt::print(stderr, "{}", summary_text(report));
+  if (plan.json) {
+    // The engine's work is done: its exit status stands, whatever becomes of the report.
+    if (auto written = plan.json->commit(report_json(report)); !written)
+      print_error(written.error());
+  }
+  return ended;
+}
+
+/// Returns only if the engine did not start.
+int run(const RunOptions& options) {
+  const auto engine = find_engine(options.engine.front());
+  if (!engine) return refuse(engine.error(), exit_status_of_exec(engine.error()));
+  auto plan = make_plan(options, *engine);
+  if (!plan) return refuse(plan.error());
+  const auto ended = carry_out(std::move(*plan));
+  if (!ended) return refuse(ended.error(), exit_status_of_exec(ended.error()));
+  end_like(*ended);
+}
+
+}  // namespace
+
+int run_command(int argc, char** argv) {
+  const Command command = run_description();
+  auto split = split_arguments(command, {argv + 1, argv + argc});
+  if (!split) return refuse(split.error());
+  const auto own = parse_arguments(command, split->own);
+  if (!own) return refuse(own.error());
+  if (own->has("help")) {
+    fmt::print("{}", help_text(command));
+    return exit_success;
+  }
+  const auto options = read_options(*own, std::move(split->engine));
+  if (!options) return refuse(options.error());
+  return run(*options);
+}
+
+}  // namespace weightpager::tools

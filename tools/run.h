@@ -1,0 +1,36 @@
+// `weightpager run`: an engine that nobody changed, with its model in a window.
+//
+// Everything that can be wrong is found before the engine starts: the window's size, the model
+// files, the engine itself, the report's path. Then the engine runs with the interposer preloaded,
+// in the same terminal and process group; weightpager waits, hands signals on, and ends as the
+// engine ended. Cost: reading the models' headers at the start, nothing while the engine runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pager/base/units.h"
+
+namespace weightpager {
+
+/// Smaller windows cannot hold the chunks in flight and those that the engine's threads touch.
+inline constexpr uint64_t window_bytes_min = 32 * MiB;
+
+namespace tools {
+
+/// What the user asked for.
+struct RunOptions {
+  std::string window;              // as it was written
+  std::vector<std::string> match;  // globs of model files beside the built-in ones
+  std::string mapper = "auto";
+  std::string json_path;  // "" for no report
+  bool quiet = false;
+  bool profile = true;
+  std::vector<std::string> engine;  // its name and its arguments
+};
+
+int run_command(int argc, char** argv);
+
+}  // namespace tools
+}  // namespace weightpager

@@ -1,0 +1,162 @@
+#include "tools/summary.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "pager/base/units.h"
+#include "tools/model_arguments.h"
+
+namespace weightpager::tools {
+namespace {
+
+using telemetry::Telemetry;
+
+constexpr size_t columns = 80;
+constexpr size_t label_columns = 12;  // two of indent, the label, the gap to the text
+constexpr size_t command_columns = 16;
+
+/// Waiting less than this is not worth anybody's while.
+constexpr double stall_share_small = 0.05;
+/// From here on the disk is the bound: there was hardly a moment without a read in flight.
+constexpr double read_busy_share_full = 0.9;
+/// A window that is larger by less than this is well chosen.
+constexpr double window_excess_small = 0.1;
+
+double divide(double dividend, double divisor) { return divisor > 0 ? dividend / divisor : 0; }
+
+double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+std::string printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
+  return text;
+}
+
+/// Breaks `text` at spaces so that it fits beside the labels.
+std::string wrap(const std::string& text) {
+  std::istringstream words(text);
+  std::string lines, line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > columns - label_columns) {
+      lines += line + "\n" + std::string(label_columns, ' ');
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+  }
+  return lines + line;
+}
+
+std::string row(const char* label, const std::string& text) {
+  return fmt::format("  {:<{}}{}\n", label, label_columns - 2, wrap(text));
+}
+
+std::string copied_weights_advice(const Telemetry& process) {
+  const char* const cure = *process.profile
+                               ? "start llama.cpp with --no-repack"
+                               : "leave out --no-profile, or start llama.cpp with --no-repack";
+  return fmt::format("the engine holds a copy of its weights outside the window ({}): {}",
+                     format_size(process.engine_bytes_max), cure);
+}
+
+std::string all_fitted_advice(const Telemetry& process) {
+  const uint64_t enough_bytes =
+      std::max(round_up(process.resident_bytes_max, chunk_bytes), window_bytes_min);
+  const double excess =
+      divide(static_cast<double>(process.window_bytes), static_cast<double>(enough_bytes)) - 1;
+  if (excess < window_excess_small) return "everything fitted into the window";
+  return fmt::format("everything fitted: a window of {} would do as well",
+                     format_size(enough_bytes));
+}
+
+/// Each pass reads what the window does not hold, so halfway to the model's size halves the
+/// reading.
+std::string bound_by_reading_advice(const Telemetry& process, uint64_t memory_bytes) {
+  const uint64_t model_bytes = process.model_bytes;
+  const uint64_t missing_bytes =
+      model_bytes - std::min<uint64_t>(process.window_bytes, model_bytes);
+  const uint64_t halving_bytes = round_up(model_bytes - missing_bytes / 2, chunk_bytes);
+  if (halving_bytes > memory_bytes) {
+    return "the disk is the bound and memory too small for a better window: "
+           "a faster disk or smaller weights would help";
+  }
+  return fmt::format("the disk is the bound: a window of {} would halve the reading",
+                     format_size(halving_bytes));
+}
+
+std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
+  const Ratios ratio = ratios(process);
+  const std::string command = printable(process.command).substr(0, command_columns);
+  std::string text =
+      fmt::format("weightpager: {} (pid {}), window {}, mapper {}\n", command, process.process_id,
+                  format_size(process.window_bytes), process.mapper);
+  text += row("memory",
+              fmt::format("peak {} of the model's {}; engine's own {}",
+                          format_size(process.resident_bytes_max), format_size(process.model_bytes),
+                          format_size(process.engine_bytes_max)));
+  text += row("faults",
+              fmt::format("{} demand, {} late, {} hidden by prefetch", process.faults_demand.load(),
+                          process.faults_late.load(), process.prefetch_hidden.load()));
+  text +=
+      row("read", fmt::format("{} at {}/s, {:.1f} times the model", format_size(process.read_bytes),
+                              format_size(static_cast<uint64_t>(ratio.read_bytes_per_second)),
+                              ratio.read_model_multiple));
+  text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
+                                     seconds(ratio.elapsed_ns)));
+  if (*process.profile) text += row("profile", printable(process.profile));
+  text += row("advice", advice(process, memory_bytes));
+  return text;
+}
+
+std::string no_model_text(const std::vector<std::string>& match) {
+  std::string looked_for;
+  for (const std::string& pattern : model_patterns(match)) looked_for += " " + printable(pattern);
+  return fmt::format("weightpager: no model was mapped; looked for{} (see --match)\n", looked_for);
+}
+
+}  // namespace
+
+Ratios ratios(const Telemetry& process) {
+  const uint64_t end_ns = std::max(process.ended_ns.load(), process.last_event_ns.load());
+  const uint64_t elapsed_ns = end_ns - std::min(process.started_ns.load(), end_ns);
+  const auto elapsed = static_cast<double>(elapsed_ns);
+  const auto read_bytes = static_cast<double>(process.read_bytes);
+  return {elapsed_ns, divide(static_cast<double>(process.stall_ns), elapsed),
+          divide(static_cast<double>(process.read_busy_ns), elapsed),
+          divide(read_bytes, seconds(process.read_busy_ns)),
+          divide(read_bytes, static_cast<double>(process.model_bytes))};
+}
+
+std::string advice(const Telemetry& process, uint64_t memory_bytes) {
+  const Ratios ratio = ratios(process);
+  if (process.read_errors > 0) {
+    return fmt::format("{} reads of the model failed: the lines above name file and offset",
+                       process.read_errors.load());
+  }
+  if (process.engine_bytes_max >= process.model_bytes / 2) return copied_weights_advice(process);
+  if (process.evictions == 0) return all_fitted_advice(process);
+  if (ratio.stall_share < stall_share_small) {
+    return "reading hides behind the computation: a larger window would gain little";
+  }
+  if (ratio.read_model_multiple <= 1) {
+    return "this was the first reading of the model: a longer run tells more";
+  }
+  if (ratio.read_busy_share >= read_busy_share_full) {
+    return bound_by_reading_advice(process, memory_bytes);
+  }
+  return "the engine touches its weights in an order that is hard to foresee: "
+         "a larger window would help";
+}
+
+std::string summary_text(const RunReport& report) {
+  if (report.processes.empty()) return no_model_text(report.options.match);
+  std::string text;
+  for (const Telemetry* process : report.processes) {
+    text += process_text(*process, report.memory_limit.bytes);
+  }
+  return text;
+}
+
+}  // namespace weightpager::tools
