@@ -1,5 +1,5 @@
-# What `cmake --install` puts where, and how others find it: the weightpager command, the library with its
-# public header for CMake (find_package(weightpager) gives weightpager::weightpager) and for pkg-config,
+# What `cmake --install` puts where beside the weightpager command, and how others find it: the library with
+# its public header for CMake (find_package(weightpager) gives weightpager::weightpager) and for pkg-config,
 # and the interposer that `weightpager run` preloads. The tree can be moved as a whole after installing.
 #
 # The library's name carries the number of its ABI (libweightpager.so.0), which is raised whenever a
@@ -22,9 +22,9 @@ install(TARGETS weightpager_shared EXPORT weightpagerTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY pager/include/weightpager DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-install(TARGETS weightpager RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET weightpager_preload)
-  install(TARGETS weightpager_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/weightpager)
+  # Nobody links against it; `weightpager run` looks for it here, beside its own bin folder.
+  install(TARGETS weightpager_preload LIBRARY DESTINATION lib/weightpager)
 endif()
 
 # For CMake.

@@ -49,8 +49,8 @@ check_window() {
 check_paged() {
   local size=$1 window=$2
   jq -e --argjson size "$size" --argjson window $((window << 20)) '
-    .model_bytes >= $size and .window_bytes <= $window
-    and .resident_bytes_max > 0 and .resident_bytes_max <= $window and .read_bytes > 0
+    .processes | length == 1 and (.[0] | .model_bytes >= $size and .window_bytes <= $window
+    and .resident_bytes_max > 0 and .resident_bytes_max <= $window and .read_bytes > 0)
     ' "$SCRATCH/pager.json" >/dev/null ||
     fail "the pager did not serve the model from its window: $(jq -c . "$SCRATCH/pager.json")"
 }
