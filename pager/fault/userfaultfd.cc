@@ -1,0 +1,180 @@
+#include "pager/fault/userfaultfd.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/units.h"
+#include "pager/fault/userfaultfd_abi.h"
+
+namespace weightpager::fault {
+namespace {
+
+// About 20 µs of trying.
+constexpr uint32_t held_page_tries_max = 20;
+
+constexpr int descriptor_flags = O_CLOEXEC | O_NONBLOCK;
+
+int open_device() {
+  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+  if (device < 0) return -1;
+  const int fd = ioctl(device, USERFAULTFD_IOC_NEW, descriptor_flags);
+  const int error = errno;
+  ::close(device);
+  errno = error;
+  return fd;
+}
+
+int open_system_call(int more_flags) {
+  return static_cast<int>(syscall(SYS_userfaultfd, descriptor_flags | more_flags));
+}
+
+tl::unexpected<Error> cannot_open(int error) {
+  return fail(std::string("userfaultfd is not available: ") + std::strerror(error),
+              error == ENOSYS ? "this kernel is built without CONFIG_USERFAULTFD; weightpager needs it"
+                              : "a container's seccomp filter often refuses it: allow the "
+                                "userfaultfd system call, or give access to /dev/userfaultfd "
+                                "(setfacl -m u:$USER:rw /dev/userfaultfd)",
+              error);
+}
+
+// One pass of a filling ioctl: the kernel reports progress in a signed count that may be a short
+// length or a negative errno, while the ioctl itself fails with EAGAIN in both cases.
+Outcome outcome_of(int error) {
+  if (error == EBUSY || error == EAGAIN) return Outcome::busy;
+  if (error == EEXIST) return Outcome::exists;
+  return Outcome::failed;
+}
+
+}  // namespace
+
+Result<Userfaultfd> Userfaultfd::open() {
+  Userfaultfd it;
+  it.fd_ = open_device();
+  if (it.fd_ < 0) it.fd_ = open_system_call(0);
+  if (it.fd_ < 0) {
+    it.fd_ = open_system_call(UFFD_USER_MODE_ONLY);
+    it.is_user_mode_only_ = true;
+  }
+  if (it.fd_ < 0) return cannot_open(errno);
+
+  // A kernel refuses a feature that it does not know, and a descriptor takes one handshake only: ask
+  // a second descriptor what there is, then ask for exactly that.
+  uffdio_api question{UFFD_API, 0, 0};
+  const int scout = open_system_call(UFFD_USER_MODE_ONLY);
+  if (scout >= 0) {
+    if (ioctl(scout, UFFDIO_API, &question) != 0) question.features = 0;
+    ::close(scout);
+  }
+  it.has_move_ = (question.features & UFFD_FEATURE_MOVE) != 0;
+  uffdio_api handshake{UFFD_API, it.has_move_ ? __u64{UFFD_FEATURE_MOVE} : 0, 0};
+  if (ioctl(it.fd_, UFFDIO_API, &handshake) != 0) return cannot_open(errno);
+  return it;
+}
+
+Userfaultfd::Userfaultfd(Userfaultfd&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      has_move_(other.has_move_),
+      is_user_mode_only_(other.is_user_mode_only_) {}
+
+Userfaultfd::~Userfaultfd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Status Userfaultfd::register_range(void* address, uint64_t length_bytes) {
+  uffdio_register request{};
+  request.range.start = reinterpret_cast<uintptr_t>(address);
+  request.range.len = length_bytes;
+  request.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (ioctl(fd_, UFFDIO_REGISTER, &request) == 0) return {};
+  return fail(std::string("registering memory with userfaultfd: ") + std::strerror(errno),
+              errno == ENOMEM ? "raise vm.max_map_count" : "", errno);
+}
+
+size_t Userfaultfd::read_faults(std::span<uintptr_t> addresses) {
+  std::array<uffd_msg, 64> messages;
+  const size_t messages_max = std::min(addresses.size(), messages.size());
+  const ssize_t bytes = ::read(fd_, messages.data(), messages_max * sizeof(uffd_msg));
+  if (bytes <= 0) {
+    WP_ASSERT(bytes < 0 && (errno == EAGAIN || errno == EINTR));
+    return 0;
+  }
+  size_t faults = 0;
+  for (size_t i = 0; i < static_cast<size_t>(bytes) / sizeof(uffd_msg); ++i) {
+    if (messages[i].event != UFFD_EVENT_PAGEFAULT) continue;
+    addresses[faults++] = round_down(messages[i].arg.pagefault.address, os_page_bytes);
+  }
+  return faults;
+}
+
+Outcome Userfaultfd::move(void* destination, void* source, uint64_t length_bytes) const {
+  uint64_t done = 0;
+  uint32_t refusals = 0;
+  while (done < length_bytes) {
+    uffdio_move request{};
+    request.dst = reinterpret_cast<uintptr_t>(destination) + done;
+    request.src = reinterpret_cast<uintptr_t>(source) + done;
+    request.len = length_bytes - done;
+    if (ioctl(fd_, UFFDIO_MOVE, &request) == 0) return Outcome::done;
+    const int error = errno;
+    // Small pages move one by one and may stop half-way; what has moved stays moved.
+    if (request.move > 0) {
+      done += static_cast<uint64_t>(request.move);
+      continue;
+    }
+    // A page is held: by a read that has just ended or by a migration (microseconds: try again), or
+    // by somebody who pinned it (for long: put back what was moved, there is no state for half).
+    const bool is_held = error == EBUSY || error == EAGAIN;
+    if (is_held && ++refusals < held_page_tries_max) continue;
+    if (done > 0) {
+      const Outcome undone = move(source, destination, done);
+      WP_ASSERT(undone == Outcome::done);
+    }
+    errno = error;
+    return outcome_of(error);
+  }
+  return Outcome::done;
+}
+
+Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length_bytes) const {
+  uint64_t done = 0;
+  while (done < length_bytes) {
+    uffdio_copy request{};
+    request.dst = reinterpret_cast<uintptr_t>(destination) + done;
+    request.src = reinterpret_cast<uintptr_t>(source) + done;
+    request.len = length_bytes - done;
+    if (ioctl(fd_, UFFDIO_COPY, &request) == 0) return Outcome::done;
+    const int error = errno;
+    if (request.copy > 0) {
+      done += static_cast<uint64_t>(request.copy);
+    } else if (error == EEXIST) {
+      done += os_page_bytes;  // this page is there already: go on behind it
+    } else if (error != EAGAIN) {
+      errno = error;
+      return outcome_of(error);
+    }
+  }
+  wake(destination, length_bytes);
+  return Outcome::done;
+}
+
+Outcome Userfaultfd::zero(void* destination, uint64_t length_bytes) const {
+  uffdio_zeropage request{};
+  request.range.start = reinterpret_cast<uintptr_t>(destination);
+  request.range.len = length_bytes;
+  return ioctl(fd_, UFFDIO_ZEROPAGE, &request) == 0 ? Outcome::done : outcome_of(errno);
+}
+
+void Userfaultfd::wake(void* address, uint64_t length_bytes) const {
+  uffdio_range range{reinterpret_cast<uintptr_t>(address), length_bytes};
+  ioctl(fd_, UFFDIO_WAKE, &range);
+}
+
+}  // namespace weightpager::fault

@@ -1,0 +1,62 @@
+// Where faults come from: one userfaultfd for all regions of the process.
+//
+// A touch of an absent chunk stops the toucher in the kernel and puts a message into this descriptor.
+// The wrapper is thin on purpose: it opens the descriptor by whichever door is open, reads messages,
+// and knows the four ioctls that the mappers need, with the kernel's odd answers (short counts, -errno
+// in the count) turned into one result type.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "pager/base/result.h"
+
+namespace weightpager::fault {
+
+/// What became of an ioctl that fills or moves pages.
+enum class Outcome {
+  done,
+  busy,    // EBUSY, EAGAIN: somebody holds the page right now (a read that just ended); try again
+  exists,  // EEXIST: the destination already has a page
+  failed,  // anything else; errno says what
+};
+
+class Userfaultfd {
+ public:
+  /// Opens /dev/userfaultfd (file permissions decide), else the system call (privileged or
+  /// vm.unprivileged_userfaultfd=1), else the system call for user-mode faults only.
+  static Result<Userfaultfd> open();
+  Userfaultfd(Userfaultfd&& other) noexcept;
+  Userfaultfd& operator=(Userfaultfd&&) = delete;
+  /// Closing makes absent chunks readable as zeros: only ever called when no region exists.
+  ~Userfaultfd();
+
+  int fd() const { return fd_; }
+  bool has_move() const { return has_move_; }
+  /// True: faults inside system calls are not served (EFAULT there), see design decision 9.
+  bool is_user_mode_only() const { return is_user_mode_only_; }
+
+  /// From now on, touching a page that is not there in [address, +length) is a message.
+  Status register_range(void* address, uint64_t length_bytes);
+
+  /// Reads the addresses (rounded down to the page) of pending faults; returns how many. Never blocks.
+  size_t read_faults(std::span<uintptr_t> addresses);
+
+  /// Moves whole pages, huge ones in one step, and wakes who waits for them.
+  Outcome move(void* destination, void* source, uint64_t length_bytes) const;
+  /// Copies into absent pages and wakes who waits for them. Pages that are there already are kept.
+  Outcome copy(void* destination, const void* source, uint64_t length_bytes) const;
+  /// Fills absent pages with zeros.
+  Outcome zero(void* destination, uint64_t length_bytes) const;
+  /// Lets who waits in the range try again.
+  void wake(void* address, uint64_t length_bytes) const;
+
+ private:
+  Userfaultfd() = default;
+  int fd_ = -1;
+  bool has_move_ = false;
+  bool is_user_mode_only_ = false;
+};
+
+}  // namespace weightpager::fault

@@ -1,0 +1,23 @@
+// From layers to chunks: the order in which a pass will touch the chunks of one region.
+#pragma once
+
+#include "pager/model/model.h"
+#include "pager/policy/pin_stream.h"
+
+namespace weightpager::policy {
+
+/// The chunks of one file of a model as they lie in a region: the region's first byte is the file's
+/// byte `offset_bytes`, and chunk `first` is the one that holds it.
+struct ChunkRange {
+  ChunkId first = 0;
+  uint32_t count = 0;
+  uint64_t offset_bytes = 0;
+};
+
+/// Adds the chunks of file `file` of `model` to `order` in execution order. Chunks that hold only sparse
+/// tensors, or no tensor at all, are left out. A chunk that two tensors share takes its place at the
+/// first one, and counts as revisited if the other comes much later.
+void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRange& range,
+                        ChunkOrder& order);
+
+}  // namespace weightpager::policy

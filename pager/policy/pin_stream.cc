@@ -1,0 +1,540 @@
+#include "pager/policy/pin_stream.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "pager/base/assert.h"
+
+namespace weightpager::policy {
+namespace {
+
+// Threads of one matrix multiplication work a few chunks apart.
+constexpr uint32_t linger_chunks_min = 4;
+// How far ahead of what was expected a touch may be and still count as going on.
+constexpr uint32_t leap_chunks = 32;
+constexpr uint32_t ahead_chunks_first = 4;
+// Read ahead while the whole model fits and no ring is needed.
+constexpr uint32_t ahead_chunks_unbounded = 64;
+constexpr uint32_t lessons_max = 4;
+// A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
+constexpr uint64_t recent_touches = 8;
+
+Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
+  return Action{kind, chunk, is_demand};
+}
+
+}  // namespace
+
+// ---- Queue ----
+
+void PinStream::Queue::reset(uint32_t chunks) {
+  items_.assign(chunks, window::no_chunk);
+  is_queued_.assign(chunks, false);
+  head_ = count_ = 0;
+}
+
+void PinStream::Queue::push(ChunkId chunk) {
+  if (is_queued_[chunk]) return;
+  is_queued_[chunk] = true;
+  items_[(head_ + count_++) % items_.size()] = chunk;
+}
+
+void PinStream::Queue::pop() {
+  is_queued_[items_[head_]] = false;
+  head_ = (head_ + 1) % items_.size();
+  --count_;
+}
+
+// ---- The order, and what stays ----
+
+PinStream::PinStream(const ChunkTable& table, const Settings& settings)
+    : table_(table), settings_(settings), linger_(linger_chunks_min) {}
+
+void PinStream::set_order(const ChunkOrder& order) {
+  const uint32_t chunks = table_.chunks();
+  facts_.assign(chunks, Facts{});
+  for (ChunkId chunk : order.permanent) facts_[chunk].is_permanent = true;
+  for (ChunkId chunk : order.revisited) facts_[chunk].is_revisited = true;
+  demand_.reset(chunks);
+  advice_.reset(chunks);
+  consumed_.reserve(chunks);
+  clock_.reserve(chunks);
+  touched_in_order_.clear();
+  touched_in_order_.reserve(chunks);
+  is_learning_ = true;
+  strays_ = 0;
+  unlearned_ = chunks;
+  declared_order_ = order.cyclic;
+  install_order(declared_order_);
+}
+
+void PinStream::install_order(std::vector<ChunkId> order) {
+  order_ = std::move(order);
+  for (Facts& facts : facts_) {
+    facts.position = nowhere;
+    facts.is_prefetched = false;
+  }
+  for (uint32_t position = 0; position < size(); ++position) {
+    facts_[order_[position]].position = position;
+  }
+  has_cursor_ = false;
+  ahead_ = 0;
+  candidate_ = nowhere;
+  choose_pins();
+  rebuild_lists();
+}
+
+void PinStream::on_resized() {
+  choose_pins();
+  rebuild_lists();
+}
+
+// Splits the window into pins, ring and sparse share, and spreads the pins. Multiples of the golden
+// ratio fill the circle evenly for every count, and a larger set contains each smaller one, so that a
+// window that grows or shrinks moves as few pins as possible.
+void PinStream::choose_pins() {
+  for (Facts& facts : facts_) facts.is_pinned = facts.is_permanent;
+  const auto chunks = static_cast<uint32_t>(facts_.size());
+  const uint32_t window = table_.resident_max();
+  const uint32_t sparse_chunks = chunks - size();
+  sparse_max_ = std::min(sparse_chunks, std::clamp(window / 32, 2u, 16u));
+
+  const uint32_t for_order = window > sparse_max_ ? window - sparse_max_ : 0;
+  if (for_order >= size()) {
+    // Everything that is cyclic fits; what is left over serves the rest.
+    ring_ = 0;
+    pinned_ = size();
+    sparse_max_ = window - size();
+  } else {
+    const uint32_t missing = size() - for_order;
+    ring_ = std::min({settings_.ring_chunks_max, std::max(window / 4, 4u), std::max(missing, 4u)});
+    ring_ = std::min(ring_, for_order);
+    pinned_ = for_order - ring_;
+  }
+
+  std::vector<uint32_t> positions(size());
+  std::iota(positions.begin(), positions.end(), 0u);
+  const auto rank = [&](uint32_t position) {
+    const Facts& facts = facts_[order_[position]];
+    constexpr double golden_ratio = 0.6180339887498949;
+    const double turn = position * golden_ratio;
+    const double first = facts.is_permanent ? -2 : facts.is_revisited ? -1 : 0;
+    return first + (turn - std::floor(turn));
+  };
+  std::sort(positions.begin(), positions.end(),
+            [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
+  for (uint32_t i = 0; i < pinned_; ++i) facts_[order_[positions[i]]].is_pinned = true;
+}
+
+// Offers everything for eviction that is resident without a reason.
+void PinStream::rebuild_lists() {
+  consumed_.clear();
+  clock_.clear();
+  hand_ = 0;
+  for (Facts& facts : facts_) facts.is_consumed = facts.is_in_clock = false;
+  for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
+    if (!table_.is_resident(chunk) || facts_[chunk].is_pinned) continue;
+    if (facts_[chunk].position == nowhere) {
+      add_to_clock(chunk);
+    } else if (!is_protected(chunk)) {
+      facts_[chunk].is_consumed = true;
+      consumed_.push_back(chunk);
+    }
+  }
+}
+
+// ---- Where the engine is ----
+
+uint32_t PinStream::forward_distance(uint32_t position) const {
+  const auto here = static_cast<uint32_t>(cursor_ % size());
+  return position >= here ? position - here : position + size() - here;
+}
+
+uint32_t PinStream::backward_distance(uint32_t position) const {
+  const uint32_t forward = forward_distance(position);
+  return forward == 0 ? 0 : size() - forward;
+}
+
+bool PinStream::is_recent(ChunkId chunk) const {
+  const uint64_t last = facts_[chunk].last_touch;
+  return last != 0 && touches_ - last < std::min<uint64_t>(recent_touches, table_.resident_max() / 4);
+}
+
+// In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
+bool PinStream::is_protected(ChunkId chunk) const {
+  if (is_recent(chunk)) return true;
+  const uint32_t position = facts_[chunk].position;
+  if (!has_cursor_ || position == nowhere) return false;
+  return backward_distance(position) <= linger_ ||
+         forward_distance(position) < frontier_ - cursor_;
+}
+
+bool PinStream::is_evictable(ChunkId chunk) const {
+  const ChunkState state = table_.state(chunk);
+  return (state == ChunkState::ready || state == ChunkState::mapped) &&
+         !facts_[chunk].is_permanent;
+}
+
+void PinStream::on_touch(ChunkId chunk) {
+  Facts& facts = facts_[chunk];
+  facts.is_referenced = true;
+  facts.untouched_passes = 0;
+  facts.last_touch = ++touches_;
+  if (facts.position != nowhere) {
+    follow_cursor(chunk);
+    note_first_touch(chunk);
+    if (!has_cursor_ && facts.position != nowhere) jump_to(facts.position);
+  }
+  if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
+}
+
+void PinStream::follow_cursor(ChunkId chunk) {
+  const uint32_t position = facts_[chunk].position;
+  if (!has_cursor_) return jump_to(position);
+
+  const uint32_t behind_max = std::min(std::max(ring_, 8u), size() / 4);
+  const uint32_t backward = backward_distance(position);
+  if (backward <= behind_max) {
+    // A chunk that was evicted too early: let chunks linger longer, up to half of the ring.
+    if (backward > 0 && table_.state(chunk) == ChunkState::absent) {
+      linger_ = std::max(linger_, std::min({backward + 1, linger_ * 2, ring_ / 2}));
+    }
+    return;
+  }
+
+  const uint32_t forward = forward_distance(position);
+  if (forward <= frontier_ - cursor_ + leap_chunks) return advance_to(cursor_ + forward);
+
+  // Far from where the engine should be. Two such touches in a row that follow each other say that
+  // the engine is there; a single one is a stray.
+  ++strays_;
+  const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
+                            position - candidate_ <= leap_chunks;
+  candidate_ = position;
+  if (is_confirmed) jump_to(position);
+}
+
+// The engine follows the order, so reading ahead pays: further each time, up to the whole ring.
+void PinStream::advance_to(Place place) {
+  const Place passes = place / size() - cursor_ / size();
+  leave_behind(place);
+  frontier_ = std::max(frontier_, cursor_);
+  const uint32_t ahead_limit = ring_ == 0 ? ahead_chunks_unbounded : ring_;
+  ahead_max_ = std::min(ahead_max_ * 2, std::max(ahead_limit, ahead_chunks_first));
+  list_consumed();
+  if (passes > 0) end_pass(passes);
+}
+
+void PinStream::jump_to(uint32_t position) {
+  // Beginning with the second pass keeps "a little behind" from being before the beginning.
+  const Place place = has_cursor_ ? cursor_ + forward_distance(position) : size() + position;
+  const Place passes = has_cursor_ ? place / size() - cursor_ / size() : 0;
+  if (has_cursor_) leave_behind(place);
+  for (Facts& facts : facts_) facts.is_prefetched = false;
+  ahead_ = 0;
+  ahead_max_ = ahead_chunks_first;
+  cursor_ = frontier_ = consumed_before_ = place;
+  has_cursor_ = true;
+  candidate_ = nowhere;
+  rebuild_lists();
+  if (passes > 0) end_pass(passes);
+}
+
+void PinStream::leave_behind(Place place) {
+  for (; cursor_ < place; ++cursor_) {
+    const ChunkId chunk = chunk_at(cursor_);
+    Facts& facts = facts_[chunk];
+    const bool is_untouched =
+        facts.touch_rank == nowhere && table_.state(chunk) != ChunkState::mapped;
+    if (is_untouched && facts.untouched_passes < 2) ++facts.untouched_passes;
+    if (!facts.is_prefetched) continue;
+    facts.is_prefetched = false;
+    --ahead_;
+    if (table_.state(chunk) != ChunkState::reading) ++statistics_.prefetch_hidden;
+  }
+}
+
+void PinStream::end_pass(uint64_t passes) {
+  statistics_.passes += passes;
+  if (is_learning_) return;
+  strays_ = 0;
+  // What two passes left untouched is not part of the pass: it loses its pin and its place.
+  const auto is_untouched = [&](ChunkId chunk) { return facts_[chunk].untouched_passes >= 2; };
+  if (std::none_of(order_.begin(), order_.end(), is_untouched)) return;
+  const ChunkId here = chunk_at(cursor_);
+  std::vector<ChunkId> order;
+  std::remove_copy_if(order_.begin(), order_.end(), std::back_inserter(order), is_untouched);
+  install_order(std::move(order));
+  if (facts_[here].position != nowhere) jump_to(facts_[here].position);
+}
+
+// Chunks that fell behind the cursor, and out of use, may be evicted.
+void PinStream::list_consumed() {
+  for (; consumed_before_ + linger_ < cursor_; ++consumed_before_) {
+    const ChunkId chunk = chunk_at(consumed_before_);
+    Facts& facts = facts_[chunk];
+    if (facts.is_pinned || facts.is_consumed || facts.is_in_clock) continue;
+    if (!is_evictable(chunk)) continue;  // still reading: on_ready will list it
+    facts.is_consumed = true;
+    consumed_.push_back(chunk);
+  }
+}
+
+// ---- Learning the order ----
+
+void PinStream::note_first_touch(ChunkId chunk) {
+  Facts& facts = facts_[chunk];
+  if (facts.touch_rank == nowhere) {
+    facts.touch_rank = static_cast<uint32_t>(touched_in_order_.size());
+    touched_in_order_.push_back(chunk);
+    return;
+  }
+  // Back at something that was touched long ago: a pass is over, everything it touches was seen.
+  const size_t seen = touched_in_order_.size();
+  if (is_learning_ && seen >= 8 && facts.touch_rank < seen / 2 && seen >= size() / 4) end_learning();
+  if (!is_learning_ && strays_ > std::max(16u, size() / 10) && lessons_ < lessons_max) learn_again();
+}
+
+// A few strays are threads out of step; more of them mean that the engine has another order.
+void PinStream::end_learning() {
+  is_learning_ = false;
+  const bool is_contradicted = strays_ > std::max(4u, size() / 50);
+  strays_ = 0;
+  if (!is_contradicted) return;
+  ++statistics_.order_corrections;
+  // Untouched chunks keep their place behind the chunk that they followed before.
+  std::vector<ChunkId> order;
+  order.reserve(order_.size());
+  const auto add_untouched_after = [&](uint32_t position) {
+    for (uint32_t p = position; p < size(); ++p) {
+      if (facts_[order_[p]].touch_rank != nowhere) return;
+      order.push_back(order_[p]);
+    }
+  };
+  add_untouched_after(0);
+  for (ChunkId chunk : touched_in_order_) {
+    order.push_back(chunk);
+    add_untouched_after(facts_[chunk].position + 1);
+  }
+  install_order(std::move(order));
+}
+
+// Everything that is mapped is held once, so that the next pass shows every first touch again.
+void PinStream::learn_again() {
+  ++lessons_;
+  is_learning_ = true;
+  strays_ = 0;
+  touched_in_order_.clear();
+  for (Facts& facts : facts_) {
+    facts.touch_rank = nowhere;
+    facts.untouched_passes = 0;
+  }
+  if (size() < declared_order_.size()) install_order(declared_order_);
+  unlearned_ = settings_.can_hold ? 0 : static_cast<uint32_t>(facts_.size());
+}
+
+// ---- Events that are no touches ----
+
+bool PinStream::on_ready(ChunkId chunk) {
+  Facts& facts = facts_[chunk];
+  if (is_recent(chunk)) facts.last_touch = touches_;
+  if (facts.is_permanent) return true;
+  if (facts.position == nowhere) {
+    add_to_clock(chunk);
+    return false;
+  }
+  if (!facts.is_pinned && !is_protected(chunk) && !facts.is_consumed) add_to_clock(chunk);
+  if (facts.touch_rank == nowhere) return false;
+  if (facts.is_pinned) return true;
+  if (++since_tripwire_ < std::max(ring_ / 8, 1u)) return true;
+  since_tripwire_ = 0;
+  return false;
+}
+
+void PinStream::on_refused(ChunkId chunk) {
+  // It was taken off its list when it was chosen. Back to the clock, which asks again much later.
+  if (facts_[chunk].is_permanent) return;
+  facts_[chunk].is_referenced = true;
+  if (!facts_[chunk].is_consumed) add_to_clock(chunk);
+}
+
+void PinStream::will_need(std::span<const ChunkId> chunks) {
+  if (chunks.size() > table_.resident_max() / 2) return;
+  for (ChunkId chunk : chunks) advice_.push(chunk);
+}
+
+void PinStream::consumed(std::span<const ChunkId> chunks) {
+  for (ChunkId chunk : chunks) {
+    Facts& facts = facts_[chunk];
+    if (facts.is_pinned || facts.is_consumed || facts.is_in_clock || !is_evictable(chunk)) continue;
+    facts.is_consumed = true;
+    consumed_.push_back(chunk);
+  }
+}
+
+// ---- Actions ----
+
+Action PinStream::next() {
+  if (Action it = demand(); it.kind != Action::Kind::none) return it;
+  if (Action it = shrink(); it.kind != Action::Kind::none) return it;
+  for (; unlearned_ < facts_.size(); ++unlearned_) {
+    if (table_.state(unlearned_) != ChunkState::mapped || !is_evictable(unlearned_)) continue;
+    return action(Action::Kind::hold, unlearned_++);
+  }
+  if (Action it = advised(); it.kind != Action::Kind::none) return it;
+  return prefetch();
+}
+
+// What engine threads wait for, in the order of their touches.
+Action PinStream::demand() {
+  while (!demand_.is_empty() && table_.state(demand_.front()) != ChunkState::absent) demand_.pop();
+  if (demand_.is_empty()) return {};
+  if (table_.room() == 0) return make_room(true);
+  const ChunkId chunk = demand_.front();
+  demand_.pop();
+  return action(Action::Kind::read, chunk, true);
+}
+
+Action PinStream::shrink() {
+  if (table_.resident() <= table_.resident_max()) return {};
+  return make_room(true);
+}
+
+Action PinStream::advised() {
+  while (!advice_.is_empty() && table_.state(advice_.front()) != ChunkState::absent) advice_.pop();
+  if (advice_.is_empty() || table_.reading() >= settings_.reads_max) return {};
+  if (table_.room() <= 1) return make_room(false);
+  const ChunkId chunk = advice_.front();
+  advice_.pop();
+  return action(Action::Kind::read, chunk);
+}
+
+// The next absent chunk ahead of the cursor, across the end of the pass if need be.
+Action PinStream::prefetch() {
+  if (!has_cursor_ || table_.reading() >= settings_.reads_max) return {};
+  if (ahead_ >= ahead_max_) return {};
+  const Place limit = cursor_ + size() - std::min(linger_, size() / 2);
+  while (frontier_ < limit) {
+    const ChunkId chunk = chunk_at(frontier_);
+    if (table_.state(chunk) == ChunkState::absent) break;
+    ++frontier_;
+  }
+  if (frontier_ >= limit) return {};
+  // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
+  const uint32_t reserve = table_.resident_max() > 8 && ring_ > 0 ? 1 : 0;
+  if (table_.room() <= reserve) return make_room(false);
+  const ChunkId chunk = chunk_at(frontier_++);
+  facts_[chunk].is_prefetched = true;
+  ++ahead_;
+  return action(Action::Kind::read, chunk);
+}
+
+// Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.
+Action PinStream::make_room(bool for_demand) {
+  if (ChunkId chunk = pop_consumed(); chunk != window::no_chunk) return evict(chunk);
+  if (clock_.size() > sparse_max_ || (for_demand && !clock_.empty())) {
+    if (Action it = clock_victim(); it.kind != Action::Kind::none) return it;
+  }
+  if (!for_demand) return {};
+  if (ChunkId chunk = farthest_prefetched(); chunk != window::no_chunk) return evict(chunk);
+  // With reads in flight room is on its way; without any, somebody must go.
+  if (table_.reading() > 0 && table_.resident() <= table_.resident_max()) return {};
+  if (ChunkId chunk = any_victim(); chunk != window::no_chunk) return evict(chunk);
+  return {};
+}
+
+// The chunk that was consumed last is the one that is needed again last. At most `recent_touches`
+// chunks are passed over, so this is O(1).
+ChunkId PinStream::pop_consumed() {
+  for (size_t i = consumed_.size(); i-- > 0;) {
+    const ChunkId chunk = consumed_[i];
+    if (is_recent(chunk)) continue;
+    consumed_[i] = consumed_.back();
+    consumed_.pop_back();
+    facts_[chunk].is_consumed = false;
+    if (is_evictable(chunk) && !facts_[chunk].is_pinned && !is_protected(chunk)) return chunk;
+  }
+  return window::no_chunk;
+}
+
+void PinStream::add_to_clock(ChunkId chunk) {
+  if (facts_[chunk].is_in_clock) return;
+  facts_[chunk].is_in_clock = true;
+  clock_.push_back(chunk);
+}
+
+// Second chance. There is no accessed bit to read, so the hand takes a mapped chunk out of the region
+// (keeping its bytes); if it is touched before the hand comes back, it stays.
+Action PinStream::clock_victim() {
+  for (size_t steps = 2 * clock_.size(); steps > 0 && !clock_.empty(); --steps) {
+    if (hand_ >= clock_.size()) hand_ = 0;
+    const ChunkId chunk = clock_[hand_];
+    Facts& facts = facts_[chunk];
+    const ChunkState state = table_.state(chunk);
+    if (state == ChunkState::reading) {
+      ++hand_;
+      continue;
+    }
+    if (is_recent(chunk)) {
+      ++hand_;
+      continue;
+    }
+    const bool leaves = !is_evictable(chunk) || facts.is_pinned || is_protected(chunk);
+    if (!leaves && facts.is_referenced) {
+      facts.is_referenced = false;
+      ++hand_;
+      if (state == ChunkState::mapped && settings_.can_hold) {
+        return action(Action::Kind::hold, chunk);
+      }
+      continue;
+    }
+    facts.is_in_clock = false;
+    clock_[hand_] = clock_.back();
+    clock_.pop_back();
+    if (!leaves) return evict(chunk);
+  }
+  return {};
+}
+
+// The prefetched chunk that is needed last: stale if the engine went elsewhere.
+ChunkId PinStream::farthest_prefetched() const {
+  if (!has_cursor_) return window::no_chunk;
+  for (Place place = frontier_; place-- > cursor_ + 1;) {
+    const ChunkId chunk = chunk_at(place);
+    if (facts_[chunk].is_prefetched && is_evictable(chunk) && !is_recent(chunk)) return chunk;
+  }
+  return window::no_chunk;
+}
+
+// The last resort: whatever was touched longest ago, pinned chunks last.
+ChunkId PinStream::any_victim() const {
+  ChunkId victim = window::no_chunk;
+  const auto worth = [&](ChunkId chunk) {
+    return std::pair(facts_[chunk].is_pinned, facts_[chunk].last_touch);
+  };
+  for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
+    if (!is_evictable(chunk)) continue;
+    if (victim == window::no_chunk || worth(chunk) < worth(victim)) victim = chunk;
+  }
+  return victim;
+}
+
+Action PinStream::evict(ChunkId chunk) {
+  Facts& facts = facts_[chunk];
+  if (facts.is_prefetched) {
+    facts.is_prefetched = false;
+    --ahead_;
+    ++statistics_.prefetch_unused;
+  }
+  // A hole in what was asked for: ask again from there on.
+  if (has_cursor_ && facts.position != nowhere) {
+    const Place place = cursor_ + forward_distance(facts.position);
+    if (place < frontier_) frontier_ = place;
+  }
+  return action(Action::Kind::evict, chunk);
+}
+
+}  // namespace weightpager::policy

@@ -1,0 +1,215 @@
+// What to read, hold, pin and evict next: pin a share of the model, stream the rest.
+//
+// Problem. A pass touches every chunk once, in the same order, over and over. On such a cyclic scan
+// least-recently-used, which is what a kernel approximates, evicts exactly what is needed next and
+// reads the whole model every pass, however large the window is.
+//
+// Idea. Of a window of T chunks, P = T − R − Q stay for good ("pinned"), spread evenly through the order
+// so that the reads of the others spread evenly under the computation. The others are streamed through
+// a ring of R chunks, read ahead of the cursor (where the engine is) and evicted a little behind it; the
+// end of a pass is the beginning of the next. Q chunks serve what is not cyclic (embedding rows), by
+// the clock algorithm. A pass then reads N − P chunks, R + Q more than any policy must.
+//
+// The cursor. Mapped chunks are silent, so now and then a chunk that is ready is left unmapped: a
+// tripwire. Touching it costs microseconds and says where the engine is.
+//
+// The order comes from the model's layers and is corrected by what is seen: a chunk that was never
+// touched is always a tripwire, so the first pass shows every first touch; if these contradict the
+// order, they become the order. Chunks that two passes left untouched are no longer read ahead.
+//
+// A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
+// `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
+// carries its actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the
+// window changes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/window/chunk_table.h"
+
+namespace weightpager::policy {
+
+using window::ChunkId;
+using window::ChunkState;
+using window::ChunkTable;
+
+/// What the driver shall do now. `evict`, `hold` may be refused by the kernel; see `on_refused`.
+struct Action {
+  enum class Kind {
+    none,   // nothing to do until the next event
+    read,   // absent → reading; the table has room for it
+    evict,  // ready or mapped → absent
+    hold,   // mapped → ready: keep the bytes, notice the next touch
+  };
+  Kind kind = Kind::none;
+  ChunkId chunk = window::no_chunk;
+  /// An engine thread waits for it: to the device before any other read.
+  bool is_demand = false;
+};
+
+/// How the model's chunks are used, as far as its files tell.
+struct ChunkOrder {
+  /// Chunks that every pass touches, in the order of their first touch. No duplicates.
+  std::vector<ChunkId> cyclic;
+  /// Those of them that a pass comes back to later (two tensors share the chunk): pinned first.
+  std::vector<ChunkId> revisited;
+  /// Chunks that cannot be evicted once they are in (edges of a region).
+  std::vector<ChunkId> permanent;
+};
+
+struct Settings {
+  /// Chunks in the ring, at most; the policy takes fewer when the window is small, or when so little
+  /// is missing from the window that a shorter ring leaves less to read.
+  uint32_t ring_chunks_max = 64;
+  /// Reads in flight, at most.
+  uint32_t reads_max = 16;
+  /// Whether a mapped chunk can be held (the mapper keeps slots).
+  bool can_hold = true;
+};
+
+/// Counters since the beginning.
+struct PolicyStatistics {
+  uint64_t passes = 0;
+  uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
+  uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
+  uint64_t order_corrections = 0;
+};
+
+class PinStream {
+ public:
+  /// `table` outlives the policy.
+  PinStream(const ChunkTable& table, const Settings& settings);
+
+  /// The set of chunks or what is known about their use changed; chunks in none of the lists are
+  /// sparse. What was learned about the order before is forgotten.
+  void set_order(const ChunkOrder& order);
+  /// The table's resident_max changed.
+  void on_resized();
+
+  /// An engine thread touched a chunk that is not mapped, and waits.
+  void on_touch(ChunkId chunk);
+  /// A read ended well. True: map it now. False: leave it ready, as a tripwire. (A chunk that an
+  /// engine thread waits for is mapped without asking.)
+  bool on_ready(ChunkId chunk);
+  /// The kernel refused to evict or hold the chunk (somebody pins its pages).
+  void on_refused(ChunkId chunk);
+  /// Advice: these chunks are needed soon. Ignored beyond half of the window.
+  void will_need(std::span<const ChunkId> chunks);
+  /// Advice: these chunks are not needed again in this pass.
+  void consumed(std::span<const ChunkId> chunks);
+
+  /// Call until it returns `none`, carrying out each action before the next call.
+  Action next();
+
+  uint32_t ring_chunks() const { return ring_; }
+  uint32_t pinned_chunks() const { return pinned_; }
+  const PolicyStatistics& statistics() const { return statistics_; }
+  /// The order in use now, for inspection and tests.
+  std::span<const ChunkId> order() const { return order_; }
+
+ private:
+  // A place is a position in the order, counted on across passes: place = pass · N + position.
+  using Place = uint64_t;
+  static constexpr uint32_t nowhere = UINT32_MAX;
+
+  struct Facts {
+    uint32_t position = nowhere;  // in order_; nowhere: sparse
+    uint32_t touch_rank = nowhere;  // when it was first touched, since learning began
+    uint64_t last_touch = 0;        // by the count of touches; 0: never
+    uint8_t untouched_passes = 0;
+    bool is_pinned = false;
+    bool is_permanent = false;
+    bool is_revisited = false;
+    bool is_prefetched = false;   // read ahead and not passed by the cursor yet
+    bool is_referenced = false;   // touched since the clock's hand came by
+    bool is_in_clock = false;
+    bool is_consumed = false;     // is in consumed_
+  };
+
+  // A queue of chunks in preallocated memory. A chunk is in it at most once, so it cannot overflow.
+  class Queue {
+   public:
+    void reset(uint32_t chunks);
+    bool is_empty() const { return count_ == 0; }
+    void push(ChunkId chunk);
+    ChunkId front() const { return items_[head_]; }
+    void pop();
+
+   private:
+    std::vector<ChunkId> items_;
+    std::vector<bool> is_queued_;
+    size_t head_ = 0;
+    size_t count_ = 0;
+  };
+
+  uint32_t size() const { return static_cast<uint32_t>(order_.size()); }
+  ChunkId chunk_at(Place place) const { return order_[place % order_.size()]; }
+  uint32_t forward_distance(uint32_t position) const;
+  uint32_t backward_distance(uint32_t position) const;
+  bool is_recent(ChunkId chunk) const;
+  bool is_protected(ChunkId chunk) const;
+  bool is_evictable(ChunkId chunk) const;
+
+  void install_order(std::vector<ChunkId> order);
+  void choose_pins();
+  void rebuild_lists();
+  void follow_cursor(ChunkId chunk);
+  void advance_to(Place place);
+  void jump_to(uint32_t position);
+  void leave_behind(Place place);
+  void end_pass(uint64_t passes);
+  void list_consumed();
+  void note_first_touch(ChunkId chunk);
+  void end_learning();
+  void learn_again();
+
+  void add_to_clock(ChunkId chunk);
+  Action demand();
+  Action shrink();
+  Action advised();
+  Action prefetch();
+  Action make_room(bool for_demand);
+  Action clock_victim();
+  ChunkId pop_consumed();
+  ChunkId farthest_prefetched() const;
+  ChunkId any_victim() const;
+  Action evict(ChunkId chunk);
+
+  const ChunkTable& table_;
+  const Settings settings_;
+  PolicyStatistics statistics_;
+
+  std::vector<ChunkId> declared_order_;  // what set_order said
+  std::vector<ChunkId> order_;
+  std::vector<Facts> facts_;  // by chunk
+  uint32_t ring_ = 0;
+  uint32_t pinned_ = 0;
+  uint32_t sparse_max_ = 0;  // Q
+
+  bool has_cursor_ = false;
+  Place cursor_ = 0;           // the engine is here, or a little further
+  Place frontier_ = 0;         // everything in [cursor_, frontier_) has been asked for
+  Place consumed_before_ = 0;  // everything before has been offered for eviction
+  uint32_t linger_ = 0;        // chunks behind the cursor that may still be in use
+  uint32_t ahead_ = 0;         // prefetched chunks that the cursor has not passed
+  uint32_t ahead_max_ = 0;     // grows while the engine follows the order
+  uint32_t since_tripwire_ = 0;
+  uint64_t touches_ = 0;
+  uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
+
+  std::vector<ChunkId> touched_in_order_;  // first touches since learning began
+  bool is_learning_ = true;
+  uint32_t strays_ = 0;        // touches far from the cursor since learning began or ended
+  uint32_t lessons_ = 0;
+  uint32_t unlearned_ = 0;     // next chunk to look at when learning anew
+
+  Queue demand_;
+  Queue advice_;
+  std::vector<ChunkId> consumed_;  // last in, first out
+  std::vector<ChunkId> clock_;
+  size_t hand_ = 0;
+};
+
+}  // namespace weightpager::policy

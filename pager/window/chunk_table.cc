@@ -1,0 +1,71 @@
+#include "pager/window/chunk_table.h"
+
+namespace weightpager::window {
+
+ChunkId ChunkTable::add_chunks(uint32_t count) {
+  const auto first = static_cast<ChunkId>(chunks_.size());
+  chunks_.resize(chunks_.size() + count);
+  return first;
+}
+
+SlotId ChunkTable::start_read(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::absent && room() > 0);
+  it.state = ChunkState::reading;
+  it.slot = free_slots_.back();
+  free_slots_.pop_back();
+  ++resident_;
+  ++reading_;
+  return it.slot;
+}
+
+void ChunkTable::finish_read(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::reading);
+  it.state = ChunkState::ready;
+  --reading_;
+}
+
+void ChunkTable::map(ChunkId chunk, bool keeps_slot) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::ready);
+  it.state = ChunkState::mapped;
+  if (!keeps_slot) give_back_slot(it);
+}
+
+void ChunkTable::hold(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::mapped && it.slot != no_slot);
+  it.state = ChunkState::ready;
+}
+
+void ChunkTable::release(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::ready || it.state == ChunkState::mapped);
+  it.state = ChunkState::absent;
+  --resident_;
+  give_back_slot(it);
+}
+
+void ChunkTable::fail(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state != ChunkState::mapped && it.state != ChunkState::failed);
+  if (it.state == ChunkState::reading) --reading_;
+  if (it.state != ChunkState::absent) --resident_;
+  it.state = ChunkState::failed;
+  give_back_slot(it);
+}
+
+void ChunkTable::forget_failure(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::failed);
+  it.state = ChunkState::absent;
+}
+
+void ChunkTable::give_back_slot(Chunk& chunk) {
+  if (chunk.slot == no_slot) return;
+  free_slots_.push_back(chunk.slot);
+  chunk.slot = no_slot;
+}
+
+}  // namespace weightpager::window

@@ -1,0 +1,93 @@
+// Where every chunk is: the one place that knows chunk states and slots.
+//
+//     absent ──start_read──▶ reading ──finish_read──▶ ready ──map──▶ mapped
+//        ▲                      │                     │  ▲              │
+//        └──────── fail ────────┘◀────── release ─────┘  └──── hold ────┤
+//        └◀──────────────────────── release ────────────────────────────┘
+//
+// A slot is 2 MiB of memory that a read can fill. With the `move` mapper a mapped chunk keeps its slot
+// (the memory itself is moved into the region); with `copy` it gives the slot back and holds memory
+// of the region instead. Either way a chunk that is not absent counts against `resident_max`, the
+// window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/base/assert.h"
+
+namespace weightpager::window {
+
+using ChunkId = uint32_t;
+using SlotId = uint32_t;
+inline constexpr ChunkId no_chunk = UINT32_MAX;
+inline constexpr SlotId no_slot = UINT32_MAX;
+
+enum class ChunkState : uint8_t {
+  absent,   // bytes are in the file only
+  reading,  // a read into its slot is in flight
+  ready,    // bytes are in its slot, not in the region: touching it faults, and is served in µs
+  mapped,   // the engine reads it without the pager
+  failed,   // could not be read: touching it gives SIGBUS
+};
+
+class ChunkTable {
+ public:
+  /// At most `resident_max` chunks are resident (reading, ready or mapped) at once.
+  explicit ChunkTable(uint32_t resident_max) : resident_max_(resident_max) {}
+
+  /// Appends `count` absent chunks and returns the first one's id.
+  ChunkId add_chunks(uint32_t count);
+  /// Adds a slot that reads may fill from now on.
+  void add_slot(SlotId slot) { free_slots_.push_back(slot); }
+
+  uint32_t chunks() const { return static_cast<uint32_t>(chunks_.size()); }
+  ChunkState state(ChunkId chunk) const { return chunks_[chunk].state; }
+  SlotId slot(ChunkId chunk) const { return chunks_[chunk].slot; }
+  bool is_resident(ChunkId chunk) const {
+    return state(chunk) != ChunkState::absent && state(chunk) != ChunkState::failed;
+  }
+
+  uint32_t resident() const { return resident_; }
+  uint32_t resident_max() const { return resident_max_; }
+  uint32_t reading() const { return reading_; }
+  uint32_t free_slots() const { return static_cast<uint32_t>(free_slots_.size()); }
+  /// Reads that could start now without evicting anything.
+  uint32_t room() const {
+    const uint32_t below_window = resident_ < resident_max_ ? resident_max_ - resident_ : 0;
+    return free_slots() < below_window ? free_slots() : below_window;
+  }
+  void set_resident_max(uint32_t resident_max) { resident_max_ = resident_max; }
+
+  /// absent → reading. Requires room() > 0. Returns the slot to read into.
+  SlotId start_read(ChunkId chunk);
+  /// reading → ready.
+  void finish_read(ChunkId chunk);
+  /// ready → mapped. `keeps_slot`: the slot's memory went into the region with the bytes.
+  void map(ChunkId chunk, bool keeps_slot);
+  /// mapped → ready: the bytes are back in the slot. Only for a chunk that kept its slot.
+  void hold(ChunkId chunk);
+  /// ready or mapped → absent. The slot, if it has one, is free again.
+  void release(ChunkId chunk);
+  /// absent, reading or ready → failed. The slot, if it has one, is free again.
+  void fail(ChunkId chunk);
+  /// failed → absent, when the chunk's region is gone and its id is used again.
+  void forget_failure(ChunkId chunk);
+
+ private:
+  struct Chunk {
+    ChunkState state = ChunkState::absent;
+    SlotId slot = no_slot;
+  };
+  void give_back_slot(Chunk& chunk);
+
+  std::vector<Chunk> chunks_;
+  // Last in, first out: the slot that was used last is the warmest. Reserved for every slot that was
+  // ever added, so that giving back allocates nothing.
+  std::vector<SlotId> free_slots_;
+  uint32_t resident_max_;
+  uint32_t resident_ = 0;
+  uint32_t reading_ = 0;
+};
+
+}  // namespace weightpager::window

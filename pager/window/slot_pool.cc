@@ -1,0 +1,92 @@
+#include "pager/window/slot_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace weightpager::window {
+namespace {
+
+// Large enough that the pager is told seldom, small enough that the first reads start at once.
+constexpr uint32_t batch_slots_max = 8;
+
+// Gives the range memory, in huge pages where the kernel has them. On kernels before 5.14 a write to
+// each page does it.
+void populate(std::byte* address, uint64_t length_bytes) {
+  if (madvise(address, length_bytes, MADV_POPULATE_WRITE) == 0) return;
+  for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
+    reinterpret_cast<volatile char*>(address)[at] = 0;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
+  std::unique_ptr<SlotPool> it(new SlotPool);
+  it->slots_ = slots;
+  it->reservation_bytes_ = (uint64_t{slots} + 1) * chunk_bytes;
+  it->reservation_ = mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (it->reservation_ == MAP_FAILED) {
+    const int error = errno;
+    it->reservation_ = nullptr;
+    return fail("reserving " + format_size(it->reservation_bytes_) +
+                    " of address space for the window: " + std::strerror(error),
+                "raise the address space limit (ulimit -v) or choose a smaller --window", error);
+  }
+  const auto start = reinterpret_cast<uintptr_t>(it->reservation_);
+  it->base_ = reinterpret_cast<std::byte*>(round_up(start, chunk_bytes));
+  // Equal flags on pool and regions are what UFFDIO_MOVE asks for; a child process gets neither.
+  madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_HUGEPAGE);
+  madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_DONTFORK);
+  return it;
+}
+
+SlotPool::~SlotPool() {
+  stopping_.store(true);
+  wanted_.store(UINT32_MAX);
+  wanted_.notify_one();
+  if (thread_.joinable()) thread_.join();
+  if (reservation_ != nullptr) munmap(reservation_, reservation_bytes_);
+}
+
+void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
+  wanted = std::min(wanted, slots_);
+  if (wanted <= wanted_.load(std::memory_order_relaxed)) return;
+  wanted_.store(wanted);
+  wanted_.notify_one();
+  if (thread_.joinable()) return;
+  // The engine's signals are not this thread's business.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this, announce, context] { populate_ahead(announce, context); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
+  pthread_setname_np(pthread_self(), "wp-memory");
+  for (;;) {
+    const uint32_t have = populated_.load(std::memory_order_relaxed);
+    const uint32_t wanted = wanted_.load();
+    if (stopping_.load() || have == slots_) return;
+    if (wanted <= have) {
+      wanted_.wait(wanted);
+      continue;
+    }
+    const uint32_t batch = std::min(wanted - have, batch_slots_max);
+    populate(address(have), batch * chunk_bytes);
+    populated_.store(have + batch, std::memory_order_release);
+    announce(context);
+  }
+}
+
+}  // namespace weightpager::window

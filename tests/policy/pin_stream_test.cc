@@ -1,0 +1,245 @@
+// The policy against its promises: bytes per pass, no window overrun, order learned, no thread left
+// waiting.
+#include "pager/policy/pin_stream.h"
+
+#include <gtest/gtest.h>
+// After gtest: it uses its macros.
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "tests/policy/simulation.h"
+
+namespace weightpager::policy {
+namespace {
+
+using Chunks = std::vector<ChunkId>;
+
+// All chunks are cyclic, in the order of their numbers.
+struct Cyclic : Simulation {
+  Cyclic(uint32_t chunks, uint32_t window) : Simulation(chunks, window) {
+    policy.set_order({.cyclic = range(0, chunks), .revisited = {}, .permanent = {}});
+  }
+};
+
+TEST(PinStream, ReadsOnlyTheStreamedShareOncePinnedShareIsIn) {
+  Cyclic it(1000, 250);
+  const Chunks order = Simulation::range(0, 1000);
+  it.pass(order);
+  it.pass(order);
+  for (int pass = 0; pass < 3; ++pass) {
+    const auto counts = it.pass(order);
+    // Each streamed chunk once; the ends of a pass may count some of its neighbour's.
+    EXPECT_LE(counts.reads, 1000 - it.policy.pinned_chunks() + it.policy.ring_chunks());
+    EXPECT_GE(counts.reads + it.policy.ring_chunks(), 1000 - it.policy.pinned_chunks());
+  }
+  EXPECT_EQ(it.policy.ring_chunks(), 62u);
+  EXPECT_EQ(it.policy.pinned_chunks(), 250u - 62u);
+}
+
+TEST(PinStream, SteadyReadsAverageExactlyTheStreamedShare) {
+  Cyclic it(400, 160);
+  const Chunks order = Simulation::range(0, 400);
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  const uint64_t before = it.counts.reads;
+  for (int pass = 0; pass < 20; ++pass) it.pass(order);
+  const double reads_per_pass = static_cast<double>(it.counts.reads - before) / 20;
+  EXPECT_NEAR(reads_per_pass, 400 - it.policy.pinned_chunks(), 4);
+}
+
+TEST(PinStream, SteadyPassesHaveNoDemandReads) {
+  Cyclic it(400, 160);
+  const Chunks order = Simulation::range(0, 400);
+  for (int pass = 0; pass < 2; ++pass) it.pass(order);
+  for (int pass = 0; pass < 5; ++pass) EXPECT_EQ(it.pass(order).demand_reads, 0u);
+}
+
+TEST(PinStream, EverythingFitsMeansEverythingIsReadOnce) {
+  Cyclic it(300, 330);
+  const Chunks order = Simulation::range(0, 300);
+  EXPECT_EQ(it.pass(order).reads, 300u);
+  const auto counts = it.pass(order);
+  EXPECT_EQ(counts.reads, 0u);
+  EXPECT_EQ(counts.faults, 0u);
+  EXPECT_EQ(it.counts.evictions, 0u);
+}
+
+TEST(PinStream, LittleMissingMeansLittleRead) {
+  Cyclic it(300, 298);
+  const Chunks order = Simulation::range(0, 300);
+  it.pass(order);
+  it.pass(order);
+  EXPECT_LE(it.pass(order).reads, 16u);
+}
+
+TEST(PinStream, PinsAreSpreadEvenly) {
+  Cyclic it(1000, 564);
+  const Chunks order = Simulation::range(0, 1000);
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  // With half of the order pinned, no four neighbours are all streamed.
+  uint32_t absent_in_a_row = 0;
+  for (ChunkId chunk = 0; chunk < 900; ++chunk) {
+    absent_in_a_row = it.table.state(chunk) == ChunkState::absent ? absent_in_a_row + 1 : 0;
+    EXPECT_LT(absent_in_a_row, 4u) << "at chunk " << chunk;
+  }
+}
+
+TEST(PinStream, RevisitedChunksArePinnedFirst) {
+  Simulation it(200, 60);
+  it.policy.set_order(
+      {.cyclic = Simulation::range(0, 200), .revisited = {7, 77, 177}, .permanent = {}});
+  const Chunks order = Simulation::range(0, 200);
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  for (ChunkId chunk : {7u, 77u, 177u}) EXPECT_TRUE(it.table.is_resident(chunk)) << chunk;
+}
+
+TEST(PinStream, LearnsAnOrderThatContradictsTheFile) {
+  Cyclic it(600, 200);
+  Chunks order = Simulation::range(0, 600);
+  // Layers of 20 chunks, executed back to front.
+  Chunks executed;
+  for (int layer = 29; layer >= 0; --layer) {
+    executed.insert(executed.end(), order.begin() + layer * 20, order.begin() + layer * 20 + 20);
+  }
+  for (int pass = 0; pass < 3; ++pass) it.pass(executed);
+  EXPECT_EQ(it.policy.statistics().order_corrections, 1u);
+  const auto counts = it.pass(executed);
+  EXPECT_LE(counts.demand_reads, 6u);
+  EXPECT_LE(counts.reads, 600 - it.policy.pinned_chunks() + it.policy.ring_chunks());
+}
+
+TEST(PinStream, SmallDisorderIsNoContradiction) {
+  Cyclic it(400, 100);
+  Chunks order = Simulation::range(0, 400);
+  for (size_t i = 0; i + 1 < order.size(); i += 2) std::swap(order[i], order[i + 1]);
+  for (int pass = 0; pass < 4; ++pass) it.pass(order);
+  EXPECT_EQ(it.policy.statistics().order_corrections, 0u);
+  EXPECT_LE(it.pass(order).demand_reads, 4u);
+}
+
+TEST(PinStream, UntouchedChunksAreNoLongerRead) {
+  Cyclic it(500, 150);
+  const Chunks used = Simulation::range(120, 500);  // the first 120 are an embedding table, say
+  for (int pass = 0; pass < 5; ++pass) it.pass(used);
+  const auto counts = it.pass(used);
+  EXPECT_LE(counts.reads, 380 - it.policy.pinned_chunks() + it.policy.ring_chunks());
+  EXPECT_EQ(it.policy.order().size(), 380u);
+}
+
+TEST(PinStream, SparseChunksAreServedOnDemandWithinTheirShare) {
+  Simulation it(600, 200);
+  it.policy.set_order({.cyclic = Simulation::range(100, 600), .revisited = {}, .permanent = {}});
+  const Chunks order = Simulation::range(100, 600);
+  std::mt19937 random(7);
+  for (int pass = 0; pass < 30; ++pass) {
+    it.touch(random() % 100);
+    it.pass(order);
+  }
+  uint32_t sparse_resident = 0;
+  for (ChunkId chunk = 0; chunk < 100; ++chunk) sparse_resident += it.table.is_resident(chunk);
+  EXPECT_LE(sparse_resident, 8u);
+  EXPECT_LE(it.pass(order).demand_reads, 1u);
+}
+
+TEST(PinStream, ASparseChunkInConstantUseStays) {
+  Simulation it(600, 200);
+  it.policy.set_order({.cyclic = Simulation::range(100, 600), .revisited = {}, .permanent = {}});
+  const Chunks order = Simulation::range(100, 600);
+  for (int pass = 0; pass < 12; ++pass) {
+    it.touch(5);
+    it.touch(20 + pass);  // and others that come once
+    it.pass(order);
+  }
+  const uint64_t before = it.counts.demand_reads;
+  it.touch(5);
+  EXPECT_EQ(it.counts.demand_reads, before);
+}
+
+TEST(PinStream, PermanentChunksStay) {
+  Simulation it(100, 20);
+  it.policy.set_order({.cyclic = Simulation::range(0, 100), .revisited = {}, .permanent = {0, 99}});
+  for (int pass = 0; pass < 4; ++pass) it.pass(Simulation::range(0, 100));
+  EXPECT_EQ(it.table.state(0), ChunkState::mapped);
+  EXPECT_EQ(it.table.state(99), ChunkState::mapped);
+}
+
+TEST(PinStream, ShrinksAtOnceAndGrowsAgain) {
+  Cyclic it(400, 200);
+  const Chunks order = Simulation::range(0, 400);
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  it.complete_reads(1000);
+  it.table.set_resident_max(80);
+  it.policy.on_resized();
+  while (it.table.resident() > 80) {
+    const Action action = it.policy.next();
+    ASSERT_EQ(action.kind, Action::Kind::evict);
+    it.table.release(action.chunk);
+  }
+  it.pass(order);
+  it.table.set_resident_max(200);
+  it.policy.on_resized();
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  EXPECT_LE(it.pass(order).reads, 400 - it.policy.pinned_chunks() + it.policy.ring_chunks());
+}
+
+TEST(PinStream, AdviceBringsChunksIn) {
+  Simulation it(100, 40);
+  it.policy.set_order({});
+  const Chunks advised{3, 50, 51};
+  it.policy.will_need(advised);
+  it.run();
+  it.complete_reads(10);
+  for (ChunkId chunk : advised) EXPECT_EQ(it.table.state(chunk), ChunkState::ready);
+  const Chunks everything = Simulation::range(0, 100);
+  it.policy.will_need(everything);  // far more than the window: ignored
+  it.run();
+  EXPECT_EQ(it.counts.reads, 3u);
+}
+
+// Whatever an engine touches, whatever the window: every touch is served, the window is kept (the
+// simulation asserts both), and a cyclic engine pays no more than the whole model per pass.
+RC_GTEST_PROP(PinStreamProperty, ServesEveryTouchWithinTheWindow, ()) {
+  const auto chunks = *rc::gen::inRange<uint32_t>(1, 200);
+  const auto window = *rc::gen::inRange<uint32_t>(16, 120);
+  const bool can_hold = *rc::gen::arbitrary<bool>();
+  const auto cyclic_begin = *rc::gen::inRange<uint32_t>(0, chunks);
+  const auto seed = *rc::gen::arbitrary<uint32_t>();
+  Simulation it(chunks, window, Settings{.ring_chunks_max = 64, .reads_max = 16, .can_hold = can_hold});
+  it.policy.set_order(
+      {.cyclic = Simulation::range(cyclic_begin, chunks), .revisited = {}, .permanent = {}});
+  std::mt19937 random(seed);
+  ChunkId at = 0;
+  for (int touch = 0; touch < 1500; ++touch) {
+    switch (random() % 16) {
+      case 0:
+        at = random() % chunks;
+        break;
+      case 1:
+        it.touch(random() % chunks);
+        break;
+      case 2:
+        it.policy.consumed(std::vector<ChunkId>{static_cast<ChunkId>(random() % chunks)});
+        break;
+      default:
+        at = (at + 1) % chunks;
+    }
+    it.touch(at);
+    RC_ASSERT(!::testing::Test::HasFatalFailure());
+  }
+}
+
+RC_GTEST_PROP(PinStreamProperty, ACyclicEngineNeverPaysMoreThanTheStreamedShare, ()) {
+  const auto chunks = *rc::gen::inRange<uint32_t>(40, 600);
+  const auto window = *rc::gen::inRange<uint32_t>(16, 600);
+  Simulation it(chunks, window);
+  const Chunks order = Simulation::range(0, chunks);
+  it.policy.set_order({.cyclic = order, .revisited = {}, .permanent = {}});
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  const auto counts = it.pass(order);
+  RC_ASSERT(counts.reads <= chunks - it.policy.pinned_chunks() + it.policy.ring_chunks());
+}
+
+}  // namespace
+}  // namespace weightpager::policy

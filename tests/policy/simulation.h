@@ -1,0 +1,113 @@
+// A pager without a disk: drives a policy with touches, completes reads after a number of touches, and
+// checks on every step that the policy asks only for what is possible.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <deque>
+#include <numeric>
+#include <vector>
+
+#include "pager/policy/pin_stream.h"
+#include "pager/window/chunk_table.h"
+
+namespace weightpager::policy {
+
+class Simulation {
+ public:
+  struct Counts {
+    uint64_t reads = 0;
+    uint64_t demand_reads = 0;
+    uint64_t faults = 0;
+    uint64_t evictions = 0;
+  };
+
+  Simulation(uint32_t chunks, uint32_t window, Settings settings = {})
+      : table(window), policy(table, settings), keeps_slot_(settings.can_hold) {
+    table.add_chunks(chunks);
+    for (window::SlotId slot = 0; slot < window; ++slot) table.add_slot(slot);
+  }
+
+  Simulation(const Simulation&) = delete;  // the policy refers to the table
+  Simulation& operator=(const Simulation&) = delete;
+
+  static std::vector<ChunkId> range(ChunkId first, ChunkId end) {
+    std::vector<ChunkId> chunks(end - first);
+    std::iota(chunks.begin(), chunks.end(), first);
+    return chunks;
+  }
+
+  /// The engine reads one byte of the chunk. Reads that are in flight advance by one step.
+  void touch(ChunkId chunk) {
+    complete_reads(1);
+    run();
+    if (table.state(chunk) == ChunkState::mapped) return;
+    ++counts.faults;
+    policy.on_touch(chunk);
+    if (table.state(chunk) == ChunkState::ready) table.map(chunk, keeps_slot_);
+    waiting_ = chunk;
+    run();
+    for (int steps = 0; table.state(chunk) != ChunkState::mapped; ++steps) {
+      ASSERT_LT(steps, 10000) << "chunk " << chunk << " never arrives";
+      complete_reads(1);
+      run();
+    }
+    waiting_ = window::no_chunk;
+  }
+
+  /// Touches all of them in order and returns what that cost.
+  Counts pass(const std::vector<ChunkId>& chunks) {
+    const Counts before = counts;
+    for (ChunkId chunk : chunks) touch(chunk);
+    return {counts.reads - before.reads, counts.demand_reads - before.demand_reads,
+            counts.faults - before.faults, counts.evictions - before.evictions};
+  }
+
+  void run() {
+    for (int actions = 0;; ++actions) {
+      ASSERT_LT(actions, 100000) << "the policy never comes to rest";
+      const Action action = policy.next();
+      switch (action.kind) {
+        case Action::Kind::none:
+          return;
+        case Action::Kind::read:
+          ASSERT_GT(table.room(), 0u);
+          table.start_read(action.chunk);
+          in_flight_.push_back(action.chunk);
+          ++counts.reads;
+          counts.demand_reads += action.is_demand;
+          break;
+        case Action::Kind::evict:
+          table.release(action.chunk);
+          ++counts.evictions;
+          break;
+        case Action::Kind::hold:
+          ASSERT_TRUE(keeps_slot_);
+          table.hold(action.chunk);
+          break;
+      }
+      ASSERT_LE(table.resident(), table.resident_max());
+    }
+  }
+
+  void complete_reads(uint32_t reads) {
+    for (; reads > 0 && !in_flight_.empty(); --reads) {
+      const ChunkId chunk = in_flight_.front();
+      in_flight_.pop_front();
+      table.finish_read(chunk);
+      if (policy.on_ready(chunk) || chunk == waiting_) table.map(chunk, keeps_slot_);
+    }
+  }
+
+  ChunkTable table;
+  PinStream policy;
+  Counts counts;
+
+ private:
+  bool keeps_slot_;
+  std::deque<ChunkId> in_flight_;
+  ChunkId waiting_ = window::no_chunk;
+};
+
+}  // namespace weightpager::policy
