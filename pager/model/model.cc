@@ -1,0 +1,177 @@
+// Opening a model: find its files, parse each, put them together.
+#include "pager/model/model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <unordered_set>
+
+#include "pager/base/assert.h"
+#include "pager/model/layers.h"
+#include "pager/model/parsers.h"
+#include "pager/model/shards.h"
+#include "pager/model/strict_json.h"
+
+namespace weightpager::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<Model> assemble(std::vector<ParsedFile> files) {
+  WP_ASSERT(!files.empty());
+  Model model;
+  model.format = files.front().format;
+  model.architecture = std::move(files.front().architecture);
+  std::unordered_set<std::string> names;
+  for (ParsedFile& parsed : files) {
+    const auto file = static_cast<uint32_t>(model.files.size());
+    for (Tensor& tensor : parsed.tensors) {
+      if (!names.insert(tensor.name).second)
+        return fail(fmt::format("{}, byte {}: expected a new tensor, found {} for the second time",
+                                parsed.file.path, tensor.offset_bytes, quote_name(tensor.name)),
+                    "shards of different models were mixed; download them again");
+      tensor.file = file;
+      model.tensors.push_back(std::move(tensor));
+    }
+    model.files.push_back(std::move(parsed.file));
+  }
+  group_layers(model);
+  return model;
+}
+
+Result<Model> assemble(Result<std::vector<ParsedFile>> files) {
+  if (!files) return forward_error(std::move(files));
+  return assemble(std::move(*files));
+}
+
+Result<Model> assemble_one(ParsedFile file) {
+  std::vector<ParsedFile> files;
+  files.push_back(std::move(file));
+  return assemble(std::move(files));
+}
+
+/// "model_type" of a Hugging Face config.json.
+class ConfigHandler final : public JsonHandler {
+ public:
+  std::string model_type;
+
+  bool on_start(const JsonPath&, bool) override { return true; }
+  bool on_end(const JsonPath&) override { return true; }
+  bool on_scalar(const JsonPath& path, const JsonScalar& value) override {
+    const auto* text = std::get_if<std::string>(&value);
+    if (path.size() == 1 && path[0] == "model_type" && text != nullptr) model_type = *text;
+    return true;
+  }
+};
+
+/// safetensors files do not say what they are, the config.json next to them does. It is for people
+/// only, so a missing or broken one is no error.
+std::string architecture_beside(const std::string& path) {
+  constexpr uint64_t config_bytes_max = 1 << 20;
+  Result<HeaderReader> reader =
+      HeaderReader::open(fs::path(path).replace_filename("config.json").string());
+  if (!reader) return {};
+  ConfigHandler handler;
+  const std::string text = reader->read_text(reader->size_bytes(), config_bytes_max, "config.json");
+  return parse_strict_json(text, handler) ? std::string() : handler.model_type;
+}
+
+/// A directory, as Hugging Face models are downloaded: its index, or its only file.
+Result<std::string> model_in_directory(const std::string& directory) {
+  std::error_code error;
+  for (const char* name : {"model.safetensors.index.json", "model.safetensors"}) {
+    const fs::path path = fs::path(directory) / name;
+    if (fs::exists(path, error)) return path.string();
+  }
+  return fail(
+      fmt::format("{}: expected model.safetensors.index.json or model.safetensors in the directory, "
+                  "found neither",
+                  directory),
+      "give the path of the model file");
+}
+
+Result<Model> open_files_of(const std::string& path) {
+  if (path.ends_with(index_suffix)) return assemble(read_indexed_files(path));
+  Result<ParsedFile> parsed = parse_file(path);
+  if (!parsed) return forward_error(std::move(parsed));
+  if (parsed->format == Format::gguf && parsed->shard_count > 1)
+    return assemble(read_gguf_shards(std::move(*parsed)));
+  if (parsed->format == Format::safetensors) {
+    Result<std::optional<std::string>> index = find_index(path);
+    if (!index) return forward_error(std::move(index));
+    if (*index) return assemble(read_indexed_files(**index));
+  }
+  return assemble_one(std::move(*parsed));
+}
+
+}  // namespace
+
+Format detect_format(HeaderReader& reader) {
+  // GGUF: four letters. safetensors: a plausible length, then an opening brace.
+  constexpr size_t length_bytes = 8;
+  std::array<std::byte, length_bytes + 1> start{};
+  const std::string_view bytes(reinterpret_cast<const char*>(start.data()),
+                               reader.peek_start(start));
+  if (bytes.starts_with("GGUF")) return Format::gguf;
+  constexpr std::string_view high_bytes_of_length("\0\0\0\0", 4);
+  if (bytes.size() == start.size() && bytes.substr(4, 4) == high_bytes_of_length &&
+      bytes[length_bytes] == '{')
+    return Format::safetensors;
+  return Format::plain;
+}
+
+Result<ParsedFile> parse_file(const std::string& path) {
+  Result<HeaderReader> reader = HeaderReader::open(path);
+  if (!reader) return forward_error(std::move(reader));
+  const Format format = detect_format(*reader);
+  if (!reader->ok()) return reader->take_error();
+  switch (format) {
+    case Format::gguf:
+      return parse_gguf(*reader);
+    case Format::safetensors:
+      return parse_safetensors(*reader);
+    case Format::plain:
+      break;
+  }
+  return parse_plain(*reader);
+}
+
+Result<Model> open_model(const std::string& path) {
+  std::string file = path;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    Result<std::string> found = model_in_directory(path);
+    if (!found) return forward_error(std::move(found));
+    file = std::move(*found);
+  }
+  Result<Model> model = open_files_of(file);
+  if (model && model->format == Format::safetensors)
+    model->architecture = architecture_beside(file);
+  return model;
+}
+
+Result<Model> open_model_file(const std::string& path) {
+  Result<ParsedFile> parsed = parse_file(path);
+  if (!parsed) return forward_error(std::move(parsed));
+  return assemble_one(std::move(*parsed));
+}
+
+uint64_t Model::weight_bytes() const {
+  uint64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.size_bytes;
+  return bytes;
+}
+
+const char* format_name(Format format) {
+  switch (format) {
+    case Format::gguf:
+      return "gguf";
+    case Format::safetensors:
+      return "safetensors";
+    case Format::plain:
+      break;
+  }
+  return "plain";
+}
+
+}  // namespace weightpager::model

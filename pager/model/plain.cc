@@ -1,0 +1,41 @@
+// A file of no known format: one tensor over all of it, read from front to back.
+//
+// A file whose name promises GGUF or safetensors but whose content is something else (a web page that
+// was downloaded in its place, a Git LFS pointer) is refused: paging it would help nobody.
+#include <fmt/format.h>
+
+#include "pager/model/parsers.h"
+
+namespace weightpager::model {
+namespace {
+
+/// The file's first bytes as a person can recognise them.
+std::string start_of(HeaderReader& reader) {
+  std::array<std::byte, 16> bytes{};
+  const size_t length = reader.peek_start(bytes);
+  return quote_name({reinterpret_cast<const char*>(bytes.data()), length});
+}
+
+}  // namespace
+
+Result<ParsedFile> parse_plain(HeaderReader& reader) {
+  constexpr std::string_view hint =
+      "it may be a web page or a pointer file instead of the model: look at its first lines, then "
+      "download it again";
+  if (reader.path().ends_with(".gguf")) {
+    reader.mismatch(0, "the bytes 'GGUF'", start_of(reader), hint);
+  } else if (reader.path().ends_with(".safetensors")) {
+    reader.mismatch(0, "a safetensors header (8 bytes of length, then '{')", start_of(reader),
+                    hint);
+  }
+  if (!reader.ok()) return reader.take_error();
+
+  const uint64_t size = reader.size_bytes();
+  ParsedFile parsed;
+  parsed.format = Format::plain;
+  parsed.file = {reader.path(), size};
+  parsed.tensors = {{.name = "data", .type = "U8", .shape = {size}, .size_bytes = size}};
+  return parsed;
+}
+
+}  // namespace weightpager::model
