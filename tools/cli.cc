@@ -198,9 +198,13 @@ std::string help_text(const Command& command) {
   return text;
 }
 
+void print(std::FILE* stream, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
+
 void print_error(const Error& error) {
-  fmt::print(stderr, "weightpager: error: {}\n", error.message);
-  if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", error.hint);
+  print(stderr, fmt::format("weightpager: error: {}\n", error.message));
+  if (!error.hint.empty()) print(stderr, fmt::format("hint: {}\n", error.hint));
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {

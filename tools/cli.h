@@ -5,6 +5,7 @@
 // wrong and what to do.
 #pragma once
 
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,6 +74,9 @@ size_t first_operand(const Command& command, const std::vector<std::string>& arg
 
 /// Usage, commands, options, examples, environment, exit status.
 std::string help_text(const Command& command);
+
+/// Prints `text`; unlike fmt::print it does not throw when nobody reads the other end.
+void print(std::FILE* stream, const std::string& text);
 
 /// "weightpager: error: …" and "hint: …" on stderr.
 void print_error(const Error& error);

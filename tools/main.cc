@@ -66,11 +66,11 @@ int options_only(const std::vector<std::string>& arguments) {
   const auto parsed = parse_arguments(command, arguments);
   if (!parsed) return misuse(parsed.error());
   if (parsed->has("help")) {
-    fmt::print("{}", help_text(command));
+    print(stdout, help_text(command));
     return exit_success;
   }
   if (parsed->has("version")) {
-    fmt::print("{}", version_text());
+    print(stdout, version_text());
     return exit_success;
   }
   return misuse({"no command given", "`weightpager --help` lists the commands"});

@@ -52,13 +52,13 @@ Command run_description() {
   command.examples =
       "  weightpager run --window 1GiB -- llama-cli -m model.gguf -p Hello\n"
       "  weightpager run --window 25% --json run.json -- python3 generate.py model/\n"
-      "  weightpager run -w 512MiB -m '*.weights' -- darknet detect net.cfg net.weights\n";
+      "  weightpager run -w 1GiB -m '*.weights' -- darknet detect net.cfg net.weights\n";
   command.environment =
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
       "                        where a run keeps its counters\n";
   command.exit_status =
-      "  125  weightpager itself failed, or was called wrongly: the engine did not start\n"
+      "  125  weightpager failed or was called wrongly; the engine did not start\n"
       "  126  the engine cannot be executed\n"
       "  127  the engine was not found\n"
       "  else that of the engine; the signal that killed the engine kills weightpager\n";
@@ -217,7 +217,7 @@ Result<EngineExit> carry_out(Plan plan) {
   report.elapsed_ns = now_ns() - started_ns;
   report.exit = *ended;
   report.processes = plan.directory.paged_processes();
-  if (!report.options.quiet) fmt::print(stderr, "{}", summary_text(report));
+  if (!report.options.quiet) print(stderr, summary_text(report));
   if (plan.json) {
     // The engine's work is done: its exit status stands, whatever becomes of the report.
     if (auto written = plan.json->commit(report_json(report)); !written)
@@ -246,7 +246,7 @@ int run_command(int argc, char** argv) {
   const auto own = parse_arguments(command, split->own);
   if (!own) return refuse(own.error());
   if (own->has("help")) {
-    fmt::print("{}", help_text(command));
+    print(stdout, help_text(command));
     return exit_success;
   }
   const auto options = read_options(*own, std::move(split->engine));

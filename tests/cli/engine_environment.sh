@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The flags reach the interposer as variables; those of an enclosing run do not.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+export WEIGHTPAGER_MATCH=outer WEIGHTPAGER_MAPPER=outer WEIGHTPAGER_PROFILE=outer
+variables() { grep '^WEIGHTPAGER_' "$OUT" | grep -v '^WEIGHTPAGER_BUILD=' | sed 's/_DIR=.*/_DIR=/' | sort; }
+
+engine env
+expected=$'WEIGHTPAGER_RUN_DIR=\nWEIGHTPAGER_WINDOW=67108864'
+[[ $(variables) == "$expected" ]] || fail "the engine has: $(variables)"
+
+weightpager run -w 1.5GiB -m '*.a,b' --match '*.c' --mapper copy --no-profile -q -- env
+expected='WEIGHTPAGER_MAPPER=copy
+WEIGHTPAGER_MATCH=*.a,b:*.c
+WEIGHTPAGER_PROFILE=0
+WEIGHTPAGER_QUIET=1
+WEIGHTPAGER_RUN_DIR=
+WEIGHTPAGER_WINDOW=1610612736'
+[[ $(variables) == "$expected" ]] || fail "the engine has: $(variables)"

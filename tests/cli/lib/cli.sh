@@ -1,0 +1,41 @@
+# shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
+# Calls the weightpager command and looks at what came of it. Source it.
+
+# shellcheck source=tools/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/lib/common.sh"
+
+WEIGHTPAGER=${WEIGHTPAGER:-$WP_BUILD/tools/weightpager}
+SCRATCH=$(mktemp -d)
+trap 'rm -rf -- "$SCRATCH"' EXIT
+OUT=$SCRATCH/out
+ERR=$SCRATCH/err
+# An engine that leaves a mark, to tell whether it was started.
+MARKER=$SCRATCH/engine-was-started
+MARKING=(touch "$MARKER")
+
+# weightpager ARGUMENTS…: leaves its exit status in STATUS, its output in $OUT and $ERR.
+weightpager() {
+  STATUS=0
+  "$WEIGHTPAGER" "$@" >"$OUT" 2>"$ERR" || STATUS=$?
+}
+
+# engine COMMAND…: runs it under weightpager in some window.
+engine() { weightpager run --window 64MiB -- "$@"; }
+
+expect_status() {
+  [[ $STATUS == "$1" ]] || fail "exit status $STATUS, expected $1; stderr: $(cat "$ERR")"
+}
+
+# expect_error TEXT: stderr is an error and at most one hint, and says TEXT.
+expect_error() {
+  [[ $(head -n 1 "$ERR") == "weightpager: error: "* ]] || fail "no error: $(cat "$ERR")"
+  [[ $(wc -l <"$ERR") -le 2 ]] || fail "more than two lines: $(cat "$ERR")"
+  grep -qF -- "$1" "$ERR" || fail "stderr does not say '$1': $(cat "$ERR")"
+}
+
+# expect_refusal TEXT: weightpager gave up before the engine had started.
+expect_refusal() {
+  expect_status 125
+  expect_error "$1"
+  [[ ! -e $MARKER ]] || fail "the engine was started all the same"
+}

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# A run without a model says so in one line, and how to name other files.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+engine sh -c 'exit 37'
+expect_status 37
+expected='weightpager: no model was mapped; looked for *.gguf *.safetensors (see --match)'
+[[ $(cat "$ERR") == "$expected" ]] || fail "stderr: $(cat "$ERR")"

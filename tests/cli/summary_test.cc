@@ -1,0 +1,194 @@
+#include "tools/summary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "pager/base/units.h"
+#include "tools/report_file.h"
+
+namespace weightpager::tools {
+namespace {
+
+using telemetry::Telemetry;
+
+constexpr uint64_t second_ns = 1'000'000'000;
+
+/// A run of ten seconds that reads all the time and stalls for half of it.
+void fill_bound_by_reading(Telemetry& process) {
+  process.process_id = 1234;
+  strcpy(process.command, "llama-cli");
+  strcpy(process.mapper, "move");
+  process.window_bytes = 1 * GiB;
+  process.resident_bytes_max = 1 * GiB;
+  process.model_bytes = 4 * GiB;
+  process.models = 1;
+  process.engine_bytes_max = 512 * MiB;
+  process.faults_demand = 12;
+  process.faults_late = 340;
+  process.prefetch_hidden = 5678;
+  process.evictions = 6000;
+  process.read_bytes = 20 * GiB;
+  process.read_busy_ns = 10 * second_ns;
+  process.started_ns = 100 * second_ns;
+  process.last_event_ns = 110 * second_ns;
+  process.stall_ns = 5 * second_ns;
+}
+
+class SummaryTest : public testing::Test {
+ protected:
+  SummaryTest() {
+    fill_bound_by_reading(process_);
+    report_.memory_limit = {16 * GiB, "a test"};
+    report_.processes = {&process_};
+  }
+
+  std::string advice_text() const { return advice(process_, report_.memory_limit.bytes); }
+
+  Telemetry process_;
+  RunReport report_;
+};
+
+TEST_F(SummaryTest, HasAllNumbers) {
+  EXPECT_EQ(summary_text(report_),
+            "weightpager: llama-cli (pid 1234), window 1.0 GiB, mapper move\n"
+            "  memory    peak 1.0 GiB of the model's 4.0 GiB; engine's own 512.0 MiB\n"
+            "  faults    12 demand, 340 late, 5678 hidden by prefetch\n"
+            "  read      20.0 GiB at 2.0 GiB/s, 5.0 times the model\n"
+            "  stalled   50% of 10.0 s\n"
+            "  advice    the disk is the bound: a window of 2.5 GiB would halve the reading\n");
+}
+
+TEST_F(SummaryTest, FitsEightLinesOf80AsciiColumnsAtWorst) {
+  memset(process_.command, 'c', sizeof(process_.command) - 1);
+  memset(process_.profile, 'p', sizeof(process_.profile) - 1);
+  process_.command[3] = '\xc3';
+  process_.process_id = 4194304;  // the kernel's highest
+  process_.window_bytes = process_.resident_bytes_max = process_.model_bytes = 1023 * GiB;
+  process_.engine_bytes_max = 1023 * GiB;
+  const std::string text = summary_text(report_);
+  EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 8) << text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_TRUE(std::all_of(text.begin(), text.end(), [](char letter) {
+    return letter == '\n' || (letter >= ' ' && letter <= '~');
+  })) << text;
+}
+
+TEST_F(SummaryTest, HasABlockForEachProcess) {
+  Telemetry other;
+  fill_bound_by_reading(other);
+  strcpy(other.command, "second");
+  report_.processes.push_back(&other);
+  const std::string text = summary_text(report_);
+  EXPECT_NE(text.find("weightpager: llama-cli (pid"), std::string::npos);
+  EXPECT_NE(text.find("weightpager: second (pid"), std::string::npos);
+}
+
+TEST_F(SummaryTest, SaysWhatAProfileDid) {
+  strcpy(process_.profile, "ggml: weights stay where they are");
+  EXPECT_NE(summary_text(report_).find("  profile   ggml: weights stay where they are\n"),
+            std::string::npos);
+}
+
+TEST_F(SummaryTest, NamesThePatternsWhenNoModelWasMapped) {
+  report_.processes.clear();
+  report_.options.match = {"*.weights"};
+  EXPECT_EQ(summary_text(report_),
+            "weightpager: no model was mapped; "
+            "looked for *.gguf *.safetensors *.weights (see --match)\n");
+}
+
+TEST_F(SummaryTest, RatiosOfNothingAreZero) {
+  const Telemetry nothing;
+  const Ratios ratio = ratios(nothing);
+  EXPECT_EQ(ratio.elapsed_ns, 0u);
+  EXPECT_EQ(ratio.stall_share, 0);
+  EXPECT_EQ(ratio.read_bytes_per_second, 0);
+  EXPECT_EQ(ratio.read_model_multiple, 0);
+}
+
+TEST_F(SummaryTest, TimeEndsWithTheProcessIfItEndedInOrder) {
+  process_.ended_ns = 120 * second_ns;
+  EXPECT_EQ(ratios(process_).elapsed_ns, 20 * second_ns);
+  EXPECT_EQ(ratios(process_).stall_share, 0.25);
+}
+
+TEST_F(SummaryTest, AdvisesTheWindowThatHalvesTheReading) {
+  EXPECT_EQ(advice_text(), "the disk is the bound: a window of 2.5 GiB would halve the reading");
+}
+
+TEST_F(SummaryTest, AdvisesNoWindowThatMemoryCannotHold) {
+  report_.memory_limit.bytes = 2 * GiB;
+  EXPECT_EQ(advice_text(),
+            "the disk is the bound and memory too small for a better window: "
+            "a faster disk or smaller weights would help");
+}
+
+TEST_F(SummaryTest, AdvisesASmallerWindowWhenAllFitted) {
+  process_.evictions = 0;
+  process_.resident_bytes_max = 512 * MiB;
+  EXPECT_EQ(advice_text(), "everything fitted: a window of 512.0 MiB would do as well");
+  process_.resident_bytes_max = 1000 * MiB;
+  EXPECT_EQ(advice_text(), "everything fitted into the window");
+}
+
+TEST_F(SummaryTest, ReportsAnEngineThatCopiedItsWeights) {
+  process_.engine_bytes_max = 2 * GiB;
+  EXPECT_EQ(advice_text(),
+            "the engine holds a copy of its weights outside the window (2.0 GiB): "
+            "leave out --no-profile, or start llama.cpp with --no-repack");
+  strcpy(process_.profile, "ggml: asked for no copy");
+  EXPECT_EQ(advice_text(),
+            "the engine holds a copy of its weights outside the window (2.0 GiB): "
+            "start llama.cpp with --no-repack");
+}
+
+TEST_F(SummaryTest, ReportsReadErrorsBeforeAllElse) {
+  process_.read_errors = 3;
+  process_.engine_bytes_max = 4 * GiB;
+  EXPECT_EQ(advice_text(), "3 reads of the model failed: the lines above name file and offset");
+}
+
+TEST_F(SummaryTest, LeavesAWellHiddenRunAlone) {
+  process_.stall_ns = second_ns / 10;
+  EXPECT_EQ(advice_text(),
+            "reading hides behind the computation: a larger window would gain little");
+}
+
+TEST_F(SummaryTest, DoesNotJudgeTheFirstPass) {
+  process_.read_bytes = 4 * GiB;
+  EXPECT_EQ(advice_text(), "this was the first reading of the model: a longer run tells more");
+}
+
+TEST_F(SummaryTest, TellsWaitingForTheDiskFromPoorForesight) {
+  process_.read_busy_ns = 6 * second_ns;
+  EXPECT_EQ(advice_text(),
+            "the engine touches its weights in an order that is hard to foresee: "
+            "a larger window would help");
+}
+
+TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
+  report_.options.engine = {"llama-cli", "\xff.gguf"};
+  report_.window_bytes = 1 * GiB;
+  report_.exit = {0, 15};
+  const auto json = nlohmann::json::parse(report_json(report_));
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_EQ(json["exit"], nlohmann::json({{"status", nullptr}, {"signal", 15}}));
+  EXPECT_EQ(json["config"]["window_bytes"], 1 * GiB);
+  EXPECT_EQ(json["config"]["engine"][1], "\xef\xbf\xbd.gguf");
+  ASSERT_EQ(json["processes"].size(), 1u);
+  const auto& process = json["processes"][0];
+  EXPECT_EQ(process["command"], "llama-cli");
+  EXPECT_EQ(process["faults_late"], 340);
+  EXPECT_EQ(process["read_bytes"], 20 * GiB);
+  EXPECT_EQ(process["stall_share"], 0.5);
+  EXPECT_EQ(process["read_model_multiple"], 5.0);
+  EXPECT_EQ(process["advice"], advice_text());
+}
+
+}  // namespace
+}  // namespace weightpager::tools
