@@ -1,9 +1,9 @@
 // GGUF, versions 2 and 3: magic, counts, key-value pairs, tensor infos, padding, tensor data.
 //
 // Of the pairs only a handful matter here; the rest (a vocabulary of 150,000 strings among them) is
-// stepped over, so that a header costs a few ms. Counts and lengths are compared with the bytes that
-// are left before anything depends on them. A tensor type that ggml does not have (engines invent
-// their own) is no error: such a tensor reaches to the next one.
+// stepped over, so that a header costs a few ms. Counts and lengths are compared with the bytes
+// that are left before anything depends on them. A tensor type that ggml does not have (engines
+// invent their own) is no error: such a tensor reaches to the next one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,21 @@ constexpr uint64_t pair_bytes_min = 8 + 4 + 1;
 /// The shortest tensor info: an empty name's length, no dimensions, type, offset.
 constexpr uint64_t tensor_info_bytes_min = 8 + 4 + 4 + 8;
 
-enum class ValueType : uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, string, array, u64, i64, f64 };
+enum class ValueType : uint32_t {
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  f32,
+  boolean,
+  string,
+  array,
+  u64,
+  i64,
+  f64
+};
 constexpr uint32_t value_types = 13;
 /// Bytes of a value of each type; 0 for strings and arrays.
 constexpr std::array<uint64_t, value_types> value_bytes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -151,7 +165,8 @@ void GgufParser::read_pair(std::unordered_set<std::string>& keys) {
   if (inserted->empty()) {
     reader_.mismatch(offset, "a key", "an empty one");
   } else if (!is_new) {
-    reader_.mismatch(offset, "a new key", fmt::format("{} for the second time", quote_name(*inserted)));
+    reader_.mismatch(offset, "a new key",
+                     fmt::format("{} for the second time", quote_name(*inserted)));
   } else {
     read_value(*inserted, read_value_type("a value's type"));
   }
@@ -188,15 +203,29 @@ uint64_t GgufParser::read_integer(ValueType type, const std::string& key) {
   const uint64_t offset = reader_.position_bytes();
   int64_t number = -1;
   switch (type) {
-    case ValueType::u8: number = reader_.read<uint8_t>(key); break;
-    case ValueType::i8: number = reader_.read<int8_t>(key); break;
-    case ValueType::u16: number = reader_.read<uint16_t>(key); break;
-    case ValueType::i16: number = reader_.read<int16_t>(key); break;
-    case ValueType::u32: number = reader_.read<uint32_t>(key); break;
-    case ValueType::i32: number = reader_.read<int32_t>(key); break;
+    case ValueType::u8:
+      number = reader_.read<uint8_t>(key);
+      break;
+    case ValueType::i8:
+      number = reader_.read<int8_t>(key);
+      break;
+    case ValueType::u16:
+      number = reader_.read<uint16_t>(key);
+      break;
+    case ValueType::i16:
+      number = reader_.read<int16_t>(key);
+      break;
+    case ValueType::u32:
+      number = reader_.read<uint32_t>(key);
+      break;
+    case ValueType::i32:
+      number = reader_.read<int32_t>(key);
+      break;
     // Above 2^63 nothing is a sensible number here; it becomes negative and is refused below.
     case ValueType::u64:
-    case ValueType::i64: number = reader_.read<int64_t>(key); break;
+    case ValueType::i64:
+      number = reader_.read<int64_t>(key);
+      break;
     default:
       reader_.mismatch(offset, fmt::format("an integer for {}", key),
                        fmt::format("a value of type {}", static_cast<uint32_t>(type)));
@@ -353,7 +382,8 @@ bool GgufParser::place_tensor(uint32_t index, uint64_t data_bytes, std::optional
         fmt::format("an offset of tensor {} in the {} bytes of tensor data", name, data_bytes),
         fmt::to_string(offset), truncation_hint());
 
-  const uint64_t end_max = next ? std::min(infos_[*next].data_offset_bytes, data_bytes) : data_bytes;
+  const uint64_t end_max =
+      next ? std::min(infos_[*next].data_offset_bytes, data_bytes) : data_bytes;
   if (!info.has_size) tensor.size_bytes = end_max - offset;
   if (tensor.size_bytes > data_bytes - offset)
     return reader_.mismatch(info.header_offset_bytes,

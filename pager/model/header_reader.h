@@ -1,9 +1,10 @@
 // Reads a model file's header, front to back, and does not believe a word of it.
 //
 // Every read is checked against the file's size before anything is allocated or copied. The first
-// failure sticks: from then on reads give zeros and the parser, which looks at `ok` where it matters
-// (in every loop), returns `take_error`. So a parser reads like the format's description, and every
-// error names file, byte offset, what was expected and what was found. Cost: pread of 256 KiB pieces.
+// failure sticks: from then on reads give zeros and the parser, which looks at `ok` where it
+// matters (in every loop), returns `take_error`. So a parser reads like the format's description,
+// and every error names file, byte offset, what was expected and what was found. Cost: pread of 256
+// KiB pieces.
 #pragma once
 
 #include <bit>
@@ -50,7 +51,8 @@ class HeaderReader {
 
   void skip(uint64_t length_bytes, std::string_view what);
 
-  /// The first bytes of the file, at most `bytes.size()`; does not move the position. Returns how many.
+  /// The first bytes of the file, at most `bytes.size()`; does not move the position. Returns how
+  /// many.
   size_t peek_start(std::span<std::byte> bytes);
 
   /// Records the failure "<path>, byte <offset>: expected <expected>, found <found>", unless one is

@@ -1,11 +1,11 @@
 // From names to execution order.
 //
 // No format says in which order tensors are used, and file order is not it: safetensors files are
-// sorted by name ("layers.10" before "layers.2"), converters write what they meet first. The names do
-// say it, in two dialects (GGUF's and Hugging Face's). A name gives a section (embedding, block,
+// sorted by name ("layers.10" before "layers.2"), converters write what they meet first. The names
+// do say it, in two dialects (GGUF's and Hugging Face's). A name gives a section (embedding, block,
 // output, …), a block's number and a role in the block; sorting by these three, and by file order
-// where they are equal or unknown, is execution order. A name that is wrongly understood costs speed,
-// never correctness: the pager follows the engine.
+// where they are equal or unknown, is execution order. A name that is wrongly understood costs
+// speed, never correctness: the pager follows the engine.
 #include "pager/model/layers.h"
 
 #include <fmt/format.h>
@@ -97,8 +97,8 @@ std::optional<size_t> find_block_part(const std::vector<std::string_view>& parts
 
 // --- roles in a block ---------------------------------------------------------------------------
 
-/// How the names of a block's tensors end, in the order in which engines use them; the endings of one
-/// line are of one role. The longest ending that fits decides: "attention.output.dense" is not
+/// How the names of a block's tensors end, in the order in which engines use them; the endings of
+/// one line are of one role. The longest ending that fits decides: "attention.output.dense" is not
 /// "output.dense".
 struct Role {
   std::array<std::string_view, 12> endings;
@@ -145,8 +145,8 @@ constexpr auto block_roles = std::to_array<Role>({
     {"ffn_up", "ffn_up_exps", "up_proj", "w3", "c_fc", "intermediate.dense", "dense_h_to_4h", "wi",
      "wi_0", "wi_1"},
     {"ffn_sub_norm"},
-    {"ffn_down", "ffn_down_exps", "down_proj", "w2", "mlp.c_proj", "output.dense",
-     "dense_4h_to_h", "DenseReluDense.wo", "fc2"},
+    {"ffn_down", "ffn_down_exps", "down_proj", "w2", "mlp.c_proj", "output.dense", "dense_4h_to_h",
+     "DenseReluDense.wo", "fc2"},
     {"ffn_gate_inp_shexp", "shared_expert_gate"},
     {"ffn_gate_shexp", "shared_experts.gate_proj", "shared_expert.gate_proj"},
     {"ffn_up_shexp", "shared_experts.up_proj", "shared_expert.up_proj"},
@@ -193,9 +193,9 @@ Section section_of_block(const std::vector<std::string_view>& parts_before) {
 Section section_by_name(const std::vector<std::string_view>& parts) {
   const std::string_view word = parts.back();
   if (is_vision(parts)) {
-    const bool is_input = is_one_of(parts[0], {"v", "a"}) ? word != "post_ln"
-                                                          : has_part(parts, {"embeddings",
-                                                                             "patch_embed"});
+    const bool is_input = is_one_of(parts[0], {"v", "a"})
+                              ? word != "post_ln"
+                              : has_part(parts, {"embeddings", "patch_embed"});
     return is_input ? Section::vision_input : Section::vision_output;
   }
   if (is_one_of(word, {"token_embd", "embed_tokens", "wte", "word_embeddings", "tok_embeddings",
@@ -263,22 +263,33 @@ std::vector<Place> places_in_execution_order(const Model& model) {
 /// "conv1" of "conv1.weight" and "conv1.bias": where nothing else is known, these are a layer.
 std::string name_without_ending(const std::string& name) {
   const std::vector<std::string_view> parts = split_name(name);
-  const size_t length = static_cast<size_t>(parts.back().data() - name.data()) + parts.back().size();
+  const size_t length =
+      static_cast<size_t>(parts.back().data() - name.data()) + parts.back().size();
   return name.substr(0, length);
 }
 
 std::string layer_name(const Place& place, const std::string& tensor_name) {
   switch (place.section) {
-    case Section::vision_input: return "vision input";
-    case Section::vision_block: return fmt::format("vision block {}", place.block);
-    case Section::vision_output: return "vision output";
-    case Section::embedding: return "embedding";
-    case Section::input: return "input";
-    case Section::encoder_block: return fmt::format("encoder block {}", place.block);
-    case Section::encoder_output: return "encoder output";
-    case Section::block: return fmt::format("block {}", place.block);
-    case Section::output: return "output";
-    case Section::other: break;
+    case Section::vision_input:
+      return "vision input";
+    case Section::vision_block:
+      return fmt::format("vision block {}", place.block);
+    case Section::vision_output:
+      return "vision output";
+    case Section::embedding:
+      return "embedding";
+    case Section::input:
+      return "input";
+    case Section::encoder_block:
+      return fmt::format("encoder block {}", place.block);
+    case Section::encoder_output:
+      return "encoder output";
+    case Section::block:
+      return fmt::format("block {}", place.block);
+    case Section::output:
+      return "output";
+    case Section::other:
+      break;
   }
   return name_without_ending(tensor_name);
 }
@@ -290,9 +301,8 @@ void add_tensor(Model& model, uint32_t tensor) {
 }
 
 bool is_token_embedding(const std::string& name) {
-  return is_one_of(split_name(name).back(),
-                   {"token_embd", "embed_tokens", "wte", "word_embeddings", "tok_embeddings",
-                    "shared", "embed_in"});
+  return is_one_of(split_name(name).back(), {"token_embd", "embed_tokens", "wte", "word_embeddings",
+                                             "tok_embeddings", "shared", "embed_in"});
 }
 
 /// A token embedding that is the output matrix, too, and the norm that is used before it.

@@ -5,8 +5,8 @@
 
 namespace weightpager::model {
 
-/// Fills `model.layers` from `model.tensors`, by the tensors' names. Every tensor is in a layer; one
-/// that is token embedding and output matrix at once is in two.
+/// Fills `model.layers` from `model.tensors`, by the tensors' names. Every tensor is in a layer;
+/// one that is token embedding and output matrix at once is in two.
 void group_layers(Model& model);
 
 }  // namespace weightpager::model

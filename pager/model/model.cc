@@ -84,9 +84,10 @@ Result<std::string> model_in_directory(const std::string& directory) {
     if (fs::exists(path, error)) return path.string();
   }
   return fail(
-      fmt::format("{}: expected model.safetensors.index.json or model.safetensors in the directory, "
-                  "found neither",
-                  directory),
+      fmt::format(
+          "{}: expected model.safetensors.index.json or model.safetensors in the directory, "
+          "found neither",
+          directory),
       "give the path of the model file");
 }
 

@@ -1,9 +1,9 @@
 // What is in the files: tensors, and the layers that they form.
 //
-// A model is one or more files. A parser (gguf.cc, safetensors.cc, plain.cc) turns the files' headers
-// into a list of tensors and never trusts them; layers.cc groups the tensors into layers and puts
-// these into execution order, which is the order that the pager reads ahead in. Cost: one sequential
-// read of the headers (some MiB); the weights themselves are never touched.
+// A model is one or more files. A parser (gguf.cc, safetensors.cc, plain.cc) turns the files'
+// headers into a list of tensors and never trusts them; layers.cc groups the tensors into layers
+// and puts these into execution order, which is the order that the pager reads ahead in. Cost: one
+// sequential read of the headers (some MiB); the weights themselves are never touched.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct File {
   uint64_t size_bytes = 0;
 };
 
-/// A named array in a model. `size_bytes` at `offset_bytes` of `files[file]`, checked to lie inside it.
+/// A named array in a model. `size_bytes` at `offset_bytes` of `files[file]`, checked to lie inside
+/// it.
 struct Tensor {
   std::string name;
   /// The format's own name for the element type: "F16", "Q4_K", "BF16", …
@@ -69,8 +70,8 @@ struct Model {
 /// Thread-safe.
 Result<Model> open_model(const std::string& path);
 
-/// Reads one file's header only, without its siblings: what the interposer needs when an engine maps
-/// that file. Model::files has exactly one entry. Thread-safe.
+/// Reads one file's header only, without its siblings: what the interposer needs when an engine
+/// maps that file. Model::files has exactly one entry. Thread-safe.
 Result<Model> open_model_file(const std::string& path);
 
 const char* format_name(Format format);

@@ -17,7 +17,8 @@ struct ParsedFile {
   std::string architecture;
   /// Checked to lie inside the file and not to overlap; Tensor::file is 0.
   std::vector<Tensor> tensors;
-  /// Of a split GGUF: this shard's number from 0 on, how many there are, and the tensors of them all.
+  /// Of a split GGUF: this shard's number from 0 on, how many there are, and the tensors of them
+  /// all.
   uint64_t shard = 0;
   uint64_t shard_count = 1;
   uint64_t model_tensor_count = 0;
@@ -29,7 +30,8 @@ Format detect_format(HeaderReader& reader);
 /// Require that the reader is at the start of a file.
 Result<ParsedFile> parse_gguf(HeaderReader& reader);
 Result<ParsedFile> parse_safetensors(HeaderReader& reader);
-/// One tensor over the whole file. Refuses files whose name promises a format that they do not have.
+/// One tensor over the whole file. Refuses files whose name promises a format that they do not
+/// have.
 Result<ParsedFile> parse_plain(HeaderReader& reader);
 
 /// Any of these, as the content tells.

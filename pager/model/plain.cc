@@ -1,7 +1,7 @@
 // A file of no known format: one tensor over all of it, read from front to back.
 //
-// A file whose name promises GGUF or safetensors but whose content is something else (a web page that
-// was downloaded in its place, a Git LFS pointer) is refused: paging it would help nobody.
+// A file whose name promises GGUF or safetensors but whose content is something else (a web page
+// that was downloaded in its place, a Git LFS pointer) is refused: paging it would help nobody.
 #include <fmt/format.h>
 
 #include "pager/model/parsers.h"

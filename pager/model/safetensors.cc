@@ -23,11 +23,11 @@ struct ElementType {
 };
 
 constexpr std::array<ElementType, 22> element_types{{
-    {"BOOL", 8},        {"U8", 8},          {"I8", 8},      {"F8_E5M2", 8}, {"F8_E4M3", 8},
-    {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"I16", 16},    {"U16", 16},
-    {"F16", 16},        {"BF16", 16},       {"I32", 32},    {"U32", 32},    {"F32", 32},
-    {"I64", 64},        {"U64", 64},        {"F64", 64},    {"C64", 64},
+    {"BOOL", 8},    {"U8", 8},          {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8},
+    {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F4", 4},      {"F6_E2M3", 6},
+    {"F6_E3M2", 6}, {"I16", 16},        {"U16", 16},        {"F16", 16},    {"BF16", 16},
+    {"I32", 32},    {"U32", 32},        {"F32", 32},        {"I64", 64},    {"U64", 64},
+    {"F64", 64},    {"C64", 64},
 }};
 
 uint32_t element_bits(std::string_view type) {
@@ -47,7 +47,8 @@ struct Entry {
   uint64_t text_offset_bytes = 0;
 };
 
-/// {"name": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}, "__metadata__": {"key": "text"}}
+/// {"name": {"dtype": "F16", "shape": [2, 3], "data_offsets": [0, 12]}, "__metadata__": {"key":
+/// "text"}}
 class HeaderHandler final : public JsonHandler {
  public:
   std::vector<Entry> entries;
@@ -182,10 +183,11 @@ bool SafetensorsParser::check_size(const Entry& entry, uint32_t bits) {
   const uint64_t begin = entry.data_offsets[0];
   const uint64_t end = entry.data_offsets[1];
   if (begin > end || end - begin != size_bits / 8)
-    return mismatch(entry,
-                    fmt::format("data_offsets of {} that are {} bytes apart, as dtype and shape say",
-                                name, size_bits / 8),
-                    fmt::format("[{}, {}]", begin, end));
+    return mismatch(
+        entry,
+        fmt::format("data_offsets of {} that are {} bytes apart, as dtype and shape say", name,
+                    size_bits / 8),
+        fmt::format("[{}, {}]", begin, end));
   return true;
 }
 
@@ -210,8 +212,7 @@ bool SafetensorsParser::check_places() {
   const uint64_t data_bytes = reader_.size_bytes() - data_start_bytes_;
   if (end == data_bytes) return true;
   return reader_.mismatch(
-      data_start_bytes_, fmt::format("{} bytes of tensor data", end),
-      fmt::to_string(data_bytes),
+      data_start_bytes_, fmt::format("{} bytes of tensor data", end), fmt::to_string(data_bytes),
       end > data_bytes ? fmt::format("the file is {} bytes shorter than its tensors need; download "
                                      "it again",
                                      end - data_bytes)

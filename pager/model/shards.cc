@@ -38,10 +38,10 @@ std::optional<NumberedName> split_numbered_name(const std::string& path,
     return std::nullopt;
   const size_t stem_length = path.size() - extension.size() - numbering_length;
   const std::string_view numbering = std::string_view(path).substr(stem_length, numbering_length);
-  const bool matches = numbering[0] == '-' && is_number(numbering.substr(1, number_digits)) &&
-                       numbering.substr(1 + number_digits, between_numbers.size()) ==
-                           between_numbers &&
-                       is_number(numbering.substr(numbering_length - number_digits));
+  const bool matches =
+      numbering[0] == '-' && is_number(numbering.substr(1, number_digits)) &&
+      numbering.substr(1 + number_digits, between_numbers.size()) == between_numbers &&
+      is_number(numbering.substr(numbering_length - number_digits));
   if (!matches) return std::nullopt;
   return NumberedName{path.substr(0, stem_length), std::string(extension)};
 }
@@ -56,9 +56,10 @@ Status check_gguf_shard(const ParsedFile& parsed, uint64_t shard, uint64_t shard
                             parsed.file.path));
   if (parsed.shard == shard && parsed.shard_count == shard_count) return {};
   return fail(
-      fmt::format("{}, byte 0: expected split.no {} and split.count {}, as the file name says, found "
-                  "{} and {}",
-                  parsed.file.path, shard, shard_count, parsed.shard, parsed.shard_count),
+      fmt::format(
+          "{}, byte 0: expected split.no {} and split.count {}, as the file name says, found "
+          "{} and {}",
+          parsed.file.path, shard, shard_count, parsed.shard, parsed.shard_count),
       "the file was renamed, or shards of different models were mixed; download them again");
 }
 
@@ -149,9 +150,8 @@ std::string index_path_for(const std::string& path) {
   constexpr std::string_view extension = ".safetensors";
   if (const auto name = split_numbered_name(path, extension))
     return name->stem + std::string(index_suffix);
-  const std::string stem = path.ends_with(extension)
-                               ? path.substr(0, path.size() - extension.size())
-                               : path;
+  const std::string stem =
+      path.ends_with(extension) ? path.substr(0, path.size() - extension.size()) : path;
   return stem + std::string(index_suffix);
 }
 
@@ -162,10 +162,11 @@ Result<std::vector<ParsedFile>> read_gguf_shards(ParsedFile first) {
   const std::string path = first.file.path;
   const auto name = split_numbered_name(path, ".gguf");
   if (!name || path != shard_path(*name, first.shard, shard_count))
-    return fail(fmt::format("{}, byte 0: expected a file name that ends in -{:05}-of-{:05}.gguf, as "
-                            "split.no and split.count say, found another",
-                            path, first.shard + 1, shard_count),
-                "give the shards back the names that they were downloaded with");
+    return fail(
+        fmt::format("{}, byte 0: expected a file name that ends in -{:05}-of-{:05}.gguf, as "
+                    "split.no and split.count say, found another",
+                    path, first.shard + 1, shard_count),
+        "give the shards back the names that they were downloaded with");
 
   std::vector<ParsedFile> shards;
   for (uint64_t shard = 0; shard < shard_count; ++shard) {

@@ -119,8 +119,6 @@ std::optional<JsonError> parse_strict_json(std::string_view text, JsonHandler& h
   return handler.error_;
 }
 
-std::string describe(const JsonScalar& value) {
-  return std::visit(Describer(), value);
-}
+std::string describe(const JsonScalar& value) { return std::visit(Describer(), value); }
 
 }  // namespace weightpager::model

@@ -1,8 +1,8 @@
 // JSON out of a file that nobody vouches for.
 //
-// A handler is told of one value after the other, with the path that leads to it; nothing is built in
-// memory. Duplicate keys, which readers resolve differently, and deep nesting are refused. The text
-// is parsed without recursion and without exceptions.
+// A handler is told of one value after the other, with the path that leads to it; nothing is built
+// in memory. Duplicate keys, which readers resolve differently, and deep nesting are refused. The
+// text is parsed without recursion and without exceptions.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct JsonError {
   std::string found;
 };
 
-/// What a format does with the values of its JSON. All functions return whether to go on; who returns
-/// false has called `refuse`.
+/// What a format does with the values of its JSON. All functions return whether to go on; who
+/// returns false has called `refuse`.
 class JsonHandler {
  public:
   virtual ~JsonHandler() = default;

@@ -1,0 +1,142 @@
+// `weightpager model make`: writes a synthetic model.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <optional>
+
+#include "pager/base/units.h"
+#include "pager/model/make.h"
+#include "tools/cli.h"
+#include "tools/model.h"
+
+namespace weightpager::tools {
+namespace {
+
+using model::Format;
+using model::MakeOptions;
+
+constexpr int exit_failure = 1;
+
+Command make_table() {
+  return {.name = "weightpager model make",
+          .purpose = "Writes a synthetic Llama that engines load and generate nonsense from.\n",
+          .usage = "  weightpager model make --size SIZE [OPTIONS] -o FILE\n",
+          .options = {{0, "size", "SIZE", "size of the model, met within 2 %: 64MiB, 4GiB"},
+                      {'o', "output", "FILE", "where to write; a directory for safetensors"},
+                      {0, "arch", "NAME", "llama, the only one so far"},
+                      {0, "type", "TYPE",
+                       "gguf: " + type_names_for(Format::gguf) + " (f16)\nsafetensors: " +
+                           type_names_for(Format::safetensors) + " (bf16)"},
+                      {0, "format", "FORMAT", "gguf or safetensors (gguf)"},
+                      {0, "seed", "N", "another seed, other weights (1)"},
+                      {'f', "force", "", "replace what is there"}},
+          .examples =
+              "  weightpager model make --size 4GiB -o test.gguf\n"
+              "  weightpager model make --size 8GiB --format safetensors -o test/\n",
+          .exit_status = "  0 made, 1 it could not be written, 2 misuse\n"};
+}
+
+/// One line on the terminal that is overwritten a few times a second.
+class ProgressLine {
+ public:
+  void show(uint64_t written_bytes, uint64_t total_bytes) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!is_terminal_ || now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    is_shown_ = true;
+    fmt::print(stderr, "\r\033[Kwritten: {} of {}", format_size(written_bytes),
+               format_size(total_bytes));
+    std::fflush(stderr);
+  }
+
+  void clear() {
+    if (is_shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
+  bool is_shown_ = false;
+  std::chrono::steady_clock::time_point next_;
+};
+
+Result<Format> parse_format(const std::string& name) {
+  if (name == "gguf") return Format::gguf;
+  if (name == "safetensors") return Format::safetensors;
+  return fail(fmt::format("--format: expected gguf or safetensors, found '{}'", name));
+}
+
+Result<uint64_t> parse_seed(const std::string& text) {
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size())
+    return fail(fmt::format("--seed: expected a number from 0 to 2^64, found '{}'", text));
+  return seed;
+}
+
+Result<MakeOptions> parse_options(const Arguments& arguments) {
+  if (!arguments.operands().empty())
+    return fail(fmt::format("model make: unexpected argument '{}'", arguments.operands().front()),
+                "the output is given with -o");
+  const std::string architecture = arguments.value("arch").value_or("llama");
+  if (architecture != "llama")
+    return fail(fmt::format("--arch: expected llama, found '{}'", architecture));
+  if (!arguments.has("size") || !arguments.has("output"))
+    return fail("model make: expected --size SIZE and -o FILE",
+                "example: weightpager model make --size 4GiB -o test.gguf");
+  const Result<uint64_t> size_bytes = parse_size(*arguments.value("size"), "--size");
+  if (!size_bytes) return tl::make_unexpected(size_bytes.error());
+  const Result<uint64_t> seed = parse_seed(arguments.value("seed").value_or("1"));
+  if (!seed) return tl::make_unexpected(seed.error());
+  const Result<Format> format = parse_format(arguments.value("format").value_or("gguf"));
+  if (!format) return tl::make_unexpected(format.error());
+
+  MakeOptions options;
+  options.path = *arguments.value("output");
+  options.format = *format;
+  options.type = arguments.value("type").value_or(*format == Format::gguf ? "f16" : "bf16");
+  options.size_bytes = *size_bytes;
+  options.seed = *seed;
+  options.overwrite = arguments.has("force");
+  return options;
+}
+
+void print_made(const MakeOptions& options, const model::MadeModel& made) {
+  const model::LlamaShape& shape = made.shape;
+  fmt::print(
+      "{}: {}, {} blocks, embedding {}, feed-forward {}, {} heads ({} for keys), {} tokens\n",
+      options.path, format_size(made.size_bytes), shape.block_count, shape.embedding_length,
+      shape.feed_forward_length, shape.head_count, shape.head_count_kv, shape.vocabulary_size);
+}
+
+int misuse(const Error& error) {
+  print_error(error);
+  return exit_misuse;
+}
+
+}  // namespace
+
+int model_make_command(const std::vector<std::string>& words) {
+  const Result<Arguments> arguments = parse_arguments(make_table(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    fmt::print("{}", help_text(make_table()));
+    return exit_success;
+  }
+  Result<MakeOptions> options = parse_options(*arguments);
+  if (!options) return misuse(options.error());
+
+  ProgressLine line;
+  options->on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
+  const Result<model::MadeModel> made = make_model(*options);
+  line.clear();
+  if (!made) {
+    print_error(made.error());
+    return exit_failure;
+  }
+  print_made(*options, *made);
+  return exit_success;
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,142 @@
+// `weightpager model show`: what the pager sees in a model, as a table or as JSON.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "pager/base/units.h"
+#include "pager/model/header_reader.h"
+#include "pager/model/model.h"
+#include "tools/cli.h"
+#include "tools/model.h"
+
+namespace weightpager::tools {
+namespace {
+
+using model::Layer;
+using model::Model;
+using model::printable;
+using model::Tensor;
+
+constexpr int exit_failure = 1;
+constexpr int schema_version = 1;
+
+Command show_table() {
+  return {.name = "weightpager model show",
+          .purpose = "Shows what is in a model. Reads its headers only.\n",
+          .usage = "  weightpager model show [OPTIONS] FILE\n",
+          .options = {{0, "tensors", "", "list the tensors of each layer"},
+                      {0, "json", "", "print JSON: all layers and tensors"}},
+          .examples =
+              "  weightpager model show llama-00001-of-00003.gguf\n"
+              "  weightpager model show --json model.safetensors | jq .layers\n",
+          .exit_status = "  0 shown, 1 the model cannot be read, 2 misuse\n"};
+}
+
+const char* access_name(model::Access access) {
+  return access == model::Access::sparse ? "sparse" : "whole";
+}
+
+uint64_t file_bytes(const Model& shown) {
+  uint64_t bytes = 0;
+  for (const model::File& file : shown.files) bytes += file.size_bytes;
+  return bytes;
+}
+
+// --- for people ---------------------------------------------------------------------------------
+
+void print_tensor(const Tensor& tensor) {
+  fmt::print("   {:>10}  {:<8} {:<16} {}\n", format_size(tensor.size_bytes), tensor.type,
+             fmt::format("{}", fmt::join(tensor.shape, "x")), printable(tensor.name));
+}
+
+void print_layer(const Model& shown, size_t number, bool with_tensors) {
+  const Layer& layer = shown.layers[number];
+  const uint64_t weight_bytes = shown.weight_bytes();
+  const double share = weight_bytes == 0 ? 0.0
+                                         : 100.0 * static_cast<double>(layer.size_bytes) /
+                                               static_cast<double>(weight_bytes);
+  fmt::print("{:>5}  {:<36} {:>7}  {:<6}  {:>10}  {:>5.1f} %\n", number, printable(layer.name),
+             layer.tensors.size(), access_name(layer.access), format_size(layer.size_bytes), share);
+  if (!with_tensors) return;
+  for (const uint32_t tensor : layer.tensors) print_tensor(shown.tensors[tensor]);
+}
+
+void print_table(const Model& shown, bool with_tensors) {
+  fmt::print("format        {}\n", format_name(shown.format));
+  if (!shown.architecture.empty()) fmt::print("architecture  {}\n", printable(shown.architecture));
+  fmt::print("size          {} ({} bytes), {} tensors\n", format_size(file_bytes(shown)),
+             file_bytes(shown), shown.tensors.size());
+  for (const model::File& file : shown.files)
+    fmt::print("file          {:>10}  {}\n", format_size(file.size_bytes), printable(file.path));
+  fmt::print("\nlayer  {:<36} {:>7}  {:<6}  {:>10}  {:>7}\n", "name", "tensors", "access", "size",
+             "share");
+  for (size_t number = 0; number < shown.layers.size(); ++number)
+    print_layer(shown, number, with_tensors);
+}
+
+// --- for programs -------------------------------------------------------------------------------
+
+nlohmann::ordered_json layer_json(const Model& shown, const Layer& layer) {
+  nlohmann::ordered_json json{{"name", layer.name},
+                              {"access", access_name(layer.access)},
+                              {"size_bytes", layer.size_bytes},
+                              {"tensors", nlohmann::json::array()}};
+  for (const uint32_t tensor : layer.tensors) json["tensors"].push_back(shown.tensors[tensor].name);
+  return json;
+}
+
+nlohmann::ordered_json tensor_json(const Tensor& tensor) {
+  return {{"name", tensor.name},
+          {"type", tensor.type},
+          {"shape", tensor.shape},
+          {"file", tensor.file},
+          {"offset_bytes", tensor.offset_bytes},
+          {"size_bytes", tensor.size_bytes}};
+}
+
+void print_json(const Model& shown) {
+  nlohmann::ordered_json json{
+      {"schema_version", schema_version},     {"format", format_name(shown.format)},
+      {"architecture", shown.architecture},   {"size_bytes", file_bytes(shown)},
+      {"weight_bytes", shown.weight_bytes()}, {"files", nlohmann::json::array()},
+      {"layers", nlohmann::json::array()},    {"tensors", nlohmann::json::array()}};
+  for (const model::File& file : shown.files)
+    json["files"].push_back({{"path", file.path}, {"size_bytes", file.size_bytes}});
+  for (const Layer& layer : shown.layers) json["layers"].push_back(layer_json(shown, layer));
+  for (const Tensor& tensor : shown.tensors) json["tensors"].push_back(tensor_json(tensor));
+  // Names need not be UTF-8; JSON has to be.
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
+int model_show_command(const std::vector<std::string>& words) {
+  const Result<Arguments> arguments = parse_arguments(show_table(), words);
+  if (!arguments) {
+    print_error(arguments.error());
+    return exit_misuse;
+  }
+  if (arguments->has("help")) {
+    fmt::print("{}", help_text(show_table()));
+    return exit_success;
+  }
+  if (arguments->operands().size() != 1) {
+    print_error(
+        {fmt::format("model show: expected one file, found {}", arguments->operands().size()),
+         "example: weightpager model show llama.gguf"});
+    return exit_misuse;
+  }
+
+  const Result<Model> shown = model::open_model(arguments->operands().front());
+  if (!shown) {
+    print_error(shown.error());
+    return exit_failure;
+  }
+  if (arguments->has("json"))
+    print_json(*shown);
+  else
+    print_table(*shown, arguments->has("tensors"));
+  return exit_success;
+}
+
+}  // namespace weightpager::tools
