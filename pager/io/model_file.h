@@ -11,8 +11,8 @@ namespace weightpager::io {
 /// Owns the descriptor. Movable, not copyable.
 class ModelFile {
  public:
-  /// Opens `path` (also a /proc/…/fd/N link) read-only, with O_DIRECT where the filesystem takes it and
-  /// a probe read succeeds; otherwise without, see is_direct().
+  /// Opens `path` (also a /proc/…/fd/N link) read-only, with O_DIRECT where the filesystem takes it
+  /// and a probe read succeeds; otherwise without, see is_direct().
   static Result<ModelFile> open(const std::string& path);
 
   ModelFile(ModelFile&& other) noexcept;

@@ -23,8 +23,8 @@
 #include <system_error>
 #include <thread>
 
-#include "pager/base/assert.h"
 #include "pager/io/deadline.h"
+#include "pager/io/piece_queue.h"
 #include "pager/io/read_table.h"
 #include "pager/io/reader.h"
 
@@ -33,29 +33,6 @@ namespace {
 
 /// On a device with the usual 2 MiB requests, 8 keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
-
-/// First in, first out, of fixed capacity.
-class PieceQueue {
- public:
-  explicit PieceQueue(uint32_t capacity) : names_(capacity) {}
-
-  bool is_empty() const { return count_ == 0; }
-  void push(PieceName name) {
-    WP_ASSERT(count_ < names_.size());
-    names_[(first_ + count_++) % names_.size()] = name;
-  }
-  PieceName pop() {
-    const PieceName name = names_[first_];
-    first_ = (first_ + 1) % names_.size();
-    count_--;
-    return name;
-  }
-
- private:
-  std::vector<PieceName> names_;
-  size_t first_ = 0;
-  size_t count_ = 0;
-};
 
 /// While it lives, no signal is delivered to this thread, nor ever to threads that it starts: the
 /// handlers of the engine shall not run on the pager's threads.

@@ -9,7 +9,9 @@
 // multishot poll stays silent until something new happens.
 //
 // Buffers are not registered with the ring: that would pin them, and pinned slots cannot be moved
-// (UFFDIO_MOVE: EBUSY). Nothing here is locked memory, so RLIMIT_MEMLOCK does not matter.
+// (UFFDIO_MOVE: EBUSY). The ring itself counts as locked memory on some kernels (before 5.12, and
+// again on 6.18), so it is small enough for a limit of 64 KiB; pieces that find no place in it
+// queue up.
 #include <fmt/format.h>
 #include <liburing.h>
 #include <poll.h>
@@ -20,14 +22,16 @@
 
 #include "pager/base/assert.h"
 #include "pager/io/deadline.h"
+#include "pager/io/piece_queue.h"
 #include "pager/io/read_table.h"
 #include "pager/io/reader.h"
 
 namespace weightpager::io {
 namespace {
 
-/// More is not needed: a full ring is handed over and refilled.
-constexpr uint32_t submission_entries_max = 64;
+/// Places in the ring, which takes 13 KiB with them: one for the poll, the others for pieces. Of
+/// the smallest requests that device_limits() proposes, 256 KiB, these are 32 MiB in flight.
+constexpr uint32_t ring_entries_max = 128;
 
 /// What the poll is called in the ring; pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
@@ -42,7 +46,7 @@ class UringReader final : public Reader {
  public:
   /// `ring_` is to be set up next, by `set_up_ring`; without that, only destruction is allowed.
   explicit UringReader(const ReaderOptions& options)
-      : watched_fd_(options.watched_fd), table_(options) {
+      : watched_fd_(options.watched_fd), table_(options), waiting_(table_.pieces_max()) {
     completions_.reserve(options.reads_max);
   }
   ~UringReader() override;
@@ -51,24 +55,26 @@ class UringReader final : public Reader {
   int set_up_ring();
 
   void start(const Read& read) override {
-    table_.add(read, [this](PieceName name) { ask(name); });
+    table_.add(read, [this](PieceName name) { waiting_.push(name); });
   }
   Wakeup wait(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override { return table_.reads_in_flight(); }
   const char* name() const override { return "io_uring"; }
 
  private:
-  io_uring_sqe* next_entry();
-  void ask(PieceName name);
-  void watch();
+  io_uring_sqe* new_entry();
+  void ask_for_pieces();
+  void ask_for_watched_fd();
   void sleep(const Deadline& deadline);
   void take_answers();
   void take_answer(PieceName name, int answer);
 
   const int watched_fd_;
   ReadTable table_;
+  PieceQueue waiting_;
   io_uring ring_{};
   bool has_ring_ = false;
+  uint32_t pieces_in_ring_ = 0;
   bool is_watching_ = false;
   bool watched_fd_readable_ = false;
   std::vector<Completion> completions_;
@@ -92,14 +98,12 @@ int UringReader::set_up_ring() {
       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN,
       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN, IORING_SETUP_COOP_TASKRUN, 0};
 
-  const uint32_t answers_max = table_.pieces_max() + 1;
-  const uint32_t submission_entries = std::min(answers_max, submission_entries_max);
+  const uint32_t entries = std::min(table_.pieces_max() + 1, ring_entries_max);
   int result = -EINVAL;
   for (const uint32_t flags : flag_choices) {
     io_uring_params params{};
-    params.flags = flags | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
-    params.cq_entries = answers_max;
-    result = io_uring_queue_init_params(submission_entries, &ring_, &params);
+    params.flags = flags;
+    result = io_uring_queue_init_params(entries, &ring_, &params);
     if (result != -EINVAL) break;
   }
   has_ring_ = result == 0;
@@ -112,7 +116,7 @@ Wakeup UringReader::wait(int64_t timeout_ns) {
   const Deadline deadline(timeout_ns);
   completions_.clear();
   watched_fd_readable_ = false;
-  watch();
+  ask_for_watched_fd();
   do {
     sleep(deadline);
     take_answers();
@@ -120,30 +124,35 @@ Wakeup UringReader::wait(int64_t timeout_ns) {
   return {completions_, watched_fd_readable_};
 }
 
-io_uring_sqe* UringReader::next_entry() {
-  while (true) {
-    if (io_uring_sqe* entry = io_uring_get_sqe(&ring_)) return entry;
-    const int result = io_uring_submit(&ring_);
-    WP_ASSERT(result >= 0 || is_passing(-result));
+/// Never out of entries: no more are in the ring at a time than it was made for.
+io_uring_sqe* UringReader::new_entry() {
+  io_uring_sqe* entry = io_uring_get_sqe(&ring_);
+  WP_ASSERT(entry);
+  return entry;
+}
+
+void UringReader::ask_for_pieces() {
+  const uint32_t pieces_max = ring_.sq.ring_entries - 1;
+  for (; !waiting_.is_empty() && pieces_in_ring_ < pieces_max; pieces_in_ring_++) {
+    const PieceName name = waiting_.pop();
+    const Request request = table_.request(name);
+    io_uring_sqe* entry = new_entry();
+    io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes,
+                       request.offset_bytes);
+    io_uring_sqe_set_data64(entry, name);
   }
 }
 
-void UringReader::ask(PieceName name) {
-  const Request request = table_.request(name);
-  io_uring_sqe* entry = next_entry();
-  io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes, request.offset_bytes);
-  io_uring_sqe_set_data64(entry, name);
-}
-
-void UringReader::watch() {
+void UringReader::ask_for_watched_fd() {
   if (watched_fd_ < 0 || is_watching_) return;
-  io_uring_sqe* entry = next_entry();
+  io_uring_sqe* entry = new_entry();
   io_uring_prep_poll_add(entry, watched_fd_, POLLIN);
   io_uring_sqe_set_data64(entry, watch_name);
   is_watching_ = true;
 }
 
 void UringReader::sleep(const Deadline& deadline) {
+  ask_for_pieces();
   __kernel_timespec limit{};
   if (!deadline.is_unlimited()) limit = to_timespec<__kernel_timespec>(deadline.remaining_ns());
   io_uring_cqe* first_answer;
@@ -168,9 +177,10 @@ void UringReader::take_answers() {
 }
 
 void UringReader::take_answer(PieceName name, int answer) {
+  pieces_in_ring_--;
   switch (table_.take_answer(name, answer)) {
     case ReadTable::After::ask_again:
-      return ask(name);
+      return waiting_.push(name);
     case ReadTable::After::wait_for_others:
       return;
     case ReadTable::After::read_finished:
@@ -187,7 +197,7 @@ const char* cure_of(int error_number) {
     case ENOSYS:
       return "it needs Linux 5.11 or newer, built with CONFIG_IO_URING";
     case ENOMEM:
-      return "Linux before 5.12 counts the rings as locked memory: raise `ulimit -l`";
+      return "the ring may count as locked memory: raise `ulimit -l` (in KiB)";
     case EMFILE:
     case ENFILE:
       return "too many open files: raise `ulimit -n`";

@@ -42,7 +42,9 @@ struct Tensor {
   uint64_t size_bytes = 0;
 };
 
-/// Tensors that execute together. `tensors` are indices into Model::tensors in execution order.
+/// Tensors that execute together. `tensors` are indices into Model::tensors in execution order. Every
+/// tensor is in one layer; only a token embedding that serves as output matrix, too ("tied"), is in
+/// two: the sparse one at the start and the output layer at the end.
 struct Layer {
   /// "embedding", "block 0" …, "output".
   std::string name;
@@ -60,6 +62,7 @@ struct Model {
   /// In execution order.
   std::vector<Layer> layers;
 
+  /// The tensors' sizes, each counted once.
   uint64_t weight_bytes() const;
 };
 
@@ -74,6 +77,7 @@ Result<Model> open_model(const std::string& path);
 /// maps that file. Model::files has exactly one entry. Thread-safe.
 Result<Model> open_model_file(const std::string& path);
 
+/// "gguf", "safetensors", "plain".
 const char* format_name(Format format);
 
 }  // namespace weightpager::model

@@ -434,6 +434,9 @@ Action PinStream::prefetch() {
 
 // Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.
 Action PinStream::make_room(bool for_demand) {
+  if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) {
+    return free_a_slot(for_demand);
+  }
   if (ChunkId chunk = pop_consumed(); chunk != window::no_chunk) return evict(chunk);
   if (clock_.size() > sparse_max_ || (for_demand && !clock_.empty())) {
     if (Action it = clock_victim(); it.kind != Action::Kind::none) return it;
@@ -443,6 +446,17 @@ Action PinStream::make_room(bool for_demand) {
   // With reads in flight room is on its way; without any, somebody must go.
   if (table_.reading() > 0 && table_.resident() <= table_.resident_max()) return {};
   if (ChunkId chunk = any_victim(); chunk != window::no_chunk) return evict(chunk);
+  return {};
+}
+
+// The window has room, but no slot to read into: slots are still being made, or (mapper `copy`) all of
+// them hold chunks that are not mapped yet. Evicting mapped chunks would not help.
+Action PinStream::free_a_slot(bool for_demand) {
+  if (!for_demand || table_.reading() > 0) return {};
+  for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
+    const bool is_held = table_.state(chunk) == ChunkState::ready;
+    if (is_held && !is_recent(chunk) && !facts_[chunk].is_permanent) return evict(chunk);
+  }
   return {};
 }
 

@@ -171,6 +171,7 @@ class PinStream {
   Action advised();
   Action prefetch();
   Action make_room(bool for_demand);
+  Action free_a_slot(bool for_demand);
   Action clock_victim();
   ChunkId pop_consumed();
   ChunkId farthest_prefetched() const;

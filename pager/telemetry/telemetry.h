@@ -35,6 +35,8 @@ struct Telemetry {
   Counter window_bytes;         // the memory budget
   Counter resident_bytes;       // window memory that holds chunks now
   Counter resident_bytes_max;   // … and at most
+  Counter ring_bytes;           // the part of the window that streams
+  Counter pinned_bytes;         // the part of the window that stays
   Counter model_bytes;          // size of the files that are served
   Counter models;               // regions opened so far
   Counter engine_bytes_max;     // most memory of the process beside the window, sampled

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "pager/base/assert.h"
+#include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
 namespace weightpager::window {
@@ -47,7 +48,7 @@ class CopyMapper final : public Mapper {
     return uffd_.copy(chunk, slot, chunk_bytes);
   }
   Outcome unmap(std::byte* chunk, std::byte*) override {
-    return madvise(chunk, chunk_bytes, MADV_DONTNEED) == 0 ? Outcome::done : Outcome::failed;
+    return kernel::madvise(chunk, chunk_bytes, MADV_DONTNEED) == 0 ? Outcome::done : Outcome::failed;
   }
 
  private:
@@ -58,14 +59,14 @@ class CopyMapper final : public Mapper {
 class Scratch {
  public:
   Scratch() {
-    whole_ = mmap(nullptr, 3 * chunk_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+    whole_ = kernel::mmap(nullptr, 3 * chunk_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
                   0);
     if (whole_ == MAP_FAILED) return;
-    madvise(chunk(0), 2 * chunk_bytes, MADV_HUGEPAGE);
-    madvise(chunk(0), 2 * chunk_bytes, MADV_DONTFORK);
+    kernel::madvise(chunk(0), 2 * chunk_bytes, MADV_HUGEPAGE);
+    kernel::madvise(chunk(0), 2 * chunk_bytes, MADV_DONTFORK);
   }
   ~Scratch() {
-    if (whole_ != MAP_FAILED) munmap(whole_, 3 * chunk_bytes);
+    if (whole_ != MAP_FAILED) kernel::munmap(whole_, 3 * chunk_bytes);
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -115,22 +116,14 @@ std::unique_ptr<Mapper> make_copy_mapper(Userfaultfd& uffd) {
   return std::make_unique<CopyMapper>(uffd);
 }
 
-Outcome map_edge(const Userfaultfd& uffd, std::byte* chunk, const std::byte* slot,
-                 const PageSet& pages) {
-  for (uint64_t page = 0; page < pages_per_chunk;) {
-    if (!pages.test(page)) {
-      ++page;
-      continue;
-    }
-    uint64_t end = page;
-    while (end < pages_per_chunk && pages.test(end)) ++end;
-    const uint64_t offset = page * os_page_bytes;
-    const Outcome outcome =
-        uffd.copy(chunk + offset, slot + offset, (end - page) * os_page_bytes);
-    if (outcome != Outcome::done) return outcome;
-    page = end;
-  }
-  return Outcome::done;
+Outcome map_edge(const Userfaultfd& uffd, const Region& region, uint32_t index,
+                 const std::byte* slot) {
+  Outcome outcome = Outcome::done;
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    if (outcome != Outcome::done) return;
+    outcome = uffd.copy(address, slot + (address - region.chunk_address(index)), length_bytes);
+  });
+  return outcome;
 }
 
 Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, Userfaultfd& uffd) {

@@ -37,8 +37,8 @@ std::unique_ptr<Mapper> make_move_mapper(fault::Userfaultfd& uffd);
 std::unique_ptr<Mapper> make_copy_mapper(fault::Userfaultfd& uffd);
 
 /// Copies the pages of an edge from its slot; the same for every mapper.
-fault::Outcome map_edge(const fault::Userfaultfd& uffd, std::byte* chunk, const std::byte* slot,
-                        const PageSet& pages);
+fault::Outcome map_edge(const fault::Userfaultfd& uffd, const Region& region, uint32_t index,
+                        const std::byte* slot);
 
 /// `name`: "move", "copy", or "auto" for the best that works here. Probes with real memory; an
 /// explicit mapper that does not work is an error, never replaced in silence.

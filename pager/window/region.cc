@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "pager/base/assert.h"
+#include "pager/base/system_calls.h"
 
 namespace weightpager::window {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Reserves `length_bytes` such that the byte `phase_bytes` into a 2 MiB grid cell is the first one.
 std::byte* reserve_on_grid(uint64_t length_bytes, uint64_t phase_bytes) {
   const uint64_t whole = length_bytes + 2 * chunk_bytes;
-  void* got = mmap(nullptr, whole, PROT_READ | PROT_WRITE,
+  void* got = kernel::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   auto* start = static_cast<std::byte*>(got);
@@ -23,8 +24,8 @@ std::byte* reserve_on_grid(uint64_t length_bytes, uint64_t phase_bytes) {
       reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(start), chunk_bytes));
   std::byte* address = grid + phase_bytes;
   std::byte* end = address + length_bytes;
-  if (address > start) munmap(start, static_cast<size_t>(address - start));
-  if (end < start + whole) munmap(end, static_cast<size_t>(start + whole - end));
+  if (address > start) kernel::munmap(start, static_cast<size_t>(address - start));
+  if (end < start + whole) kernel::munmap(end, static_cast<size_t>(start + whole - end));
   return address;
 }
 
@@ -57,8 +58,8 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent) {
   if (it->live_bytes_ < it->length_bytes_) {
     seal(it->address_ + it->live_bytes_, it->length_bytes_ - it->live_bytes_);
   }
-  madvise(it->address_, it->live_bytes_, MADV_HUGEPAGE);
-  madvise(it->address_, it->live_bytes_, MADV_DONTFORK);
+  kernel::madvise(it->address_, it->live_bytes_, MADV_HUGEPAGE);
+  kernel::madvise(it->address_, it->live_bytes_, MADV_DONTFORK);
 
   const uint64_t first_page = phase / os_page_bytes;
   const uint64_t end_page = (phase + it->live_bytes_) / os_page_bytes;
@@ -73,7 +74,7 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent) {
 }
 
 Region::~Region() {
-  if (address_ != nullptr) munmap(address_, length_bytes_);
+  if (address_ != nullptr) kernel::munmap(address_, length_bytes_);
 }
 
 uint64_t Region::chunk_file_bytes(uint32_t index) const {
@@ -98,11 +99,11 @@ void Region::seal(void* address, uint64_t length_bytes) {
   const int empty = memfd_create("weightpager-unreadable", MFD_CLOEXEC);
   void* got = MAP_FAILED;
   if (empty >= 0) {
-    got = mmap(address, length_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, empty, 0);
+    got = kernel::mmap(address, length_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, empty, 0);
     ::close(empty);
   }
   // Out of descriptors or mappings: no access at all is the next best refusal.
-  if (got == MAP_FAILED) WP_ASSERT(mprotect(address, length_bytes, PROT_NONE) == 0);
+  if (got == MAP_FAILED) WP_ASSERT(kernel::mprotect(address, length_bytes, PROT_NONE) == 0);
 }
 
 }  // namespace weightpager::window

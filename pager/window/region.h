@@ -64,6 +64,24 @@ class Region {
   /// Returns true if no page of the chunk is left.
   bool drop_pages(uint32_t index, uint32_t first, uint32_t count);
 
+  /// Calls `act(address, length_bytes)` for each run of pages of a chunk that the engine can see.
+  template <typename Act>
+  void for_each_live_run(uint32_t index, Act act) const {
+    const PageSet* pages = edge(index);
+    if (pages == nullptr) return act(chunk_address(index), chunk_bytes);
+    for (uint64_t page = 0; page < pages_per_chunk;) {
+      uint64_t end = page;
+      while (end < pages_per_chunk && pages->test(end)) ++end;
+      if (end > page) {
+        act(chunk_address(index) + page * os_page_bytes, (end - page) * os_page_bytes);
+      }
+      page = end + 1;
+    }
+  }
+
+  /// The engine unmapped the range: it is no longer this object's to unmap.
+  void abandon() { address_ = nullptr; }
+
   /// The range now raises SIGBUS on every touch, for good, whatever becomes of the pager.
   static void seal(void* address, uint64_t length_bytes);
 

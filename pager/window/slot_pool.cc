@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "pager/base/system_calls.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -20,7 +22,7 @@ constexpr uint32_t batch_slots_max = 8;
 // Gives the range memory, in huge pages where the kernel has them. On kernels before 5.14 a write to
 // each page does it.
 void populate(std::byte* address, uint64_t length_bytes) {
-  if (madvise(address, length_bytes, MADV_POPULATE_WRITE) == 0) return;
+  if (kernel::madvise(address, length_bytes, MADV_POPULATE_WRITE) == 0) return;
   for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
     reinterpret_cast<volatile char*>(address)[at] = 0;
   }
@@ -32,7 +34,7 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
   std::unique_ptr<SlotPool> it(new SlotPool);
   it->slots_ = slots;
   it->reservation_bytes_ = (uint64_t{slots} + 1) * chunk_bytes;
-  it->reservation_ = mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
+  it->reservation_ = kernel::mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (it->reservation_ == MAP_FAILED) {
     const int error = errno;
@@ -44,8 +46,8 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
   const auto start = reinterpret_cast<uintptr_t>(it->reservation_);
   it->base_ = reinterpret_cast<std::byte*>(round_up(start, chunk_bytes));
   // Equal flags on pool and regions are what UFFDIO_MOVE asks for; a child process gets neither.
-  madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_HUGEPAGE);
-  madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_DONTFORK);
+  kernel::madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_HUGEPAGE);
+  kernel::madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_DONTFORK);
   return it;
 }
 
@@ -54,7 +56,7 @@ SlotPool::~SlotPool() {
   wanted_.store(UINT32_MAX);
   wanted_.notify_one();
   if (thread_.joinable()) thread_.join();
-  if (reservation_ != nullptr) munmap(reservation_, reservation_bytes_);
+  if (reservation_ != nullptr) kernel::munmap(reservation_, reservation_bytes_);
 }
 
 void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {

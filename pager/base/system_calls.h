@@ -1,0 +1,57 @@
+// The memory calls of the kernel, past every library. The interposer defines functions of these names, so
+// the interposer and the pager's own threads, which must not end up in it, call the kernel directly.
+// (Looking libc's functions up by dlsym would need memory, and so mmap, too early.)
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+
+namespace weightpager::kernel {
+
+inline void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+  return reinterpret_cast<void*>(
+      syscall(SYS_mmap, address, length, protection, flags, fd, offset));
+}
+inline int munmap(void* address, size_t length) {
+  return static_cast<int>(syscall(SYS_munmap, address, length));
+}
+inline void* mremap(void* address, size_t old_length, size_t new_length, int flags, void* target) {
+  return reinterpret_cast<void*>(
+      syscall(SYS_mremap, address, old_length, new_length, flags, target));
+}
+inline int mprotect(void* address, size_t length, int protection) {
+  return static_cast<int>(syscall(SYS_mprotect, address, length, protection));
+}
+inline int madvise(void* address, size_t length, int advice) {
+  return static_cast<int>(syscall(SYS_madvise, address, length, advice));
+}
+inline int msync(void* address, size_t length, int flags) {
+  return static_cast<int>(syscall(SYS_msync, address, length, flags));
+}
+inline int mincore(void* address, size_t length, unsigned char* pages) {
+  return static_cast<int>(syscall(SYS_mincore, address, length, pages));
+}
+inline int mlock(const void* address, size_t length) {
+  return static_cast<int>(syscall(SYS_mlock, address, length));
+}
+inline int mlock2(const void* address, size_t length, unsigned flags) {
+  return static_cast<int>(syscall(SYS_mlock2, address, length, flags));
+}
+inline int munlock(const void* address, size_t length) {
+  return static_cast<int>(syscall(SYS_munlock, address, length));
+}
+inline int mlockall(int flags) { return static_cast<int>(syscall(SYS_mlockall, flags)); }
+/// Returns the error number, as posix_fadvise does.
+inline int fadvise(int fd, off_t offset, off_t length, int advice) {
+  return syscall(SYS_fadvise64, fd, offset, length, advice) == 0 ? 0 : errno;
+}
+inline ssize_t readahead(int fd, off_t offset, size_t count) {
+  return syscall(SYS_readahead, fd, offset, count);
+}
+
+}  // namespace weightpager::kernel

@@ -1,0 +1,163 @@
+// The pager: one thread that serves the faults of all regions of a process from one window.
+//
+// Way of a fault: fault/ → Pager → policy/ says what → io/ brings it into a slot → window/ maps it → the
+// engine runs on. Start reading at Pager::serve (pager.cc), one flat loop.
+//
+// The pager's thread has a file descriptor table of its own: an engine that closes descriptors it does
+// not know (daemons do) cannot close the userfaultfd, which would turn absent chunks into zeros. It
+// takes no lock and allocates nothing while it serves faults; engine threads talk to it by commands,
+// which lie on their stacks, and ring by touching a page that is never there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/base/units.h"
+#include "pager/fault/userfaultfd.h"
+#include "pager/io/model_file.h"
+#include "pager/io/reader.h"
+#include "pager/model/model.h"
+#include "pager/policy/pin_stream.h"
+#include "pager/telemetry/telemetry.h"
+#include "pager/window/chunk_table.h"
+#include "pager/window/mapper.h"
+#include "pager/window/region.h"
+#include "pager/window/slot_pool.h"
+
+namespace weightpager {
+
+/// The smallest window that still lets a few threads read and a ring turn.
+inline constexpr uint64_t window_bytes_min = 32 * MiB;
+
+struct PagerOptions {
+  uint64_t window_bytes = 0;
+  /// "auto", "move", "copy".
+  std::string mapper = "auto";
+  /// What the device under the models likes (io::device_limits).
+  io::DeviceLimits device;
+  /// Where the counters go; not owned, outlives the pager.
+  telemetry::Telemetry* telemetry = nullptr;
+};
+
+struct RegionRequest {
+  /// Opened by the pager's thread; a /proc/…/fd/N link is fine.
+  std::string path;
+  /// For messages.
+  std::string name;
+  /// A multiple of the page size.
+  uint64_t offset_bytes = 0;
+  uint64_t length_bytes = 0;
+  /// The file's layers (as file 0); nullptr: one layer in file order.
+  const model::Model* model = nullptr;
+};
+
+enum class Advice { will_need, consumed };
+
+class Pager {
+ public:
+  /// Starts the thread. Fails if this kernel or container has no userfaultfd or the mapper asked for
+  /// does not work.
+  static Result<std::unique_ptr<Pager>> start(const PagerOptions& options);
+  /// Requires that every region was removed.
+  ~Pager();
+
+  // All of the following may be called by any thread but the pager's own, and block until done.
+
+  /// Maps a file's bytes; returns the address of byte `offset_bytes`.
+  Result<std::byte*> add_region(const RegionRequest& request);
+  /// munmap for whole pages of regions: what lies in [address, +length) is gone, and who waits there is
+  /// woken. Parts of the range outside of regions are left alone.
+  void remove(std::byte* address, uint64_t length_bytes);
+  /// Hints for the chunks that lie wholly or partly in the range.
+  void advise(std::byte* address, uint64_t length_bytes, Advice advice);
+  /// Writes for each page of the range (of one region) whether it is mapped, as mincore does.
+  void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
+
+ private:
+  struct Command;
+  struct Served;
+  struct Waiting;
+
+  Pager(const PagerOptions& options, uint32_t window_chunks);
+
+  // Engine side.
+  void execute(Command& command);
+  void ring();
+
+  // The pager's thread.
+  Status open_everything();
+  void run(Status& outcome);
+  void serve();
+  void take_reads(const io::Wakeup& wakeup);
+  void take_faults();
+  void take_fault(uintptr_t address);
+  void take_commands();
+  void take_new_slots();
+  void retry_held_chunks();
+  void carry_out_policy();
+  void account();
+
+  void map(policy::ChunkId chunk);
+  bool unmap(policy::ChunkId chunk);
+  void evict(policy::ChunkId chunk);
+  void start_read(policy::ChunkId chunk);
+  void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
+  void stop_waiting(policy::ChunkId chunk);
+
+  Result<std::byte*> do_add_region(const RegionRequest& request);
+  void do_remove(std::byte* address, uint64_t length_bytes);
+  void remove_from(Served& served, uintptr_t begin, uintptr_t end);
+  void remove_pages(Served& served, uint32_t index, uint32_t first, uint32_t count);
+  void do_advise(const Command& command);
+  void do_residency(const Command& command);
+  policy::ChunkId take_chunk_ids(uint32_t count);
+  void drop_removed_regions();
+  void close_idle_files();
+  void tell_order();
+
+  Served* find(uintptr_t address);
+  Served& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
+  std::byte* address_of(policy::ChunkId chunk);
+  std::byte* slot_of(policy::ChunkId chunk);
+
+  const PagerOptions options_;
+  telemetry::Telemetry& telemetry_;
+
+  // Set up by the pager's thread, used by it alone.
+  std::optional<fault::Userfaultfd> uffd_;
+  std::unique_ptr<window::Mapper> mapper_;
+  std::unique_ptr<io::Reader> reader_;
+  std::unique_ptr<window::SlotPool> pool_;
+  window::ChunkTable table_;
+  std::optional<policy::PinStream> policy_;
+  std::vector<std::unique_ptr<Served>> regions_;
+  std::vector<std::unique_ptr<Served>> closing_;  // unmapped, but still being read
+  std::vector<Served*> owners_;              // by chunk; nullptr: the id is unused
+  std::vector<Waiting> waiting_;             // by chunk
+  std::vector<policy::ChunkId> held_;        // waited for, but the kernel holds their pages
+  uint32_t reads_max_ = 0;
+  uint32_t slots_taken_ = 0;
+  uint32_t waiting_chunks_ = 0;
+  uint64_t now_ns_ = 0;
+  uint64_t stalled_since_ns_ = 0;
+  uint64_t reading_since_ns_ = 0;
+  uint64_t sampled_ns_ = 0;
+  int statm_fd_ = -1;
+  bool is_rung_ = false;
+  bool is_stopping_ = false;
+
+  // Between the threads.
+  std::byte* doorbell_ = nullptr;
+  std::atomic<Command*> commands_{nullptr};
+  std::atomic<bool> is_started_{false};
+  std::thread thread_;
+};
+
+}  // namespace weightpager

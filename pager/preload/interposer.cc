@@ -1,0 +1,190 @@
+// The calls that an engine makes on its weights, caught by LD_PRELOAD.
+//
+// An engine maps a model file, advises, locks and unmaps parts of it. Here each of these calls either has
+// nothing to do with a region, and goes to the kernel as it is, or is answered so that the engine sees
+// what it would see of a file mapping, without the side effects that would pull the model in. The list of
+// symbols is what the engines import (`nm -D`): docs/engines.md.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+
+#include "pager/base/log.h"
+#include "pager/base/system_calls.h"
+#include "pager/preload/session.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define WP_INTERPOSE extern "C" __attribute__((visibility("default")))
+
+namespace preload = weightpager::preload;
+namespace kernel = weightpager::kernel;
+
+namespace {
+
+bool is_ours(const void* address, size_t length) {
+  return preload::is_active() && preload::touches_region(address, length);
+}
+
+int refuse(int error) {
+  errno = error;
+  return -1;
+}
+
+void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+  if (!preload::is_active()) return kernel::mmap(address, length, protection, flags, fd, offset);
+  if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0) {
+    void* region = preload::map_model(length, protection, flags, fd, offset);
+    if (region != nullptr) return region;
+  }
+  // A fixed mapping over a region replaces that part of it.
+  if ((flags & MAP_FIXED) != 0 && preload::touches_region(address, length)) {
+    preload::unmap(address, length);
+  }
+  return kernel::mmap(address, length, protection, flags, fd, offset);
+}
+
+// What advice means for a region. Returns an error number, or 0.
+int advise(void* address, size_t length, int advice) {
+  switch (advice) {
+    case MADV_WILLNEED:
+    case MADV_POPULATE_READ:
+      // The policy ignores what is wider than half of the window: the whole file, at load.
+      preload::will_need(address, length);
+      return 0;
+    case MADV_DONTNEED:
+    case MADV_COLD:
+    case MADV_PAGEOUT:
+      preload::consumed(address, length);
+      return 0;
+    case MADV_NORMAL:
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+    case MADV_COLLAPSE:
+    case MADV_DODUMP:
+    case MADV_DONTDUMP:
+    case MADV_DOFORK:
+    case MADV_DONTFORK:
+    case MADV_MERGEABLE:
+    case MADV_UNMERGEABLE:
+      return 0;
+    default:
+      return EINVAL;
+  }
+}
+
+}  // namespace
+
+WP_INTERPOSE void* mmap(void* address, size_t length, int protection, int flags, int fd,
+                        off_t offset) noexcept {
+  return map(address, length, protection, flags, fd, offset);
+}
+
+WP_INTERPOSE void* mmap64(void* address, size_t length, int protection, int flags, int fd,
+                          off64_t offset) noexcept {
+  return map(address, length, protection, flags, fd, offset);
+}
+
+WP_INTERPOSE int munmap(void* address, size_t length) noexcept {
+  if (!is_ours(address, length)) return kernel::munmap(address, length);
+  return preload::unmap(address, length);
+}
+
+// Moving or growing a region would leave its faults behind: absent chunks would read as zeros.
+WP_INTERPOSE void* mremap(void* address, size_t old_length, size_t new_length, int flags,
+                          ...) noexcept {
+  void* target = nullptr;
+  if ((flags & MREMAP_FIXED) != 0) {
+    va_list rest;
+    va_start(rest, flags);
+    target = va_arg(rest, void*);
+    va_end(rest);
+    if (is_ours(target, new_length)) preload::unmap(target, new_length);
+  }
+  if (!is_ours(address, old_length)) {
+    return kernel::mremap(address, old_length, new_length, flags, target);
+  }
+  if ((flags & MREMAP_FIXED) == 0 && new_length <= old_length) {
+    auto* end = static_cast<char*>(address) + new_length;
+    if (new_length < old_length) preload::unmap(end, old_length - new_length);
+    return address;
+  }
+  weightpager::notice("mremap of a model to another size or place is refused");
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+
+WP_INTERPOSE int mprotect(void* address, size_t length, int protection) noexcept {
+  if (!is_ours(address, length)) return kernel::mprotect(address, length, protection);
+  // Pages are moved between equally protected ranges only, so the protection stays what it is.
+  const bool asks_more = (protection & (PROT_WRITE | PROT_EXEC)) != 0;
+  return asks_more ? refuse(EACCES) : 0;
+}
+
+WP_INTERPOSE int madvise(void* address, size_t length, int advice) noexcept {
+  if (!is_ours(address, length)) return kernel::madvise(address, length, advice);
+  const int error = advise(address, length, advice);
+  return error == 0 ? 0 : refuse(error);
+}
+
+WP_INTERPOSE int posix_madvise(void* address, size_t length, int advice) noexcept {
+  // glibc drops DONTNEED, because Linux's loses data and POSIX's does not.
+  if (advice == POSIX_MADV_DONTNEED) return 0;
+  if (is_ours(address, length)) return advise(address, length, advice);
+  return kernel::madvise(address, length, advice) == 0 ? 0 : errno;
+}
+
+// Advice on the file itself would fill the page cache that the pager goes past.
+WP_INTERPOSE int posix_fadvise(int fd, off_t offset, off_t length, int advice) noexcept {
+  if (preload::is_active() && preload::is_model_file(fd)) return 0;
+  return kernel::fadvise(fd, offset, length, advice);
+}
+
+WP_INTERPOSE int posix_fadvise64(int fd, off64_t offset, off64_t length, int advice) noexcept {
+  return posix_fadvise(fd, offset, length, advice);
+}
+
+WP_INTERPOSE ssize_t readahead(int fd, off64_t offset, size_t count) noexcept {
+  if (preload::is_active() && preload::is_model_file(fd)) return 0;
+  return kernel::readahead(fd, offset, count);
+}
+
+// Locking is a promise to keep pages in memory; for a region the window is the promise.
+WP_INTERPOSE int mlock(const void* address, size_t length) noexcept {
+  return is_ours(address, length) ? 0 : kernel::mlock(address, length);
+}
+
+WP_INTERPOSE int mlock2(const void* address, size_t length, unsigned flags) noexcept {
+  return is_ours(address, length) ? 0 : kernel::mlock2(address, length, flags);
+}
+
+WP_INTERPOSE int munlock(const void* address, size_t length) noexcept {
+  return is_ours(address, length) ? 0 : kernel::munlock(address, length);
+}
+
+WP_INTERPOSE int mlockall(int flags) noexcept {
+  if (!preload::is_active()) return kernel::mlockall(flags);
+  weightpager::notice("mlockall would pull the whole model in: ignored");
+  return 0;
+}
+
+WP_INTERPOSE int msync(void* address, size_t length, int flags) noexcept {
+  return is_ours(address, length) ? 0 : kernel::msync(address, length, flags);
+}
+
+WP_INTERPOSE int mincore(void* address, size_t length, unsigned char* pages) noexcept {
+  if (!is_ours(address, length)) return kernel::mincore(address, length, pages);
+  if (reinterpret_cast<uintptr_t>(address) % 4096 != 0) return refuse(EINVAL);
+  preload::residency(address, (length + 4095) / 4096 * 4096, pages);
+  return 0;
+}

@@ -1,0 +1,386 @@
+#include "pager/preload/session.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pager/base/log.h"
+#include "pager/base/system_calls.h"
+#include "pager/base/units.h"
+#include "pager/pager.h"
+#include "pager/telemetry/telemetry.h"
+
+namespace weightpager::preload {
+namespace {
+
+// Smaller mappings are configuration, vocabularies, or not worth a fault.
+constexpr uint64_t mapping_bytes_min = chunk_bytes;
+
+struct Mapped {
+  Range range;
+  std::string path;  // for child processes, which map the file itself
+  uint64_t offset_bytes = 0;
+  int protection = 0;
+  int flags = 0;
+};
+
+struct Configuration {
+  uint64_t window_bytes = 0;
+  std::vector<std::string> globs;
+  std::string mapper = "auto";
+  std::string run_directory;
+  bool wants_profiles = true;
+};
+
+// Never destroyed: engine threads may run until the process is gone.
+struct Session {
+  Configuration configuration;
+  std::mutex mutex;
+  // Below: guarded by `mutex`, which the pager's thread never takes.
+  std::unique_ptr<Pager> pager;
+  telemetry::Telemetry* telemetry = nullptr;
+  std::vector<Mapped> mapped;
+  bool has_failed = false;
+};
+
+Session* session = nullptr;
+
+// Where regions are, for every memory call of the engine to look at without a lock. Written under the
+// session's mutex; an entry in change is one whose range the engine is mapping or unmapping right now.
+struct PublishedRange {
+  std::atomic<uintptr_t> begin{0};
+  std::atomic<uintptr_t> end{0};
+};
+constexpr size_t regions_max = 1024;
+PublishedRange published[regions_max];
+std::atomic<size_t> published_count{0};
+
+std::atomic<const char*> profile_text{nullptr};
+// The session's own calls must not come back to it.
+thread_local bool is_inside __attribute__((tls_model("initial-exec"))) = false;
+
+class Inside {
+ public:
+  Inside() { is_inside = true; }
+  ~Inside() { is_inside = false; }
+};
+
+std::string environment(const char* name, const char* otherwise = "") {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+Configuration read_configuration() {
+  Configuration it;
+  it.window_bytes = std::strtoull(environment("WEIGHTPAGER_WINDOW", "0").c_str(), nullptr, 10);
+  it.globs = {"*.gguf", "*.safetensors"};
+  const std::string match = environment("WEIGHTPAGER_MATCH");
+  for (size_t begin = 0; begin < match.size();) {
+    const size_t end = std::min(match.find(':', begin), match.size());
+    if (end > begin) it.globs.push_back(match.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  it.mapper = environment("WEIGHTPAGER_MAPPER", "auto");
+  it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
+  it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
+  return it;
+}
+
+std::string path_of(int fd) {
+  char text[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t length = readlink(link.c_str(), text, sizeof text);
+  return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
+}
+
+bool matches(const std::string& path, const std::vector<std::string>& globs) {
+  const size_t slash = path.rfind('/');
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return fnmatch(glob.c_str(), name.c_str(), 0) == 0 ||
+           fnmatch(glob.c_str(), path.c_str(), 0) == 0;
+  });
+}
+
+// Hugging Face's cache keeps models under their hashes: told by the first bytes.
+bool looks_like_model(int fd) {
+  unsigned char head[9] = {};
+  if (pread(fd, head, sizeof head, 0) != sizeof head) return false;
+  if (std::memcmp(head, "GGUF", 4) == 0) return true;
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, head, sizeof header_bytes);
+  return header_bytes > 1 && header_bytes <= 100'000'000 && head[8] == '{';
+}
+
+bool is_model(int fd, const std::string& path) {
+  struct stat facts;
+  if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  return matches(path, session->configuration.globs) || looks_like_model(fd);
+}
+
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void show_profile() {
+  const char* text = profile_text.load();
+  if (session->telemetry == nullptr || text == nullptr) return;
+  std::strncpy(session->telemetry->profile, text, sizeof session->telemetry->profile - 1);
+}
+
+// Starts the pager; false (once told why) if this machine has none.
+bool start_pager(int fd) {
+  if (session->pager) return true;
+  if (session->has_failed) return false;
+  auto telemetry = telemetry::create(session->configuration.run_directory);
+  if (!telemetry) {
+    notice(telemetry.error().message + ": there will be no summary");
+    telemetry = telemetry::create("");
+  }
+  if (telemetry) session->telemetry = *telemetry;
+  PagerOptions options;
+  options.window_bytes = session->configuration.window_bytes;
+  options.mapper = session->configuration.mapper;
+  options.device = io::device_limits(fd);
+  options.telemetry = session->telemetry;
+  auto pager = telemetry ? Pager::start(options) : forward_error(std::move(telemetry));
+  if (!pager) {
+    session->has_failed = true;
+    report_error(pager.error().message + "; models are mapped by the kernel, without a window");
+    if (!pager.error().hint.empty()) notice("hint: " + pager.error().hint);
+    return false;
+  }
+  session->pager = std::move(*pager);
+  show_profile();
+  return true;
+}
+
+// Layers of the file; of a file that weightpager cannot read but the engine perhaps can, one layer.
+model::Model layers_of(const std::string& path, uint64_t size_bytes) {
+  auto model = model::open_model_file(path);
+  if (model) return std::move(*model);
+  notice(model.error().message + ": paged in file order");
+  model::Model plain;
+  plain.files.push_back({path, size_bytes});
+  plain.tensors.push_back({.name = "file", .type = "U8", .shape = {size_bytes},
+                           .file = 0, .offset_bytes = 0, .size_bytes = size_bytes});
+  plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
+  return plain;
+}
+
+void publish_ranges() {
+  for (size_t i = 0; i < session->mapped.size(); ++i) {
+    published[i].end.store(0);
+    published[i].begin.store(session->mapped[i].range.begin);
+    published[i].end.store(session->mapped[i].range.end);
+  }
+  published_count.store(session->mapped.size());
+}
+
+// ---- Child processes ----
+//
+// Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same address
+// instead. Between fork and exec only system calls are safe: nothing here allocates.
+
+void before_fork() { session->mutex.lock(); }
+
+void after_fork_in_parent() { session->mutex.unlock(); }
+
+void after_fork_in_child() {
+  for (const Mapped& mapped : session->mapped) {
+    const int fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
+    // Without the file the range stays unmapped: a touch is SIGSEGV, not zeros.
+    if (fd < 0) continue;
+    kernel::mmap(reinterpret_cast<void*>(mapped.range.begin),
+                 mapped.range.end - mapped.range.begin, mapped.protection,
+                 mapped.flags | MAP_FIXED, fd, static_cast<off_t>(mapped.offset_bytes));
+    ::close(fd);
+  }
+  // The pager's thread is the parent's. If the child maps a model of its own it gets its own pager;
+  // the parent's object must not be destroyed here.
+  (void)session->pager.release();
+  session->telemetry = nullptr;
+  session->mapped.clear();
+  published_count.store(0);
+  session->mutex.unlock();
+}
+
+__attribute__((constructor)) void begin_session() {
+  if (std::getenv("WEIGHTPAGER_WINDOW") == nullptr) return;
+  auto* it = new Session;
+  it->configuration = read_configuration();
+  if (it->configuration.window_bytes < window_bytes_min) {
+    report_error("WEIGHTPAGER_WINDOW is below " + format_size(window_bytes_min) +
+                 "; models are mapped by the kernel, without a window");
+    delete it;
+    return;
+  }
+  set_quiet(environment("WEIGHTPAGER_QUIET") == "1");
+  session = it;
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  // Builds that link llama.cpp statically cannot be told through a symbol (ggml_profile.cc).
+  if (it->configuration.wants_profiles) setenv("LLAMA_ARG_REPACK", "0", 0);
+}
+
+// The pager serves on: engine threads and other destructors may still touch weights.
+__attribute__((destructor)) void end_session() {
+  if (session == nullptr || session->telemetry == nullptr) return;
+  session->telemetry->ended_ns.store(monotonic_ns());
+}
+
+}  // namespace
+
+bool is_active() { return session != nullptr && !is_inside; }
+
+bool wants_profiles() { return is_active() && session->configuration.wants_profiles; }
+
+void note_profile(const char* text) {
+  const char* none = nullptr;
+  if (!profile_text.compare_exchange_strong(none, text)) return;
+  std::lock_guard lock(session->mutex);
+  show_profile();
+}
+
+void* map_model(size_t length, int protection, int flags, int fd, off_t offset) {
+  if (length < mapping_bytes_min || (protection & PROT_EXEC) != 0) return nullptr;
+  Inside inside;
+  const std::string path = path_of(fd);
+  if (!is_model(fd, path)) return nullptr;
+  if ((flags & MAP_FIXED) != 0) {
+    notice(path + ": mapped at a fixed address; not paged");
+    return nullptr;
+  }
+  if ((protection & PROT_WRITE) != 0) {
+    notice(path + ": mapped writable; not paged (only read-only mappings are)");
+    return nullptr;
+  }
+  struct stat facts;
+  if (fstat(fd, &facts) != 0) return nullptr;
+
+  std::lock_guard lock(session->mutex);
+  // A partial munmap can make two ranges of one.
+  if (session->mapped.size() + 1 >= regions_max) {
+    notice(path + ": more than " + std::to_string(regions_max) + " mappings of models; not paged");
+    return nullptr;
+  }
+  if (!start_pager(fd)) return nullptr;
+  const model::Model model = layers_of(path, static_cast<uint64_t>(facts.st_size));
+  // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the file
+  // through it, so that it is the same file even if the name means another one by now.
+  RegionRequest request;
+  request.path = "/proc/self/task/" + std::to_string(syscall(SYS_gettid)) + "/fd/" + std::to_string(fd);
+  request.name = path;
+  request.offset_bytes = static_cast<uint64_t>(offset);
+  request.length_bytes = length;
+  request.model = &model;
+  auto address = session->pager->add_region(request);
+  if (!address) {
+    report_error(address.error().message + "; mapped by the kernel, without a window");
+    return nullptr;
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(*address);
+  session->mapped.push_back({{begin, begin + round_up(length, os_page_bytes)},
+                             path,
+                             request.offset_bytes,
+                             protection,
+                             flags & ~(MAP_POPULATE | MAP_LOCKED)});
+  publish_ranges();
+  return *address;
+}
+
+bool is_model_file(int fd) {
+  Inside inside;
+  return is_model(fd, path_of(fd));
+}
+
+bool touches_region(const void* address, size_t length) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const size_t count = published_count.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    if (begin < published[i].end.load(std::memory_order_relaxed) &&
+        published[i].begin.load(std::memory_order_relaxed) < begin + length) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int unmap(void* address, size_t length) {
+  Inside inside;
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  if (begin % os_page_bytes != 0 || length == 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  const uintptr_t end = begin + round_up(length, os_page_bytes);
+  std::lock_guard lock(session->mutex);
+  session->pager->remove(static_cast<std::byte*>(address), end - begin);
+
+  // Parts outside of regions are the kernel's; what is left of a region stays known.
+  uintptr_t outside = begin;
+  std::vector<Mapped> left;
+  std::sort(session->mapped.begin(), session->mapped.end(), [](const Mapped& a, const Mapped& b) {
+    return a.range.begin < b.range.begin;
+  });
+  for (const Mapped& mapped : session->mapped) {
+    if (mapped.range.end <= begin || mapped.range.begin >= end) {
+      left.push_back(mapped);
+      continue;
+    }
+    if (mapped.range.begin > outside) {
+      kernel::munmap(reinterpret_cast<void*>(outside), mapped.range.begin - outside);
+    }
+    outside = std::max(outside, mapped.range.end);
+    if (mapped.range.begin < begin) {
+      left.push_back(mapped);
+      left.back().range.end = begin;
+    }
+    if (mapped.range.end > end) {
+      left.push_back(mapped);
+      left.back().range.begin = end;
+      left.back().offset_bytes += end - mapped.range.begin;
+    }
+  }
+  if (outside < end) kernel::munmap(reinterpret_cast<void*>(outside), end - outside);
+  session->mapped = std::move(left);
+  publish_ranges();
+  return 0;
+}
+
+void will_need(void* address, size_t length) {
+  Inside inside;
+  std::lock_guard lock(session->mutex);
+  session->pager->advise(static_cast<std::byte*>(address), length, Advice::will_need);
+}
+
+void consumed(void* address, size_t length) {
+  Inside inside;
+  std::lock_guard lock(session->mutex);
+  session->pager->advise(static_cast<std::byte*>(address), length, Advice::consumed);
+}
+
+void residency(void* address, size_t length, unsigned char* pages) {
+  Inside inside;
+  std::lock_guard lock(session->mutex);
+  session->pager->residency(static_cast<std::byte*>(address), length, pages);
+}
+
+}  // namespace weightpager::preload

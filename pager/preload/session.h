@@ -1,0 +1,47 @@
+// The engine's side of the pager: which files are models, which addresses are regions, what happens in
+// a child process. One per process, made when the first model is mapped.
+//
+// Configuration comes in the environment (`weightpager run` sets it): WEIGHTPAGER_WINDOW (bytes; absent:
+// the interposer does nothing), WEIGHTPAGER_MATCH (globs, ':' between them), WEIGHTPAGER_MAPPER,
+// WEIGHTPAGER_PROFILE (0: no engine profiles), WEIGHTPAGER_RUN_DIR, WEIGHTPAGER_QUIET.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weightpager::preload {
+
+/// A part of the address space, as the engine passed it.
+struct Range {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
+
+/// Whether the environment asks for anything; false makes every interposed call a plain one.
+bool is_active();
+bool wants_profiles();
+
+/// What the engine profile did, for the summary. Any time, any thread; the first text stays.
+void note_profile(const char* text);
+
+/// Maps a model file through the pager; nullptr if the file is no model or cannot be paged (the reason
+/// is then told): the caller maps it as the kernel does.
+void* map_model(size_t length, int protection, int flags, int fd, off_t offset);
+
+/// Whether the descriptor is open on a file that map_model would take.
+bool is_model_file(int fd);
+
+/// Whether any part of the range lies in a region. Takes no lock.
+bool touches_region(const void* address, size_t length);
+
+/// munmap of a range that touches a region.
+int unmap(void* address, size_t length);
+
+/// Hints and questions for a range that touches a region.
+void will_need(void* address, size_t length);
+void consumed(void* address, size_t length);
+void residency(void* address, size_t length, unsigned char* pages);
+
+}  // namespace weightpager::preload
