@@ -27,7 +27,7 @@ platform() {
 
 npm_install() {
   timeout 300 npm install --prefix "$ENGINE" --ignore-scripts --omit=optional --no-audit --no-fund \
-    --no-package-lock --save-exact --loglevel=error "$@" >&2 ||
+    --no-package-lock --save-exact --fetch-retries=1 --loglevel=error "$@" >&2 ||
     fail "npm could not install $*: it needs the npm registry; run tools/engine.sh again with a network"
 }
 
