@@ -29,7 +29,7 @@
 namespace weightpager::io {
 namespace {
 
-/// Places in the ring, which takes 13 KiB with them: one for the poll, the others for pieces. Of
+/// Places in the ring, which takes 16 KiB with them: one for the poll, the others for pieces. Of
 /// the smallest requests that device_limits() proposes, 256 KiB, these are 32 MiB in flight.
 constexpr uint32_t ring_entries_max = 128;
 
