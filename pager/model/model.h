@@ -42,9 +42,9 @@ struct Tensor {
   uint64_t size_bytes = 0;
 };
 
-/// Tensors that execute together. `tensors` are indices into Model::tensors in execution order. Every
-/// tensor is in one layer; only a token embedding that serves as output matrix, too ("tied"), is in
-/// two: the sparse one at the start and the output layer at the end.
+/// Tensors that execute together. `tensors` are indices into Model::tensors in execution order.
+/// Every tensor is in one layer; only a token embedding that serves as output matrix, too ("tied"),
+/// is in two: the sparse one at the start and the output layer at the end.
 struct Layer {
   /// "embedding", "block 0" …, "output".
   std::string name;
