@@ -33,6 +33,8 @@ constexpr CounterKey counter_keys[] = {
     {"window_bytes", &Telemetry::window_bytes},
     {"resident_bytes", &Telemetry::resident_bytes},
     {"resident_bytes_max", &Telemetry::resident_bytes_max},
+    {"ring_bytes", &Telemetry::ring_bytes},
+    {"pinned_bytes", &Telemetry::pinned_bytes},
     {"model_bytes", &Telemetry::model_bytes},
     {"models", &Telemetry::models},
     {"engine_bytes_max", &Telemetry::engine_bytes_max},

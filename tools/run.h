@@ -6,18 +6,10 @@
 // engine ended. Cost: reading the models' headers at the start, nothing while the engine runs.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "pager/base/units.h"
-
-namespace weightpager {
-
-/// Smaller windows cannot hold the chunks in flight and those that the engine's threads touch.
-inline constexpr uint64_t window_bytes_min = 32 * MiB;
-
-namespace tools {
+namespace weightpager::tools {
 
 /// What the user asked for.
 struct RunOptions {
@@ -32,5 +24,4 @@ struct RunOptions {
 
 int run_command(int argc, char** argv);
 
-}  // namespace tools
-}  // namespace weightpager
+}  // namespace weightpager::tools

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "pager/base/units.h"
+#include "pager/pager.h"
 #include "tools/model_arguments.h"
 
 namespace weightpager::tools {
@@ -71,13 +72,13 @@ std::string all_fitted_advice(const Telemetry& process) {
                      format_size(enough_bytes));
 }
 
-/// Each pass reads what the window does not hold, so halfway to the model's size halves the
-/// reading.
+/// A pass reads what the window does not keep; only the ring, through which it is read, keeps
+/// nothing.
 std::string bound_by_reading_advice(const Telemetry& process, uint64_t memory_bytes) {
-  const uint64_t model_bytes = process.model_bytes;
-  const uint64_t missing_bytes =
-      model_bytes - std::min<uint64_t>(process.window_bytes, model_bytes);
-  const uint64_t halving_bytes = round_up(model_bytes - missing_bytes / 2, chunk_bytes);
+  const uint64_t kept_bytes = process.window_bytes - process.ring_bytes;
+  const uint64_t pass_bytes =
+      process.model_bytes - std::min<uint64_t>(kept_bytes, process.model_bytes);
+  const uint64_t halving_bytes = round_up(process.window_bytes + pass_bytes / 2, chunk_bytes);
   if (halving_bytes > memory_bytes) {
     return "the disk is the bound and memory too small for a better window: "
            "a faster disk or smaller weights would help";

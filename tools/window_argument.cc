@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "pager/base/units.h"
-#include "tools/run.h"
+#include "pager/pager.h"
 
 namespace weightpager::tools {
 namespace {

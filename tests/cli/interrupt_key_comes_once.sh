@@ -6,7 +6,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
 have script || skip "script(1) is not installed: apt-get install bsdutils"
 
-# The engine asks for ^C when it is ready for it, and counts until its second of patience is over.
+# The engine asks for ^C when it is ready for it, and counts for half a second more.
 cat >"$SCRATCH/engine" <<'ENGINE'
 #!/usr/bin/env bash
 count=0
@@ -18,11 +18,16 @@ echo "$count" >"$1/count"
 ENGINE
 chmod +x "$SCRATCH/engine"
 
+await() { until [[ -e $SCRATCH/$1 || -e $SCRATCH/over ]]; do sleep 0.05; done; }
 press_interrupt() {
-  until [[ -e $SCRATCH/ready ]]; do sleep 0.05; done
+  await ready
   printf '\003'
-  until [[ -e $SCRATCH/count ]]; do sleep 0.05; done
+  await over
 }
-press_interrupt |
-  script -qec "'$WEIGHTPAGER' run --window 64MiB -- '$SCRATCH/engine' '$SCRATCH'" /dev/null >"$OUT" 2>&1
+press_interrupt | {
+  script -qec "'$WEIGHTPAGER' run --window 64MiB -- '$SCRATCH/engine' '$SCRATCH'" /dev/null >"$OUT" 2>&1 ||
+    cat "$OUT" >&2
+  touch "$SCRATCH/over"
+}
+[[ -e $SCRATCH/count ]] || fail "the engine got no SIGINT"
 [[ $(cat "$SCRATCH/count") == 1 ]] || fail "the engine got SIGINT $(cat "$SCRATCH/count") times"

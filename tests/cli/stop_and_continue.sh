@@ -7,19 +7,25 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 set -m # a process group of its own for the job, as in an interactive shell
 
 state_of() { sed 's/.*) //; s/ .*//' "/proc/$1/stat"; }
-await_state() { until [[ $(state_of "$1") == "$2" ]]; do sleep 0.05; done; }
+is_stopped() { [[ $(state_of "$1") == T ]]; }
+await() {
+  until "$@"; do
+    kill -0 "$job" || fail "weightpager ended early: $(cat "$ERR")"
+    sleep 0.05
+  done
+}
 
 "$WEIGHTPAGER" run --window 64MiB -- bash -c "
   echo \$\$ >'$SCRATCH/pid.part'; mv '$SCRATCH/pid.part' '$SCRATCH/pid'
   until [[ -e '$SCRATCH/continued' ]]; do sleep 0.05; done
   exit 9" 2>"$ERR" &
 job=$!
-until [[ -e $SCRATCH/pid ]]; do sleep 0.05; done
+await test -e "$SCRATCH/pid"
 engine_pid=$(cat "$SCRATCH/pid")
 
 kill -TSTP "$job"
-await_state "$job" T
-await_state "$engine_pid" T
+await is_stopped "$job"
+await is_stopped "$engine_pid"
 touch "$SCRATCH/continued"
 kill -CONT "$job"
 STATUS=0

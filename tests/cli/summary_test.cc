@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -121,6 +122,11 @@ TEST_F(SummaryTest, AdvisesTheWindowThatHalvesTheReading) {
   EXPECT_EQ(advice_text(), "the disk is the bound: a window of 2.5 GiB would halve the reading");
 }
 
+TEST_F(SummaryTest, TheRingKeepsNothing) {
+  process_.ring_bytes = 512 * MiB;
+  EXPECT_EQ(advice_text(), "the disk is the bound: a window of 2.8 GiB would halve the reading");
+}
+
 TEST_F(SummaryTest, AdvisesNoWindowThatMemoryCannotHold) {
   report_.memory_limit.bytes = 2 * GiB;
   EXPECT_EQ(advice_text(),
@@ -183,6 +189,10 @@ TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   ASSERT_EQ(json["processes"].size(), 1u);
   const auto& process = json["processes"][0];
   EXPECT_EQ(process["command"], "llama-cli");
+  const size_t counters =
+      (sizeof(Telemetry) - offsetof(Telemetry, window_bytes)) / sizeof(telemetry::Counter);
+  const size_t names = 5, derived = 6;
+  EXPECT_EQ(process.size(), names + counters + derived) << "a counter is missing in the report";
   EXPECT_EQ(process["faults_late"], 340);
   EXPECT_EQ(process["read_bytes"], 20 * GiB);
   EXPECT_EQ(process["stall_share"], 0.5);
