@@ -3,6 +3,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 export WEIGHTPAGER_MATCH=outer WEIGHTPAGER_MAPPER=outer WEIGHTPAGER_PROFILE=outer
 variables() { grep '^WEIGHTPAGER_' "$OUT" | grep -v '^WEIGHTPAGER_BUILD=' | sed 's/_DIR=.*/_DIR=/' | sort; }

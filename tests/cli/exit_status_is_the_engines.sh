@@ -3,6 +3,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 for status in 0 1 37 125 255; do
   engine sh -c "exit $status"

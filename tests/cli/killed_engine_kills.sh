@@ -4,6 +4,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 # bash says how its child died only if it was a signal, not an exit status above 128.
 killed_by() {

@@ -3,6 +3,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 LD_PRELOAD=libm.so.6 engine sh -c "echo \$LD_PRELOAD"
 expect_status 0

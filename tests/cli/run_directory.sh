@@ -3,6 +3,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 engine sh -c "stat -c '%a %n' \"\$WEIGHTPAGER_RUN_DIR\""
 expect_status 0

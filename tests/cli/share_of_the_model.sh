@@ -3,6 +3,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 truncate -s 256MiB "$SCRATCH/model.weights"
 weightpager run --window 25% --match '*.weights' -- \

@@ -4,6 +4,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 for signal in TERM HUP USR1 USR2 WINCH INT QUIT; do
   # bash, because a shell that was started with a signal ignored cannot trap it.

@@ -3,6 +3,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
 
 set -m # a process group of its own for the job, as in an interactive shell
 

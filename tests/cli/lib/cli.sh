@@ -19,6 +19,13 @@ weightpager() {
   "$WEIGHTPAGER" "$@" >"$OUT" 2>"$ERR" || STATUS=$?
 }
 
+# For tests that start an engine: builds with sanitizers have no interposer, as a sanitizer's runtime
+# cannot be preloaded into programs that were built without it.
+require_interposer() {
+  ! grep -qs '^WP_SANITIZE:[A-Z]*=.' "$(dirname -- "$WEIGHTPAGER")/../CMakeCache.txt" ||
+    skip "this build has no interposer, because of its sanitizers"
+}
+
 # engine COMMAND…: runs it under weightpager in some window.
 engine() { weightpager run --window 64MiB -- "$@"; }
 
