@@ -19,11 +19,11 @@ weightpager() {
   "$WEIGHTPAGER" "$@" >"$OUT" 2>"$ERR" || STATUS=$?
 }
 
-# For tests that start an engine: builds with sanitizers have no interposer, as a sanitizer's runtime
-# cannot be preloaded into programs that were built without it.
+# For tests that start an engine. In builds with sanitizers the interposer needs the sanitizer's runtime,
+# which refuses to come into a program that was built without it.
 require_interposer() {
   ! grep -qs '^WP_SANITIZE:[A-Z]*=.' "$(dirname -- "$WEIGHTPAGER")/../CMakeCache.txt" ||
-    skip "this build has no interposer, because of its sanitizers"
+    skip "an interposer with sanitizers cannot go into ordinary programs"
 }
 
 # engine COMMAND…: runs it under weightpager in some window.
