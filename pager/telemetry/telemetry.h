@@ -1,9 +1,9 @@
 // What the pager tells about itself: counters in memory that is shared with `weightpager run`.
 //
 // One `Telemetry` per paged process lies in a file of the run directory ($WEIGHTPAGER_RUN_DIR/
-// <pid>.telemetry), mapped by the pager, which alone writes it, and by whoever watches. Being a shared
-// mapping, it outlives an engine that is killed. Every field is a plain atomic; a reader sees each
-// field whole but not all fields at one instant. Cost: a relaxed add per event.
+// <pid>.telemetry), mapped by the pager, which alone writes it, and by whoever watches. Being a
+// shared mapping, it outlives an engine that is killed. Every field is a plain atomic; a reader
+// sees each field whole but not all fields at one instant. Cost: a relaxed add per event.
 #pragma once
 
 #include <atomic>
@@ -32,34 +32,34 @@ struct Telemetry {
   char command[64] = {};  // the process's name
 
   // Sizes now and at most.
-  Counter window_bytes;         // the memory budget
-  Counter resident_bytes;       // window memory that holds chunks now
-  Counter resident_bytes_max;   // … and at most
-  Counter ring_bytes;           // the part of the window that streams
-  Counter pinned_bytes;         // the part of the window that stays
-  Counter model_bytes;          // size of the files that are served
-  Counter models;               // regions opened so far
-  Counter engine_bytes_max;     // most memory of the process beside the window, sampled
+  Counter window_bytes;        // the memory budget
+  Counter resident_bytes;      // window memory that holds chunks now
+  Counter resident_bytes_max;  // … and at most
+  Counter ring_bytes;          // the part of the window that streams
+  Counter pinned_bytes;        // the part of the window that stays
+  Counter model_bytes;         // size of the files that are served
+  Counter models;              // regions opened so far
+  Counter engine_bytes_max;    // most memory of the process beside the window, sampled
 
   // What happened, in chunks.
-  Counter faults_demand;      // touched while absent: the engine waited for a whole read
-  Counter faults_late;        // touched while its prefetch was being read: it waited for the rest
-  Counter faults_tripwire;    // touched while ready: it waited microseconds
-  Counter prefetch_hidden;    // prefetched chunks that were there before the engine came
-  Counter prefetch_unused;    // prefetched chunks evicted before the engine came
+  Counter faults_demand;    // touched while absent: the engine waited for a whole read
+  Counter faults_late;      // touched while its prefetch was being read: it waited for the rest
+  Counter faults_tripwire;  // touched while ready: it waited microseconds
+  Counter prefetch_hidden;  // prefetched chunks that were there before the engine came
+  Counter prefetch_unused;  // prefetched chunks evicted before the engine came
   Counter evictions;
-  Counter passes;             // sweeps over the layers seen
+  Counter passes;  // sweeps over the layers seen
 
   // What was read.
   Counter read_bytes;
-  Counter read_busy_ns;       // time with at least one read in flight
+  Counter read_busy_ns;  // time with at least one read in flight
   Counter read_errors;
 
   // How long the engine stood still.
-  Counter started_ns;         // when the first model was mapped
-  Counter last_event_ns;      // the last fault or read
-  Counter stall_ns;           // time with at least one engine thread waiting for a chunk
-  Counter ended_ns;           // when the process ended in order, 0 if it has not
+  Counter started_ns;     // when the first model was mapped
+  Counter last_event_ns;  // the last fault or read
+  Counter stall_ns;       // time with at least one engine thread waiting for a chunk
+  Counter ended_ns;       // when the process ended in order, 0 if it has not
 };
 
 /// Creates the file `directory`/<pid>.telemetry and maps it; an empty directory name gives private
