@@ -162,14 +162,18 @@ ModelFile::~ModelFile() {
 // their work in parallel need depth, others do not mind it, and more only delays the chunk that is
 // waited for. `rotational` is not asked, since virtual disks claim it without cause.
 //
-// On a virtio disk (2 virtual processors, Linux 6.18, ext4, 4 GiB file, io_uring, 2 MiB chunks):
+// A virtio disk (2 virtual processors, Linux 6.18, ext4, a 4 GiB file, io_uring, chunks of 2 MiB),
+// once while the host had the file in its memory, once while it had not:
 //
-//   chunks in flight × KiB per request    1 × 256   4 × 512   8 × 1024   16 × 2048   32 × 2048
-//   GB/s                                      2.4       2.1        2.6         2.7         2.5
-//   processor ms per GiB                     16.0       8.4        5.1         3.9         3.4
+//   chunks in flight                           1     4     8    16    32
+//   GB/s, requests of 2 MiB, in memory       2.5   2.5   2.4   2.7   2.5
+//   GB/s, requests of 2 MiB, not             1.0   1.2   1.6   1.5   1.7
+//   GB/s, requests of 256 KiB, not           1.0   1.4   1.5   1.7   1.5
+//   processor ms per GiB, 2 MiB, not          19     9     7     6     4
+//   processor ms per GiB, 256 KiB, not        22    14     9     9     8
 //
-// Medians of 5 runs each, shuffled; ±15 % is noise, so any of them reaches this disk's ceiling:
-//   WP_BENCH_FILE=… io_bench --benchmark_filter=io_uring --benchmark_repetitions=5
+// Medians of 5 and 7 runs, shuffled; differences below 15 % are noise. The command:
+//   WP_BENCH_FILE=… io_bench --benchmark_filter=io_uring --benchmark_repetitions=7
 //     --benchmark_enable_random_interleaving=true
 DeviceLimits device_limits(int fd) {
   constexpr uint64_t bytes_in_flight = 32 * MiB;
