@@ -58,6 +58,13 @@ limited() {
     fail "the engine ended with $? under $name ($(cat "$SCRATCH/$name.group" 2>/dev/null))"
 }
 
+# Both arms compute and read; whatever else runs takes from one of them more than from the other.
+warn_if_busy() {
+  local load
+  load=$(cut -d' ' -f1 /proc/loadavg)
+  ((${load%.*} < 1)) || note "this machine is busy (load average $load): the times below will be off"
+}
+
 # What the engine needs for itself, and what it does when memory is no matter.
 measure_unlimited() {
   say "everything in memory, no limit: $TOKENS tokens"
@@ -133,6 +140,7 @@ main() {
   require_limits
   MODEL=$(make_model "$MODEL_SIZE" f16)
   engine_on "$MODEL" --tokens "$TOKENS"
+  warn_if_busy
   measure_unlimited
   run_kernel
   run_weightpager
