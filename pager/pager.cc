@@ -31,7 +31,8 @@ using window::ChunkState;
 
 namespace {
 
-// Reads that may be in flight beyond the prefetch depth: what engine threads wait for never queues here.
+// Reads that may be in flight beyond the prefetch depth: what engine threads wait for never queues
+// here.
 constexpr uint32_t demand_reads_max = 64;
 // Slots kept ready beyond those in use, while the window fills.
 constexpr uint32_t slots_ahead = 24;
@@ -60,7 +61,8 @@ void raise_to(telemetry::Counter& counter, uint64_t value) {
 }
 
 void* doorbell_page() {
-  void* page = kernel::mmap(nullptr, os_page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* page = kernel::mmap(nullptr, os_page_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   WP_ASSERT(page != MAP_FAILED);
   kernel::madvise(page, os_page_bytes, MADV_DONTFORK);
   kernel::madvise(page, os_page_bytes, MADV_NOHUGEPAGE);
@@ -191,12 +193,15 @@ void Pager::ring() {
 
 void Pager::run(Status& outcome) {
   pthread_setname_np(pthread_self(), "wp-pager");
-  // Without a descriptor table of its own the pager works, but an engine could close its descriptors.
+  // Without a descriptor table of its own the pager works, but an engine could close its
+  // descriptors.
   if (unshare(CLONE_FILES) != 0) {
-    notice("unshare(CLONE_FILES) is refused here: an engine that closes all descriptors will be "
-           "stopped by weightpager's checks");
+    notice(
+        "unshare(CLONE_FILES) is refused here: an engine that closes all descriptors will be "
+        "stopped by weightpager's checks");
   }
-  // Serving a fault takes microseconds and lets an engine thread go on; it should not wait for a turn.
+  // Serving a fault takes microseconds and lets an engine thread go on; it should not wait for a
+  // turn.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -10);
   outcome = open_everything();
   const bool is_fine = outcome.has_value();
@@ -208,6 +213,9 @@ void Pager::run(Status& outcome) {
   mapper_.reset();
   closing_.clear();
   uffd_.reset();
+  // Last, because its thread may be ringing: with the userfaultfd gone nobody waits at the
+  // doorbell.
+  pool_.reset();
   if (statm_fd_ >= 0) ::close(statm_fd_);
 }
 
@@ -216,8 +224,9 @@ Status Pager::open_everything() {
   if (!uffd) return forward_error(std::move(uffd));
   uffd_.emplace(std::move(*uffd));
   if (uffd_->is_user_mode_only()) {
-    notice("no right to serve faults inside system calls: read(2) or write(2) on weights that are "
-           "not resident fails with EFAULT. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
+    notice(
+        "no right to serve faults inside system calls: read(2) or write(2) on weights that are "
+        "not resident fails with EFAULT. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
 
   auto mapper = window::choose_mapper(options_.mapper, *uffd_);
@@ -238,11 +247,12 @@ Status Pager::open_everything() {
   pool_ = std::move(*pool);
 
   // Requests to the device times their size, in chunks.
-  const uint64_t in_flight_bytes = uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
+  const uint64_t in_flight_bytes =
+      uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks / 4, 4u)));
-  policy_.emplace(table_, policy::Settings{.reads_max = prefetch_reads_max,
-                                           .can_hold = mapper_->keeps_slot()});
+  policy_.emplace(
+      table_, policy::Settings{.reads_max = prefetch_reads_max, .can_hold = mapper_->keeps_slot()});
 
   doorbell_ = static_cast<std::byte*>(doorbell_page());
   if (auto done = uffd_->register_range(doorbell_, os_page_bytes); !done) return done;
@@ -326,7 +336,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     }
     if (!served.file.is_direct()) {
       kernel::fadvise(served.file.fd(), static_cast<off_t>(served.region->chunk_file_offset(index)),
-                    static_cast<off_t>(chunk_bytes), POSIX_FADV_DONTNEED);
+                      static_cast<off_t>(chunk_bytes), POSIX_FADV_DONTNEED);
     }
     table_.finish_read(chunk);
     const bool wants_map = policy_->on_ready(chunk);
@@ -373,10 +383,12 @@ void Pager::take_fault(uintptr_t address) {
 void Pager::take_commands() {
   if (!is_rung_) return;
   is_rung_ = false;
-  // Who rings waits for the page; it comes, and goes at once, so that the next ring is heard. A ring
-  // that found the page there was preceded by its command, which the exchange below then sees.
+  // Who rings waits for the page; it comes, and goes at once, so that the next ring is heard. A
+  // ring that found the page there was preceded by its command, which the exchange below then sees.
   if (uffd_->zero(doorbell_, os_page_bytes) == Outcome::done) {
     kernel::madvise(doorbell_, os_page_bytes, MADV_DONTNEED);
+  } else {
+    uffd_->wake(doorbell_, os_page_bytes);  // no memory right now: they ring again
   }
   Command* newest = commands_.exchange(nullptr, std::memory_order_acquire);
   // The stack has the newest on top; serve in the order of arrival.
@@ -408,8 +420,8 @@ void Pager::take_commands() {
         is_stopping_ = true;
         break;
     }
-    // The command's memory is its owner's again as soon as the flag is set; waking needs no more than
-    // its address.
+    // The command's memory is its owner's again as soon as the flag is set; waking needs no more
+    // than its address.
     command->is_done.store(true, std::memory_order_release);
     command->is_done.notify_one();
   }
@@ -489,8 +501,10 @@ void Pager::account() {
   unsigned long long resident_pages = 0;
   if (std::sscanf(text, "%*u %llu", &resident_pages) != 1) return;
   const uint64_t process_bytes = resident_pages * os_page_bytes;
-  const uint64_t slot_bytes = std::max<uint64_t>(uint64_t{slots_taken_} * chunk_bytes, resident_bytes);
-  raise_to(telemetry_.engine_bytes_max, process_bytes > slot_bytes ? process_bytes - slot_bytes : 0);
+  const uint64_t slot_bytes =
+      std::max<uint64_t>(uint64_t{slots_taken_} * chunk_bytes, resident_bytes);
+  raise_to(telemetry_.engine_bytes_max,
+           process_bytes > slot_bytes ? process_bytes - slot_bytes : 0);
 }
 
 // ---- Chunks ----
@@ -524,9 +538,8 @@ void Pager::map(ChunkId chunk) {
   const Served& served = owner(chunk);
   const uint32_t index = chunk - served.first_chunk;
   const bool is_edge = served.region->edge(index) != nullptr;
-  const Outcome outcome = is_edge
-                              ? window::map_edge(*uffd_, *served.region, index, slot_of(chunk))
-                              : mapper_->map(address_of(chunk), slot_of(chunk));
+  const Outcome outcome = is_edge ? window::map_edge(*uffd_, *served.region, index, slot_of(chunk))
+                                  : mapper_->map(address_of(chunk), slot_of(chunk));
   switch (outcome) {
     case Outcome::done:
       table_.map(chunk, !is_edge && mapper_->keeps_slot());
@@ -537,7 +550,8 @@ void Pager::map(ChunkId chunk) {
       if (waiting_[chunk].is_waited_for) held_.push_back(chunk);
       return;
     case Outcome::exists:
-      return fail_chunk(chunk, "the address range of the model was written to by somebody else", EEXIST);
+      return fail_chunk(chunk, "the address range of the model was written to by somebody else",
+                        EEXIST);
     case Outcome::failed:
       return fail_chunk(chunk, "the kernel refused to map it", errno);
   }
@@ -592,8 +606,9 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
   auto file = io::ModelFile::open(request.path);
   if (!file) return forward_error(std::move(file));
   if (!file->is_direct()) {
-    notice(request.name + ": no direct reads on this filesystem; weights go through the page cache "
-                          "and are dropped from it again, which costs CPU time");
+    notice(request.name +
+           ": no direct reads on this filesystem; weights go through the page cache "
+           "and are dropped from it again, which costs CPU time");
   }
   auto region = window::Region::reserve({.offset_bytes = request.offset_bytes,
                                          .length_bytes = request.length_bytes,
@@ -672,7 +687,7 @@ void Pager::tell_order() {
 
 void Pager::do_remove(std::byte* address, uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  const uintptr_t end = begin + length_bytes;
+  const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
   bool is_changed = false;
   for (const auto& served : regions_) {
     const auto first = reinterpret_cast<uintptr_t>(served->region->address());
@@ -702,8 +717,8 @@ void Pager::remove_from(Served& served, uintptr_t begin, uintptr_t end) {
   uffd_->wake(reinterpret_cast<void*>(begin), end - begin);
 }
 
-// The pages are about to be unmapped. A whole chunk gives its slot back first; a chunk that loses a part
-// becomes an edge: what is left of it is brought in page by page, and stays.
+// The pages are about to be unmapped. A whole chunk gives its slot back first; a chunk that loses a
+// part becomes an edge: what is left of it is brought in page by page, and stays.
 void Pager::remove_pages(Served& served, uint32_t index, uint32_t first, uint32_t count) {
   if (served.is_removed[index]) return;
   const ChunkId chunk = served.first_chunk + index;
@@ -776,8 +791,8 @@ void Pager::do_residency(const Command& command) {
     const uintptr_t at = begin + page * os_page_bytes;
     const Served* served = find(at);
     const bool is_mapped =
-        served != nullptr && table_.state(served->first_chunk +
-                                          served->region->chunk_index(at)) == ChunkState::mapped;
+        served != nullptr &&
+        table_.state(served->first_chunk + served->region->chunk_index(at)) == ChunkState::mapped;
     command.pages[page] = is_mapped ? 1 : 0;
   }
 }

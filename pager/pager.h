@@ -1,12 +1,12 @@
 // The pager: one thread that serves the faults of all regions of a process from one window.
 //
-// Way of a fault: fault/ → Pager → policy/ says what → io/ brings it into a slot → window/ maps it → the
-// engine runs on. Start reading at Pager::serve (pager.cc), one flat loop.
+// Way of a fault: fault/ → Pager → policy/ says what → io/ brings it into a slot → window/ maps it
+// → the engine runs on. Start reading at Pager::serve (pager.cc), one flat loop.
 //
-// The pager's thread has a file descriptor table of its own: an engine that closes descriptors it does
-// not know (daemons do) cannot close the userfaultfd, which would turn absent chunks into zeros. It
-// takes no lock and allocates nothing while it serves faults; engine threads talk to it by commands,
-// which lie on their stacks, and ring by touching a page that is never there.
+// The pager's thread has a file descriptor table of its own: an engine that closes descriptors it
+// does not know (daemons do) cannot close the userfaultfd, which would turn absent chunks into
+// zeros. It takes no lock and allocates nothing while it serves faults; engine threads talk to it
+// by commands, which lie on their stacks, and ring by touching a page that is never there.
 #pragma once
 
 #include <atomic>
@@ -62,8 +62,8 @@ enum class Advice { will_need, consumed };
 
 class Pager {
  public:
-  /// Starts the thread. Fails if this kernel or container has no userfaultfd or the mapper asked for
-  /// does not work.
+  /// Starts the thread. Fails if this kernel or container has no userfaultfd or the mapper asked
+  /// for does not work.
   static Result<std::unique_ptr<Pager>> start(const PagerOptions& options);
   /// Requires that every region was removed.
   ~Pager();
@@ -72,8 +72,8 @@ class Pager {
 
   /// Maps a file's bytes; returns the address of byte `offset_bytes`.
   Result<std::byte*> add_region(const RegionRequest& request);
-  /// munmap for whole pages of regions: what lies in [address, +length) is gone, and who waits there is
-  /// woken. Parts of the range outside of regions are left alone.
+  /// munmap for regions, up to the end of the last page: what lies in [address, +length) is gone,
+  /// and who waits there is woken. Parts of the range outside of regions are left alone.
   void remove(std::byte* address, uint64_t length_bytes);
   /// Hints for the chunks that lie wholly or partly in the range.
   void advise(std::byte* address, uint64_t length_bytes, Advice advice);
@@ -139,9 +139,9 @@ class Pager {
   std::optional<policy::PinStream> policy_;
   std::vector<std::unique_ptr<Served>> regions_;
   std::vector<std::unique_ptr<Served>> closing_;  // unmapped, but still being read
-  std::vector<Served*> owners_;              // by chunk; nullptr: the id is unused
-  std::vector<Waiting> waiting_;             // by chunk
-  std::vector<policy::ChunkId> held_;        // waited for, but the kernel holds their pages
+  std::vector<Served*> owners_;                   // by chunk; nullptr: the id is unused
+  std::vector<Waiting> waiting_;                  // by chunk
+  std::vector<policy::ChunkId> held_;             // waited for, but the kernel holds their pages
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;

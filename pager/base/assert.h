@@ -1,6 +1,6 @@
-// Assertions that stay on in release builds: a pager that has lost track of a chunk would serve wrong
-// bytes, so it stops the process instead. They check the program, never the kernel's answers or a
-// file's contents: those are a `Result` (result.h).
+// Assertions that stay on in release builds: a pager that has lost track of a chunk would serve
+// wrong bytes, so it stops the process instead. They check the program, never the kernel's answers
+// or a file's contents: those are a `Result` (result.h).
 #pragma once
 
 namespace weightpager {
@@ -10,7 +10,7 @@ namespace weightpager {
 
 }  // namespace weightpager
 
-#define WP_ASSERT(condition)    \
+#define WP_ASSERT(condition)          \
   (__builtin_expect(!!(condition), 1) \
-       ? static_cast<void>(0)   \
+       ? static_cast<void>(0)         \
        : ::weightpager::assertion_failed(#condition, __FILE__, __LINE__))

@@ -1,8 +1,8 @@
 // How things that can fail at run time say so.
 //
-// A function that can fail returns `Result<T>`: either the value or an `Error` that a person can act
-// on. What cannot happen is asserted (assert.h) and never returned. Exceptions stay inside the one
-// library call that throws them.
+// A function that can fail returns `Result<T>`: either the value or an `Error` that a person can
+// act on. What cannot happen is asserted (assert.h) and never returned. Exceptions stay inside the
+// one library call that throws them.
 #pragma once
 
 #include <string>

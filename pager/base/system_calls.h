@@ -1,6 +1,7 @@
-// The memory calls of the kernel, past every library. The interposer defines functions of these names, so
-// the interposer and the pager's own threads, which must not end up in it, call the kernel directly.
-// (Looking libc's functions up by dlsym would need memory, and so mmap, too early.)
+// The memory calls of the kernel, past every library. The interposer defines functions of these
+// names, so the interposer and the pager's own threads, which must not end up in it, call the
+// kernel directly. (Looking libc's functions up by dlsym would need memory, and so mmap, too
+// early.)
 #pragma once
 
 #include <fcntl.h>
@@ -14,8 +15,7 @@
 namespace weightpager::kernel {
 
 inline void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
-  return reinterpret_cast<void*>(
-      syscall(SYS_mmap, address, length, protection, flags, fd, offset));
+  return reinterpret_cast<void*>(syscall(SYS_mmap, address, length, protection, flags, fd, offset));
 }
 inline int munmap(void* address, size_t length) {
   return static_cast<int>(syscall(SYS_munmap, address, length));

@@ -24,8 +24,9 @@ constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
 }
 
 /// Reads a size as people write it: `8GiB`, `512MiB`, `64KiB`, `512M`, `8G`, `4096` (bytes), also
-/// `1.5GiB`. K, M, G and T are powers of 1024. Decimal units (`8GB`), unknown units, signs, trailing
-/// text and overflow are refused with examples; `what` names the flag in the message ("--window").
+/// `1.5GiB`. K, M, G and T are powers of 1024. Decimal units (`8GB`), unknown units, signs,
+/// trailing text and overflow are refused with examples; `what` names the flag in the message
+/// ("--window").
 Result<uint64_t> parse_size(std::string_view text, std::string_view what);
 
 /// `1.5 GiB`, `512.0 MiB`, `12 B`: at most one decimal, for summaries.

@@ -38,10 +38,11 @@ int open_system_call(int more_flags) {
 
 tl::unexpected<Error> cannot_open(int error) {
   return fail(std::string("userfaultfd is not available: ") + std::strerror(error),
-              error == ENOSYS ? "this kernel is built without CONFIG_USERFAULTFD; weightpager needs it"
-                              : "a container's seccomp filter often refuses it: allow the "
-                                "userfaultfd system call, or give access to /dev/userfaultfd "
-                                "(setfacl -m u:$USER:rw /dev/userfaultfd)",
+              error == ENOSYS
+                  ? "this kernel is built without CONFIG_USERFAULTFD; weightpager needs it"
+                  : "a container's seccomp filter often refuses it: allow the "
+                    "userfaultfd system call, or give access to /dev/userfaultfd "
+                    "(setfacl -m u:$USER:rw /dev/userfaultfd)",
               error);
 }
 
@@ -65,8 +66,8 @@ Result<Userfaultfd> Userfaultfd::open() {
   }
   if (it.fd_ < 0) return cannot_open(errno);
 
-  // A kernel refuses a feature that it does not know, and a descriptor takes one handshake only: ask
-  // a second descriptor what there is, then ask for exactly that.
+  // A kernel refuses a feature that it does not know, and a descriptor takes one handshake only:
+  // ask a second descriptor what there is, then ask for exactly that.
   uffdio_api question{UFFD_API, 0, 0};
   const int scout = open_system_call(UFFD_USER_MODE_ONLY);
   if (scout >= 0) {

@@ -1,9 +1,9 @@
 // Where faults come from: one userfaultfd for all regions of the process.
 //
-// A touch of an absent chunk stops the toucher in the kernel and puts a message into this descriptor.
-// The wrapper is thin on purpose: it opens the descriptor by whichever door is open, reads messages,
-// and knows the four ioctls that the mappers need, with the kernel's odd answers (short counts, -errno
-// in the count) turned into one result type.
+// A touch of an absent chunk stops the toucher in the kernel and puts a message into this
+// descriptor. The wrapper is thin on purpose: it opens the descriptor by whichever door is open,
+// reads messages, and knows the four ioctls that the mappers need, with the kernel's odd answers
+// (short counts, -errno in the count) turned into one result type.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ class Userfaultfd {
   /// From now on, touching a page that is not there in [address, +length) is a message.
   Status register_range(void* address, uint64_t length_bytes);
 
-  /// Reads the addresses (rounded down to the page) of pending faults; returns how many. Never blocks.
+  /// Reads the addresses (rounded down to the page) of pending faults; returns how many. Never
+  /// blocks.
   size_t read_faults(std::span<uintptr_t> addresses);
 
   /// Moves whole pages, huge ones in one step, and wakes who waits for them.

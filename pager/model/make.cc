@@ -52,14 +52,6 @@ Status check_output(const MakeOptions& options) {
   return {};
 }
 
-Status check_size(uint64_t size_bytes) {
-  if (size_bytes >= made_size_bytes_min && size_bytes <= made_size_bytes_max) return {};
-  return fail(
-      fmt::format("the size must be from {} to {}, not {}", format_size(made_size_bytes_min),
-                  format_size(made_size_bytes_max), format_size(size_bytes)),
-      "examples: 64MiB, 4GiB");
-}
-
 }  // namespace
 
 std::string type_names_for(Format format) {
@@ -73,17 +65,26 @@ std::string type_names_for(Format format) {
   return names;
 }
 
-Result<MadeModel> make_model(const MakeOptions& options) {
-  const GgmlType* type = find_made_type(options.format, options.type);
-  if (type == nullptr)
+Status check_make_options(const MakeOptions& options) {
+  if (find_made_type(options.format, options.type) == nullptr)
     return fail(
         fmt::format("there is no type '{}' for {}", options.type, format_name(options.format)),
         "types: " + type_names_for(options.format));
-  if (Status status = check_size(options.size_bytes); !status)
-    return forward_error(std::move(status));
-  if (Status status = check_output(options); !status) return forward_error(std::move(status));
+  const uint64_t size_bytes = options.size_bytes;
+  if (size_bytes >= made_size_bytes_min && size_bytes <= made_size_bytes_max) return {};
+  return fail(
+      fmt::format("the size must be from {} to {}, not {}", format_size(made_size_bytes_min),
+                  format_size(made_size_bytes_max), format_size(size_bytes)),
+      "examples: 64MiB, 4GiB");
+}
 
-  const MakePlan plan{options, *type, choose_llama_shape(options.size_bytes, *type)};
+Result<MadeModel> make_model(const MakeOptions& options) {
+  Status status = check_make_options(options);
+  if (status) status = check_output(options);
+  if (!status) return forward_error(std::move(status));
+
+  const GgmlType& type = *find_made_type(options.format, options.type);
+  const MakePlan plan{options, type, choose_llama_shape(options.size_bytes, type)};
   Result<uint64_t> size_bytes =
       options.format == Format::gguf ? make_gguf(plan) : make_safetensors(plan);
   if (!size_bytes) return forward_error(std::move(size_bytes));

@@ -43,6 +43,9 @@ struct MadeModel {
   uint64_t size_bytes = 0;
 };
 
+/// What is wrong with type and size, whatever is on the disk. make_model checks it, too.
+Status check_make_options(const MakeOptions& options);
+
 /// Writes the model under temporary names and renames at the end, so that there is never half a
 /// model under its final name.
 Result<MadeModel> make_model(const MakeOptions& options);

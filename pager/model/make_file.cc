@@ -29,8 +29,8 @@ tl::unexpected<Error> cannot_write(const std::string& path, uint64_t size_bytes,
     return fail(fmt::format("{}: no room for the file's {} bytes ({}): {}", path, size_bytes,
                             format_size(size_bytes), std::strerror(error_number)),
                 "free some space, write to another disk, or make a smaller model", error_number);
-  return fail(fmt::format("{}: cannot write the file: {}", path, std::strerror(error_number)), {},
-              error_number);
+  return fail(fmt::format("{}: cannot write the file: {}", path, std::strerror(error_number)),
+              error_number == ENOENT ? "make its directory first" : "", error_number);
 }
 
 /// 0, or the errno. Filesystems that cannot reserve space get a file of the right length.

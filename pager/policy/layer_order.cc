@@ -9,7 +9,8 @@ namespace weightpager::policy {
 namespace {
 
 constexpr size_t not_placed = std::numeric_limits<size_t>::max();
-// Neighbouring tensors share a chunk at no cost: it has not been evicted yet when the second begins.
+// Neighbouring tensors share a chunk at no cost: it has not been evicted yet when the second
+// begins.
 constexpr size_t revisit_distance_chunks = 4;
 
 }  // namespace

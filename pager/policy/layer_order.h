@@ -14,9 +14,9 @@ struct ChunkRange {
   uint64_t offset_bytes = 0;
 };
 
-/// Adds the chunks of file `file` of `model` to `order` in execution order. Chunks that hold only sparse
-/// tensors, or no tensor at all, are left out. A chunk that two tensors share takes its place at the
-/// first one, and counts as revisited if the other comes much later.
+/// Adds the chunks of file `file` of `model` to `order` in execution order. Chunks that hold only
+/// sparse tensors, or no tensor at all, are left out. A chunk that two tensors share takes its
+/// place at the first one, and counts as revisited if the other comes much later.
 void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRange& range,
                         ChunkOrder& order);
 

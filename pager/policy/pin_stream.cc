@@ -93,8 +93,8 @@ void PinStream::on_resized() {
 }
 
 // Splits the window into pins, ring and sparse share, and spreads the pins. Multiples of the golden
-// ratio fill the circle evenly for every count, and a larger set contains each smaller one, so that a
-// window that grows or shrinks moves as few pins as possible.
+// ratio fill the circle evenly for every count, and a larger set contains each smaller one, so that
+// a window that grows or shrinks moves as few pins as possible.
 void PinStream::choose_pins() {
   for (Facts& facts : facts_) facts.is_pinned = facts.is_permanent;
   const auto chunks = static_cast<uint32_t>(facts_.size());
@@ -160,7 +160,8 @@ uint32_t PinStream::backward_distance(uint32_t position) const {
 
 bool PinStream::is_recent(ChunkId chunk) const {
   const uint64_t last = facts_[chunk].last_touch;
-  return last != 0 && touches_ - last < std::min<uint64_t>(recent_touches, table_.resident_max() / 4);
+  return last != 0 &&
+         touches_ - last < std::min<uint64_t>(recent_touches, table_.resident_max() / 4);
 }
 
 // In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
@@ -168,14 +169,12 @@ bool PinStream::is_protected(ChunkId chunk) const {
   if (is_recent(chunk)) return true;
   const uint32_t position = facts_[chunk].position;
   if (!has_cursor_ || position == nowhere) return false;
-  return backward_distance(position) <= linger_ ||
-         forward_distance(position) < frontier_ - cursor_;
+  return backward_distance(position) <= linger_ || forward_distance(position) < frontier_ - cursor_;
 }
 
 bool PinStream::is_evictable(ChunkId chunk) const {
   const ChunkState state = table_.state(chunk);
-  return (state == ChunkState::ready || state == ChunkState::mapped) &&
-         !facts_[chunk].is_permanent;
+  return (state == ChunkState::ready || state == ChunkState::mapped) && !facts_[chunk].is_permanent;
 }
 
 void PinStream::on_touch(ChunkId chunk) {
@@ -211,8 +210,8 @@ void PinStream::follow_cursor(ChunkId chunk) {
   // Far from where the engine should be. Two such touches in a row that follow each other say that
   // the engine is there; a single one is a stray.
   ++strays_;
-  const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
-                            position - candidate_ <= leap_chunks;
+  const bool is_confirmed =
+      candidate_ != nowhere && position > candidate_ && position - candidate_ <= leap_chunks;
   candidate_ = position;
   if (is_confirmed) jump_to(position);
 }
@@ -294,8 +293,10 @@ void PinStream::note_first_touch(ChunkId chunk) {
   }
   // Back at something that was touched long ago: a pass is over, everything it touches was seen.
   const size_t seen = touched_in_order_.size();
-  if (is_learning_ && seen >= 8 && facts.touch_rank < seen / 2 && seen >= size() / 4) end_learning();
-  if (!is_learning_ && strays_ > std::max(16u, size() / 10) && lessons_ < lessons_max) learn_again();
+  if (is_learning_ && seen >= 8 && facts.touch_rank < seen / 2 && seen >= size() / 4)
+    end_learning();
+  if (!is_learning_ && strays_ > std::max(16u, size() / 10) && lessons_ < lessons_max)
+    learn_again();
 }
 
 // A few strays are threads out of step; more of them mean that the engine has another order.
@@ -449,8 +450,8 @@ Action PinStream::make_room(bool for_demand) {
   return {};
 }
 
-// The window has room, but no slot to read into: slots are still being made, or (mapper `copy`) all of
-// them hold chunks that are not mapped yet. Evicting mapped chunks would not help.
+// The window has room, but no slot to read into: slots are still being made, or (mapper `copy`) all
+// of them hold chunks that are not mapped yet. Evicting mapped chunks would not help.
 Action PinStream::free_a_slot(bool for_demand) {
   if (!for_demand || table_.reading() > 0) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
@@ -480,8 +481,8 @@ void PinStream::add_to_clock(ChunkId chunk) {
   clock_.push_back(chunk);
 }
 
-// Second chance. There is no accessed bit to read, so the hand takes a mapped chunk out of the region
-// (keeping its bytes); if it is touched before the hand comes back, it stays.
+// Second chance. There is no accessed bit to read, so the hand takes a mapped chunk out of the
+// region (keeping its bytes); if it is touched before the hand comes back, it stays.
 Action PinStream::clock_victim() {
   for (size_t steps = 2 * clock_.size(); steps > 0 && !clock_.empty(); --steps) {
     if (hand_ >= clock_.size()) hand_ = 0;

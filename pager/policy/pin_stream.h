@@ -4,11 +4,12 @@
 // least-recently-used, which is what a kernel approximates, evicts exactly what is needed next and
 // reads the whole model every pass, however large the window is.
 //
-// Idea. Of a window of T chunks, P = T − R − Q stay for good ("pinned"), spread evenly through the order
-// so that the reads of the others spread evenly under the computation. The others are streamed through
-// a ring of R chunks, read ahead of the cursor (where the engine is) and evicted a little behind it; the
-// end of a pass is the beginning of the next. Q chunks serve what is not cyclic (embedding rows), by
-// the clock algorithm. A pass then reads N − P chunks, R + Q more than any policy must.
+// Idea. Of a window of T chunks, P = T − R − Q stay for good ("pinned"), spread evenly through the
+// order so that the reads of the others spread evenly under the computation. The others are
+// streamed through a ring of R chunks, read ahead of the cursor (where the engine is) and evicted a
+// little behind it; the end of a pass is the beginning of the next. Q chunks serve what is not
+// cyclic (embedding rows), by the clock algorithm. A pass then reads N − P chunks, R + Q more than
+// any policy must.
 //
 // The cursor. Mapped chunks are silent, so now and then a chunk that is ready is left unmapped: a
 // tripwire. Touching it costs microseconds and says where the engine is.
@@ -19,8 +20,8 @@
 //
 // A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
 // `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
-// carries its actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the
-// window changes.
+// carries its actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or
+// the window changes.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +61,8 @@ struct ChunkOrder {
 };
 
 struct Settings {
-  /// Chunks in the ring, at most; the policy takes fewer when the window is small, or when so little
-  /// is missing from the window that a shorter ring leaves less to read.
+  /// Chunks in the ring, at most; the policy takes fewer when the window is small, or when so
+  /// little is missing from the window that a shorter ring leaves less to read.
   uint32_t ring_chunks_max = 64;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
@@ -115,17 +116,17 @@ class PinStream {
   static constexpr uint32_t nowhere = UINT32_MAX;
 
   struct Facts {
-    uint32_t position = nowhere;  // in order_; nowhere: sparse
+    uint32_t position = nowhere;    // in order_; nowhere: sparse
     uint32_t touch_rank = nowhere;  // when it was first touched, since learning began
     uint64_t last_touch = 0;        // by the count of touches; 0: never
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
     bool is_permanent = false;
     bool is_revisited = false;
-    bool is_prefetched = false;   // read ahead and not passed by the cursor yet
-    bool is_referenced = false;   // touched since the clock's hand came by
+    bool is_prefetched = false;  // read ahead and not passed by the cursor yet
+    bool is_referenced = false;  // touched since the clock's hand came by
     bool is_in_clock = false;
-    bool is_consumed = false;     // is in consumed_
+    bool is_consumed = false;  // is in consumed_
   };
 
   // A queue of chunks in preallocated memory. A chunk is in it at most once, so it cannot overflow.
@@ -202,9 +203,9 @@ class PinStream {
 
   std::vector<ChunkId> touched_in_order_;  // first touches since learning began
   bool is_learning_ = true;
-  uint32_t strays_ = 0;        // touches far from the cursor since learning began or ended
+  uint32_t strays_ = 0;  // touches far from the cursor since learning began or ended
   uint32_t lessons_ = 0;
-  uint32_t unlearned_ = 0;     // next chunk to look at when learning anew
+  uint32_t unlearned_ = 0;  // next chunk to look at when learning anew
 
   Queue demand_;
   Queue advice_;

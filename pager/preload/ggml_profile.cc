@@ -1,10 +1,10 @@
 // Engine profile for ggml (llama.cpp and what is built on it): keep weights where they are mapped.
 //
-// When ggml's CPU backend has faster layouts for a type ("repack", AMX), llama.cpp copies every such weight
-// out of the mapping at load, into memory that no pager can reach. It learns of these layouts by asking
-// the backend for "ggml_backend_dev_get_extra_bufts"; told that there is no such thing, it computes on the
-// mapped weights, with the same results. Builds that link ggml statically are asked by LLAMA_ARG_REPACK=0
-// instead (session.cc). `--no-profile` turns both off.
+// When ggml's CPU backend has faster layouts for a type ("repack", AMX), llama.cpp copies every
+// such weight out of the mapping at load, into memory that no pager can reach. It learns of these
+// layouts by asking the backend for "ggml_backend_dev_get_extra_bufts"; told that there is no such
+// thing, it computes on the mapped weights, with the same results. Builds that link ggml statically
+// are asked by LLAMA_ARG_REPACK=0 instead (session.cc). `--no-profile` turns both off.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -29,7 +29,8 @@ int look_in_library(dl_phdr_info* library, size_t, void* found) {
   if (handle == nullptr) return 0;
   void* address = dlsym(handle, symbol);
   dlclose(handle);
-  if (address == nullptr || address == reinterpret_cast<void*>(&ggml_backend_reg_get_proc_address)) {
+  if (address == nullptr ||
+      address == reinterpret_cast<void*>(&ggml_backend_reg_get_proc_address)) {
     return 0;
   }
   *static_cast<void**>(found) = address;

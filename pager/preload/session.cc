@@ -61,8 +61,9 @@ struct Session {
 
 Session* session = nullptr;
 
-// Where regions are, for every memory call of the engine to look at without a lock. Written under the
-// session's mutex; an entry in change is one whose range the engine is mapping or unmapping right now.
+// Where regions are, for every memory call of the engine to look at without a lock. Written under
+// the session's mutex; an entry in change is one whose range the engine is mapping or unmapping
+// right now.
 struct PublishedRange {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
@@ -180,8 +181,12 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   notice(model.error().message + ": paged in file order");
   model::Model plain;
   plain.files.push_back({path, size_bytes});
-  plain.tensors.push_back({.name = "file", .type = "U8", .shape = {size_bytes},
-                           .file = 0, .offset_bytes = 0, .size_bytes = size_bytes});
+  plain.tensors.push_back({.name = "file",
+                           .type = "U8",
+                           .shape = {size_bytes},
+                           .file = 0,
+                           .offset_bytes = 0,
+                           .size_bytes = size_bytes});
   plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
   return plain;
 }
@@ -197,8 +202,8 @@ void publish_ranges() {
 
 // ---- Child processes ----
 //
-// Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same address
-// instead. Between fork and exec only system calls are safe: nothing here allocates.
+// Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same
+// address instead. Between fork and exec only system calls are safe: nothing here allocates.
 
 void before_fork() { session->mutex.lock(); }
 
@@ -209,9 +214,9 @@ void after_fork_in_child() {
     const int fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
     // Without the file the range stays unmapped: a touch is SIGSEGV, not zeros.
     if (fd < 0) continue;
-    kernel::mmap(reinterpret_cast<void*>(mapped.range.begin),
-                 mapped.range.end - mapped.range.begin, mapped.protection,
-                 mapped.flags | MAP_FIXED, fd, static_cast<off_t>(mapped.offset_bytes));
+    kernel::mmap(reinterpret_cast<void*>(mapped.range.begin), mapped.range.end - mapped.range.begin,
+                 mapped.protection, mapped.flags | MAP_FIXED, fd,
+                 static_cast<off_t>(mapped.offset_bytes));
     ::close(fd);
   }
   // The pager's thread is the parent's. If the child maps a model of its own it gets its own pager;
@@ -283,10 +288,11 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   }
   if (!start_pager(fd)) return nullptr;
   const model::Model model = layers_of(path, static_cast<uint64_t>(facts.st_size));
-  // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the file
-  // through it, so that it is the same file even if the name means another one by now.
+  // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
+  // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;
-  request.path = "/proc/self/task/" + std::to_string(syscall(SYS_gettid)) + "/fd/" + std::to_string(fd);
+  request.path =
+      "/proc/self/task/" + std::to_string(syscall(SYS_gettid)) + "/fd/" + std::to_string(fd);
   request.name = path;
   request.offset_bytes = static_cast<uint64_t>(offset);
   request.length_bytes = length;
@@ -337,9 +343,8 @@ int unmap(void* address, size_t length) {
   // Parts outside of regions are the kernel's; what is left of a region stays known.
   uintptr_t outside = begin;
   std::vector<Mapped> left;
-  std::sort(session->mapped.begin(), session->mapped.end(), [](const Mapped& a, const Mapped& b) {
-    return a.range.begin < b.range.begin;
-  });
+  std::sort(session->mapped.begin(), session->mapped.end(),
+            [](const Mapped& a, const Mapped& b) { return a.range.begin < b.range.begin; });
   for (const Mapped& mapped : session->mapped) {
     if (mapped.range.end <= begin || mapped.range.begin >= end) {
       left.push_back(mapped);

@@ -1,9 +1,10 @@
-// The engine's side of the pager: which files are models, which addresses are regions, what happens in
-// a child process. One per process, made when the first model is mapped.
+// The engine's side of the pager: which files are models, which addresses are regions, what happens
+// in a child process. One per process, made when the first model is mapped.
 //
-// Configuration comes in the environment (`weightpager run` sets it): WEIGHTPAGER_WINDOW (bytes; absent:
-// the interposer does nothing), WEIGHTPAGER_MATCH (globs, ':' between them), WEIGHTPAGER_MAPPER,
-// WEIGHTPAGER_PROFILE (0: no engine profiles), WEIGHTPAGER_RUN_DIR, WEIGHTPAGER_QUIET.
+// Configuration comes in the environment (`weightpager run` sets it): WEIGHTPAGER_WINDOW (bytes;
+// absent: the interposer does nothing), WEIGHTPAGER_MATCH (globs, ':' between them),
+// WEIGHTPAGER_MAPPER, WEIGHTPAGER_PROFILE (0: no engine profiles), WEIGHTPAGER_RUN_DIR,
+// WEIGHTPAGER_QUIET.
 #pragma once
 
 #include <sys/types.h>
@@ -26,8 +27,8 @@ bool wants_profiles();
 /// What the engine profile did, for the summary. Any time, any thread; the first text stays.
 void note_profile(const char* text);
 
-/// Maps a model file through the pager; nullptr if the file is no model or cannot be paged (the reason
-/// is then told): the caller maps it as the kernel does.
+/// Maps a model file through the pager; nullptr if the file is no model or cannot be paged (the
+/// reason is then told): the caller maps it as the kernel does.
 void* map_model(size_t length, int protection, int flags, int fd, off_t offset);
 
 /// Whether the descriptor is open on a file that map_model would take.

@@ -5,10 +5,11 @@
 //        └──────── fail ────────┘◀────── release ─────┘  └──── hold ────┤
 //        └◀──────────────────────── release ────────────────────────────┘
 //
-// A slot is 2 MiB of memory that a read can fill. With the `move` mapper a mapped chunk keeps its slot
-// (the memory itself is moved into the region); with `copy` it gives the slot back and holds memory
-// of the region instead. Either way a chunk that is not absent counts against `resident_max`, the
-// window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1).
+// A slot is 2 MiB of memory that a read can fill. With the `move` mapper a mapped chunk keeps its
+// slot (the memory itself is moved into the region); with `copy` it gives the slot back and holds
+// memory of the region instead. Either way a chunk that is not absent counts against
+// `resident_max`, the window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every
+// operation is O(1).
 #pragma once
 
 #include <cstdint>
@@ -82,8 +83,8 @@ class ChunkTable {
   void give_back_slot(Chunk& chunk);
 
   std::vector<Chunk> chunks_;
-  // Last in, first out: the slot that was used last is the warmest. Reserved for every slot that was
-  // ever added, so that giving back allocates nothing.
+  // Last in, first out: the slot that was used last is the warmest. Reserved for every slot that
+  // was ever added, so that giving back allocates nothing.
   std::vector<SlotId> free_slots_;
   uint32_t resident_max_;
   uint32_t resident_ = 0;

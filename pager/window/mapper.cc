@@ -48,7 +48,8 @@ class CopyMapper final : public Mapper {
     return uffd_.copy(chunk, slot, chunk_bytes);
   }
   Outcome unmap(std::byte* chunk, std::byte*) override {
-    return kernel::madvise(chunk, chunk_bytes, MADV_DONTNEED) == 0 ? Outcome::done : Outcome::failed;
+    return kernel::madvise(chunk, chunk_bytes, MADV_DONTNEED) == 0 ? Outcome::done
+                                                                   : Outcome::failed;
   }
 
  private:
@@ -59,8 +60,8 @@ class CopyMapper final : public Mapper {
 class Scratch {
  public:
   Scratch() {
-    whole_ = kernel::mmap(nullptr, 3 * chunk_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                  0);
+    whole_ = kernel::mmap(nullptr, 3 * chunk_bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (whole_ == MAP_FAILED) return;
     kernel::madvise(chunk(0), 2 * chunk_bytes, MADV_HUGEPAGE);
     kernel::madvise(chunk(0), 2 * chunk_bytes, MADV_DONTFORK);

@@ -1,9 +1,10 @@
 // How a chunk's bytes get from a slot into the region and out again.
 //
-// `move` (kernel 6.8 on): UFFDIO_MOVE moves the slot's own huge page: about 1 µs for 2 MiB either way,
-// nothing is copied, zeroed or freed, and the engine gets huge pages. `copy` (4.11 on): UFFDIO_COPY
-// fills fresh memory of the region (about 0.6 ms), which eviction frees again. Both make a chunk appear
-// all at once and wake whoever waits for it. Which one works is found by trying it.
+// `move` (kernel 6.8 on): UFFDIO_MOVE moves the slot's own huge page: about 1 µs for 2 MiB either
+// way, nothing is copied, zeroed or freed, and the engine gets huge pages. `copy` (4.11 on):
+// UFFDIO_COPY fills fresh memory of the region (about 0.6 ms), which eviction frees again. Both
+// make a chunk appear all at once and wake whoever waits for it. Which one works is found by trying
+// it.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ class Mapper {
 
   /// slot → region.
   virtual fault::Outcome map(std::byte* chunk, std::byte* slot) = 0;
-  /// region → slot, bytes kept if keeps_slot(); otherwise `slot` is not used and the bytes are gone.
+  /// region → slot, bytes kept if keeps_slot(); otherwise `slot` is not used and the bytes are
+  /// gone.
   virtual fault::Outcome unmap(std::byte* chunk, std::byte* slot) = 0;
 };
 

@@ -17,7 +17,7 @@ namespace {
 std::byte* reserve_on_grid(uint64_t length_bytes, uint64_t phase_bytes) {
   const uint64_t whole = length_bytes + 2 * chunk_bytes;
   void* got = kernel::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   auto* start = static_cast<std::byte*>(got);
   auto* grid =
@@ -67,8 +67,7 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent) {
     const uint64_t begin = std::max(first_page, index * pages_per_chunk);
     const uint64_t end = std::min(end_page, (index + 1) * pages_per_chunk);
     if (end - begin == pages_per_chunk || it->chunks_ == 0) continue;
-    it->edges_[index] =
-        page_range(begin - index * pages_per_chunk, end - index * pages_per_chunk);
+    it->edges_[index] = page_range(begin - index * pages_per_chunk, end - index * pages_per_chunk);
   }
   return it;
 }

@@ -1,9 +1,9 @@
 // The reserved address range that shows one model file, byte for byte.
 //
 // Chunks lie on the file's 2 MiB grid, so a mapping that starts or ends off the grid has chunks of
-// which it shows only a part ("edges"). Only whole chunks are paged: an edge is brought in once, page
-// by page, and stays, as does a chunk that the engine unmaps a part of. Beyond the end of the file a
-// region behaves as mmap does: zeros to the end of the page, SIGBUS behind it.
+// which it shows only a part ("edges"). Only whole chunks are paged: an edge is brought in once,
+// page by page, and stays, as does a chunk that the engine unmaps a part of. Beyond the end of the
+// file a region behaves as mmap does: zeros to the end of the page, SIGBUS behind it.
 #pragma once
 
 #include <bitset>
@@ -19,7 +19,8 @@
 
 namespace weightpager::window {
 
-/// What an engine asked to map: `length_bytes` from `offset_bytes` (a multiple of the page size) on.
+/// What an engine asked to map: `length_bytes` from `offset_bytes` (a multiple of the page size)
+/// on.
 struct Extent {
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
@@ -31,7 +32,8 @@ using PageSet = std::bitset<pages_per_chunk>;
 
 class Region {
  public:
-  /// Reserves the range and seals what lies beyond the file's end. Nothing is registered or read yet.
+  /// Reserves the range and seals what lies beyond the file's end. Nothing is registered or read
+  /// yet.
   static Result<std::unique_ptr<Region>> reserve(const Extent& extent);
   /// Unmaps what is left of it.
   ~Region();
@@ -60,8 +62,8 @@ class Region {
   /// The pages of an edge that the engine can still see; nullptr for a whole chunk.
   const PageSet* edge(uint32_t index) const;
 
-  /// Takes the pages [first, first + count) of a chunk out of the region: the chunk becomes an edge.
-  /// Returns true if no page of the chunk is left.
+  /// Takes the pages [first, first + count) of a chunk out of the region: the chunk becomes an
+  /// edge. Returns true if no page of the chunk is left.
   bool drop_pages(uint32_t index, uint32_t first, uint32_t count);
 
   /// Calls `act(address, length_bytes)` for each run of pages of a chunk that the engine can see.

@@ -19,8 +19,8 @@ namespace {
 // Large enough that the pager is told seldom, small enough that the first reads start at once.
 constexpr uint32_t batch_slots_max = 8;
 
-// Gives the range memory, in huge pages where the kernel has them. On kernels before 5.14 a write to
-// each page does it.
+// Gives the range memory, in huge pages where the kernel has them. On kernels before 5.14 a write
+// to each page does it.
 void populate(std::byte* address, uint64_t length_bytes) {
   if (kernel::madvise(address, length_bytes, MADV_POPULATE_WRITE) == 0) return;
   for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
@@ -35,7 +35,7 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
   it->slots_ = slots;
   it->reservation_bytes_ = (uint64_t{slots} + 1) * chunk_bytes;
   it->reservation_ = kernel::mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (it->reservation_ == MAP_FAILED) {
     const int error = errno;
     it->reservation_ = nullptr;

@@ -1,8 +1,8 @@
 // The window's memory: slots of 2 MiB, recycled and never freed.
 //
-// Getting memory from the kernel is dear (a huge page is zeroed: 0.1 to 1.5 ms), so slots are made once,
-// by a thread that stays a few slots ahead of the pager while the window fills, and circulate from then
-// on. A window larger than the model needs is never filled.
+// Getting memory from the kernel is dear (a huge page is zeroed: 0.1 to 1.5 ms), so slots are made
+// once, by a thread that stays a few slots ahead of the pager while the window fills, and circulate
+// from then on. A window larger than the model needs is never filled.
 #pragma once
 
 #include <atomic>

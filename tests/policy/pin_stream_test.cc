@@ -206,7 +206,8 @@ RC_GTEST_PROP(PinStreamProperty, ServesEveryTouchWithinTheWindow, ()) {
   const bool can_hold = *rc::gen::arbitrary<bool>();
   const auto cyclic_begin = *rc::gen::inRange<uint32_t>(0, chunks);
   const auto seed = *rc::gen::arbitrary<uint32_t>();
-  Simulation it(chunks, window, Settings{.ring_chunks_max = 64, .reads_max = 16, .can_hold = can_hold});
+  Simulation it(chunks, window,
+                Settings{.ring_chunks_max = 64, .reads_max = 16, .can_hold = can_hold});
   it.policy.set_order(
       {.cyclic = Simulation::range(cyclic_begin, chunks), .revisited = {}, .permanent = {}});
   std::mt19937 random(seed);

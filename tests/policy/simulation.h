@@ -1,5 +1,5 @@
-// A pager without a disk: drives a policy with touches, completes reads after a number of touches, and
-// checks on every step that the policy asks only for what is possible.
+// A pager without a disk: drives a policy with touches, completes reads after a number of touches,
+// and checks on every step that the policy asks only for what is possible.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -64,8 +64,7 @@ TEST(ChunkTable, CountsStayTrueUnderRandomTransitions) {
         random() % 2 == 0 ? table.map(chunk, random() % 2 == 0) : table.release(chunk);
         break;
       case ChunkState::mapped:
-        table.slot(chunk) != no_slot && random() % 2 == 0 ? table.hold(chunk)
-                                                          : table.release(chunk);
+        table.slot(chunk) != no_slot&& random() % 2 == 0 ? table.hold(chunk) : table.release(chunk);
         break;
       case ChunkState::failed:
         table.forget_failure(chunk);

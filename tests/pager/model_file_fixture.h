@@ -1,0 +1,93 @@
+// A file whose every 8 bytes say where they are, and a pager that serves it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pager/io/model_file.h"
+#include "pager/pager.h"
+#include "pager/telemetry/telemetry.h"
+
+namespace weightpager {
+
+inline uint64_t word_at(uint64_t offset_bytes) {
+  return (offset_bytes / 8) * 0x9e3779b97f4a7c15u + 1;  // never zero by accident
+}
+
+class PatternFile {
+ public:
+  explicit PatternFile(uint64_t size_bytes) : size_bytes_(size_bytes) {
+    // Beside the test program: /tmp may be a filesystem without direct reads.
+    path_ = "pattern_XXXXXX";
+    const int fd = mkstemp(path_.data());
+    EXPECT_GE(fd, 0);
+    std::vector<uint64_t> words(MiB / 8);
+    for (uint64_t offset = 0; offset < size_bytes; offset += MiB) {
+      for (size_t i = 0; i < words.size(); ++i) words[i] = word_at(offset + i * 8);
+      const uint64_t bytes = std::min<uint64_t>(MiB, size_bytes - offset);
+      EXPECT_EQ(pwrite(fd, words.data(), bytes, static_cast<off_t>(offset)),
+                static_cast<ssize_t>(bytes));
+    }
+    fsync(fd);
+    close(fd);
+  }
+  ~PatternFile() { unlink(path_.c_str()); }
+  PatternFile(const PatternFile&) = delete;
+  PatternFile& operator=(const PatternFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size_bytes() const { return size_bytes_; }
+
+ private:
+  std::string path_;
+  uint64_t size_bytes_;
+};
+
+/// The test runs once per mapper; one that this kernel lacks is skipped with the reason.
+class PagerTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    telemetry_ = *telemetry::create("");
+    start(32 * MiB);
+  }
+
+  void start(uint64_t window_bytes) {
+    pager_.reset();
+    PagerOptions options;
+    options.window_bytes = window_bytes;
+    options.mapper = GetParam();
+    options.telemetry = telemetry_;
+    auto pager = Pager::start(options);
+    if (!pager) GTEST_SKIP() << pager.error().message;
+    pager_ = std::move(*pager);
+  }
+
+  std::byte* map(const PatternFile& file, uint64_t offset_bytes = 0, uint64_t length_bytes = 0) {
+    RegionRequest request;
+    request.path = request.name = file.path();
+    request.offset_bytes = offset_bytes;
+    request.length_bytes = length_bytes == 0 ? file.size_bytes() - offset_bytes : length_bytes;
+    auto model = model::open_model_file(file.path());
+    EXPECT_TRUE(model) << model.error().message;
+    request.model = &*model;
+    auto address = pager_->add_region(request);
+    EXPECT_TRUE(address) << address.error().message;
+    return *address;
+  }
+
+  static uint64_t load(const std::byte* address) {
+    return *reinterpret_cast<const volatile uint64_t*>(address);
+  }
+
+  telemetry::Telemetry* telemetry_ = nullptr;
+  std::unique_ptr<Pager> pager_;
+};
+
+}  // namespace weightpager

@@ -1,0 +1,295 @@
+// The whole pager on real userfaults and a real file: the right bytes, within the window, and an
+// error instead of wrong bytes whatever goes wrong.
+#include "pager/pager.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "tests/pager/model_file_fixture.h"
+
+namespace weightpager {
+namespace {
+
+constexpr uint64_t stride_bytes = 64 * KiB + 8;  // visits every chunk at changing places
+
+thread_local sigjmp_buf after_bus_error;
+
+void leave_bus_error(int) { siglongjmp(after_bus_error, 1); }
+
+/// Whether touching the address raises SIGBUS.
+bool raises_bus_error(const std::byte* address) {
+  struct sigaction action = {};
+  struct sigaction before;
+  action.sa_handler = leave_bus_error;
+  sigaction(SIGBUS, &action, &before);
+  volatile bool is_raised = true;  // survives the jump
+  if (sigsetjmp(after_bus_error, 1) == 0) {
+    (void)*reinterpret_cast<const volatile char*>(address);
+    is_raised = false;
+  }
+  sigaction(SIGBUS, &before, nullptr);
+  return is_raised;
+}
+
+INSTANTIATE_TEST_SUITE_P(Mappers, PagerTest, ::testing::Values("move", "copy"),
+                         [](const auto& it) { return std::string(it.param); });
+
+TEST_P(PagerTest, ServesTheFilesBytesPassAfterPass) {
+  PatternFile file(100 * MiB);
+  const std::byte* region = map(file);
+  for (int pass = 0; pass < 4; ++pass) {
+    for (uint64_t offset = 0; offset + 8 <= file.size_bytes(); offset += stride_bytes) {
+      ASSERT_EQ(load(region + round_down(offset, 8)), word_at(offset)) << "offset " << offset;
+    }
+  }
+  EXPECT_LE(telemetry_->resident_bytes_max.load(), 32 * MiB);
+  EXPECT_GT(telemetry_->evictions.load(), 0u);
+  pager_->remove(const_cast<std::byte*>(region), file.size_bytes());
+}
+
+TEST_P(PagerTest, ServesThreadsThatTouchAtRandom) {
+  PatternFile file(80 * MiB);
+  const std::byte* region = map(file);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937_64 random(seed);
+      for (int i = 0; i < 300; ++i) {
+        const uint64_t offset = random() % (file.size_bytes() / 8) * 8;
+        if (load(region + offset) != word_at(offset)) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(telemetry_->resident_bytes_max.load(), 32 * MiB);
+  pager_->remove(const_cast<std::byte*>(region), file.size_bytes());
+}
+
+TEST_P(PagerTest, EndOfFileIsAsWithMmap) {
+  PatternFile file(9 * MiB + 5000);
+  const std::byte* region = map(file, 0, 9 * MiB + 5 * os_page_bytes);
+  EXPECT_EQ(load(region + 9 * MiB + 4096), word_at(9 * MiB + 4096));
+  for (uint64_t offset = 9 * MiB + 5000; offset < 9 * MiB + 8192; ++offset) {
+    ASSERT_EQ(region[offset], std::byte{0});
+  }
+  EXPECT_TRUE(raises_bus_error(region + 9 * MiB + 8192));
+  pager_->remove(const_cast<std::byte*>(region), 9 * MiB + 5 * os_page_bytes);
+}
+
+TEST_P(PagerTest, MapsFromAnyPageOn) {
+  PatternFile file(40 * MiB);
+  const uint64_t offset = 3 * MiB + 3 * os_page_bytes;
+  const std::byte* region = map(file, offset, 17 * MiB + os_page_bytes);
+  for (uint64_t at = 0; at < 17 * MiB; at += 4096) {
+    ASSERT_EQ(load(region + at), word_at(offset + at));
+  }
+  pager_->remove(const_cast<std::byte*>(region), 17 * MiB + os_page_bytes);
+}
+
+TEST_P(PagerTest, SlotsDoNotLeakBytesOfAnotherFile) {
+  PatternFile large(64 * MiB);
+  PatternFile small(2 * MiB + 100);
+  std::byte* one = map(large);
+  for (uint64_t at = 0; at < large.size_bytes(); at += 4096) load(one + at);
+  std::byte* two = map(small);
+  EXPECT_EQ(load(two + 2 * MiB + 96 - 8), word_at(2 * MiB + 88));
+  for (uint64_t at = 2 * MiB + 100; at < 2 * MiB + 4096; ++at) ASSERT_EQ(two[at], std::byte{0});
+  pager_->remove(one, large.size_bytes());
+  pager_->remove(two, small.size_bytes());
+}
+
+TEST_P(PagerTest, AFileThatShrinksGivesBusErrorsAndNoZeros) {
+  PatternFile file(64 * MiB);
+  std::byte* region = map(file);
+  EXPECT_EQ(load(region), word_at(0));
+  ASSERT_EQ(truncate(file.path().c_str(), 10 * MiB), 0);
+  EXPECT_TRUE(raises_bus_error(region + 60 * MiB));
+  EXPECT_TRUE(raises_bus_error(region + 60 * MiB + 4096)) << "and again";
+  EXPECT_EQ(load(region + 5 * MiB), word_at(5 * MiB));
+  EXPECT_GT(telemetry_->read_errors.load(), 0u);
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, PartsCanBeUnmapped) {
+  PatternFile file(48 * MiB);
+  std::byte* region = map(file);
+  for (uint64_t at = 0; at < 8 * MiB; at += 4096) load(region + at);
+  // The head, as llama.cpp does; a hole inside a chunk; whole chunks; the tail.
+  pager_->remove(region, 11 * os_page_bytes);
+  pager_->remove(region + 3 * MiB, 2 * os_page_bytes);
+  pager_->remove(region + 10 * MiB, 5 * MiB);
+  pager_->remove(region + 47 * MiB, MiB);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (uint64_t at = 11 * os_page_bytes; at < 47 * MiB; at += 4096) {
+      const bool is_hole =
+          (at >= 3 * MiB && at < 3 * MiB + 2 * os_page_bytes) || (at >= 10 * MiB && at < 15 * MiB);
+      if (is_hole) continue;
+      ASSERT_EQ(load(region + at), word_at(at)) << at;
+    }
+  }
+  // The holes are free for others, and stay theirs.
+  void* other = mmap(region + 11 * MiB, MiB, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  ASSERT_EQ(other, region + 11 * MiB);
+  *static_cast<volatile char*>(other) = 1;
+  pager_->remove(region, 10 * MiB);
+  pager_->remove(region + 15 * MiB, 33 * MiB);
+  EXPECT_EQ(*static_cast<volatile char*>(other), 1);
+  munmap(other, MiB);
+}
+
+TEST_P(PagerTest, UnmappingUnderAWaiterLetsItFault) {
+  PatternFile file(64 * MiB);
+  for (int round = 0; round < 10; ++round) {
+    std::byte* region = map(file);
+    std::atomic<bool> is_reading{false};
+    std::thread toucher([&] {
+      is_reading = true;
+      // Touches what is about to vanish; SIGSEGV is what mmap gives, so look by a system call.
+      int pipes[2];
+      ASSERT_EQ(pipe(pipes), 0);
+      (void)!write(pipes[1], region + 40 * MiB, 1);
+      close(pipes[0]);
+      close(pipes[1]);
+    });
+    while (!is_reading) std::this_thread::yield();
+    pager_->remove(region, file.size_bytes());
+    toucher.join();
+  }
+}
+
+TEST_P(PagerTest, RegionsComeAndGo) {
+  PatternFile file(20 * MiB);
+  for (int round = 0; round < 12; ++round) {
+    std::byte* a = map(file);
+    std::byte* b = map(file);
+    for (uint64_t at = 0; at < file.size_bytes(); at += 40 * KiB) {
+      ASSERT_EQ(load(a + at), word_at(at));
+      ASSERT_EQ(load(b + at), word_at(at));
+    }
+    pager_->remove(a, file.size_bytes());
+    pager_->remove(b, file.size_bytes());
+  }
+  EXPECT_LE(telemetry_->resident_bytes_max.load(), 32 * MiB);
+}
+
+TEST_P(PagerTest, ClosingEveryDescriptorChangesNothing) {
+  PatternFile file(64 * MiB);
+  std::byte* region = map(file);
+  // In a child with the pager's thread in it this would end the test's own output, so: the
+  // descriptors of this process, which must not include the pager's.
+  for (int fd = 3; fd < 200; ++fd) {
+    char link[64];
+    char target[256];
+    std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    const ssize_t length = readlink(link, target, sizeof target - 1);
+    if (length <= 0) continue;
+    target[length] = '\0';
+    EXPECT_EQ(std::string(target).find("userfaultfd"), std::string::npos);
+    EXPECT_EQ(std::string(target).find("io_uring"), std::string::npos);
+    EXPECT_EQ(std::string(target).find("pattern_"), std::string::npos);
+  }
+  EXPECT_EQ(load(region + 50 * MiB), word_at(50 * MiB));
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, AForkedChildHasNoRegionInsteadOfZeros) {
+  PatternFile file(16 * MiB);
+  std::byte* region = map(file);
+  EXPECT_EQ(load(region + 4096), word_at(4096));
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    _exit(load(region + 4096) == word_at(4096) ? 3 : 4);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+  // The parent's chunks can still be moved in and out.
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t at = 0; at < file.size_bytes(); at += 4096) {
+      ASSERT_EQ(load(region + at), word_at(at));
+    }
+  }
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, SystemCallsMayReadWeights) {
+  PatternFile file(64 * MiB);
+  std::byte* region = map(file);
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  for (uint64_t at = 0; at < file.size_bytes(); at += 3 * MiB) {
+    uint64_t word = 0;
+    ASSERT_EQ(write(pipes[1], region + at, 8), 8);
+    ASSERT_EQ(read(pipes[0], &word, 8), 8);
+    EXPECT_EQ(word, word_at(at));
+  }
+  close(pipes[0]);
+  close(pipes[1]);
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, AdviceBringsChunksInAndResidencyShowsThem) {
+  PatternFile file(64 * MiB);
+  std::byte* region = map(file);
+  std::vector<unsigned char> pages(file.size_bytes() / os_page_bytes);
+  pager_->residency(region, file.size_bytes(), pages.data());
+  EXPECT_EQ(std::count(pages.begin(), pages.end(), 1), 0);
+  pager_->advise(region + 40 * MiB, 8 * MiB, Advice::will_need);
+  const uint64_t demand_before = telemetry_->faults_demand.load();
+  while (telemetry_->read_bytes.load() < 8 * MiB) std::this_thread::yield();
+  EXPECT_EQ(load(region + 42 * MiB), word_at(42 * MiB));
+  EXPECT_EQ(telemetry_->faults_demand.load(), demand_before);
+  pager_->residency(region, file.size_bytes(), pages.data());
+  EXPECT_EQ(pages[42 * MiB / os_page_bytes], 1);
+  pager_->advise(region + 40 * MiB, 8 * MiB, Advice::consumed);
+  EXPECT_EQ(load(region + 46 * MiB), word_at(46 * MiB));
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, SignalsWhileWaitingChangeNothing) {
+  PatternFile file(64 * MiB);
+  std::byte* region = map(file);
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &action, nullptr);
+  std::atomic<bool> is_over{false};
+  const pthread_t toucher = pthread_self();
+  std::thread storm([&] {
+    while (!is_over) {
+      pthread_kill(toucher, SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  });
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t at = 0; at < file.size_bytes(); at += 256 * KiB) {
+      ASSERT_EQ(load(region + at), word_at(at));
+    }
+  }
+  is_over = true;
+  storm.join();
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, RefusesAFileThatIsNotThere) {
+  RegionRequest request;
+  request.path = request.name = "no-such-model.gguf";
+  request.length_bytes = 4 * MiB;
+  const auto address = pager_->add_region(request);
+  ASSERT_FALSE(address);
+  EXPECT_NE(address.error().message.find("no-such-model.gguf"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weightpager
