@@ -152,7 +152,7 @@ def build_facts():
 
 
 def invalid_reason(run, expected_tokens, build):
-    if "invalid" in run:
+    if run.get("invalid"):
         return run["invalid"]
     if not build["optimised"]:
         return f"a {build['build_type'] or 'plain'} or sanitizer build"
