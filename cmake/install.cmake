@@ -5,6 +5,11 @@
 # The library's name carries the number of its ABI (libweightpager.so.0), which is raised whenever a
 # program that was linked against it before would no longer run. Before version 1 a minor release may
 # change the API, so find_package accepts the same minor version only.
+if(TARGET weightpager_preload)
+  # Nobody links against it; `weightpager run` looks for it here, beside its own bin folder.
+  install(TARGETS weightpager_preload LIBRARY DESTINATION lib/weightpager)
+endif()
+
 if(NOT TARGET weightpager_shared)
   return()
 endif()
@@ -22,10 +27,6 @@ install(TARGETS weightpager_shared EXPORT weightpagerTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY pager/include/weightpager DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
-if(TARGET weightpager_preload)
-  # Nobody links against it; `weightpager run` looks for it here, beside its own bin folder.
-  install(TARGETS weightpager_preload LIBRARY DESTINATION lib/weightpager)
-endif()
 
 # For CMake.
 install(EXPORT weightpagerTargets NAMESPACE weightpager:: DESTINATION ${WP_CMAKE_DIR})

@@ -11,6 +11,7 @@ symbols_of() { nm -D --defined-only "$1" | awk '{ print $NF }' | LC_ALL=C sort -
 # expect_symbols LIBRARY LIST
 expect_symbols() {
   local library=$1 list=$HERE/$2
+  [[ -e $library ]] || fail "$library was not built"
   symbols_of "$library" >"$SCRATCH/found"
   diff -u --label "$2" --label "$(basename -- "$library")" <(grep -v '^#' "$list") "$SCRATCH/found" ||
     fail "$(basename -- "$library") exports something else. If that is meant, edit tests/package/$2"
@@ -24,11 +25,11 @@ expect_soname() {
 }
 
 main() {
-  require_library
-  expect_soname "$BUILD/pager/libweightpager.so.0" libweightpager.so.0
-  expect_symbols "$BUILD/pager/libweightpager.so.0" libweightpager.symbols
-  [[ ! -e $BUILD/pager/libweightpager_preload.so ]] ||
-    expect_symbols "$BUILD/pager/libweightpager_preload.so" libweightpager_preload.symbols
+  local library=$BUILD/pager/libweightpager.so.0 preload=$BUILD/pager/libweightpager_preload.so
+  expect_symbols "$preload" libweightpager_preload.symbols
+  [[ -e $library ]] || skip "this build has no libweightpager.so.0; the interposer's symbols are as listed"
+  expect_soname "$library" libweightpager.so.0
+  expect_symbols "$library" libweightpager.symbols
 }
 
 main
