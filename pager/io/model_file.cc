@@ -162,17 +162,19 @@ ModelFile::~ModelFile() {
 // their work in parallel need depth, others do not mind it, and more only delays the chunk that is
 // waited for. `rotational` is not asked, since virtual disks claim it without cause.
 //
-// A virtio disk (2 virtual processors, Linux 6.18, ext4, a 4 GiB file, io_uring, chunks of 2 MiB),
-// once while the host had the file in its memory, once while it had not:
+// A virtio disk (2 virtual processors, Linux 6.18, ext4, a 4 GiB file, io_uring, chunks of 2 MiB)
+// at two times, when its host was quick and when it was slow. Only then does depth matter:
 //
-//   chunks in flight                           1     4     8    16    32
-//   GB/s, requests of 2 MiB, in memory       2.5   2.5   2.4   2.7   2.5
-//   GB/s, requests of 2 MiB, not             1.0   1.2   1.6   1.5   1.7
-//   GB/s, requests of 256 KiB, not           1.0   1.4   1.5   1.7   1.5
-//   processor ms per GiB, 2 MiB, not          19     9     7     6     4
-//   processor ms per GiB, 256 KiB, not        22    14     9     9     8
+//   chunks in flight                      1     4     8    16    32
+//   GB/s, requests of 256 KiB, quick    2.5   2.5   2.5   2.6   2.5
+//   GB/s, requests of 2 MiB, quick      2.4   2.5   2.5   2.6   2.6
+//   GB/s, requests of 256 KiB, slow     1.0   1.4   1.5   1.7   1.5
+//   GB/s, requests of 2 MiB, slow       1.0   1.2   1.6   1.5   1.7
+//   processor ms per GiB, 256 KiB        18    11     9     8     8
+//   processor ms per GiB, 2 MiB          14     8     6     5     4
 //
-// Medians of 5 and 7 runs, shuffled; differences below 15 % are noise. The command:
+// Medians of 7 shuffled runs, on a machine that had other work; the processor time is the quick
+// time's. The command:
 //   WP_BENCH_FILE=… io_bench --benchmark_filter=io_uring --benchmark_repetitions=7
 //     --benchmark_enable_random_interleaving=true
 DeviceLimits device_limits(int fd) {
