@@ -99,6 +99,8 @@ Result<MakeOptions> parse_options(const Arguments& arguments) {
   options.size_bytes = *size_bytes;
   options.seed = *seed;
   options.overwrite = arguments.has("force");
+  if (const Status status = check_make_options(options); !status)
+    return tl::make_unexpected(status.error());
   return options;
 }
 
