@@ -1,0 +1,162 @@
+// The C API: the Pager class behind a handle. Nothing is decided here; it checks what a C caller
+// can get wrong, keeps the list of regions, and turns errors into errno and a text.
+#include "weightpager/weightpager.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "pager/base/units.h"
+#include "pager/io/model_file.h"
+#include "pager/model/model.h"
+#include "pager/pager.h"
+#include "pager/telemetry/telemetry.h"
+
+using namespace weightpager;
+
+struct weightpager_pager {
+  PagerOptions options;
+  mutable std::mutex mutex;
+  // Guarded by `mutex`. The pager starts with the first file, whose device it then knows.
+  std::unique_ptr<Pager> pager;
+  std::map<const void*, uint64_t> length_by_address;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+void remember(const Error& error) {
+  last_error = error.hint.empty() ? error.message : error.message + "; " + error.hint;
+  errno = error.error_number != 0 ? error.error_number : EINVAL;
+}
+
+Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
+  if (it.pager) return it.pager.get();
+  const int fd = ::open(model.files[0].path.c_str(), O_RDONLY | O_CLOEXEC);
+  it.options.device = io::device_limits(fd);
+  ::close(fd);
+  auto pager = Pager::start(it.options);
+  if (!pager) return forward_error(std::move(pager));
+  it.pager = std::move(*pager);
+  return it.pager.get();
+}
+
+Result<std::byte*> map(weightpager_pager& it, const char* path, uint64_t* length_bytes) {
+  auto model = model::open_model_file(path);
+  if (!model) return forward_error(std::move(model));
+  std::lock_guard lock(it.mutex);
+  auto pager = started(it, *model);
+  if (!pager) return forward_error(std::move(pager));
+  RegionRequest request;
+  request.path = request.name = path;
+  request.length_bytes = model->files[0].size_bytes;
+  request.model = &*model;
+  auto address = (*pager)->add_region(request);
+  if (!address) return address;
+  it.length_by_address[*address] = request.length_bytes;
+  *length_bytes = request.length_bytes;
+  return address;
+}
+
+void advise(weightpager_pager* pager, const void* address, uint64_t length_bytes, Advice advice) {
+  std::lock_guard lock(pager->mutex);
+  if (!pager->pager) return;
+  auto* begin = const_cast<std::byte*>(static_cast<const std::byte*>(address));
+  pager->pager->advise(begin, length_bytes, advice);
+}
+
+}  // namespace
+
+const char* weightpager_version(void) { return WP_VERSION; }
+
+const char* weightpager_error(void) { return last_error.c_str(); }
+
+int weightpager_open(const weightpager_options* options, weightpager_pager** pager) {
+  const std::string mapper = options->mapper == nullptr ? "auto" : options->mapper;
+  if (options->struct_bytes < sizeof(weightpager_options)) {
+    remember({"weightpager_options.struct_bytes is too small", "set it to sizeof the struct"});
+    return -1;
+  }
+  if (options->window_bytes < window_bytes_min) {
+    remember({"a window of " + format_size(options->window_bytes) + " is below the minimum of " +
+              format_size(window_bytes_min)});
+    return -1;
+  }
+  if (mapper != "auto" && mapper != "move" && mapper != "copy") {
+    remember({"there is no mapper '" + mapper + "'", "auto, move and copy are"});
+    return -1;
+  }
+  auto telemetry = telemetry::create("");
+  if (!telemetry) {
+    remember(telemetry.error());
+    return -1;
+  }
+  *pager = new weightpager_pager;
+  (*pager)->options.window_bytes = options->window_bytes;
+  (*pager)->options.mapper = mapper;
+  (*pager)->options.telemetry = *telemetry;
+  return 0;
+}
+
+void weightpager_close(weightpager_pager* pager) {
+  if (pager == nullptr) return;
+  for (const auto& [address, length_bytes] : pager->length_by_address) {
+    pager->pager->remove(const_cast<std::byte*>(static_cast<const std::byte*>(address)),
+                         length_bytes);
+  }
+  delete pager;
+}
+
+const void* weightpager_map(weightpager_pager* pager, const char* path, uint64_t* length_bytes) {
+  auto address = map(*pager, path, length_bytes);
+  if (address) return *address;
+  remember(address.error());
+  return nullptr;
+}
+
+int weightpager_unmap(weightpager_pager* pager, const void* address) {
+  std::lock_guard lock(pager->mutex);
+  const auto found = pager->length_by_address.find(address);
+  if (found == pager->length_by_address.end()) {
+    remember({"weightpager_unmap: no region begins at this address", "", EINVAL});
+    return -1;
+  }
+  pager->pager->remove(const_cast<std::byte*>(static_cast<const std::byte*>(address)),
+                       found->second);
+  pager->length_by_address.erase(found);
+  return 0;
+}
+
+void weightpager_will_need(weightpager_pager* pager, const void* address, uint64_t length_bytes) {
+  advise(pager, address, length_bytes, Advice::will_need);
+}
+
+void weightpager_consumed(weightpager_pager* pager, const void* address, uint64_t length_bytes) {
+  advise(pager, address, length_bytes, Advice::consumed);
+}
+
+void weightpager_get_statistics(const weightpager_pager* pager,
+                                weightpager_statistics* statistics) {
+  const telemetry::Telemetry& counters = *pager->options.telemetry;
+  weightpager_statistics it{};
+  it.struct_bytes = statistics->struct_bytes;
+  it.window_bytes = pager->options.window_bytes;
+  it.resident_bytes = counters.resident_bytes;
+  it.resident_bytes_max = counters.resident_bytes_max;
+  it.faults_demand = counters.faults_demand;
+  it.faults_late = counters.faults_late;
+  it.faults_tripwire = counters.faults_tripwire;
+  it.prefetch_hidden = counters.prefetch_hidden;
+  it.read_bytes = counters.read_bytes;
+  it.read_errors = counters.read_errors;
+  it.stall_ns = counters.stall_ns;
+  std::memcpy(statistics, &it, std::min<size_t>(statistics->struct_bytes, sizeof it));
+}

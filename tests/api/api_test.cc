@@ -1,0 +1,68 @@
+// The C API as a stranger uses it, through its C++ wrapper where that is shorter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <weightpager/weightpager.hpp>
+
+#include "tests/pager/model_file_fixture.h"
+
+namespace weightpager {
+namespace {
+
+TEST(Api, MapsAFileInAWindowAndGivesItBack) {
+  PatternFile file(90 * MiB);
+  auto pager = api::Pager::open(32 * MiB);
+  if (!pager) GTEST_SKIP() << weightpager_error();
+  const auto bytes = pager->map(file.path().c_str());
+  if (bytes.empty()) GTEST_SKIP() << weightpager_error();
+  ASSERT_EQ(bytes.size(), file.size_bytes());
+  pager->will_need(bytes.subspan(8 * MiB, 4 * MiB));
+  for (uint64_t at = 0; at < bytes.size(); at += 4096) {
+    ASSERT_EQ(*reinterpret_cast<const volatile uint64_t*>(&bytes[at]), word_at(at));
+  }
+  pager->consumed(bytes.subspan(0, 16 * MiB));
+  const weightpager_statistics statistics = pager->statistics();
+  EXPECT_EQ(statistics.window_bytes, 32 * MiB);
+  EXPECT_LE(statistics.resident_bytes_max, 32 * MiB);
+  EXPECT_GE(statistics.read_bytes, file.size_bytes());
+  EXPECT_TRUE(pager->unmap(bytes));
+  EXPECT_FALSE(pager->unmap(bytes));
+}
+
+TEST(Api, ClosesWithRegionsStillMapped) {
+  PatternFile file(40 * MiB);
+  auto pager = api::Pager::open(32 * MiB);
+  ASSERT_TRUE(pager);
+  const auto bytes = pager->map(file.path().c_str());
+  if (bytes.empty()) GTEST_SKIP() << weightpager_error();
+  EXPECT_EQ(*reinterpret_cast<const volatile uint64_t*>(&bytes[8]), word_at(8));
+}
+
+TEST(Api, RefusesWithReasons) {
+  EXPECT_FALSE(api::Pager::open(MiB));
+  EXPECT_NE(std::string(weightpager_error()).find("below the minimum of 32.0 MiB"),
+            std::string::npos)
+      << weightpager_error();
+  EXPECT_FALSE(api::Pager::open(64 * MiB, "teleport"));
+  EXPECT_NE(std::string(weightpager_error()).find("teleport"), std::string::npos);
+  auto pager = api::Pager::open(64 * MiB);
+  ASSERT_TRUE(pager);
+  EXPECT_TRUE(pager->map("no-such-file.gguf").empty());
+  EXPECT_NE(std::string(weightpager_error()).find("no-such-file.gguf"), std::string::npos);
+}
+
+TEST(Api, OlderCallersGetTheFieldsTheyKnow) {
+  weightpager_options options{sizeof options, 64 * MiB, nullptr};
+  weightpager_pager* pager = nullptr;
+  ASSERT_EQ(weightpager_open(&options, &pager), 0);
+  weightpager_statistics statistics;
+  statistics.struct_bytes = 16;
+  statistics.resident_bytes = 77;
+  weightpager_get_statistics(pager, &statistics);
+  EXPECT_EQ(statistics.window_bytes, 64 * MiB);
+  EXPECT_EQ(statistics.resident_bytes, 77u);
+  weightpager_close(pager);
+}
+
+}  // namespace
+}  // namespace weightpager
