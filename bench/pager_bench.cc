@@ -1,0 +1,103 @@
+// What the pager costs beside the disk: one chunk in and out of a region, a touch of a ready chunk,
+// and the CPU time of streaming a file through a small window.
+//
+//     WP_BENCH_FILE=model.gguf build/release/bench/pager_bench
+#include <benchmark/benchmark.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "pager/base/units.h"
+#include "pager/fault/userfaultfd.h"
+#include "pager/io/model_file.h"
+#include "pager/model/model.h"
+#include "pager/pager.h"
+#include "pager/telemetry/telemetry.h"
+#include "pager/window/mapper.h"
+#include "pager/window/slot_pool.h"
+
+namespace weightpager {
+namespace {
+
+double cpu_seconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// UFFDIO_MOVE (or COPY and MADV_DONTNEED) of one chunk, there and back, in a process with one
+// thread.
+void chunk_in_and_out(benchmark::State& state, const char* name) {
+  auto uffd = fault::Userfaultfd::open();
+  if (!uffd) return state.SkipWithError(uffd.error().message.c_str());
+  auto mapper = window::choose_mapper(name, *uffd);
+  if (!mapper) return state.SkipWithError(mapper.error().message.c_str());
+  auto region = window::Region::reserve(
+      {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes});
+  auto pool = window::SlotPool::create(1);
+  if (!region || !pool) return state.SkipWithError("no address space");
+  std::byte* slot = (*pool)->address(0);
+  madvise(slot, chunk_bytes, MADV_POPULATE_WRITE);
+  std::byte* chunk = (*region)->address();
+  if (!uffd->register_range(chunk, chunk_bytes) || !(*mapper)->prepare_slots(slot, chunk_bytes)) {
+    return state.SkipWithError("cannot register memory");
+  }
+  for (auto _ : state) {
+    const bool is_fine = (*mapper)->map(chunk, slot) == fault::Outcome::done &&
+                         (*mapper)->unmap(chunk, slot) == fault::Outcome::done;
+    if (!is_fine) return state.SkipWithError("the kernel refused");
+  }
+}
+BENCHMARK_CAPTURE(chunk_in_and_out, move, "move");
+BENCHMARK_CAPTURE(chunk_in_and_out, copy, "copy");
+
+// One pass over the file through a window of 256 MiB, touching a byte of every chunk: the disk sets
+// the pace; cpu_s_per_GiB is the CPU time of the whole process, pager and toucher.
+void stream(benchmark::State& state, const char* mapper) {
+  const char* path = std::getenv("WP_BENCH_FILE");
+  if (path == nullptr) return state.SkipWithError("set WP_BENCH_FILE to a file of some GiB");
+  auto telemetry = telemetry::create("");
+  auto file = io::ModelFile::open(path);
+  if (!file) return state.SkipWithError(file.error().message.c_str());
+  PagerOptions options;
+  options.window_bytes = 256 * MiB;
+  options.mapper = mapper;
+  options.device = io::device_limits(file->fd());
+  options.telemetry = *telemetry;
+  auto pager = Pager::start(options);
+  if (!pager) return state.SkipWithError(pager.error().message.c_str());
+  const auto model = model::open_model_file(path);
+  if (!model) return state.SkipWithError(model.error().message.c_str());
+  RegionRequest request;
+  request.path = request.name = path;
+  request.length_bytes = file->size_bytes();
+  request.model = &*model;
+  const auto region = (*pager)->add_region(request);
+  if (!region) return state.SkipWithError(region.error().message.c_str());
+
+  const auto pass = [&] {
+    for (uint64_t at = 0; at < file->size_bytes(); at += chunk_bytes) {
+      benchmark::DoNotOptimize(*reinterpret_cast<const volatile char*>(*region + at));
+    }
+  };
+  pass();  // fills the window, learns the order
+  const uint64_t bytes_before = (*telemetry)->read_bytes;
+  const double cpu_before = cpu_seconds();
+  for (auto _ : state) pass();
+  const auto bytes = static_cast<double>((*telemetry)->read_bytes - bytes_before);
+  state.counters["cpu_s_per_GiB"] = (cpu_seconds() - cpu_before) / (bytes / GiB);
+  state.counters["read"] =
+      benchmark::Counter(bytes, benchmark::Counter::kIsRate, benchmark::Counter::OneK::kIs1000);
+  (*pager)->remove(*region, file->size_bytes());
+}
+BENCHMARK_CAPTURE(stream, move, "move")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(stream, copy, "copy")->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace
+}  // namespace weightpager
