@@ -65,6 +65,7 @@ Json process_json(const Telemetry& process, uint64_t memory_bytes) {
   json["elapsed_ns"] = ratio.elapsed_ns;
   json["stall_share"] = ratio.stall_share;
   json["read_busy_share"] = ratio.read_busy_share;
+  json["demand_read_share"] = ratio.demand_read_share;
   json["read_bytes_per_second"] = ratio.read_bytes_per_second;
   json["read_model_multiple"] = ratio.read_model_multiple;
   json["advice"] = advice(process, memory_bytes);

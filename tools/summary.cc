@@ -20,8 +20,8 @@ constexpr size_t command_columns = 16;
 
 /// Waiting less than this is not worth anybody's while.
 constexpr double stall_share_small = 0.05;
-/// From here on the disk is the bound: there was hardly a moment without a read in flight.
-constexpr double read_busy_share_full = 0.9;
+/// From here on reading ahead does not work: so much had to be read when it was touched.
+constexpr double demand_read_share_large = 0.1;
 /// A window that is larger by less than this is well chosen.
 constexpr double window_excess_small = 0.1;
 
@@ -127,7 +127,8 @@ Ratios ratios(const Telemetry& process) {
   return {elapsed_ns, divide(static_cast<double>(process.stall_ns), elapsed),
           divide(static_cast<double>(process.read_busy_ns), elapsed),
           divide(read_bytes, seconds(process.read_busy_ns)),
-          divide(read_bytes, static_cast<double>(process.model_bytes))};
+          divide(read_bytes, static_cast<double>(process.model_bytes)),
+          divide(static_cast<double>(process.faults_demand * chunk_bytes), read_bytes)};
 }
 
 std::string advice(const Telemetry& process, uint64_t memory_bytes) {
@@ -144,11 +145,11 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
   if (ratio.read_model_multiple <= 1) {
     return "this was the first reading of the model: a longer run tells more";
   }
-  if (ratio.read_busy_share >= read_busy_share_full) {
-    return bound_by_reading_advice(process, memory_bytes);
+  if (ratio.demand_read_share > demand_read_share_large) {
+    return "the engine touches its weights in an order that is hard to foresee: "
+           "a larger window would help";
   }
-  return "the engine touches its weights in an order that is hard to foresee: "
-         "a larger window would help";
+  return bound_by_reading_advice(process, memory_bytes);
 }
 
 std::string summary_text(const RunReport& report) {

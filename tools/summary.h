@@ -31,6 +31,7 @@ struct Ratios {
   double read_busy_share = 0;        // of that time with a read in flight
   double read_bytes_per_second = 0;  // while reading
   double read_model_multiple = 0;    // bytes read / size of the model
+  double demand_read_share = 0;      // of the bytes read, those that a thread was waiting for
 };
 
 Ratios ratios(const telemetry::Telemetry& process);

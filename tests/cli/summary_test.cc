@@ -171,7 +171,7 @@ TEST_F(SummaryTest, DoesNotJudgeTheFirstPass) {
 }
 
 TEST_F(SummaryTest, TellsWaitingForTheDiskFromPoorForesight) {
-  process_.read_busy_ns = 6 * second_ns;
+  process_.faults_demand = 2000;  // of 10240 chunks
   EXPECT_EQ(advice_text(),
             "the engine touches its weights in an order that is hard to foresee: "
             "a larger window would help");
