@@ -191,7 +191,7 @@ TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   EXPECT_EQ(process["command"], "llama-cli");
   const size_t counters =
       (sizeof(Telemetry) - offsetof(Telemetry, window_bytes)) / sizeof(telemetry::Counter);
-  const size_t names = 5, derived = 6;
+  const size_t names = 5, derived = 7;
   EXPECT_EQ(process.size(), names + counters + derived) << "a counter is missing in the report";
   EXPECT_EQ(process["faults_late"], 340);
   EXPECT_EQ(process["read_bytes"], 20 * GiB);
