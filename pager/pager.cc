@@ -35,7 +35,7 @@ namespace {
 // here.
 constexpr uint32_t demand_reads_max = 64;
 // Slots kept ready beyond those in use, while the window fills.
-constexpr uint32_t slots_ahead = 24;
+constexpr uint32_t slots_ahead = 32;
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
@@ -58,15 +58,6 @@ void set(telemetry::Counter& counter, uint64_t value) {
 
 void raise_to(telemetry::Counter& counter, uint64_t value) {
   if (value > counter.load(std::memory_order_relaxed)) set(counter, value);
-}
-
-void* doorbell_page() {
-  void* page = kernel::mmap(nullptr, os_page_bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  WP_ASSERT(page != MAP_FAILED);
-  kernel::madvise(page, os_page_bytes, MADV_DONTFORK);
-  kernel::madvise(page, os_page_bytes, MADV_NOHUGEPAGE);
-  return page;
 }
 
 }  // namespace
@@ -143,7 +134,6 @@ Pager::~Pager() {
     execute(command);
     thread_.join();
   }
-  if (doorbell_ != nullptr) kernel::munmap(doorbell_, os_page_bytes);
 }
 
 Result<std::byte*> Pager::add_region(const RegionRequest& request) {
@@ -178,15 +168,8 @@ void Pager::execute(Command& command) {
   while (!commands_.compare_exchange_weak(command.next, &command, std::memory_order_release,
                                           std::memory_order_relaxed)) {
   }
-  ring();
+  doorbell_.ring();
   command.is_done.wait(false, std::memory_order_acquire);
-}
-
-// Touching the doorbell's page faults, which wakes the pager, which lets the page come and go (see
-// take_commands). A touch that finds the page there rang just before the pager looks.
-void Pager::ring() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  (void)*reinterpret_cast<volatile char*>(doorbell_);
 }
 
 // ---- The pager's thread ----
@@ -254,8 +237,7 @@ Status Pager::open_everything() {
   policy_.emplace(
       table_, policy::Settings{.reads_max = prefetch_reads_max, .can_hold = mapper_->keeps_slot()});
 
-  doorbell_ = static_cast<std::byte*>(doorbell_page());
-  if (auto done = uffd_->register_range(doorbell_, os_page_bytes); !done) return done;
+  if (auto done = doorbell_.hang(*uffd_); !done) return done;
 
   io::ReaderOptions reader_options;
   reader_options.watched_fd = uffd_->fd();
@@ -354,9 +336,9 @@ void Pager::take_faults() {
 }
 
 void Pager::take_fault(uintptr_t address) {
-  if (address == reinterpret_cast<uintptr_t>(doorbell_)) {
+  if (doorbell_.owns(address)) {
     is_rung_ = true;
-    return;
+    return doorbell_.answer(*uffd_, address);
   }
   Served* served = find(address);
   if (served == nullptr) return uffd_->wake(reinterpret_cast<void*>(address), os_page_bytes);
@@ -383,13 +365,6 @@ void Pager::take_fault(uintptr_t address) {
 void Pager::take_commands() {
   if (!is_rung_) return;
   is_rung_ = false;
-  // Who rings waits for the page; it comes, and goes at once, so that the next ring is heard. A
-  // ring that found the page there was preceded by its command, which the exchange below then sees.
-  if (uffd_->zero(doorbell_, os_page_bytes) == Outcome::done) {
-    kernel::madvise(doorbell_, os_page_bytes, MADV_DONTNEED);
-  } else {
-    uffd_->wake(doorbell_, os_page_bytes);  // no memory right now: they ring again
-  }
   Command* newest = commands_.exchange(nullptr, std::memory_order_acquire);
   // The stack has the newest on top; serve in the order of arrival.
   Command* oldest = nullptr;
@@ -451,7 +426,8 @@ void Pager::take_new_slots() {
   }
   if (table_.free_slots() >= slots_ahead || regions_.empty()) return;
   pool_->want(
-      slots_taken_ + slots_ahead, [](void* pager) { static_cast<Pager*>(pager)->ring(); }, this);
+      slots_taken_ + slots_ahead, [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); },
+      &doorbell_);
 }
 
 void Pager::carry_out_policy() {

@@ -6,7 +6,7 @@
 // The pager's thread has a file descriptor table of its own: an engine that closes descriptors it
 // does not know (daemons do) cannot close the userfaultfd, which would turn absent chunks into
 // zeros. It takes no lock and allocates nothing while it serves faults; engine threads talk to it
-// by commands, which lie on their stacks, and ring by touching a page that is never there.
+// by commands, which lie on their stacks, and ring its doorbell (fault/doorbell.h).
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 
 #include "pager/base/result.h"
 #include "pager/base/units.h"
+#include "pager/fault/doorbell.h"
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
@@ -89,7 +90,6 @@ class Pager {
 
   // Engine side.
   void execute(Command& command);
-  void ring();
 
   // The pager's thread.
   Status open_everything();
@@ -154,7 +154,7 @@ class Pager {
   bool is_stopping_ = false;
 
   // Between the threads.
-  std::byte* doorbell_ = nullptr;
+  fault::Doorbell doorbell_;
   std::atomic<Command*> commands_{nullptr};
   std::atomic<bool> is_started_{false};
   std::thread thread_;

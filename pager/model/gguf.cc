@@ -203,12 +203,6 @@ uint64_t GgufParser::read_integer(ValueType type, const std::string& key) {
   const uint64_t offset = reader_.position_bytes();
   int64_t number = -1;
   switch (type) {
-    case ValueType::u8:
-      number = reader_.read<uint8_t>(key);
-      break;
-    case ValueType::i8:
-      number = reader_.read<int8_t>(key);
-      break;
     case ValueType::u16:
       number = reader_.read<uint16_t>(key);
       break;
@@ -227,7 +221,7 @@ uint64_t GgufParser::read_integer(ValueType type, const std::string& key) {
       number = reader_.read<int64_t>(key);
       break;
     default:
-      reader_.mismatch(offset, fmt::format("an integer for {}", key),
+      reader_.mismatch(offset, fmt::format("an integer of 16 to 64 bits for {}", key),
                        fmt::format("a value of type {}", static_cast<uint32_t>(type)));
       return 0;
   }

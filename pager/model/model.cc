@@ -96,7 +96,7 @@ Result<Model> open_files_of(const std::string& path) {
   Result<ParsedFile> parsed = parse_file(path);
   if (!parsed) return forward_error(std::move(parsed));
   if (parsed->format == Format::gguf && parsed->shard_count > 1)
-    return assemble(read_gguf_shards(std::move(*parsed)));
+    return assemble(read_gguf_shards(*parsed));
   if (parsed->format == Format::safetensors) {
     Result<std::optional<std::string>> index = find_index(path);
     if (!index) return forward_error(std::move(index));

@@ -157,21 +157,19 @@ std::string index_path_for(const std::string& path) {
 
 }  // namespace
 
-Result<std::vector<ParsedFile>> read_gguf_shards(ParsedFile first) {
-  const uint64_t shard_count = first.shard_count;
-  const std::string path = first.file.path;
-  const auto name = split_numbered_name(path, ".gguf");
-  if (!name || path != shard_path(*name, first.shard, shard_count))
+Result<std::vector<ParsedFile>> read_gguf_shards(const ParsedFile& any) {
+  const uint64_t shard_count = any.shard_count;
+  const auto name = split_numbered_name(any.file.path, ".gguf");
+  if (!name || any.file.path != shard_path(*name, any.shard, shard_count))
     return fail(
         fmt::format("{}, byte 0: expected a file name that ends in -{:05}-of-{:05}.gguf, as "
                     "split.no and split.count say, found another",
-                    path, first.shard + 1, shard_count),
+                    any.file.path, any.shard + 1, shard_count),
         "give the shards back the names that they were downloaded with");
 
   std::vector<ParsedFile> shards;
   for (uint64_t shard = 0; shard < shard_count; ++shard) {
-    Result<ParsedFile> parsed =
-        shard == first.shard ? std::move(first) : parse_file(shard_path(*name, shard, shard_count));
+    Result<ParsedFile> parsed = parse_file(shard_path(*name, shard, shard_count));
     if (!parsed) return forward_error(std::move(parsed));
     if (Status status = check_gguf_shard(*parsed, shard, shard_count); !status)
       return forward_error(std::move(status));

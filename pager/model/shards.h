@@ -16,8 +16,8 @@ namespace weightpager::model {
 
 inline constexpr std::string_view index_suffix = ".safetensors.index.json";
 
-/// All shards of the model that `first`, any shard of it, belongs to, in order of their numbers.
-Result<std::vector<ParsedFile>> read_gguf_shards(ParsedFile first);
+/// All shards of the model that `any` shard belongs to, in order of their numbers.
+Result<std::vector<ParsedFile>> read_gguf_shards(const ParsedFile& any);
 
 /// All files that the index names, in order of their names.
 Result<std::vector<ParsedFile>> read_indexed_files(const std::string& index_path);

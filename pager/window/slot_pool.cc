@@ -16,9 +16,6 @@
 namespace weightpager::window {
 namespace {
 
-// Large enough that the pager is told seldom, small enough that the first reads start at once.
-constexpr uint32_t batch_slots_max = 8;
-
 // Gives the range memory, in huge pages where the kernel has them. On kernels before 5.14 a write
 // to each page does it.
 void populate(std::byte* address, uint64_t length_bytes) {
@@ -33,6 +30,7 @@ void populate(std::byte* address, uint64_t length_bytes) {
 Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
   std::unique_ptr<SlotPool> it(new SlotPool);
   it->slots_ = slots;
+  it->is_finished_.assign((slots + batch_slots - 1) / batch_slots, false);
   it->reservation_bytes_ = (uint64_t{slots} + 1) * chunk_bytes;
   it->reservation_ = kernel::mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -54,8 +52,10 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
 SlotPool::~SlotPool() {
   stopping_.store(true);
   wanted_.store(UINT32_MAX);
-  wanted_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  wanted_.notify_all();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
   if (reservation_ != nullptr) kernel::munmap(reservation_, reservation_bytes_);
 }
 
@@ -63,32 +63,45 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
   wanted = std::min(wanted, slots_);
   if (wanted <= wanted_.load(std::memory_order_relaxed)) return;
   wanted_.store(wanted);
-  wanted_.notify_one();
-  if (thread_.joinable()) return;
-  // The engine's signals are not this thread's business.
+  wanted_.notify_all();
+  if (threads_[0].joinable()) return;
+  // The engine's signals are not these threads' business.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this, announce, context] { populate_ahead(announce, context); });
+  for (std::thread& thread : threads_) {
+    thread = std::thread([this, announce, context] { populate_ahead(announce, context); });
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
   pthread_setname_np(pthread_self(), "wp-memory");
   for (;;) {
-    const uint32_t have = populated_.load(std::memory_order_relaxed);
-    const uint32_t wanted = wanted_.load();
-    if (stopping_.load() || have == slots_) return;
-    if (wanted <= have) {
+    const uint32_t batch = next_batch_.fetch_add(1);
+    const uint32_t first = batch * batch_slots;
+    if (first >= slots_) return;
+    for (uint32_t wanted = wanted_.load(); wanted <= first; wanted = wanted_.load()) {
       wanted_.wait(wanted);
-      continue;
     }
-    const uint32_t batch = std::min(wanted - have, batch_slots_max);
-    populate(address(have), batch * chunk_bytes);
-    populated_.store(have + batch, std::memory_order_release);
-    announce(context);
+    if (stopping_.load()) return;
+    populate(address(first), std::min(batch_slots, slots_ - first) * chunk_bytes);
+    if (finish_batch(batch)) announce(context);
   }
+}
+
+// Returns whether more slots have memory without a gap before them.
+bool SlotPool::finish_batch(uint32_t batch) {
+  std::lock_guard lock(mutex_);
+  is_finished_[batch] = true;
+  const uint32_t before = populated_.load(std::memory_order_relaxed);
+  uint32_t populated = before;
+  while (populated < slots_ && is_finished_[populated / batch_slots]) {
+    populated = std::min(populated + batch_slots, slots_);
+  }
+  populated_.store(populated, std::memory_order_release);
+  return populated > before;
 }
 
 }  // namespace weightpager::window

@@ -5,11 +5,14 @@
 // from then on. A window larger than the model needs is never filled.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "pager/base/result.h"
 #include "pager/base/units.h"
@@ -30,12 +33,17 @@ class SlotPool {
   uint32_t populated() const { return populated_.load(std::memory_order_acquire); }
 
   /// Asks for memory behind slots [0, wanted); returns at once. `announce` is called on the pool's
-  /// thread after each batch and must be safe there. The thread starts at the first call.
+  /// threads as populated() grows and must be safe there. They start at the first call, and end
+  /// when every slot has memory.
   void want(uint32_t wanted, void (*announce)(void*), void* context);
 
  private:
+  // Large enough that the pager is told seldom, small enough that the first reads start at once.
+  static constexpr uint32_t batch_slots = 8;
+
   SlotPool() = default;
   void populate_ahead(void (*announce)(void*), void* context);
+  bool finish_batch(uint32_t batch);
 
   void* reservation_ = nullptr;
   uint64_t reservation_bytes_ = 0;
@@ -43,8 +51,13 @@ class SlotPool {
   uint32_t slots_ = 0;
   std::atomic<uint32_t> populated_{0};
   std::atomic<uint32_t> wanted_{0};
+  std::atomic<uint32_t> next_batch_{0};
   std::atomic<bool> stopping_{false};
-  std::thread thread_;
+  // Batches may finish out of order; slots are handed out in order. Only the pool's threads lock
+  // this.
+  std::mutex mutex_;
+  std::vector<bool> is_finished_;
+  std::array<std::thread, 2> threads_;
 };
 
 }  // namespace weightpager::window
