@@ -18,7 +18,12 @@ include(CMakePackageConfigHelpers)
 
 set(WP_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/weightpager)
 set_target_properties(weightpager_shared PROPERTIES
-  OUTPUT_NAME weightpager EXPORT_NAME weightpager VERSION ${PROJECT_VERSION} SOVERSION 0)
+  OUTPUT_NAME weightpager EXPORT_NAME weightpager VERSION ${PROJECT_VERSION} SOVERSION 0
+  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/libweightpager.map)
+target_link_options(weightpager_shared PRIVATE
+  LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/libweightpager.map)
+# weightpager.hpp gives out std::span.
+target_compile_features(weightpager_shared INTERFACE cxx_std_20)
 if(NOT TARGET weightpager::weightpager)
   add_library(weightpager::weightpager ALIAS weightpager_shared)
 endif()
