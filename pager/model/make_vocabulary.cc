@@ -21,13 +21,13 @@ std::string syllable(uint64_t number) {
   return {consonants[number / vowels.size() % consonants.size()], vowels[number % vowels.size()]};
 }
 
-constexpr uint64_t syllables = 21 * 5;
+constexpr uint64_t syllables = uint64_t{21} * 5;
 
 /// Bijective: every number gives another word.
 std::string word(uint64_t number) {
   std::string text;
   for (uint64_t rest = number + 1; rest > 0; rest = (rest - 1) / syllables)
-    text = syllable((rest - 1) % syllables) + text;
+    text.insert(0, syllable((rest - 1) % syllables));
   return text;
 }
 
