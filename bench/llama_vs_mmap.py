@@ -7,8 +7,9 @@ medians count. The kernel's arm keeps its weights mapped by bench/engines/keep_m
 llama.cpp would otherwise copy them and be killed by the limit.
 
 How fast could it be? A pass cannot beat the computation with everything in memory, nor the disk that brings
-what the window does not hold: ceiling = max(resident time, (model - window + ring) / direct-read bandwidth),
-the bandwidth being fio's, measured in the same run. "of ceiling" is that time over the measured one.
+what the window does not hold: ceiling = max(resident time, (model - window + ring) / direct-read bandwidth).
+The bandwidth is fio's, measured right before and right after each of weightpager's runs, because shared disks
+change from minute to minute. "of ceiling" is the ceiling of a run over its time, the median of all runs.
 
 Writes bench/results/DATE-llama_vs_mmap.json and prints a Markdown table. A run is marked invalid, and not
 used, when tokens differ, the limit killed something, a read failed, or the build is not optimised.
@@ -188,9 +189,16 @@ def window_plan(percent, model_bytes, own_bytes):
             "limit_bytes": window_bytes + own_bytes + SLACK_BYTES, "kernel": [], "weightpager": []}
 
 
+def run_weightpager(engine, plan):
+    before = machine.direct_bandwidth(engine.model)
+    run = engine.weightpager(plan["limit_bytes"], plan["window_bytes"] >> 20)
+    run["direct_bytes_per_second"] = (before + machine.direct_bandwidth(engine.model)) / 2
+    return run
+
+
 def run_pair(engine, plan, kernel_first):
     arms = {"kernel": lambda: engine.kernel(plan["limit_bytes"]),
-            "weightpager": lambda: engine.weightpager(plan["limit_bytes"], plan["window_bytes"] >> 20)}
+            "weightpager": lambda: run_weightpager(engine, plan)}
     for arm in arms if kernel_first else reversed(arms):
         run = arms[arm]()
         plan[arm].append(run)
@@ -203,12 +211,12 @@ def measure(engine, options, report):
     report["windows"] = [window_plan(percent, report["model"]["bytes"], resident["own_bytes"])
                          for percent in options.windows]
     for repeat in range(options.repeats):
-        bandwidth = machine.direct_bandwidth(engine.model)
-        report["disk"]["direct_bytes_per_second_each"].append(bandwidth)
-        say(f"round {repeat + 1} of {options.repeats}: direct reads {bandwidth / 1e9:.2f} GB/s")
+        say(f"round {repeat + 1} of {options.repeats}")
         for plan in report["windows"]:
             run_pair(engine, plan, kernel_first=repeat % 2 == 0)
-    report["disk"]["direct_bytes_per_second"] = machine.median(report["disk"]["direct_bytes_per_second_each"])
+    each = [run["direct_bytes_per_second"] for plan in report["windows"] for run in plan["weightpager"]]
+    report["disk"] = {"direct_bytes_per_second": machine.median(each),
+                      "direct_bytes_per_second_min": min(each), "direct_bytes_per_second_max": max(each)}
 
 
 def ring_bytes(runs):
@@ -219,13 +227,13 @@ def ring_bytes(runs):
     return RING_BYTES_ASSUMED
 
 
-def ceiling_s(plan, report):
-    """The least time of a pass; with everything resident, the computation alone."""
+def ceiling_s(plan, report, run):
+    """The least time of a pass of this run; with everything resident, the computation alone."""
     model_bytes, window_bytes = report["model"]["bytes"], plan["window_bytes"]
     if window_bytes >= model_bytes:
         return report["resident"]["token_s"]
     streamed = min(model_bytes, model_bytes - window_bytes + plan["ring_bytes"])
-    return max(report["resident"]["token_s"], streamed / report["disk"]["direct_bytes_per_second"])
+    return max(report["resident"]["token_s"], streamed / run["direct_bytes_per_second"])
 
 
 def evaluate(plan, report):
@@ -234,12 +242,15 @@ def evaluate(plan, report):
         run["invalid"] = invalid_reason(run, report["resident"]["tokens"], report["build"])
     valid = {arm: [run for run in plan[arm] if not run["invalid"]] for arm in ("kernel", "weightpager")}
     plan["ring_bytes"] = ring_bytes(plan["weightpager"])
-    plan["ceiling_s"] = ceiling_s(plan, report)
+    for run in valid["weightpager"]:
+        run["ceiling_s"] = ceiling_s(plan, report, run)
+    plan["ceiling_s"] = machine.median([run["ceiling_s"] for run in valid["weightpager"]])
     for arm, runs in valid.items():
         plan[f"{arm}_s"] = machine.median([run["token_s_median"] for run in runs])
     ours, kernel = plan["weightpager_s"], plan["kernel_s"]
     plan["ratio"] = kernel / ours if ours and kernel else None
-    plan["of_ceiling"] = plan["ceiling_s"] / ours if ours else None
+    plan["of_ceiling"] = machine.median([run["ceiling_s"] / run["token_s_median"]
+                                         for run in valid["weightpager"]])
     plan.update(first_token(valid["weightpager"], report))
 
 
@@ -249,10 +260,14 @@ def first_token(runs, report):
     if not runs:
         return {"first_token_s": None, "start_ratio": None}
     resident = report["resident"]
-    bytes_s = report["model"]["bytes"] / report["disk"]["direct_bytes_per_second"]
-    start_s = machine.median([run["load_s"] + run["first_token_s"] for run in runs]) - resident["load_s"]
+
+    def start_ratio(run):
+        bytes_s = report["model"]["bytes"] / run["direct_bytes_per_second"]
+        start_s = run["load_s"] + run["first_token_s"] - resident["load_s"]
+        return start_s / max(bytes_s, resident["first_token_s"])
+
     return {"first_token_s": machine.median([run["first_token_s"] for run in runs]),
-            "start_ratio": start_s / max(bytes_s, resident["first_token_s"])}
+            "start_ratio": machine.median([start_ratio(run) for run in runs])}
 
 
 def promises(plan, readahead_kib):
@@ -291,7 +306,8 @@ def markdown(report):
         f"{report['date']}, commit {build['commit']} ({build['build_type']}). Machine: kernel "
         f"{facts['kernel']}, {facts['cpus']} × {facts['cpu']}, {facts['memory_bytes'] / 1e9:.0f} GB, "
         f"{facts['filesystem']}, load average at the start {facts['load_average']:.1f}. Disk: direct reads "
-        f"{disk['direct_bytes_per_second'] / 1e9:.2f} GB/s, readahead {facts['readahead_kib']} KiB. "
+        f"{disk['direct_bytes_per_second'] / 1e9:.2f} GB/s ({disk['direct_bytes_per_second_min'] / 1e9:.2f} to "
+        f"{disk['direct_bytes_per_second_max'] / 1e9:.2f} over the run), readahead {facts['readahead_kib']} KiB. "
         f"Model: dense F16 Llama of {model['bytes'] / 1e9:.2f} GB; {options['repeats']} × "
         f"{options['tokens']} tokens, {options['threads']} threads; everything in memory "
         f"{resident['token_s']:.3f} s per token. Limit: window + "
@@ -337,7 +353,6 @@ def main():
             "model": {"file": model.name, "bytes": model.stat().st_size},
             "options": {"repeats": options.repeats, "tokens": options.tokens, "threads": options.threads,
                         "quick": options.quick},
-            "disk": {"direct_bytes_per_second_each": []},
         }
         measure(engine, options, report)
     for plan in report["windows"]:
