@@ -16,11 +16,11 @@ constexpr uint32_t linger_chunks_min = 4;
 // How far ahead of what was expected a touch may be and still count as going on.
 constexpr uint32_t leap_chunks = 32;
 constexpr uint32_t ahead_chunks_first = 4;
-// Read ahead while the whole model fits and no ring is needed.
-constexpr uint32_t ahead_chunks_unbounded = 64;
 constexpr uint32_t lessons_max = 4;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
 constexpr uint64_t recent_touches = 8;
+// Whoever pins a chunk's pages keeps them a while: not asked again before as many touches.
+constexpr uint64_t refusal_touches = 64;
 
 Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
   return Action{kind, chunk, is_demand};
@@ -69,6 +69,7 @@ void PinStream::set_order(const ChunkOrder& order) {
   unlearned_ = chunks;
   declared_order_ = order.cyclic;
   install_order(declared_order_);
+  if (is_pass_expected_) begin_pass();
 }
 
 void PinStream::install_order(std::vector<ChunkId> order) {
@@ -173,12 +174,15 @@ bool PinStream::is_protected(ChunkId chunk) const {
 }
 
 bool PinStream::is_evictable(ChunkId chunk) const {
+  const Facts& facts = facts_[chunk];
+  if (facts.is_permanent || touches_ < facts.refused_until_touch) return false;
   const ChunkState state = table_.state(chunk);
-  return (state == ChunkState::ready || state == ChunkState::mapped) && !facts_[chunk].is_permanent;
+  return state == ChunkState::ready || state == ChunkState::mapped;
 }
 
 void PinStream::on_touch(ChunkId chunk) {
   Facts& facts = facts_[chunk];
+  is_pass_expected_ = false;
   facts.is_referenced = true;
   facts.untouched_passes = 0;
   facts.last_touch = ++touches_;
@@ -216,13 +220,13 @@ void PinStream::follow_cursor(ChunkId chunk) {
   if (is_confirmed) jump_to(position);
 }
 
-// The engine follows the order, so reading ahead pays: further each time, up to the whole ring.
+// The engine follows the order, so reading ahead pays: further each time, until slots are the
+// limit.
 void PinStream::advance_to(Place place) {
   const Place passes = place / size() - cursor_ / size();
   leave_behind(place);
   frontier_ = std::max(frontier_, cursor_);
-  const uint32_t ahead_limit = ring_ == 0 ? ahead_chunks_unbounded : ring_;
-  ahead_max_ = std::min(ahead_max_ * 2, std::max(ahead_limit, ahead_chunks_first));
+  ahead_max_ = std::min(ahead_max_ * 2, table_.resident_max());
   list_consumed();
   if (passes > 0) end_pass(passes);
 }
@@ -355,16 +359,27 @@ bool PinStream::on_ready(ChunkId chunk) {
   return false;
 }
 
+// The cursor offers cyclic chunks again when it passes them; others are found by the clock.
 void PinStream::on_refused(ChunkId chunk) {
-  // It was taken off its list when it was chosen. Back to the clock, which asks again much later.
-  if (facts_[chunk].is_permanent) return;
-  facts_[chunk].is_referenced = true;
-  if (!facts_[chunk].is_consumed) add_to_clock(chunk);
+  facts_[chunk].refused_until_touch = touches_ + refusal_touches;
+  if (facts_[chunk].position == nowhere && !facts_[chunk].is_permanent) add_to_clock(chunk);
 }
 
 void PinStream::will_need(std::span<const ChunkId> chunks) {
-  if (chunks.size() > table_.resident_max() / 2) return;
+  if (chunks.size() > table_.resident_max() / 2) {
+    if (touches_ > 0) return;
+    is_pass_expected_ = true;
+    return begin_pass();
+  }
   for (ChunkId chunk : chunks) advice_.push(chunk);
+}
+
+// Nobody has touched anything yet, but will: reads from the beginning of the order, as far as there
+// are slots, while the engine still sets itself up.
+void PinStream::begin_pass() {
+  if (has_cursor_ || order_.empty()) return;
+  jump_to(0);
+  ahead_max_ = table_.resident_max();
 }
 
 void PinStream::consumed(std::span<const ChunkId> chunks) {
@@ -493,7 +508,7 @@ Action PinStream::clock_victim() {
       ++hand_;
       continue;
     }
-    if (is_recent(chunk)) {
+    if (is_recent(chunk) || touches_ < facts.refused_until_touch) {
       ++hand_;
       continue;
     }

@@ -96,7 +96,9 @@ class PinStream {
   bool on_ready(ChunkId chunk);
   /// The kernel refused to evict or hold the chunk (somebody pins its pages).
   void on_refused(ChunkId chunk);
-  /// Advice: these chunks are needed soon. Ignored beyond half of the window.
+  /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
+  /// it says that a pass will begin, and before the first touch reading begins with the order's
+  /// first.
   void will_need(std::span<const ChunkId> chunks);
   /// Advice: these chunks are not needed again in this pass.
   void consumed(std::span<const ChunkId> chunks);
@@ -116,9 +118,10 @@ class PinStream {
   static constexpr uint32_t nowhere = UINT32_MAX;
 
   struct Facts {
-    uint32_t position = nowhere;    // in order_; nowhere: sparse
-    uint32_t touch_rank = nowhere;  // when it was first touched, since learning began
-    uint64_t last_touch = 0;        // by the count of touches; 0: never
+    uint32_t position = nowhere;       // in order_; nowhere: sparse
+    uint32_t touch_rank = nowhere;     // when it was first touched, since learning began
+    uint64_t last_touch = 0;           // by the count of touches; 0: never
+    uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
     bool is_permanent = false;
@@ -154,6 +157,7 @@ class PinStream {
   bool is_evictable(ChunkId chunk) const;
 
   void install_order(std::vector<ChunkId> order);
+  void begin_pass();
   void choose_pins();
   void rebuild_lists();
   void follow_cursor(ChunkId chunk);
@@ -190,6 +194,7 @@ class PinStream {
   uint32_t pinned_ = 0;
   uint32_t sparse_max_ = 0;  // Q
 
+  bool is_pass_expected_ = false;  // advised, and nothing touched yet
   bool has_cursor_ = false;
   Place cursor_ = 0;           // the engine is here, or a little further
   Place frontier_ = 0;         // everything in [cursor_, frontier_) has been asked for

@@ -4,7 +4,10 @@
 // either has nothing to do with a region, and goes to the kernel as it is, or is answered so that
 // the engine sees what it would see of a file mapping, without the side effects that would pull the
 // model in. The list of symbols is what the engines import (`nm -D`): docs/engines.md.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -57,7 +60,7 @@ int advise(void* address, size_t length, int advice) {
   switch (advice) {
     case MADV_WILLNEED:
     case MADV_POPULATE_READ:
-      // The policy ignores what is wider than half of the window: the whole file, at load.
+      // Wider than half of the window, as the whole file at load, it only means that a pass begins.
       preload::will_need(address, length);
       return 0;
     case MADV_DONTNEED:
@@ -157,6 +160,16 @@ WP_INTERPOSE int posix_fadvise64(int fd, off64_t offset, off64_t length, int adv
 WP_INTERPOSE ssize_t readahead(int fd, off64_t offset, size_t count) noexcept {
   if (preload::is_active() && preload::is_model_file(fd)) return 0;
   return kernel::readahead(fd, offset, count);
+}
+
+// A pipe that refers to a page of a region would show another chunk's bytes once the page has been
+// moved out and read into anew. A copy is what a file mapping's page would look like.
+WP_INTERPOSE ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned flags) {
+  for (size_t i = 0; i < count; ++i) {
+    if (is_ours(parts[i].iov_base, parts[i].iov_len))
+      return writev(fd, parts, static_cast<int>(count));
+  }
+  return syscall(SYS_vmsplice, fd, parts, count, flags);
 }
 
 // Locking is a promise to keep pages in memory; for a region the window is the promise.

@@ -309,6 +309,8 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
                              protection,
                              flags & ~(MAP_POPULATE | MAP_LOCKED)});
   publish_ranges();
+  // Not the whole model, but its beginning, while the engine still sets itself up.
+  if ((flags & MAP_POPULATE) != 0) session->pager->advise(*address, length, Advice::will_need);
   return *address;
 }
 

@@ -3,6 +3,7 @@
 #include "pager/pager.h"
 
 #include <fcntl.h>
+#include <liburing.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -280,6 +282,35 @@ TEST_P(PagerTest, SignalsWhileWaitingChangeNothing) {
   is_over = true;
   storm.join();
   pager_->remove(region, file.size_bytes());
+}
+
+// Registered buffers pin their pages for as long as the ring lives: those chunks cannot be moved
+// out.
+TEST_P(PagerTest, PinnedChunksStayWhereTheyAre) {
+  PatternFile file(90 * MiB);
+  std::byte* region = map(file);
+  io_uring ring;
+  ASSERT_EQ(io_uring_queue_init(4, &ring, 0), 0);
+  const iovec pinned[] = {{region + 4 * MiB, 2 * MiB}, {region + 40 * MiB, 4096}};
+  const int error = io_uring_register_buffers(&ring, pinned, 2);
+  if (error != 0) {
+    io_uring_queue_exit(&ring);
+    pager_->remove(region, file.size_bytes());
+    GTEST_SKIP() << "pinning memory: " << std::strerror(-error);
+  }
+  for (int pass = 0; pass < 4; ++pass) {
+    for (uint64_t at = 0; at < file.size_bytes(); at += 4096) {
+      ASSERT_EQ(load(region + at), word_at(at)) << at;
+    }
+  }
+  // Unmapped while it is pinned, then forgotten by the pager, which needs the slot.
+  pager_->remove(region, file.size_bytes());
+  std::byte* again = map(file);
+  for (uint64_t at = 0; at < file.size_bytes(); at += 4096) {
+    ASSERT_EQ(load(again + at), word_at(at)) << at;
+  }
+  pager_->remove(again, file.size_bytes());
+  io_uring_queue_exit(&ring);
 }
 
 TEST_P(PagerTest, RefusesAFileThatIsNotThere) {

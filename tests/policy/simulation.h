@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "pager/policy/pin_stream.h"
@@ -79,11 +80,13 @@ class Simulation {
           counts.demand_reads += action.is_demand;
           break;
         case Action::Kind::evict:
+          if (is_refused(action.chunk)) break;
           table.release(action.chunk);
           ++counts.evictions;
           break;
         case Action::Kind::hold:
           ASSERT_TRUE(keeps_slot_);
+          if (is_refused(action.chunk)) break;
           table.hold(action.chunk);
           break;
       }
@@ -103,8 +106,18 @@ class Simulation {
   ChunkTable table;
   PinStream policy;
   Counts counts;
+  std::set<ChunkId> kept_by_the_kernel;  // evicting and holding these is refused while mapped
+  int refusals = 0;
 
  private:
+  bool is_refused(ChunkId chunk) {
+    if (table.state(chunk) != ChunkState::mapped || !kept_by_the_kernel.contains(chunk))
+      return false;
+    ++refusals;
+    policy.on_refused(chunk);
+    return true;
+  }
+
   bool keeps_slot_;
   std::deque<ChunkId> in_flight_;
   ChunkId waiting_ = window::no_chunk;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -198,6 +199,25 @@ int pass_to_the_kernel(const File& file) {
   return 0;
 }
 
+// What a pipe was given to show stays what it was, whatever the pager moves in the meantime.
+int splice_to_a_pipe(const File& file) {
+  const unsigned char* bytes = map(file);
+  int pipes[2];
+  expect(pipe(pipes) == 0, "pipe");
+  check_bytes(file, bytes, 0, file.size_bytes);
+  iovec part{const_cast<unsigned char*>(bytes + (20 << 20)), 4 * page_bytes};
+  expect(vmsplice(pipes[1], &part, 1, 0) == static_cast<ssize_t>(part.iov_len), "vmsplice");
+  for (int pass = 0; pass < 2; ++pass) check_bytes(file, bytes, 0, file.size_bytes);
+  std::vector<unsigned char> expected(part.iov_len);
+  std::vector<unsigned char> got(part.iov_len);
+  expect(pread(file.fd, expected.data(), expected.size(), 20 << 20) ==
+             static_cast<ssize_t>(expected.size()),
+         "pread");
+  expect(read(pipes[0], got.data(), got.size()) == static_cast<ssize_t>(got.size()), "read");
+  expect(got == expected, "the pipe shows other bytes");
+  return 0;
+}
+
 // Prints the bytes' sum at the very end, from a destructor: the pager must still serve.
 struct AtExit {
   const unsigned char* bytes = nullptr;
@@ -236,6 +256,7 @@ int main(int argc, char** argv) {
   if (call == "residency") return residency(file);
   if (call == "write") return write_to_it(file);
   if (call == "kernel") return pass_to_the_kernel(file);
+  if (call == "splice") return splice_to_a_pipe(file);
   if (call == "until-the-end") return until_the_end(file);
   if (call == "killed") return is_killed(file);
   return 2;

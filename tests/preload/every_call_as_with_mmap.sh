@@ -15,7 +15,7 @@ served() {
 "$engine" plain "$model"
 failures=0
 for mapper in move copy; do
-  for call in plain greedy parts child close-all remap residency write kernel until-the-end; do
+  for call in plain greedy parts child close-all remap residency write kernel splice until-the-end; do
     if ! served "$mapper" "$call" >"$model.out"; then
       if grep -q "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE" "$model.err"; then
         echo "skipped: $(grep error: "$model.err")"

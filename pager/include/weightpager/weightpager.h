@@ -74,7 +74,8 @@ WEIGHTPAGER_API const void* weightpager_map(weightpager_pager* pager, const char
 /* Unmaps a region that weightpager_map returned. 0, or -1 (EINVAL: not a region's address). */
 WEIGHTPAGER_API int weightpager_unmap(weightpager_pager* pager, const void* address);
 
-/* Advice: the range is needed soon. Ignored beyond half of the window. */
+/* Advice: the range is needed soon. Wider than half of the window it means, before the first touch,
+ * that a pass will begin: reading begins with the first layer. */
 WEIGHTPAGER_API void weightpager_will_need(weightpager_pager* pager, const void* address,
                                            uint64_t length_bytes);
 
