@@ -6,7 +6,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
 
 export WEIGHTPAGER_MATCH=outer WEIGHTPAGER_MAPPER=outer WEIGHTPAGER_PROFILE=outer
-variables() { grep '^WEIGHTPAGER_' "$OUT" | grep -v '^WEIGHTPAGER_BUILD=' | sed 's/_DIR=.*/_DIR=/' | sort; }
+variables() { grep '^WEIGHTPAGER_' "$OUT" | grep -vE '^WEIGHTPAGER_(BUILD|CACHE)=' | sed 's/_DIR=.*/_DIR=/' | sort; }
 
 engine env
 expected=$'WEIGHTPAGER_RUN_DIR=\nWEIGHTPAGER_WINDOW=67108864'
