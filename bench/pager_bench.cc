@@ -6,9 +6,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd.h"
@@ -56,6 +58,27 @@ void chunk_in_and_out(benchmark::State& state, const char* name) {
 }
 BENCHMARK_CAPTURE(chunk_in_and_out, move, "move");
 BENCHMARK_CAPTURE(chunk_in_and_out, copy, "copy");
+
+// How fast the kernel (and the host of a virtual machine) hands out memory for slots: a cold start
+// cannot fill its window faster.
+void make_slots(benchmark::State& state) {
+  constexpr uint32_t slots = 512;
+  for (auto _ : state) {
+    auto pool = window::SlotPool::create(slots);
+    if (!pool) return state.SkipWithError("no address space");
+    (*pool)->want(
+        slots, [](void*) {}, nullptr);
+    while ((*pool)->populated() < slots) std::this_thread::yield();
+    state.PauseTiming();  // giving the memory back is not part of it
+    pool->reset();
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    state.ResumeTiming();
+  }
+  state.counters["made"] = benchmark::Counter(static_cast<double>(slots * chunk_bytes),
+                                              benchmark::Counter::kIsIterationInvariantRate,
+                                              benchmark::Counter::OneK::kIs1000);
+}
+BENCHMARK(make_slots)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(3);
 
 // One pass over the file through a window of 256 MiB, touching a byte of every chunk: the disk sets
 // the pace; cpu_s_per_GiB is the CPU time of the whole process, pager and toucher.

@@ -10,15 +10,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <functional>
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
+#include "pager/base/thread.h"
 #include "pager/base/units.h"
 #include "pager/policy/layer_order.h"
 
@@ -41,12 +40,6 @@ constexpr int64_t held_retry_ns = 50'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 // Staging memory of the copy mapper.
 constexpr uint32_t staging_slots_max = 64;
-
-uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 void add(telemetry::Counter& counter, uint64_t amount) {
   counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
@@ -113,12 +106,7 @@ Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
   const auto window_chunks = static_cast<uint32_t>(options.window_bytes / chunk_bytes);
   std::unique_ptr<Pager> it(new Pager(options, window_chunks));
   Status outcome;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  it->thread_ = std::thread([&] { it->run(outcome); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  it->thread_ = start_thread("wp-pager", [&] { it->run(outcome); });
   it->is_started_.wait(false);
   if (outcome) return it;
   it->thread_.join();
@@ -175,7 +163,6 @@ void Pager::execute(Command& command) {
 // ---- The pager's thread ----
 
 void Pager::run(Status& outcome) {
-  pthread_setname_np(pthread_self(), "wp-pager");
   // Without a descriptor table of its own the pager works, but an engine could close its
   // descriptors.
   if (unshare(CLONE_FILES) != 0) {
@@ -265,7 +252,7 @@ void Pager::serve() {
   while (!is_stopping_) {
     // 1. Sleep until a read is finished, a thread faults, or somebody rings.
     const io::Wakeup wakeup = reader_->wait(held_.empty() ? -1 : held_retry_ns);
-    now_ns_ = monotonic_ns();
+    now_ns_ = telemetry::monotonic_ns();
 
     // 2. What was read is ready; what is waited for is mapped, and its toucher runs on.
     take_reads(wakeup);
@@ -551,7 +538,8 @@ void Pager::evict(ChunkId chunk) {
 void Pager::stop_waiting(ChunkId chunk) {
   if (!waiting_[chunk].is_waited_for) return;
   waiting_[chunk].is_waited_for = false;
-  if (--waiting_chunks_ == 0) add(telemetry_.stall_ns, monotonic_ns() - stalled_since_ns_);
+  if (--waiting_chunks_ == 0)
+    add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
 }
 
 // Never zeros: whoever touches the chunk gets SIGBUS, now and later.

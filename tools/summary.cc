@@ -124,7 +124,8 @@ Ratios ratios(const Telemetry& process) {
   const uint64_t elapsed_ns = end_ns - std::min(process.started_ns.load(), end_ns);
   const auto elapsed = static_cast<double>(elapsed_ns);
   const auto read_bytes = static_cast<double>(process.read_bytes);
-  return {elapsed_ns, divide(static_cast<double>(process.stall_ns), elapsed),
+  return {elapsed_ns,
+          divide(static_cast<double>(process.stall_ns), elapsed),
           divide(static_cast<double>(process.read_busy_ns), elapsed),
           divide(read_bytes, seconds(process.read_busy_ns)),
           divide(read_bytes, static_cast<double>(process.model_bytes)),

@@ -10,8 +10,6 @@
 // that can block.
 #include <fmt/format.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -23,6 +21,7 @@
 #include <system_error>
 #include <thread>
 
+#include "pager/base/thread.h"
 #include "pager/io/deadline.h"
 #include "pager/io/piece_queue.h"
 #include "pager/io/read_table.h"
@@ -33,23 +32,6 @@ namespace {
 
 /// On a device with the usual 2 MiB requests, 8 keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
-
-/// While it lives, no signal is delivered to this thread, nor ever to threads that it starts: the
-/// handlers of the engine shall not run on the pager's threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 int64_t answer_to(const Request& request) {
   const ssize_t bytes = pread(request.fd, request.buffer, request.length_bytes,
@@ -113,9 +95,9 @@ Status PreadReader::start_threads(uint32_t count) {
     return fail(fmt::format("cannot create an eventfd for the pread reader: {}", strerror(errno)),
                 "raise the limit on open files: `ulimit -n`", errno);
   }
-  const SignalsBlocked signals_blocked;
   try {
-    while (threads_.size() < count) threads_.emplace_back([this] { serve_queue(); });
+    while (threads_.size() < count)
+      threads_.push_back(start_thread("wp-read", [this] { serve_queue(); }));
   } catch (const std::system_error& error) {
     return fail(
         fmt::format("cannot start {} threads for the pread reader: {}", count, error.what()),

@@ -14,7 +14,6 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -135,12 +134,6 @@ bool is_model(int fd, const std::string& path) {
   return matches(path, session->configuration.globs) || looks_like_model(fd);
 }
 
-uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 void show_profile() {
   const char* text = profile_text.load();
   if (session->telemetry == nullptr || text == nullptr) return;
@@ -248,7 +241,7 @@ __attribute__((constructor)) void begin_session() {
 // The pager serves on: engine threads and other destructors may still touch weights.
 __attribute__((destructor)) void end_session() {
   if (session == nullptr || session->telemetry == nullptr) return;
-  session->telemetry->ended_ns.store(monotonic_ns());
+  session->telemetry->ended_ns.store(telemetry::monotonic_ns());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <new>
 
 namespace weightpager::telemetry {
@@ -45,6 +46,12 @@ Result<Telemetry*> create_private() {
 }
 
 }  // namespace
+
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
 
 Result<Telemetry*> create(const std::string& directory) {
   if (directory.empty()) return create_private();

@@ -62,6 +62,9 @@ struct Telemetry {
   Counter ended_ns;       // when the process ended in order, 0 if it has not
 };
 
+/// Now, on the clock of every time in here. No system call.
+uint64_t monotonic_ns();
+
 /// Creates the file `directory`/<pid>.telemetry and maps it; an empty directory name gives private
 /// memory that nobody else sees. The mapping lives as long as the process.
 Result<Telemetry*> create(const std::string& directory);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
 #include "pager/base/system_calls.h"
+#include "pager/base/thread.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -65,19 +65,13 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
   wanted_.store(wanted);
   wanted_.notify_all();
   if (threads_[0].joinable()) return;
-  // The engine's signals are not these threads' business.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   for (std::thread& thread : threads_) {
-    thread = std::thread([this, announce, context] { populate_ahead(announce, context); });
+    thread =
+        start_thread("wp-memory", [this, announce, context] { populate_ahead(announce, context); });
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
-  pthread_setname_np(pthread_self(), "wp-memory");
   for (;;) {
     const uint32_t batch = next_batch_.fetch_add(1);
     const uint32_t first = batch * batch_slots;
