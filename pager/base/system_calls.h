@@ -54,4 +54,10 @@ inline ssize_t readahead(int fd, off_t offset, size_t count) {
   return syscall(SYS_readahead, fd, offset, count);
 }
 
+/// For descriptors of the pager's thread, whose numbers mean other files elsewhere in the process:
+/// what watches descriptors by number (ThreadSanitizer does) must not take them for those.
+inline ssize_t read(int fd, void* buffer, size_t count) {
+  return syscall(SYS_read, fd, buffer, count);
+}
+
 }  // namespace weightpager::kernel

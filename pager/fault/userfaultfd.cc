@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
 
@@ -102,7 +103,7 @@ Status Userfaultfd::register_range(void* address, uint64_t length_bytes) {
 size_t Userfaultfd::read_faults(std::span<uintptr_t> addresses) {
   std::array<uffd_msg, 64> messages;
   const size_t messages_max = std::min(addresses.size(), messages.size());
-  const ssize_t bytes = ::read(fd_, messages.data(), messages_max * sizeof(uffd_msg));
+  const ssize_t bytes = kernel::read(fd_, messages.data(), messages_max * sizeof(uffd_msg));
   if (bytes <= 0) {
     WP_ASSERT(bytes < 0 && (errno == EAGAIN || errno == EINTR));
     return 0;
