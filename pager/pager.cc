@@ -645,6 +645,8 @@ void Pager::tell_order() {
   for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {
     if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
   }
+  // At the end an engine unmaps everything; the report shall say how it was before.
+  if (regions_.empty()) return;
   set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes);
   set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes);
 }
