@@ -114,6 +114,8 @@ void PinStream::choose_pins() {
     ring_ = std::min({settings_.ring_chunks_max, std::max(window / 4, 4u), std::max(missing, 4u)});
     ring_ = std::min(ring_, for_order);
     pinned_ = for_order - ring_;
+    // A short ring cannot afford to keep much of what is behind the cursor.
+    linger_ = std::min(linger_chunks_min, std::max(ring_ / 4, 1u));
   }
 
   std::vector<uint32_t> positions(size());
@@ -161,8 +163,7 @@ uint32_t PinStream::backward_distance(uint32_t position) const {
 
 bool PinStream::is_recent(ChunkId chunk) const {
   const uint64_t last = facts_[chunk].last_touch;
-  return last != 0 &&
-         touches_ - last < std::min<uint64_t>(recent_touches, table_.resident_max() / 4);
+  return last != 0 && touches_ - last < std::min<uint64_t>(recent_touches, std::max(ring_ / 4, 2u));
 }
 
 // In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
