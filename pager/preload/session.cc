@@ -33,7 +33,10 @@ constexpr uint64_t mapping_bytes_min = chunk_bytes;
 
 struct Mapped {
   Range range;
-  std::string path;  // for child processes, which map the file itself
+  // For child processes, which map the file itself, if the name still means the same file.
+  std::string path;
+  dev_t device = 0;
+  ino_t inode = 0;
   uint64_t offset_bytes = 0;
   int protection = 0;
   int flags = 0;
@@ -298,6 +301,8 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   const auto begin = reinterpret_cast<uintptr_t>(*address);
   session->mapped.push_back({{begin, begin + round_up(length, os_page_bytes)},
                              path,
+                             facts.st_dev,
+                             facts.st_ino,
                              request.offset_bytes,
                              protection,
                              flags & ~(MAP_POPULATE | MAP_LOCKED)});
