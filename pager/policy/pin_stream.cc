@@ -278,13 +278,16 @@ void PinStream::end_pass(uint64_t passes) {
 // Chunks that fell behind the cursor, and out of use, may be evicted.
 void PinStream::list_consumed() {
   for (; consumed_before_ + linger_ < cursor_; ++consumed_before_) {
-    const ChunkId chunk = chunk_at(consumed_before_);
-    Facts& facts = facts_[chunk];
-    if (facts.is_pinned || facts.is_consumed || facts.is_in_clock) continue;
-    if (!is_evictable(chunk)) continue;  // still reading: on_ready will list it
-    facts.is_consumed = true;
-    consumed_.push_back(chunk);
+    list_consumed(chunk_at(consumed_before_));
   }
+}
+
+void PinStream::list_consumed(ChunkId chunk) {
+  Facts& facts = facts_[chunk];
+  if (facts.is_pinned || facts.is_consumed || facts.is_in_clock) return;
+  if (!is_evictable(chunk)) return;  // still reading: on_ready will list it
+  facts.is_consumed = true;
+  consumed_.push_back(chunk);
 }
 
 // ---- Learning the order ----
@@ -384,12 +387,7 @@ void PinStream::begin_pass() {
 }
 
 void PinStream::consumed(std::span<const ChunkId> chunks) {
-  for (ChunkId chunk : chunks) {
-    Facts& facts = facts_[chunk];
-    if (facts.is_pinned || facts.is_consumed || facts.is_in_clock || !is_evictable(chunk)) continue;
-    facts.is_consumed = true;
-    consumed_.push_back(chunk);
-  }
+  for (ChunkId chunk : chunks) list_consumed(chunk);
 }
 
 // ---- Actions ----

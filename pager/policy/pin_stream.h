@@ -166,6 +166,7 @@ class PinStream {
   void leave_behind(Place place);
   void end_pass(uint64_t passes);
   void list_consumed();
+  void list_consumed(ChunkId chunk);
   void note_first_touch(ChunkId chunk);
   void end_learning();
   void learn_again();
