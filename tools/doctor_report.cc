@@ -39,7 +39,7 @@ std::string counted(const std::vector<Row>& rows) {
   const auto failed = count(Verdict::fail);
   const auto warned = count(Verdict::warn);
   if (failed == 0 && warned == 0) return "all is well\n";
-  return fmt::format("{} failed, {} to be warned of\n", failed, warned);
+  return fmt::format("{} failed, {} warned\n", failed, warned);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* untried = "not tried without userfaultfd";
 constexpr const char* huge_page_directory = "/sys/kernel/mm/transparent_hugepage";
 
 /// The ring of the io_uring reader has to fit, and it is made to fit the smallest usual limit.
@@ -89,13 +90,16 @@ Row mapper_row(const SystemFacts& system) {
   const bool has_move = (system.userfaultfd.features & UFFD_FEATURE_MOVE) != 0;
   Row row{"mapper", Verdict::ok, "", "", {}};
   row.facts = {{"name", mapper.name}, {"has_move", has_move}};
-  if (mapper.name.empty()) {
+  if (!system.userfaultfd.is_available()) {
+    row.verdict = Verdict::information;
+    row.finding = untried;
+  } else if (mapper.name.empty()) {
     row.verdict = Verdict::fail;
     row.finding = "none works: " + mapper.problem.message;
     row.cure = mapper.problem.hint;
   } else if (mapper.name == "copy") {
     row.verdict = Verdict::warn;
-    row.finding = "copy, 0.6 ms a chunk instead of 1 µs: " + mapper.problem.message;
+    row.finding = "copy, 0.6 ms a chunk: " + mapper.problem.message;
     row.cure = has_move ? "see the rows userfaultfd and huge pages"
                         : "boot Linux 6.8 or newer (Debian 12: apt install -t bookworm-backports "
                           "linux-image-amd64)";
@@ -113,6 +117,11 @@ Row written_pages_row(const SystemFacts& system) {
   row.facts = {{"has_write_protection", can_protect},
                {"has_asynchronous_write_protection", is_asynchronous},
                {"has_pagemap_scan", system.has_pagemap_scan}};
+  if (!system.userfaultfd.is_available()) {
+    row.verdict = Verdict::information;
+    row.finding = untried;
+    return row;
+  }
   if (is_asynchronous && system.has_pagemap_scan) {
     row.finding = "found by asynchronous write protection and PAGEMAP_SCAN";
     return row;
@@ -227,8 +236,9 @@ Row memory_limit_row(const Facts& facts) {
   const MemoryLimit& limit = facts.system.memory_limit;
   const uint64_t window_bytes = facts.window_bytes.value_or(window_bytes_min);
   const bool is_cgroup = limit.bytes < facts.system.memory_bytes;
-  Row row{"memory_limit", Verdict::ok, "no cgroup limits it below the machine's memory", "", {}};
-  if (is_cgroup) row.finding = fmt::format("{} ({})", format_size(limit.bytes), limit.source);
+  Row row{"memory_limit", Verdict::ok, "", "", {}};
+  row.finding = fmt::format("{} ({})", format_size(limit.bytes),
+                            is_cgroup ? limit.source : "the machine's memory, no cgroup is below");
   row.facts = {{"limit_bytes", limit.bytes}, {"source", limit.source}, {"is_cgroup", is_cgroup}};
   row.facts["window_bytes"] = facts.window_bytes ? Json(*facts.window_bytes) : Json(nullptr);
   if (window_bytes <= limit.bytes / 10 * 9) return row;
