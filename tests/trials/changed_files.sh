@@ -7,8 +7,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
 other=$SCRATCH/other.gguf
 
 # Made once; the trials use them up.
-make_model "$SCRATCH/first.gguf"
-"$WEIGHTPAGER" model make --size 48MiB --type f16 --seed 2 -o "$SCRATCH/second.gguf" >/dev/null
+write_model "$SCRATCH/first.gguf" 1
+write_model "$SCRATCH/second.gguf" 2
 prepare() {
   cp --remove-destination "$SCRATCH/first.gguf" "$MODEL"
   cp --remove-destination "$SCRATCH/second.gguf" "$other"

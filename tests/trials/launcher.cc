@@ -1,7 +1,7 @@
 // Takes something away from a program, as containers and cautious administrators do, then starts
 // it.
 //
-//     trials_launcher [--no-userfaultfd] [--no-io-uring] [--no-huge-pages] [--nobody] -- PROGRAM …
+//     trials_launcher [--no-userfaultfd] [--no-io-uring] [--no-huge-pages] [--user N] -- PROGRAM …
 //
 // The first two are a seccomp filter that answers EPERM, as container engines' default filters do.
 // It refuses the way through /dev/userfaultfd, too: the ioctl that makes a descriptor there.
@@ -23,7 +23,6 @@
 namespace {
 
 constexpr unsigned new_userfaultfd_ioctl = 0xAA00;
-constexpr unsigned nobody = 65534;
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "launcher: %s: %s\n", what, std::strerror(errno));
@@ -67,10 +66,11 @@ void install(Filter filter) {
     fail("installing a seccomp filter");
 }
 
-void become_nobody() {
+/// A user without rights; who has none is that already.
+void become(unsigned user) {
   if (geteuid() != 0) return;
-  if (setgroups(0, nullptr) != 0 || setgid(nobody) != 0 || setuid(nobody) != 0)
-    fail("becoming nobody");
+  if (setgroups(0, nullptr) != 0 || setgid(user) != 0 || setuid(user) != 0)
+    fail("becoming another user");
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ int main(int argc, char** argv) {
         refuse_call(filter, call);
     } else if (option == "--no-huge-pages") {
       if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) fail("PR_SET_THP_DISABLE");
-    } else if (option == "--nobody") {
-      become_nobody();
+    } else if (option == "--user" && next + 1 < argc) {
+      become(static_cast<unsigned>(std::stoul(argv[++next])));
     } else {
       std::fprintf(stderr, "launcher: unknown option %s\n", argv[next]);
       return 98;

@@ -6,7 +6,7 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
 make_model
 other=$SCRATCH/other.gguf
-"$WEIGHTPAGER" model make --size 40MiB --type q8_0 --seed 2 -o "$other" >/dev/null
+write_model "$other" 2
 
 for name in remap unmap hundred-mappings; do
   trial 0 "$name"

@@ -21,7 +21,9 @@ MAPPERS=(move copy)
 BEFORE=()
 FAILURES=0
 
-make_model() { "$WEIGHTPAGER" model make --size "${2:-48MiB}" --type f16 -f -o "${1:-$MODEL}" >/dev/null; }
+# write_model FILE SEED: half as large again as the window.
+write_model() { "$WEIGHTPAGER" model make --size 48MiB --type f16 --seed "$2" -f -o "$1" >/dev/null; }
+make_model() { write_model "$MODEL" 1; }
 
 within_limit() {
   STATUS=0
