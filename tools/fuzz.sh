@@ -27,6 +27,12 @@ read_options() {
   done
 }
 
+# clang comes without libFuzzer and the sanitizers where only what it depends on was installed.
+clang_can_fuzz() {
+  have clang++ && echo 'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }' |
+    clang++ -x c++ -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null
+}
+
 build() {
   local log=$BUILD.log
   mkdir -p "$BUILD"
@@ -54,7 +60,7 @@ run() {
 
 main() {
   read_options "$@"
-  have clang++ || skip "clang++ is not here (tools/install.sh --dev)"
+  clang_can_fuzz || skip "clang++ with libFuzzer is not here (tools/install.sh --dev)"
   cd "$WP_ROOT"
   build
   if ((${#TARGETS[@]} == 0)); then
