@@ -221,8 +221,7 @@ Status Pager::open_everything() {
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks / 4, 4u)));
-  policy_.emplace(
-      table_, policy::Settings{.reads_max = prefetch_reads_max, .can_hold = mapper_->keeps_slot()});
+  policy_.emplace(table_, policy::Settings{.reads_max = prefetch_reads_max});
 
   if (auto done = doorbell_.hang(*uffd_); !done) return done;
 
@@ -528,7 +527,10 @@ bool Pager::unmap(ChunkId chunk) {
 
 void Pager::evict(ChunkId chunk) {
   const bool is_needed = waiting_[chunk].is_waited_for;
-  if (is_needed || (table_.state(chunk) == ChunkState::mapped && !unmap(chunk))) {
+  const Served& served = owner(chunk);
+  const bool is_mapped_edge = table_.state(chunk) == ChunkState::mapped &&
+                              served.region->edge(chunk - served.first_chunk) != nullptr;
+  if (is_needed || is_mapped_edge || (table_.state(chunk) == ChunkState::mapped && !unmap(chunk))) {
     return policy_->on_refused(chunk);
   }
   table_.release(chunk);
@@ -629,9 +631,6 @@ void Pager::tell_order() {
     const policy::ChunkRange range{served->first_chunk, served->region->chunks(),
                                    served->region->extent().offset_bytes};
     policy::append_chunk_order(served->model, 0, range, order);
-    for (uint32_t i = 0; i < served->region->chunks(); ++i) {
-      if (served->region->edge(i) != nullptr) order.permanent.push_back(served->first_chunk + i);
-    }
   }
   const auto is_gone = [&](ChunkId chunk) {
     const Served& served = owner(chunk);
@@ -639,7 +638,6 @@ void Pager::tell_order() {
   };
   std::erase_if(order.cyclic, is_gone);
   std::erase_if(order.revisited, is_gone);
-  std::erase_if(order.permanent, is_gone);
   policy_->set_order(order);
   // What was touched and not served yet must not be forgotten with the old order.
   for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {

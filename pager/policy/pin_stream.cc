@@ -56,7 +56,6 @@ PinStream::PinStream(const ChunkTable& table, const Settings& settings)
 void PinStream::set_order(const ChunkOrder& order) {
   const uint32_t chunks = table_.chunks();
   facts_.assign(chunks, Facts{});
-  for (ChunkId chunk : order.permanent) facts_[chunk].is_permanent = true;
   for (ChunkId chunk : order.revisited) facts_[chunk].is_revisited = true;
   demand_.reset(chunks);
   advice_.reset(chunks);
@@ -97,7 +96,7 @@ void PinStream::on_resized() {
 // ratio fill the circle evenly for every count, and a larger set contains each smaller one, so that
 // a window that grows or shrinks moves as few pins as possible.
 void PinStream::choose_pins() {
-  for (Facts& facts : facts_) facts.is_pinned = facts.is_permanent;
+  for (Facts& facts : facts_) facts.is_pinned = false;
   const auto chunks = static_cast<uint32_t>(facts_.size());
   const uint32_t window = table_.resident_max();
   const uint32_t sparse_chunks = chunks - size();
@@ -124,8 +123,7 @@ void PinStream::choose_pins() {
     const Facts& facts = facts_[order_[position]];
     constexpr double golden_ratio = 0.6180339887498949;
     const double turn = position * golden_ratio;
-    const double first = facts.is_permanent ? -2 : facts.is_revisited ? -1 : 0;
-    return first + (turn - std::floor(turn));
+    return (facts.is_revisited ? -1 : 0) + (turn - std::floor(turn));
   };
   std::sort(positions.begin(), positions.end(),
             [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
@@ -175,10 +173,15 @@ bool PinStream::is_protected(ChunkId chunk) const {
 }
 
 bool PinStream::is_evictable(ChunkId chunk) const {
-  const Facts& facts = facts_[chunk];
-  if (facts.is_permanent || touches_ < facts.refused_until_touch) return false;
+  if (touches_ < facts_[chunk].refused_until_touch) return false;
   const ChunkState state = table_.state(chunk);
   return state == ChunkState::ready || state == ChunkState::mapped;
+}
+
+// Mapped, with a slot for its bytes to go back to.
+bool PinStream::can_be_held(ChunkId chunk) const {
+  return table_.state(chunk) == ChunkState::mapped && table_.slot(chunk) != window::no_slot &&
+         touches_ >= facts_[chunk].refused_until_touch;
 }
 
 void PinStream::on_touch(ChunkId chunk) {
@@ -342,7 +345,7 @@ void PinStream::learn_again() {
     facts.untouched_passes = 0;
   }
   if (size() < declared_order_.size()) install_order(declared_order_);
-  unlearned_ = settings_.can_hold ? 0 : static_cast<uint32_t>(facts_.size());
+  unlearned_ = 0;
 }
 
 // ---- Events that are no touches ----
@@ -350,7 +353,6 @@ void PinStream::learn_again() {
 bool PinStream::on_ready(ChunkId chunk) {
   Facts& facts = facts_[chunk];
   if (is_recent(chunk)) facts.last_touch = touches_;
-  if (facts.is_permanent) return true;
   if (facts.position == nowhere) {
     add_to_clock(chunk);
     return false;
@@ -366,7 +368,7 @@ bool PinStream::on_ready(ChunkId chunk) {
 // The cursor offers cyclic chunks again when it passes them; others are found by the clock.
 void PinStream::on_refused(ChunkId chunk) {
   facts_[chunk].refused_until_touch = touches_ + refusal_touches;
-  if (facts_[chunk].position == nowhere && !facts_[chunk].is_permanent) add_to_clock(chunk);
+  if (facts_[chunk].position == nowhere) add_to_clock(chunk);
 }
 
 void PinStream::will_need(std::span<const ChunkId> chunks) {
@@ -396,8 +398,7 @@ Action PinStream::next() {
   if (Action it = demand(); it.kind != Action::Kind::none) return it;
   if (Action it = shrink(); it.kind != Action::Kind::none) return it;
   for (; unlearned_ < facts_.size(); ++unlearned_) {
-    if (table_.state(unlearned_) != ChunkState::mapped || !is_evictable(unlearned_)) continue;
-    return action(Action::Kind::hold, unlearned_++);
+    if (can_be_held(unlearned_)) return action(Action::Kind::hold, unlearned_++);
   }
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
   return prefetch();
@@ -470,7 +471,7 @@ Action PinStream::free_a_slot(bool for_demand) {
   if (!for_demand || table_.reading() > 0) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
     const bool is_held = table_.state(chunk) == ChunkState::ready;
-    if (is_held && !is_recent(chunk) && !facts_[chunk].is_permanent) return evict(chunk);
+    if (is_held && !is_recent(chunk)) return evict(chunk);
   }
   return {};
 }
@@ -515,9 +516,7 @@ Action PinStream::clock_victim() {
     if (!leaves && facts.is_referenced) {
       facts.is_referenced = false;
       ++hand_;
-      if (state == ChunkState::mapped && settings_.can_hold) {
-        return action(Action::Kind::hold, chunk);
-      }
+      if (can_be_held(chunk)) return action(Action::Kind::hold, chunk);
       continue;
     }
     facts.is_in_clock = false;

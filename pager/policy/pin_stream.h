@@ -56,8 +56,6 @@ struct ChunkOrder {
   std::vector<ChunkId> cyclic;
   /// Those of them that a pass comes back to later (two tensors share the chunk): pinned first.
   std::vector<ChunkId> revisited;
-  /// Chunks that cannot be evicted once they are in (edges of a region).
-  std::vector<ChunkId> permanent;
 };
 
 struct Settings {
@@ -66,8 +64,6 @@ struct Settings {
   uint32_t ring_chunks_max = 64;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
-  /// Whether a mapped chunk can be held (the mapper keeps slots).
-  bool can_hold = true;
 };
 
 /// Counters since the beginning.
@@ -124,7 +120,6 @@ class PinStream {
     uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
-    bool is_permanent = false;
     bool is_revisited = false;
     bool is_prefetched = false;  // read ahead and not passed by the cursor yet
     bool is_referenced = false;  // touched since the clock's hand came by
@@ -155,6 +150,7 @@ class PinStream {
   bool is_recent(ChunkId chunk) const;
   bool is_protected(ChunkId chunk) const;
   bool is_evictable(ChunkId chunk) const;
+  bool can_be_held(ChunkId chunk) const;
 
   void install_order(std::vector<ChunkId> order);
   void begin_pass();
