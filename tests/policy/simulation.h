@@ -95,6 +95,16 @@ class Simulation {
     }
   }
 
+  /// After the window was made smaller: evicts until what is resident fits.
+  void shrink() {
+    complete_reads(table.reading());
+    while (table.resident() > table.resident_max()) {
+      const Action action = policy.next();
+      ASSERT_EQ(action.kind, Action::Kind::evict);
+      if (!is_refused(action.chunk)) table.release(action.chunk);
+    }
+  }
+
   void complete_reads(uint32_t reads) {
     for (; reads > 0 && !in_flight_.empty(); --reads) {
       const ChunkId chunk = in_flight_.front();
