@@ -59,10 +59,14 @@ Outcome outcome_of(int error) {
 
 Result<Userfaultfd> Userfaultfd::open() {
   Userfaultfd it;
-  it.fd_ = open_device();
-  if (it.fd_ < 0) it.fd_ = open_system_call(0);
+  // The ways in, in the order of what they allow. A sandbox may leave any one of them open.
+  const auto open_user_mode = [] { return open_system_call(UFFD_USER_MODE_ONLY); };
+  const auto open_full = [] { return open_system_call(0); };
+  int (*way_in)() = open_device;
+  it.fd_ = way_in();
+  if (it.fd_ < 0) it.fd_ = (way_in = open_full)();
   if (it.fd_ < 0) {
-    it.fd_ = open_system_call(UFFD_USER_MODE_ONLY);
+    it.fd_ = (way_in = open_user_mode)();
     it.is_user_mode_only_ = true;
   }
   if (it.fd_ < 0) return cannot_open(errno);
@@ -70,7 +74,7 @@ Result<Userfaultfd> Userfaultfd::open() {
   // A kernel refuses a feature that it does not know, and a descriptor takes one handshake only:
   // ask a second descriptor what there is, then ask for exactly that.
   uffdio_api question{UFFD_API, 0, 0};
-  const int scout = open_system_call(UFFD_USER_MODE_ONLY);
+  const int scout = way_in();
   if (scout >= 0) {
     if (ioctl(scout, UFFDIO_API, &question) != 0) question.features = 0;
     ::close(scout);

@@ -21,6 +21,7 @@ if [[ -w /dev/userfaultfd ]]; then
   doctor --json
   expect_status 0
   expect_row userfaultfd ok /dev/userfaultfd
+  expect_row mapper ok
 fi
 
 UNDER=("$filter" io_uring --)
