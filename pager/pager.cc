@@ -454,6 +454,9 @@ void Pager::account() {
   set(telemetry_.prefetch_hidden, statistics.prefetch_hidden);
   set(telemetry_.prefetch_unused, statistics.prefetch_unused);
   set(telemetry_.passes, statistics.passes);
+  set(telemetry_.expert_uses, statistics.expert_uses);
+  set(telemetry_.expert_misses, statistics.expert_misses);
+  set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes);
   if (now_ns_ - sampled_ns_ < sample_interval_ns || statm_fd_ < 0) return;
 
   // The process's memory beside the slots: what the engine has on its own.

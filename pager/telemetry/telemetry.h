@@ -15,7 +15,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 1;
+inline constexpr uint32_t telemetry_version = 2;
 
 using Counter = std::atomic<uint64_t>;
 static_assert(Counter::is_always_lock_free);
@@ -49,6 +49,11 @@ struct Telemetry {
   Counter prefetch_unused;  // prefetched chunks evicted before the engine came
   Counter evictions;
   Counter passes;  // sweeps over the layers seen
+
+  // Of a mixture of experts; all 0 without.
+  Counter expert_uses;           // an expert that a pass used
+  Counter expert_misses;         // … of which some chunks were absent
+  Counter expert_missing_bytes;  // … these: the least that had to be read then
 
   // What was read.
   Counter read_bytes;
