@@ -344,7 +344,7 @@ void Pager::take_fault(uintptr_t address) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
-  policy_->on_touch(chunk);
+  policy_->on_touch(chunk, static_cast<uint32_t>(address % chunk_bytes));
   if (state == ChunkState::ready) map(chunk);
 }
 
