@@ -1,7 +1,6 @@
 #include "pager/policy/expert_cache.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace weightpager::policy {
@@ -12,7 +11,10 @@ using window::no_chunk;
 
 // Long enough to tell frequencies apart (within 4 % of knowing them, simulated), short enough to
 // follow a text's change of subject.
-constexpr double half_life_passes = 64;
+constexpr uint32_t half_life_passes = 64;
+// What an expert is worth more once it was used again while it was there. Of a text that repeats
+// itself more than fits, a part then stays, where otherwise each would push out the next.
+constexpr double proven_worth = 1.25;
 // Far below where doubles end.
 constexpr double weight_max = 0x1p200;
 
@@ -148,6 +150,7 @@ ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk, uint32_t offset_bytes) {
     return touch;
   }
   expert.visit = visit_;
+  expert.is_proven = expert.is_claimed;
   expert.last_use = ++uses_;
   expert.score += weight_;
   activate(number);
@@ -173,12 +176,15 @@ bool ExpertCache::begin_visit(uint32_t layer) {
   return is_new_pass;
 }
 
-// Instead of taking from all counts, later uses count for more: ranks stay as they are.
+// Instead of halving all counts, later uses count twice: ranks stay as they are. In steps, because
+// experts that are used equally often in a circle must count the same, wherever they stand in it.
 void ExpertCache::age() {
-  weight_ *= std::exp2(1 / half_life_passes);
+  if (++passes_since_ageing_ < half_life_passes) return;
+  passes_since_ageing_ = 0;
+  weight_ *= 2;
   if (weight_ < weight_max) return;
   for (Expert& expert : experts_) expert.score /= weight_;
-  for (Rank& rank : ranking_) rank.score /= weight_;
+  for (Rank& rank : ranking_) rank.worth /= weight_;
   weight_ = 1;
 }
 
@@ -299,7 +305,7 @@ namespace {
 // For a heap with the least at its front. Of equals the one used last is worth least: of layers
 // that are swept in a circle it is needed again last.
 constexpr auto is_worth_more = [](const auto& a, const auto& b) {
-  return std::pair(a.score, b.last_use) > std::pair(b.score, a.last_use);
+  return std::pair(a.worth, b.last_use) > std::pair(b.worth, a.last_use);
 };
 
 }  // namespace
@@ -307,7 +313,8 @@ constexpr auto is_worth_more = [](const auto& a, const auto& b) {
 void ExpertCache::rank(uint32_t number) {
   Expert& expert = experts_[number];
   if (std::exchange(expert.is_ranked, true)) return;
-  ranking_.push_back({expert.score, expert.last_use, number});
+  const double worth = expert.score * (expert.is_proven ? proven_worth : 1);
+  ranking_.push_back({worth, expert.last_use, number});
   std::push_heap(ranking_.begin(), ranking_.end(), is_worth_more);
 }
 

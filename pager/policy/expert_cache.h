@@ -9,7 +9,8 @@
 // slabs of all experts in use before up slabs, up before down, which is the order in which engines
 // want them. Of the experts, those stay that were used most often: a use counts for half as much
 // after `half_life_passes` passes, and of equals the one used longest ago stays, because layers are
-// swept in a circle. Frequencies are kept for experts that are not in the window, too.
+// swept in a circle. Newcomers have to be used again before they count in full. Frequencies are
+// kept for experts that are not in the window, too.
 //
 // Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
 // of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
@@ -115,6 +116,7 @@ class ExpertCache {
     uint64_t last_use = 0;  // by the count of uses; 0: never
     uint64_t visit = 0;     // the last visit to its layer in which it was used
     bool is_claimed = false;
+    bool is_proven = false;  // used again since it was claimed
     bool is_active = false;  // in use now: no victim
     bool is_ranked = false;  // in ranking_
 
@@ -132,7 +134,7 @@ class ExpertCache {
   };
   /// What an expert was worth when it was ranked: less than now, if it was used since.
   struct Rank {
-    double score;
+    double worth;
     uint64_t last_use;
     uint32_t expert;
   };
@@ -173,6 +175,7 @@ class ExpertCache {
   uint64_t visit_ = 0;     // counts the layers that it came to
   uint64_t uses_ = 0;
   double weight_ = 1;  // what a use counts for
+  uint32_t passes_since_ageing_ = 0;
   std::vector<uint32_t> used_now_;
   size_t first_active_ = 0;  // those of used_now_ from here on are active
   uint32_t active_chunks_ = 0;

@@ -142,6 +142,19 @@ TEST(Experts, UsedAllInACircleTheyAreReadLikeLayers) {
   EXPECT_LE(counts.reads, mixture.chunks() - window + in_use);
 }
 
+TEST(Experts, ATextThatRepeatsItselfKeepsWhatFits) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4));
+  // Three tokens over and over use 72 of 128 experts; there is room for 51.
+  const std::vector<Routing> tokens{Routing(8, {0, 1, 2}), Routing(8, {5, 6, 7}),
+                                    Routing(8, {9, 10, 11})};
+  for (int token = 0; token < 90; ++token) it.token(tokens[token % 3]);
+  const uint64_t before = it.counts.reads;
+  for (int token = 0; token < 300; ++token) it.token(tokens[token % 3]);
+  const double reads_per_round = static_cast<double>(it.counts.reads - before) / 100;
+  EXPECT_LE(reads_per_round, 1.2 * (72 - 51) * mixture.chunks_of_expert());
+}
+
 // Chunks read per token in a window of 30 % of the model, against two who know more. The least that
 // is possible: Belady's misses with a cache of as many experts as there is room for beside what is
 // dense. And the least without knowing the future, where routing does not change: the experts that
