@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """Released llama.cpp with its weights in a weightpager window, against the kernel's mmap.
 
-Both arms run the same engine on the same F16 model inside the same memory cgroup: window + what the engine
-needs for itself (measured) + 64 MiB. They take turns, each starts with the file out of the page cache, and
-medians count. The kernel's arm keeps its weights mapped by bench/engines/keep_mapped.c: on CPUs with AMX
-llama.cpp would otherwise copy them and be killed by the limit.
+Both arms run the same engine on the same F16 model inside the same memory cgroup (engine_runs.py says which).
+They take turns, and medians count.
 
 How fast could it be? A pass cannot beat the computation with everything in memory, nor the disk that brings
 what the window does not hold: ceiling = max(resident time, (model - window + ring) / direct-read bandwidth).
@@ -16,8 +14,7 @@ bench/cold_read.cc needs to bring them into as much fresh memory as the window, 
 machine the host's memory can be slower than the disk. Before either starts, the memory that the last program
 freed is given time to go back to the host, or the next would be handed it for nothing.
 
-Writes bench/results/DATE-llama_vs_mmap.json and prints a Markdown table. A run is marked invalid, and not
-used, when tokens differ, the limit killed something, a read failed, or the build is not optimised.
+Writes bench/results/DATE-llama_vs_mmap.json and prints a Markdown table.
 
     bench/llama_vs_mmap.py --readahead 8192       the table of docs/benchmarks.md (half an hour)
     bench/llama_vs_mmap.py --quick                does it work at all (a minute or two)
@@ -25,25 +22,15 @@ used, when tokens differ, the limit killed something, a read failed, or the buil
 
 import argparse
 import datetime
-import json
 import os
 import pathlib
-import re
-import subprocess
-import sys
-import tempfile
-import time
 
+import engine_runs
 import machine
+from engine_runs import number
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-CACHE = pathlib.Path(os.environ.get("WEIGHTPAGER_CACHE", pathlib.Path.home() / ".cache/weightpager"))
-BUILD = ROOT / "build/release"
-WEIGHTPAGER = BUILD / "tools/weightpager"
-SLACK_BYTES = 64 << 20
 RING_BYTES_ASSUMED = 128 << 20  # where weightpager's report does not say
 FITS_PERCENT = 110
-MEMORY_RETURNS_S = 5  # until a host has taken back what a guest freed (free page reporting: 2 s and more)
 
 # What the project promises, at a readahead in KiB and a window in percent: mmap time / weightpager time.
 RATIO_PROMISED = {(8192, 25): 1.6, (8192, 36): 1.9, (8192, 66): 3.3, (8192, 72): 4.0, (128, 36): 3.0}
@@ -51,14 +38,6 @@ CEILING_PROMISED = 0.95
 CEILING_PROMISED_AT = (12, 25, 33, 50, 66)
 FITS_PROMISED = 0.98
 FIRST_TOKEN_PROMISED = 1.15
-
-
-def say(*words):
-    print(*words, file=sys.stderr, flush=True)
-
-
-def tool_output(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
 def parse_arguments():
@@ -82,154 +61,15 @@ def parse_arguments():
     return options
 
 
-class Engine:
-    """llama.cpp on one model, alone or inside a limit."""
-
-    def __init__(self, model, options):
-        self.model = model
-        node = tool_output(ROOT / "tools/engine.sh", "--node")
-        self.keep_mapped = tool_output(ROOT / "tools/engine.sh", "--keep-mapped")
-        self.command = [node, str(ROOT / "bench/engines/llama.mjs"), "--model", str(model),
-                        "--tokens", str(options.tokens), "--threads", str(options.threads)]
-
-    def resident(self):
-        """Everything in the page cache, no limit."""
-        return self._run(self._with_kernel_mmap())
-
-    def kernel(self, limit_bytes):
-        machine.drop_page_cache(self.model)
-        return self._run_limited(limit_bytes, self._with_kernel_mmap())
-
-    def weightpager(self, limit_bytes, window_mib):
-        machine.drop_page_cache(self.model)
-        with tempfile.TemporaryDirectory() as scratch:
-            report = pathlib.Path(scratch) / "pager.json"
-            run = self._run_limited(limit_bytes, [
-                str(WEIGHTPAGER), "run", "-q", "--window", f"{window_mib}MiB", "--json", str(report), "--",
-                *self.command])
-            run["pager"] = json.loads(report.read_text()) if report.exists() else None
-        return run
-
-    def _with_kernel_mmap(self):
-        return ["env", f"LD_PRELOAD={self.keep_mapped}", *self.command]
-
-    def _run_limited(self, limit_bytes, command):
-        with tempfile.TemporaryDirectory() as scratch:
-            report = pathlib.Path(scratch) / "group.json"
-            run = self._run([str(ROOT / "tools/lib/cgroup.sh"), "--limit", str(limit_bytes),
-                             "--report", str(report), "--", *command])
-            run["group"] = json.loads(report.read_text()) if report.exists() else None
-        return run
-
-    @staticmethod
-    def _run(command):
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        lines = done.stdout.strip().splitlines()
-        if done.returncode == 77:
-            raise SystemExit(f"llama_vs_mmap: {lines[-1]}")
-        if done.returncode != 0 or not lines:
-            return {"invalid": f"the engine ended with {done.returncode}"}
-        return json.loads(lines[-1])
-
-
-def model_file(size):
-    path = CACHE / "models" / f"llama-{size}-f16.gguf"
-    if not path.exists():
-        say(f"making a {size} model, once: {path}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        subprocess.run([WEIGHTPAGER, "model", "make", "--arch", "llama", "--size", size, "--type", "f16",
-                        "-o", part], check=True, stdout=sys.stderr)
-        part.rename(path)
-    return path
-
-
-def build_facts():
-    """What was measured, and whether such a build may be measured at all."""
-    cache = machine.read_text(BUILD / "CMakeCache.txt")
-    if cache is None or not WEIGHTPAGER.exists():
-        raise SystemExit(f"{WEIGHTPAGER} is missing: "
-                         "cmake --preset release && cmake --build --preset release")
-    value = dict(re.findall(r"^(CMAKE_BUILD_TYPE|WP_SANITIZE):\w+=(.*)$", cache, re.MULTILINE))
-    build_type = value.get("CMAKE_BUILD_TYPE", "")
-    return {
-        "commit": tool_output("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"),
-        "build_type": build_type,
-        "optimised": build_type in ("Release", "RelWithDebInfo") and not value.get("WP_SANITIZE"),
-    }
-
-
-def invalid_reason(run, expected_tokens, build):
-    if run.get("invalid"):
-        return run["invalid"]
-    if not build["optimised"]:
-        return f"a {build['build_type'] or 'plain'} or sanitizer build"
-    if run["tokens"] != expected_tokens:
-        return "tokens differ"
-    if (run.get("group") or {}).get("oom_kills"):
-        return "the limit killed something"
-    if any(process["read_errors"] for process in (run.get("pager") or {}).get("processes", [])):
-        return "reads failed"
-    return None
-
-
-def measure_resident(engine, repeats):
-    say("everything in memory, no limit")
-    engine.resident()  # fills the page cache
-    runs = [engine.resident() for _ in range(repeats)]
-    for run in runs:
-        if "invalid" in run:
-            raise SystemExit(f"llama_vs_mmap: {run['invalid']}, with everything in memory and no limit")
-    return {
-        "tokens": runs[0]["tokens"],
-        "token_s": machine.median([run["token_s_median"] for run in runs]),
-        "first_token_s": machine.median([run["first_token_s"] for run in runs]),
-        "load_s": machine.median([run["load_s"] for run in runs]),
-        "own_bytes": max(run["rss_own_bytes"] for run in runs),
-        "runs": runs,
-    }
-
-
-def window_plan(percent, model_bytes, own_bytes):
-    window_bytes = model_bytes * percent // 100 // machine.CHUNK_BYTES * machine.CHUNK_BYTES
-    return {"percent": percent, "window_bytes": window_bytes,
-            "limit_bytes": window_bytes + own_bytes + SLACK_BYTES, "kernel": [], "weightpager": []}
-
-
-def cold_floor_s(engine, plan):
-    window_bytes = min(plan["window_bytes"], engine.model.stat().st_size)
-    return float(tool_output(BUILD / "bench/cold_read", engine.model, str(window_bytes >> 20)))
-
-
-def run_weightpager(engine, plan):
-    before = machine.direct_bandwidth(engine.model)
-    time.sleep(MEMORY_RETURNS_S)
-    floor_s = cold_floor_s(engine, plan)
-    time.sleep(MEMORY_RETURNS_S)
-    run = engine.weightpager(plan["limit_bytes"], plan["window_bytes"] >> 20)
-    run["cold_floor_s"] = floor_s
-    run["direct_bytes_per_second"] = (before + machine.direct_bandwidth(engine.model)) / 2
-    return run
-
-
-def run_pair(engine, plan, kernel_first):
-    arms = {"kernel": lambda: engine.kernel(plan["limit_bytes"]),
-            "weightpager": lambda: run_weightpager(engine, plan)}
-    for arm in arms if kernel_first else reversed(arms):
-        run = arms[arm]()
-        plan[arm].append(run)
-        say(f"  {plan['percent']:3d} % {arm:12s} {run.get('token_s_median', run.get('invalid'))} s per token")
-
-
 def measure(engine, options, report):
     """Interleaves everything: each round goes over all windows, the arms take turns to be first."""
-    report["resident"] = resident = measure_resident(engine, options.repeats)
-    report["windows"] = [window_plan(percent, report["model"]["bytes"], resident["own_bytes"])
+    report["resident"] = resident = engine_runs.measure_resident(engine, options.repeats)
+    report["windows"] = [engine_runs.window_plan(percent, report["model"]["bytes"], resident["own_bytes"])
                          for percent in options.windows]
     for repeat in range(options.repeats):
-        say(f"round {repeat + 1} of {options.repeats}")
+        engine_runs.say(f"round {repeat + 1} of {options.repeats}")
         for plan in report["windows"]:
-            run_pair(engine, plan, kernel_first=repeat % 2 == 0)
+            engine_runs.run_pair(engine, plan, kernel_first=repeat % 2 == 0)
     each = [run["direct_bytes_per_second"] for plan in report["windows"] for run in plan["weightpager"]]
     report["disk"] = {"direct_bytes_per_second": machine.median(each),
                       "direct_bytes_per_second_min": min(each), "direct_bytes_per_second_max": max(each)}
@@ -254,17 +94,11 @@ def ceiling_s(plan, report, run):
 
 def evaluate(plan, report):
     """Medians of the valid runs, and what they say against ceiling and kernel."""
-    for run in plan["kernel"] + plan["weightpager"]:
-        run["invalid"] = invalid_reason(run, report["resident"]["tokens"], report["build"])
-    valid = {arm: [run for run in plan[arm] if not run["invalid"]] for arm in ("kernel", "weightpager")}
+    valid = engine_runs.take_medians(plan, report["resident"]["tokens"], report["build"])
     plan["ring_bytes"] = ring_bytes(plan["weightpager"])
     for run in valid["weightpager"]:
         run["ceiling_s"] = ceiling_s(plan, report, run)
     plan["ceiling_s"] = machine.median([run["ceiling_s"] for run in valid["weightpager"]])
-    for arm, runs in valid.items():
-        plan[f"{arm}_s"] = machine.median([run["token_s_median"] for run in runs])
-    ours, kernel = plan["weightpager_s"], plan["kernel_s"]
-    plan["ratio"] = kernel / ours if ours and kernel else None
     plan["of_ceiling"] = machine.median([run["ceiling_s"] / run["token_s_median"]
                                          for run in valid["weightpager"]])
     plan.update(first_token(valid["weightpager"], report))
@@ -308,14 +142,7 @@ def verdict(plan, report):
     for what, measured, wanted, larger in judged:
         kept = measured is not None and (measured >= wanted if larger else measured <= wanted)
         words.append(f"{what} {'≥' if larger else '≤'} {wanted}: {'kept' if kept else '**missed**'}")
-    bad = [run["invalid"] for run in plan["kernel"] + plan["weightpager"] if run["invalid"]]
-    if bad:
-        words.append(f"{len(bad)} invalid runs ({', '.join(sorted(set(bad)))})")
-    return ", ".join(words)
-
-
-def number(value, digits=2):
-    return "–" if value is None else f"{value:.{digits}f}"
+    return ", ".join(words + engine_runs.invalid_words(plan))
 
 
 def markdown(report):
@@ -345,26 +172,20 @@ def markdown(report):
     return "\n".join(lines)
 
 
-def write_report(report, path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(report, indent=1) + "\n")
-    say(f"written: {path}")
-
-
 def default_output(options, report):
     name = f"{report['date']}-llama_vs_mmap"
     if options.quick:
-        return BUILD / f"{name}-quick.json"
-    return ROOT / f"bench/results/{name}-readahead_{report['machine']['readahead_kib']}.json"
+        return engine_runs.BUILD / f"{name}-quick.json"
+    return engine_runs.ROOT / f"bench/results/{name}-readahead_{report['machine']['readahead_kib']}.json"
 
 
 def main():
     options = parse_arguments()
-    build = build_facts()
-    model = model_file(options.size)
-    engine = Engine(model, options)
-    if os.getloadavg()[0] > 0.5:
-        say(f"warning: load average {os.getloadavg()[0]:.1f}: something else runs here, figures will be off")
+    build = engine_runs.build_facts()
+    model = engine_runs.made_model(f"llama-{options.size}-f16.gguf", "--arch", "llama", "--size", options.size,
+                                   "--type", "f16")
+    engine = engine_runs.Engine(model, options)
+    engine_runs.warn_if_busy()
     date = datetime.date.today().isoformat()
     with machine.readahead(model, options.readahead):
         report = {
@@ -376,7 +197,7 @@ def main():
         measure(engine, options, report)
     for plan in report["windows"]:
         evaluate(plan, report)
-    write_report(report, options.output or default_output(options, report))
+    engine_runs.write_report(report, options.output or default_output(options, report))
     print(markdown(report))
 
 

@@ -261,7 +261,7 @@ void Pager::take_fault(const fault::Fault& fault) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
-  policy_->on_touch(chunk);
+  policy_->on_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes));
   if (state == ChunkState::ready) map(chunk);
   // It lies in another region of the same file, where somebody may just be about to use it.
   if (state == ChunkState::mapped) held_.push_back(chunk);
@@ -401,6 +401,9 @@ void Pager::account() {
   set(telemetry_.passes, statistics.passes);
   // What the engine wrote is not read ahead any more; told now and then, not at each write.
   if (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns) tell_order();
+  set(telemetry_.expert_uses, statistics.expert_uses);
+  set(telemetry_.expert_misses, statistics.expert_misses);
+  set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes);
   if (now_ns_ - sampled_ns_ < sample_interval_ns || statm_fd_ < 0) return;
 
   // The process's memory beside the slots: what the engine has on its own.

@@ -9,6 +9,7 @@
 //   load_s            from start of loading to a ready context
 //   first_token_s     from first evaluation to the first token (the whole prompt, one batch)
 //   token_s           seconds of each following token; token_s_median is their median
+//   token_read_bytes  bytes read from disks for each following token, on average
 //   rss_max_bytes     peak resident memory of the process, shared file pages included
 //   rss_anon_bytes    anonymous memory at the end: much of the model's size when the engine copied it
 //   rss_own_bytes     resident at the end outside the mapping of the model: what the engine needs for
@@ -126,16 +127,20 @@ function promptOf(count, vocabularySize) {
 async function generate(sequence, prompt, count) {
     const tokens = [];
     const seconds = [];
+    let readBefore = 0;
     let before = performance.now();
     for await (const token of sequence.evaluate(prompt, {temperature: 0, yieldEogToken: true})) {
         const now = performance.now();
         tokens.push(token);
         seconds.push((now - before) / 1000);
         before = now;
+        if (tokens.length === 1)
+            readBefore = diskReadBytes();
         if (tokens.length === count)
             break;
     }
-    return {tokens, seconds};
+    const tokenReadBytes = count > 1 ? Math.round((diskReadBytes() - readBefore) / (count - 1)) : null;
+    return {tokens, seconds, tokenReadBytes};
 }
 
 function median(numbers) {
@@ -150,6 +155,10 @@ function statusBytes(key) {
     const line = fs.readFileSync("/proc/self/status", "utf8").split("\n")
         .find((each) => each.startsWith(key + ":"));
     return line == null ? null : parseInt(line.slice(key.length + 1), 10) * 1024;
+}
+
+function diskReadBytes() {
+    return Number(/^read_bytes: (\d+)$/m.exec(fs.readFileSync("/proc/self/io", "utf8"))[1]);
 }
 
 // Sums smaps over all mappings but the model's own.
@@ -173,7 +182,7 @@ const loadStart = performance.now();
 const {model, context} = await load(engine, options);
 const loadSeconds = (performance.now() - loadStart) / 1000;
 const prompt = promptOf(options.promptTokens, model.fileInfo.metadata.tokenizer.ggml.tokens.length);
-const {tokens, seconds} = await generate(context.getSequence(), prompt, options.tokens);
+const {tokens, seconds, tokenReadBytes} = await generate(context.getSequence(), prompt, options.tokens);
 
 const report = {
     engine: "llama.cpp",
@@ -185,6 +194,7 @@ const report = {
     first_token_s: rounded(seconds[0]),
     token_s: seconds.slice(1).map(rounded),
     token_s_median: seconds.length > 1 ? rounded(median(seconds.slice(1))) : null,
+    token_read_bytes: tokenReadBytes,
     rss_max_bytes: statusBytes("VmHWM"),
     rss_anon_bytes: statusBytes("RssAnon"),
     rss_own_bytes: ownBytes(options.model)

@@ -1,7 +1,6 @@
 #include "pager/policy/expert_cache.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace weightpager::policy {
@@ -12,7 +11,10 @@ using window::no_chunk;
 
 // Long enough to tell frequencies apart (within 4 % of knowing them, simulated), short enough to
 // follow a text's change of subject.
-constexpr double half_life_passes = 64;
+constexpr uint32_t half_life_passes = 64;
+// What an expert is worth more once it was used again while it was there. Of a text that repeats
+// itself more than fits, a part then stays, where otherwise each would push out the next.
+constexpr double proven_worth = 1.25;
 // Far below where doubles end.
 constexpr double weight_max = 0x1p200;
 
@@ -33,7 +35,7 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   for (const ExpertChunks& expert : experts) add_expert(expert, last_owner);
   chunk_count_ = static_cast<uint32_t>(
       std::count_if(last_owner.begin(), last_owner.end(), [](uint32_t it) { return it != none; }));
-  index_owners();
+  index_owners(experts);
   choose_tripwires();
 
   claims_.assign(chunks, 0);
@@ -65,60 +67,75 @@ void ExpertCache::add_expert(const ExpertChunks& from, std::vector<uint32_t>& la
   const auto number = static_cast<uint32_t>(experts_.size());
   Expert expert{.layer = from.layer, .begin = static_cast<uint32_t>(parts_.size())};
   for (size_t slab = 0; slab < from.slabs.size(); ++slab) {
-    for (ChunkId chunk : from.slabs[slab]) {
-      if (std::exchange(last_owner[chunk], number) == number) continue;
-      parts_.push_back({chunk, static_cast<uint8_t>(std::min(slab, slabs_max - 1))});
+    for (const ChunkPart& part : from.slabs[slab]) {
+      if (std::exchange(last_owner[part.chunk], number) == number) continue;
+      parts_.push_back({part.chunk, static_cast<uint8_t>(std::min(slab, slabs_max - 1))});
     }
   }
   expert.end = static_cast<uint32_t>(parts_.size());
-  if (expert.chunks() == 0) return;
   largest_ = std::max(largest_, expert.chunks());
   experts_.push_back(expert);
 }
 
-void ExpertCache::index_owners() {
+void ExpertCache::index_owners(std::span<const ExpertChunks> experts) {
+  const auto for_each_part = [&](auto use) {
+    for (uint32_t expert = 0; expert < experts.size(); ++expert) {
+      for (const auto& slab : experts[expert].slabs) {
+        for (const ChunkPart& part : slab) use(expert, part);
+      }
+    }
+  };
   owners_begin_.assign(table_.chunks() + 1, 0);
-  for (const Part& part : parts_) ++owners_begin_[part.chunk + 1];
+  for_each_part([&](uint32_t, const ChunkPart& part) { ++owners_begin_[part.chunk + 1]; });
   for (size_t i = 1; i < owners_begin_.size(); ++i) owners_begin_[i] += owners_begin_[i - 1];
-  owners_.resize(parts_.size());
+  owners_.resize(owners_begin_.back());
   std::vector<uint32_t> next(owners_begin_.begin(), owners_begin_.end() - 1);
-  for (uint32_t expert = 0; expert < experts_.size(); ++expert) {
-    for (const Part& part : parts(experts_[expert])) owners_[next[part.chunk]++] = expert;
-  }
+  for_each_part([&](uint32_t expert, const ChunkPart& part) {
+    owners_[next[part.chunk]++] = {expert, part.begin_bytes, part.end_bytes};
+  });
 }
 
 // The first chunk that is the expert's alone, so that its neighbours do not trip it.
 void ExpertCache::choose_tripwires() {
-  for (Expert& expert : experts_) {
-    const auto of_expert = parts(expert);
-    const auto alone = std::find_if(of_expert.begin(), of_expert.end(), [&](const Part& part) {
-      return owners(part.chunk).size() == 1;
-    });
-    expert.tripwire = alone == of_expert.end() ? of_expert.front().chunk : alone->chunk;
+  for (uint32_t number = 0; number < experts_.size(); ++number) {
+    const auto of_expert = parts(experts_[number]);
+    if (of_expert.empty()) continue;
+    const auto alone = std::find_if(of_expert.begin(), of_expert.end(),
+                                    [&](const Part& part) { return is_alone(number, part.chunk); });
+    experts_[number].tripwire = (alone == of_expert.end() ? of_expert.begin() : alone)->chunk;
   }
+}
+
+bool ExpertCache::is_alone(uint32_t expert, ChunkId chunk) const {
+  const auto all = owners(chunk);
+  return std::all_of(all.begin(), all.end(), [&](const Owner& it) { return it.expert == expert; });
 }
 
 std::span<const ExpertCache::Part> ExpertCache::parts(const Expert& expert) const {
   return std::span(parts_).subspan(expert.begin, expert.chunks());
 }
 
-std::span<const uint32_t> ExpertCache::owners(ChunkId chunk) const {
+std::span<const ExpertCache::Owner> ExpertCache::owners(ChunkId chunk) const {
   return std::span(owners_).subspan(owners_begin_[chunk],
                                     owners_begin_[chunk + 1] - owners_begin_[chunk]);
 }
 
-uint32_t ExpertCache::owner_meant(ChunkId chunk) const {
+// Without a place in the chunk: the expert that is in use already, otherwise the later one, because
+// an engine reads a slab from its beginning on.
+uint32_t ExpertCache::owner_meant(ChunkId chunk, uint32_t offset_bytes) const {
   const auto candidates = owners(chunk);
-  for (size_t i = candidates.size(); i-- > 0;) {
-    if (is_used_now(experts_[candidates[i]])) return candidates[i];
+  uint32_t meant = candidates.back().expert;
+  for (const Owner& owner : candidates) {
+    if (owner.begin_bytes <= offset_bytes && offset_bytes < owner.end_bytes) return owner.expert;
+    if (is_used_now(experts_[owner.expert])) meant = owner.expert;
   }
-  return candidates.back();
+  return meant;
 }
 
 // ---- Uses ----
 
-ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk) {
-  const uint32_t number = owner_meant(chunk);
+ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk, uint32_t offset_bytes) {
+  const uint32_t number = owner_meant(chunk, offset_bytes);
   Expert& expert = experts_[number];
   Touch touch;
   if (expert.layer != layer_) touch.is_new_pass = begin_visit(expert.layer);
@@ -133,6 +150,7 @@ ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk) {
     return touch;
   }
   expert.visit = visit_;
+  expert.is_proven = expert.is_claimed;
   expert.last_use = ++uses_;
   expert.score += weight_;
   activate(number);
@@ -158,12 +176,15 @@ bool ExpertCache::begin_visit(uint32_t layer) {
   return is_new_pass;
 }
 
-// Instead of taking from all counts, later uses count for more: ranks stay as they are.
+// Instead of halving all counts, later uses count twice: ranks stay as they are. In steps, because
+// experts that are used equally often in a circle must count the same, wherever they stand in it.
 void ExpertCache::age() {
-  weight_ *= std::exp2(1 / half_life_passes);
+  if (++passes_since_ageing_ < half_life_passes) return;
+  passes_since_ageing_ = 0;
+  weight_ *= 2;
   if (weight_ < weight_max) return;
   for (Expert& expert : experts_) expert.score /= weight_;
-  for (Rank& rank : ranking_) rank.score /= weight_;
+  for (Rank& rank : ranking_) rank.worth /= weight_;
   weight_ = 1;
 }
 
@@ -184,7 +205,7 @@ void ExpertCache::deactivate_oldest() {
 }
 
 void ExpertCache::expect(ChunkId chunk) {
-  const uint32_t expert = owner_meant(chunk);
+  const uint32_t expert = owner_meant(chunk, anywhere);
   claim(expert);
   rank(expert);
 }
@@ -234,10 +255,11 @@ bool ExpertCache::on_ready(ChunkId chunk) {
     return false;
   }
   // It came after the engine had left: the next use shall be seen.
-  for (uint32_t expert : owners(chunk)) {
-    if (experts_[expert].tripwire == chunk && !is_used_now(experts_[expert])) return false;
-  }
-  return true;
+  const auto all = owners(chunk);
+  return std::none_of(all.begin(), all.end(), [&](const Owner& owner) {
+    const Expert& expert = experts_[owner.expert];
+    return expert.tripwire == chunk && !is_used_now(expert);
+  });
 }
 
 ChunkId ExpertCache::next_hold() {
@@ -283,7 +305,7 @@ namespace {
 // For a heap with the least at its front. Of equals the one used last is worth least: of layers
 // that are swept in a circle it is needed again last.
 constexpr auto is_worth_more = [](const auto& a, const auto& b) {
-  return std::pair(a.score, b.last_use) > std::pair(b.score, a.last_use);
+  return std::pair(a.worth, b.last_use) > std::pair(b.worth, a.last_use);
 };
 
 }  // namespace
@@ -291,7 +313,8 @@ constexpr auto is_worth_more = [](const auto& a, const auto& b) {
 void ExpertCache::rank(uint32_t number) {
   Expert& expert = experts_[number];
   if (std::exchange(expert.is_ranked, true)) return;
-  ranking_.push_back({expert.score, expert.last_use, number});
+  const double worth = expert.score * (expert.is_proven ? proven_worth : 1);
+  ranking_.push_back({worth, expert.last_use, number});
   std::push_heap(ranking_.begin(), ranking_.end(), is_worth_more);
 }
 

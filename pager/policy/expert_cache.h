@@ -9,15 +9,15 @@
 // slabs of all experts in use before up slabs, up before down, which is the order in which engines
 // want them. Of the experts, those stay that were used most often: a use counts for half as much
 // after `half_life_passes` passes, and of equals the one used longest ago stays, because layers are
-// swept in a circle. Frequencies are kept for experts that are not in the window, too.
+// swept in a circle. Newcomers have to be used again before they count in full. Frequencies are
+// kept for experts that are not in the window, too.
 //
 // Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
 // of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
 // mapper that cannot hold chunks, only uses that miss are counted.
 //
-// Slabs do not end where chunks end: a chunk at a seam belongs to two experts, stays while either
-// is kept, and touching it is taken for the one that is in use already, otherwise for the later one
-// (an engine reads a slab from its beginning on). A wrong guess costs a read, nothing else.
+// Slabs do not end where chunks end: a chunk at a seam belongs to two experts and stays while
+// either is kept. Where in the chunk it was touched tells which of them was meant.
 //
 // A part of PinStream, and like it a pure state machine that allocates only in `set_experts`. Cost:
 // O(chunks of the expert) at its first touch in a pass, O(log experts) for a victim, otherwise
@@ -37,13 +37,23 @@ namespace weightpager::policy {
 using window::ChunkId;
 using window::ChunkTable;
 
+/// The bytes of a chunk that are an expert's.
+struct ChunkPart {
+  ChunkId chunk = window::no_chunk;
+  uint32_t begin_bytes = 0;
+  uint32_t end_bytes = 0;
+};
+
 /// One expert's chunks. Chunks that are also used by what is no expert are left out.
 struct ExpertChunks {
   /// Layers with experts, numbered in execution order.
   uint32_t layer = 0;
   /// In execution order: gate, up, down.
-  std::vector<std::vector<ChunkId>> slabs;
+  std::vector<std::vector<ChunkPart>> slabs;
 };
+
+/// For an offset in a chunk that is not known.
+inline constexpr uint32_t anywhere = UINT32_MAX;
 
 class ExpertCache {
  public:
@@ -75,7 +85,7 @@ class ExpertCache {
   bool is_over_budget() const { return claimed_ > budget_ || !leaving_.is_empty(); }
 
   // All of these require owns(chunk).
-  Touch on_touch(ChunkId chunk);
+  Touch on_touch(ChunkId chunk, uint32_t offset_bytes);
   /// Advice: the chunk's expert will be used.
   void expect(ChunkId chunk);
   /// The chunk is resident: true if it shall be mapped at once. One that no expert claims any more
@@ -106,6 +116,7 @@ class ExpertCache {
     uint64_t last_use = 0;  // by the count of uses; 0: never
     uint64_t visit = 0;     // the last visit to its layer in which it was used
     bool is_claimed = false;
+    bool is_proven = false;  // used again since it was claimed
     bool is_active = false;  // in use now: no victim
     bool is_ranked = false;  // in ranking_
 
@@ -115,20 +126,27 @@ class ExpertCache {
     ChunkId chunk;
     uint8_t slab;
   };
+  /// Whose bytes `begin_bytes` to `end_bytes` of a chunk are.
+  struct Owner {
+    uint32_t expert;
+    uint32_t begin_bytes;
+    uint32_t end_bytes;
+  };
   /// What an expert was worth when it was ranked: less than now, if it was used since.
   struct Rank {
-    double score;
+    double worth;
     uint64_t last_use;
     uint32_t expert;
   };
 
   void add_expert(const ExpertChunks& from, std::vector<uint32_t>& last_owner);
-  void index_owners();
+  void index_owners(std::span<const ExpertChunks> experts);
   void choose_tripwires();
   std::span<const Part> parts(const Expert& expert) const;
-  std::span<const uint32_t> owners(ChunkId chunk) const;
+  std::span<const Owner> owners(ChunkId chunk) const;
+  bool is_alone(uint32_t expert, ChunkId chunk) const;
   bool is_used_now(const Expert& expert) const { return expert.visit == visit_; }
-  uint32_t owner_meant(ChunkId chunk) const;
+  uint32_t owner_meant(ChunkId chunk, uint32_t offset_bytes) const;
   bool begin_visit(uint32_t layer);
   void age();
   void activate(uint32_t expert);
@@ -147,10 +165,9 @@ class ExpertCache {
   uint32_t chunk_count_ = 0;
   uint32_t largest_ = 0;
 
-  // By chunk: the experts that it belongs to are owners_[owners_begin_[chunk]] up to the next
-  // chunk's.
+  // By chunk: its owners are owners_[owners_begin_[chunk]] up to the next chunk's.
   std::vector<uint32_t> owners_begin_;
-  std::vector<uint32_t> owners_;
+  std::vector<Owner> owners_;
   std::vector<uint32_t> claims_;  // how many kept experts it belongs to
   uint32_t claimed_ = 0;          // chunks with a claim
 
@@ -158,6 +175,7 @@ class ExpertCache {
   uint64_t visit_ = 0;     // counts the layers that it came to
   uint64_t uses_ = 0;
   double weight_ = 1;  // what a use counts for
+  uint32_t passes_since_ageing_ = 0;
   std::vector<uint32_t> used_now_;
   size_t first_active_ = 0;  // those of used_now_ from here on are active
   uint32_t active_chunks_ = 0;

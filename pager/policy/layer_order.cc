@@ -57,7 +57,7 @@ class Orderer {
   void add_tensor(const model::Tensor& tensor) {
     if (tensor.file != file_ || tensor.size_bytes == 0) return;
     for_each_chunk({tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes},
-                   [&](uint32_t index) { visit(index); });
+                   [&](uint32_t index, uint32_t, uint32_t) { visit(index); });
   }
 
   void visit(uint32_t index) {
@@ -71,13 +71,17 @@ class Orderer {
     is_revisited_[index] = true;
   }
 
-  /// Calls `use` with the place in the region of every chunk that the bytes lie in.
+  /// Calls `use` with the place in the region of every chunk that the bytes lie in, and which of
+  /// the chunk's bytes they are.
   template <typename Use>
   void for_each_chunk(const Extent& extent, Use use) const {
     const uint64_t first_in_file = range_.offset_bytes / chunk_bytes;
     for (uint64_t chunk = extent.begin / chunk_bytes; chunk * chunk_bytes < extent.end; ++chunk) {
       if (chunk < first_in_file || chunk >= first_in_file + range_.count) continue;
-      use(static_cast<uint32_t>(chunk - first_in_file));
+      const uint64_t begin = std::max(extent.begin, chunk * chunk_bytes) - chunk * chunk_bytes;
+      const uint64_t end = std::min(extent.end - chunk * chunk_bytes, chunk_bytes);
+      use(static_cast<uint32_t>(chunk - first_in_file), static_cast<uint32_t>(begin),
+          static_cast<uint32_t>(end));
     }
   }
 
@@ -118,11 +122,13 @@ class Orderer {
   void add_expert(uint32_t layer, const std::vector<Extent>& extents) {
     ExpertChunks expert{.layer = layer, .slabs = {}};
     for (const Extent& extent : extents) {
-      std::vector<ChunkId> chunks;
-      for_each_chunk(extent, [&](uint32_t index) {
-        if (places_[index] == not_placed) chunks.push_back(range_.first + index);
+      std::vector<ChunkPart> parts;
+      for_each_chunk(extent, [&](uint32_t index, uint32_t begin_bytes, uint32_t end_bytes) {
+        if (places_[index] == not_placed) {
+          parts.push_back({range_.first + index, begin_bytes, end_bytes});
+        }
       });
-      expert.slabs.push_back(std::move(chunks));
+      expert.slabs.push_back(std::move(parts));
     }
     order_.experts.push_back(std::move(expert));
   }
@@ -149,7 +155,9 @@ void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone
   std::erase_if(order.cyclic, is_gone);
   std::erase_if(order.revisited, is_gone);
   for (ExpertChunks& expert : order.experts) {
-    for (std::vector<ChunkId>& slab : expert.slabs) std::erase_if(slab, is_gone);
+    for (std::vector<ChunkPart>& slab : expert.slabs) {
+      std::erase_if(slab, [&](const ChunkPart& part) { return is_gone(part.chunk); });
+    }
   }
 }
 

@@ -173,7 +173,7 @@ bool PinStream::can_be_held(ChunkId chunk) const {
          touches_ >= facts_[chunk].refused_until_touch;
 }
 
-void PinStream::on_touch(ChunkId chunk) {
+void PinStream::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   Facts& facts = facts_[chunk];
   is_pass_expected_ = false;
   facts.is_referenced = true;
@@ -184,12 +184,12 @@ void PinStream::on_touch(ChunkId chunk) {
     note_first_touch(chunk);
     if (!has_cursor_ && facts.position != nowhere) jump_to(facts.position);
   }
-  if (experts_.owns(chunk)) touch_expert(chunk);
+  if (experts_.owns(chunk)) touch_expert(chunk, offset_bytes);
   if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
 }
 
-void PinStream::touch_expert(ChunkId chunk) {
-  const ExpertCache::Touch touch = experts_.on_touch(chunk);
+void PinStream::touch_expert(ChunkId chunk, uint32_t offset_bytes) {
+  const ExpertCache::Touch touch = experts_.on_touch(chunk, offset_bytes);
   statistics_.expert_uses += touch.is_use;
   statistics_.expert_misses += touch.missing_chunks > 0;
   statistics_.expert_chunks_missing += touch.missing_chunks;

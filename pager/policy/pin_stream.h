@@ -93,8 +93,9 @@ class PinStream {
   /// The table's resident_max changed.
   void on_resized();
 
-  /// An engine thread touched a chunk that is not mapped, and waits.
-  void on_touch(ChunkId chunk);
+  /// An engine thread touched a chunk that is not mapped, and waits. `offset_bytes`: where in the
+  /// chunk.
+  void on_touch(ChunkId chunk, uint32_t offset_bytes = anywhere);
   /// A read ended well. True: map it now. False: leave it ready, as a tripwire. (A chunk that an
   /// engine thread waits for is mapped without asking.)
   bool on_ready(ChunkId chunk);
@@ -162,7 +163,7 @@ class PinStream {
   void end_learning();
   void learn_again();
 
-  void touch_expert(ChunkId chunk);
+  void touch_expert(ChunkId chunk, uint32_t offset_bytes);
 
   void add_to_clock(ChunkId chunk);
   Action demand();

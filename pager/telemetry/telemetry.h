@@ -51,6 +51,11 @@ struct Telemetry {
   Counter evictions;
   Counter passes;  // sweeps over the layers seen
 
+  // Of a mixture of experts; all 0 without.
+  Counter expert_uses;           // an expert that a pass used
+  Counter expert_misses;         // … of which some chunks were absent
+  Counter expert_missing_bytes;  // … these: the least that had to be read then
+
   // What was read.
   Counter read_bytes;
   Counter read_busy_ns;  // time with at least one read in flight

@@ -19,7 +19,11 @@ struct Runner : Simulation {
     policy.set_order(mixture.order());
   }
 
-  Counts token(const Routing& routing) { return pass(mixture.touches(routing)); }
+  Counts token(const Routing& routing) {
+    const Counts before = counts;
+    for (const auto& [chunk, offset_bytes] : mixture.touches(routing)) touch(chunk, offset_bytes);
+    return counts_since(before);
+  }
   uint32_t resident_chunks(uint32_t layer, uint32_t expert) const {
     const Chunks all = mixture.all_of(layer, expert);
     return static_cast<uint32_t>(
@@ -138,6 +142,19 @@ TEST(Experts, UsedAllInACircleTheyAreReadLikeLayers) {
   EXPECT_LE(counts.reads, mixture.chunks() - window + in_use);
 }
 
+TEST(Experts, ATextThatRepeatsItselfKeepsWhatFits) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4));
+  // Three tokens over and over use 72 of 128 experts; there is room for 51.
+  const std::vector<Routing> tokens{Routing(8, {0, 1, 2}), Routing(8, {5, 6, 7}),
+                                    Routing(8, {9, 10, 11})};
+  for (int token = 0; token < 90; ++token) it.token(tokens[token % 3]);
+  const uint64_t before = it.counts.reads;
+  for (int token = 0; token < 300; ++token) it.token(tokens[token % 3]);
+  const double reads_per_round = static_cast<double>(it.counts.reads - before) / 100;
+  EXPECT_LE(reads_per_round, 1.2 * (72 - 51) * mixture.chunks_of_expert());
+}
+
 // Chunks read per token in a window of 30 % of the model, against two who know more. The least that
 // is possible: Belady's misses with a cache of as many experts as there is room for beside what is
 // dense. And the least without knowing the future, where routing does not change: the experts that
@@ -240,10 +257,11 @@ TEST(Experts, SeamsDoNotMisleadInSteadyUse) {
   for (int token = 0; token < 100; ++token) it.token(router.next());
   const PolicyStatistics before = it.policy.statistics();
   for (int token = 0; token < 100; ++token) it.token(router.next());
+  // A use is not seen if all that it touches came in with a neighbour and is mapped.
   const double uses =
       static_cast<double>(it.policy.statistics().expert_uses - before.expert_uses) / (100 * 8 * 3);
-  EXPECT_GT(uses, 0.9);
-  EXPECT_LT(uses, 1.1);
+  EXPECT_GT(uses, 0.95);
+  EXPECT_LE(uses, 1.0);
 }
 
 TEST(Experts, AWindowTooShortForAnExpertServesItAllTheSame) {
@@ -297,14 +315,37 @@ TEST(Experts, ANewOrderKeepsWhatIsResident) {
   EXPECT_EQ(it.token(hot).reads, 0u);
 }
 
+TEST(Experts, WhereAChunkIsTouchedTellsWhichExpertIsMeant) {
+  const Mixture mixture({.layers = 1, .experts = 8, .used = 1, .slab_bytes = chunk_bytes * 3 / 2});
+  const ChunkId seam = mixture.slab(0, 0, 0).back();
+  for (const uint32_t expert : {0u, 1u}) {
+    Runner it(mixture, 60);
+    it.policy.on_touch(seam, expert == 0 ? 0 : chunk_bytes / 2);
+    Chunks wanted = mixture.all_of(0, expert);
+    Chunks reads = reads_wanted(it);
+    EXPECT_EQ(reads.front(), seam);
+    std::sort(reads.begin(), reads.end());
+    EXPECT_EQ(reads, wanted) << expert;
+  }
+}
+
 // ---- From the file to chunks ----
+
+std::vector<Chunks> chunks_of(const ExpertChunks& expert) {
+  std::vector<Chunks> slabs;
+  for (const auto& slab : expert.slabs) {
+    slabs.emplace_back();
+    for (const ChunkPart& part : slab) slabs.back().push_back(part.chunk);
+  }
+  return slabs;
+}
 
 TEST(ExpertOrder, SmallExpertsAreJoinedUntilTheyFillAChunk) {
   // Slabs of 0.75 chunks: two neighbours together.
   const Mixture mixture({.layers = 1, .experts = 8, .slab_bytes = chunk_bytes * 3 / 4});
   const auto& experts = mixture.order().experts;
   ASSERT_EQ(experts.size(), 4u);
-  EXPECT_EQ(experts[1].slabs, (std::vector<Chunks>{{5, 6}, {11, 12}, {17, 18}}));
+  EXPECT_EQ(chunks_of(experts[1]), (std::vector<Chunks>{{5, 6}, {11, 12}, {17, 18}}));
 }
 
 TEST(ExpertOrder, ChunksThatAlsoHoldWhatIsDenseAreNotTheExperts) {
@@ -313,9 +354,12 @@ TEST(ExpertOrder, ChunksThatAlsoHoldWhatIsDenseAreNotTheExperts) {
   EXPECT_EQ(mixture.order().cyclic, (Chunks{0, 12}));
   const auto& experts = mixture.order().experts;
   ASSERT_EQ(experts.size(), 4u);
-  EXPECT_EQ(experts[0].slabs, (std::vector<Chunks>{{1, 2}, {4, 5, 6}, {8, 9, 10}}));
-  EXPECT_EQ(experts[1].slabs, (std::vector<Chunks>{{2, 3, 4}, {6, 7, 8}, {10, 11}}));
+  EXPECT_EQ(chunks_of(experts[0]), (std::vector<Chunks>{{1, 2}, {4, 5, 6}, {8, 9, 10}}));
+  EXPECT_EQ(chunks_of(experts[1]), (std::vector<Chunks>{{2, 3, 4}, {6, 7, 8}, {10, 11}}));
   EXPECT_EQ(experts[3].layer, 1u);
+  // The seam between the two gates.
+  EXPECT_EQ(experts[0].slabs[0].back().end_bytes, chunk_bytes / 2);
+  EXPECT_EQ(experts[1].slabs[0].front().begin_bytes, chunk_bytes / 2);
 }
 
 TEST(ExpertOrder, LayersOfTwoRegionsAreNumberedOn) {
@@ -329,7 +373,7 @@ TEST(ExpertOrder, LayersOfTwoRegionsAreNumberedOn) {
   append_chunk_order(model, 0, {.first = 500, .count = 2, .offset_bytes = 0}, order);
   ASSERT_EQ(order.experts.size(), 6u);
   EXPECT_EQ(order.experts[4].layer, 2u);
-  EXPECT_EQ(order.experts[5].slabs, (std::vector<Chunks>{{501}}));
+  EXPECT_EQ(chunks_of(order.experts[5]), (std::vector<Chunks>{{501}}));
 }
 
 TEST(ExpertOrder, ErasedChunksAreGoneFromEveryList) {
@@ -338,7 +382,7 @@ TEST(ExpertOrder, ErasedChunksAreGoneFromEveryList) {
   erase_chunks(order, [](ChunkId chunk) { return chunk % 2 == 0; });
   EXPECT_EQ(order.cyclic, (Chunks{1, 3}));
   EXPECT_EQ(order.revisited, (Chunks{1}));
-  EXPECT_EQ(order.experts[0].slabs, (std::vector<Chunks>{{5}, {9}, {13}}));
+  EXPECT_EQ(chunks_of(order.experts[0]), (std::vector<Chunks>{{5}, {9}, {13}}));
 }
 
 // Whatever the sizes, the window and the routing: every touch is served and the window is kept (the

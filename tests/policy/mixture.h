@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pager/base/units.h"
@@ -56,7 +57,7 @@ class Mixture {
     return chunks_in(tensor.offset_bytes, tensor.size_bytes);
   }
   std::vector<ChunkId> slab(uint32_t layer, uint32_t expert, size_t part) const {
-    const model::Slab& slab = model_.experts[layer * shape_.experts + expert].slabs[part];
+    const model::Slab& slab = slab_bytes(layer, expert, part);
     return chunks_in(slab.offset_bytes, slab.size_bytes);
   }
   std::vector<ChunkId> all_of(uint32_t layer, uint32_t expert) const {
@@ -68,16 +69,17 @@ class Mixture {
     return all;
   }
 
+  struct Touch {
+    ChunkId chunk;
+    uint32_t offset_bytes;
+  };
   /// What an engine touches for one token: of each layer what is dense, then all gates, ups, downs.
-  std::vector<ChunkId> touches(const Routing& routing) const {
-    std::vector<ChunkId> touched;
-    const auto add = [&](const std::vector<ChunkId>& chunks) {
-      touched.insert(touched.end(), chunks.begin(), chunks.end());
-    };
+  std::vector<Touch> touches(const Routing& routing) const {
+    std::vector<Touch> touched;
     for (uint32_t layer = 0; layer < shape_.layers; ++layer) {
-      add(dense(layer));
+      for (ChunkId chunk : dense(layer)) touched.push_back({chunk, 0});
       for (size_t part = 0; part < 3; ++part) {
-        for (uint32_t expert : routing[layer]) add(slab(layer, expert, part));
+        for (uint32_t expert : routing[layer]) add_touches(layer, expert, part, touched);
       }
     }
     return touched;
@@ -90,6 +92,20 @@ class Mixture {
   }
 
  private:
+  const model::Slab& slab_bytes(uint32_t layer, uint32_t expert, size_t part) const {
+    return model_.experts[layer * shape_.experts + expert].slabs[part];
+  }
+
+  // The slab's first byte, then the first of each chunk.
+  void add_touches(uint32_t layer, uint32_t expert, size_t part,
+                   std::vector<Touch>& touched) const {
+    auto offset_bytes =
+        static_cast<uint32_t>(slab_bytes(layer, expert, part).offset_bytes % chunk_bytes);
+    for (ChunkId chunk : slab(layer, expert, part)) {
+      touched.push_back({chunk, std::exchange(offset_bytes, 0)});
+    }
+  }
+
   void add_tensor(uint64_t size_bytes) {
     model_.layers.back().tensors.push_back(static_cast<uint32_t>(model_.tensors.size()));
     model_.tensors.push_back({.name = "tensor " + std::to_string(model_.tensors.size()),

@@ -41,12 +41,12 @@ class Simulation {
   }
 
   /// The engine reads one byte of the chunk. Reads that are in flight advance by one step.
-  void touch(ChunkId chunk) {
+  void touch(ChunkId chunk, uint32_t offset_bytes = anywhere) {
     complete_reads(1);
     run();
     if (table.state(chunk) == ChunkState::mapped) return;
     ++counts.faults;
-    policy.on_touch(chunk);
+    policy.on_touch(chunk, offset_bytes);
     if (table.state(chunk) == ChunkState::ready) table.map(chunk, keeps_slot_);
     waiting_ = chunk;
     run();
@@ -62,6 +62,10 @@ class Simulation {
   Counts pass(const std::vector<ChunkId>& chunks) {
     const Counts before = counts;
     for (ChunkId chunk : chunks) touch(chunk);
+    return counts_since(before);
+  }
+
+  Counts counts_since(const Counts& before) const {
     return {counts.reads - before.reads, counts.demand_reads - before.demand_reads,
             counts.faults - before.faults, counts.evictions - before.evictions};
   }
