@@ -43,8 +43,9 @@ constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
-// Slots between the disk and regions that chunks are copied into.
-constexpr uint32_t staging_slots_max = 64;
+// Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
+constexpr uint32_t staging_slots_min = 4;
+constexpr uint32_t staging_slots_max = 16;
 
 }  // namespace
 
@@ -359,7 +360,8 @@ void Pager::fit_table_to_window() {
                       std::any_of(regions_.begin(), regions_.end(), [](const Place& place) {
                         return place.region->extent().is_writable;
                       });
-  const uint32_t staging_slots = copies ? std::min(staging_slots_max, window_chunks_ / 4) : 0;
+  const uint32_t staging_slots =
+      copies ? std::clamp(window_chunks_ / 16, staging_slots_min, staging_slots_max) : 0;
   if (table_.resident_max() == window_chunks_ - staging_slots) return;
   table_.set_resident_max(window_chunks_ - staging_slots);
   if (policy_) policy_->on_resized();
@@ -406,17 +408,20 @@ void Pager::account() {
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes);
   if (now_ns_ - sampled_ns_ < sample_interval_ns || statm_fd_ < 0) return;
 
-  // The process's memory beside the slots: what the engine has on its own.
   sampled_ns_ = now_ns_;
+  raise_to(telemetry_.engine_bytes_max, engine_bytes());
+}
+
+// The process's memory beside the window: what the engine has on its own.
+uint64_t Pager::engine_bytes() const {
   char text[128] = {};
-  if (pread(statm_fd_, text, sizeof text - 1, 0) <= 0) return;
+  if (pread(statm_fd_, text, sizeof text - 1, 0) <= 0) return 0;
   unsigned long long resident_pages = 0;
-  if (std::sscanf(text, "%*u %llu", &resident_pages) != 1) return;
+  if (std::sscanf(text, "%*u %llu", &resident_pages) != 1) return 0;
   const uint64_t process_bytes = resident_pages * os_page_bytes;
   const uint64_t window_bytes =
       uint64_t{std::min(table_.resident() + table_.free_slots(), window_chunks_)} * chunk_bytes;
-  raise_to(telemetry_.engine_bytes_max,
-           process_bytes > window_bytes ? process_bytes - window_bytes : 0);
+  return process_bytes > window_bytes ? process_bytes - window_bytes : 0;
 }
 
 // ---- Chunks ----

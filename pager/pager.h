@@ -129,6 +129,7 @@ class Pager {
   void take_new_slots();
   void carry_out_policy();
   void account();
+  uint64_t engine_bytes() const;
 
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();

@@ -164,7 +164,10 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
                                    [&](const Place& it) { return it.region->address() > address; });
   regions_.insert(behind, place);
 
-  if (telemetry_.started_ns.load() == 0) set(telemetry_.started_ns, now_ns_);
+  if (telemetry_.started_ns.load() == 0) {
+    set(telemetry_.started_ns, now_ns_);
+    set(telemetry_.engine_bytes_start, engine_bytes());
+  }
   fit_table_to_window();
   tell_order();
   return address;

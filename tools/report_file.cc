@@ -37,6 +37,7 @@ constexpr CounterKey counter_keys[] = {
     {"pinned_bytes", &Telemetry::pinned_bytes},
     {"model_bytes", &Telemetry::model_bytes},
     {"models", &Telemetry::models},
+    {"engine_bytes_start", &Telemetry::engine_bytes_start},
     {"engine_bytes_max", &Telemetry::engine_bytes_max},
     {"written_bytes", &Telemetry::written_bytes},
     {"faults_demand", &Telemetry::faults_demand},

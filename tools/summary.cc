@@ -54,12 +54,19 @@ std::string row(const char* label, const std::string& text) {
   return fmt::format("  {:<{}}{}\n", label, label_columns - 2, wrap(text));
 }
 
+// Memory that came after the weights were mapped; programs and libraries were there before.
+uint64_t engine_growth_bytes(const Telemetry& process) {
+  const uint64_t start_bytes = process.engine_bytes_start;
+  const uint64_t most_bytes = process.engine_bytes_max;
+  return most_bytes > start_bytes ? most_bytes - start_bytes : 0;
+}
+
 std::string copied_weights_advice(const Telemetry& process) {
   const char* const cure = *process.profile
                                ? "start llama.cpp with --no-repack"
                                : "leave out --no-profile, or start llama.cpp with --no-repack";
   return fmt::format("the engine holds a copy of its weights outside the window ({}): {}",
-                     format_size(process.engine_bytes_max), cure);
+                     format_size(engine_growth_bytes(process)), cure);
 }
 
 std::string all_fitted_advice(const Telemetry& process) {
@@ -143,7 +150,7 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
     return fmt::format("{} reads of the model failed: the lines above name file and offset",
                        process.read_errors.load());
   }
-  if (process.engine_bytes_max >= process.model_bytes / 2) return copied_weights_advice(process);
+  if (engine_growth_bytes(process) >= process.model_bytes / 2) return copied_weights_advice(process);
   if (process.evictions == 0) return all_fitted_advice(process);
   if (ratio.stall_share < stall_share_small) {
     return "reading hides behind the computation: a larger window would gain little";

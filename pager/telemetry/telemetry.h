@@ -39,6 +39,7 @@ struct Telemetry {
   Counter pinned_bytes;        // the part of the window that stays
   Counter model_bytes;         // size of the files that are served
   Counter models;              // regions opened so far
+  Counter engine_bytes_start;  // the process's memory when the first model was mapped
   Counter engine_bytes_max;    // most memory of the process beside the window, sampled
   Counter written_bytes;       // weights that the engine wrote to: its own memory from then on
 
