@@ -123,8 +123,7 @@ Status Pager::open_everything() {
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks_ / 4, 4u)));
-  policy_.emplace(
-      table_, policy::Settings{.reads_max = prefetch_reads_max, .can_hold = mapper_->keeps_slot()});
+  policy_.emplace(table_, policy::Settings{.reads_max = prefetch_reads_max});
 
   if (auto done = doorbell_.hang(*uffd_); !done) return done;
 

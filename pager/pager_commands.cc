@@ -232,8 +232,7 @@ void Pager::tell_order() {
     }
   }
   const auto is_gone = [&](ChunkId chunk) { return !is_shown[chunk]; };
-  std::erase_if(order.cyclic, is_gone);
-  std::erase_if(order.revisited, is_gone);
+  policy::erase_chunks(order, is_gone);
   policy_->set_order(order);
   // What was touched and not served yet must not be forgotten with the old order.
   for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {

@@ -1,10 +1,10 @@
 // What a model is, where it lies, and how fast it can be read from there: with the reader, the
 // sizes and the kind of memory that a run uses, but without a computation.
-#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <sstream>

@@ -50,7 +50,7 @@ std::string doctor_table(const std::vector<Row>& rows, bool coloured) {
   std::string text;
   for (const Row& row : rows) {
     std::string verdict = fmt::format("{:<{}}", verdict_name(row.verdict), verdict_width);
-    if (coloured) verdict = colour(row.verdict) + verdict + "\033[0m";
+    if (coloured) verdict = fmt::format("{}{}\033[0m", colour(row.verdict), verdict);
     text += fmt::format("{}  {:<{}}  {}\n", verdict, title(row), width, row.finding);
     if (row.cure.empty()) continue;
     text += fmt::format("{:{}}cure: {}\n", "", verdict_width + 2 + width + 2, row.cure);

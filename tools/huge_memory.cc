@@ -53,8 +53,9 @@ HugeMemory::~HugeMemory() {
 }
 
 std::byte* HugeMemory::chunk(uint32_t index) const {
-  const uintptr_t grid = round_up(reinterpret_cast<uintptr_t>(reservation_), chunk_bytes);
-  return reinterpret_cast<std::byte*>(grid + uint64_t{index} * chunk_bytes);
+  const auto start = reinterpret_cast<uintptr_t>(reservation_);
+  const uint64_t to_grid_bytes = round_up(start, chunk_bytes) - start;
+  return static_cast<std::byte*>(reservation_) + to_grid_bytes + uint64_t{index} * chunk_bytes;
 }
 
 uint64_t HugeMemory::huge_bytes() const {

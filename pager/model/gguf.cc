@@ -178,6 +178,8 @@ void GgufParser::read_value(const std::string& key, ValueType type) {
     parsed_.architecture = reader_.read_text(length, architecture_bytes_max, "the architecture");
   } else if (key == "general.alignment") {
     alignment_bytes_ = read_alignment(type);
+  } else if (key.ends_with(".expert_used_count")) {
+    parsed_.experts_used = read_integer(type, key);
   } else if (key == "split.no") {
     parsed_.shard = read_integer(type, key);
   } else if (key == "split.count") {
