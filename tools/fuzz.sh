@@ -44,7 +44,7 @@ build() {
 
 # run TARGET: its corpus grows in the build folder; the seeds in the tree stay as they are.
 run() {
-  local target=$1 seeds=$WP_ROOT/tests/fuzz/corpus/${1%_fuzz} work=$BUILD/$1 log=$BUILD/$1.log
+  local target=$1 seeds=$WP_ROOT/tests/fuzz/corpus/${1%_fuzz} work=$BUILD/$1 log=$BUILD/$1/$$.log
   mkdir -p "$work/corpus" "$work/findings"
   # Inputs beyond a few KiB are slower and find no more: headers are lists of small things. What is freed
   # stays in quarantine; with the default of 256 MiB, much of the time goes into fresh memory.

@@ -68,7 +68,7 @@ class FuzzedFile {
   int fd_;
 };
 
-/// Every tensor lies in its file, every layer has tensors that there are.
+/// Every tensor lies in its file, every slab in its tensor, every layer has tensors that there are.
 inline void check_model(const model::Model& model) {
   for (const model::Tensor& tensor : model.tensors) {
     WP_ASSERT(tensor.file < model.files.size());
@@ -78,6 +78,15 @@ inline void check_model(const model::Model& model) {
   }
   for (const model::Layer& layer : model.layers)
     for (const uint32_t tensor : layer.tensors) WP_ASSERT(tensor < model.tensors.size());
+  for (const model::Expert& expert : model.experts) {
+    WP_ASSERT(expert.layer < model.layers.size());
+    for (const model::Slab& slab : expert.slabs) {
+      WP_ASSERT(slab.tensor < model.tensors.size());
+      const model::Tensor& tensor = model.tensors[slab.tensor];
+      WP_ASSERT(slab.offset_bytes >= tensor.offset_bytes);
+      WP_ASSERT(slab.offset_bytes + slab.size_bytes <= tensor.offset_bytes + tensor.size_bytes);
+    }
+  }
 }
 
 /// A model that is sound, or an error that names its file.
