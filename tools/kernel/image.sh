@@ -41,7 +41,7 @@ download_kernel() {
   local at=$1 suite package
   suite=$(kernel_suite "$2")
   apt_at "$at" "$suite" || return 1
-  apt-get "${APT[@]}" update 2>&1 || return 1
+  apt-get "${APT[@]}" -o APT::Update::Error-Mode=any update 2>&1 || return 1
   package=$(apt-cache "${APT[@]}" depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: //p' | head -n 1)
   [[ $package == linux-image-$2.* ]] || {
     echo "$suite has kernel '${package:-none}', not $2"
@@ -83,7 +83,7 @@ find_kernel() {
   work=$(mktemp -d -p "$WP_CACHE/kernels")
   say "downloading Debian's $series kernel (once): $KERNEL" >&2
   if ! log=$(download_kernel "$work" "$series"); then
-    KERNEL_MISSING="Debian's $series kernel cannot be had: $(tail -n 1 <<<"$log")"
+    KERNEL_MISSING="Debian's $series kernel cannot be had: $(grep -m 1 . <<<"$log")"
     rm -rf -- "$work"
     return 1
   fi
