@@ -6,8 +6,10 @@
 // each kind of view that engines make; the answer is one line: question, view, answer. A question
 // runs in a process of its own, so that one which hangs is an answer too. Only wrong bytes make the
 // program fail.
+// --tmpfs puts the slots into a tmpfs of the program's own, whose huge pages do not depend on the
+// machine's setting.
 //
-//     collapse_probe [--shmem-huge never|advise] [--timings]
+//     collapse_probe [--shmem-huge never|advise] [--tmpfs] [--timings]
 #include <fcntl.h>
 #include <linux/mount.h>
 #include <poll.h>
@@ -172,12 +174,30 @@ class Watched {
   std::string registered_;
 };
 
+/// A file in a tmpfs that nobody else sees; needs CAP_SYS_ADMIN where it is mounted.
+int file_in_own_tmpfs() {
+  const int context = static_cast<int>(syscall(SYS_fsopen, "tmpfs", 0));
+  if (syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "huge", "always", 0) != 0 ||
+      syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
+    give_up("a tmpfs with huge=always");
+  }
+  const int mount = static_cast<int>(syscall(SYS_fsmount, context, 0, 0));
+  const int file = openat(mount, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0) give_up("a file in the tmpfs");
+  return file;
+}
+
+bool g_is_in_own_tmpfs = false;
+
+int new_file() {
+  return g_is_in_own_tmpfs ? file_in_own_tmpfs() : memfd_create("slots", MFD_CLOEXEC);
+}
+
 /// One slot or more in a memfd, their alias, and a model on disk to fill them from.
 class Memory {
  public:
-  explicit Memory(uint64_t length_bytes = chunk_bytes, int advice = MADV_HUGEPAGE,
-                  int fd = memfd_create("slots", MFD_CLOEXEC))
-      : fd_(fd) {
+  explicit Memory(uint64_t length_bytes = chunk_bytes, int advice = MADV_HUGEPAGE)
+      : fd_(new_file()) {
     if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(length_bytes)) != 0) give_up("memfd");
     alias_ = map_on_grid(fd_, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED);
     madvise(alias_, length_bytes, advice);
@@ -468,21 +488,8 @@ std::string collapse_of_alias_under_view(bool is_filled) {
   return outcome(madvise(memory.alias(), chunk_bytes, MADV_COLLAPSE));
 }
 
-/// A file in a tmpfs that nobody else sees; needs CAP_SYS_ADMIN where it is mounted.
-int file_in_own_tmpfs() {
-  const int context = static_cast<int>(syscall(SYS_fsopen, "tmpfs", 0));
-  if (syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "huge", "always", 0) != 0 ||
-      syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
-    give_up("a tmpfs with huge=always");
-  }
-  const int mount = static_cast<int>(syscall(SYS_fsmount, context, 0, 0));
-  const int file = openat(mount, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file < 0) give_up("a file in the tmpfs");
-  return file;
-}
-
-std::string is_huge_by_itself(int fd) {
-  Memory memory(chunk_bytes, MADV_HUGEPAGE, fd);
+std::string is_huge_by_itself() {
+  Memory memory;
   memory.fill();
   std::ifstream maps("/proc/self/smaps_rollup");
   for (std::string line; std::getline(maps, line);) {
@@ -620,10 +627,7 @@ void ask(const char* question, const char* view, const std::function<std::string
 }
 
 void ask_all() {
-  ask("direct read into a fresh memfd makes a huge page", "-",
-      [] { return is_huge_by_itself(memfd_create("slots", MFD_CLOEXEC)); });
-  ask("the same in a tmpfs of its own with huge=always", "-",
-      [] { return is_huge_by_itself(file_in_own_tmpfs()); });
+  ask("direct read into fresh memory makes a huge page", "-", is_huge_by_itself);
   ask("alias: COLLAPSE of a hole", "-", [] { return collapse_of_alias(false); });
   ask("alias: COLLAPSE after one touch", "-", [] { return outcome(Memory().make_huge()); });
   ask("alias: COLLAPSE after a direct read", "-", [] { return collapse_of_alias(true); });
@@ -685,10 +689,12 @@ int main(int count, char** arguments) {
     const std::string argument = arguments[i];
     if (argument == "--timings") {
       is_timed = true;
+    } else if (argument == "--tmpfs") {
+      g_is_in_own_tmpfs = true;
     } else if (argument == "--shmem-huge" && i + 1 < count) {
       shmem_huge = arguments[++i];
     } else {
-      std::fprintf(stderr, "collapse_probe [--shmem-huge never|advise] [--timings]\n");
+      std::fprintf(stderr, "collapse_probe [--shmem-huge never|advise] [--tmpfs] [--timings]\n");
       return 2;
     }
   }
