@@ -113,7 +113,7 @@ make_initramfs() {
 }
 
 # QEMU 7.2 now and then returns wrong flags from cmpxchg16b, which kills a kernel that uses it (a double
-# fault in kmem_cache_alloc, one boot in four): the processor is said not to have it.
+# fault in kmem_cache_alloc, two of four boots of 6.12): the processor is said not to have it.
 boot() {
   local limit=$((LIMIT_SECONDS * ${#TESTS[@]} + 120))
   timeout --foreground "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2G \
