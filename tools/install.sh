@@ -6,7 +6,7 @@
 #   tools/install.sh            compiler, libraries, test tools, Node.js for the llama.cpp engine
 #   tools/install.sh --kernels  also QEMU and what a machine is made with, to test under other kernels
 #   tools/install.sh --bench    also fio, which measures what the disk can do
-#   tools/install.sh --dev      also clang-format and clang-tidy
+#   tools/install.sh --dev      also clang-format, clang-tidy, and clang for the fuzz targets
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin  # where mke2fs and depmod are
 # shellcheck source=tools/lib/common.sh
@@ -27,7 +27,10 @@ read_options() {
     case $1 in
       --bench) COMMANDS+=(fio:fio) ;;
       --kernels) COMMANDS+=("${KERNEL_COMMANDS[@]}") ;;
-      --dev) COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
+      --dev)
+        COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang)
+        LIBRARIES+=(libclang-rt-dev)
+        ;;
       -h | --help) usage && exit 0 ;;
       *) fail "unknown option '$1': tools/install.sh [--kernels] [--bench] [--dev]" ;;
     esac

@@ -25,7 +25,9 @@ Command make_table() {
           .usage = "  weightpager model make --size SIZE [OPTIONS] -o FILE\n",
           .options = {{0, "size", "SIZE", "size of the model, met within 2 %: 64MiB, 4GiB"},
                       {'o', "output", "FILE", "where to write; a directory for safetensors"},
-                      {0, "arch", "NAME", "llama, the only one so far"},
+                      {0, "arch", "NAME", "llama, or llama-moe: a mixture of experts (llama)"},
+                      {0, "experts", "N", "llama-moe: experts of each layer (32)"},
+                      {0, "experts-used", "N", "llama-moe: how many of them a token uses (4)"},
                       {0, "type", "TYPE",
                        "gguf: " + type_names_for(Format::gguf) + " (f16)\nsafetensors: " +
                            type_names_for(Format::safetensors) + " (bf16)"},
@@ -34,7 +36,8 @@ Command make_table() {
                       {'f', "force", "", "replace what is there"}},
           .examples =
               "  weightpager model make --size 4GiB -o test.gguf\n"
-              "  weightpager model make --size 8GiB --format safetensors -o test/\n",
+              "  weightpager model make --size 8GiB --format safetensors -o test/\n"
+              "  weightpager model make --arch llama-moe --size 5GiB --type q8_0 -o moe.gguf\n",
           .exit_status = "  0 made, 1 it could not be written, 2 misuse\n"};
 }
 
@@ -67,28 +70,44 @@ Result<Format> parse_format(const std::string& name) {
   return fail(fmt::format("--format: expected gguf or safetensors, found '{}'", name));
 }
 
-Result<uint64_t> parse_seed(const std::string& text) {
-  uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+Result<uint64_t> parse_number(const Arguments& arguments, const std::string& option,
+                              const std::string& otherwise) {
+  const std::string text = arguments.value(option).value_or(otherwise);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    return fail(fmt::format("--seed: expected a number from 0 to 2^64, found '{}'", text));
-  return seed;
+    return fail(fmt::format("--{}: expected a number from 0 to 2^64, found '{}'", option, text));
+  return number;
+}
+
+Result<model::ExpertCounts> parse_experts(const Arguments& arguments) {
+  const std::string architecture = arguments.value("arch").value_or("llama");
+  if (architecture == "llama") {
+    if (!arguments.has("experts") && !arguments.has("experts-used")) return model::ExpertCounts{};
+    return fail("--experts: a llama has none", "give --arch llama-moe, too");
+  }
+  if (architecture != "llama-moe")
+    return fail(fmt::format("--arch: expected llama or llama-moe, found '{}'", architecture));
+  const Result<uint64_t> experts = parse_number(arguments, "experts", "32");
+  if (!experts) return tl::make_unexpected(experts.error());
+  const Result<uint64_t> used = parse_number(arguments, "experts-used", "4");
+  if (!used) return tl::make_unexpected(used.error());
+  return model::ExpertCounts{*experts, *used};
 }
 
 Result<MakeOptions> parse_options(const Arguments& arguments) {
   if (!arguments.operands().empty())
     return fail(fmt::format("model make: unexpected argument '{}'", arguments.operands().front()),
                 "the output is given with -o");
-  const std::string architecture = arguments.value("arch").value_or("llama");
-  if (architecture != "llama")
-    return fail(fmt::format("--arch: expected llama, found '{}'", architecture));
   if (!arguments.has("size") || !arguments.has("output"))
     return fail("model make: expected --size SIZE and -o FILE",
                 "example: weightpager model make --size 4GiB -o test.gguf");
   const Result<uint64_t> size_bytes = parse_size(*arguments.value("size"), "--size");
   if (!size_bytes) return tl::make_unexpected(size_bytes.error());
-  const Result<uint64_t> seed = parse_seed(arguments.value("seed").value_or("1"));
+  const Result<uint64_t> seed = parse_number(arguments, "seed", "1");
   if (!seed) return tl::make_unexpected(seed.error());
+  const Result<model::ExpertCounts> experts = parse_experts(arguments);
+  if (!experts) return tl::make_unexpected(experts.error());
   const Result<Format> format = parse_format(arguments.value("format").value_or("gguf"));
   if (!format) return tl::make_unexpected(format.error());
 
@@ -97,6 +116,7 @@ Result<MakeOptions> parse_options(const Arguments& arguments) {
   options.format = *format;
   options.type = arguments.value("type").value_or(*format == Format::gguf ? "f16" : "bf16");
   options.size_bytes = *size_bytes;
+  options.experts = *experts;
   options.seed = *seed;
   options.overwrite = arguments.has("force");
   if (const Status status = check_make_options(options); !status)
@@ -106,10 +126,15 @@ Result<MakeOptions> parse_options(const Arguments& arguments) {
 
 void print_made(const MakeOptions& options, const model::MadeModel& made) {
   const model::LlamaShape& shape = made.shape;
+  const std::string experts =
+      shape.experts.experts == 0
+          ? ""
+          : fmt::format("{} experts ({} used), ", shape.experts.experts, shape.experts.used);
   fmt::print(
-      "{}: {}, {} blocks, embedding {}, feed-forward {}, {} heads ({} for keys), {} tokens\n",
-      options.path, format_size(made.size_bytes), shape.block_count, shape.embedding_length,
-      shape.feed_forward_length, shape.head_count, shape.head_count_kv, shape.vocabulary_size);
+      "{}: {}, {} blocks, {}embedding {}, feed-forward {}, {} heads ({} for keys), {} tokens\n",
+      options.path, format_size(made.size_bytes), shape.block_count, experts,
+      shape.embedding_length, shape.feed_forward_length, shape.head_count, shape.head_count_kv,
+      shape.vocabulary_size);
 }
 
 int misuse(const Error& error) {

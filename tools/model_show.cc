@@ -1,7 +1,9 @@
 // `weightpager model show`: what the pager sees in a model, as a table or as JSON.
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "pager/base/units.h"
 #include "pager/model/header_reader.h"
@@ -61,6 +63,37 @@ void print_layer(const Model& shown, size_t number, bool with_tensors) {
   for (const uint32_t tensor : layer.tensors) print_tensor(shown.tensors[tensor]);
 }
 
+/// What a layer's experts come to; nothing in most layers.
+struct LayerExperts {
+  uint64_t count = 0;
+  uint64_t size_bytes = 0;
+};
+
+LayerExperts experts_of(const Model& shown, size_t layer) {
+  LayerExperts experts;
+  for (const model::Expert& expert : shown.experts) {
+    if (expert.layer != layer) continue;
+    ++experts.count;
+    experts.size_bytes += expert.size_bytes();
+  }
+  return experts;
+}
+
+/// One line for all layers that are alike: "16 layers of 32, 4 used by a token, 9.6 MiB each".
+void print_experts(const Model& shown) {
+  std::map<std::pair<uint64_t, uint64_t>, uint64_t> layers;  // by count and bytes
+  for (size_t layer = 0; layer < shown.layers.size(); ++layer) {
+    const LayerExperts experts = experts_of(shown, layer);
+    if (experts.count > 0) ++layers[{experts.count, experts.size_bytes}];
+  }
+  const std::string used =
+      shown.experts_used == 0 ? "" : fmt::format(", {} used by a token", shown.experts_used);
+  for (const auto& [experts, count] : layers)
+    fmt::print("experts       {} layer{} of {}{}, {} each, {} in all\n", count,
+               count == 1 ? "" : "s", experts.first, used,
+               format_size(experts.second / experts.first), format_size(count * experts.second));
+}
+
 void print_table(const Model& shown, bool with_tensors) {
   fmt::print("format        {}\n", format_name(shown.format));
   if (!shown.architecture.empty()) fmt::print("architecture  {}\n", printable(shown.architecture));
@@ -68,6 +101,7 @@ void print_table(const Model& shown, bool with_tensors) {
              file_bytes(shown), shown.tensors.size());
   for (const model::File& file : shown.files)
     fmt::print("file          {:>10}  {}\n", format_size(file.size_bytes), printable(file.path));
+  print_experts(shown);
   fmt::print("\nlayer  {:<36} {:>7}  {:<6}  {:>10}  {:>7}\n", "name", "tensors", "access", "size",
              "share");
   for (size_t number = 0; number < shown.layers.size(); ++number)
@@ -76,12 +110,15 @@ void print_table(const Model& shown, bool with_tensors) {
 
 // --- for programs -------------------------------------------------------------------------------
 
-nlohmann::ordered_json layer_json(const Model& shown, const Layer& layer) {
+nlohmann::ordered_json layer_json(const Model& shown, size_t number) {
+  const Layer& layer = shown.layers[number];
   nlohmann::ordered_json json{{"name", layer.name},
                               {"access", access_name(layer.access)},
                               {"size_bytes", layer.size_bytes},
                               {"tensors", nlohmann::json::array()}};
   for (const uint32_t tensor : layer.tensors) json["tensors"].push_back(shown.tensors[tensor].name);
+  if (const LayerExperts experts = experts_of(shown, number); experts.count > 0)
+    json["experts"] = {{"count", experts.count}, {"size_bytes", experts.size_bytes}};
   return json;
 }
 
@@ -102,7 +139,8 @@ void print_json(const Model& shown) {
       {"layers", nlohmann::json::array()},    {"tensors", nlohmann::json::array()}};
   for (const model::File& file : shown.files)
     json["files"].push_back({{"path", file.path}, {"size_bytes", file.size_bytes}});
-  for (const Layer& layer : shown.layers) json["layers"].push_back(layer_json(shown, layer));
+  if (!shown.experts.empty()) json["experts_used"] = shown.experts_used;
+  for (size_t i = 0; i < shown.layers.size(); ++i) json["layers"].push_back(layer_json(shown, i));
   for (const Tensor& tensor : shown.tensors) json["tensors"].push_back(tensor_json(tensor));
   // Names need not be UTF-8; JSON has to be.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -52,6 +52,22 @@ Status check_output(const MakeOptions& options) {
   return {};
 }
 
+Status check_experts(const MakeOptions& options) {
+  const auto [experts, used] = options.experts;
+  if (experts == 0 && used == 0) return {};
+  if (experts < 2 || experts > made_experts_max)
+    return fail(
+        fmt::format("a mixture has from 2 to {} experts, not {}", made_experts_max, experts));
+  if (used < 1 || used > experts)
+    return fail(fmt::format("a token uses from 1 to {} of the experts, not {}", experts, used));
+  if (choose_llama_shape(options.size_bytes, *find_made_type(options.format, options.type),
+                         options.experts))
+    return {};
+  return fail(
+      fmt::format("{} experts do not fit into {}", experts, format_size(options.size_bytes)),
+      "make the model larger, or give it fewer experts");
+}
+
 }  // namespace
 
 std::string type_names_for(Format format) {
@@ -71,7 +87,8 @@ Status check_make_options(const MakeOptions& options) {
         fmt::format("there is no type '{}' for {}", options.type, format_name(options.format)),
         "types: " + type_names_for(options.format));
   const uint64_t size_bytes = options.size_bytes;
-  if (size_bytes >= made_size_bytes_min && size_bytes <= made_size_bytes_max) return {};
+  if (size_bytes >= made_size_bytes_min && size_bytes <= made_size_bytes_max)
+    return check_experts(options);
   return fail(
       fmt::format("the size must be from {} to {}, not {}", format_size(made_size_bytes_min),
                   format_size(made_size_bytes_max), format_size(size_bytes)),
@@ -84,7 +101,8 @@ Result<MadeModel> make_model(const MakeOptions& options) {
   if (!status) return forward_error(std::move(status));
 
   const GgmlType& type = *find_made_type(options.format, options.type);
-  const MakePlan plan{options, type, choose_llama_shape(options.size_bytes, type)};
+  const MakePlan plan{options, type,
+                      *choose_llama_shape(options.size_bytes, type, options.experts)};
   Result<uint64_t> size_bytes =
       options.format == Format::gguf ? make_gguf(plan) : make_safetensors(plan);
   if (!size_bytes) return forward_error(std::move(size_bytes));

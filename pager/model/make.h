@@ -18,6 +18,8 @@ namespace weightpager::model {
 
 inline constexpr uint64_t made_size_bytes_min = uint64_t{8} << 20;
 inline constexpr uint64_t made_size_bytes_max = uint64_t{16} << 40;
+/// As many as llama.cpp takes.
+inline constexpr uint64_t made_experts_max = 256;
 
 /// Bytes written and bytes that there will be. Called from one thread at a time.
 using Progress = std::function<void(uint64_t, uint64_t)>;
@@ -30,6 +32,8 @@ struct MakeOptions {
   std::string type = "f16";
   /// Met within 2 %.
   uint64_t size_bytes = 0;
+  /// None: a dense network.
+  ExpertCounts experts;
   uint64_t seed = 1;
   unsigned threads = 2;
   /// Replace what is at `path`.
@@ -43,7 +47,7 @@ struct MadeModel {
   uint64_t size_bytes = 0;
 };
 
-/// What is wrong with type and size, whatever is on the disk. make_model checks it, too.
+/// What is wrong with type, size and experts, whatever is on the disk. make_model checks it, too.
 Status check_make_options(const MakeOptions& options);
 
 /// Writes the model under temporary names and renames at the end, so that there is never half a

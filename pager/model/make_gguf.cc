@@ -125,6 +125,9 @@ void add_network(GgufHeader& header, const MakePlan& plan) {
   header.pair("llama.rope.dimension_count", narrow(shape.head_length));
   header.pair("llama.rope.freq_base", static_cast<float>(llama_rope_base));
   header.pair("llama.vocab_size", narrow(shape.vocabulary_size));
+  if (shape.experts.experts == 0) return;
+  header.pair("llama.expert_count", narrow(shape.experts.experts));
+  header.pair("llama.expert_used_count", narrow(shape.experts.used));
 }
 
 void add_tokenizer(GgufHeader& header, const LlamaShape& shape) {
@@ -143,11 +146,12 @@ void add_tokenizer(GgufHeader& header, const LlamaShape& shape) {
 
 /// Offsets from the start of the tensor data on; `data_bytes` becomes the data's length.
 std::vector<PlacedTensor> place_tensors(const MakePlan& plan, uint64_t& data_bytes) {
-  const GgmlType& norm_type = *find_ggml_type(0);
+  const GgmlType& f32 = *find_ggml_type(0);
   std::vector<PlacedTensor> tensors;
   data_bytes = 0;
-  for (PlannedTensor& planned : plan_llama_tensors(plan.shape)) {
-    const GgmlType* type = planned.kind == WeightKind::norm ? &norm_type : &plan.type;
+  for (PlannedTensor& planned : plan_llama_tensors(plan.shape, Format::gguf)) {
+    const bool is_small = planned.kind == WeightKind::norm || planned.kind == WeightKind::router;
+    const GgmlType* type = is_small ? &f32 : &plan.type;
     tensors.push_back({std::move(planned), type, data_bytes});
     data_bytes += round_up(tensors.back().size_bytes(), alignment_bytes);
   }

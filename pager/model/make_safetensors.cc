@@ -27,7 +27,7 @@ struct Shard {
 
 std::vector<Shard> plan_shards(const MakePlan& plan) {
   std::vector<Shard> shards(1);
-  for (PlannedTensor& planned : plan_llama_tensors(plan.shape)) {
+  for (PlannedTensor& planned : plan_llama_tensors(plan.shape, Format::safetensors)) {
     PlacedTensor tensor{std::move(planned), &plan.type, 0};
     const uint64_t used_bytes = shards.back().data_bytes;
     if (used_bytes > 0 && used_bytes + tensor.size_bytes() > shard_bytes_max) shards.emplace_back();
@@ -102,25 +102,31 @@ const char* torch_type(std::string_view type_name) {
 
 Json config_of(const MakePlan& plan) {
   const LlamaShape& shape = plan.shape;
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", shape.embedding_length},
-          {"intermediate_size", shape.feed_forward_length},
-          {"num_hidden_layers", shape.block_count},
-          {"num_attention_heads", shape.head_count},
-          {"num_key_value_heads", shape.head_count_kv},
-          {"head_dim", shape.head_length},
-          {"vocab_size", shape.vocabulary_size},
-          {"max_position_embeddings", llama_context_length},
-          {"rms_norm_eps", llama_norm_epsilon},
-          {"rope_theta", llama_rope_base},
-          {"hidden_act", "silu"},
-          {"attention_bias", false},
-          {"mlp_bias", false},
-          {"tie_word_embeddings", false},
-          {"bos_token_id", 1},
-          {"eos_token_id", 2},
-          {"torch_dtype", torch_type(plan.type.name)}};
+  const bool is_mixture = shape.experts.experts > 0;
+  Json config{{"architectures", {is_mixture ? "MixtralForCausalLM" : "LlamaForCausalLM"}},
+              {"model_type", is_mixture ? "mixtral" : "llama"},
+              {"hidden_size", shape.embedding_length},
+              {"intermediate_size", shape.feed_forward_length},
+              {"num_hidden_layers", shape.block_count},
+              {"num_attention_heads", shape.head_count},
+              {"num_key_value_heads", shape.head_count_kv},
+              {"head_dim", shape.head_length},
+              {"vocab_size", shape.vocabulary_size},
+              {"max_position_embeddings", llama_context_length},
+              {"rms_norm_eps", llama_norm_epsilon},
+              {"rope_theta", llama_rope_base},
+              {"hidden_act", "silu"},
+              {"attention_bias", false},
+              {"mlp_bias", false},
+              {"tie_word_embeddings", false},
+              {"bos_token_id", 1},
+              {"eos_token_id", 2},
+              {"torch_dtype", torch_type(plan.type.name)}};
+  if (is_mixture) {
+    config["num_local_experts"] = shape.experts.experts;
+    config["num_experts_per_tok"] = shape.experts.used;
+  }
+  return config;
 }
 
 /// What an earlier model left would be mixed up with this one.

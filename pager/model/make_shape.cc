@@ -1,6 +1,7 @@
 // A small search: for each embedding length and feed-forward length the number of blocks follows
 // from the size, and the vocabulary takes up the remainder. Of the shapes that meet the size, the
-// one that differs least from the proportions of real Llamas wins.
+// one that differs least from the proportions of real Llamas wins. Experts are finer than a dense
+// network's feed-forward: proportions of the mixtures of 2024 and later.
 #include "pager/model/make_shape.h"
 
 #include <fmt/format.h>
@@ -43,9 +44,17 @@ double token_bytes(const LlamaShape& shape, const GgmlType& type) {
 double block_bytes(const LlamaShape& shape, const GgmlType& type) {
   const uint64_t kv_length = shape.head_count_kv * shape.head_length;
   const double norms = 2 * 4.0 * static_cast<double>(shape.embedding_length);
-  return norms + 2 * matrix_bytes(shape.embedding_length, shape.embedding_length, type) +
+  const double feed_forward =
+      3 * matrix_bytes(shape.feed_forward_length, shape.embedding_length, type);
+  const auto experts = static_cast<double>(shape.experts.experts);
+  const double router = 4.0 * static_cast<double>(shape.embedding_length) * experts;
+  return norms + router + 2 * matrix_bytes(shape.embedding_length, shape.embedding_length, type) +
          2 * matrix_bytes(kv_length, shape.embedding_length, type) +
-         3 * matrix_bytes(shape.feed_forward_length, shape.embedding_length, type);
+         feed_forward * std::max(experts, 1.0);
+}
+
+double usual_feed_forward_length(const LlamaShape& shape) {
+  return (shape.experts.experts == 0 ? 3.5 : 0.75) * static_cast<double>(shape.embedding_length);
 }
 
 double model_bytes(const LlamaShape& shape, const GgmlType& type) {
@@ -53,8 +62,10 @@ double model_bytes(const LlamaShape& shape, const GgmlType& type) {
          static_cast<double>(shape.block_count) * block_bytes(shape, type);
 }
 
-LlamaShape shape_with_lengths(uint64_t embedding_length, uint64_t feed_forward_length) {
+LlamaShape shape_with_lengths(uint64_t embedding_length, uint64_t feed_forward_length,
+                              ExpertCounts experts) {
   LlamaShape shape;
+  shape.experts = experts;
   shape.embedding_length = embedding_length;
   shape.feed_forward_length = feed_forward_length;
   shape.head_length = embedding_length >= 3072 ? 128 : 64;
@@ -82,7 +93,7 @@ double strangeness(const LlamaShape& shape) {
   };
   const auto embedding_length = static_cast<double>(shape.embedding_length);
   return deviation(shape.block_count, embedding_length / 128) +
-         deviation(shape.feed_forward_length, 3.5 * embedding_length) +
+         deviation(shape.feed_forward_length, usual_feed_forward_length(shape)) +
          deviation(shape.vocabulary_size,
                    static_cast<double>(usual_vocabulary_size(shape.embedding_length)));
 }
@@ -96,7 +107,42 @@ PlannedTensor matrix(std::string gguf_name, std::string hugging_face_name, uint6
   return {std::move(gguf_name), std::move(hugging_face_name), {columns, rows}};
 }
 
-void plan_block(const LlamaShape& shape, uint64_t block, std::vector<PlannedTensor>& tensors) {
+void plan_experts(const LlamaShape& shape, uint64_t block, Format format,
+                  std::vector<PlannedTensor>& tensors) {
+  const uint64_t length = shape.embedding_length;
+  const uint64_t experts = shape.experts.experts;
+  const std::string gguf = fmt::format("blk.{}.", block);
+  const std::string face = fmt::format("model.layers.{}.block_sparse_moe.", block);
+  tensors.push_back(matrix(gguf + "ffn_gate_inp.weight", face + "gate.weight", length, experts));
+  tensors.back().kind = WeightKind::router;
+
+  struct Part {
+    const char* gguf_name;
+    const char* hugging_face_name;
+    uint64_t columns;
+    uint64_t rows;
+  };
+  const std::array<Part, 3> parts{{{"ffn_gate", "w1", length, shape.feed_forward_length},
+                                   {"ffn_up", "w3", length, shape.feed_forward_length},
+                                   {"ffn_down", "w2", shape.feed_forward_length, length}}};
+  if (format == Format::gguf) {
+    for (const Part& part : parts) {
+      tensors.push_back(matrix(fmt::format("{}{}_exps.weight", gguf, part.gguf_name), "",
+                               part.columns, part.rows));
+      tensors.back().shape.push_back(experts);
+    }
+    return;
+  }
+  for (uint64_t expert = 0; expert < experts; ++expert)
+    for (const Part& part : parts)
+      tensors.push_back(
+          matrix(fmt::format("{}{}.{}.weight", gguf, part.gguf_name, expert),
+                 fmt::format("{}experts.{}.{}.weight", face, expert, part.hugging_face_name),
+                 part.columns, part.rows));
+}
+
+void plan_block(const LlamaShape& shape, uint64_t block, Format format,
+                std::vector<PlannedTensor>& tensors) {
   const auto gguf = [&](std::string_view name) {
     return fmt::format("blk.{}.{}.weight", block, name);
   };
@@ -112,6 +158,7 @@ void plan_block(const LlamaShape& shape, uint64_t block, std::vector<PlannedTens
   tensors.push_back(matrix(gguf("attn_v"), face("self_attn.v_proj"), length, kv_length));
   tensors.push_back(matrix(gguf("attn_output"), face("self_attn.o_proj"), length, length));
   tensors.push_back(norm(gguf("ffn_norm"), face("post_attention_layernorm"), length));
+  if (shape.experts.experts > 0) return plan_experts(shape, block, format, tensors);
   tensors.push_back(matrix(gguf("ffn_gate"), face("mlp.gate_proj"), length, ff_length));
   tensors.push_back(matrix(gguf("ffn_up"), face("mlp.up_proj"), length, ff_length));
   tensors.push_back(matrix(gguf("ffn_down"), face("mlp.down_proj"), ff_length, length));
@@ -125,15 +172,17 @@ uint64_t PlannedTensor::elements() const {
   return product;
 }
 
-LlamaShape choose_llama_shape(uint64_t size_bytes, const GgmlType& type) {
+std::optional<LlamaShape> choose_llama_shape(uint64_t size_bytes, const GgmlType& type,
+                                             ExpertCounts experts) {
   const auto size = static_cast<double>(size_bytes);
-  LlamaShape best;
+  const uint64_t shortest_share = experts.experts == 0 ? 2 : 0;
+  std::optional<LlamaShape> best;
   double best_strangeness = std::numeric_limits<double>::infinity();
   for (const uint64_t embedding_length : embedding_lengths) {
     const uint64_t longest = 5 * embedding_length;
-    for (uint64_t ff_length = 2 * embedding_length; ff_length <= longest;
-         ff_length += length_step) {
-      LlamaShape shape = shape_with_lengths(embedding_length, ff_length);
+    const uint64_t shortest = std::max(shortest_share * embedding_length, length_step);
+    for (uint64_t ff_length = shortest; ff_length <= longest; ff_length += length_step) {
+      LlamaShape shape = shape_with_lengths(embedding_length, ff_length, experts);
       fit_to_size(shape, size, type);
       if (std::abs(model_bytes(shape, type) - size) > size_tolerance * size) continue;
       if (strangeness(shape) >= best_strangeness) continue;
@@ -141,17 +190,18 @@ LlamaShape choose_llama_shape(uint64_t size_bytes, const GgmlType& type) {
       best = shape;
     }
   }
-  WP_ASSERT(best.block_count > 0);
+  WP_ASSERT(best || experts.experts > 0);
   return best;
 }
 
-std::vector<PlannedTensor> plan_llama_tensors(const LlamaShape& shape) {
+std::vector<PlannedTensor> plan_llama_tensors(const LlamaShape& shape, Format format) {
   const uint64_t length = shape.embedding_length;
   std::vector<PlannedTensor> tensors;
   tensors.push_back(
       matrix("token_embd.weight", "model.embed_tokens.weight", length, shape.vocabulary_size));
   tensors.back().kind = WeightKind::embedding;
-  for (uint64_t block = 0; block < shape.block_count; ++block) plan_block(shape, block, tensors);
+  for (uint64_t block = 0; block < shape.block_count; ++block)
+    plan_block(shape, block, format, tensors);
   tensors.push_back(norm("output_norm.weight", "model.norm.weight", length));
   tensors.push_back(matrix("output.weight", "lm_head.weight", length, shape.vocabulary_size));
   return tensors;

@@ -10,10 +10,10 @@
 namespace weightpager::model {
 
 /// What a tensor's weights are like. Matrices are noise around 0 with a standard deviation of
-/// 0.014, as trained networks have; norms are scales from 1 to 1.06. Embeddings are 32 times as
-/// large as matrices, so that the next token depends on the last one and generation does not get
-/// stuck.
-enum class WeightKind { norm, matrix, embedding };
+/// 0.014, as trained networks have; norms are scales from 1 to 1.06; routers choose experts, are
+/// like matrices, and always stored in a type that norms may have. Embeddings are 32 times as large
+/// as matrices, so that the next token depends on the last one and generation does not get stuck.
+enum class WeightKind { norm, matrix, embedding, router };
 
 /// Of F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q6_K; norms are F32, F16 or BF16.
 bool can_make_weights(const GgmlType& type);

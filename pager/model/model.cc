@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "pager/base/assert.h"
+#include "pager/model/experts.h"
 #include "pager/model/layers.h"
 #include "pager/model/parsers.h"
 #include "pager/model/shards.h"
@@ -22,6 +23,7 @@ Result<Model> assemble(std::vector<ParsedFile> files) {
   Model model;
   model.format = files.front().format;
   model.architecture = std::move(files.front().architecture);
+  model.experts_used = files.front().experts_used;
   std::unordered_set<std::string> names;
   for (ParsedFile& parsed : files) {
     const auto file = static_cast<uint32_t>(model.files.size());
@@ -36,6 +38,7 @@ Result<Model> assemble(std::vector<ParsedFile> files) {
     model.files.push_back(std::move(parsed.file));
   }
   group_layers(model);
+  find_experts(model);
   return model;
 }
 
@@ -50,30 +53,42 @@ Result<Model> assemble_one(ParsedFile file) {
   return assemble(std::move(files));
 }
 
-/// "model_type" of a Hugging Face config.json.
+/// What a Hugging Face config.json says.
 class ConfigHandler final : public JsonHandler {
  public:
   std::string model_type;
+  uint64_t experts_used = 0;
 
   bool on_start(const JsonPath&, bool) override { return true; }
   bool on_end(const JsonPath&) override { return true; }
   bool on_scalar(const JsonPath& path, const JsonScalar& value) override {
     const auto* text = std::get_if<std::string>(&value);
     if (path.size() == 1 && path[0] == "model_type" && text != nullptr) model_type = *text;
+    if (!path.empty() && path.back() == "num_experts_per_tok") experts_used = to_count(value);
     return true;
+  }
+
+ private:
+  static uint64_t to_count(const JsonScalar& value) {
+    if (const auto* number = std::get_if<int64_t>(&value); number != nullptr && *number > 0)
+      return static_cast<uint64_t>(*number);
+    const auto* number = std::get_if<uint64_t>(&value);
+    return number != nullptr ? *number : 0;
   }
 };
 
 /// safetensors files do not say what they are, the config.json next to them does. It is for people
 /// only, so a missing or broken one is no error.
-std::string architecture_beside(const std::string& path) {
+void read_config_beside(const std::string& path, Model& model) {
   constexpr uint64_t config_bytes_max = 1 << 20;
   Result<HeaderReader> reader =
       HeaderReader::open(fs::path(path).replace_filename("config.json").string());
-  if (!reader) return {};
+  if (!reader) return;
   ConfigHandler handler;
   const std::string text = reader->read_text(reader->size_bytes(), config_bytes_max, "config.json");
-  return parse_strict_json(text, handler) ? std::string() : handler.model_type;
+  if (parse_strict_json(text, handler)) return;
+  model.architecture = std::move(handler.model_type);
+  model.experts_used = handler.experts_used;
 }
 
 /// A directory, as Hugging Face models are downloaded: its index, or its only file.
@@ -146,8 +161,7 @@ Result<Model> open_model(const std::string& path) {
     file = std::move(*found);
   }
   Result<Model> model = open_files_of(file);
-  if (model && model->format == Format::safetensors)
-    model->architecture = architecture_beside(file);
+  if (model && model->format == Format::safetensors) read_config_beside(file, *model);
   return model;
 }
 
@@ -155,6 +169,12 @@ Result<Model> open_model_file(const std::string& path) {
   Result<ParsedFile> parsed = parse_file(path);
   if (!parsed) return forward_error(std::move(parsed));
   return assemble_one(std::move(*parsed));
+}
+
+uint64_t Expert::size_bytes() const {
+  uint64_t bytes = 0;
+  for (const Slab& slab : slabs) bytes += slab.size_bytes;
+  return bytes;
 }
 
 uint64_t Model::weight_bytes() const {

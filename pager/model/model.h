@@ -1,4 +1,4 @@
-// What is in the files: tensors, and the layers that they form.
+// What is in the files: tensors, the layers that they form, the experts among them.
 //
 // A model is one or more files. A parser (gguf.cc, safetensors.cc, plain.cc) turns the files'
 // headers into a list of tensors and never trusts them; layers.cc groups the tensors into layers
@@ -53,6 +53,25 @@ struct Layer {
   uint64_t size_bytes = 0;
 };
 
+/// An expert's part of one tensor, in the tensor's file.
+struct Slab {
+  uint32_t tensor = 0;
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
+};
+
+/// In a mixture-of-experts layer: the slabs (gate, up, down) that one router choice needs, in
+/// execution order.
+struct Expert {
+  /// Index into Model::layers.
+  uint32_t layer = 0;
+  /// The router's number for it.
+  uint32_t index = 0;
+  std::vector<Slab> slabs;
+
+  uint64_t size_bytes() const;
+};
+
 struct Model {
   Format format = Format::plain;
   /// "llama", "" if the file does not say.
@@ -61,6 +80,10 @@ struct Model {
   std::vector<Tensor> tensors;
   /// In execution order.
   std::vector<Layer> layers;
+  /// By layer, then by index. Empty: every layer is used whole.
+  std::vector<Expert> experts;
+  /// Experts of a layer that a token uses; 0 if the file does not say.
+  uint64_t experts_used = 0;
 
   /// The tensors' sizes, each counted once.
   uint64_t weight_bytes() const;

@@ -15,6 +15,8 @@ struct ParsedFile {
   Format format = Format::plain;
   File file;
   std::string architecture;
+  /// As in Model.
+  uint64_t experts_used = 0;
   /// Checked to lie inside the file and not to overlap; Tensor::file is 0.
   std::vector<Tensor> tensors;
   /// Of a split GGUF: this shard's number from 0 on, how many there are, and the tensors of them

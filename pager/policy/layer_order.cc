@@ -13,35 +13,143 @@ constexpr size_t not_placed = std::numeric_limits<size_t>::max();
 // begins.
 constexpr size_t revisit_distance_chunks = 4;
 
+/// Bytes of the file that one expert uses, or several that are joined.
+struct Extent {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+class Orderer {
+ public:
+  Orderer(const model::Model& model, uint32_t file, const ChunkRange& range, ChunkOrder& order)
+      : model_(model),
+        file_(file),
+        range_(range),
+        order_(order),
+        places_(range.count, not_placed),
+        is_revisited_(range.count, false),
+        is_of_experts_(model.tensors.size(), false) {
+    for (const model::Expert& expert : model.experts) {
+      for (const model::Slab& slab : expert.slabs) is_of_experts_[slab.tensor] = true;
+    }
+  }
+
+  void add_layers() {
+    for (const model::Layer& layer : model_.layers) {
+      if (layer.access == model::Access::sparse) continue;
+      for (uint32_t tensor : layer.tensors) {
+        if (!is_of_experts_[tensor]) add_tensor(model_.tensors[tensor]);
+      }
+    }
+  }
+
+  void add_experts() {
+    // Other regions' layers come first.
+    const uint32_t first_layer = order_.experts.empty() ? 0 : order_.experts.back().layer + 1;
+    size_t next = 0;
+    while (next < model_.experts.size()) {
+      const uint32_t layer = first_layer + model_.experts[next].layer;
+      add_expert(layer, take_joined(next));
+    }
+  }
+
+ private:
+  void add_tensor(const model::Tensor& tensor) {
+    if (tensor.file != file_ || tensor.size_bytes == 0) return;
+    for_each_chunk({tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes},
+                   [&](uint32_t index) { visit(index); });
+  }
+
+  void visit(uint32_t index) {
+    if (places_[index] == not_placed) {
+      places_[index] = order_.cyclic.size();
+      order_.cyclic.push_back(range_.first + index);
+      return;
+    }
+    if (order_.cyclic.size() - places_[index] <= revisit_distance_chunks) return;
+    if (!is_revisited_[index]) order_.revisited.push_back(range_.first + index);
+    is_revisited_[index] = true;
+  }
+
+  /// Calls `use` with the place in the region of every chunk that the bytes lie in.
+  template <typename Use>
+  void for_each_chunk(const Extent& extent, Use use) const {
+    const uint64_t first_in_file = range_.offset_bytes / chunk_bytes;
+    for (uint64_t chunk = extent.begin / chunk_bytes; chunk * chunk_bytes < extent.end; ++chunk) {
+      if (chunk < first_in_file || chunk >= first_in_file + range_.count) continue;
+      use(static_cast<uint32_t>(chunk - first_in_file));
+    }
+  }
+
+  std::vector<Extent> extents_of(const model::Expert& expert) const {
+    std::vector<Extent> extents;
+    for (const model::Slab& slab : expert.slabs) {
+      if (model_.tensors[slab.tensor].file != file_) continue;
+      extents.push_back({slab.offset_bytes, slab.offset_bytes + slab.size_bytes});
+    }
+    return extents;
+  }
+
+  /// The expert `next`, and those after it that it is joined with; `next` moves on behind them.
+  std::vector<Extent> take_joined(size_t& next) const {
+    const uint32_t layer = model_.experts[next].layer;
+    std::vector<Extent> joined = extents_of(model_.experts[next++]);
+    while (next < model_.experts.size() && model_.experts[next].layer == layer &&
+           is_short(joined)) {
+      const std::vector<Extent> more = extents_of(model_.experts[next]);
+      if (!continues(joined, more)) break;
+      for (size_t i = 0; i < joined.size(); ++i) joined[i].end = more[i].end;
+      ++next;
+    }
+    return joined;
+  }
+
+  static bool is_short(const std::vector<Extent>& extents) {
+    return std::any_of(extents.begin(), extents.end(), [](const Extent& extent) {
+      return extent.end - extent.begin < chunk_bytes;
+    });
+  }
+
+  static bool continues(const std::vector<Extent>& extents, const std::vector<Extent>& more) {
+    return std::equal(extents.begin(), extents.end(), more.begin(), more.end(),
+                      [](const Extent& a, const Extent& b) { return a.end == b.begin; });
+  }
+
+  void add_expert(uint32_t layer, const std::vector<Extent>& extents) {
+    ExpertChunks expert{.layer = layer, .slabs = {}};
+    for (const Extent& extent : extents) {
+      std::vector<ChunkId> chunks;
+      for_each_chunk(extent, [&](uint32_t index) {
+        if (places_[index] == not_placed) chunks.push_back(range_.first + index);
+      });
+      expert.slabs.push_back(std::move(chunks));
+    }
+    order_.experts.push_back(std::move(expert));
+  }
+
+  const model::Model& model_;
+  const uint32_t file_;
+  const ChunkRange range_;
+  ChunkOrder& order_;
+  std::vector<size_t> places_;
+  std::vector<bool> is_revisited_;
+  std::vector<bool> is_of_experts_;  // by tensor
+};
+
 }  // namespace
 
 void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRange& range,
                         ChunkOrder& order) {
-  const uint64_t first_in_file = range.offset_bytes / chunk_bytes;
-  std::vector<size_t> places(range.count, not_placed);
-  std::vector<bool> is_revisited(range.count, false);
+  Orderer orderer(model, file, range, order);
+  orderer.add_layers();
+  orderer.add_experts();
+}
 
-  const auto visit = [&](uint64_t chunk_in_file) {
-    if (chunk_in_file < first_in_file || chunk_in_file >= first_in_file + range.count) return;
-    const auto index = static_cast<uint32_t>(chunk_in_file - first_in_file);
-    if (places[index] == not_placed) {
-      places[index] = order.cyclic.size();
-      order.cyclic.push_back(range.first + index);
-      return;
-    }
-    if (order.cyclic.size() - places[index] <= revisit_distance_chunks) return;
-    if (!is_revisited[index]) order.revisited.push_back(range.first + index);
-    is_revisited[index] = true;
-  };
-
-  for (const model::Layer& layer : model.layers) {
-    if (layer.access == model::Access::sparse) continue;
-    for (uint32_t tensor_index : layer.tensors) {
-      const model::Tensor& tensor = model.tensors[tensor_index];
-      if (tensor.file != file || tensor.size_bytes == 0) continue;
-      const uint64_t last = (tensor.offset_bytes + tensor.size_bytes - 1) / chunk_bytes;
-      for (uint64_t chunk = tensor.offset_bytes / chunk_bytes; chunk <= last; ++chunk) visit(chunk);
-    }
+void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone) {
+  std::erase_if(order.cyclic, is_gone);
+  std::erase_if(order.revisited, is_gone);
+  for (ExpertChunks& expert : order.experts) {
+    for (std::vector<ChunkId>& slab : expert.slabs) std::erase_if(slab, is_gone);
   }
 }
 

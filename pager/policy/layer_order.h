@@ -1,6 +1,8 @@
 // From layers to chunks: the order in which a pass will touch the chunks of one region.
 #pragma once
 
+#include <functional>
+
 #include "pager/model/model.h"
 #include "pager/policy/pin_stream.h"
 
@@ -16,8 +18,13 @@ struct ChunkRange {
 
 /// Adds the chunks of file `file` of `model` to `order` in execution order. Chunks that hold only
 /// sparse tensors, or no tensor at all, are left out. A chunk that two tensors share takes its
-/// place at the first one, and counts as revisited if the other comes much later.
+/// place at the first one, and counts as revisited if the other comes much later. Experts come
+/// apart: an expert's chunks are those that only experts use. Experts whose slabs are shorter than
+/// a chunk are joined with their neighbours until they are not, as they are read together anyway.
 void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRange& range,
                         ChunkOrder& order);
+
+/// Takes out all chunks of which `is_gone` is true.
+void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone);
 
 }  // namespace weightpager::policy

@@ -28,35 +28,14 @@ Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
 
 }  // namespace
 
-// ---- Queue ----
-
-void PinStream::Queue::reset(uint32_t chunks) {
-  items_.assign(chunks, window::no_chunk);
-  is_queued_.assign(chunks, false);
-  head_ = count_ = 0;
-}
-
-void PinStream::Queue::push(ChunkId chunk) {
-  if (is_queued_[chunk]) return;
-  is_queued_[chunk] = true;
-  items_[(head_ + count_++) % items_.size()] = chunk;
-}
-
-void PinStream::Queue::pop() {
-  is_queued_[items_[head_]] = false;
-  head_ = (head_ + 1) % items_.size();
-  --count_;
-}
-
 // ---- The order, and what stays ----
 
 PinStream::PinStream(const ChunkTable& table, const Settings& settings)
-    : table_(table), settings_(settings), linger_(linger_chunks_min) {}
+    : table_(table), settings_(settings), linger_(linger_chunks_min), experts_(table) {}
 
 void PinStream::set_order(const ChunkOrder& order) {
   const uint32_t chunks = table_.chunks();
   facts_.assign(chunks, Facts{});
-  for (ChunkId chunk : order.permanent) facts_[chunk].is_permanent = true;
   for (ChunkId chunk : order.revisited) facts_[chunk].is_revisited = true;
   demand_.reset(chunks);
   advice_.reset(chunks);
@@ -67,6 +46,7 @@ void PinStream::set_order(const ChunkOrder& order) {
   is_learning_ = true;
   strays_ = 0;
   unlearned_ = chunks;
+  experts_.set_experts(order.experts);
   declared_order_ = order.cyclic;
   install_order(declared_order_);
   if (is_pass_expected_) begin_pass();
@@ -97,19 +77,25 @@ void PinStream::on_resized() {
 // ratio fill the circle evenly for every count, and a larger set contains each smaller one, so that
 // a window that grows or shrinks moves as few pins as possible.
 void PinStream::choose_pins() {
-  for (Facts& facts : facts_) facts.is_pinned = facts.is_permanent;
+  for (Facts& facts : facts_) facts.is_pinned = false;
   const auto chunks = static_cast<uint32_t>(facts_.size());
   const uint32_t window = table_.resident_max();
-  const uint32_t sparse_chunks = chunks - size();
+  const uint32_t sparse_chunks = chunks - size() - experts_.chunks();
   sparse_max_ = std::min(sparse_chunks, std::clamp(window / 32, 2u, 16u));
+  // Room for the experts of one layer to work in.
+  const uint32_t experts_min = std::min(
+      {experts_.chunks(), std::max(window / 8, 2 * experts_.chunks_of_largest()), window / 2});
 
-  const uint32_t for_order = window > sparse_max_ ? window - sparse_max_ : 0;
+  const uint32_t taken = sparse_max_ + experts_min;
+  const uint32_t for_order = window > taken ? window - taken : 0;
   if (for_order >= size()) {
-    // Everything that is cyclic fits; what is left over serves the rest.
+    // Everything that is cyclic fits; what is left over serves experts, then the rest.
     ring_ = 0;
     pinned_ = size();
-    sparse_max_ = window - size();
+    experts_.set_budget(std::min(experts_.chunks(), window - size() - sparse_max_));
+    sparse_max_ = window - size() - experts_.budget();
   } else {
+    experts_.set_budget(experts_min);
     const uint32_t missing = size() - for_order;
     ring_ = std::min({settings_.ring_chunks_max, std::max(window / 4, 4u), std::max(missing, 4u)});
     ring_ = std::min(ring_, for_order);
@@ -124,8 +110,7 @@ void PinStream::choose_pins() {
     const Facts& facts = facts_[order_[position]];
     constexpr double golden_ratio = 0.6180339887498949;
     const double turn = position * golden_ratio;
-    const double first = facts.is_permanent ? -2 : facts.is_revisited ? -1 : 0;
-    return first + (turn - std::floor(turn));
+    return (facts.is_revisited ? -1 : 0) + (turn - std::floor(turn));
   };
   std::sort(positions.begin(), positions.end(),
             [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
@@ -140,7 +125,9 @@ void PinStream::rebuild_lists() {
   for (Facts& facts : facts_) facts.is_consumed = facts.is_in_clock = false;
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
     if (!table_.is_resident(chunk) || facts_[chunk].is_pinned) continue;
-    if (facts_[chunk].position == nowhere) {
+    if (experts_.owns(chunk)) {
+      if (!experts_.keeps(chunk)) experts_.release(chunk);
+    } else if (facts_[chunk].position == nowhere) {
       add_to_clock(chunk);
     } else if (!is_protected(chunk)) {
       facts_[chunk].is_consumed = true;
@@ -175,10 +162,15 @@ bool PinStream::is_protected(ChunkId chunk) const {
 }
 
 bool PinStream::is_evictable(ChunkId chunk) const {
-  const Facts& facts = facts_[chunk];
-  if (facts.is_permanent || touches_ < facts.refused_until_touch) return false;
+  if (touches_ < facts_[chunk].refused_until_touch) return false;
   const ChunkState state = table_.state(chunk);
   return state == ChunkState::ready || state == ChunkState::mapped;
+}
+
+// Mapped, with a slot for its bytes to go back to.
+bool PinStream::can_be_held(ChunkId chunk) const {
+  return table_.state(chunk) == ChunkState::mapped && table_.slot(chunk) != window::no_slot &&
+         touches_ >= facts_[chunk].refused_until_touch;
 }
 
 void PinStream::on_touch(ChunkId chunk) {
@@ -192,7 +184,16 @@ void PinStream::on_touch(ChunkId chunk) {
     note_first_touch(chunk);
     if (!has_cursor_ && facts.position != nowhere) jump_to(facts.position);
   }
+  if (experts_.owns(chunk)) touch_expert(chunk);
   if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
+}
+
+void PinStream::touch_expert(ChunkId chunk) {
+  const ExpertCache::Touch touch = experts_.on_touch(chunk);
+  statistics_.expert_uses += touch.is_use;
+  statistics_.expert_misses += touch.missing_chunks > 0;
+  statistics_.expert_chunks_missing += touch.missing_chunks;
+  statistics_.passes += touch.is_new_pass;
 }
 
 void PinStream::follow_cursor(ChunkId chunk) {
@@ -262,7 +263,8 @@ void PinStream::leave_behind(Place place) {
 }
 
 void PinStream::end_pass(uint64_t passes) {
-  statistics_.passes += passes;
+  // Where there are experts, they show passes better: all that is cyclic may be pinned, and silent.
+  if (experts_.is_empty()) statistics_.passes += passes;
   if (is_learning_) return;
   strays_ = 0;
   // What two passes left untouched is not part of the pass: it loses its pin and its place.
@@ -342,7 +344,7 @@ void PinStream::learn_again() {
     facts.untouched_passes = 0;
   }
   if (size() < declared_order_.size()) install_order(declared_order_);
-  unlearned_ = settings_.can_hold ? 0 : static_cast<uint32_t>(facts_.size());
+  unlearned_ = 0;
 }
 
 // ---- Events that are no touches ----
@@ -350,7 +352,7 @@ void PinStream::learn_again() {
 bool PinStream::on_ready(ChunkId chunk) {
   Facts& facts = facts_[chunk];
   if (is_recent(chunk)) facts.last_touch = touches_;
-  if (facts.is_permanent) return true;
+  if (experts_.owns(chunk)) return experts_.on_ready(chunk);
   if (facts.position == nowhere) {
     add_to_clock(chunk);
     return false;
@@ -366,7 +368,12 @@ bool PinStream::on_ready(ChunkId chunk) {
 // The cursor offers cyclic chunks again when it passes them; others are found by the clock.
 void PinStream::on_refused(ChunkId chunk) {
   facts_[chunk].refused_until_touch = touches_ + refusal_touches;
-  if (facts_[chunk].position == nowhere && !facts_[chunk].is_permanent) add_to_clock(chunk);
+  const bool is_kept = experts_.owns(chunk) && experts_.keeps(chunk);
+  if (facts_[chunk].position == nowhere && !is_kept) add_to_clock(chunk);
+}
+
+void PinStream::on_standstill() {
+  for (Facts& facts : facts_) facts.refused_until_touch = 0;
 }
 
 void PinStream::will_need(std::span<const ChunkId> chunks) {
@@ -375,7 +382,10 @@ void PinStream::will_need(std::span<const ChunkId> chunks) {
     is_pass_expected_ = true;
     return begin_pass();
   }
-  for (ChunkId chunk : chunks) advice_.push(chunk);
+  for (ChunkId chunk : chunks) {
+    if (experts_.owns(chunk)) experts_.expect(chunk);
+    advice_.push(chunk);
+  }
 }
 
 // Nobody has touched anything yet, but will: reads from the beginning of the order, as far as there
@@ -387,7 +397,9 @@ void PinStream::begin_pass() {
 }
 
 void PinStream::consumed(std::span<const ChunkId> chunks) {
-  for (ChunkId chunk : chunks) list_consumed(chunk);
+  for (ChunkId chunk : chunks) {
+    if (!experts_.owns(chunk)) list_consumed(chunk);
+  }
 }
 
 // ---- Actions ----
@@ -395,10 +407,8 @@ void PinStream::consumed(std::span<const ChunkId> chunks) {
 Action PinStream::next() {
   if (Action it = demand(); it.kind != Action::Kind::none) return it;
   if (Action it = shrink(); it.kind != Action::Kind::none) return it;
-  for (; unlearned_ < facts_.size(); ++unlearned_) {
-    if (table_.state(unlearned_) != ChunkState::mapped || !is_evictable(unlearned_)) continue;
-    return action(Action::Kind::hold, unlearned_++);
-  }
+  if (Action it = rest_of_experts(); it.kind != Action::Kind::none) return it;
+  if (Action it = hold(); it.kind != Action::Kind::none) return it;
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
   return prefetch();
 }
@@ -416,6 +426,30 @@ Action PinStream::demand() {
 Action PinStream::shrink() {
   if (table_.resident() <= table_.resident_max()) return {};
   return make_room(true);
+}
+
+// Chunks that shall show their next touch.
+Action PinStream::hold() {
+  for (; unlearned_ < facts_.size(); ++unlearned_) {
+    if (can_be_held(unlearned_)) return action(Action::Kind::hold, unlearned_++);
+  }
+  for (;;) {
+    const ChunkId chunk = experts_.next_hold();
+    if (chunk == window::no_chunk) return {};
+    if (can_be_held(chunk)) return action(Action::Kind::hold, chunk);
+  }
+}
+
+// What an expert in use still lacks: the engine will come to it within microseconds.
+Action PinStream::rest_of_experts() {
+  const ChunkId chunk = experts_.next_read();
+  if (chunk == window::no_chunk || table_.reading() >= settings_.reads_max) return {};
+  if (table_.room() > 0) return action(Action::Kind::read, chunk);
+  if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) return {};
+  if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
+  if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
+  experts_.drop_reads();
+  return {};
 }
 
 Action PinStream::advised() {
@@ -452,11 +486,15 @@ Action PinStream::make_room(bool for_demand) {
   if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) {
     return free_a_slot(for_demand);
   }
+  if (experts_.is_over_budget()) {
+    if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
+  }
   if (ChunkId chunk = pop_consumed(); chunk != window::no_chunk) return evict(chunk);
   if (clock_.size() > sparse_max_ || (for_demand && !clock_.empty())) {
     if (Action it = clock_victim(); it.kind != Action::Kind::none) return it;
   }
   if (!for_demand) return {};
+  if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   if (ChunkId chunk = farthest_prefetched(); chunk != window::no_chunk) return evict(chunk);
   // With reads in flight room is on its way; without any, somebody must go.
   if (table_.reading() > 0 && table_.resident() <= table_.resident_max()) return {};
@@ -470,9 +508,19 @@ Action PinStream::free_a_slot(bool for_demand) {
   if (!for_demand || table_.reading() > 0) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
     const bool is_held = table_.state(chunk) == ChunkState::ready;
-    if (is_held && !is_recent(chunk) && !facts_[chunk].is_permanent) return evict(chunk);
+    if (is_held && !is_recent(chunk)) return evict(chunk);
   }
   return {};
+}
+
+// Chunks that cannot go now are left to the clock.
+Action PinStream::expert_victim() {
+  for (;;) {
+    const ChunkId chunk = experts_.next_victim();
+    if (chunk == window::no_chunk) return {};
+    if (is_evictable(chunk) && !is_recent(chunk)) return evict(chunk);
+    add_to_clock(chunk);
+  }
 }
 
 // The chunk that was consumed last is the one that is needed again last. At most `recent_touches`
@@ -511,13 +559,12 @@ Action PinStream::clock_victim() {
       ++hand_;
       continue;
     }
-    const bool leaves = !is_evictable(chunk) || facts.is_pinned || is_protected(chunk);
+    const bool is_kept = experts_.owns(chunk) && experts_.keeps(chunk);
+    const bool leaves = !is_evictable(chunk) || is_kept || facts.is_pinned || is_protected(chunk);
     if (!leaves && facts.is_referenced) {
       facts.is_referenced = false;
       ++hand_;
-      if (state == ChunkState::mapped && settings_.can_hold) {
-        return action(Action::Kind::hold, chunk);
-      }
+      if (can_be_held(chunk)) return action(Action::Kind::hold, chunk);
       continue;
     }
     facts.is_in_clock = false;

@@ -9,7 +9,8 @@
 // streamed through a ring of R chunks, read ahead of the cursor (where the engine is) and evicted a
 // little behind it; the end of a pass is the beginning of the next. Q chunks serve what is not
 // cyclic (embedding rows), by the clock algorithm. A pass then reads N − P chunks, R + Q more than
-// any policy must.
+// any policy must. Experts of a mixture are a cache of their own (expert_cache.h) in what the rest
+// leaves: whatever every pass needs is worth more than what some passes need.
 //
 // The cursor. Mapped chunks are silent, so now and then a chunk that is ready is left unmapped: a
 // tripwire. Touching it costs microseconds and says where the engine is.
@@ -28,6 +29,8 @@
 #include <span>
 #include <vector>
 
+#include "pager/policy/chunk_queue.h"
+#include "pager/policy/expert_cache.h"
 #include "pager/window/chunk_table.h"
 
 namespace weightpager::policy {
@@ -56,8 +59,8 @@ struct ChunkOrder {
   std::vector<ChunkId> cyclic;
   /// Those of them that a pass comes back to later (two tensors share the chunk): pinned first.
   std::vector<ChunkId> revisited;
-  /// Chunks that cannot be evicted once they are in (edges of a region).
-  std::vector<ChunkId> permanent;
+  /// By layer, then by place in the file. None of their chunks is cyclic.
+  std::vector<ExpertChunks> experts;
 };
 
 struct Settings {
@@ -66,8 +69,6 @@ struct Settings {
   uint32_t ring_chunks_max = 64;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
-  /// Whether a mapped chunk can be held (the mapper keeps slots).
-  bool can_hold = true;
 };
 
 /// Counters since the beginning.
@@ -76,6 +77,9 @@ struct PolicyStatistics {
   uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
   uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
   uint64_t order_corrections = 0;
+  uint64_t expert_uses = 0;            // an expert in a pass over its layer
+  uint64_t expert_misses = 0;          // … of which some chunks were absent
+  uint64_t expert_chunks_missing = 0;  // … these
 };
 
 class PinStream {
@@ -96,6 +100,9 @@ class PinStream {
   bool on_ready(ChunkId chunk);
   /// The kernel refused to evict or hold the chunk (somebody pins its pages).
   void on_refused(ChunkId chunk);
+  /// Threads wait, nothing is being read and nothing was left to do: what was refused may be asked
+  /// for again. O(N).
+  void on_standstill();
   /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
   /// it says that a pass will begin, and before the first touch reading begins with the order's
   /// first.
@@ -124,28 +131,11 @@ class PinStream {
     uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
-    bool is_permanent = false;
     bool is_revisited = false;
     bool is_prefetched = false;  // read ahead and not passed by the cursor yet
     bool is_referenced = false;  // touched since the clock's hand came by
     bool is_in_clock = false;
     bool is_consumed = false;  // is in consumed_
-  };
-
-  // A queue of chunks in preallocated memory. A chunk is in it at most once, so it cannot overflow.
-  class Queue {
-   public:
-    void reset(uint32_t chunks);
-    bool is_empty() const { return count_ == 0; }
-    void push(ChunkId chunk);
-    ChunkId front() const { return items_[head_]; }
-    void pop();
-
-   private:
-    std::vector<ChunkId> items_;
-    std::vector<bool> is_queued_;
-    size_t head_ = 0;
-    size_t count_ = 0;
   };
 
   uint32_t size() const { return static_cast<uint32_t>(order_.size()); }
@@ -155,6 +145,7 @@ class PinStream {
   bool is_recent(ChunkId chunk) const;
   bool is_protected(ChunkId chunk) const;
   bool is_evictable(ChunkId chunk) const;
+  bool can_be_held(ChunkId chunk) const;
 
   void install_order(std::vector<ChunkId> order);
   void begin_pass();
@@ -171,13 +162,18 @@ class PinStream {
   void end_learning();
   void learn_again();
 
+  void touch_expert(ChunkId chunk);
+
   void add_to_clock(ChunkId chunk);
   Action demand();
   Action shrink();
+  Action hold();
+  Action rest_of_experts();
   Action advised();
   Action prefetch();
   Action make_room(bool for_demand);
   Action free_a_slot(bool for_demand);
+  Action expert_victim();
   Action clock_victim();
   ChunkId pop_consumed();
   ChunkId farthest_prefetched() const;
@@ -213,8 +209,9 @@ class PinStream {
   uint32_t lessons_ = 0;
   uint32_t unlearned_ = 0;  // next chunk to look at when learning anew
 
-  Queue demand_;
-  Queue advice_;
+  ChunkQueue demand_;
+  ChunkQueue advice_;
+  ExpertCache experts_;
   std::vector<ChunkId> consumed_;  // last in, first out
   std::vector<ChunkId> clock_;
   size_t hand_ = 0;

@@ -92,6 +92,63 @@ TEST_F(Make, SafetensorsGivesAModelDirectory) {
   expect_size(made->size_bytes, wanted.size_bytes);
 }
 
+TEST_F(Make, MixturesHaveTheirExpertsInBothFormats) {
+  MakeOptions wanted = options("m.gguf", "q8_0");
+  wanted.size_bytes = 16 * MiB;
+  wanted.experts = {8, 3};
+  for (const Format format : {Format::gguf, Format::safetensors}) {
+    wanted.format = format;
+    if (format == Format::safetensors) wanted.path = directory_.path("moe");
+    if (format == Format::safetensors) wanted.type = "bf16";
+    const Result<MadeModel> made = make_model(wanted);
+    ASSERT_TRUE(made) << made.error().message;
+    expect_size(made->size_bytes, wanted.size_bytes);
+    const Result<Model> model = open_model(wanted.path);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(model->architecture, format == Format::gguf ? "llama" : "mixtral");
+    EXPECT_EQ(model->experts_used, 3u);
+    ASSERT_EQ(model->experts.size(), 8 * made->shape.block_count);
+    const uint64_t parameters = 3 * made->shape.embedding_length * made->shape.feed_forward_length;
+    for (const Expert& expert : model->experts) {
+      ASSERT_EQ(expert.slabs.size(), 3u);
+      // Q8_0: 34 bytes for 32 weights.
+      EXPECT_EQ(expert.size_bytes(),
+                format == Format::gguf ? parameters / 32 * 34 : parameters * 2);
+    }
+  }
+}
+
+TEST_F(Make, RoutersDifferBetweenLayersAndAreF32InGguf) {
+  MakeOptions wanted = options("m.gguf", "q8_0");
+  wanted.size_bytes = 16 * MiB;
+  wanted.experts = {4, 2};
+  const std::string bytes = make(wanted);
+  const Result<Model> model = open_model(wanted.path);
+  ASSERT_TRUE(model);
+  std::set<std::string> routers;
+  for (const Tensor& tensor : model->tensors) {
+    if (!tensor.name.ends_with("ffn_gate_inp.weight")) continue;
+    EXPECT_EQ(tensor.type, "F32");
+    routers.insert(bytes.substr(tensor.offset_bytes, tensor.size_bytes));
+  }
+  EXPECT_GE(model->layers.size(), 3u);
+  EXPECT_EQ(routers.size(), model->layers.size() - 2);
+}
+
+TEST_F(Make, RefusesMixturesThatMakeNoSense) {
+  MakeOptions wanted = options("m.gguf", "q8_0");
+  const auto expect_message = [&](ExpertCounts experts, const std::string& message) {
+    wanted.experts = experts;
+    const Result<MadeModel> made = make_model(wanted);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().message, message);
+  };
+  expect_message({1, 1}, "a mixture has from 2 to 256 experts, not 1");
+  expect_message({8, 0}, "a token uses from 1 to 8 of the experts, not 0");
+  expect_message({8, 9}, "a token uses from 1 to 8 of the experts, not 9");
+  expect_message({256, 4}, "256 experts do not fit into 8.0 MiB");
+}
+
 TEST_F(Make, BytesDependOnTheSeedAndNotOnTheThreads) {
   MakeOptions wanted = options("one.gguf", "q8_0");
   wanted.threads = 1;
@@ -183,9 +240,9 @@ TEST(MakeShape, MeetsEverySizeWithSensibleDimensions) {
   EXPECT_TRUE(rc::check([] {
     const uint64_t size_bytes = *rc::gen::inRange<uint64_t>(8 * MiB, 700 * GiB);
     const GgmlType& type = *find_ggml_type(*rc::gen::element<uint32_t>(0, 1, 30, 8, 2, 12, 14));
-    const LlamaShape shape = choose_llama_shape(size_bytes, type);
+    const LlamaShape shape = choose_llama_shape(size_bytes, type).value();
     uint64_t bytes = 0;
-    for (const PlannedTensor& tensor : plan_llama_tensors(shape)) {
+    for (const PlannedTensor& tensor : plan_llama_tensors(shape, Format::gguf)) {
       const GgmlType& stored = tensor.kind == WeightKind::norm ? *find_ggml_type(0) : type;
       RC_ASSERT(tensor.shape[0] % stored.block_elements == 0);
       bytes += PlacedTensor{tensor, &stored, 0}.size_bytes();

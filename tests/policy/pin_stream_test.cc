@@ -20,7 +20,7 @@ using Chunks = std::vector<ChunkId>;
 // All chunks are cyclic, in the order of their numbers.
 struct Cyclic : Simulation {
   Cyclic(uint32_t chunks, uint32_t window) : Simulation(chunks, window) {
-    policy.set_order({.cyclic = range(0, chunks), .revisited = {}, .permanent = {}});
+    policy.set_order({.cyclic = range(0, chunks), .revisited = {}});
   }
 };
 
@@ -97,8 +97,7 @@ TEST(PinStream, PinsAreSpreadEvenly) {
 
 TEST(PinStream, RevisitedChunksArePinnedFirst) {
   Simulation it(200, 60);
-  it.policy.set_order(
-      {.cyclic = Simulation::range(0, 200), .revisited = {7, 77, 177}, .permanent = {}});
+  it.policy.set_order({.cyclic = Simulation::range(0, 200), .revisited = {7, 77, 177}});
   const Chunks order = Simulation::range(0, 200);
   for (int pass = 0; pass < 3; ++pass) it.pass(order);
   for (ChunkId chunk : {7u, 77u, 177u}) EXPECT_TRUE(it.table.is_resident(chunk)) << chunk;
@@ -139,7 +138,7 @@ TEST(PinStream, UntouchedChunksAreNoLongerRead) {
 
 TEST(PinStream, SparseChunksAreServedOnDemandWithinTheirShare) {
   Simulation it(600, 200);
-  it.policy.set_order({.cyclic = Simulation::range(100, 600), .revisited = {}, .permanent = {}});
+  it.policy.set_order({.cyclic = Simulation::range(100, 600), .revisited = {}});
   const Chunks order = Simulation::range(100, 600);
   std::mt19937 random(7);
   for (int pass = 0; pass < 30; ++pass) {
@@ -154,7 +153,7 @@ TEST(PinStream, SparseChunksAreServedOnDemandWithinTheirShare) {
 
 TEST(PinStream, ASparseChunkInConstantUseStays) {
   Simulation it(600, 200);
-  it.policy.set_order({.cyclic = Simulation::range(100, 600), .revisited = {}, .permanent = {}});
+  it.policy.set_order({.cyclic = Simulation::range(100, 600), .revisited = {}});
   const Chunks order = Simulation::range(100, 600);
   for (int pass = 0; pass < 12; ++pass) {
     it.touch(5);
@@ -166,26 +165,13 @@ TEST(PinStream, ASparseChunkInConstantUseStays) {
   EXPECT_EQ(it.counts.demand_reads, before);
 }
 
-TEST(PinStream, PermanentChunksStay) {
-  Simulation it(100, 20);
-  it.policy.set_order({.cyclic = Simulation::range(0, 100), .revisited = {}, .permanent = {0, 99}});
-  for (int pass = 0; pass < 4; ++pass) it.pass(Simulation::range(0, 100));
-  EXPECT_EQ(it.table.state(0), ChunkState::mapped);
-  EXPECT_EQ(it.table.state(99), ChunkState::mapped);
-}
-
 TEST(PinStream, ShrinksAtOnceAndGrowsAgain) {
   Cyclic it(400, 200);
   const Chunks order = Simulation::range(0, 400);
   for (int pass = 0; pass < 3; ++pass) it.pass(order);
-  it.complete_reads(1000);
   it.table.set_resident_max(80);
   it.policy.on_resized();
-  while (it.table.resident() > 80) {
-    const Action action = it.policy.next();
-    ASSERT_EQ(action.kind, Action::Kind::evict);
-    it.table.release(action.chunk);
-  }
+  it.shrink();
   it.pass(order);
   it.table.set_resident_max(200);
   it.policy.on_resized();
@@ -226,7 +212,7 @@ TEST(PinStream, AdviceOnEverythingBeginsAPassAndNoMore) {
   EXPECT_GE(it.counts.reads, 38u);
   for (ChunkId chunk = 0; chunk < 38; ++chunk) EXPECT_TRUE(it.table.is_resident(chunk)) << chunk;
   // The order is told anew when the engine unmaps a part: what was read ahead still counts.
-  it.policy.set_order({.cyclic = Simulation::range(1, 100), .revisited = {}, .permanent = {}});
+  it.policy.set_order({.cyclic = Simulation::range(1, 100), .revisited = {}});
   const auto counts = it.pass(Simulation::range(1, 100));
   // 38 of 99 were there; reading goes on across the end of the pass by at most a ring.
   EXPECT_LE(counts.reads, 99 - 38 + it.policy.ring_chunks());
@@ -238,13 +224,11 @@ TEST(PinStream, AdviceOnEverythingBeginsAPassAndNoMore) {
 RC_GTEST_PROP(PinStreamProperty, ServesEveryTouchWithinTheWindow, ()) {
   const auto chunks = *rc::gen::inRange<uint32_t>(1, 200);
   const auto window = *rc::gen::inRange<uint32_t>(16, 120);
-  const bool can_hold = *rc::gen::arbitrary<bool>();
+  const bool keeps_slot = *rc::gen::arbitrary<bool>();
   const auto cyclic_begin = *rc::gen::inRange<uint32_t>(0, chunks);
   const auto seed = *rc::gen::arbitrary<uint32_t>();
-  Simulation it(chunks, window,
-                Settings{.ring_chunks_max = 64, .reads_max = 16, .can_hold = can_hold});
-  it.policy.set_order(
-      {.cyclic = Simulation::range(cyclic_begin, chunks), .revisited = {}, .permanent = {}});
+  Simulation it(chunks, window, {}, keeps_slot);
+  it.policy.set_order({.cyclic = Simulation::range(cyclic_begin, chunks), .revisited = {}});
   std::mt19937 random(seed);
   ChunkId at = 0;
   for (int touch = 0; touch < 1500; ++touch) {
@@ -271,7 +255,7 @@ RC_GTEST_PROP(PinStreamProperty, ACyclicEngineNeverPaysMoreThanTheStreamedShare,
   const auto window = *rc::gen::inRange<uint32_t>(16, 600);
   Simulation it(chunks, window);
   const Chunks order = Simulation::range(0, chunks);
-  it.policy.set_order({.cyclic = order, .revisited = {}, .permanent = {}});
+  it.policy.set_order({.cyclic = order, .revisited = {}});
   for (int pass = 0; pass < 3; ++pass) it.pass(order);
   const auto counts = it.pass(order);
   RC_ASSERT(counts.reads <= chunks - it.policy.pinned_chunks() + it.policy.ring_chunks());

@@ -24,8 +24,9 @@ class Simulation {
     uint64_t evictions = 0;
   };
 
-  Simulation(uint32_t chunks, uint32_t window, Settings settings = {})
-      : table(window), policy(table, settings), keeps_slot_(settings.can_hold) {
+  /// `keeps_slot`: as mapper `move` does. `copy` frees the slot of a mapped chunk.
+  Simulation(uint32_t chunks, uint32_t window, Settings settings = {}, bool keeps_slot = true)
+      : table(window), policy(table, settings), keeps_slot_(keeps_slot) {
     table.add_chunks(chunks);
     for (window::SlotId slot = 0; slot < window; ++slot) table.add_slot(slot);
   }
@@ -85,12 +86,22 @@ class Simulation {
           ++counts.evictions;
           break;
         case Action::Kind::hold:
-          ASSERT_TRUE(keeps_slot_);
+          ASSERT_NE(table.slot(action.chunk), window::no_slot);
           if (is_refused(action.chunk)) break;
           table.hold(action.chunk);
           break;
       }
       ASSERT_LE(table.resident(), table.resident_max());
+    }
+  }
+
+  /// After the window was made smaller: evicts until what is resident fits.
+  void shrink() {
+    complete_reads(table.reading());
+    while (table.resident() > table.resident_max()) {
+      const Action action = policy.next();
+      ASSERT_EQ(action.kind, Action::Kind::evict);
+      if (!is_refused(action.chunk)) table.release(action.chunk);
     }
   }
 

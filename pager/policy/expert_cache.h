@@ -1,0 +1,171 @@
+// Which experts stay in the window, and what to read when one is used.
+//
+// Problem. A token uses a few experts of each layer, and nobody knows which before the router has
+// spoken. One expert is three slabs (gate, up, down) that lie tens of MB apart; an engine that
+// faults its way through them waits for every chunk. What was used last says little about what is
+// used next, and a warm-up that touches every expert once would push out all that is worth keeping.
+//
+// Idea. The first touch of any chunk of an expert asks for all of its chunks ("closure"): gate
+// slabs of all experts in use before up slabs, up before down, which is the order in which engines
+// want them. Of the experts, those stay that were used most often: a use counts for half as much
+// after `half_life_passes` passes, and of equals the one used longest ago stays, because layers are
+// swept in a circle. Frequencies are kept for experts that are not in the window, too.
+//
+// Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
+// of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
+// mapper that cannot hold chunks, only uses that miss are counted.
+//
+// Slabs do not end where chunks end: a chunk at a seam belongs to two experts, stays while either
+// is kept, and touching it is taken for the one that is in use already, otherwise for the later one
+// (an engine reads a slab from its beginning on). A wrong guess costs a read, nothing else.
+//
+// A part of PinStream, and like it a pure state machine that allocates only in `set_experts`. Cost:
+// O(chunks of the expert) at its first touch in a pass, O(log experts) for a victim, otherwise
+// O(1).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/policy/chunk_queue.h"
+#include "pager/window/chunk_table.h"
+
+namespace weightpager::policy {
+
+using window::ChunkId;
+using window::ChunkTable;
+
+/// One expert's chunks. Chunks that are also used by what is no expert are left out.
+struct ExpertChunks {
+  /// Layers with experts, numbered in execution order.
+  uint32_t layer = 0;
+  /// In execution order: gate, up, down.
+  std::vector<std::vector<ChunkId>> slabs;
+};
+
+class ExpertCache {
+ public:
+  /// What the caller counts of a touch.
+  struct Touch {
+    bool is_use = false;  // the first touch of this expert in this pass over its layer
+    uint32_t missing_chunks = 0;
+    bool is_new_pass = false;
+  };
+
+  /// `table` outlives the cache.
+  explicit ExpertCache(const ChunkTable& table) : table_(table) {}
+
+  /// Forgets everything but what is resident. `experts` by layer, then by place in the file.
+  void set_experts(std::span<const ExpertChunks> experts);
+  /// Chunks that experts may take of the window.
+  void set_budget(uint32_t chunks) { budget_ = chunks; }
+
+  uint32_t budget() const { return budget_; }
+
+  bool is_empty() const { return experts_.empty(); }
+  /// Chunks of all experts together, and of the largest one.
+  uint32_t chunks() const { return chunk_count_; }
+  uint32_t chunks_of_largest() const { return largest_; }
+  /// Whether the chunk is an expert's.
+  bool owns(ChunkId chunk) const { return owners_begin_[chunk] < owners_begin_[chunk + 1]; }
+  /// Whether it is a chunk of an expert that shall stay.
+  bool keeps(ChunkId chunk) const { return claims_[chunk] > 0; }
+  bool is_over_budget() const { return claimed_ > budget_ || !leaving_.is_empty(); }
+
+  // All of these require owns(chunk).
+  Touch on_touch(ChunkId chunk);
+  /// Advice: the chunk's expert will be used.
+  void expect(ChunkId chunk);
+  /// The chunk is resident: true if it shall be mapped at once. One that no expert claims any more
+  /// is offered as a victim.
+  bool on_ready(ChunkId chunk);
+  /// Offers a resident chunk that no expert claims as a victim, again.
+  void release(ChunkId chunk) { leaving_.push(chunk); }
+
+  /// The next absent chunk of an expert in use, or no_chunk; the same until it is read or dropped.
+  ChunkId next_read();
+  /// There is no room for them: the engine will ask for each by touching it.
+  void drop_reads();
+  /// A chunk that should become a tripwire, if it can be held, or no_chunk. Each one once.
+  ChunkId next_hold();
+  /// A chunk of what is used least, ready or mapped, or no_chunk. Experts in use are never offered.
+  ChunkId next_victim();
+
+ private:
+  static constexpr size_t slabs_max = 3;  // later ones are read with the last
+  static constexpr uint32_t none = UINT32_MAX;
+
+  struct Expert {
+    uint32_t layer = 0;
+    uint32_t begin = 0;  // in parts_
+    uint32_t end = 0;
+    ChunkId tripwire = window::no_chunk;
+    double score = 0;       // uses, weighted
+    uint64_t last_use = 0;  // by the count of uses; 0: never
+    uint64_t visit = 0;     // the last visit to its layer in which it was used
+    bool is_claimed = false;
+    bool is_active = false;  // in use now: no victim
+    bool is_ranked = false;  // in ranking_
+
+    uint32_t chunks() const { return end - begin; }
+  };
+  struct Part {
+    ChunkId chunk;
+    uint8_t slab;
+  };
+  /// What an expert was worth when it was ranked: less than now, if it was used since.
+  struct Rank {
+    double score;
+    uint64_t last_use;
+    uint32_t expert;
+  };
+
+  void add_expert(const ExpertChunks& from, std::vector<uint32_t>& last_owner);
+  void index_owners();
+  void choose_tripwires();
+  std::span<const Part> parts(const Expert& expert) const;
+  std::span<const uint32_t> owners(ChunkId chunk) const;
+  bool is_used_now(const Expert& expert) const { return expert.visit == visit_; }
+  uint32_t owner_meant(ChunkId chunk) const;
+  bool begin_visit(uint32_t layer);
+  void age();
+  void activate(uint32_t expert);
+  void deactivate_oldest();
+  void claim(uint32_t expert);
+  void unclaim(uint32_t expert);
+  void ask_for(const Expert& expert, ChunkId touched);
+  uint32_t missing_chunks(const Expert& expert) const;
+  void rank(uint32_t expert);
+  uint32_t pop_least();
+
+  const ChunkTable& table_;
+  uint32_t budget_ = 0;
+  std::vector<Expert> experts_;
+  std::vector<Part> parts_;  // by expert, in execution order
+  uint32_t chunk_count_ = 0;
+  uint32_t largest_ = 0;
+
+  // By chunk: the experts that it belongs to are owners_[owners_begin_[chunk]] up to the next
+  // chunk's.
+  std::vector<uint32_t> owners_begin_;
+  std::vector<uint32_t> owners_;
+  std::vector<uint32_t> claims_;  // how many kept experts it belongs to
+  uint32_t claimed_ = 0;          // chunks with a claim
+
+  uint32_t layer_ = none;  // where the engine is
+  uint64_t visit_ = 0;     // counts the layers that it came to
+  uint64_t uses_ = 0;
+  double weight_ = 1;  // what a use counts for
+  std::vector<uint32_t> used_now_;
+  size_t first_active_ = 0;  // those of used_now_ from here on are active
+  uint32_t active_chunks_ = 0;
+
+  std::vector<Rank> ranking_;  // a heap, the least at the front
+  std::array<ChunkQueue, slabs_max> reads_;
+  ChunkQueue holds_;
+  ChunkQueue leaving_;
+};
+
+}  // namespace weightpager::policy

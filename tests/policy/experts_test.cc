@@ -1,0 +1,389 @@
+// Experts: the whole of one is read at its first touch, those stay that are used most, and nothing
+// takes more than the window.
+#include <gtest/gtest.h>
+// After gtest: it uses its macros.
+#include <rapidcheck/gtest.h>
+
+#include "pager/policy/pin_stream.h"
+#include "tests/policy/mixture.h"
+
+namespace weightpager::policy {
+namespace {
+
+using Chunks = std::vector<ChunkId>;
+
+/// An engine that runs a mixture in a window.
+struct Runner : Simulation {
+  Runner(const Mixture& of, uint32_t window, bool keeps_slot = true)
+      : Simulation(of.chunks(), window, {}, keeps_slot), mixture(of) {
+    policy.set_order(mixture.order());
+  }
+
+  Counts token(const Routing& routing) { return pass(mixture.touches(routing)); }
+  uint32_t resident_chunks(uint32_t layer, uint32_t expert) const {
+    const Chunks all = mixture.all_of(layer, expert);
+    return static_cast<uint32_t>(
+        std::count_if(all.begin(), all.end(), [&](ChunkId it) { return table.is_resident(it); }));
+  }
+
+  const Mixture& mixture;
+};
+
+/// What the policy wants to be read now; none of it arrives.
+Chunks reads_wanted(Simulation& it) {
+  Chunks reads;
+  for (Action action = it.policy.next(); action.kind != Action::Kind::none;
+       action = it.policy.next()) {
+    EXPECT_EQ(action.kind, Action::Kind::read);
+    EXPECT_EQ(action.is_demand, reads.empty());
+    it.table.start_read(action.chunk);
+    reads.push_back(action.chunk);
+  }
+  return reads;
+}
+
+Chunks operator+(Chunks a, const Chunks& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Window for what is dense and for this share of the experts.
+uint32_t window_for(const Mixture& mixture, double share) {
+  const auto experts = mixture.shape().layers * mixture.shape().experts;
+  return static_cast<uint32_t>(mixture.order().cyclic.size()) +
+         static_cast<uint32_t>(share * experts) * mixture.chunks_of_expert();
+}
+
+TEST(Experts, TheFirstTouchReadsAllOfTheExpert) {
+  const Mixture mixture({});
+  Runner it(mixture, 150);
+  it.policy.on_touch(mixture.slab(2, 5, 0).front());
+  EXPECT_EQ(reads_wanted(it), mixture.all_of(2, 5));
+}
+
+TEST(Experts, GatesAreReadBeforeUpsAndUpsBeforeDowns) {
+  const Mixture mixture({});
+  Runner it(mixture, 150);
+  it.policy.on_touch(mixture.slab(2, 5, 0).front());
+  it.table.start_read(it.policy.next().chunk);
+  it.policy.on_touch(mixture.slab(2, 7, 0).front());
+  const Chunks gates{mixture.slab(2, 7, 0)[0], mixture.slab(2, 5, 0)[1], mixture.slab(2, 7, 0)[1]};
+  EXPECT_EQ(reads_wanted(it), gates + mixture.slab(2, 5, 1) + mixture.slab(2, 7, 1) +
+                                  mixture.slab(2, 5, 2) + mixture.slab(2, 7, 2));
+}
+
+TEST(Experts, AnEngineWaitsForOneChunkOfAnExpertOnly) {
+  const Mixture mixture({});
+  Runner it(mixture, 150);
+  const Chunks all = mixture.all_of(1, 1);
+  it.touch(all.front());
+  it.complete_reads(10);
+  for (ChunkId chunk : all) EXPECT_EQ(it.table.state(chunk), ChunkState::mapped);
+  EXPECT_EQ(it.counts.demand_reads, 1u);
+}
+
+TEST(Experts, WhatIsDenseIsPinnedFirst) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.2));
+  Router router(mixture.shape(), 1, 1);
+  for (int token = 0; token < 20; ++token) it.token(router.next());
+  EXPECT_EQ(it.policy.pinned_chunks(), mixture.order().cyclic.size());
+  EXPECT_EQ(it.policy.ring_chunks(), 0u);
+  for (ChunkId chunk : mixture.order().cyclic)
+    EXPECT_EQ(it.table.state(chunk), ChunkState::mapped) << chunk;
+}
+
+TEST(Experts, EveryUseIsSeenAndSoIsEveryToken) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4));
+  Router router(mixture.shape(), 1, 2);
+  it.token(router.next());
+  const PolicyStatistics before = it.policy.statistics();
+  for (int token = 0; token < 50; ++token) it.token(router.next());
+  EXPECT_EQ(it.policy.statistics().expert_uses - before.expert_uses, 50u * 8 * 3);
+  EXPECT_EQ(it.policy.statistics().passes - before.passes, 50u);
+}
+
+TEST(Experts, WhenAllFitEachIsReadOnceAndNoTripwiresAreLaid) {
+  const Mixture mixture({});
+  Runner it(mixture, mixture.chunks() + 4);
+  it.token(mixture.all_experts());
+  EXPECT_EQ(it.counts.reads, mixture.chunks());
+  for (int token = 0; token < 3; ++token) {
+    const auto counts = it.token(mixture.all_experts());
+    EXPECT_EQ(counts.reads, 0u);
+    EXPECT_EQ(counts.faults, 0u);
+  }
+}
+
+TEST(Experts, AWarmUpThatTouchesAllDoesNoLastingHarm) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4));
+  const Routing hot(8, {2, 5, 11});
+  it.token(mixture.all_experts());
+  for (int token = 0; token < 4; ++token) it.token(hot);
+  EXPECT_EQ(it.token(hot).reads, 0u);
+  it.token(mixture.all_experts());
+  EXPECT_EQ(it.token(hot).reads, 0u);
+}
+
+TEST(Experts, UsedAllInACircleTheyAreReadLikeLayers) {
+  const Mixture mixture({});
+  const uint32_t window = window_for(mixture, 0.5);
+  Runner it(mixture, window);
+  for (int token = 0; token < 4; ++token) it.token(mixture.all_experts());
+  const auto counts = it.token(mixture.all_experts());
+  // No policy reads less than what does not fit. Those in use cannot be used for keeping.
+  const uint32_t in_use = mixture.shape().experts * mixture.chunks_of_expert();
+  EXPECT_LE(counts.reads, mixture.chunks() - window + in_use);
+}
+
+// Chunks read per token in a window of 30 % of the model, against two who know more. The least that
+// is possible: Belady's misses with a cache of as many experts as there is room for beside what is
+// dense. And the least without knowing the future, where routing does not change: the experts that
+// are used most, always the same.
+struct Score {
+  double chunks = 0;
+  double least = 0;
+  double fixed = 0;
+};
+
+struct Habits {
+  double exponent = 1;          // of Zipf's law
+  double drifts_per_token = 0;  // pairs of experts, of 512, that change their ranks
+};
+
+Score score(const Habits& habits, const MixtureShape& shape) {
+  const Mixture mixture(shape);
+  const uint32_t window = mixture.chunks() * 3 / 10;
+  Runner it(mixture, window);
+  Router router(mixture.shape(), habits.exponent, 42);
+  constexpr size_t warm_up = 200;
+  constexpr size_t tokens = 1000;
+  std::vector<Routing> routings;
+  uint64_t reads_before = 0;
+  double drifts_due = 0;
+  for (size_t token = 0; token < tokens; ++token) {
+    for (drifts_due += habits.drifts_per_token; drifts_due >= 1; --drifts_due) router.drift();
+    routings.push_back(router.next());
+    if (token == warm_up) reads_before = it.counts.reads;
+    it.token(routings.back());
+  }
+  const auto room = window - static_cast<uint32_t>(mixture.order().cyclic.size());
+  const size_t capacity = room / mixture.chunks_of_expert();
+  const auto per_token = [&](uint64_t misses) {
+    return static_cast<double>(misses * mixture.chunks_of_expert()) / (tokens - warm_up);
+  };
+  return {static_cast<double>(it.counts.reads - reads_before) / (tokens - warm_up),
+          per_token(least_misses(routings, capacity, warm_up)),
+          per_token(fixed_misses(routings, capacity, warm_up))};
+}
+
+constexpr MixtureShape few_large{.layers = 16, .experts = 32, .used = 4};
+constexpr MixtureShape many{.layers = 4, .experts = 128, .used = 8};
+
+TEST(Experts, SteadyRoutingReadsLittleMoreThanIfAllFrequenciesWereKnown) {
+  for (const double exponent : {0.0, 0.5, 1.0, 1.5}) {
+    const Score of_few = score({.exponent = exponent}, few_large);
+    EXPECT_LE(of_few.chunks / of_few.fixed, 1.08) << "exponent " << exponent;
+    const Score of_many = score({.exponent = exponent}, many);
+    EXPECT_LE(of_many.chunks / of_many.fixed, 1.13) << "exponent " << exponent;
+  }
+}
+
+// Knowing the future is worth most where nothing else is to be known.
+TEST(Experts, ReadsStayInBoundsOfTheLeastPossible) {
+  const auto ratio = [](const Habits& habits) {
+    const Score it = score(habits, few_large);
+    return it.chunks / it.least;
+  };
+  EXPECT_LE(ratio({.exponent = 0}), 1.95);
+  EXPECT_LE(ratio({.exponent = 1}), 1.52);
+  EXPECT_LE(ratio({.exponent = 1.5}), 1.46);
+}
+
+TEST(Experts, RoutingThatDriftsIsFollowed) {
+  // Of 512 experts one changes its rank each 5 tokens; in 800 tokens every third has.
+  const Score slow = score({.exponent = 1, .drifts_per_token = 0.1}, few_large);
+  EXPECT_LE(slow.chunks / slow.least, 1.55);
+  const Score fast = score({.exponent = 1, .drifts_per_token = 0.3}, few_large);
+  EXPECT_LE(fast.chunks / fast.least, 1.6);
+  EXPECT_LT(fast.chunks, fast.fixed);  // better than always keeping the same
+}
+
+// Slabs of 1.5 chunks: every other seam lies in the middle of a chunk.
+TEST(Experts, AChunkAtASeamStaysWhileEitherExpertIsKept) {
+  const Mixture mixture({.layers = 2, .experts = 8, .used = 1, .slab_bytes = chunk_bytes * 3 / 2});
+  Runner it(mixture, 60);
+  const ChunkId seam = mixture.slab(0, 0, 0).back();
+  ASSERT_EQ(seam, mixture.slab(0, 1, 0).front());
+  it.token({{0}, {0}});
+  it.token({{1}, {0}});
+  // Two experts, three seams, one chunk less for each.
+  EXPECT_EQ(it.resident_chunks(0, 0), it.mixture.all_of(0, 0).size());
+  EXPECT_EQ(it.resident_chunks(0, 1), it.mixture.all_of(0, 1).size());
+  for (int token = 0; token < 3; ++token) it.token({{1}, {0}});
+  it.complete_reads(100);
+  // Expert 1 of layer 0 was used more than expert 0, which has to go first.
+  it.table.set_resident_max(it.table.resident() - 3);
+  it.policy.on_resized();
+  it.shrink();
+  EXPECT_LT(it.resident_chunks(0, 0), it.mixture.all_of(0, 0).size());
+  EXPECT_EQ(it.resident_chunks(0, 1), it.mixture.all_of(0, 1).size());
+  EXPECT_TRUE(it.table.is_resident(seam));
+}
+
+TEST(Experts, SeamsDoNotMisleadInSteadyUse) {
+  const Mixture mixture({.layers = 8, .experts = 16, .used = 3, .slab_bytes = chunk_bytes * 5 / 3});
+  Runner it(mixture, mixture.chunks() * 4 / 10);
+  Router router(mixture.shape(), 1, 3);
+  for (int token = 0; token < 100; ++token) it.token(router.next());
+  const PolicyStatistics before = it.policy.statistics();
+  for (int token = 0; token < 100; ++token) it.token(router.next());
+  const double uses =
+      static_cast<double>(it.policy.statistics().expert_uses - before.expert_uses) / (100 * 8 * 3);
+  EXPECT_GT(uses, 0.9);
+  EXPECT_LT(uses, 1.1);
+}
+
+TEST(Experts, AWindowTooShortForAnExpertServesItAllTheSame) {
+  const Mixture mixture({.layers = 4, .experts = 8, .used = 2});
+  Runner it(mixture, 16);  // what is dense does not fit, either
+  Router router(mixture.shape(), 1, 4);
+  for (int token = 0; token < 20; ++token) it.token(router.next());
+  const auto counts = it.token(router.next());
+  // Each chunk once for what is touched, and not much that is evicted before it is used.
+  const size_t touched = mixture.touches(router.next()).size();
+  EXPECT_LE(counts.reads, touched * 3 / 2);
+}
+
+TEST(Experts, WhenTheWindowIsShortStaleReadsAreDropped) {
+  const Mixture mixture({.layers = 4, .experts = 32, .used = 32, .dense_bytes = chunk_bytes});
+  Runner it(mixture, 40);  // a fifth of what one layer's experts take
+  it.token(mixture.all_experts());
+  const auto counts = it.token(mixture.all_experts());
+  EXPECT_LE(counts.reads, mixture.touches(mixture.all_experts()).size() * 5 / 4);
+}
+
+TEST(Experts, AMapperThatCannotHoldStillKeepsWhatIsUsedMost) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4), false);
+  Router router(mixture.shape(), 1.5, 5);
+  for (int token = 0; token < 100; ++token) it.token(router.next());
+  const auto before = it.counts;
+  for (int token = 0; token < 100; ++token) it.token(router.next());
+  const uint64_t touched = 100 * 8 * 3 * uint64_t{mixture.chunks_of_expert()};
+  EXPECT_LT(it.counts.reads - before.reads, touched / 3);
+}
+
+TEST(Experts, AdviceBringsAllOfAnExpertThatIsAdvised) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.3));
+  it.policy.will_need(mixture.all_of(3, 3));
+  it.run();
+  it.complete_reads(10);
+  EXPECT_EQ(it.resident_chunks(3, 3), mixture.chunks_of_expert());
+  const uint64_t reads = it.counts.reads;
+  for (ChunkId chunk : mixture.all_of(3, 3)) it.touch(chunk);
+  EXPECT_EQ(it.counts.reads, reads);
+}
+
+TEST(Experts, ANewOrderKeepsWhatIsResident) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4));
+  const Routing hot(8, {2, 5, 11});
+  for (int token = 0; token < 3; ++token) it.token(hot);
+  it.policy.set_order(mixture.order());
+  EXPECT_EQ(it.token(hot).reads, 0u);
+}
+
+// ---- From the file to chunks ----
+
+TEST(ExpertOrder, SmallExpertsAreJoinedUntilTheyFillAChunk) {
+  // Slabs of 0.75 chunks: two neighbours together.
+  const Mixture mixture({.layers = 1, .experts = 8, .slab_bytes = chunk_bytes * 3 / 4});
+  const auto& experts = mixture.order().experts;
+  ASSERT_EQ(experts.size(), 4u);
+  EXPECT_EQ(experts[1].slabs, (std::vector<Chunks>{{5, 6}, {11, 12}, {17, 18}}));
+}
+
+TEST(ExpertOrder, ChunksThatAlsoHoldWhatIsDenseAreNotTheExperts) {
+  const Mixture mixture({.layers = 2, .experts = 2, .dense_bytes = chunk_bytes / 2});
+  // Layer 0: half a chunk dense, then six slabs of two chunks, half a chunk behind the grid.
+  EXPECT_EQ(mixture.order().cyclic, (Chunks{0, 12}));
+  const auto& experts = mixture.order().experts;
+  ASSERT_EQ(experts.size(), 4u);
+  EXPECT_EQ(experts[0].slabs, (std::vector<Chunks>{{1, 2}, {4, 5, 6}, {8, 9, 10}}));
+  EXPECT_EQ(experts[1].slabs, (std::vector<Chunks>{{2, 3, 4}, {6, 7, 8}, {10, 11}}));
+  EXPECT_EQ(experts[3].layer, 1u);
+}
+
+TEST(ExpertOrder, LayersOfTwoRegionsAreNumberedOn) {
+  const Mixture mixture({.layers = 2, .experts = 2});
+  ChunkOrder order = mixture.order();
+  model::Model model;
+  model.tensors = {{.name = "x", .type = "F16", .shape = {}, .size_bytes = 2 * chunk_bytes}};
+  model.layers = {{.name = "block 0", .tensors = {0}}};
+  model.experts = {{.layer = 0, .index = 0, .slabs = {{0, 0, chunk_bytes}}},
+                   {.layer = 0, .index = 1, .slabs = {{0, chunk_bytes, chunk_bytes}}}};
+  append_chunk_order(model, 0, {.first = 500, .count = 2, .offset_bytes = 0}, order);
+  ASSERT_EQ(order.experts.size(), 6u);
+  EXPECT_EQ(order.experts[4].layer, 2u);
+  EXPECT_EQ(order.experts[5].slabs, (std::vector<Chunks>{{501}}));
+}
+
+TEST(ExpertOrder, ErasedChunksAreGoneFromEveryList) {
+  ChunkOrder order = Mixture({.layers = 1, .experts = 2}).order();
+  order.revisited = {1, 2};
+  erase_chunks(order, [](ChunkId chunk) { return chunk % 2 == 0; });
+  EXPECT_EQ(order.cyclic, (Chunks{1, 3}));
+  EXPECT_EQ(order.revisited, (Chunks{1}));
+  EXPECT_EQ(order.experts[0].slabs, (std::vector<Chunks>{{5}, {9}, {13}}));
+}
+
+// Whatever the sizes, the window and the routing: every touch is served and the window is kept (the
+// simulation asserts both).
+RC_GTEST_PROP(ExpertsProperty, ServesEveryTouchWithinTheWindow, ()) {
+  MixtureShape shape;
+  shape.layers = *rc::gen::inRange<uint32_t>(1, 5);
+  shape.experts = *rc::gen::inRange<uint32_t>(2, 12);
+  shape.used = *rc::gen::inRange<uint32_t>(1, shape.experts + 1);
+  shape.dense_bytes = *rc::gen::inRange<uint64_t>(1, 6 * chunk_bytes);
+  shape.slab_bytes = *rc::gen::inRange<uint64_t>(chunk_bytes / 4, 4 * chunk_bytes);
+  const auto window = *rc::gen::inRange<uint32_t>(16, 120);
+  const bool keeps_slot = *rc::gen::arbitrary<bool>();
+  const auto seed = *rc::gen::arbitrary<uint32_t>();
+  const Mixture mixture(shape);
+  Runner it(mixture, window, keeps_slot);
+  Router router(shape, 1, seed);
+  std::mt19937 random(seed);
+  for (int token = 0; token < 12; ++token) {
+    it.token(random() % 8 == 0 ? mixture.all_experts() : router.next());
+    const auto anywhere = static_cast<ChunkId>(random() % mixture.chunks());
+    switch (random() % 6) {
+      case 0:
+        it.policy.will_need(Chunks{anywhere});
+        break;
+      case 1:
+        it.policy.consumed(Chunks{anywhere});
+        break;
+      case 2:
+        it.policy.set_order(mixture.order());
+        break;
+      case 3:
+        it.table.set_resident_max(std::max(16u, window - static_cast<uint32_t>(random() % 16)));
+        it.policy.on_resized();
+        it.shrink();
+        break;
+      case 4:
+        it.kept_by_the_kernel = {anywhere, anywhere / 2};
+        break;
+      default:
+        it.touch(anywhere);
+    }
+    RC_ASSERT(!::testing::Test::HasFatalFailure());
+  }
+}
+
+}  // namespace
+}  // namespace weightpager::policy
