@@ -4,9 +4,11 @@
 # touches neither the network nor root.
 #
 #   tools/install.sh            compiler, libraries, test tools, Node.js for the llama.cpp engine
+#   tools/install.sh --kernels  also QEMU and what a machine is made with, to test under other kernels
 #   tools/install.sh --bench    also fio, which measures what the disk can do
 #   tools/install.sh --dev      also clang-format, clang-tidy, and clang for the fuzz targets
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin  # where mke2fs and depmod are
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -17,16 +19,20 @@ COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shel
 LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
   libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ca-certificates)
 
+KERNEL_COMMANDS=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static mke2fs:e2fsprogs cpio:cpio
+  depmod:kmod xz:xz-utils strip:binutils)
+
 read_options() {
   while (($#)); do
     case $1 in
       --bench) COMMANDS+=(fio:fio) ;;
+      --kernels) COMMANDS+=("${KERNEL_COMMANDS[@]}") ;;
       --dev)
         COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang)
         LIBRARIES+=(libclang-rt-dev)
         ;;
       -h | --help) usage && exit 0 ;;
-      *) fail "unknown option '$1': tools/install.sh [--bench] [--dev]" ;;
+      *) fail "unknown option '$1': tools/install.sh [--kernels] [--bench] [--dev]" ;;
     esac
     shift
   done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Each call that engines make on their weights shows what plain mmap shows, with both mappers. The engine
-# (engine.cc) first runs without weightpager: what it expects is what the kernel does.
+# Each call that engines make on their weights shows what plain mmap shows, with each mapper that works
+# here. The engine (engine.cc) first runs without weightpager: what it expects is what the kernel does.
 set -eu
 engine=$WEIGHTPAGER_BUILD/tests/preload_engine
 model=$(mktemp -d -p "$PWD")/model.gguf
@@ -12,15 +12,25 @@ served() {
     2>"$model.err"
 }
 
+# Where a mapper does not work the engine runs on with the kernel's mmap, and says so.
+works_here() {
+  served "$1" plain >/dev/null || true
+  ! grep "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE" "$model.err"
+}
+
 "$engine" plain "$model"
 failures=0
+mappers=()
 for mapper in move copy; do
+  works_here "$mapper" && mappers+=("$mapper")
+done
+if [ "${#mappers[@]}" = 0 ]; then
+  echo "SKIPPED: no mapper works here"
+  exit 77
+fi
+for mapper in "${mappers[@]}"; do
   for call in plain greedy parts child close-all remap residency write kernel splice until-the-end; do
     if ! served "$mapper" "$call" >"$model.out"; then
-      if grep -q "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE" "$model.err"; then
-        echo "skipped: $(grep error: "$model.err")"
-        exit 77
-      fi
       echo "FAILED: $call, mapper $mapper"
       cat "$model.err"
       failures=$((failures + 1))
@@ -32,7 +42,7 @@ for mapper in move copy; do
 done
 # A killed engine ends as such, and its numbers survive it.
 status=0
-served move killed || status=$?
+served "${mappers[0]}" killed || status=$?
 if [ "$status" != 137 ] || ! grep -q "hidden by prefetch" "$model.err"; then
   echo "FAILED: killed engine: status $status"
   cat "$model.err"
