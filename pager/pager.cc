@@ -19,14 +19,17 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
-#include "pager/policy/layer_order.h"
 
 namespace weightpager {
 
 using fault::Outcome;
 using policy::Action;
 using policy::ChunkId;
+using telemetry::add;
+using telemetry::raise_to;
+using telemetry::set;
 using window::ChunkState;
+using window::Region;
 
 namespace {
 
@@ -37,69 +40,13 @@ constexpr uint32_t demand_reads_max = 64;
 constexpr uint32_t slots_ahead = 32;
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
+constexpr int64_t standstill_retry_ns = 1'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
-// Staging memory of the copy mapper.
+constexpr uint64_t order_interval_ns = 100'000'000;
+// Slots between the disk and regions that chunks are copied into.
 constexpr uint32_t staging_slots_max = 64;
 
-void add(telemetry::Counter& counter, uint64_t amount) {
-  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-}
-
-void set(telemetry::Counter& counter, uint64_t value) {
-  counter.store(value, std::memory_order_relaxed);
-}
-
-void raise_to(telemetry::Counter& counter, uint64_t value) {
-  if (value > counter.load(std::memory_order_relaxed)) set(counter, value);
-}
-
 }  // namespace
-
-// A region with the file behind it and the chunks in front of it.
-struct Pager::Served {
-  std::unique_ptr<window::Region> region;
-  io::ModelFile file;
-  std::string name;
-  model::Model model;  // kept: the order is told anew whenever a region comes or goes
-  ChunkId first_chunk = 0;
-  uint32_t live_chunks = 0;  // chunks of which the engine still has a page
-  std::vector<bool> is_removed;
-
-  /// Whether the engine sees the file's bytes there; holes may belong to anybody by now.
-  bool shows(uintptr_t address) const {
-    if (!region->contains(address)) return false;
-    const uint32_t index = region->chunk_index(address);
-    if (index >= region->chunks() || is_removed[index]) return false;
-    const window::PageSet* pages = region->edge(index);
-    return pages == nullptr || pages->test(address % chunk_bytes / os_page_bytes);
-  }
-  bool is_read_by(const window::ChunkTable& table) const {
-    for (uint32_t i = 0; i < region->chunks(); ++i) {
-      if (table.state(first_chunk + i) == ChunkState::reading) return true;
-    }
-    return false;
-  }
-};
-
-struct Pager::Waiting {
-  bool is_waited_for = false;  // an engine thread stands still at it
-  bool is_doomed = false;      // removed while it was being read
-};
-
-// Lies on the stack of the engine thread that waits for it.
-struct Pager::Command {
-  enum class Kind { add_region, remove, advise, residency, stop } kind;
-  const RegionRequest* request = nullptr;
-  std::byte* address = nullptr;
-  uint64_t length_bytes = 0;
-  Advice advice = Advice::will_need;
-  unsigned char* pages = nullptr;
-  Result<std::byte*> result = nullptr;
-  Command* next = nullptr;
-  std::atomic<bool> is_done{false};
-};
-
-// ---- Engine side ----
 
 Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
   WP_ASSERT(options.window_bytes >= window_bytes_min && options.telemetry != nullptr);
@@ -114,51 +61,10 @@ Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
 }
 
 Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
-    : options_(options), telemetry_(*options.telemetry), table_(window_chunks) {}
-
-Pager::~Pager() {
-  if (thread_.joinable()) {
-    Command command{.kind = Command::Kind::stop};
-    execute(command);
-    thread_.join();
-  }
-}
-
-Result<std::byte*> Pager::add_region(const RegionRequest& request) {
-  Command command{.kind = Command::Kind::add_region, .request = &request};
-  execute(command);
-  return std::move(command.result);
-}
-
-void Pager::remove(std::byte* address, uint64_t length_bytes) {
-  Command command{.kind = Command::Kind::remove, .address = address, .length_bytes = length_bytes};
-  execute(command);
-}
-
-void Pager::advise(std::byte* address, uint64_t length_bytes, Advice advice) {
-  Command command{.kind = Command::Kind::advise,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .advice = advice};
-  execute(command);
-}
-
-void Pager::residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) {
-  Command command{.kind = Command::Kind::residency,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .pages = pages};
-  execute(command);
-}
-
-void Pager::execute(Command& command) {
-  command.next = commands_.load(std::memory_order_relaxed);
-  while (!commands_.compare_exchange_weak(command.next, &command, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
-  }
-  doorbell_.ring();
-  command.is_done.wait(false, std::memory_order_acquire);
-}
+    : options_(options),
+      telemetry_(*options.telemetry),
+      window_chunks_(window_chunks),
+      table_(window_chunks) {}
 
 // ---- The pager's thread ----
 
@@ -181,7 +87,7 @@ void Pager::run(Status& outcome) {
   // These descriptors exist in this thread's table only.
   reader_.reset();
   mapper_.reset();
-  closing_.clear();
+  files_.clear();
   uffd_.reset();
   // Last, because its thread may be ringing: with the userfaultfd gone nobody waits at the
   // doorbell.
@@ -206,21 +112,17 @@ Status Pager::open_everything() {
     notice("this kernel has no UFFDIO_MOVE (Linux 6.8): chunks are copied, at about 0.6 ms each");
   }
 
-  const uint32_t window_chunks = table_.resident_max();
-  uint32_t slots = window_chunks;
-  if (!mapper_->keeps_slot()) {
-    slots = std::min(staging_slots_max, window_chunks / 4);
-    table_.set_resident_max(window_chunks - slots);
-  }
-  auto pool = window::SlotPool::create(slots);
+  auto pool = window::SlotPool::create(window_chunks_);
   if (!pool) return forward_error(std::move(pool));
   pool_ = std::move(*pool);
+  emptied_slots_.reserve(window_chunks_);
+  fit_table_to_window();
 
   // Requests to the device times their size, in chunks.
   const uint64_t in_flight_bytes =
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
-      std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks / 4, 4u)));
+      std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks_ / 4, 4u)));
   policy_.emplace(
       table_, policy::Settings{.reads_max = prefetch_reads_max, .can_hold = mapper_->keeps_slot()});
 
@@ -244,14 +146,14 @@ Status Pager::open_everything() {
   statm_fd_ = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
-  set(telemetry_.window_bytes, uint64_t{window_chunks} * chunk_bytes);
+  set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes);
   return {};
 }
 
 void Pager::serve() {
   while (!is_stopping_) {
     // 1. Sleep until a read is finished, a thread faults, or somebody rings.
-    const io::Wakeup wakeup = reader_->wait(held_.empty() ? -1 : held_retry_ns);
+    const io::Wakeup wakeup = reader_->wait(sleep_max_ns());
     now_ns_ = telemetry::monotonic_ns();
 
     // 2. What was read is ready; what is waited for is mapped, and its toucher runs on.
@@ -277,12 +179,20 @@ void Pager::serve() {
   }
 }
 
+// Without an end, unless the kernel has to be asked again: for chunks whose pages it held, or, when
+// threads wait and nothing is under way that could help them, for all that it refused to give.
+int64_t Pager::sleep_max_ns() {
+  if (!held_.empty()) return held_retry_ns;
+  if (waiting_chunks_ == 0 || reader_->reads_in_flight() > 0) return -1;
+  policy_->on_standstill();
+  return standstill_retry_ns;
+}
+
 void Pager::take_reads(const io::Wakeup& wakeup) {
   for (const io::Completion& completion : wakeup.completions) {
     const auto chunk = static_cast<ChunkId>(completion.tag);
-    Served& served = owner(chunk);
-    const uint32_t index = chunk - served.first_chunk;
-    const uint64_t expected_bytes = served.region->chunk_file_bytes(index);
+    ServedFile& served = owner(chunk);
+    const uint64_t expected_bytes = served.bytes_of(chunk);
     add(telemetry_.read_bytes, completion.length_bytes);
     if (waiting_[chunk].is_doomed) {
       waiting_[chunk].is_doomed = false;
@@ -304,7 +214,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
       std::memset(slot_of(chunk) + expected_bytes, 0, chunk_bytes - expected_bytes);
     }
     if (!served.file.is_direct()) {
-      kernel::fadvise(served.file.fd(), static_cast<off_t>(served.region->chunk_file_offset(index)),
+      kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
                       static_cast<off_t>(chunk_bytes), POSIX_FADV_DONTNEED);
     }
     table_.finish_read(chunk);
@@ -314,29 +224,36 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
 }
 
 void Pager::take_faults() {
-  std::array<uintptr_t, 64> addresses;
+  std::array<fault::Fault, 64> faults;
   for (;;) {
-    const size_t faults = uffd_->read_faults(addresses);
-    for (size_t i = 0; i < faults; ++i) take_fault(addresses[i]);
-    if (faults < addresses.size()) return;
+    const size_t count = uffd_->read_faults(faults);
+    for (size_t i = 0; i < count; ++i) take_fault(faults[i]);
+    if (count < faults.size()) return;
   }
 }
 
-void Pager::take_fault(uintptr_t address) {
-  if (doorbell_.owns(address)) {
+void Pager::take_fault(const fault::Fault& fault) {
+  if (doorbell_.owns(fault.address)) {
     is_rung_ = true;
-    return doorbell_.answer(*uffd_, address);
+    return doorbell_.answer(*uffd_, fault.address);
   }
-  Served* served = find(address);
-  if (served == nullptr) return uffd_->wake(reinterpret_cast<void*>(address), os_page_bytes);
-  const uint32_t index = served->region->chunk_index(address);
-  const ChunkId chunk = served->first_chunk + index;
+  const Place place = find(fault.address);
+  // Not (or no longer) the pager's page: whoever touched it may go on.
+  if (place.region == nullptr) return wake_page(fault.address);
+  Region& region = *place.region;
+  ServedFile& served = *place.served;
+  const uint32_t index = region.chunk_index(fault.address);
+  Region::Notes& notes = region.notes(index);
+  if (fault.is_write_to_protected && notes.is_placed) return take_write(served, region, index);
+
+  const ChunkId chunk = served.chunk_of(region, index);
   const ChunkState state = table_.state(chunk);
-  if (state == ChunkState::mapped || state == ChunkState::failed) {
-    // An old message: the chunk came (or was given up) after it was sent.
-    return uffd_->wake(reinterpret_cast<void*>(address), os_page_bytes);
-  }
+  // An old message: the chunk came (or was given up) after it was sent.
+  if (notes.is_placed || state == ChunkState::failed) return wake_page(fault.address);
   // Every thread that touches the chunk sends a message, and one more after each signal.
+  if (notes.is_waited_for) return;
+  notes.is_waited_for = true;
+  served.favoured = &region;
   if (waiting_[chunk].is_waited_for) return;
   waiting_[chunk].is_waited_for = true;
   if (waiting_chunks_++ == 0) stalled_since_ns_ = now_ns_;
@@ -347,46 +264,36 @@ void Pager::take_fault(uintptr_t address) {
       1);
   policy_->on_touch(chunk);
   if (state == ChunkState::ready) map(chunk);
+  // It lies in another region of the same file, where somebody may just be about to use it.
+  if (state == ChunkState::mapped) held_.push_back(chunk);
 }
 
-void Pager::take_commands() {
-  if (!is_rung_) return;
-  is_rung_ = false;
-  Command* newest = commands_.exchange(nullptr, std::memory_order_acquire);
-  // The stack has the newest on top; serve in the order of arrival.
-  Command* oldest = nullptr;
-  while (newest != nullptr) {
-    Command* next = newest->next;
-    newest->next = oldest;
-    oldest = newest;
-    newest = next;
+// The engine writes to a chunk. In a writable region its pages are the engine's own from now on, as
+// they would be with mmap. In any other region the thread gets its SIGSEGV, as with mmap.
+void Pager::take_write(ServedFile& served, Region& region, uint32_t index) {
+  Region::Notes& notes = region.notes(index);
+  if (!region.extent().is_writable) {
+    notes.is_write_refused = true;
+    region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+      kernel::mprotect(address, length_bytes, PROT_READ);
+      uffd_->wake(address, length_bytes);
+    });
+    return;
   }
-  while (oldest != nullptr) {
-    Command* command = oldest;
-    oldest = command->next;
-    switch (command->kind) {
-      case Command::Kind::add_region:
-        command->result = do_add_region(*command->request);
-        break;
-      case Command::Kind::remove:
-        do_remove(command->address, command->length_bytes);
-        break;
-      case Command::Kind::advise:
-        do_advise(*command);
-        break;
-      case Command::Kind::residency:
-        do_residency(*command);
-        break;
-      case Command::Kind::stop:
-        WP_ASSERT(regions_.empty());
-        is_stopping_ = true;
-        break;
-    }
-    // The command's memory is its owner's again as soon as the flag is set; waking needs no more
-    // than its address.
-    command->is_done.store(true, std::memory_order_release);
-    command->is_done.notify_one();
-  }
+  uint64_t written_bytes = 0;
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    // A child process inherits what was written; what was not it maps from the file.
+    kernel::madvise(address, length_bytes, MADV_DOFORK);
+    uffd_->protect(address, length_bytes, false);
+    written_bytes += length_bytes;
+  });
+  add(telemetry_.written_bytes, written_bytes);
+  region.drop_pages(index, 0, window::pages_per_chunk);
+  notes.is_placed = false;
+  notes.is_written = true;
+  const ChunkId chunk = served.chunk_of(region, index);
+  release_if_nowhere(chunk);
+  is_order_stale_ = true;
 }
 
 void Pager::retry_held_chunks() {
@@ -394,27 +301,69 @@ void Pager::retry_held_chunks() {
   for (size_t i = 0; i < count; ++i) {
     const ChunkId chunk = held_.front();
     held_.erase(held_.begin());
-    if (table_.state(chunk) == ChunkState::ready && waiting_[chunk].is_waited_for) map(chunk);
+    if (!waiting_[chunk].is_waited_for) continue;
+    if (table_.state(chunk) == ChunkState::mapped) {
+      move_to_waiter(chunk);
+    } else if (table_.state(chunk) == ChunkState::ready) {
+      map(chunk);
+    }
   }
 }
 
 void Pager::take_new_slots() {
-  if (slots_taken_ == pool_->slots()) return;
   const uint32_t populated = pool_->populated();
   if (populated > slots_taken_) {
-    const uint32_t count = populated - slots_taken_;
-    auto prepared =
-        mapper_->prepare_slots(pool_->address(slots_taken_), uint64_t{count} * chunk_bytes);
-    if (!prepared) {
-      report_error(prepared.error().message);
-      std::abort();
-    }
+    prepare_slots(slots_taken_, populated - slots_taken_);
     for (; slots_taken_ < populated; ++slots_taken_) table_.add_slot(slots_taken_);
+    trim_slots();
   }
-  if (table_.free_slots() >= slots_ahead || regions_.empty()) return;
+  if (!regions_.empty()) ask_for_slots();
+}
+
+void Pager::prepare_slots(window::SlotId first, uint32_t count) {
+  auto prepared = mapper_->prepare_slots(pool_->address(first), uint64_t{count} * chunk_bytes);
+  if (prepared) return;
+  report_error(prepared.error().message);
+  std::abort();
+}
+
+// The window's memory is what chunks hold plus free slots. While less than the window is in use,
+// a few free slots are kept ready: emptied ones are filled again, others are made by the pool.
+void Pager::ask_for_slots() {
+  const uint32_t in_use = table_.resident() + table_.free_slots();
+  if (table_.free_slots() >= slots_ahead || in_use >= window_chunks_) return;
+  if (!emptied_slots_.empty()) {
+    const window::SlotId slot = emptied_slots_.back();
+    emptied_slots_.pop_back();
+    pool_->refill(slot);
+    prepare_slots(slot, 1);
+    return table_.add_slot(slot);
+  }
   pool_->want(
-      slots_taken_ + slots_ahead, [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); },
-      &doorbell_);
+      slots_taken_ + std::min(slots_ahead, window_chunks_ - in_use),
+      [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+}
+
+// A chunk that was copied into a region leaves its slot behind: memory beyond the window goes back.
+void Pager::trim_slots() {
+  while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks_) {
+    const window::SlotId slot = table_.remove_slot();
+    uffd_->unregister_range(pool_->address(slot), chunk_bytes);
+    pool_->empty(slot);
+    emptied_slots_.push_back(slot);
+  }
+}
+
+// Where chunks are copied, some of the window must stay free for slots between disk and regions.
+void Pager::fit_table_to_window() {
+  const bool copies = !mapper_->keeps_slot() ||
+                      std::any_of(regions_.begin(), regions_.end(), [](const Place& place) {
+                        return place.region->extent().is_writable;
+                      });
+  const uint32_t staging_slots = copies ? std::min(staging_slots_max, window_chunks_ / 4) : 0;
+  if (table_.resident_max() == window_chunks_ - staging_slots) return;
+  table_.set_resident_max(window_chunks_ - staging_slots);
+  if (policy_) policy_->on_resized();
 }
 
 void Pager::carry_out_policy() {
@@ -430,11 +379,7 @@ void Pager::carry_out_policy() {
         evict(action.chunk);
         break;
       case Action::Kind::hold:
-        if (waiting_[action.chunk].is_waited_for || !unmap(action.chunk)) {
-          policy_->on_refused(action.chunk);
-        } else {
-          table_.hold(action.chunk);
-        }
+        hold(action.chunk);
         break;
     }
   }
@@ -455,6 +400,8 @@ void Pager::account() {
   set(telemetry_.prefetch_hidden, statistics.prefetch_hidden);
   set(telemetry_.prefetch_unused, statistics.prefetch_unused);
   set(telemetry_.passes, statistics.passes);
+  // What the engine wrote is not read ahead any more; told now and then, not at each write.
+  if (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns) tell_order();
   if (now_ns_ - sampled_ns_ < sample_interval_ns || statm_fd_ < 0) return;
 
   // The process's memory beside the slots: what the engine has on its own.
@@ -464,49 +411,83 @@ void Pager::account() {
   unsigned long long resident_pages = 0;
   if (std::sscanf(text, "%*u %llu", &resident_pages) != 1) return;
   const uint64_t process_bytes = resident_pages * os_page_bytes;
-  const uint64_t slot_bytes =
-      std::max<uint64_t>(uint64_t{slots_taken_} * chunk_bytes, resident_bytes);
+  const uint64_t window_bytes =
+      uint64_t{std::min(table_.resident() + table_.free_slots(), window_chunks_)} * chunk_bytes;
   raise_to(telemetry_.engine_bytes_max,
-           process_bytes > slot_bytes ? process_bytes - slot_bytes : 0);
+           process_bytes > window_bytes ? process_bytes - window_bytes : 0);
 }
 
 // ---- Chunks ----
 
-Pager::Served* Pager::find(uintptr_t address) {
-  for (const auto& served : regions_) {
-    if (served->shows(address)) return served.get();
-  }
-  return nullptr;
+// Regions by address; those of an engine with many small mappings are a thousand.
+Pager::Place Pager::find(uintptr_t address) {
+  const auto behind = std::upper_bound(
+      regions_.begin(), regions_.end(), address, [](uintptr_t at, const Place& place) {
+        return at < reinterpret_cast<uintptr_t>(place.region->address());
+      });
+  if (behind == regions_.begin()) return {};
+  const Place& place = *std::prev(behind);
+  return place.region->contains(address) && place.region->is_live_at(address) ? place : Place{};
 }
 
-std::byte* Pager::address_of(ChunkId chunk) {
-  const Served& served = owner(chunk);
-  return served.region->chunk_address(chunk - served.first_chunk);
+void Pager::wake_page(uintptr_t address) {
+  uffd_->wake(reinterpret_cast<void*>(address), os_page_bytes);
 }
 
 std::byte* Pager::slot_of(ChunkId chunk) { return pool_->address(table_.slot(chunk)); }
 
 void Pager::start_read(ChunkId chunk) {
-  const Served& served = owner(chunk);
+  const ServedFile& served = owner(chunk);
   const window::SlotId slot = table_.start_read(chunk);
   reader_->start({.tag = chunk,
                   .fd = served.file.fd(),
-                  .offset_bytes = served.region->chunk_file_offset(chunk - served.first_chunk),
+                  .offset_bytes = served.offset_of(chunk),
                   .length_bytes = static_cast<uint32_t>(chunk_bytes),
                   .buffer = pool_->address(slot)});
 }
 
+bool Pager::is_moved(const Region& region, uint32_t index) const {
+  return mapper_->keeps_slot() && !region.extent().is_writable && region.edge(index) == nullptr;
+}
+
+Outcome Pager::place(Region& region, uint32_t index, std::byte* slot) {
+  Region::Notes& notes = region.notes(index);
+  if (notes.is_placed) return Outcome::done;
+  Outcome outcome;
+  if (is_moved(region, index)) {
+    outcome = mapper_->map(region.chunk_address(index), slot);
+    if (outcome == Outcome::done) {
+      // Only then may who waits go on: its access may be the write that must not be.
+      uffd_->protect(region.chunk_address(index), chunk_bytes, true);
+      uffd_->wake(region.chunk_address(index), chunk_bytes);
+    }
+  } else {
+    outcome = window::copy_live_pages(*uffd_, region, index, slot);
+  }
+  notes.is_placed = outcome == Outcome::done;
+  return outcome;
+}
+
 // ready → mapped. Wakes who waits for the chunk.
 void Pager::map(ChunkId chunk) {
-  const Served& served = owner(chunk);
-  const uint32_t index = chunk - served.first_chunk;
-  const bool is_edge = served.region->edge(index) != nullptr;
-  const Outcome outcome = is_edge ? window::map_edge(*uffd_, *served.region, index, slot_of(chunk))
-                                  : mapper_->map(address_of(chunk), slot_of(chunk));
+  const ServedFile& served = owner(chunk);
+  Region* const home = served.home_of(chunk);
+  Outcome outcome = Outcome::done;
+  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    if (outcome != Outcome::done || region.edge(index) == nullptr) return;
+    outcome = place(region, index, slot_of(chunk));
+  });
+  bool keeps_slot = false;
+  if (home != nullptr && outcome == Outcome::done) {
+    const uint32_t index = chunk - served.first_chunk - home->first_file_chunk();
+    outcome = place(*home, index, slot_of(chunk));
+    keeps_slot = is_moved(*home, index);
+  }
   switch (outcome) {
     case Outcome::done:
-      table_.map(chunk, !is_edge && mapper_->keeps_slot());
+      table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
+      if (!keeps_slot) trim_slots();
       return;
     case Outcome::busy:
       // Nobody waits: it stays ready, a tripwire. Somebody waits: again in a moment.
@@ -520,23 +501,79 @@ void Pager::map(ChunkId chunk) {
   }
 }
 
-// Takes the chunk out of the region; with mappers that keep slots its bytes are then in its slot.
-bool Pager::unmap(ChunkId chunk) {
-  std::byte* slot = mapper_->keeps_slot() ? slot_of(chunk) : nullptr;
-  return mapper_->unmap(address_of(chunk), slot) == Outcome::done;
+// Takes the chunk out of every region. If it has a slot, its bytes are then there. False: the
+// kernel refused, and all is as before.
+bool Pager::take_out(ChunkId chunk) {
+  const ServedFile& served = owner(chunk);
+  const bool has_slot = table_.slot(chunk) != window::no_slot;
+  bool is_out = true;
+  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    Region::Notes& notes = region.notes(index);
+    if (!notes.is_placed || !has_slot || !is_moved(region, index)) return;
+    std::byte* address = region.chunk_address(index);
+    if (notes.is_write_refused) {
+      kernel::mprotect(address, chunk_bytes, PROT_READ | PROT_WRITE);
+      notes.is_write_refused = false;
+    }
+    is_out = mapper_->unmap(address, slot_of(chunk)) == Outcome::done;
+    notes.is_placed = !is_out;
+  });
+  if (!is_out) return false;
+  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    if (!region.notes(index).is_placed) return;
+    window::drop_live_pages(region, index);
+    region.notes(index).is_placed = false;
+  });
+  return true;
+}
+
+// mapped → ready: the next touch will be noticed.
+void Pager::hold(ChunkId chunk) {
+  const bool has_slot = table_.slot(chunk) != window::no_slot;
+  if (!has_slot || waiting_[chunk].is_waited_for || !take_out(chunk)) {
+    return policy_->on_refused(chunk);
+  }
+  table_.hold(chunk);
+}
+
+// Somebody waits for a mapped chunk in another region than the one that it lies in.
+void Pager::move_to_waiter(ChunkId chunk) {
+  if (!take_out(chunk)) return held_.push_back(chunk);
+  if (table_.slot(chunk) != window::no_slot) {
+    table_.hold(chunk);
+    return map(chunk);
+  }
+  table_.release(chunk);
+  policy_->on_touch(chunk);
 }
 
 void Pager::evict(ChunkId chunk) {
-  const bool is_needed = waiting_[chunk].is_waited_for;
-  if (is_needed || (table_.state(chunk) == ChunkState::mapped && !unmap(chunk))) {
-    return policy_->on_refused(chunk);
-  }
+  if (waiting_[chunk].is_waited_for || !take_out(chunk)) return policy_->on_refused(chunk);
   table_.release(chunk);
   add(telemetry_.evictions, 1);
+  if (table_.free_slots() == 0) ask_for_slots();
 }
 
+// The engine took the chunk's last pages away. Who waits for it in another region needs it anew.
+void Pager::release_if_nowhere(ChunkId chunk) {
+  if (table_.state(chunk) != ChunkState::mapped || owner(chunk).is_placed(chunk)) return;
+  table_.release(chunk);
+  if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
+}
+
+// Who waits where the chunk now lies was woken by that; who waits for it in another region touches
+// it again, and is then told apart from who just had it.
 void Pager::stop_waiting(ChunkId chunk) {
   if (!waiting_[chunk].is_waited_for) return;
+  owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
+    Region::Notes& notes = region.notes(index);
+    const bool must_retry = notes.is_waited_for && !notes.is_placed;
+    notes.is_waited_for = false;
+    if (!must_retry) return;
+    region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+      uffd_->wake(address, length_bytes);
+    });
+  });
   waiting_[chunk].is_waited_for = false;
   if (--waiting_chunks_ == 0)
     add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
@@ -544,223 +581,27 @@ void Pager::stop_waiting(ChunkId chunk) {
 
 // Never zeros: whoever touches the chunk gets SIGBUS, now and later.
 void Pager::fail_chunk(ChunkId chunk, const char* what, int error_number) {
-  Served& served = owner(chunk);
-  const uint32_t index = chunk - served.first_chunk;
+  ServedFile& served = owner(chunk);
   char text[512];
   std::snprintf(text, sizeof text,
                 "%s: %s, bytes %llu to %llu: %s; an engine that touches them gets SIGBUS",
-                served.name.c_str(), what,
-                static_cast<unsigned long long>(served.region->chunk_file_offset(index)),
-                static_cast<unsigned long long>(served.region->chunk_file_offset(index) +
-                                                served.region->chunk_file_bytes(index)),
+                served.name.c_str(), what, static_cast<unsigned long long>(served.offset_of(chunk)),
+                static_cast<unsigned long long>(served.offset_of(chunk) + served.bytes_of(chunk)),
                 std::strerror(error_number));
   report_error(text);
   add(telemetry_.read_errors, 1);
   table_.fail(chunk);
-  served.region->for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
-    window::Region::seal(address, length_bytes);
-    uffd_->wake(address, length_bytes);
+  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    region.notes(index).is_placed = false;
+    region.notes(index).is_waited_for = false;
+    region.notes(index).is_sealed = true;
+    region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+      Region::seal(address, length_bytes);
+      uffd_->wake(address, length_bytes);
+    });
+    region.drop_pages(index, 0, window::pages_per_chunk);
   });
   stop_waiting(chunk);
-}
-
-// ---- Commands ----
-
-Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
-  auto file = io::ModelFile::open(request.path);
-  if (!file) return forward_error(std::move(file));
-  if (!file->is_direct()) {
-    notice(request.name +
-           ": no direct reads on this filesystem; weights go through the page cache "
-           "and are dropped from it again, which costs CPU time");
-  }
-  auto region = window::Region::reserve({.offset_bytes = request.offset_bytes,
-                                         .length_bytes = request.length_bytes,
-                                         .file_size_bytes = file->size_bytes()});
-  if (!region) return forward_error(std::move(region));
-  auto served = std::make_unique<Served>(Served{.region = std::move(*region),
-                                                .file = std::move(*file),
-                                                .name = request.name,
-                                                .model = {},
-                                                .is_removed = {}});
-  std::byte* const address = served->region->address();
-  const uint32_t chunks = served->region->chunks();
-  if (served->region->live_bytes() > 0) {
-    auto done = uffd_->register_range(address, served->region->live_bytes());
-    if (!done) return forward_error(std::move(done));
-  }
-  if (request.model != nullptr) served->model = *request.model;
-  served->first_chunk = take_chunk_ids(chunks);
-  served->live_chunks = chunks;
-  served->is_removed.assign(chunks, false);
-  for (uint32_t i = 0; i < chunks; ++i) owners_[served->first_chunk + i] = served.get();
-
-  if (telemetry_.started_ns.load() == 0) set(telemetry_.started_ns, now_ns_);
-  add(telemetry_.models, 1);
-  add(telemetry_.model_bytes, served->region->live_bytes());
-  regions_.push_back(std::move(served));
-  tell_order();
-  return address;
-}
-
-// Ids of a region that is gone are used again, if there are as many as needed in a row.
-ChunkId Pager::take_chunk_ids(uint32_t count) {
-  uint32_t free_in_a_row = 0;
-  for (ChunkId chunk = 0; chunk < owners_.size(); ++chunk) {
-    const bool is_free = owners_[chunk] == nullptr && !table_.is_resident(chunk);
-    free_in_a_row = is_free ? free_in_a_row + 1 : 0;
-    if (free_in_a_row < count) continue;
-    const ChunkId first = chunk + 1 - count;
-    for (ChunkId c = first; c <= chunk; ++c) {
-      if (table_.state(c) == ChunkState::failed) table_.forget_failure(c);
-    }
-    return first;
-  }
-  const ChunkId first = table_.add_chunks(count);
-  owners_.resize(table_.chunks(), nullptr);
-  waiting_.resize(table_.chunks());
-  held_.reserve(table_.chunks());
-  return first;
-}
-
-void Pager::tell_order() {
-  policy::ChunkOrder order;
-  for (const auto& served : regions_) {
-    const policy::ChunkRange range{served->first_chunk, served->region->chunks(),
-                                   served->region->extent().offset_bytes};
-    policy::append_chunk_order(served->model, 0, range, order);
-    for (uint32_t i = 0; i < served->region->chunks(); ++i) {
-      if (served->region->edge(i) != nullptr) order.permanent.push_back(served->first_chunk + i);
-    }
-  }
-  const auto is_gone = [&](ChunkId chunk) {
-    const Served& served = owner(chunk);
-    return served.is_removed[chunk - served.first_chunk];
-  };
-  std::erase_if(order.cyclic, is_gone);
-  std::erase_if(order.revisited, is_gone);
-  std::erase_if(order.permanent, is_gone);
-  policy_->set_order(order);
-  // What was touched and not served yet must not be forgotten with the old order.
-  for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {
-    if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
-  }
-  // At the end an engine unmaps everything; the report shall say how it was before.
-  if (regions_.empty()) return;
-  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes);
-  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes);
-}
-
-void Pager::do_remove(std::byte* address, uint64_t length_bytes) {
-  const auto begin = reinterpret_cast<uintptr_t>(address);
-  const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
-  bool is_changed = false;
-  for (const auto& served : regions_) {
-    const auto first = reinterpret_cast<uintptr_t>(served->region->address());
-    const uintptr_t from = std::max(begin, first);
-    const uintptr_t to = std::min(end, first + served->region->length_bytes());
-    if (from >= to) continue;
-    remove_from(*served, from, to);
-    is_changed = true;
-  }
-  if (!is_changed) return;
-  drop_removed_regions();
-  tell_order();
-}
-
-void Pager::remove_from(Served& served, uintptr_t begin, uintptr_t end) {
-  const auto first = reinterpret_cast<uintptr_t>(served.region->address());
-  const uintptr_t live_end = std::min(end, first + served.region->live_bytes());
-  for (uintptr_t at = begin; at < live_end;) {
-    const uint32_t index = served.region->chunk_index(at);
-    const auto chunk_begin = reinterpret_cast<uintptr_t>(served.region->chunk_address(index));
-    const uintptr_t piece_end = std::min(live_end, chunk_begin + chunk_bytes);
-    remove_pages(served, index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
-                 static_cast<uint32_t>((piece_end - at) / os_page_bytes));
-    at = piece_end;
-  }
-  kernel::munmap(reinterpret_cast<void*>(begin), end - begin);
-  uffd_->wake(reinterpret_cast<void*>(begin), end - begin);
-}
-
-// The pages are about to be unmapped. A whole chunk gives its slot back first; a chunk that loses a
-// part becomes an edge: what is left of it is brought in page by page, and stays.
-void Pager::remove_pages(Served& served, uint32_t index, uint32_t first, uint32_t count) {
-  if (served.is_removed[index]) return;
-  const ChunkId chunk = served.first_chunk + index;
-  const bool had_slot = table_.slot(chunk) != window::no_slot;
-  if (table_.state(chunk) == ChunkState::mapped && had_slot) {
-    if (unmap(chunk)) {
-      table_.hold(chunk);
-    } else {
-      // Somebody pins the pages: they go with the mapping, and the slot gets other memory.
-      const Outcome refilled = uffd_->copy(slot_of(chunk), address_of(chunk), chunk_bytes);
-      WP_ASSERT(refilled == Outcome::done);
-      kernel::madvise(address_of(chunk), chunk_bytes, MADV_DONTNEED);
-      table_.hold(chunk);
-    }
-  }
-  if (served.region->drop_pages(index, first, count)) {
-    served.is_removed[index] = true;
-    --served.live_chunks;
-    stop_waiting(chunk);
-    if (table_.state(chunk) == ChunkState::reading) {
-      waiting_[chunk].is_doomed = true;
-    } else if (table_.is_resident(chunk)) {
-      table_.release(chunk);
-    }
-    return;
-  }
-  if (table_.state(chunk) == ChunkState::ready) map(chunk);
-}
-
-// A region whose last page is gone is forgotten, but its file stays open while a read needs it.
-void Pager::drop_removed_regions() {
-  const auto is_gone = [](const std::unique_ptr<Served>& it) { return it->live_chunks == 0; };
-  const auto gone = std::stable_partition(regions_.begin(), regions_.end(), std::not_fn(is_gone));
-  for (auto it = gone; it != regions_.end(); ++it) {
-    (*it)->region->abandon();
-    closing_.push_back(std::move(*it));
-  }
-  regions_.erase(gone, regions_.end());
-  close_idle_files();
-}
-
-void Pager::close_idle_files() {
-  std::erase_if(closing_, [&](const std::unique_ptr<Served>& served) {
-    if (served->is_read_by(table_)) return false;
-    for (uint32_t i = 0; i < served->region->chunks(); ++i) {
-      owners_[served->first_chunk + i] = nullptr;
-    }
-    return true;
-  });
-}
-
-void Pager::do_advise(const Command& command) {
-  std::vector<ChunkId> chunks;
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  for (uintptr_t at = begin; at < begin + command.length_bytes;
-       at = round_down(at, chunk_bytes) + chunk_bytes) {
-    const Served* served = find(at);
-    if (served != nullptr) chunks.push_back(served->first_chunk + served->region->chunk_index(at));
-  }
-  if (command.advice == Advice::will_need) {
-    policy_->will_need(chunks);
-  } else {
-    policy_->consumed(chunks);
-  }
-}
-
-void Pager::do_residency(const Command& command) {
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  for (uint64_t page = 0; page < command.length_bytes / os_page_bytes; ++page) {
-    const uintptr_t at = begin + page * os_page_bytes;
-    const Served* served = find(at);
-    const bool is_mapped =
-        served != nullptr &&
-        table_.state(served->first_chunk + served->region->chunk_index(at)) == ChunkState::mapped;
-    command.pages[page] = is_mapped ? 1 : 0;
-  }
 }
 
 }  // namespace weightpager

@@ -1,7 +1,8 @@
 // The pager: one thread that serves the faults of all regions of a process from one window.
 //
 // Way of a fault: fault/ → Pager → policy/ says what → io/ brings it into a slot → window/ maps it
-// → the engine runs on. Start reading at Pager::serve (pager.cc), one flat loop.
+// → the engine runs on. Start reading at Pager::serve (pager.cc), one flat loop; what engine
+// threads ask for is in pager_commands.cc.
 //
 // The pager's thread has a file descriptor table of its own: an engine that closes descriptors it
 // does not know (daemons do) cannot close the userfaultfd, which would turn absent chunks into
@@ -26,6 +27,7 @@
 #include "pager/io/reader.h"
 #include "pager/model/model.h"
 #include "pager/policy/pin_stream.h"
+#include "pager/served_file.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/mapper.h"
@@ -55,11 +57,24 @@ struct RegionRequest {
   /// A multiple of the page size.
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
+  /// MAP_PRIVATE and PROT_WRITE: what the engine writes is kept, for it alone. Otherwise a write is
+  /// a SIGSEGV.
+  bool is_writable = false;
   /// The file's layers (as file 0); nullptr: one layer in file order.
   const model::Model* model = nullptr;
 };
 
-enum class Advice { will_need, consumed };
+enum class Advice {
+  will_need,
+  consumed,
+  discard,  // consumed, and what the engine wrote in the range is the file's again
+};
+
+/// A part of the address space.
+struct Span {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
 
 class Pager {
  public:
@@ -78,13 +93,22 @@ class Pager {
   void remove(std::byte* address, uint64_t length_bytes);
   /// Hints for the chunks that lie wholly or partly in the range.
   void advise(std::byte* address, uint64_t length_bytes, Advice advice);
+  /// Where regions hold what the engine wrote itself, and not the file's bytes, in order.
+  std::vector<Span> written_spans();
   /// Writes for each page of the range (of one region) whether it is mapped, as mincore does.
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
 
  private:
   struct Command;
-  struct Served;
-  struct Waiting;
+  struct Waiting {
+    bool is_waited_for = false;  // an engine thread stands still at it
+    bool is_doomed = false;      // removed while it was being read
+  };
+  /// Where an address lies.
+  struct Place {
+    window::Region* region = nullptr;
+    ServedFile* served = nullptr;
+  };
 
   Pager(const PagerOptions& options, uint32_t window_chunks);
 
@@ -95,40 +119,57 @@ class Pager {
   Status open_everything();
   void run(Status& outcome);
   void serve();
+  int64_t sleep_max_ns();
   void take_reads(const io::Wakeup& wakeup);
   void take_faults();
-  void take_fault(uintptr_t address);
+  void take_fault(const fault::Fault& fault);
+  void take_write(ServedFile& served, window::Region& region, uint32_t index);
   void take_commands();
-  void take_new_slots();
   void retry_held_chunks();
+  void take_new_slots();
   void carry_out_policy();
   void account();
 
-  void map(policy::ChunkId chunk);
-  bool unmap(policy::ChunkId chunk);
-  void evict(policy::ChunkId chunk);
+  void prepare_slots(window::SlotId first, uint32_t count);
+  void ask_for_slots();
+  void trim_slots();
+  void fit_table_to_window();
+
   void start_read(policy::ChunkId chunk);
+  void map(policy::ChunkId chunk);
+  fault::Outcome place(window::Region& region, uint32_t index, std::byte* slot);
+  bool is_moved(const window::Region& region, uint32_t index) const;
+  bool take_out(policy::ChunkId chunk);
+  void hold(policy::ChunkId chunk);
+  void move_to_waiter(policy::ChunkId chunk);
+  void evict(policy::ChunkId chunk);
+  void release_if_nowhere(policy::ChunkId chunk);
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
   void stop_waiting(policy::ChunkId chunk);
+  void wake_page(uintptr_t address);
 
   Result<std::byte*> do_add_region(const RegionRequest& request);
+  Result<ServedFile*> serve_file(const RegionRequest& request);
   void do_remove(std::byte* address, uint64_t length_bytes);
-  void remove_from(Served& served, uintptr_t begin, uintptr_t end);
-  void remove_pages(Served& served, uint32_t index, uint32_t first, uint32_t count);
+  void remove_from(const Place& place, uintptr_t begin, uintptr_t end);
+  void remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count);
+  void take_back_slot(window::Region& region, uint32_t index, policy::ChunkId chunk);
   void do_advise(const Command& command);
+  void discard_written(const Place& place, uintptr_t begin, uintptr_t end);
   void do_residency(const Command& command);
+  std::vector<Span> find_written_spans() const;
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
   void close_idle_files();
   void tell_order();
 
-  Served* find(uintptr_t address);
-  Served& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
-  std::byte* address_of(policy::ChunkId chunk);
+  Place find(uintptr_t address);
+  ServedFile& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
   std::byte* slot_of(policy::ChunkId chunk);
 
   const PagerOptions options_;
   telemetry::Telemetry& telemetry_;
+  const uint32_t window_chunks_;
 
   // Set up by the pager's thread, used by it alone.
   std::optional<fault::Userfaultfd> uffd_;
@@ -137,11 +178,12 @@ class Pager {
   std::unique_ptr<window::SlotPool> pool_;
   window::ChunkTable table_;
   std::optional<policy::PinStream> policy_;
-  std::vector<std::unique_ptr<Served>> regions_;
-  std::vector<std::unique_ptr<Served>> closing_;  // unmapped, but still being read
-  std::vector<Served*> owners_;                   // by chunk; nullptr: the id is unused
-  std::vector<Waiting> waiting_;                  // by chunk
-  std::vector<policy::ChunkId> held_;             // waited for, but the kernel holds their pages
+  std::vector<std::unique_ptr<ServedFile>> files_;
+  std::vector<Place> regions_;                 // of all files, by address
+  std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused
+  std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
+  std::vector<Waiting> waiting_;               // by chunk
+  std::vector<policy::ChunkId> held_;          // waited for, but the kernel holds their pages
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;
@@ -149,7 +191,9 @@ class Pager {
   uint64_t stalled_since_ns_ = 0;
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;
+  uint64_t order_told_ns_ = 0;
   int statm_fd_ = -1;
+  bool is_order_stale_ = false;  // the engine made chunks its own
   bool is_rung_ = false;
   bool is_stopping_ = false;
 

@@ -5,7 +5,7 @@
 #
 #   tools/install.sh            compiler, libraries, test tools, Node.js for the llama.cpp engine
 #   tools/install.sh --bench    also fio, which measures what the disk can do
-#   tools/install.sh --dev      also clang-format and clang-tidy
+#   tools/install.sh --dev      also clang-format, clang-tidy, and clang for the fuzz targets
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
@@ -21,7 +21,10 @@ read_options() {
   while (($#)); do
     case $1 in
       --bench) COMMANDS+=(fio:fio) ;;
-      --dev) COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy) ;;
+      --dev)
+        COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang)
+        LIBRARIES+=(libclang-rt-dev)
+        ;;
       -h | --help) usage && exit 0 ;;
       *) fail "unknown option '$1': tools/install.sh [--bench] [--dev]" ;;
     esac

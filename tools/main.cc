@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/cli.h"
+#include "tools/doctor.h"
 #include "tools/model.h"
 #include "tools/run.h"
 #include "tools/version.h"
@@ -22,6 +23,7 @@ struct Entry {
 constexpr Entry entries[] = {
     {"run", "run an engine with its model in a window of memory", run_command},
     {"model", "show what is in a model's files, or make a synthetic model", model_command},
+    {"doctor", "try what a run needs of this machine, and say what to mend", doctor_command},
 };
 
 Command description() {
@@ -36,6 +38,7 @@ Command description() {
   command.examples =
       "  weightpager run --window 1GiB -- llama-cli -m model.gguf -p Hello\n"
       "  weightpager model show model.gguf\n"
+      "  weightpager doctor model.gguf\n"
       "  weightpager run --help\n";
   command.environment = "  see `weightpager run --help`\n";
   command.exit_status =

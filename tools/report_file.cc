@@ -38,6 +38,7 @@ constexpr CounterKey counter_keys[] = {
     {"model_bytes", &Telemetry::model_bytes},
     {"models", &Telemetry::models},
     {"engine_bytes_max", &Telemetry::engine_bytes_max},
+    {"written_bytes", &Telemetry::written_bytes},
     {"faults_demand", &Telemetry::faults_demand},
     {"faults_late", &Telemetry::faults_late},
     {"faults_tripwire", &Telemetry::faults_tripwire},

@@ -16,6 +16,7 @@
 #include "tools/report_file.h"
 #include "tools/run_directory.h"
 #include "tools/summary.h"
+#include "tools/userfaultfd_access.h"
 #include "tools/window_argument.h"
 
 namespace weightpager::tools {
@@ -193,6 +194,8 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   auto window_bytes = check_memory(options, report.memory_limit);
   if (!window_bytes) return forward_error(std::move(window_bytes));
   report.window_bytes = *window_bytes;
+  if (auto open = check_userfaultfd(probe_userfaultfd()); !open)
+    return forward_error(std::move(open));
   if (auto fit = check_preloadable(engine); !fit) return forward_error(std::move(fit));
   auto interposer = find_interposer();
   if (!interposer) return forward_error(std::move(interposer));

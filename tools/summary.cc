@@ -106,6 +106,11 @@ std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
                               ratio.read_model_multiple));
   text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
                                      seconds(ratio.elapsed_ns)));
+  if (process.written_bytes > 0) {
+    text +=
+        row("written", fmt::format("{} of weights that the engine changed, kept beyond the window",
+                                   format_size(process.written_bytes)));
+  }
   if (*process.profile) text += row("profile", printable(process.profile));
   text += row("advice", advice(process, memory_bytes));
   return text;

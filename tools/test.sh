@@ -12,8 +12,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 JOBS=$(nproc)
 # What starts an engine, a compiler or a timer says nothing about races and leaks in the pager, and a
-# sanitizer does not let itself be preloaded.
-NOT_UNDER_SANITIZERS='^(engine|package|bench|preload)/'
+# sanitizer does not let itself be preloaded. The fuzz targets bring their own.
+NOT_UNDER_SANITIZERS='^(engine|package|bench|preload|trials|fuzz)/'
 PASSED=0 FAILED=0 SKIPPED=0
 FAILURES=()
 

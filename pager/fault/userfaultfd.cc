@@ -75,8 +75,10 @@ Result<Userfaultfd> Userfaultfd::open() {
     if (ioctl(scout, UFFDIO_API, &question) != 0) question.features = 0;
     ::close(scout);
   }
-  it.has_move_ = (question.features & UFFD_FEATURE_MOVE) != 0;
-  uffdio_api handshake{UFFD_API, it.has_move_ ? __u64{UFFD_FEATURE_MOVE} : 0, 0};
+  constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+  uffdio_api handshake{UFFD_API, question.features & wanted, 0};
+  it.has_move_ = (handshake.features & UFFD_FEATURE_MOVE) != 0;
+  it.has_write_protection_ = (handshake.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
   if (ioctl(it.fd_, UFFDIO_API, &handshake) != 0) return cannot_open(errno);
   return it;
 }
@@ -84,36 +86,45 @@ Result<Userfaultfd> Userfaultfd::open() {
 Userfaultfd::Userfaultfd(Userfaultfd&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       has_move_(other.has_move_),
+      has_write_protection_(other.has_write_protection_),
       is_user_mode_only_(other.is_user_mode_only_) {}
 
 Userfaultfd::~Userfaultfd() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Status Userfaultfd::register_range(void* address, uint64_t length_bytes) {
+Status Userfaultfd::register_range(void* address, uint64_t length_bytes, bool tells_writes) {
   uffdio_register request{};
   request.range.start = reinterpret_cast<uintptr_t>(address);
   request.range.len = length_bytes;
   request.mode = UFFDIO_REGISTER_MODE_MISSING;
+  if (tells_writes && has_write_protection_) request.mode |= UFFDIO_REGISTER_MODE_WP;
   if (ioctl(fd_, UFFDIO_REGISTER, &request) == 0) return {};
   return fail(std::string("registering memory with userfaultfd: ") + std::strerror(errno),
               errno == ENOMEM ? "raise vm.max_map_count" : "", errno);
 }
 
-size_t Userfaultfd::read_faults(std::span<uintptr_t> addresses) {
+void Userfaultfd::unregister_range(void* address, uint64_t length_bytes) const {
+  uffdio_range range{reinterpret_cast<uintptr_t>(address), length_bytes};
+  ioctl(fd_, UFFDIO_UNREGISTER, &range);
+}
+
+size_t Userfaultfd::read_faults(std::span<Fault> faults) {
   std::array<uffd_msg, 64> messages;
-  const size_t messages_max = std::min(addresses.size(), messages.size());
+  const size_t messages_max = std::min(faults.size(), messages.size());
   const ssize_t bytes = kernel::read(fd_, messages.data(), messages_max * sizeof(uffd_msg));
   if (bytes <= 0) {
     WP_ASSERT(bytes < 0 && (errno == EAGAIN || errno == EINTR));
     return 0;
   }
-  size_t faults = 0;
+  size_t count = 0;
   for (size_t i = 0; i < static_cast<size_t>(bytes) / sizeof(uffd_msg); ++i) {
     if (messages[i].event != UFFD_EVENT_PAGEFAULT) continue;
-    addresses[faults++] = round_down(messages[i].arg.pagefault.address, os_page_bytes);
+    const auto& fault = messages[i].arg.pagefault;
+    faults[count++] = {.address = round_down(fault.address, os_page_bytes),
+                       .is_write_to_protected = (fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0};
   }
-  return faults;
+  return count;
 }
 
 Outcome Userfaultfd::move(void* destination, void* source, uint64_t length_bytes) const {
@@ -124,6 +135,7 @@ Outcome Userfaultfd::move(void* destination, void* source, uint64_t length_bytes
     request.dst = reinterpret_cast<uintptr_t>(destination) + done;
     request.src = reinterpret_cast<uintptr_t>(source) + done;
     request.len = length_bytes - done;
+    request.mode = UFFDIO_MOVE_MODE_DONTWAKE;
     if (ioctl(fd_, UFFDIO_MOVE, &request) == 0) return Outcome::done;
     const int error = errno;
     // Small pages move one by one and may stop half-way; what has moved stays moved.
@@ -145,13 +157,15 @@ Outcome Userfaultfd::move(void* destination, void* source, uint64_t length_bytes
   return Outcome::done;
 }
 
-Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length_bytes) const {
+Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length_bytes,
+                          bool is_protected) const {
   uint64_t done = 0;
   while (done < length_bytes) {
     uffdio_copy request{};
     request.dst = reinterpret_cast<uintptr_t>(destination) + done;
     request.src = reinterpret_cast<uintptr_t>(source) + done;
     request.len = length_bytes - done;
+    request.mode = is_protected && has_write_protection_ ? UFFDIO_COPY_MODE_WP : 0;
     if (ioctl(fd_, UFFDIO_COPY, &request) == 0) return Outcome::done;
     const int error = errno;
     if (request.copy > 0) {
@@ -165,6 +179,18 @@ Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length
   }
   wake(destination, length_bytes);
   return Outcome::done;
+}
+
+Outcome Userfaultfd::protect(void* address, uint64_t length_bytes, bool is_protected) const {
+  if (!has_write_protection_) return Outcome::done;
+  uffdio_writeprotect request{};
+  request.range.start = reinterpret_cast<uintptr_t>(address);
+  request.range.len = length_bytes;
+  request.mode = is_protected ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
+  for (;;) {
+    if (ioctl(fd_, UFFDIO_WRITEPROTECT, &request) == 0) return Outcome::done;
+    if (errno != EAGAIN) return outcome_of(errno);
+  }
 }
 
 Outcome Userfaultfd::zero(void* destination, uint64_t length_bytes) const {

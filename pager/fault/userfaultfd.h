@@ -22,6 +22,13 @@ enum class Outcome {
   failed,  // anything else; errno says what
 };
 
+/// A thread stands still at `address` (rounded down to the page).
+struct Fault {
+  uintptr_t address = 0;
+  /// True: the page is there, but protected, and the thread wants to write to it.
+  bool is_write_to_protected = false;
+};
+
 class Userfaultfd {
  public:
   /// Opens /dev/userfaultfd (file permissions decide), else the system call (privileged or
@@ -34,20 +41,29 @@ class Userfaultfd {
 
   int fd() const { return fd_; }
   bool has_move() const { return has_move_; }
+  /// False: no write can be told (kernels before 5.7, some architectures); asking for it does
+  /// nothing.
+  bool has_write_protection() const { return has_write_protection_; }
   /// True: faults inside system calls are not served (EFAULT there), see design decision 9.
   bool is_user_mode_only() const { return is_user_mode_only_; }
 
-  /// From now on, touching a page that is not there in [address, +length) is a message.
-  Status register_range(void* address, uint64_t length_bytes);
+  /// From now on, touching a page that is not there in [address, +length) is a message; with
+  /// `tells_writes`, so is writing to a page that came in protected.
+  Status register_range(void* address, uint64_t length_bytes, bool tells_writes = false);
+  /// The range is ordinary memory again.
+  void unregister_range(void* address, uint64_t length_bytes) const;
 
-  /// Reads the addresses (rounded down to the page) of pending faults; returns how many. Never
-  /// blocks.
-  size_t read_faults(std::span<uintptr_t> addresses);
+  /// Reads pending faults; returns how many. Never blocks.
+  size_t read_faults(std::span<Fault> faults);
 
-  /// Moves whole pages, huge ones in one step, and wakes who waits for them.
+  /// Moves whole pages, huge ones in one step. Wakes nobody.
   Outcome move(void* destination, void* source, uint64_t length_bytes) const;
   /// Copies into absent pages and wakes who waits for them. Pages that are there already are kept.
-  Outcome copy(void* destination, const void* source, uint64_t length_bytes) const;
+  /// `is_protected`: writing to the pages is a message from the moment they are there.
+  Outcome copy(void* destination, const void* source, uint64_t length_bytes,
+               bool is_protected = false) const;
+  /// Makes writing to pages that are there a message, or none any more (and wakes the writers).
+  Outcome protect(void* address, uint64_t length_bytes, bool is_protected) const;
   /// Fills absent pages with zeros.
   Outcome zero(void* destination, uint64_t length_bytes) const;
   /// Lets who waits in the range try again.
@@ -57,6 +73,7 @@ class Userfaultfd {
   Userfaultfd() = default;
   int fd_ = -1;
   bool has_move_ = false;
+  bool has_write_protection_ = false;
   bool is_user_mode_only_ = false;
 };
 

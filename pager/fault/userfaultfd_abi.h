@@ -24,5 +24,6 @@ struct uffdio_move {
   __u64 mode;
   __s64 move;  // out: bytes moved, or a negative errno
 };
+#define UFFDIO_MOVE_MODE_DONTWAKE ((__u64)1 << 0)
 #define UFFDIO_MOVE _IOWR(UFFDIO, _UFFDIO_MOVE, struct uffdio_move)
 #endif

@@ -20,6 +20,10 @@ class ModelFile {
   ~ModelFile();
 
   int fd() const { return fd_; }
+  /// Whether the other is the same file, of the same size, whatever their names.
+  bool is_same_as(const ModelFile& other) const {
+    return device_ == other.device_ && inode_ == other.inode_ && size_bytes_ == other.size_bytes_;
+  }
   uint64_t size_bytes() const { return size_bytes_; }
   /// False: reads go through the page cache (tmpfs, some network filesystems).
   bool is_direct() const { return is_direct_; }
@@ -30,6 +34,8 @@ class ModelFile {
  private:
   ModelFile() = default;
   int fd_ = -1;
+  uint64_t device_ = 0;
+  uint64_t inode_ = 0;
   uint64_t size_bytes_ = 0;
   bool is_direct_ = false;
   uint32_t alignment_bytes_ = 1;

@@ -379,7 +379,9 @@ bool GgufParser::place_tensor(uint32_t index, uint64_t data_bytes, std::optional
   const uint64_t end_max =
       next ? std::min(infos_[*next].data_offset_bytes, data_bytes) : data_bytes;
   if (!info.has_size) tensor.size_bytes = end_max - offset;
-  if (tensor.size_bytes > data_bytes - offset)
+  // Even an empty tensor has a place, which the padding before the data may have put past the end.
+  const bool has_place = data_start_bytes_ + offset <= reader_.size_bytes();
+  if (!has_place || tensor.size_bytes > data_bytes - offset)
     return reader_.mismatch(info.header_offset_bytes,
                             fmt::format("tensor {} with {} bytes from byte {} on", name,
                                         tensor.size_bytes, data_start_bytes_ + offset),

@@ -369,6 +369,10 @@ void PinStream::on_refused(ChunkId chunk) {
   if (facts_[chunk].position == nowhere && !facts_[chunk].is_permanent) add_to_clock(chunk);
 }
 
+void PinStream::on_standstill() {
+  for (Facts& facts : facts_) facts.refused_until_touch = 0;
+}
+
 void PinStream::will_need(std::span<const ChunkId> chunks) {
   if (chunks.size() > table_.resident_max() / 2) {
     if (touches_ > 0) return;
@@ -396,7 +400,9 @@ Action PinStream::next() {
   if (Action it = demand(); it.kind != Action::Kind::none) return it;
   if (Action it = shrink(); it.kind != Action::Kind::none) return it;
   for (; unlearned_ < facts_.size(); ++unlearned_) {
-    if (table_.state(unlearned_) != ChunkState::mapped || !is_evictable(unlearned_)) continue;
+    const bool is_mapped = table_.state(unlearned_) == ChunkState::mapped;
+    if (!is_mapped || table_.slot(unlearned_) == window::no_slot) continue;
+    if (!is_evictable(unlearned_)) continue;
     return action(Action::Kind::hold, unlearned_++);
   }
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
@@ -515,7 +521,8 @@ Action PinStream::clock_victim() {
     if (!leaves && facts.is_referenced) {
       facts.is_referenced = false;
       ++hand_;
-      if (state == ChunkState::mapped && settings_.can_hold) {
+      // A chunk that was copied into its region has no slot to be held in.
+      if (state == ChunkState::mapped && table_.slot(chunk) != window::no_slot) {
         return action(Action::Kind::hold, chunk);
       }
       continue;

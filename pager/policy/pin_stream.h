@@ -96,6 +96,9 @@ class PinStream {
   bool on_ready(ChunkId chunk);
   /// The kernel refused to evict or hold the chunk (somebody pins its pages).
   void on_refused(ChunkId chunk);
+  /// Threads wait, nothing is being read and nothing was left to do: what was refused may be asked
+  /// for again. O(N).
+  void on_standstill();
   /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
   /// it says that a pass will begin, and before the first touch reading begins with the order's
   /// first.

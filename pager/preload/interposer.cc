@@ -16,6 +16,7 @@
 
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
+#include "pager/base/units.h"
 #include "pager/preload/session.h"
 
 #ifndef MADV_POPULATE_READ
@@ -64,6 +65,8 @@ int advise(void* address, size_t length, int advice) {
       preload::will_need(address, length);
       return 0;
     case MADV_DONTNEED:
+      preload::discard(address, length);
+      return 0;
     case MADV_COLD:
     case MADV_PAGEOUT:
       preload::consumed(address, length);
@@ -130,8 +133,7 @@ WP_INTERPOSE void* mremap(void* address, size_t old_length, size_t new_length, i
 WP_INTERPOSE int mprotect(void* address, size_t length, int protection) noexcept {
   if (!is_ours(address, length)) return kernel::mprotect(address, length, protection);
   // Pages are moved between equally protected ranges only, so the protection stays what it is.
-  const bool asks_more = (protection & (PROT_WRITE | PROT_EXEC)) != 0;
-  return asks_more ? refuse(EACCES) : 0;
+  return preload::may_protect(address, length, protection) ? 0 : refuse(EACCES);
 }
 
 WP_INTERPOSE int madvise(void* address, size_t length, int advice) noexcept {
@@ -197,7 +199,7 @@ WP_INTERPOSE int msync(void* address, size_t length, int flags) noexcept {
 
 WP_INTERPOSE int mincore(void* address, size_t length, unsigned char* pages) noexcept {
   if (!is_ours(address, length)) return kernel::mincore(address, length, pages);
-  if (reinterpret_cast<uintptr_t>(address) % 4096 != 0) return refuse(EINVAL);
-  preload::residency(address, (length + 4095) / 4096 * 4096, pages);
+  if (reinterpret_cast<uintptr_t>(address) % weightpager::os_page_bytes != 0) return refuse(EINVAL);
+  preload::residency(address, weightpager::round_up(length, weightpager::os_page_bytes), pages);
   return 0;
 }

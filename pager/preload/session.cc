@@ -58,6 +58,8 @@ struct Session {
   std::unique_ptr<Pager> pager;
   telemetry::Telemetry* telemetry = nullptr;
   std::vector<Mapped> mapped;
+  // What the engine wrote itself, as of the last fork: a child inherits that.
+  std::vector<Span> written;
   bool has_failed = false;
 };
 
@@ -199,20 +201,44 @@ void publish_ranges() {
 // ---- Child processes ----
 //
 // Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same
-// address instead. Between fork and exec only system calls are safe: nothing here allocates.
+// address instead, but for the pages that its parent wrote, which it inherits. Between fork and
+// exec only system calls are safe: nothing in the child allocates.
 
-void before_fork() { session->mutex.lock(); }
+void before_fork() {
+  session->mutex.lock();
+  Inside inside;
+  if (session->pager) session->written = session->pager->written_spans();
+}
 
 void after_fork_in_parent() { session->mutex.unlock(); }
+
+void map_file_in_child(const Mapped& mapped, int fd, uintptr_t begin, uintptr_t end) {
+  if (begin >= end) return;
+  const uint64_t offset_bytes = mapped.offset_bytes + (begin - mapped.range.begin);
+  kernel::mmap(reinterpret_cast<void*>(begin), end - begin, mapped.protection,
+               mapped.flags | MAP_FIXED, fd, static_cast<off_t>(offset_bytes));
+}
 
 void after_fork_in_child() {
   for (const Mapped& mapped : session->mapped) {
     const int fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
-    // Without the file the range stays unmapped: a touch is SIGSEGV, not zeros.
+    // Without the file the range stays unmapped: a touch is SIGSEGV, neither zeros nor another
+    // file.
     if (fd < 0) continue;
-    kernel::mmap(reinterpret_cast<void*>(mapped.range.begin), mapped.range.end - mapped.range.begin,
-                 mapped.protection, mapped.flags | MAP_FIXED, fd,
-                 static_cast<off_t>(mapped.offset_bytes));
+    struct stat facts;
+    const bool is_same =
+        fstat(fd, &facts) == 0 && facts.st_dev == mapped.device && facts.st_ino == mapped.inode;
+    if (!is_same) {
+      ::close(fd);
+      continue;
+    }
+    uintptr_t at = mapped.range.begin;
+    for (const Span& written : session->written) {
+      if (written.end <= at || written.begin >= mapped.range.end) continue;
+      map_file_in_child(mapped, fd, at, written.begin);
+      at = written.end;
+    }
+    map_file_in_child(mapped, fd, at, mapped.range.end);
     ::close(fd);
   }
   // The pager's thread is the parent's. If the child maps a model of its own it gets its own pager;
@@ -269,8 +295,9 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
     notice(path + ": mapped at a fixed address; not paged");
     return nullptr;
   }
-  if ((protection & PROT_WRITE) != 0) {
-    notice(path + ": mapped writable; not paged (only read-only mappings are)");
+  const bool is_writable = (protection & PROT_WRITE) != 0;
+  if (is_writable && (flags & MAP_PRIVATE) == 0) {
+    notice(path + ": mapped to be changed (shared and writable); not paged");
     return nullptr;
   }
   struct stat facts;
@@ -292,6 +319,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   request.name = path;
   request.offset_bytes = static_cast<uint64_t>(offset);
   request.length_bytes = length;
+  request.is_writable = is_writable;
   request.model = &model;
   auto address = session->pager->add_region(request);
   if (!address) {
@@ -370,6 +398,16 @@ int unmap(void* address, size_t length) {
   return 0;
 }
 
+bool may_protect(const void* address, size_t length, int protection) {
+  Inside inside;
+  std::lock_guard lock(session->mutex);
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  return std::all_of(session->mapped.begin(), session->mapped.end(), [&](const Mapped& mapped) {
+    const bool is_outside = mapped.range.end <= begin || mapped.range.begin >= begin + length;
+    return is_outside || (protection & ~mapped.protection) == 0;
+  });
+}
+
 void will_need(void* address, size_t length) {
   Inside inside;
   std::lock_guard lock(session->mutex);
@@ -380,6 +418,12 @@ void consumed(void* address, size_t length) {
   Inside inside;
   std::lock_guard lock(session->mutex);
   session->pager->advise(static_cast<std::byte*>(address), length, Advice::consumed);
+}
+
+void discard(void* address, size_t length) {
+  Inside inside;
+  std::lock_guard lock(session->mutex);
+  session->pager->advise(static_cast<std::byte*>(address), length, Advice::discard);
 }
 
 void residency(void* address, size_t length, unsigned char* pages) {

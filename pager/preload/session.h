@@ -40,9 +40,14 @@ bool touches_region(const void* address, size_t length);
 /// munmap of a range that touches a region.
 int unmap(void* address, size_t length);
 
+/// Whether the mappings in the range were asked for with all of this protection.
+bool may_protect(const void* address, size_t length, int protection);
+
 /// Hints and questions for a range that touches a region.
 void will_need(void* address, size_t length);
 void consumed(void* address, size_t length);
+/// MADV_DONTNEED: what the engine wrote in the range is given up too.
+void discard(void* address, size_t length);
 void residency(void* address, size_t length, unsigned char* pages);
 
 }  // namespace weightpager::preload

@@ -15,7 +15,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 1;
+inline constexpr uint32_t telemetry_version = 2;
 
 using Counter = std::atomic<uint64_t>;
 static_assert(Counter::is_always_lock_free);
@@ -40,6 +40,7 @@ struct Telemetry {
   Counter model_bytes;         // size of the files that are served
   Counter models;              // regions opened so far
   Counter engine_bytes_max;    // most memory of the process beside the window, sampled
+  Counter written_bytes;       // weights that the engine wrote to: its own memory from then on
 
   // What happened, in chunks.
   Counter faults_demand;    // touched while absent: the engine waited for a whole read
@@ -61,6 +62,17 @@ struct Telemetry {
   Counter stall_ns;       // time with at least one engine thread waiting for a chunk
   Counter ended_ns;       // when the process ended in order, 0 if it has not
 };
+
+/// A counter has one writer at a time, so that adding needs no locked instruction.
+inline void add(Counter& counter, uint64_t amount) {
+  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+inline void set(Counter& counter, uint64_t value) {
+  counter.store(value, std::memory_order_relaxed);
+}
+inline void raise_to(Counter& counter, uint64_t value) {
+  if (value > counter.load(std::memory_order_relaxed)) set(counter, value);
+}
 
 /// Now, on the clock of every time in here. No system call.
 uint64_t monotonic_ns();

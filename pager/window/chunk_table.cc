@@ -8,6 +8,13 @@ ChunkId ChunkTable::add_chunks(uint32_t count) {
   return first;
 }
 
+SlotId ChunkTable::remove_slot() {
+  WP_ASSERT(!free_slots_.empty());
+  const SlotId slot = free_slots_.back();
+  free_slots_.pop_back();
+  return slot;
+}
+
 SlotId ChunkTable::start_read(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::absent && room() > 0);

@@ -5,11 +5,10 @@
 //        └──────── fail ────────┘◀────── release ─────┘  └──── hold ────┤
 //        └◀──────────────────────── release ────────────────────────────┘
 //
-// A slot is 2 MiB of memory that a read can fill. With the `move` mapper a mapped chunk keeps its
-// slot (the memory itself is moved into the region); with `copy` it gives the slot back and holds
-// memory of the region instead. Either way a chunk that is not absent counts against
-// `resident_max`, the window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every
-// operation is O(1).
+// A slot is 2 MiB of memory that a read can fill. A chunk that is moved into a region keeps its
+// slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
+// the region instead. Either way a chunk that is not absent counts against `resident_max`, the
+// window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1).
 #pragma once
 
 #include <cstdint>
@@ -41,6 +40,8 @@ class ChunkTable {
   ChunkId add_chunks(uint32_t count);
   /// Adds a slot that reads may fill from now on.
   void add_slot(SlotId slot) { free_slots_.push_back(slot); }
+  /// Takes a free slot away. Requires free_slots() > 0.
+  SlotId remove_slot();
 
   uint32_t chunks() const { return static_cast<uint32_t>(chunks_.size()); }
   ChunkState state(ChunkId chunk) const { return chunks_[chunk].state; }

@@ -117,14 +117,21 @@ std::unique_ptr<Mapper> make_copy_mapper(Userfaultfd& uffd) {
   return std::make_unique<CopyMapper>(uffd);
 }
 
-Outcome map_edge(const Userfaultfd& uffd, const Region& region, uint32_t index,
-                 const std::byte* slot) {
+Outcome copy_live_pages(const Userfaultfd& uffd, const Region& region, uint32_t index,
+                        const std::byte* slot) {
   Outcome outcome = Outcome::done;
   region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
     if (outcome != Outcome::done) return;
-    outcome = uffd.copy(address, slot + (address - region.chunk_address(index)), length_bytes);
+    outcome =
+        uffd.copy(address, slot + (address - region.chunk_address(index)), length_bytes, true);
   });
   return outcome;
+}
+
+void drop_live_pages(const Region& region, uint32_t index) {
+  region.for_each_live_run(index, [](std::byte* address, uint64_t length_bytes) {
+    kernel::madvise(address, length_bytes, MADV_DONTNEED);
+  });
 }
 
 Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, Userfaultfd& uffd) {

@@ -58,7 +58,10 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent) {
   if (it->live_bytes_ < it->length_bytes_) {
     seal(it->address_ + it->live_bytes_, it->length_bytes_ - it->live_bytes_);
   }
-  kernel::madvise(it->address_, it->live_bytes_, MADV_HUGEPAGE);
+  it->live_chunks_ = it->chunks_;
+  it->notes_.resize(it->chunks_);
+  // Pages of a writable region are copied in one by one; a huge page would only be split again.
+  if (!extent.is_writable) kernel::madvise(it->address_, it->live_bytes_, MADV_HUGEPAGE);
   kernel::madvise(it->address_, it->live_bytes_, MADV_DONTFORK);
 
   const uint64_t first_page = phase / os_page_bytes;
@@ -81,16 +84,45 @@ uint64_t Region::chunk_file_bytes(uint32_t index) const {
   return std::min(chunk_bytes, extent_.file_size_bytes - offset);
 }
 
+uint32_t Region::pages_in(uint32_t index) const {
+  const std::byte* begin = std::max(chunk_address(index), address_);
+  const std::byte* end = std::min(chunk_address(index) + chunk_bytes, address_ + live_bytes_);
+  return static_cast<uint32_t>(static_cast<uint64_t>(end - begin) / os_page_bytes);
+}
+
 const PageSet* Region::edge(uint32_t index) const {
   const auto found = edges_.find(index);
   return found == edges_.end() ? nullptr : &found->second;
 }
 
+bool Region::is_live_at(uintptr_t address) const {
+  const uint32_t index = chunk_index(address);
+  if (index >= chunks_) return false;
+  const PageSet* pages = edge(index);
+  return pages == nullptr || pages->test(address % chunk_bytes / os_page_bytes);
+}
+
 bool Region::drop_pages(uint32_t index, uint32_t first, uint32_t count) {
+  const bool was_live = is_live(index);
   PageSet all;
-  const auto it = edges_.try_emplace(index, all.set()).first;
-  it->second &= ~page_range(first, first + count);
-  return it->second.none();
+  PageSet& pages = edges_.try_emplace(index, all.set()).first->second;
+  pages &= ~page_range(first, first + count);
+  if (was_live && pages.none()) --live_chunks_;
+  return pages.none();
+}
+
+void Region::restore_pages(uint32_t index, uint32_t first, uint32_t count) {
+  const auto found = edges_.find(index);
+  if (found == edges_.end()) return;
+  if (found->second.none()) ++live_chunks_;
+  found->second |= page_range(first, first + count);
+  if (found->second.all()) edges_.erase(found);
+}
+
+bool Region::is_in_use() const {
+  return live_chunks_ > 0 || std::any_of(notes_.begin(), notes_.end(), [](const Notes& notes) {
+           return notes.is_written || notes.is_sealed;
+         });
 }
 
 void Region::seal(void* address, uint64_t length_bytes) {

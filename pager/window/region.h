@@ -1,9 +1,14 @@
-// The reserved address range that shows one model file, byte for byte.
+// The reserved address range that shows one mapping of a model file, byte for byte.
 //
 // Chunks lie on the file's 2 MiB grid, so a mapping that starts or ends off the grid has chunks of
-// which it shows only a part ("edges"). Only whole chunks are paged: an edge is brought in once,
-// page by page, and stays, as does a chunk that the engine unmaps a part of. Beyond the end of the
-// file a region behaves as mmap does: zeros to the end of the page, SIGBUS behind it.
+// which it shows only a part ("edges"); a chunk that the engine unmaps a part of becomes one too.
+// Beyond the end of the file a region behaves as mmap does: zeros to the end of the page, SIGBUS
+// behind it.
+//
+// In a writable region (MAP_PRIVATE) absent pages arrive write-protected. The first write to a
+// chunk hands its pages over to the engine: they are its private copy from then on, as with mmap,
+// and no business of the pager's. So a page of a region is either live (the pager brings it and
+// takes it away) or not (unmapped, or the engine's own).
 #pragma once
 
 #include <bitset>
@@ -12,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "pager/base/result.h"
 #include "pager/base/units.h"
@@ -25,6 +31,8 @@ struct Extent {
   uint64_t offset_bytes = 0;
   uint64_t length_bytes = 0;
   uint64_t file_size_bytes = 0;
+  /// MAP_PRIVATE and PROT_WRITE: what the engine writes is kept, for it alone.
+  bool is_writable = false;
 };
 
 inline constexpr uint64_t pages_per_chunk = chunk_bytes / os_page_bytes;
@@ -59,14 +67,43 @@ class Region {
   /// File bytes in a chunk: 2 MiB but for the file's last one.
   uint64_t chunk_file_bytes(uint32_t index) const;
 
-  /// The pages of an edge that the engine can still see; nullptr for a whole chunk.
+  /// Where chunk 0 of the region lies in the file, in chunks.
+  uint32_t first_file_chunk() const {
+    return static_cast<uint32_t>(extent_.offset_bytes / chunk_bytes);
+  }
+
+  /// Pages of a chunk that the region began with.
+  uint32_t pages_in(uint32_t index) const;
+
+  /// The live pages of an edge; nullptr for a chunk that is live as a whole.
   const PageSet* edge(uint32_t index) const;
+  bool is_live(uint32_t index) const {
+    const PageSet* pages = edge(index);
+    return pages == nullptr || pages->any();
+  }
+  /// Whether the page that holds `address` (of this region) is live.
+  bool is_live_at(uintptr_t address) const;
+  /// Chunks with a live page.
+  uint32_t live_chunks() const { return live_chunks_; }
 
-  /// Takes the pages [first, first + count) of a chunk out of the region: the chunk becomes an
-  /// edge. Returns true if no page of the chunk is left.
+  /// The pages [first, first + count) of a chunk are no longer the pager's: the chunk becomes an
+  /// edge. Returns true if no page of the chunk is live any more.
   bool drop_pages(uint32_t index, uint32_t first, uint32_t count);
+  /// The opposite, for pages that the engine wrote and gave up again.
+  void restore_pages(uint32_t index, uint32_t first, uint32_t count);
 
-  /// Calls `act(address, length_bytes)` for each run of pages of a chunk that the engine can see.
+  /// What the pager notes per chunk.
+  struct Notes {
+    bool is_placed = false;         // its live pages are there
+    bool is_waited_for = false;     // a thread that touched it here stands still
+    bool is_written = false;        // pages of it are the engine's own copy
+    bool is_sealed = false;         // touching it is SIGBUS for good
+    bool is_write_refused = false;  // made read-only for a thread that wrote where it must not
+  };
+  Notes& notes(uint32_t index) { return notes_[index]; }
+  const Notes& notes(uint32_t index) const { return notes_[index]; }
+
+  /// Calls `act(address, length_bytes)` for each run of live pages of a chunk.
   template <typename Act>
   void for_each_live_run(uint32_t index, Act act) const {
     const PageSet* pages = edge(index);
@@ -80,6 +117,9 @@ class Region {
       page = end + 1;
     }
   }
+
+  /// Whether the engine still has something of the region: live pages, its own, or sealed ones.
+  bool is_in_use() const;
 
   /// The engine unmapped the range: it is no longer this object's to unmap.
   void abandon() { address_ = nullptr; }
@@ -96,7 +136,9 @@ class Region {
   uint64_t length_bytes_ = 0;
   uint64_t live_bytes_ = 0;
   uint32_t chunks_ = 0;
+  uint32_t live_chunks_ = 0;
   std::map<uint32_t, PageSet> edges_;
+  std::vector<Notes> notes_;
 };
 
 }  // namespace weightpager::window

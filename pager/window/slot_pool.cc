@@ -71,6 +71,10 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
   }
 }
 
+void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes, MADV_DONTNEED); }
+
+void SlotPool::refill(SlotId slot) { populate(address(slot), chunk_bytes); }
+
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
   for (;;) {
     const uint32_t batch = next_batch_.fetch_add(1);

@@ -1,8 +1,10 @@
-// The window's memory: slots of 2 MiB, recycled and never freed.
+// The window's memory: slots of 2 MiB, recycled.
 //
 // Getting memory from the kernel is dear (a huge page is zeroed: 0.1 to 1.5 ms), so slots are made
-// once, by a thread that stays a few slots ahead of the pager while the window fills, and circulate
-// from then on. A window larger than the model needs is never filled.
+// once, by threads that stay a few slots ahead of the pager while the window fills, and circulate
+// from then on. A window larger than the model needs is never filled. Where chunks are copied into
+// a region, or the window shrinks, slots can be emptied (their memory goes back to the kernel) and
+// filled again.
 #pragma once
 
 #include <array>
@@ -36,6 +38,11 @@ class SlotPool {
   /// threads as populated() grows and must be safe there. They start at the first call, and end
   /// when every slot has memory.
   void want(uint32_t wanted, void (*announce)(void*), void* context);
+
+  /// Gives the memory of a slot that has some back to the kernel, or gets it again. One thread at a
+  /// time; the slot must not be registered with a userfaultfd.
+  void empty(SlotId slot);
+  void refill(SlotId slot);
 
  private:
   // Large enough that the pager is told seldom, small enough that the first reads start at once.

@@ -13,6 +13,8 @@ expect_help() {
 for flag in -h --help; do
   weightpager "$flag"
   expect_help 'Usage:Commands:Options:Examples:Environment:Exit status:'
+  weightpager doctor "$flag"
+  expect_help 'Usage:Options:Examples:Environment:Exit status:'
   weightpager run "$flag"
   expect_help 'Usage:Options:Examples:Environment:Exit status:'
 done

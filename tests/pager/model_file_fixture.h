@@ -69,11 +69,18 @@ class PagerTest : public ::testing::TestWithParam<const char*> {
     pager_ = std::move(*pager);
   }
 
-  std::byte* map(const PatternFile& file, uint64_t offset_bytes = 0, uint64_t length_bytes = 0) {
+  std::byte* map_writable(const PatternFile& file, uint64_t offset_bytes = 0,
+                          uint64_t length_bytes = 0) {
+    return map(file, offset_bytes, length_bytes, true);
+  }
+
+  std::byte* map(const PatternFile& file, uint64_t offset_bytes = 0, uint64_t length_bytes = 0,
+                 bool is_writable = false) {
     RegionRequest request;
     request.path = request.name = file.path();
     request.offset_bytes = offset_bytes;
     request.length_bytes = length_bytes == 0 ? file.size_bytes() - offset_bytes : length_bytes;
+    request.is_writable = is_writable;
     auto model = model::open_model_file(file.path());
     EXPECT_TRUE(model) << model.error().message;
     request.model = &*model;

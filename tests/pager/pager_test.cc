@@ -3,7 +3,6 @@
 #include "pager/pager.h"
 
 #include <fcntl.h>
-#include <liburing.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,19 +25,24 @@ thread_local sigjmp_buf after_bus_error;
 
 void leave_bus_error(int) { siglongjmp(after_bus_error, 1); }
 
-/// Whether touching the address raises SIGBUS.
-bool raises_bus_error(const std::byte* address) {
+template <typename Access>
+bool raises(int signal_number, Access access) {
   struct sigaction action = {};
   struct sigaction before;
   action.sa_handler = leave_bus_error;
-  sigaction(SIGBUS, &action, &before);
+  sigaction(signal_number, &action, &before);
   volatile bool is_raised = true;  // survives the jump
   if (sigsetjmp(after_bus_error, 1) == 0) {
-    (void)*reinterpret_cast<const volatile char*>(address);
+    access();
     is_raised = false;
   }
-  sigaction(SIGBUS, &before, nullptr);
+  sigaction(signal_number, &before, nullptr);
   return is_raised;
+}
+
+/// Whether touching the address raises SIGBUS.
+bool raises_bus_error(const std::byte* address) {
+  return raises(SIGBUS, [&] { (void)*reinterpret_cast<const volatile char*>(address); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Mappers, PagerTest, ::testing::Values("move", "copy"),
@@ -284,33 +288,149 @@ TEST_P(PagerTest, SignalsWhileWaitingChangeNothing) {
   pager_->remove(region, file.size_bytes());
 }
 
-// Registered buffers pin their pages for as long as the ring lives: those chunks cannot be moved
-// out.
-TEST_P(PagerTest, PinnedChunksStayWhereTheyAre) {
+// A direct write pins the pages that it writes from: those chunks cannot be moved out just then.
+TEST_P(PagerTest, WeightsThatADirectWriteSendsAreTheRightOnes) {
   PatternFile file(90 * MiB);
+  PatternFile sink(8 * MiB);
   std::byte* region = map(file);
-  io_uring ring;
-  ASSERT_EQ(io_uring_queue_init(4, &ring, 0), 0);
-  const iovec pinned[] = {{region + 4 * MiB, 2 * MiB}, {region + 40 * MiB, 4096}};
-  const int error = io_uring_register_buffers(&ring, pinned, 2);
-  if (error != 0) {
-    io_uring_queue_exit(&ring);
-    pager_->remove(region, file.size_bytes());
-    GTEST_SKIP() << "pinning memory: " << std::strerror(-error);
+  const int fd = open(sink.path().c_str(), O_RDWR | O_DIRECT);
+  ASSERT_GE(fd, 0);
+  std::atomic<bool> is_over{false};
+  std::thread streamer([&] {
+    for (uint64_t at = 0; !is_over; at = (at + MiB) % file.size_bytes()) load(region + at);
+  });
+  for (uint64_t round = 0; round < 40; ++round) {
+    const uint64_t from = round * 2 * MiB;
+    ASSERT_EQ(pwrite(fd, region + from, 2 * MiB, 0), ssize_t{2 * MiB});
+    std::vector<uint64_t> words(2 * MiB / 8);
+    std::byte* aligned = nullptr;
+    ASSERT_EQ(posix_memalign(reinterpret_cast<void**>(&aligned), 4096, 2 * MiB), 0);
+    ASSERT_EQ(pread(fd, aligned, 2 * MiB, 0), ssize_t{2 * MiB});
+    for (uint64_t at = 0; at < 2 * MiB; at += 8) {
+      ASSERT_EQ(load(aligned + at), word_at(from + at)) << from + at;
+    }
+    free(aligned);
   }
-  for (int pass = 0; pass < 4; ++pass) {
+  is_over = true;
+  streamer.join();
+  close(fd);
+  pager_->remove(region, file.size_bytes());
+}
+
+void store(std::byte* address, uint64_t value) {
+  *reinterpret_cast<volatile uint64_t*>(address) = value;
+}
+
+TEST_P(PagerTest, WritingToAReadOnlyRegionIsASegmentationFault) {
+  PatternFile file(64 * MiB);
+  std::byte* region = map(file);
+  EXPECT_TRUE(raises(SIGSEGV, [&] { store(region + 4096, 7); }));
+  load(region + 8 * MiB);
+  EXPECT_TRUE(raises(SIGSEGV, [&] { store(region + 8 * MiB, 7); }));
+  for (int pass = 0; pass < 3; ++pass) {
     for (uint64_t at = 0; at < file.size_bytes(); at += 4096) {
       ASSERT_EQ(load(region + at), word_at(at)) << at;
     }
   }
-  // Unmapped while it is pinned, then forgotten by the pager, which needs the slot.
+  EXPECT_TRUE(raises(SIGSEGV, [&] { store(region + 4096, 7); }));
+  EXPECT_EQ(telemetry_->written_bytes.load(), 0u);
   pager_->remove(region, file.size_bytes());
-  std::byte* again = map(file);
-  for (uint64_t at = 0; at < file.size_bytes(); at += 4096) {
-    ASSERT_EQ(load(again + at), word_at(at)) << at;
+}
+
+TEST_P(PagerTest, AWritableRegionKeepsWhatTheEngineWrote) {
+  PatternFile file(100 * MiB + 12345);
+  std::byte* region = map_writable(file);
+  std::byte* other = map(file);
+  for (uint64_t at = 0; at < file.size_bytes(); at += 10 * MiB) {
+    store(region + round_down(at, 8), at + 1);
   }
-  pager_->remove(again, file.size_bytes());
-  io_uring_queue_exit(&ring);
+  for (int pass = 0; pass < 4; ++pass) {
+    for (uint64_t at = 0; at + 8 <= file.size_bytes(); at += 4096) {
+      const uint64_t expected = at % (10 * MiB) == 0 ? at + 1 : word_at(at);
+      ASSERT_EQ(load(region + at), expected) << at;
+      if (at % (MiB * 5) == 0) {
+        ASSERT_EQ(load(other + at), word_at(at)) << at;
+      }
+    }
+  }
+  EXPECT_GE(telemetry_->written_bytes.load(), 11 * chunk_bytes - chunk_bytes);
+  EXPECT_LE(telemetry_->resident_bytes_max.load(), 32 * MiB);
+  const auto spans = pager_->written_spans();
+  EXPECT_EQ(spans.size(), 11u);
+  // Given up, the file's bytes show again: a page of one chunk, all of another.
+  pager_->advise(region, 4096, Advice::discard);
+  pager_->advise(region + 10 * MiB, 2 * MiB, Advice::discard);
+  EXPECT_EQ(load(region), word_at(0));
+  EXPECT_EQ(load(region + 10 * MiB), word_at(10 * MiB));
+  EXPECT_EQ(load(region + 20 * MiB), 20 * MiB + 1);
+  store(region, 5);
+  EXPECT_EQ(load(region), 5u);
+  pager_->remove(region, file.size_bytes());
+  pager_->remove(other, file.size_bytes());
+}
+
+TEST_P(PagerTest, ThreadsWriteWhileChunksComeAndGo) {
+  PatternFile file(80 * MiB);
+  std::byte* region = map_writable(file);
+  std::vector<std::thread> threads;
+  for (uint64_t number = 0; number < 4; ++number) {
+    threads.emplace_back([&, number] {
+      std::mt19937_64 random(number);
+      for (int i = 0; i < 3000; ++i) {
+        const uint64_t at = random() % (file.size_bytes() / 4096) * 4096 + number * 8;
+        // Half of the file is written to, each thread its own words.
+        if (at < file.size_bytes() / 2) {
+          const uint64_t before = load(region + at);
+          ASSERT_TRUE(before == word_at(at) || before == ~at) << at;
+          store(region + at, ~at);
+          ASSERT_EQ(load(region + at), ~at);
+        } else {
+          ASSERT_EQ(load(region + at), word_at(at)) << at;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  pager_->remove(region, file.size_bytes());
+}
+
+TEST_P(PagerTest, AHundredMappingsOfOneFileShareItsChunks) {
+  PatternFile file(48 * MiB);
+  std::vector<std::byte*> whole;
+  for (int i = 0; i < 50; ++i) whole.push_back(i % 2 == 0 ? map(file) : map_writable(file));
+  // As ONNX Runtime does: each tensor by itself, from the page that it begins in.
+  struct Part {
+    std::byte* address;
+    uint64_t offset_bytes, length_bytes;
+  };
+  std::vector<Part> parts;
+  for (uint64_t at = 0; at + 900 * KiB < file.size_bytes(); at += 900 * KiB) {
+    parts.push_back({map_writable(file, at, 900 * KiB), at, 900 * KiB});
+  }
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const Part& part : parts) {
+      for (uint64_t at = 0; at < part.length_bytes; at += 64 * KiB) {
+        ASSERT_EQ(load(part.address + at), word_at(part.offset_bytes + at));
+      }
+    }
+  }
+  // Parts that lie in one chunk came with one read.
+  EXPECT_LE(telemetry_->read_bytes.load(), 3 * file.size_bytes());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < whole.size(); i += 7) {
+    threads.emplace_back([&, i] {
+      for (uint64_t at = 0; at < file.size_bytes(); at += MiB) {
+        ASSERT_EQ(load(whole[i] + at), word_at(at)) << i << " " << at;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(telemetry_->resident_bytes_max.load(), 32 * MiB);
+  for (std::byte* region : whole) pager_->remove(region, file.size_bytes());
+  for (const Part& part : parts) {
+    ASSERT_EQ(load(part.address), word_at(part.offset_bytes));
+    pager_->remove(part.address, part.length_bytes);
+  }
 }
 
 TEST_P(PagerTest, RefusesAFileThatIsNotThere) {

@@ -46,3 +46,18 @@ expect_refusal() {
   expect_error "$1"
   [[ ! -e $MARKER ]] || fail "the engine was started all the same"
 }
+
+# doctor --json …: `weightpager doctor`, behind the words of UNDER (a filter, another user).
+UNDER=()
+doctor() {
+  STATUS=0
+  "${UNDER[@]}" "$WEIGHTPAGER" doctor "$@" >"$OUT" 2>"$ERR" || STATUS=$?
+  jq -e .schema_version "$OUT" >/dev/null || fail "no report: $(cat "$OUT" "$ERR")"
+}
+
+# expect_row ID VERDICT [TEXT]: the report has that row, and its finding or cure says TEXT.
+expect_row() {
+  jq -e --arg id "$1" --arg verdict "$2" --arg text "${3:-}" \
+    'any(.rows[]; .id == $id and .verdict == $verdict and ([.finding, .cure // ""] | any(contains($text))))' \
+    "$OUT" >/dev/null || fail "no row $*: $(jq -c --arg id "$1" '.rows[] | select(.id == $id)' "$OUT")"
+}

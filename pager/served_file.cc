@@ -1,0 +1,40 @@
+#include "pager/served_file.h"
+
+#include <algorithm>
+
+namespace weightpager {
+
+using window::ChunkId;
+using window::Region;
+
+uint64_t ServedFile::bytes_of(ChunkId chunk) const {
+  return std::min(chunk_bytes, file.size_bytes() - offset_of(chunk));
+}
+
+bool ServedFile::is_shown(ChunkId chunk) const {
+  bool is_shown = false;
+  for_each_view(chunk, [&](const Region&, uint32_t) { is_shown = true; });
+  return is_shown;
+}
+
+bool ServedFile::is_placed(ChunkId chunk) const {
+  bool is_placed = false;
+  for_each_view(chunk, [&](const Region& region, uint32_t index) {
+    is_placed = is_placed || region.notes(index).is_placed;
+  });
+  return is_placed;
+}
+
+Region* ServedFile::home_of(ChunkId chunk) const {
+  Region* home = nullptr;
+  int best = -1;
+  for_each_view(chunk, [&](Region& region, uint32_t index) {
+    if (region.edge(index) != nullptr) return;
+    const int worth = region.notes(index).is_waited_for ? 2 : &region == favoured ? 1 : 0;
+    if (worth > best) home = &region;
+    best = std::max(best, worth);
+  });
+  return home;
+}
+
+}  // namespace weightpager

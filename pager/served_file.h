@@ -1,0 +1,61 @@
+// A model file that is being served: its chunks, and the regions that show them.
+//
+// Engines map one file more than once (PyTorch: the header, then everything; ONNX Runtime: each
+// tensor by itself). All these regions show one set of chunks, so that each byte is read once and
+// counts once. A chunk lies as a whole in at most one region at a time, where it can be moved
+// without copying; regions that show only a part of it (edges) each get a copy of their pages,
+// which together make no more than the chunk but for pages that two of them share.
+//
+// Bookkeeping only; the pager's thread alone uses it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pager/io/model_file.h"
+#include "pager/model/model.h"
+#include "pager/window/chunk_table.h"
+#include "pager/window/region.h"
+
+namespace weightpager {
+
+struct ServedFile {
+  io::ModelFile file;
+  std::string name;  // for messages
+  model::Model model;
+  window::ChunkId first_chunk = 0;
+  uint32_t chunks = 0;  // of the whole file
+  std::vector<std::unique_ptr<window::Region>> regions;
+  window::Region* favoured = nullptr;  // the region that was touched last, or the newest
+
+  uint64_t offset_of(window::ChunkId chunk) const {
+    return uint64_t{chunk - first_chunk} * chunk_bytes;
+  }
+  /// File bytes in a chunk: 2 MiB but for the file's last one.
+  uint64_t bytes_of(window::ChunkId chunk) const;
+
+  window::ChunkId chunk_of(const window::Region& region, uint32_t index) const {
+    return first_chunk + region.first_file_chunk() + index;
+  }
+
+  /// Calls `act(region, index)` for each region that shows live pages of the chunk.
+  template <typename Act>
+  void for_each_view(window::ChunkId chunk, Act act) const {
+    const uint32_t in_file = chunk - first_chunk;
+    for (const auto& region : regions) {
+      const uint32_t index = in_file - region->first_file_chunk();
+      if (index < region->chunks() && region->is_live(index)) act(*region, index);
+    }
+  }
+  bool is_shown(window::ChunkId chunk) const;
+  bool is_placed(window::ChunkId chunk) const;
+
+  /// The region in which the chunk shall lie as a whole: where a thread waits for it, else the
+  /// favoured one, else any; nullptr if all that show it show a part.
+  window::Region* home_of(window::ChunkId chunk) const;
+};
+
+}  // namespace weightpager

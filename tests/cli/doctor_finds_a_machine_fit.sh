@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Where the other tests run, nothing fails: for people in an aligned table, for programs as JSON with the
+# same rows. A model's rows come on top.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+weightpager doctor
+expect_status 0
+grep -qE '^(ok|warn)  +userfaultfd  ' "$OUT" || fail "no userfaultfd: $(cat "$OUT")"
+! grep -q $'\033' "$OUT" || fail "colours in a file"
+table_rows=$(grep -cE '^(ok|info|warn) ' "$OUT")
+
+doctor --json
+expect_status 0
+[[ $(jq '.rows | length' "$OUT") == "$table_rows" ]] || fail "$table_rows rows in the table: $(cat "$OUT")"
+expect_row kernel info "$(uname -r)"
+for row in userfaultfd mapper written_pages io_uring huge_pages memlock max_map_count address_space; do
+  jq -e --arg id "$row" 'any(.rows[]; .id == $id)' "$OUT" >/dev/null || fail "no row $row"
+done
+
+"$WEIGHTPAGER" model make --size 80MiB -o "$SCRATCH/model.gguf"
+doctor --json --window 50% "$SCRATCH/model.gguf"
+expect_status 0
+expect_row model ok 'gguf llama'
+jq -e '.rows[] | select(.id == "reading").facts | .read_bytes > 67108864 and .bytes_per_second > 0' "$OUT" \
+  >/dev/null || fail "the model was not read: $(cat "$OUT")"
+expect_row window info 'holds 50 %'

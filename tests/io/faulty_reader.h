@@ -1,0 +1,81 @@
+// A reader that goes wrong on purpose, around a real one.
+//
+// What a disk can do to a pager: fail, deliver less than there should be, take seconds, never
+// answer. A plan says of each read which of these befalls it; everything else goes through to the
+// real reader. What short answers and interruptions of single requests do is tested one storey
+// below, with an AnswerFilter (read_table.h); here completions are final.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "pager/io/reader.h"
+
+namespace weightpager::io {
+
+struct Fault {
+  enum class Kind {
+    none,
+    /// Completes with `error_number`, after `length_bytes` have arrived.
+    error,
+    /// Completes without an error after `length_bytes`: the file is shorter than was said.
+    cut,
+    /// Completes `delay_ns` after it was started, or later.
+    late,
+    /// Completes some time after `release_hung`, if ever.
+    hang,
+  };
+  Kind kind = Kind::none;
+  int error_number = 0;
+  uint32_t length_bytes = 0;
+  int64_t delay_ns = 0;
+};
+
+/// What happens to the reader's read `number` (from 0 on). Called by `start`, in its thread.
+using FaultPlan = std::function<Fault(uint64_t number, const Read& read)>;
+
+/// A device that ends at `size_bytes`, whatever the file's size is.
+FaultPlan device_ends_at(uint64_t size_bytes);
+
+/// Used by one thread like any reader; only `release_hung` may be called by others.
+class FaultyReader final : public Reader {
+ public:
+  /// `reads_max` as the real reader was opened with.
+  FaultyReader(std::unique_ptr<Reader> real, uint32_t reads_max, FaultPlan plan);
+
+  void start(const Read& read) override;
+  Wakeup wait(int64_t timeout_ns) override;
+  uint32_t reads_in_flight() const override;
+  const char* name() const override { return real_->name(); }
+
+  /// Reads that hang now are carried out; later ones may hang again.
+  void release_hung() { is_released_ = true; }
+
+ private:
+  struct Row {
+    Read read;
+    Fault fault;
+    int64_t due_ns = 0;
+    enum class State { free, reading, hanging, delayed } state = State::free;
+    Completion completion;
+  };
+
+  void start_hung_if_released();
+  void take(const Completion& completion);
+  void finish_due();
+  void finish(Row& row);
+  /// Until the next thing that this reader itself has to do.
+  int64_t sleep_ns_max() const;
+
+  std::unique_ptr<Reader> real_;
+  FaultPlan plan_;
+  uint64_t reads_started_ = 0;
+  std::vector<Row> rows_;
+  std::vector<Completion> completions_;
+  std::atomic<bool> is_released_{false};
+};
+
+}  // namespace weightpager::io

@@ -1,0 +1,76 @@
+# shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
+# Runs an engine (tests/trials/engine.cc) first by itself, which shows that the trial expects what the
+# kernel does, then under weightpager with each mapper. The engine compares every byte of its weights
+# with the file. Whoever takes longer than the hang limit has failed. Source it.
+
+: "${WEIGHTPAGER_BUILD:=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../../.." && pwd)/build/release}"
+# Beside the build: /tmp may be a filesystem without direct reads.
+export TMPDIR=$WEIGHTPAGER_BUILD
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../cli/lib/cli.sh"
+require_interposer
+
+ENGINE=$WEIGHTPAGER_BUILD/tests/trials_engine
+LAUNCHER=$WEIGHTPAGER_BUILD/tests/trials_launcher
+LIBRARY=$WEIGHTPAGER_BUILD/tests/libtrials_library.so
+HANG_LIMIT_S=30
+REPORT=$SCRATCH/report.json
+MODEL=$SCRATCH/model.gguf
+MAPPERS=(move copy)
+# What stands before `weightpager` (and before the engine that runs by itself).
+BEFORE=()
+FAILURES=0
+
+# write_model FILE SEED: half as large again as the window.
+write_model() { "$WEIGHTPAGER" model make --size 48MiB --type f16 --seed "$2" -f -o "$1" >/dev/null; }
+make_model() { write_model "$MODEL" 1; }
+
+within_limit() {
+  STATUS=0
+  timeout --kill-after=5 "$HANG_LIMIT_S" "$@" >"$OUT" 2>"$ERR" || STATUS=$?
+}
+
+alone() { within_limit "${BEFORE[@]}" "$@"; }
+
+# served MAPPER ENGINE…
+served() {
+  rm -f -- "$REPORT"
+  within_limit "${BEFORE[@]}" "$WEIGHTPAGER" run --window 32MiB --mapper "$1" --json "$REPORT" -- "${@:2}"
+}
+
+wrong() {
+  note "FAILED: $*"
+  sed 's/^/     /' "$ERR"
+  FAILURES=$((FAILURES + 1))
+}
+
+# A kernel or container without what a mapper needs is no failure of the trial.
+mapper_is_missing() {
+  grep -q "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE" "$ERR"
+}
+
+# Before each run of a trial, for those whose files change.
+prepare() { :; }
+
+# trial EXPECTED_STATUS NAME [ARGUMENTS…]: alone, then with each mapper.
+trial() {
+  local expected=$1 mapper arguments=("${@:2:1}" "$MODEL" "${@:3}")
+  prepare
+  alone "$ENGINE" "${arguments[@]}"
+  [[ $STATUS == "$expected" || $expected == 137 ]] || wrong "$2, by the kernel: status $STATUS"
+  for mapper in "${MAPPERS[@]}"; do
+    prepare
+    served "$mapper" "$ENGINE" "${arguments[@]}"
+    if mapper_is_missing; then
+      skip "mapper $mapper: $(grep error: "$ERR")"
+    elif [[ $STATUS != "$expected" ]]; then
+      wrong "$2, mapper $mapper: status $STATUS, expected $expected"
+    elif ! jq -e --arg mapper "$mapper" '.processes[0].mapper == $mapper' "$REPORT" >/dev/null; then
+      wrong "$2, mapper $mapper: not served by weightpager"
+    else
+      note "$2, mapper $mapper: as with mmap"
+    fi
+  done
+}
+
+finish() { ((FAILURES == 0)) || fail "$FAILURES trials failed"; }

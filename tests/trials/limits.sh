@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Limits of the process: address space and descriptors. Where the pager does not fit in any more, the
+# kernel maps the model and one line says so.
+set -eu
+# shellcheck source=tests/trials/lib/trials.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
+make_model
+# What ctest leaves open would count.
+for descriptor in {3..9}; do
+  eval "exec $descriptor>&-"
+done
+
+# limited LIMIT VALUE: alone and served under ulimit; prints how it went.
+limited() {
+  BEFORE=(bash -c "ulimit $1 $2 && exec \"\$@\"" limited)
+  alone "$ENGINE" plain "$MODEL"
+  local expected=$STATUS mapper
+  for mapper in "${MAPPERS[@]}"; do
+    served "$mapper" "$ENGINE" plain "$MODEL"
+    if [[ $STATUS != "$expected" ]]; then
+      wrong "ulimit $1 $2, mapper $mapper: status $STATUS, by the kernel $expected"
+    elif jq -e '.processes | length > 0' "$REPORT" >/dev/null 2>&1; then
+      note "ulimit $1 $2, mapper $mapper: served"
+    elif grep -q 'weightpager: error: ' "$ERR"; then
+      note "ulimit $1 $2, mapper $mapper: $(grep -m 1 'error: ' "$ERR")"
+    else
+      wrong "ulimit $1 $2, mapper $mapper: neither served nor a line that says why"
+    fi
+  done
+}
+
+for kib in 4000000 400000 200000; do
+  limited -v "$kib"
+done
+for descriptors in 20 10 6; do
+  limited -n "$descriptors"
+done
+finish

@@ -1,0 +1,252 @@
+// Disks that fail, lie about their size, take seconds, or never answer: who touches what cannot be
+// read gets SIGBUS, everybody else the right bytes, and nobody zeros.
+//
+// To become tests/pager/faults_test.cc as soon as PagerOptions::open_reader exists.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "tests/io/faulty_reader.h"
+#include "tests/pager/model_file_fixture.h"
+
+namespace weightpager {
+namespace {
+
+using io::Fault;
+using io::FaultPlan;
+
+thread_local sigjmp_buf after_signal;
+
+/// The signal that loading the word raises, or 0 and the word.
+int signal_of_load(const std::byte* address, uint64_t& word) {
+  const int signal = sigsetjmp(after_signal, 1);
+  if (signal == 0) word = *reinterpret_cast<const volatile uint64_t*>(address);
+  return signal;
+}
+
+class FaultsTest : public PagerTest {
+ protected:
+  void SetUp() override {
+    telemetry_ = *telemetry::create("");
+    struct sigaction action = {};
+    action.sa_handler = [](int signal) { siglongjmp(after_signal, signal); };
+    sigaction(SIGBUS, &action, &before_[0]);
+    sigaction(SIGSEGV, &action, &before_[1]);
+  }
+  void TearDown() override {
+    sigaction(SIGBUS, &before_[0], nullptr);
+    sigaction(SIGSEGV, &before_[1], nullptr);
+  }
+
+  void start_with(FaultPlan plan) {
+    PagerOptions options;
+    options.window_bytes = 32 * MiB;
+    options.mapper = GetParam();
+    options.telemetry = telemetry_;
+    options.open_reader =
+        [this, plan](const io::ReaderOptions& wanted) -> Result<std::unique_ptr<io::Reader>> {
+      auto real = io::open_pread_reader(wanted);
+      if (!real) return real;
+      auto faulty = std::make_unique<io::FaultyReader>(std::move(*real), wanted.reads_max, plan);
+      reader_ = faulty.get();
+      return faulty;
+    };
+    auto pager = Pager::start(options);
+    if (!pager) GTEST_SKIP() << pager.error().message;
+    pager_ = std::move(*pager);
+  }
+
+  void unmap(std::byte* region, const PatternFile& file) {
+    pager_->remove(region, file.size_bytes());
+  }
+
+  /// Every page from `begin` on: its word, or SIGBUS where `may_fail` allows it. Returns how many
+  /// pages raised SIGBUS.
+  template <typename MayFail>
+  static size_t check(const std::byte* region, uint64_t begin, uint64_t end, MayFail may_fail) {
+    size_t refused = 0;
+    for (uint64_t at = begin; at < end; at += os_page_bytes) {
+      uint64_t word = 0;
+      const int signal = signal_of_load(region + at, word);
+      if (signal == 0) {
+        EXPECT_EQ(word, word_at(at)) << "offset " << at;
+        continue;
+      }
+      EXPECT_EQ(signal, SIGBUS);
+      EXPECT_TRUE(may_fail(at)) << "offset " << at;
+      ++refused;
+    }
+    return refused;
+  }
+
+  static bool never(uint64_t) { return false; }
+
+  std::atomic<io::FaultyReader*> reader_{nullptr};
+
+ private:
+  struct sigaction before_[2];
+};
+
+INSTANTIATE_TEST_SUITE_P(Mappers, FaultsTest, ::testing::Values("move", "copy"),
+                         [](const auto& it) { return std::string(it.param); });
+
+constexpr uint64_t bad_offset = 20 * MiB;
+constexpr size_t pages_per_chunk = chunk_bytes / os_page_bytes;
+
+bool is_bad(uint64_t at) { return round_down(at, chunk_bytes) == bad_offset; }
+
+FaultPlan at_bad_chunk(Fault fault) {
+  return [fault](uint64_t, const io::Read& read) {
+    return read.offset_bytes == bad_offset ? fault : Fault{};
+  };
+}
+
+TEST_P(FaultsTest, AFailingReadIsABusErrorForItsChunkOnly) {
+  PatternFile file(64 * MiB);
+  start_with(at_bad_chunk({.kind = Fault::Kind::error, .error_number = EIO}));
+  if (!pager_) return;
+  std::byte* region = map(file);
+  for (int pass = 0; pass < 3; ++pass) {
+    EXPECT_EQ(check(region, 0, file.size_bytes(), is_bad), pages_per_chunk);
+  }
+  EXPECT_EQ(telemetry_->read_errors.load(), 1u);
+  unmap(region, file);
+}
+
+TEST_P(FaultsTest, WhenNothingCanBeReadEveryTouchIsABusError) {
+  PatternFile file(40 * MiB);
+  start_with([](uint64_t, const io::Read&) {
+    return Fault{.kind = Fault::Kind::error, .error_number = ENODEV};
+  });
+  if (!pager_) return;
+  std::byte* region = map(file);
+  EXPECT_EQ(check(region, 0, file.size_bytes(), [](uint64_t) { return true; }),
+            file.size_bytes() / os_page_bytes);
+  unmap(region, file);
+}
+
+TEST_P(FaultsTest, ADeviceThatIsSmallerThanItsFileGivesNoZeros) {
+  constexpr uint64_t end = 30 * MiB + 8192;
+  PatternFile file(64 * MiB);
+  start_with(io::device_ends_at(end));
+  if (!pager_) return;
+  std::byte* region = map(file);
+  for (int pass = 0; pass < 2; ++pass) {
+    const size_t refused = check(region, 0, file.size_bytes(),
+                                 [](uint64_t at) { return at >= round_down(end, chunk_bytes); });
+    EXPECT_GE(refused, (file.size_bytes() - end) / os_page_bytes);
+  }
+  unmap(region, file);
+}
+
+TEST_P(FaultsTest, ReadsThatTakeTwoSecondsDelayAndChangeNothing) {
+  PatternFile file(64 * MiB);
+  // Two of the first pass, one of the second.
+  start_with([](uint64_t number, const io::Read&) {
+    const bool is_late = number == 1 || number == 9 || number == 40;
+    return is_late ? Fault{.kind = Fault::Kind::late, .delay_ns = 2'000'000'000} : Fault{};
+  });
+  if (!pager_) return;
+  std::byte* region = map(file);
+  for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(check(region, 0, file.size_bytes(), never), 0u);
+  unmap(region, file);
+}
+
+TEST_P(FaultsTest, AReadThatHangsStopsOnlyWhoNeedsIt) {
+  PatternFile file(64 * MiB);
+  start_with(at_bad_chunk({.kind = Fault::Kind::hang}));
+  if (!pager_) return;
+  std::byte* region = map(file);
+  uint64_t word = 0;
+  std::thread waiter([&] { word = load(region + bad_offset + 8 * 100); });
+  for (int pass = 0; pass < 3; ++pass) {
+    check(region, 0, bad_offset, never);
+    check(region, bad_offset + chunk_bytes, file.size_bytes(), never);
+  }
+  reader_.load()->release_hung();
+  waiter.join();
+  EXPECT_EQ(word, word_at(bad_offset + 8 * 100));
+  unmap(region, file);
+}
+
+TEST_P(FaultsTest, UnmappingFreesWhoWaitsForAReadThatHangs) {
+  PatternFile file(64 * MiB);
+  start_with(at_bad_chunk({.kind = Fault::Kind::hang}));
+  if (!pager_) return;
+  std::byte* region = map(file);
+  std::atomic<int> signal{0};
+  std::thread waiter([&] {
+    uint64_t word = 0;
+    signal = signal_of_load(region + bad_offset, word);
+  });
+  // Until the waiter is known to wait, or at least on its way.
+  while (telemetry_->faults_demand.load() + telemetry_->faults_late.load() == 0) {
+    std::this_thread::yield();
+  }
+  unmap(region, file);
+  waiter.join();
+  EXPECT_EQ(signal, SIGSEGV);
+
+  // What the read left behind does not disturb the next region.
+  reader_.load()->release_hung();
+  PatternFile other(16 * MiB);
+  std::byte* again = map(other);
+  EXPECT_EQ(check(again, 0, other.size_bytes(), never), 0u);
+  unmap(again, other);
+}
+
+TEST_P(FaultsTest, ThePagerEndsWhileAReadHangs) {
+  PatternFile file(64 * MiB);
+  start_with(at_bad_chunk({.kind = Fault::Kind::hang}));
+  if (!pager_) return;
+  std::byte* region = map(file);
+  pager_->advise(region + bad_offset, chunk_bytes, Advice::will_need);
+  check(region, 0, bad_offset, never);
+  unmap(region, file);
+  pager_.reset();
+}
+
+TEST_P(FaultsTest, WhateverHappensBytesAreRightOrRefused) {
+  PatternFile file(96 * MiB);
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    start_with([random = std::make_shared<std::mt19937>(seed)](uint64_t, const io::Read& read) {
+      switch ((*random)() % 20) {
+        case 0:
+          return Fault{.kind = Fault::Kind::error, .error_number = EIO, .length_bytes = 65536};
+        case 1:
+          return Fault{.kind = Fault::Kind::cut, .length_bytes = read.length_bytes / 2};
+        case 2:
+          return Fault{.kind = Fault::Kind::late, .delay_ns = 20'000'000};
+        default:
+          return Fault{};
+      }
+    });
+    if (!pager_) return;
+    std::byte* region = map(file);
+    std::vector<std::thread> threads;
+    std::atomic<size_t> refused{0};
+    for (uint64_t thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        const uint64_t begin = thread * (file.size_bytes() / 4);
+        for (int pass = 0; pass < 2; ++pass) {
+          refused +=
+              check(region, begin, begin + file.size_bytes() / 4, [](uint64_t) { return true; });
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(refused % pages_per_chunk, 0u) << "a chunk is refused as a whole";
+    EXPECT_GT(telemetry_->read_errors.load(), 0u);
+    unmap(region, file);
+    pager_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace weightpager

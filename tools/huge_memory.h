@@ -1,0 +1,33 @@
+// Memory as the window's slots have it: on the 2 MiB grid, advised to be huge pages, populated.
+//
+// For probes: whether huge pages really come, and for reading into the kind of memory that a run
+// reads into. A kernel that promises huge pages may still give small ones (fragmented memory, a
+// process that is exempt), so the mapping's own account in /proc/self/smaps is asked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pager/base/result.h"
+
+namespace weightpager::tools {
+
+/// Movable, not copyable.
+class HugeMemory {
+ public:
+  static Result<HugeMemory> create(uint32_t chunks);
+  HugeMemory(HugeMemory&& other) noexcept;
+  HugeMemory& operator=(HugeMemory&&) = delete;
+  ~HugeMemory();
+
+  std::byte* chunk(uint32_t index) const;
+  /// How many bytes of it lie in huge pages; 0 if the kernel does not say.
+  uint64_t huge_bytes() const;
+
+ private:
+  HugeMemory() = default;
+  void* reservation_ = nullptr;
+  uint64_t reservation_bytes_ = 0;
+};
+
+}  // namespace weightpager::tools
