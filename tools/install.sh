@@ -15,7 +15,7 @@ COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shel
   python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm)
 # Libraries have no command to look for, so the package database is asked.
 LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
-  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ca-certificates)
+  libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev ca-certificates python3-venv)
 
 read_options() {
   while (($#)); do
