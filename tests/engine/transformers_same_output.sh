@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# A causal language model of transformers gives the same tokens, and the same logits to the last bit, with and
+# without weightpager.
+set -euo pipefail
+# shellcheck source=tests/engine/lib/digests.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/digests.sh"
+
+main() {
+  local model engine
+  require_python
+  model=$(bf16_llama) || fail "no model could be made"
+  MODEL_BYTES=$(stat -Lc %s "$model/model.safetensors")
+  engine=("$PYTHON" "$ENGINES/transformers_lm.py" --model "$model")
+  unpaged "$SCRATCH/expected.json" "${engine[@]}"
+  compare_digests "$SCRATCH/expected.json" '*.safetensors' 12 25 50 110 -- "${engine[@]}"
+}
+
+main

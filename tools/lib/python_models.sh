@@ -1,0 +1,51 @@
+# shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
+# What the tests and benchmarks of Python engines share: the Python that runs them, and models in the formats that
+# each of them maps. Models are made once and kept in the cache. Source it after engine.sh.
+
+# Small enough for a test, larger than any window of 32 MiB by far.
+PYTHON_MODEL_SIZE=${PYTHON_MODEL_SIZE:-320MiB}
+ENGINES=$WP_ROOT/bench/engines
+
+# Sets PYTHON; 1 when the engines cannot be had here.
+find_python() { PYTHON=$("$WP_ROOT/tools/python_engines.sh" --python); }
+
+# Makes a folder in one piece: made_once FOLDER COMMAND… runs COMMAND with a folder to fill in place of {}.
+made_once() {
+  local folder=$1
+  shift
+  if [[ ! -d $folder ]]; then
+    say "making $folder (once)" >&2
+    rm -rf -- "$folder.part"
+    mkdir -p "$folder.part"
+    "${@//\{\}/$folder.part}" >&2 || return 1
+    mv -- "$folder.part" "$folder"
+  fi
+}
+
+# Each prints what the engine is given as --model.
+bf16_llama() {
+  local folder=$WP_CACHE/models/llama-$PYTHON_MODEL_SIZE-bf16
+  made_once "$folder" "$WEIGHTPAGER" model make --size "$PYTHON_MODEL_SIZE" --format safetensors --type bf16 \
+    --force -o '{}' && echo "$folder"
+}
+
+torch_checkpoint() {
+  local source folder=$WP_CACHE/models/llama-$PYTHON_MODEL_SIZE-torch
+  source=$(bf16_llama) &&
+    made_once "$folder" "$PYTHON" "$ENGINES/make_model.py" torch --from "$source/model.safetensors" \
+      -o '{}/model.pt' && echo "$folder/model.pt"
+}
+
+onnx_chain() {
+  local folder=$WP_CACHE/models/chain-$PYTHON_MODEL_SIZE-onnx
+  made_once "$folder" "$PYTHON" "$ENGINES/make_model.py" onnx --size "$PYTHON_MODEL_SIZE" -o '{}/model.onnx' &&
+    echo "$folder/model.onnx"
+}
+
+# Made for this CPU, so not to be copied to another machine.
+prepacked_onnx_chain() {
+  local source folder=$WP_CACHE/models/chain-$PYTHON_MODEL_SIZE-onnx-prepacked
+  source=$(onnx_chain) &&
+    made_once "$folder" "$PYTHON" "$ENGINES/make_model.py" prepack --from "$source" -o '{}/model.onnx' &&
+    echo "$folder/model.onnx"
+}
