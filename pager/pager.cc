@@ -54,7 +54,9 @@ Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
   const auto window_chunks = static_cast<uint32_t>(options.window_bytes / chunk_bytes);
   std::unique_ptr<Pager> it(new Pager(options, window_chunks));
   Status outcome;
-  it->thread_ = start_thread("wp-pager", [&] { it->run(outcome); });
+  auto thread = start_thread("wp-pager", [&] { it->run(outcome); });
+  if (!thread) return forward_error(std::move(thread));
+  it->thread_ = std::move(*thread);
   it->is_started_.wait(false);
   if (outcome) return it;
   it->thread_.join();
@@ -100,10 +102,12 @@ Status Pager::open_everything() {
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return forward_error(std::move(uffd));
   uffd_.emplace(std::move(*uffd));
-  if (uffd_->is_user_mode_only()) {
+  is_user_mode_only_ = uffd_->is_user_mode_only();
+  if (is_user_mode_only_) {
     notice(
-        "no right to serve faults inside system calls: read(2) or write(2) on weights that are "
-        "not resident fails with EFAULT. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
+        "no right to serve faults inside system calls: weights that are written or sent are copied "
+        "first, and rarer calls on them (sendmsg, vmsplice, ioctl) fail with EFAULT where they are "
+        "not resident. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
 
   auto mapper = window::choose_mapper(options_.mapper, *uffd_);
@@ -134,7 +138,8 @@ Status Pager::open_everything() {
   reader_options.reads_max = reads_max_;
   reader_options.read_bytes_max = chunk_bytes;
   reader_options.device_read_bytes = options_.device.read_bytes;
-  auto reader = io::open_uring_reader(reader_options);
+  auto reader = options_.open_reader ? options_.open_reader(reader_options)
+                                     : io::open_uring_reader(reader_options);
   if (!reader) {
     notice("io_uring is not available (" + reader.error().message +
            "): reading with threads, a little slower. " + reader.error().hint);

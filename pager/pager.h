@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,6 +46,9 @@ struct PagerOptions {
   std::string mapper = "auto";
   /// What the device under the models likes (io::device_limits).
   io::DeviceLimits device;
+  /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
+  /// once, by the pager's thread.
+  std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
   /// Where the counters go; not owned, outlives the pager.
   telemetry::Telemetry* telemetry = nullptr;
 };
@@ -85,6 +89,9 @@ class Pager {
   ~Pager();
 
   // All of the following may be called by any thread but the pager's own, and block until done.
+
+  /// Whether faults inside system calls are not served (no right to: design decision 9).
+  bool is_user_mode_only() const { return is_user_mode_only_; }
 
   /// Maps a file's bytes; returns the address of byte `offset_bytes`.
   Result<std::byte*> add_region(const RegionRequest& request);
@@ -197,6 +204,7 @@ class Pager {
   bool is_order_stale_ = false;  // the engine made chunks its own
   bool is_rung_ = false;
   bool is_stopping_ = false;
+  bool is_user_mode_only_ = false;  // written before the thread is said to be started
 
   // Between the threads.
   fault::Doorbell doorbell_;

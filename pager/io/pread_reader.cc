@@ -95,13 +95,10 @@ Status PreadReader::start_threads(uint32_t count) {
     return fail(fmt::format("cannot create an eventfd for the pread reader: {}", strerror(errno)),
                 "raise the limit on open files: `ulimit -n`", errno);
   }
-  try {
-    while (threads_.size() < count)
-      threads_.push_back(start_thread("wp-read", [this] { serve_queue(); }));
-  } catch (const std::system_error& error) {
-    return fail(
-        fmt::format("cannot start {} threads for the pread reader: {}", count, error.what()),
-        "raise the limit on threads: `ulimit -u`, or the cgroup's pids.max", error.code().value());
+  while (threads_.size() < count) {
+    auto thread = start_thread("wp-read", [this] { serve_queue(); });
+    if (!thread) return forward_error(std::move(thread));
+    threads_.push_back(std::move(*thread));
   }
   return {};
 }

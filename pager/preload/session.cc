@@ -77,6 +77,7 @@ PublishedRange published[regions_max];
 std::atomic<size_t> published_count{0};
 
 std::atomic<const char*> profile_text{nullptr};
+std::atomic<bool> is_user_mode_only{false};
 // The session's own calls must not come back to it.
 thread_local bool is_inside __attribute__((tls_model("initial-exec"))) = false;
 
@@ -168,6 +169,7 @@ bool start_pager(int fd) {
     return false;
   }
   session->pager = std::move(*pager);
+  is_user_mode_only.store(session->pager->is_user_mode_only());
   show_profile();
   return true;
 }
@@ -339,6 +341,8 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   if ((flags & MAP_POPULATE) != 0) session->pager->advise(*address, length, Advice::will_need);
   return *address;
 }
+
+bool kernel_cannot_wait() { return is_user_mode_only.load(std::memory_order_relaxed); }
 
 bool is_model_file(int fd) {
   Inside inside;

@@ -34,6 +34,9 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset);
 /// Whether the descriptor is open on a file that map_model would take.
 bool is_model_file(int fd);
 
+/// Whether the pager serves loads and stores only, and no faults inside system calls.
+bool kernel_cannot_wait();
+
 /// Whether any part of the range lies in a region. Takes no lock.
 bool touches_region(const void* address, size_t length);
 

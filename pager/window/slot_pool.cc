@@ -64,11 +64,16 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
   if (wanted <= wanted_.load(std::memory_order_relaxed)) return;
   wanted_.store(wanted);
   wanted_.notify_all();
-  if (threads_[0].joinable()) return;
+  if (threads_[0].joinable() || threads_[1].joinable()) return;
   for (std::thread& thread : threads_) {
-    thread =
+    auto started =
         start_thread("wp-memory", [this, announce, context] { populate_ahead(announce, context); });
+    if (started) thread = std::move(*started);
   }
+  if (threads_[0].joinable() || threads_[1].joinable()) return;
+  // No room for a thread: the caller does it, and waits.
+  populate(address(populated_), uint64_t{wanted - populated_} * chunk_bytes);
+  populated_.store(wanted);
 }
 
 void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes, MADV_DONTNEED); }

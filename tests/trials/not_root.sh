@@ -19,6 +19,7 @@ alone test -x "$WEIGHTPAGER" -a -r "$MODEL"
 
 ulimit -l 64
 trial 0 plain
+trial 0 system-calls "$SCRATCH/nobody/copy"
 trial 0 fork
 trial 0 cancel
 trial 0 signals

@@ -3,7 +3,7 @@
 # container's pids limit has it): one line says so, and the engine runs or mmap fails; nothing aborts.
 set -eu
 # shellcheck source=tests/trials/lib/trials.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/trials.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
 make_model
 chmod 755 "$SCRATCH"
 chmod 644 "$MODEL"
