@@ -42,6 +42,7 @@ constexpr uint32_t slots_ahead = 32;
 constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
+constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
 // Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
 constexpr uint32_t staging_slots_min = 4;
@@ -66,8 +67,11 @@ Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
 Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
     : options_(options),
       telemetry_(*options.telemetry),
+      window_chunks_max_(
+          std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes))),
+      table_(window_chunks),
       window_chunks_(window_chunks),
-      table_(window_chunks) {}
+      window_chunks_wanted_(window_chunks) {}
 
 // ---- The pager's thread ----
 
@@ -81,7 +85,8 @@ void Pager::run(Status& outcome) {
   }
   // Serving a fault takes microseconds and lets an engine thread go on; it should not wait for a
   // turn.
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -10);
+  thread_id_ = static_cast<int>(syscall(SYS_gettid));
+  setpriority(PRIO_PROCESS, static_cast<id_t>(thread_id_), -10);
   outcome = open_everything();
   const bool is_fine = outcome.has_value();
   is_started_ = true;
@@ -117,10 +122,10 @@ Status Pager::open_everything() {
     notice("this kernel has no UFFDIO_MOVE (Linux 6.8): chunks are copied, at about 0.6 ms each");
   }
 
-  auto pool = window::SlotPool::create(window_chunks_);
+  auto pool = window::SlotPool::create(window_chunks_max_);
   if (!pool) return forward_error(std::move(pool));
   pool_ = std::move(*pool);
-  emptied_slots_.reserve(window_chunks_);
+  emptied_slots_.reserve(window_chunks_max_);
   fit_table_to_window();
 
   // Requests to the device times their size, in chunks.
@@ -148,6 +153,7 @@ Status Pager::open_everything() {
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
 
+  if (options_.follows_memory_limit) headroom_.emplace();
   statm_fd_ = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
@@ -179,16 +185,22 @@ void Pager::serve() {
     // 7. Evict, hold and read what the policy wants, until it has no more wishes.
     carry_out_policy();
 
-    // 8. Keep the counters.
+    // 8. Less memory than the window was meant to have, or more again.
+    if (headroom_ && now_ns_ - headroom_seen_ns_ >= headroom_interval_ns) follow_memory_limit();
+
+    // 9. Keep the counters.
     account();
   }
 }
 
-// Without an end, unless the kernel has to be asked again: for chunks whose pages it held, or, when
-// threads wait and nothing is under way that could help them, for all that it refused to give.
+// Without an end (or until memory is to be looked at), unless the kernel has to be asked again: for
+// chunks whose pages it held, or, when threads wait and nothing is under way that could help them,
+// for all that it refused to give.
 int64_t Pager::sleep_max_ns() {
   if (!held_.empty()) return held_retry_ns;
-  if (waiting_chunks_ == 0 || reader_->reads_in_flight() > 0) return -1;
+  if (waiting_chunks_ == 0 || reader_->reads_in_flight() > 0) {
+    return headroom_ && !regions_.empty() ? static_cast<int64_t>(headroom_interval_ns) : -1;
+  }
   policy_->on_standstill();
   return standstill_retry_ns;
 }
@@ -211,12 +223,20 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
       continue;
     }
     if (completion.length_bytes < expected_bytes) {
-      fail_chunk(chunk, "the model file became shorter while it was in use", EIO);
-      continue;
+      const char* const what = "the model file became shorter while it was in use";
+      if (completion.length_bytes == 0) {
+        fail_chunk(chunk, what, EIO);
+        continue;
+      }
+      report_failure(served, served.offset_of(chunk) + completion.length_bytes,
+                     served.offset_of(chunk) + expected_bytes, what, EIO);
+      seal_from(chunk, static_cast<uint32_t>(round_up(completion.length_bytes, os_page_bytes) /
+                                             os_page_bytes));
     }
     // The slot held another chunk before: behind the file's end mmap shows zeros.
-    if (expected_bytes < chunk_bytes) {
-      std::memset(slot_of(chunk) + expected_bytes, 0, chunk_bytes - expected_bytes);
+    if (completion.length_bytes < chunk_bytes) {
+      std::memset(slot_of(chunk) + completion.length_bytes, 0,
+                  chunk_bytes - completion.length_bytes);
     }
     if (!served.file.is_direct()) {
       kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
@@ -357,6 +377,32 @@ void Pager::trim_slots() {
     pool_->empty(slot);
     emptied_slots_.push_back(slot);
   }
+}
+
+void Pager::set_window(uint32_t chunks) {
+  window_chunks_ = chunks;
+  set(telemetry_.window_bytes, uint64_t{chunks} * chunk_bytes);
+  fit_table_to_window();
+  trim_slots();
+}
+
+void Pager::follow_memory_limit() {
+  headroom_seen_ns_ = now_ns_;
+  const auto left_bytes = headroom_->bytes();
+  if (!left_bytes) return;
+  const uint32_t chunks =
+      window::window_chunks_that_fit(window_chunks_, window_chunks_wanted_, *left_bytes);
+  if (chunks == window_chunks_) return;
+  if (chunks < window_chunks_ && !has_told_of_limit_) {
+    has_told_of_limit_ = true;
+    notice(
+        "the memory limit is near (" + headroom_->source() + "): the window shrinks from " +
+        format_size(uint64_t{window_chunks_} * chunk_bytes) + " to " +
+        format_size(uint64_t{chunks} * chunk_bytes) +
+        ", and grows again when there is room. To mend it: a smaller --window or a higher limit");
+  }
+  set_window(chunks);
+  carry_out_policy();
 }
 
 // Where chunks are copied, some of the window must stay free for slots between disk and regions.
@@ -563,6 +609,7 @@ void Pager::evict(ChunkId chunk) {
   if (waiting_[chunk].is_waited_for || !take_out(chunk)) return policy_->on_refused(chunk);
   table_.release(chunk);
   add(telemetry_.evictions, 1);
+  trim_slots();
   if (table_.free_slots() == 0) ask_for_slots();
 }
 
@@ -593,27 +640,42 @@ void Pager::stop_waiting(ChunkId chunk) {
 
 // Never zeros: whoever touches the chunk gets SIGBUS, now and later.
 void Pager::fail_chunk(ChunkId chunk, const char* what, int error_number) {
-  ServedFile& served = owner(chunk);
+  const ServedFile& served = owner(chunk);
+  report_failure(served, served.offset_of(chunk), served.offset_of(chunk) + served.bytes_of(chunk),
+                 what, error_number);
+  table_.fail(chunk);
+  seal_from(chunk, 0);
+  stop_waiting(chunk);
+}
+
+void Pager::report_failure(const ServedFile& served, uint64_t begin_bytes, uint64_t end_bytes,
+                           const char* what, int error_number) {
   char text[512];
   std::snprintf(text, sizeof text,
                 "%s: %s, bytes %llu to %llu: %s; an engine that touches them gets SIGBUS",
-                served.name.c_str(), what, static_cast<unsigned long long>(served.offset_of(chunk)),
-                static_cast<unsigned long long>(served.offset_of(chunk) + served.bytes_of(chunk)),
-                std::strerror(error_number));
+                served.name.c_str(), what, static_cast<unsigned long long>(begin_bytes),
+                static_cast<unsigned long long>(end_bytes), std::strerror(error_number));
   report_error(text);
   add(telemetry_.read_errors, 1);
-  table_.fail(chunk);
-  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    region.notes(index).is_placed = false;
-    region.notes(index).is_waited_for = false;
-    region.notes(index).is_sealed = true;
+}
+
+// Seals a chunk from its page `first` on, in every region, and wakes who waits there.
+void Pager::seal_from(ChunkId chunk, uint32_t first) {
+  const uint32_t count = static_cast<uint32_t>(window::pages_per_chunk) - first;
+  owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
+    Region::Notes& notes = region.notes(index);
+    notes.is_sealed = true;
+    const std::byte* const from = region.chunk_address(index) + uint64_t{first} * os_page_bytes;
     region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
-      Region::seal(address, length_bytes);
-      uffd_->wake(address, length_bytes);
+      std::byte* const end = address + length_bytes;
+      if (end <= from) return;
+      if (address < from) address += from - address;
+      const auto sealed_bytes = static_cast<uint64_t>(end - address);
+      Region::seal(address, sealed_bytes);
+      uffd_->wake(address, sealed_bytes);
     });
-    region.drop_pages(index, 0, window::pages_per_chunk);
+    if (region.drop_pages(index, first, count)) notes.is_placed = notes.is_waited_for = false;
   });
-  stop_waiting(chunk);
 }
 
 }  // namespace weightpager

@@ -32,6 +32,7 @@
 #include "pager/telemetry/telemetry.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/mapper.h"
+#include "pager/window/memory_headroom.h"
 #include "pager/window/region.h"
 #include "pager/window/slot_pool.h"
 
@@ -42,6 +43,10 @@ inline constexpr uint64_t window_bytes_min = 32 * MiB;
 
 struct PagerOptions {
   uint64_t window_bytes = 0;
+  /// How large resize() may make it; 0: no larger than window_bytes.
+  uint64_t window_bytes_max = 0;
+  /// Shrink the window before the memory limit is reached (window/memory_headroom.h).
+  bool follows_memory_limit = false;
   /// "auto", "move", "copy".
   std::string mapper = "auto";
   /// What the device under the models likes (io::device_limits).
@@ -100,6 +105,12 @@ class Pager {
   void remove(std::byte* address, uint64_t length_bytes);
   /// Hints for the chunks that lie wholly or partly in the range.
   void advise(std::byte* address, uint64_t length_bytes, Advice advice);
+  /// Makes the window larger or smaller, within its least size and window_bytes_max; returns the
+  /// size that it has now. What is too much is evicted as soon as the kernel lets go of it.
+  uint64_t resize(uint64_t window_bytes);
+  /// The path of a link to the file behind a region, good for as long as the region is there, also
+  /// for a child process: the file may have lost its name. "" if there is no region.
+  std::string file_link(std::byte* address);
   /// Where regions hold what the engine wrote itself, and not the file's bytes, in order.
   std::vector<Span> written_spans();
   /// Writes for each page of the range (of one region) whether it is mapped, as mincore does.
@@ -142,6 +153,8 @@ class Pager {
   void ask_for_slots();
   void trim_slots();
   void fit_table_to_window();
+  void set_window(uint32_t chunks);
+  void follow_memory_limit();
 
   void start_read(policy::ChunkId chunk);
   void map(policy::ChunkId chunk);
@@ -153,6 +166,9 @@ class Pager {
   void evict(policy::ChunkId chunk);
   void release_if_nowhere(policy::ChunkId chunk);
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
+  void report_failure(const ServedFile& served, uint64_t begin_bytes, uint64_t end_bytes,
+                      const char* what, int error_number);
+  void seal_from(policy::ChunkId chunk, uint32_t first);
   void stop_waiting(policy::ChunkId chunk);
   void wake_page(uintptr_t address);
 
@@ -166,6 +182,8 @@ class Pager {
   void discard_written(const Place& place, uintptr_t begin, uintptr_t end);
   void do_residency(const Command& command);
   std::vector<Span> find_written_spans() const;
+  uint64_t do_resize(uint64_t window_bytes);
+  std::string find_file_link(std::byte* address);
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
   void close_idle_files();
@@ -177,13 +195,14 @@ class Pager {
 
   const PagerOptions options_;
   telemetry::Telemetry& telemetry_;
-  const uint32_t window_chunks_;
+  const uint32_t window_chunks_max_;
 
   // Set up by the pager's thread, used by it alone.
   std::optional<fault::Userfaultfd> uffd_;
   std::unique_ptr<window::Mapper> mapper_;
   std::unique_ptr<io::Reader> reader_;
   std::unique_ptr<window::SlotPool> pool_;
+  std::optional<window::MemoryHeadroom> headroom_;
   window::ChunkTable table_;
   std::optional<policy::PinStream> policy_;
   std::vector<std::unique_ptr<ServedFile>> files_;
@@ -200,6 +219,11 @@ class Pager {
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;
   uint64_t order_told_ns_ = 0;
+  uint64_t headroom_seen_ns_ = 0;
+  uint32_t window_chunks_;         // now
+  uint32_t window_chunks_wanted_;  // as far as the memory limit allows
+  bool has_told_of_limit_ = false;
+  int thread_id_ = 0;
   int statm_fd_ = -1;
   bool is_order_stale_ = false;  // the engine made chunks its own
   bool is_rung_ = false;

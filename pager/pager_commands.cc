@@ -4,6 +4,7 @@
 // without a lock and ring, and the pager's thread carries them out one by one between faults. This
 // part may allocate: it runs when an engine maps, unmaps or advises, not when it computes.
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -26,7 +27,7 @@ using window::Region;
 
 // Lies on the stack of the engine thread that waits for it.
 struct Pager::Command {
-  enum class Kind { add_region, remove, advise, residency, written, stop } kind;
+  enum class Kind { add_region, remove, advise, residency, written, resize, file_link, stop } kind;
   const RegionRequest* request = nullptr;
   std::byte* address = nullptr;
   uint64_t length_bytes = 0;
@@ -34,6 +35,7 @@ struct Pager::Command {
   unsigned char* pages = nullptr;
   Result<std::byte*> result = nullptr;
   std::vector<Span> spans;
+  std::string text;
   Command* next = nullptr;
   std::atomic<bool> is_done{false};
 };
@@ -73,6 +75,18 @@ void Pager::residency(std::byte* address, uint64_t length_bytes, unsigned char* 
                   .length_bytes = length_bytes,
                   .pages = pages};
   execute(command);
+}
+
+uint64_t Pager::resize(uint64_t window_bytes) {
+  Command command{.kind = Command::Kind::resize, .length_bytes = window_bytes};
+  execute(command);
+  return command.length_bytes;
+}
+
+std::string Pager::file_link(std::byte* address) {
+  Command command{.kind = Command::Kind::file_link, .address = address};
+  execute(command);
+  return std::move(command.text);
 }
 
 std::vector<Span> Pager::written_spans() {
@@ -122,6 +136,12 @@ void Pager::take_commands() {
         break;
       case Command::Kind::written:
         command->spans = find_written_spans();
+        break;
+      case Command::Kind::resize:
+        command->length_bytes = do_resize(command->length_bytes);
+        break;
+      case Command::Kind::file_link:
+        command->text = find_file_link(command->address);
         break;
       case Command::Kind::stop:
         WP_ASSERT(regions_.empty());
@@ -383,8 +403,27 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
   }
 }
 
+uint64_t Pager::do_resize(uint64_t window_bytes) {
+  constexpr auto chunks_min = static_cast<uint32_t>(window_bytes_min / chunk_bytes);
+  window_chunks_wanted_ = static_cast<uint32_t>(
+      std::clamp<uint64_t>(window_bytes / chunk_bytes, chunks_min, window_chunks_max_));
+  set_window(window_chunks_wanted_);
+  return uint64_t{window_chunks_} * chunk_bytes;
+}
+
+// The pager's thread has a descriptor table of its own, which other processes see under its number.
+std::string Pager::find_file_link(std::byte* address) {
+  for (const Place& place : regions_) {
+    if (!place.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
+    return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
+           std::to_string(place.served->file.fd());
+  }
+  return "";
+}
+
 std::vector<Span> Pager::find_written_spans() const {
   std::vector<Span> spans;
+  std::string text;
   for (const Place& place : regions_) {
     const Region& region = *place.region;
     const auto begin = reinterpret_cast<uintptr_t>(region.address());

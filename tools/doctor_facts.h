@@ -12,7 +12,7 @@
 
 #include "pager/base/result.h"
 #include "pager/io/model_file.h"
-#include "tools/memory_limit.h"
+#include "pager/base/memory_limit.h"
 #include "tools/userfaultfd_access.h"
 
 namespace weightpager::tools {

@@ -10,7 +10,7 @@
 
 #include "pager/telemetry/telemetry.h"
 #include "tools/engine_process.h"
-#include "tools/memory_limit.h"
+#include "pager/base/memory_limit.h"
 #include "tools/run.h"
 
 namespace weightpager::tools {

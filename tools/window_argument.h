@@ -5,7 +5,7 @@
 #include <string>
 
 #include "pager/base/result.h"
-#include "tools/memory_limit.h"
+#include "pager/base/memory_limit.h"
 
 namespace weightpager::tools {
 

@@ -33,7 +33,8 @@ constexpr uint64_t mapping_bytes_min = chunk_bytes;
 
 struct Mapped {
   Range range;
-  // For child processes, which map the file itself, if the name still means the same file.
+  // For child processes, which map the file itself.
+  std::string link;
   std::string path;
   dev_t device = 0;
   ino_t inode = 0;
@@ -160,6 +161,7 @@ bool start_pager(int fd) {
   options.window_bytes = session->configuration.window_bytes;
   options.mapper = session->configuration.mapper;
   options.device = io::device_limits(fd);
+  options.follows_memory_limit = true;
   options.telemetry = session->telemetry;
   auto pager = telemetry ? Pager::start(options) : forward_error(std::move(telemetry));
   if (!pager) {
@@ -223,7 +225,9 @@ void map_file_in_child(const Mapped& mapped, int fd, uintptr_t begin, uintptr_t 
 
 void after_fork_in_child() {
   for (const Mapped& mapped : session->mapped) {
-    const int fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
+    // By the parent's descriptor, as the name may be gone or another file's by now.
+    int fd = ::open(mapped.link.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
     // Without the file the range stays unmapped: a touch is SIGSEGV, neither zeros nor another
     // file.
     if (fd < 0) continue;
@@ -330,6 +334,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   }
   const auto begin = reinterpret_cast<uintptr_t>(*address);
   session->mapped.push_back({{begin, begin + round_up(length, os_page_bytes)},
+                             session->pager->file_link(*address),
                              path,
                              facts.st_dev,
                              facts.st_ino,

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "pager/base/units.h"
-#include "tools/memory_limit.h"
+#include "pager/base/memory_limit.h"
 #include "tools/model_arguments.h"
 #include "tools/window_argument.h"
 

@@ -62,6 +62,7 @@ class PagerTest : public ::testing::TestWithParam<const char*> {
     pager_.reset();
     PagerOptions options;
     options.window_bytes = window_bytes;
+    options.window_bytes_max = 2 * window_bytes;
     options.mapper = GetParam();
     options.telemetry = telemetry_;
     auto pager = Pager::start(options);

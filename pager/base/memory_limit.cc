@@ -2,7 +2,7 @@
 // mounted, and from which of its paths on (a container sees only a part), stands in
 // /proc/self/mountinfo. A limit holds for everything below it, so the way up to the mount point is
 // searched as well.
-#include "tools/memory_limit.h"
+#include "pager/base/memory_limit.h"
 
 #include <filesystem>
 #include <fstream>
@@ -12,7 +12,7 @@
 
 #include "pager/base/units.h"
 
-namespace weightpager::tools {
+namespace weightpager {
 namespace {
 
 namespace fs = std::filesystem;
@@ -110,4 +110,4 @@ MemoryLimit memory_limit(const std::string& root) {
   return limit;
 }
 
-}  // namespace weightpager::tools
+}  // namespace weightpager

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace weightpager::tools {
+namespace weightpager {
 
 struct MemoryLimit {
   uint64_t bytes = 0;
@@ -16,4 +16,4 @@ struct MemoryLimit {
 /// in, the enclosing ones included. `root` is put before /proc and the cgroup mounts, for tests.
 MemoryLimit memory_limit(const std::string& root = "");
 
-}  // namespace weightpager::tools
+}  // namespace weightpager

@@ -1,0 +1,41 @@
+// How much memory is left below the limit that this process lives under, and how large a window
+// that allows.
+//
+// Window memory cannot be reclaimed by the kernel: when a cgroup reaches its limit (because the
+// engine's own memory grew, or a neighbour's in the same group), the OOM killer comes. The pager
+// can give memory back at no other price than more reading. So it looks now and then, and makes the
+// window smaller before that happens, and larger again when there is room. Cost: two small files
+// read, some 20 µs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace weightpager::window {
+
+class MemoryHeadroom {
+ public:
+  /// Finds the limit. `root` is put before /proc and the cgroup mounts, for tests.
+  explicit MemoryHeadroom(const std::string& root = "");
+
+  /// What may still be used: the limit less what is used and is not page cache, which the kernel
+  /// takes back by itself. Without a cgroup's limit the machine's MemAvailable. None: unknown.
+  std::optional<int64_t> bytes() const;
+  /// The file that has the limit.
+  const std::string& source() const { return source_; }
+
+ private:
+  std::string root_;
+  std::string source_;
+  std::string usage_path_;  // empty: no cgroup, the machine
+  std::string statistics_path_;
+  const char* cache_prefix_ = "";
+  uint64_t limit_bytes_ = 0;
+};
+
+/// Chunks of a window that now has `chunks` and should have `wanted_chunks`. Shrinks when little is
+/// left, to twice as much; grows by half of what is left above a wider mark, so that it settles.
+uint32_t window_chunks_that_fit(uint32_t chunks, uint32_t wanted_chunks, int64_t headroom_bytes);
+
+}  // namespace weightpager::window
