@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -224,7 +225,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     }
     if (completion.length_bytes < expected_bytes) {
       const char* const what = "the model file became shorter while it was in use";
-      if (completion.length_bytes == 0) {
+      if (!ends_there(served, chunk, completion.length_bytes)) {
         fail_chunk(chunk, what, EIO);
         continue;
       }
@@ -246,6 +247,14 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     const bool wants_map = policy_->on_ready(chunk);
     if (wants_map || waiting_[chunk].is_waited_for) map(chunk);
   }
+}
+
+// Whether the file now ends inside the chunk, and the read came as far as that. Otherwise what is
+// missing is no file's end, and nothing may be shown in its place.
+bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_bytes) const {
+  struct stat facts;
+  if (length_bytes == 0 || fstat(served.file.fd(), &facts) != 0) return false;
+  return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
 }
 
 void Pager::take_faults() {
@@ -594,8 +603,34 @@ void Pager::hold(ChunkId chunk) {
   table_.hold(chunk);
 }
 
-// Somebody waits for a mapped chunk in another region than the one that it lies in.
+// Somebody waits for a mapped chunk in another region than the one that it lies in. One that was
+// copied there is copied on from there; what only lies in edges has to be read anew.
 void Pager::move_to_waiter(ChunkId chunk) {
+  ServedFile& served = owner(chunk);
+  Region* const target = served.home_of(chunk);
+  Region* source = nullptr;
+  uint32_t source_index = 0;
+  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    const bool is_copied_whole = region.notes(index).is_placed && region.edge(index) == nullptr;
+    if (!is_copied_whole || is_moved(region, index)) return;
+    source = &region;
+    source_index = index;
+  });
+  const uint32_t index =
+      target == nullptr ? 0 : chunk - served.first_chunk - target->first_file_chunk();
+  // Into a region that chunks are moved to they need a slot.
+  const bool can_copy =
+      source != nullptr && target != nullptr && target != source && !is_moved(*target, index);
+  if (can_copy && table_.slot(chunk) == window::no_slot) {
+    const std::byte* const bytes = source->chunk_address(source_index);
+    if (window::copy_live_pages(*uffd_, *target, index, bytes) != Outcome::done) {
+      return held_.push_back(chunk);
+    }
+    target->notes(index).is_placed = true;
+    window::drop_live_pages(*source, source_index);
+    source->notes(source_index).is_placed = false;
+    return stop_waiting(chunk);
+  }
   if (!take_out(chunk)) return held_.push_back(chunk);
   if (table_.slot(chunk) != window::no_slot) {
     table_.hold(chunk);

@@ -141,6 +141,7 @@ class Pager {
   void take_reads(const io::Wakeup& wakeup);
   void take_faults();
   void take_fault(const fault::Fault& fault);
+  bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uint32_t index);
   void take_commands();
   void retry_held_chunks();
