@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/memory_limit.h"
 #include "pager/base/result.h"
 #include "pager/io/model_file.h"
-#include "pager/base/memory_limit.h"
 #include "tools/userfaultfd_access.h"
 
 namespace weightpager::tools {

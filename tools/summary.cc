@@ -150,7 +150,8 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
     return fmt::format("{} reads of the model failed: the lines above name file and offset",
                        process.read_errors.load());
   }
-  if (engine_growth_bytes(process) >= process.model_bytes / 2) return copied_weights_advice(process);
+  if (engine_growth_bytes(process) >= process.model_bytes / 2)
+    return copied_weights_advice(process);
   if (process.evictions == 0) return all_fitted_advice(process);
   if (ratio.stall_share < stall_share_small) {
     return "reading hides behind the computation: a larger window would gain little";

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/memory_limit.h"
 #include "pager/telemetry/telemetry.h"
 #include "tools/engine_process.h"
-#include "pager/base/memory_limit.h"
 #include "tools/run.h"
 
 namespace weightpager::tools {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "pager/base/result.h"
 #include "pager/base/memory_limit.h"
+#include "pager/base/result.h"
 
 namespace weightpager::tools {
 

@@ -59,5 +59,11 @@ inline ssize_t readahead(int fd, off_t offset, size_t count) {
 inline ssize_t read(int fd, void* buffer, size_t count) {
   return syscall(SYS_read, fd, buffer, count);
 }
+inline ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
+  return syscall(SYS_pread64, fd, buffer, count, offset);
+}
+inline ssize_t write(int fd, const void* buffer, size_t count) {
+  return syscall(SYS_write, fd, buffer, count);
+}
 
 }  // namespace weightpager::kernel

@@ -18,9 +18,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
+#include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
 #include "pager/io/deadline.h"
 #include "pager/io/piece_queue.h"
@@ -34,8 +34,8 @@ namespace {
 constexpr uint32_t threads_max = 8;
 
 int64_t answer_to(const Request& request) {
-  const ssize_t bytes = pread(request.fd, request.buffer, request.length_bytes,
-                              static_cast<off_t>(request.offset_bytes));
+  const ssize_t bytes = kernel::pread(request.fd, request.buffer, request.length_bytes,
+                                      static_cast<off_t>(request.offset_bytes));
   return bytes >= 0 ? bytes : -errno;
 }
 
@@ -123,7 +123,10 @@ void PreadReader::serve_queue() {
     const PieceName name = queue_.pop();
     if (serve_piece(name, lock) != ReadTable::After::read_finished) continue;
     finished_.push_back(table_.finish(name));
-    if (finished_.size() == 1) eventfd_write(finished_event_, 1);
+    if (finished_.size() == 1) {
+      constexpr eventfd_t one = 1;
+      kernel::write(finished_event_, &one, sizeof one);
+    }
   }
 }
 
@@ -167,7 +170,7 @@ void PreadReader::fetch_finished() {
   if (finished_.empty()) return;
   completions_.swap(finished_);
   eventfd_t count;
-  eventfd_read(finished_event_, &count);
+  kernel::read(finished_event_, &count, sizeof count);
 }
 
 }  // namespace

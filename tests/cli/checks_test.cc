@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "pager/base/units.h"
 #include "pager/base/memory_limit.h"
+#include "pager/base/units.h"
 #include "tools/model_arguments.h"
 #include "tools/window_argument.h"
 

@@ -164,10 +164,11 @@ TEST_F(Gguf, OffsetBeyondTheDataIsRefused) {
 TEST_F(Gguf, EmptyTensorBehindTheEndIsRefused) {
   GgufBytes gguf = with_tensor({.name = "a", .shape = {0}}, 0);
   gguf.alignment_bytes = 1;  // a file that ends with the header, before the padding
-  expect_error(gguf.bytes(), first_pair_offset,
-               "expected tensor 'a' with 0 bytes from byte 64 on, found the end of the file at byte "
-               "57",
-               "the file is 7 bytes shorter than its tensors need; download it again");
+  expect_error(
+      gguf.bytes(), first_pair_offset,
+      "expected tensor 'a' with 0 bytes from byte 64 on, found the end of the file at byte "
+      "57",
+      "the file is 7 bytes shorter than its tensors need; download it again");
 }
 
 TEST_F(Gguf, OffsetThatWrapsAroundIsRefused) {
