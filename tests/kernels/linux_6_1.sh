@@ -8,5 +8,5 @@ programs=()
 for room in window pager io policy api; do
   programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
 done
-exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.1 --limit 300 "${programs[@]}" \
+exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.1 --limit 480 "${programs[@]}" \
   "$WP_ROOT/tests/preload/every_call_as_with_mmap.sh"
