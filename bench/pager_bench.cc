@@ -47,11 +47,14 @@ void chunk_in_and_out(benchmark::State& state, const char* name) {
   std::byte* slot = (*pool)->address(0);
   madvise(slot, chunk_bytes, MADV_POPULATE_WRITE);
   std::byte* chunk = (*region)->address();
-  if (!uffd->register_range(chunk, chunk_bytes) || !(*mapper)->prepare_slots(slot, chunk_bytes)) {
+  if (!uffd->register_range(chunk, chunk_bytes, true) ||
+      !(*mapper)->prepare_slots(slot, chunk_bytes)) {
     return state.SkipWithError("cannot register memory");
   }
   for (auto _ : state) {
+    // As the pager does, where nobody waits: there, and protected against writes.
     const bool is_fine = (*mapper)->map(chunk, slot) == fault::Outcome::done &&
+                         uffd->protect(chunk, chunk_bytes, true) == fault::Outcome::done &&
                          (*mapper)->unmap(chunk, slot) == fault::Outcome::done;
     if (!is_fine) return state.SkipWithError("the kernel refused");
   }

@@ -526,7 +526,7 @@ Outcome Pager::place(Region& region, uint32_t index, std::byte* slot) {
     if (outcome == Outcome::done) {
       // Only then may who waits go on: its access may be the write that must not be.
       uffd_->protect(region.chunk_address(index), chunk_bytes, true);
-      uffd_->wake(region.chunk_address(index), chunk_bytes);
+      if (notes.is_waited_for) uffd_->wake(region.chunk_address(index), chunk_bytes);
     }
   } else {
     outcome = window::copy_live_pages(*uffd_, region, index, slot);
