@@ -8,7 +8,7 @@
 namespace {
 
 constexpr uint64_t model_bytes = uint64_t{7} << 30;
-const weightpager::tools::MemoryLimit limit{uint64_t{16} << 30, "/proc/meminfo (MemTotal)"};
+const weightpager::MemoryLimit limit{uint64_t{16} << 30, "/proc/meminfo (MemTotal)"};
 
 }  // namespace
 

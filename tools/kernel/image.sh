@@ -14,12 +14,16 @@ kernel_suite() {
   esac
 }
 
-# The mirror that this machine uses already, else Debian's own.
+# The mirror that this machine uses already.
 debian_mirror() {
   local mirror
   # shellcheck disable=SC2016  # apt fills these in
   mirror=$(apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
     sed -n 's/^Debian Debian //p' | head -n 1) || true
+  [[ -n $mirror ]] || {
+    echo "apt knows no Debian mirror here: see /etc/apt/sources.list"
+    return 1
+  }
   echo "$mirror"
 }
 
@@ -30,8 +34,13 @@ apt_at() {
     echo "$keyring is not here: apt-get install debian-archive-keyring"
     return 1
   }
+  local mirror
+  mirror=$(debian_mirror) || {
+    echo "$mirror"
+    return 1
+  }
   mkdir -p -- "$at/lists/partial" "$at/cache/archives/partial"
-  echo "deb [arch=amd64 signed-by=$keyring] $(debian_mirror) $suite main" >"$at/sources.list"
+  echo "deb [arch=amd64 signed-by=$keyring] $mirror $suite main" >"$at/sources.list"
   APT=(-qq -o Dir::Etc::sourcelist="$at/sources.list" -o Dir::Etc::sourceparts=-
     -o Dir::State::lists="$at/lists" -o Dir::Cache="$at/cache" -o APT::Sandbox::User="$(id -un)")
 }
