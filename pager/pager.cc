@@ -183,11 +183,11 @@ void Pager::serve() {
     // 6. While the window fills: memory that has arrived behind more slots.
     take_new_slots();
 
-    // 7. Evict, hold and read what the policy wants, until it has no more wishes.
-    carry_out_policy();
-
-    // 8. Less memory than the window was meant to have, or more again.
+    // 7. Less memory than the window was meant to have, or more again.
     if (headroom_ && now_ns_ - headroom_seen_ns_ >= headroom_interval_ns) follow_memory_limit();
+
+    // 8. Evict, hold and read what the policy wants, until it has no more wishes.
+    carry_out_policy();
 
     // 9. Keep the counters.
     account();
@@ -411,7 +411,6 @@ void Pager::follow_memory_limit() {
         ", and grows again when there is room. To mend it: a smaller --window or a higher limit");
   }
   set_window(chunks);
-  carry_out_policy();
 }
 
 // Where chunks are copied, some of the window must stay free for slots between disk and regions.
