@@ -42,6 +42,8 @@ constexpr uint32_t slots_ahead = 32;
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
+// A disk that has not answered for so long may not answer at all.
+constexpr int64_t late_read_ns = 20'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
@@ -186,24 +188,26 @@ void Pager::serve() {
     // 7. Less memory than the window was meant to have, or more again.
     if (headroom_ && now_ns_ - headroom_seen_ns_ >= headroom_interval_ns) follow_memory_limit();
 
-    // 8. Evict, hold and read what the policy wants, until it has no more wishes.
+    // 8. Threads wait, and nothing came for a while: what is under way may never end.
+    const bool is_in_vain = wakeup.completions.empty() && !wakeup.watched_fd_readable;
+    if (is_in_vain && waiting_chunks_ > 0 && held_.empty()) policy_->on_standstill();
+
+    // 9. Evict, hold and read what the policy wants, until it has no more wishes.
     carry_out_policy();
 
-    // 9. Keep the counters.
+    // 10. Keep the counters.
     account();
   }
 }
 
-// Without an end (or until memory is to be looked at), unless the kernel has to be asked again: for
-// chunks whose pages it held, or, when threads wait and nothing is under way that could help them,
-// for all that it refused to give.
-int64_t Pager::sleep_max_ns() {
+// Without an end (or until memory is to be looked at), unless the kernel has to be asked again for
+// chunks whose pages it held, or threads wait: then it may be that nothing under way helps them.
+int64_t Pager::sleep_max_ns() const {
   if (!held_.empty()) return held_retry_ns;
-  if (waiting_chunks_ == 0 || reader_->reads_in_flight() > 0) {
-    return headroom_ && !regions_.empty() ? static_cast<int64_t>(headroom_interval_ns) : -1;
+  if (waiting_chunks_ > 0) {
+    return reader_->reads_in_flight() > 0 ? late_read_ns : standstill_retry_ns;
   }
-  policy_->on_standstill();
-  return standstill_retry_ns;
+  return headroom_ && !regions_.empty() ? static_cast<int64_t>(headroom_interval_ns) : -1;
 }
 
 void Pager::take_reads(const io::Wakeup& wakeup) {

@@ -137,7 +137,7 @@ class Pager {
   Status open_everything();
   void run(Status& outcome);
   void serve();
-  int64_t sleep_max_ns();
+  int64_t sleep_max_ns() const;
   void take_reads(const io::Wakeup& wakeup);
   void take_faults();
   void take_fault(const fault::Fault& fault);

@@ -350,6 +350,7 @@ void PinStream::learn_again() {
 // ---- Events that are no touches ----
 
 bool PinStream::on_ready(ChunkId chunk) {
+  is_at_standstill_ = false;
   Facts& facts = facts_[chunk];
   if (is_recent(chunk)) facts.last_touch = touches_;
   if (experts_.owns(chunk)) return experts_.on_ready(chunk);
@@ -373,6 +374,7 @@ void PinStream::on_refused(ChunkId chunk) {
 }
 
 void PinStream::on_standstill() {
+  is_at_standstill_ = true;
   for (Facts& facts : facts_) facts.refused_until_touch = 0;
 }
 
@@ -496,8 +498,8 @@ Action PinStream::make_room(bool for_demand) {
   if (!for_demand) return {};
   if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   if (ChunkId chunk = farthest_prefetched(); chunk != window::no_chunk) return evict(chunk);
-  // With reads in flight room is on its way; without any, somebody must go.
-  if (table_.reading() > 0 && table_.resident() <= table_.resident_max()) return {};
+  // Where nothing is about to become free, somebody must go.
+  if (room_is_on_its_way() && table_.resident() <= table_.resident_max()) return {};
   if (ChunkId chunk = any_victim(); chunk != window::no_chunk) return evict(chunk);
   return {};
 }
@@ -505,7 +507,7 @@ Action PinStream::make_room(bool for_demand) {
 // The window has room, but no slot to read into: slots are still being made, or (mapper `copy`) all
 // of them hold chunks that are not mapped yet. Evicting mapped chunks would not help.
 Action PinStream::free_a_slot(bool for_demand) {
-  if (!for_demand || table_.reading() > 0) return {};
+  if (!for_demand || room_is_on_its_way()) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
     const bool is_held = table_.state(chunk) == ChunkState::ready;
     if (is_held && !is_recent(chunk)) return evict(chunk);

@@ -101,8 +101,8 @@ class PinStream {
   bool on_ready(ChunkId chunk);
   /// The kernel refused to evict or hold the chunk (somebody pins its pages).
   void on_refused(ChunkId chunk);
-  /// Threads wait, nothing is being read and nothing was left to do: what was refused may be asked
-  /// for again. O(N).
+  /// Threads wait, and nothing has happened for a while: what was refused may be asked for again,
+  /// and until the next read ends none that is in flight is counted upon. O(N).
   void on_standstill();
   /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
   /// it says that a pass will begin, and before the first touch reading begins with the order's
@@ -147,6 +147,7 @@ class PinStream {
   bool is_protected(ChunkId chunk) const;
   bool is_evictable(ChunkId chunk) const;
   bool can_be_held(ChunkId chunk) const;
+  bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
 
   void install_order(std::vector<ChunkId> order);
   void begin_pass();
@@ -192,6 +193,7 @@ class PinStream {
   uint32_t pinned_ = 0;
   uint32_t sparse_max_ = 0;  // Q
 
+  bool is_at_standstill_ = false;  // reads in flight may never end
   bool is_pass_expected_ = false;  // advised, and nothing touched yet
   bool has_cursor_ = false;
   Place cursor_ = 0;           // the engine is here, or a little further

@@ -40,13 +40,17 @@ void FaultyReader::start(const Read& read) {
   WP_ASSERT(row != rows_.end());
   *row = Row{.read = read, .fault = plan_(reads_started_++, read)};
   row->due_ns = now_ns() + row->fault.delay_ns;
-  if (row->fault.kind == Fault::Kind::hang) {
+  if (row->fault.kind == Fault::Kind::hang && !is_released_) {
     row->state = Row::State::hanging;
     return;
   }
-  row->state = Row::State::reading;
-  Read renamed = read;
-  renamed.tag = static_cast<uint64_t>(row - rows_.begin());
+  start_real(*row);
+}
+
+void FaultyReader::start_real(Row& row) {
+  row.state = Row::State::reading;
+  Read renamed = row.read;
+  renamed.tag = static_cast<uint64_t>(&row - rows_.data());
   real_->start(renamed);
 }
 
@@ -73,13 +77,9 @@ uint32_t FaultyReader::reads_in_flight() const {
 }
 
 void FaultyReader::start_hung_if_released() {
-  if (!is_released_.exchange(false)) return;
+  if (!is_released_) return;
   for (Row& row : rows_) {
-    if (row.state != Row::State::hanging) continue;
-    row.state = Row::State::reading;
-    Read renamed = row.read;
-    renamed.tag = static_cast<uint64_t>(&row - rows_.data());
-    real_->start(renamed);
+    if (row.state == Row::State::hanging) start_real(row);
   }
 }
 

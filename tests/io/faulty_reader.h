@@ -51,7 +51,7 @@ class FaultyReader final : public Reader {
   uint32_t reads_in_flight() const override;
   const char* name() const override { return real_->name(); }
 
-  /// Reads that hang now are carried out; later ones may hang again.
+  /// Reads that hang are carried out, and none hangs from now on.
   void release_hung() { is_released_ = true; }
 
  private:
@@ -64,6 +64,7 @@ class FaultyReader final : public Reader {
   };
 
   void start_hung_if_released();
+  void start_real(Row& row);
   void take(const Completion& completion);
   void finish_due();
   void finish(Row& row);

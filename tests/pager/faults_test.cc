@@ -1,7 +1,5 @@
 // Disks that fail, lie about their size, take seconds, or never answer: who touches what cannot be
 // read gets SIGBUS, everybody else the right bytes, and nobody zeros.
-//
-// To become tests/pager/faults_test.cc as soon as PagerOptions::open_reader exists.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
