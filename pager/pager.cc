@@ -99,6 +99,7 @@ void Pager::run(Status& outcome) {
   reader_.reset();
   mapper_.reset();
   files_.clear();
+  headroom_.reset();
   uffd_.reset();
   // Last, because its thread may be ringing: with the userfaultfd gone nobody waits at the
   // doorbell.

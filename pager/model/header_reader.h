@@ -18,8 +18,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
-#include "pager/model/owned_fd.h"
 
 namespace weightpager::model {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "pager/model/make.h"
 #include "pager/model/make_shape.h"
-#include "pager/model/owned_fd.h"
 
 namespace weightpager::model {
 

@@ -1,10 +1,15 @@
 #include "pager/window/memory_headroom.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
-#include <fstream>
+#include <string_view>
 
 #include "pager/base/memory_limit.h"
+#include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
 namespace weightpager::window {
@@ -16,40 +21,73 @@ constexpr int64_t headroom_bytes_min = int64_t{24} * MiB;
 constexpr int64_t headroom_bytes_ample = int64_t{96} * MiB;
 constexpr uint32_t chunks_min = 16;
 
-std::optional<uint64_t> read_number(const std::string& path) {
-  std::ifstream file(path);
+// The longest of these files, memory.stat, has some 60 lines; a line that does not fit is not
+// counted, which errs to the side of a smaller window.
+constexpr size_t text_bytes_max = 8 * KiB;
+
+OwnedFd open_file(const std::string& path) {
+  return OwnedFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+/// The kernel makes the text of such a file anew for each read from its beginning.
+std::string_view read_text(const OwnedFd& file, std::array<char, text_bytes_max>& buffer) {
+  const ssize_t bytes = kernel::pread(file.get(), buffer.data(), buffer.size(), 0);
+  return {buffer.data(), static_cast<size_t>(std::max<ssize_t>(bytes, 0))};
+}
+
+std::optional<uint64_t> first_number(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
   uint64_t number = 0;
-  if (file >> number) return number;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+/// The number behind `prefix` and `key` at the beginning of a whole line.
+std::optional<uint64_t> number_of(std::string_view text, std::string_view prefix,
+                                  std::string_view key) {
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    std::string_view line = text.substr(0, end);
+    if (line.substr(0, prefix.size()) != prefix) continue;
+    line.remove_prefix(prefix.size());
+    if (line.substr(0, key.size()) != key) continue;
+    line.remove_prefix(key.size());
+    if (!line.empty() && line.front() == ' ') return first_number(line);
+  }
   return std::nullopt;
 }
 
 }  // namespace
 
-MemoryHeadroom::MemoryHeadroom(const std::string& root) : root_(root) {
+MemoryHeadroom::MemoryHeadroom(const std::string& root) {
   const MemoryLimit limit = memory_limit(root);
   limit_bytes_ = limit.bytes;
   source_ = limit.source;
   const std::filesystem::path file(source_);
   const bool is_v1 = file.filename() == "memory.limit_in_bytes";
-  if (!is_v1 && file.filename() != "memory.max") return;
+  if (!is_v1 && file.filename() != "memory.max") {
+    statistics_ = open_file(root + "/proc/meminfo");
+    return;
+  }
   const auto folder = file.parent_path();
-  usage_path_ = root + (folder / (is_v1 ? "memory.usage_in_bytes" : "memory.current")).string();
-  statistics_path_ = root + (folder / "memory.stat").string();
+  usage_ =
+      open_file(root + (folder / (is_v1 ? "memory.usage_in_bytes" : "memory.current")).string());
+  statistics_ = open_file(root + (folder / "memory.stat").string());
   cache_prefix_ = is_v1 ? "total_" : "";  // v1 counts the groups below under other names
 }
 
 std::optional<int64_t> MemoryHeadroom::bytes() const {
-  std::ifstream statistics(usage_path_.empty() ? root_ + "/proc/meminfo" : statistics_path_);
-  uint64_t cache_bytes = 0;
-  std::string key;
-  for (uint64_t number = 0; statistics >> key >> number; statistics.ignore(256, '\n')) {
-    if (usage_path_.empty() && key == "MemAvailable:") return static_cast<int64_t>(number * KiB);
-    const bool is_cache = key == std::string(cache_prefix_) + "inactive_file" ||
-                          key == std::string(cache_prefix_) + "active_file";
-    if (is_cache) cache_bytes += number;
+  std::array<char, text_bytes_max> buffer;
+  const std::string_view statistics = read_text(statistics_, buffer);
+  if (!usage_.is_open()) {
+    const auto available_kib = number_of(statistics, "", "MemAvailable:");
+    if (!available_kib) return std::nullopt;
+    return static_cast<int64_t>(*available_kib * KiB);
   }
-  if (usage_path_.empty()) return std::nullopt;
-  const auto usage_bytes = read_number(usage_path_);
+  uint64_t cache_bytes = 0;
+  for (const char* list : {"inactive_file", "active_file"}) {
+    cache_bytes += number_of(statistics, cache_prefix_, list).value_or(0);
+  }
+  const auto usage_bytes = first_number(read_text(usage_, buffer));
   if (!usage_bytes) return std::nullopt;
   return static_cast<int64_t>(limit_bytes_) -
          static_cast<int64_t>(*usage_bytes - std::min(*usage_bytes, cache_bytes));

@@ -4,34 +4,40 @@
 // Window memory cannot be reclaimed by the kernel: when a cgroup reaches its limit (because the
 // engine's own memory grew, or a neighbour's in the same group), the OOM killer comes. The pager
 // can give memory back at no other price than more reading. So it looks now and then, and makes the
-// window smaller before that happens, and larger again when there is room. Cost: two small files
-// read, some 20 µs.
+// window smaller before that happens, and larger again when there is room.
+//
+// Looking allocates nothing, for the pager's thread looks between two faults: the kernel's files
+// stay open and are read into a buffer on the stack. Cost: two small files, some 20 µs.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "pager/base/owned_fd.h"
+
 namespace weightpager::window {
 
 class MemoryHeadroom {
  public:
-  /// Finds the limit. `root` is put before /proc and the cgroup mounts, for tests.
+  /// Finds the limit and opens the files that tell what is used, in the descriptor table of the
+  /// calling thread, which also has to destroy it. `root` is put before /proc and the cgroup
+  /// mounts, for tests.
   explicit MemoryHeadroom(const std::string& root = "");
 
   /// What may still be used: the limit less what is used and is not page cache, which the kernel
   /// takes back by itself. Without a cgroup's limit the machine's MemAvailable. None: unknown.
+  /// Allocates nothing.
   std::optional<int64_t> bytes() const;
   /// The file that has the limit.
   const std::string& source() const { return source_; }
 
  private:
-  std::string root_;
   std::string source_;
-  std::string usage_path_;  // empty: no cgroup, the machine
-  std::string statistics_path_;
-  const char* cache_prefix_ = "";
   uint64_t limit_bytes_ = 0;
+  OwnedFd usage_;       // not open: no cgroup, the machine
+  OwnedFd statistics_;  // the cgroup's, or the machine's
+  const char* cache_prefix_ = "";
 };
 
 /// Chunks of a window that now has `chunks` and should have `wanted_chunks`. Shrinks when little is

@@ -4,10 +4,24 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <new>
 
 #include "pager/base/units.h"
+
+// What this thread allocated so far, counted by operators that the whole test program uses.
+static thread_local uint64_t allocations = 0;
+
+void* operator new(size_t length_bytes) {
+  ++allocations;
+  void* const got = std::malloc(length_bytes);
+  if (got == nullptr) throw std::bad_alloc();
+  return got;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace weightpager::window {
 namespace {
@@ -54,6 +68,49 @@ TEST_F(MemoryHeadroomTest, CountsTheGroupsBelowInVersion1) {
   write("/sys/fs/cgroup/memory/job/memory.stat",
         "inactive_file 1\nactive_file 1\ntotal_inactive_file 1048576\ntotal_active_file 1048576\n");
   EXPECT_EQ(MemoryHeadroom(root_).bytes(), static_cast<int64_t>(2 * MiB));
+}
+
+TEST_F(MemoryHeadroomTest, SeesWhatChangedSinceItWasOpened) {
+  const MemoryHeadroom headroom(root_);
+  write("/proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable:     2048 kB\n");
+  EXPECT_EQ(headroom.bytes(), int64_t{2} * MiB);
+  write("/proc/meminfo", "MemTotal: 8388608 kB\n");
+  EXPECT_EQ(headroom.bytes(), std::nullopt);
+}
+
+TEST_F(MemoryHeadroomTest, IsUnknownWithoutTheGroupsUsage) {
+  write("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  write("/proc/self/cgroup", "0::/job\n");
+  write("/sys/fs/cgroup/job/memory.max", "1073741824\n");
+  EXPECT_EQ(MemoryHeadroom(root_).bytes(), std::nullopt);
+}
+
+TEST_F(MemoryHeadroomTest, CountsNoLineThatItCannotReadToItsEnd) {
+  write("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  write("/proc/self/cgroup", "0::/job\n");
+  write("/sys/fs/cgroup/job/memory.max", "1073741824\n");
+  write("/sys/fs/cgroup/job/memory.current", "1073741824\n");
+  // What is read at once, 8 KiB, ends inside of the last number.
+  const std::string head = "active_file 1048576\n";
+  const std::string tail = "inactive_file 104857600\n";
+  std::string filler(8192 - head.size() - tail.size() + 4, ' ');
+  filler.back() = '\n';
+  write("/sys/fs/cgroup/job/memory.stat", head + filler + tail);
+  EXPECT_EQ(MemoryHeadroom(root_).bytes(), static_cast<int64_t>(MiB));
+}
+
+// pager.h promises that the pager's thread allocates nothing while it serves.
+TEST_F(MemoryHeadroomTest, AllocatesNothingWhenItLooks) {
+  const MemoryHeadroom of_root(root_);
+  const MemoryHeadroom of_this_machine;
+  EXPECT_TRUE(of_this_machine.bytes().has_value());
+  const uint64_t before = allocations;
+  ASSERT_GT(before, 0u);
+  for (int i = 0; i < 100; ++i) {
+    (void)of_root.bytes();
+    (void)of_this_machine.bytes();
+  }
+  EXPECT_EQ(allocations, before);
 }
 
 TEST(WindowThatFits, ShrinksBeforeTheLimitAndNotBelowTheLeastWindow) {

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace weightpager::model {
+namespace weightpager {
 
 class OwnedFd {
  public:
@@ -27,4 +27,4 @@ class OwnedFd {
   int fd_ = -1;
 };
 
-}  // namespace weightpager::model
+}  // namespace weightpager
