@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
@@ -55,27 +56,34 @@ Row kernel_row(const SystemFacts& system) {
   return {"kernel", Verdict::information, system.kernel, "", {{"version", system.kernel}}};
 }
 
-const char* door(const UserfaultfdAccess& access) {
-  if (access.device_error == 0) return "device";
-  if (access.system_call_error == 0) return "system call";
-  return access.user_mode_error == 0 ? "user mode only" : "none";
-}
+struct DoorWords {
+  const char* name;
+  const char* errno_key;
+  const char* way;
+};
+
+constexpr std::array<DoorWords, fault::doors.size()> door_words = {{
+    {"device", "device_errno", fault::device_path},
+    {"system call", "system_call_errno", "the system call"},
+    {"user mode only", "user_mode_errno", "the system call for user mode"},
+}};
+
+const DoorWords& words_for(fault::Door door) { return door_words[static_cast<size_t>(door)]; }
 
 Row userfaultfd_row(const UserfaultfdAccess& access) {
   Row row{"userfaultfd", Verdict::ok, "", userfaultfd_cure(access), {}};
-  row.facts = {{"door", door(access)},
-               {"device_errno", access.device_error},
-               {"system_call_errno", access.system_call_error},
-               {"user_mode_errno", access.user_mode_error},
-               {"has_seccomp_filter", access.has_seccomp_filter},
-               {"features", access.features}};
+  const auto door = access.door();
+  row.facts = {{"door", door ? words_for(*door).name : "none"}};
+  for (const fault::Door each : fault::doors) {
+    row.facts[words_for(each).errno_key] = access.error_of(each);
+  }
+  row.facts["has_seccomp_filter"] = access.has_seccomp_filter;
+  row.facts["features"] = access.features;
   if (const auto open = check_userfaultfd(access); !open) {
     row.verdict = Verdict::fail;
     row.finding = open.error().message;
-  } else if (access.device_error == 0) {
-    row.finding = "all faults, through /dev/userfaultfd";
-  } else if (access.system_call_error == 0) {
-    row.finding = "all faults, through the system call";
+  } else if (access.serves_all_faults()) {
+    row.finding = fmt::format("all faults, through {}", words_for(*door).way);
   } else {
     row.verdict = Verdict::warn;
     row.finding = fmt::format(

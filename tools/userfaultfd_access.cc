@@ -1,45 +1,21 @@
 #include "tools/userfaultfd_access.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <pwd.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 
-#include "pager/fault/userfaultfd_abi.h"
+#include "pager/base/owned_fd.h"
 
 namespace weightpager::tools {
+
+using fault::Door;
+
 namespace {
-
-constexpr const char* device_path = "/dev/userfaultfd";
-
-int open_device() {
-  const int device = ::open(device_path, O_RDWR | O_CLOEXEC);
-  if (device < 0) return -1;
-  const int fd = ioctl(device, USERFAULTFD_IOC_NEW, O_CLOEXEC);
-  const int error = errno;
-  ::close(device);
-  errno = error;
-  return fd;
-}
-
-int open_system_call(int flags) {
-  return static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | flags));
-}
-
-/// Takes over what an opening call returned: its errno, or 0 with the features noted.
-int try_door(int fd, uint64_t& features) {
-  if (fd < 0) return errno;
-  uffdio_api question{UFFD_API, 0, 0};
-  if (ioctl(fd, UFFDIO_API, &question) == 0) features = question.features;
-  ::close(fd);
-  return 0;
-}
 
 bool has_seccomp_filter() {
   std::ifstream status("/proc/self/status");
@@ -56,12 +32,12 @@ std::string user_name() {
 
 /// The device is the way past every other obstacle, where the kernel has it.
 std::string device_cure(const UserfaultfdAccess& access) {
-  if (access.device_error == EACCES) {
+  if (access.error_of(Door::device) == EACCES) {
     return fmt::format("sudo setfacl -m u:{}:rw {} (package acl; lasts until the next boot)",
-                       access.user, device_path);
+                       access.user, fault::device_path);
   }
   if (access.has_seccomp_filter) {
-    return fmt::format("start the container with --device {}", device_path);
+    return fmt::format("start the container with --device {}", fault::device_path);
   }
   return "";
 }
@@ -72,24 +48,34 @@ std::string cure_of_refusal(const UserfaultfdAccess& access) {
            ", or allow the userfaultfd system call in the seccomp filter (a container's: "
            "--security-opt seccomp=PROFILE.json)";
   }
-  if (access.user_mode_error == ENOSYS) {
+  // What shuts the least guarded door is in the way.
+  const int error_number = access.errors.back();
+  if (error_number == ENOSYS) {
     return "boot a kernel with CONFIG_USERFAULTFD, such as Debian's or Ubuntu's (a sandbox like "
            "gVisor has none)";
   }
-  if (access.user_mode_error == EMFILE || access.user_mode_error == ENFILE) return "ulimit -n 4096";
+  if (error_number == EMFILE || error_number == ENFILE) return "ulimit -n 4096";
   // Before 5.11 a kernel knows no difference between faults, and a sysctl decides alone.
-  if (access.user_mode_error == EINVAL) return "sudo sysctl vm.unprivileged_userfaultfd=1";
+  if (error_number == EINVAL) return "sudo sysctl vm.unprivileged_userfaultfd=1";
   const std::string device = device_cure(access);
   return device.empty() ? "a security module refuses it: see `sudo dmesg`" : device;
 }
 
 }  // namespace
 
+std::optional<Door> UserfaultfdAccess::door() const {
+  const auto open = [this](Door door) { return error_of(door) == 0; };
+  const auto* const first = std::find_if(fault::doors.begin(), fault::doors.end(), open);
+  return first == fault::doors.end() ? std::nullopt : std::optional(*first);
+}
+
 UserfaultfdAccess probe_userfaultfd() {
   UserfaultfdAccess access;
-  access.device_error = try_door(open_device(), access.features);
-  access.system_call_error = try_door(open_system_call(0), access.features);
-  access.user_mode_error = try_door(open_system_call(UFFD_USER_MODE_ONLY), access.features);
+  for (const Door door : fault::doors) {
+    const OwnedFd fd(fault::open_door(door));
+    access.error_of(door) = fd.is_open() ? 0 : errno;
+  }
+  if (const auto door = access.door()) access.features = fault::features_behind(*door);
   access.has_seccomp_filter = has_seccomp_filter();
   access.user = user_name();
   return access;
@@ -105,9 +91,9 @@ std::string userfaultfd_cure(const UserfaultfdAccess& access) {
 Status check_userfaultfd(const UserfaultfdAccess& access) {
   if (access.is_available()) return {};
   return fail(fmt::format("userfaultfd is refused to user {}: {}{}", access.user,
-                          std::strerror(access.user_mode_error),
+                          std::strerror(access.errors.back()),
                           access.has_seccomp_filter ? " (a seccomp filter is in force)" : ""),
-              userfaultfd_cure(access), access.user_mode_error);
+              userfaultfd_cure(access), access.errors.back());
 }
 
 }  // namespace weightpager::tools

@@ -1,32 +1,34 @@
 // Whether this user may have a userfaultfd, by which door, and what opens one that is shut.
 //
-// There are three: the device /dev/userfaultfd (file permissions decide, and no system call filter
-// looks at it), the system call for all faults (privileged users), and the system call for faults
-// of user mode only (everybody, unless a seccomp filter refuses it). The first two serve every
-// fault; with the third, a system call on weights that are not resident fails. Each is tried, and
-// the errno kept. Cost: a few system calls.
+// Each of the doors (pager/fault/userfaultfd_doors.h) is tried, and the errno kept: with the last
+// one alone, a system call on weights that are not resident fails. Cost: a few system calls.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "pager/base/result.h"
+#include "pager/fault/userfaultfd_doors.h"
 
 namespace weightpager::tools {
 
 struct UserfaultfdAccess {
-  /// 0 where the door is open, else its errno.
-  int device_error = 0;
-  int system_call_error = 0;
-  int user_mode_error = 0;
+  /// By door: 0 where it is open, else its errno.
+  std::array<int, fault::doors.size()> errors = {};
   /// The kernel's UFFD_FEATURE_ bits, 0 if no door is open.
   uint64_t features = 0;
   bool has_seccomp_filter = false;
   /// Who was refused, for the command that lets them in.
   std::string user;
 
-  bool serves_all_faults() const { return device_error == 0 || system_call_error == 0; }
-  bool is_available() const { return serves_all_faults() || user_mode_error == 0; }
+  int& error_of(fault::Door door) { return errors[static_cast<size_t>(door)]; }
+  int error_of(fault::Door door) const { return errors[static_cast<size_t>(door)]; }
+  /// The door that the pager will go through; none: all are shut.
+  std::optional<fault::Door> door() const;
+  bool is_available() const { return door().has_value(); }
+  bool serves_all_faults() const { return is_available() && fault::serves_all_faults(*door()); }
 };
 
 UserfaultfdAccess probe_userfaultfd();

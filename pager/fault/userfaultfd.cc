@@ -1,10 +1,9 @@
 #include "pager/fault/userfaultfd.h"
 
-#include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -14,28 +13,13 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
+#include "pager/fault/userfaultfd_doors.h"
 
 namespace weightpager::fault {
 namespace {
 
 // About 20 µs of trying.
 constexpr uint32_t held_page_tries_max = 20;
-
-constexpr int descriptor_flags = O_CLOEXEC | O_NONBLOCK;
-
-int open_device() {
-  const int device = ::open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-  if (device < 0) return -1;
-  const int fd = ioctl(device, USERFAULTFD_IOC_NEW, descriptor_flags);
-  const int error = errno;
-  ::close(device);
-  errno = error;
-  return fd;
-}
-
-int open_system_call(int more_flags) {
-  return static_cast<int>(syscall(SYS_userfaultfd, descriptor_flags | more_flags));
-}
 
 tl::unexpected<Error> cannot_open(int error) {
   return fail(std::string("userfaultfd is not available: ") + std::strerror(error),
@@ -59,28 +43,16 @@ Outcome outcome_of(int error) {
 
 Result<Userfaultfd> Userfaultfd::open() {
   Userfaultfd it;
-  // The ways in, in the order of what they allow. A sandbox may leave any one of them open.
-  const auto open_user_mode = [] { return open_system_call(UFFD_USER_MODE_ONLY); };
-  const auto open_full = [] { return open_system_call(0); };
-  int (*way_in)() = open_device;
-  it.fd_ = way_in();
-  if (it.fd_ < 0) it.fd_ = (way_in = open_full)();
-  if (it.fd_ < 0) {
-    it.fd_ = (way_in = open_user_mode)();
-    it.is_user_mode_only_ = true;
-  }
-  if (it.fd_ < 0) return cannot_open(errno);
+  const auto* const door = std::find_if(doors.begin(), doors.end(), [&](Door tried) {
+    it.fd_ = open_door(tried);
+    return it.fd_ >= 0;
+  });
+  if (door == doors.end()) return cannot_open(errno);
+  it.is_user_mode_only_ = !serves_all_faults(*door);
 
-  // A kernel refuses a feature that it does not know, and a descriptor takes one handshake only:
-  // ask a second descriptor what there is, then ask for exactly that.
-  uffdio_api question{UFFD_API, 0, 0};
-  const int scout = way_in();
-  if (scout >= 0) {
-    if (ioctl(scout, UFFDIO_API, &question) != 0) question.features = 0;
-    ::close(scout);
-  }
+  // A kernel refuses a feature that it does not know: ask for exactly what there is.
   constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
-  uffdio_api handshake{UFFD_API, question.features & wanted, 0};
+  uffdio_api handshake{UFFD_API, features_behind(*door) & wanted, 0};
   it.has_move_ = (handshake.features & UFFD_FEATURE_MOVE) != 0;
   it.has_write_protection_ = (handshake.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
   if (ioctl(it.fd_, UFFDIO_API, &handshake) != 0) return cannot_open(errno);

@@ -31,8 +31,7 @@ struct Fault {
 
 class Userfaultfd {
  public:
-  /// Opens /dev/userfaultfd (file permissions decide), else the system call (privileged or
-  /// vm.unprivileged_userfaultfd=1), else the system call for user-mode faults only.
+  /// Goes through the first of the doors (userfaultfd_doors.h) that is open.
   static Result<Userfaultfd> open();
   Userfaultfd(Userfaultfd&& other) noexcept;
   Userfaultfd& operator=(Userfaultfd&&) = delete;

@@ -12,6 +12,8 @@
 namespace weightpager::tools {
 namespace {
 
+using fault::Door;
+
 constexpr uint64_t write_protection = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
 constexpr uint64_t asynchronous_write_protection = 1 << 15;
 constexpr uint64_t move = UFFD_FEATURE_MOVE;
@@ -108,21 +110,21 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
 // --- userfaultfd --------------------------------------------------------------------------------
 
 TEST_F(DoctorTest, TheSystemCallServesAllFaultsToo) {
-  facts_.system.userfaultfd.device_error = ENOENT;
+  facts_.system.userfaultfd.error_of(Door::device) = ENOENT;
   EXPECT_EQ(judged("userfaultfd"), "ok: all faults, through the system call");
 }
 
 TEST_F(DoctorTest, UserModeOnlyIsCuredByAccessToTheDevice) {
   UserfaultfdAccess& access = facts_.system.userfaultfd;
-  access.device_error = EACCES;
-  access.system_call_error = EPERM;
+  access.error_of(Door::device) = EACCES;
+  access.error_of(Door::system_call) = EPERM;
   const std::string finding =
       "warn: user-mode only for user ada: system calls on weights that are not resident fail "
       "(EFAULT) | ";
   EXPECT_EQ(judged("userfaultfd"), finding +
                                        "sudo setfacl -m u:ada:rw /dev/userfaultfd "
                                        "(package acl; lasts until the next boot)");
-  access.device_error = ENOENT;
+  access.error_of(Door::device) = ENOENT;
   EXPECT_EQ(judged("userfaultfd"), finding + "sudo sysctl vm.unprivileged_userfaultfd=1");
   access.has_seccomp_filter = true;
   EXPECT_EQ(judged("userfaultfd"), finding + "start the container with --device /dev/userfaultfd");
@@ -130,7 +132,7 @@ TEST_F(DoctorTest, UserModeOnlyIsCuredByAccessToTheDevice) {
 }
 
 TEST_F(DoctorTest, SeccompThatRefusesEveryDoorIsAFailure) {
-  facts_.system.userfaultfd = {EACCES, EPERM, EPERM, 0, true, "ada"};
+  facts_.system.userfaultfd = {{EACCES, EPERM, EPERM}, 0, true, "ada"};
   facts_.system.mapper = {};
   const std::string finding =
       "fail: userfaultfd is refused to user ada: Operation not permitted (a seccomp filter is in "
@@ -143,7 +145,7 @@ TEST_F(DoctorTest, SeccompThatRefusesEveryDoorIsAFailure) {
                 "sudo setfacl -m u:ada:rw /dev/userfaultfd (package acl; lasts until the next "
                 "boot)" +
                 other_way);
-  facts_.system.userfaultfd.device_error = ENOENT;
+  facts_.system.userfaultfd.error_of(Door::device) = ENOENT;
   EXPECT_EQ(judged("userfaultfd"),
             finding + "start the container with --device /dev/userfaultfd" + other_way);
   EXPECT_EQ(judged("mapper"), "info: not tried without userfaultfd");
@@ -154,17 +156,17 @@ TEST_F(DoctorTest, SeccompThatRefusesEveryDoorIsAFailure) {
 TEST_F(DoctorTest, TellsWhyThereIsNoUserfaultfdWithoutAFilter) {
   UserfaultfdAccess& access = facts_.system.userfaultfd;
   const std::string refused = "fail: userfaultfd is refused to user ada: ";
-  access = {ENOENT, ENOSYS, ENOSYS, 0, false, "ada"};
+  access = {{ENOENT, ENOSYS, ENOSYS}, 0, false, "ada"};
   EXPECT_EQ(judged("userfaultfd"),
             refused +
                 "Function not implemented | boot a kernel with CONFIG_USERFAULTFD, such as "
                 "Debian's or Ubuntu's (a sandbox like gVisor has none)");
-  access = {ENOENT, EPERM, EINVAL, 0, false, "ada"};
+  access = {{ENOENT, EPERM, EINVAL}, 0, false, "ada"};
   EXPECT_EQ(judged("userfaultfd"),
             refused + "Invalid argument | sudo sysctl vm.unprivileged_userfaultfd=1");
-  access = {EMFILE, EMFILE, EMFILE, 0, false, "ada"};
+  access = {{EMFILE, EMFILE, EMFILE}, 0, false, "ada"};
   EXPECT_EQ(judged("userfaultfd"), refused + "Too many open files | ulimit -n 4096");
-  access = {ENOENT, EPERM, EPERM, 0, false, "ada"};
+  access = {{ENOENT, EPERM, EPERM}, 0, false, "ada"};
   EXPECT_EQ(judged("userfaultfd"),
             refused + "Operation not permitted | a security module refuses it: see `sudo dmesg`");
 }
