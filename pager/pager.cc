@@ -502,7 +502,7 @@ Pager::Place Pager::find(uintptr_t address) {
 }
 
 void Pager::wake_page(uintptr_t address) {
-  uffd_->wake(reinterpret_cast<void*>(address), os_page_bytes);
+  uffd_->wake(reinterpret_cast<void*>(round_down(address, os_page_bytes)), os_page_bytes);
 }
 
 std::byte* Pager::slot_of(ChunkId chunk) { return pool_->address(table_.slot(chunk)); }

@@ -51,7 +51,8 @@ Result<Userfaultfd> Userfaultfd::open() {
   it.is_user_mode_only_ = !serves_all_faults(*door);
 
   // A kernel refuses a feature that it does not know: ask for exactly what there is.
-  constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+  constexpr __u64 wanted =
+      __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EXACT_ADDRESS;
   uffdio_api handshake{UFFD_API, features_behind(*door) & wanted, 0};
   it.has_move_ = (handshake.features & UFFD_FEATURE_MOVE) != 0;
   it.has_write_protection_ = (handshake.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
@@ -97,7 +98,7 @@ size_t Userfaultfd::read_faults(std::span<Fault> faults) {
   for (size_t i = 0; i < static_cast<size_t>(bytes) / sizeof(uffd_msg); ++i) {
     if (messages[i].event != UFFD_EVENT_PAGEFAULT) continue;
     const auto& fault = messages[i].arg.pagefault;
-    faults[count++] = {.address = round_down(fault.address, os_page_bytes),
+    faults[count++] = {.address = fault.address,
                        .is_write_to_protected = (fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0};
   }
   return count;

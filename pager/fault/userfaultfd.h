@@ -22,7 +22,8 @@ enum class Outcome {
   failed,  // anything else; errno says what
 };
 
-/// A thread stands still at `address` (rounded down to the page).
+/// A thread stands still at `address`: the byte that it touched, or, on kernels before 5.18, the
+/// beginning of that byte's page. (Tensors meet within pages: which of two was meant matters.)
 struct Fault {
   uintptr_t address = 0;
   /// True: the page is there, but protected, and the thread wants to write to it.
