@@ -703,7 +703,6 @@ void Pager::seal_from(ChunkId chunk, uint32_t first) {
   const uint32_t count = static_cast<uint32_t>(window::pages_per_chunk) - first;
   owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
     Region::Notes& notes = region.notes(index);
-    notes.is_sealed = true;
     const std::byte* const from = region.chunk_address(index) + uint64_t{first} * os_page_bytes;
     region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
       std::byte* const end = address + length_bytes;
@@ -713,7 +712,8 @@ void Pager::seal_from(ChunkId chunk, uint32_t first) {
       Region::seal(address, sealed_bytes);
       uffd_->wake(address, sealed_bytes);
     });
-    if (region.drop_pages(index, first, count)) notes.is_placed = notes.is_waited_for = false;
+    if (region.drop_sealed_pages(index, first, count))
+      notes.is_placed = notes.is_waited_for = false;
   });
 }
 

@@ -306,12 +306,11 @@ void Pager::remove_from(const Place& place, uintptr_t begin, uintptr_t end) {
 void Pager::remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count) {
   Region& region = *place.region;
   Region::Notes& notes = region.notes(index);
-  if (count == region.pages_in(index)) notes.is_written = notes.is_sealed = false;
-  if (!region.is_live(index)) return;
+  const bool was_live = region.is_live(index);
   const ChunkId chunk = place.served->chunk_of(region, index);
   if (notes.is_placed && is_moved(region, index)) take_back_slot(region, index, chunk);
-  const bool has_more = !region.drop_pages(index, first, count);
-  if (has_more) return;
+  const bool has_more = !region.drop_unmapped_pages(index, first, count);
+  if (!was_live || has_more) return;
   notes.is_placed = false;
   notes.is_waited_for = false;
   if (place.served->is_shown(chunk)) return release_if_nowhere(chunk);
@@ -393,10 +392,12 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
     const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(index));
     const uintptr_t piece_end = std::min(to, chunk_begin + chunk_bytes);
     if (region.notes(index).is_written) {
-      kernel::madvise(reinterpret_cast<void*>(at), piece_end - at, MADV_DONTNEED);
-      region.restore_pages(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
-                           static_cast<uint32_t>((piece_end - at) / os_page_bytes));
-      region.notes(index).is_written = region.edge(index) != nullptr;
+      region.restore_written(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
+                             static_cast<uint32_t>((piece_end - at) / os_page_bytes),
+                             [](std::byte* address, uint64_t length_bytes) {
+                               kernel::madvise(address, length_bytes, MADV_DONTNEED);
+                             });
+      region.notes(index).is_written = region.written_pages(index).any();
       is_order_stale_ = true;
     }
     at = piece_end;
@@ -423,23 +424,18 @@ std::string Pager::find_file_link(std::byte* address) {
 
 std::vector<Span> Pager::find_written_spans() const {
   std::vector<Span> spans;
-  std::string text;
   for (const Place& place : regions_) {
     const Region& region = *place.region;
-    const auto begin = reinterpret_cast<uintptr_t>(region.address());
     for (uint32_t i = 0; i < region.chunks(); ++i) {
       if (!region.notes(i).is_written) continue;
-      const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(i));
-      for (uint32_t page = 0; page < window::pages_per_chunk; ++page) {
-        const uintptr_t at = chunk_begin + page * os_page_bytes;
-        const bool is_inside = at >= begin && at < begin + region.live_bytes();
-        if (!is_inside || region.is_live_at(at)) continue;
-        if (!spans.empty() && spans.back().end == at) {
-          spans.back().end += os_page_bytes;
+      region.for_each_run(i, region.written_pages(i), [&](std::byte* address, uint64_t length) {
+        const auto begin = reinterpret_cast<uintptr_t>(address);
+        if (!spans.empty() && spans.back().end == begin) {
+          spans.back().end += length;
         } else {
-          spans.push_back({at, at + os_page_bytes});
+          spans.push_back({begin, begin + length});
         }
-      }
+      });
     }
   }
   return spans;

@@ -202,6 +202,23 @@ void publish_ranges() {
   published_count.store(session->mapped.size());
 }
 
+// Parts of a range outside of regions are the kernel's business: calls `act(address, length_bytes)`
+// for each. Requires the session's mutex.
+template <typename Act>
+void for_each_part_outside(uintptr_t begin, uintptr_t end, Act act) {
+  std::sort(session->mapped.begin(), session->mapped.end(),
+            [](const Mapped& a, const Mapped& b) { return a.range.begin < b.range.begin; });
+  const auto act_on = [&](uintptr_t from, uintptr_t to) {
+    if (from < to) act(reinterpret_cast<void*>(from), to - from);
+  };
+  for (const Mapped& mapped : session->mapped) {
+    if (mapped.range.end <= begin || mapped.range.begin >= end) continue;
+    act_on(begin, mapped.range.begin);
+    begin = mapped.range.end;
+  }
+  act_on(begin, end);
+}
+
 // ---- Child processes ----
 //
 // Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same
@@ -377,20 +394,14 @@ int unmap(void* address, size_t length) {
   std::lock_guard lock(session->mutex);
   session->pager->remove(static_cast<std::byte*>(address), end - begin);
 
-  // Parts outside of regions are the kernel's; what is left of a region stays known.
-  uintptr_t outside = begin;
+  for_each_part_outside(begin, end, kernel::munmap);
+  // What is left of a region stays known.
   std::vector<Mapped> left;
-  std::sort(session->mapped.begin(), session->mapped.end(),
-            [](const Mapped& a, const Mapped& b) { return a.range.begin < b.range.begin; });
   for (const Mapped& mapped : session->mapped) {
     if (mapped.range.end <= begin || mapped.range.begin >= end) {
       left.push_back(mapped);
       continue;
     }
-    if (mapped.range.begin > outside) {
-      kernel::munmap(reinterpret_cast<void*>(outside), mapped.range.begin - outside);
-    }
-    outside = std::max(outside, mapped.range.end);
     if (mapped.range.begin < begin) {
       left.push_back(mapped);
       left.back().range.end = begin;
@@ -401,7 +412,6 @@ int unmap(void* address, size_t length) {
       left.back().offset_bytes += end - mapped.range.begin;
     }
   }
-  if (outside < end) kernel::munmap(reinterpret_cast<void*>(outside), end - outside);
   session->mapped = std::move(left);
   publish_ranges();
   return 0;
@@ -433,6 +443,10 @@ void discard(void* address, size_t length) {
   Inside inside;
   std::lock_guard lock(session->mutex);
   session->pager->advise(static_cast<std::byte*>(address), length, Advice::discard);
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  for_each_part_outside(begin, begin + length, [](void* part, size_t part_bytes) {
+    kernel::madvise(part, part_bytes, MADV_DONTNEED);
+  });
 }
 
 void residency(void* address, size_t length, unsigned char* pages) {

@@ -29,13 +29,13 @@ std::byte* reserve_on_grid(uint64_t length_bytes, uint64_t phase_bytes) {
   return address;
 }
 
+}  // namespace
+
 PageSet page_range(uint64_t first, uint64_t end) {
   PageSet pages;
   for (uint64_t page = first; page < end; ++page) pages.set(page);
   return pages;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent) {
   WP_ASSERT(extent.offset_bytes % os_page_bytes == 0 && extent.length_bytes > 0);
@@ -84,10 +84,25 @@ uint64_t Region::chunk_file_bytes(uint32_t index) const {
   return std::min(chunk_bytes, extent_.file_size_bytes - offset);
 }
 
-uint32_t Region::pages_in(uint32_t index) const {
+// Of a chunk, those that the region began with.
+PageSet Region::all_pages(uint32_t index) const {
   const std::byte* begin = std::max(chunk_address(index), address_);
   const std::byte* end = std::min(chunk_address(index) + chunk_bytes, address_ + live_bytes_);
-  return static_cast<uint32_t>(static_cast<uint64_t>(end - begin) / os_page_bytes);
+  const auto page_of = [&](const std::byte* at) {
+    return static_cast<uint64_t>(at - chunk_address(index)) / os_page_bytes;
+  };
+  return page_range(page_of(begin), page_of(end));
+}
+
+PageSet Region::written_pages(uint32_t index) const {
+  const PageSet* live = edge(index);
+  if (live == nullptr) return {};
+  PageSet pages = all_pages(index) & ~*live;
+  for (const auto* gone : {&sealed_, &unmapped_}) {
+    const auto found = gone->find(index);
+    if (found != gone->end()) pages &= ~found->second;
+  }
+  return pages;
 }
 
 const PageSet* Region::edge(uint32_t index) const {
@@ -111,11 +126,29 @@ bool Region::drop_pages(uint32_t index, uint32_t first, uint32_t count) {
   return pages.none();
 }
 
-void Region::restore_pages(uint32_t index, uint32_t first, uint32_t count) {
+bool Region::drop_sealed_pages(uint32_t index, uint32_t first, uint32_t count) {
+  const PageSet range = page_range(first, first + count);
+  const PageSet* live = edge(index);
+  sealed_[index] |= live == nullptr ? range : range & *live;
+  notes_[index].is_sealed = true;
+  return drop_pages(index, first, count);
+}
+
+bool Region::drop_unmapped_pages(uint32_t index, uint32_t first, uint32_t count) {
+  PageSet& unmapped = unmapped_[index];
+  unmapped |= page_range(first, first + count);
+  const bool is_gone = drop_pages(index, first, count);
+  Notes& notes = notes_[index];
+  notes.is_written = notes.is_written && written_pages(index).any();
+  notes.is_sealed = notes.is_sealed && (sealed_[index] & ~unmapped).any();
+  return is_gone;
+}
+
+void Region::restore_pages(uint32_t index, const PageSet& pages) {
   const auto found = edges_.find(index);
-  if (found == edges_.end()) return;
+  WP_ASSERT(found != edges_.end());
   if (found->second.none()) ++live_chunks_;
-  found->second |= page_range(first, first + count);
+  found->second |= pages;
   if (found->second.all()) edges_.erase(found);
 }
 

@@ -37,6 +37,8 @@ struct Extent {
 
 inline constexpr uint64_t pages_per_chunk = chunk_bytes / os_page_bytes;
 using PageSet = std::bitset<pages_per_chunk>;
+/// The pages [first, end).
+PageSet page_range(uint64_t first, uint64_t end);
 
 class Region {
  public:
@@ -72,9 +74,6 @@ class Region {
     return static_cast<uint32_t>(extent_.offset_bytes / chunk_bytes);
   }
 
-  /// Pages of a chunk that the region began with.
-  uint32_t pages_in(uint32_t index) const;
-
   /// The live pages of an edge; nullptr for a chunk that is live as a whole.
   const PageSet* edge(uint32_t index) const;
   bool is_live(uint32_t index) const {
@@ -89,8 +88,17 @@ class Region {
   /// The pages [first, first + count) of a chunk are no longer the pager's: the chunk becomes an
   /// edge. Returns true if no page of the chunk is live any more.
   bool drop_pages(uint32_t index, uint32_t first, uint32_t count);
-  /// The opposite, for pages that the engine wrote and gave up again.
-  void restore_pages(uint32_t index, uint32_t first, uint32_t count);
+  /// The same for pages that are sealed. Sealing itself is up to the caller.
+  bool drop_sealed_pages(uint32_t index, uint32_t first, uint32_t count);
+  /// The same for pages that the engine unmapped: what lies there from now on is none of this
+  /// region's. What it had written or what was sealed is forgotten when the last of it goes.
+  bool drop_unmapped_pages(uint32_t index, uint32_t first, uint32_t count);
+  /// The engine gave up what it wrote in [first, first + count): those pages are live again. Calls
+  /// `drop(address, length_bytes)` for each run of them, to take away what was written.
+  template <typename Drop>
+  void restore_written(uint32_t index, uint32_t first, uint32_t count, Drop drop);
+  /// Pages that are the engine's own: neither live nor sealed nor unmapped.
+  PageSet written_pages(uint32_t index) const;
 
   /// What the pager notes per chunk.
   struct Notes {
@@ -108,9 +116,15 @@ class Region {
   void for_each_live_run(uint32_t index, Act act) const {
     const PageSet* pages = edge(index);
     if (pages == nullptr) return act(chunk_address(index), chunk_bytes);
+    for_each_run(index, *pages, act);
+  }
+
+  /// The same for pages of one's choice.
+  template <typename Act>
+  void for_each_run(uint32_t index, const PageSet& pages, Act act) const {
     for (uint64_t page = 0; page < pages_per_chunk;) {
       uint64_t end = page;
-      while (end < pages_per_chunk && pages->test(end)) ++end;
+      while (end < pages_per_chunk && pages.test(end)) ++end;
       if (end > page) {
         act(chunk_address(index) + page * os_page_bytes, (end - page) * os_page_bytes);
       }
@@ -129,6 +143,8 @@ class Region {
 
  private:
   Region() = default;
+  PageSet all_pages(uint32_t index) const;
+  void restore_pages(uint32_t index, const PageSet& pages);
 
   Extent extent_;
   std::byte* grid_ = nullptr;     // where the file's 2 MiB grid has its last line before address_
@@ -137,8 +153,19 @@ class Region {
   uint64_t live_bytes_ = 0;
   uint32_t chunks_ = 0;
   uint32_t live_chunks_ = 0;
+  // By chunk; where there is no entry, every page is live, and none sealed or unmapped.
   std::map<uint32_t, PageSet> edges_;
+  std::map<uint32_t, PageSet> sealed_;
+  std::map<uint32_t, PageSet> unmapped_;
   std::vector<Notes> notes_;
 };
+
+template <typename Drop>
+void Region::restore_written(uint32_t index, uint32_t first, uint32_t count, Drop drop) {
+  const PageSet pages = written_pages(index) & page_range(first, first + count);
+  if (pages.none()) return;
+  for_each_run(index, pages, drop);
+  restore_pages(index, pages);
+}
 
 }  // namespace weightpager::window

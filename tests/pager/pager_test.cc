@@ -372,6 +372,40 @@ TEST_P(PagerTest, AWritableRegionKeepsWhatTheEngineWrote) {
   pager_->remove(other, file.size_bytes());
 }
 
+// What the engine puts where it unmapped a part of a chunk is its own, whatever it says of the
+// chunk.
+TEST_P(PagerTest, WhatWasUnmappedIsNotGivenBackWithWhatWasWritten) {
+  PatternFile file(40 * MiB);
+  std::byte* region = map_writable(file);
+  const uint64_t hole_bytes = 8 * os_page_bytes;
+  std::byte* const hole = region + 4 * MiB + 16 * os_page_bytes;
+  store(region + 4 * MiB, 1);
+  store(hole, 2);
+  pager_->remove(hole, hole_bytes);
+  ASSERT_EQ(mmap(hole, hole_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                 -1, 0),
+            hole);
+  store(hole + os_page_bytes, 3);
+  EXPECT_EQ(pager_->written_spans().size(), 2u);  // before the hole and behind it
+
+  pager_->advise(region + 4 * MiB, 2 * MiB, Advice::discard);
+  EXPECT_TRUE(pager_->written_spans().empty());
+  EXPECT_EQ(load(hole + os_page_bytes), 3u);
+  for (int pass = 0; pass < 3; ++pass) {
+    for (uint64_t at = 0; at < file.size_bytes(); at += os_page_bytes) {
+      const std::byte* const page = region + at;
+      const bool is_in_hole = page >= hole && page < hole + hole_bytes;
+      ASSERT_TRUE(is_in_hole || load(page) == word_at(at)) << at;
+    }
+  }
+  EXPECT_EQ(load(hole + os_page_bytes), 3u);
+
+  // Written again and unmapped in two parts, nothing is left of the chunk: the pager ends in order.
+  store(region + 4 * MiB, 4);
+  pager_->remove(region, 4 * MiB + 512 * KiB);
+  pager_->remove(region + 4 * MiB + 512 * KiB, file.size_bytes() - 4 * MiB - 512 * KiB);
+}
+
 TEST_P(PagerTest, ThreadsWriteWhileChunksComeAndGo) {
   PatternFile file(80 * MiB);
   std::byte* region = map_writable(file);
