@@ -94,6 +94,15 @@ std::string bound_by_reading_advice(const Telemetry& process, uint64_t memory_by
                      format_size(halving_bytes));
 }
 
+/// Nobody knows which experts come next: what counts is how many of them stay.
+std::string experts_advice(const Telemetry& process) {
+  return fmt::format(
+      "{:.0f}% of the experts that were used were not in the window: "
+      "a larger one would keep more of them",
+      100 * divide(static_cast<double>(process.expert_misses),
+                   static_cast<double>(process.expert_uses)));
+}
+
 std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
   const Ratios ratio = ratios(process);
   const std::string command = printable(process.command).substr(0, command_columns);
@@ -159,6 +168,7 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
   if (ratio.read_model_multiple <= 1) {
     return "this was the first reading of the model: a longer run tells more";
   }
+  if (process.expert_misses > 0) return experts_advice(process);
   if (ratio.demand_read_share > demand_read_share_large) {
     return "the engine touches its weights in an order that is hard to foresee: "
            "a larger window would help";

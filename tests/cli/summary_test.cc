@@ -177,6 +177,15 @@ TEST_F(SummaryTest, TellsWaitingForTheDiskFromPoorForesight) {
             "a larger window would help");
 }
 
+TEST_F(SummaryTest, JudgesAMixtureByTheExpertsThatStayed) {
+  process_.faults_demand = 2000;
+  process_.expert_uses = 400;
+  process_.expert_misses = 100;
+  EXPECT_EQ(advice_text(),
+            "25% of the experts that were used were not in the window: "
+            "a larger one would keep more of them");
+}
+
 TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   report_.options.engine = {"llama-cli", "\xff.gguf"};
   report_.window_bytes = 1 * GiB;
