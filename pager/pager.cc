@@ -42,8 +42,9 @@ constexpr uint32_t slots_ahead = 32;
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
-// A disk that has not answered for so long may not answer at all.
-constexpr int64_t late_read_ns = 20'000'000;
+// A disk that has not answered for so long may not answer at all; slow ones (an SD card: 20 MB/s)
+// take about that for one chunk.
+constexpr int64_t late_read_ns = 100'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
