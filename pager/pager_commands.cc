@@ -392,6 +392,12 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
     const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(index));
     const uintptr_t piece_end = std::min(to, chunk_begin + chunk_bytes);
     if (region.notes(index).is_written) {
+      // What is there of the chunk goes too, so that its pages are all there or all absent.
+      if (region.notes(index).is_placed) {
+        window::drop_live_pages(region, index);
+        region.notes(index).is_placed = false;
+        release_if_nowhere(place.served->chunk_of(region, index));
+      }
       region.restore_written(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
                              static_cast<uint32_t>((piece_end - at) / os_page_bytes),
                              [](std::byte* address, uint64_t length_bytes) {

@@ -366,6 +366,12 @@ TEST_P(PagerTest, AWritableRegionKeepsWhatTheEngineWrote) {
   EXPECT_EQ(load(region), word_at(0));
   EXPECT_EQ(load(region + 10 * MiB), word_at(10 * MiB));
   EXPECT_EQ(load(region + 20 * MiB), 20 * MiB + 1);
+  // Page by page of one chunk, with a look in between.
+  pager_->advise(region + 20 * MiB, 4096, Advice::discard);
+  EXPECT_EQ(load(region + 20 * MiB), word_at(20 * MiB));
+  pager_->advise(region + 20 * MiB + 4096, 4096, Advice::discard);
+  EXPECT_EQ(load(region + 20 * MiB + 4096), word_at(20 * MiB + 4096));
+  EXPECT_EQ(load(region + 20 * MiB), word_at(20 * MiB));
   store(region, 5);
   EXPECT_EQ(load(region), 5u);
   pager_->remove(region, file.size_bytes());
