@@ -7,8 +7,9 @@
 //
 // In a writable region (MAP_PRIVATE) absent pages arrive write-protected. The first write to a
 // chunk hands its pages over to the engine: they are its private copy from then on, as with mmap,
-// and no business of the pager's. So a page of a region is either live (the pager brings it and
-// takes it away) or not (unmapped, or the engine's own).
+// and no business of the pager's. (Of shared memory, window/shared_memory.h, regions are private
+// views, and the kernel does this by itself, page by page.) So a page of a region is either live
+// (the pager brings it and takes it away) or not (unmapped, or the engine's own).
 #pragma once
 
 #include <bitset>
@@ -21,6 +22,7 @@
 
 #include "pager/base/result.h"
 #include "pager/base/units.h"
+#include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
 
 namespace weightpager::window {
@@ -42,12 +44,18 @@ PageSet page_range(uint64_t first, uint64_t end);
 
 class Region {
  public:
-  /// Reserves the range and seals what lies beyond the file's end. Nothing is registered or read
-  /// yet.
-  static Result<std::unique_ptr<Region>> reserve(const Extent& extent);
-  /// Unmaps what is left of it.
+  static constexpr int no_memory = -1;
+  /// Reserves the range in this process and seals what lies beyond the file's end. Nothing is
+  /// registered or read yet. `memory_fd`: the shared memory that the region is to be a view of.
+  static Result<std::unique_ptr<Region>> reserve(const Extent& extent, AddressSpace& space,
+                                                 int memory_fd = no_memory);
+  /// A region that a guest reserved in its own memory at `address`.
+  static std::unique_ptr<Region> of_guest(const Extent& extent, AddressSpace& space,
+                                          std::byte* address);
+  /// Unmaps what is left of it, if it is this process's.
   ~Region();
 
+  AddressSpace& space() const { return *space_; }
   std::byte* address() const { return address_; }
   uint64_t length_bytes() const { return length_bytes_; }
   const Extent& extent() const { return extent_; }
@@ -142,11 +150,13 @@ class Region {
   static void seal(void* address, uint64_t length_bytes);
 
  private:
-  Region() = default;
+  Region(const Extent& extent, AddressSpace& space, std::byte* address);
+  void note_edges();
   PageSet all_pages(uint32_t index) const;
   void restore_pages(uint32_t index, const PageSet& pages);
 
   Extent extent_;
+  AddressSpace* space_;
   std::byte* grid_ = nullptr;     // where the file's 2 MiB grid has its last line before address_
   std::byte* address_ = nullptr;  // what the engine gets
   uint64_t length_bytes_ = 0;
