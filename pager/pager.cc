@@ -798,17 +798,12 @@ void Pager::seal_from(ChunkId chunk, uint32_t first) {
 
 // Pages that the engine wrote are its own: they stay.
 void Pager::seal(const Region& region, std::byte* address, uint64_t length_bytes) {
-  AddressSpace& space = region.space();
-  if (!space.is_own()) {
-    // It wakes its threads itself, when that is done.
-    return space.line().seal(reinterpret_cast<uintptr_t>(address), length_bytes);
-  }
-  if (shares_memory() && region.extent().is_writable) {
-    page_map_->for_each_unwritten_run(address, length_bytes, Region::seal);
-  } else {
-    Region::seal(address, length_bytes);
-  }
-  space.uffd().wake(address, length_bytes);
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  // A guest wakes its threads itself, when it has sealed them.
+  if (!region.space().is_own()) return region.space().line().seal(begin, length_bytes);
+  if (shares_memory()) return seal_unwritten(region, begin, begin + length_bytes, *page_map_);
+  Region::seal(address, length_bytes);
+  region.space().uffd().wake(address, length_bytes);
 }
 
 }  // namespace weightpager

@@ -24,11 +24,12 @@
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "pager/base/units.h"
+#include "pager/fault/command_stack.h"
 #include "pager/fault/doorbell.h"
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
-#include "pager/model/model.h"
+#include "pager/paging_service.h"
 #include "pager/policy/pin_stream.h"
 #include "pager/served_file.h"
 #include "pager/telemetry/telemetry.h"
@@ -44,6 +45,8 @@ namespace weightpager {
 
 /// The smallest window that still lets a few threads read and a ring turn.
 inline constexpr uint64_t window_bytes_min = 32 * MiB;
+/// What one process may have mapped at once.
+inline constexpr size_t regions_max = 1024;
 
 struct PagerOptions {
   uint64_t window_bytes = 0;
@@ -65,34 +68,7 @@ struct PagerOptions {
   telemetry::Telemetry* telemetry = nullptr;
 };
 
-struct RegionRequest {
-  /// Opened by the pager's thread; a /proc/…/fd/N link is fine.
-  std::string path;
-  /// For messages.
-  std::string name;
-  /// A multiple of the page size.
-  uint64_t offset_bytes = 0;
-  uint64_t length_bytes = 0;
-  /// MAP_PRIVATE and PROT_WRITE: what the engine writes is kept, for it alone. Otherwise a write is
-  /// a SIGSEGV.
-  bool is_writable = false;
-  /// The file's layers (as file 0); nullptr: one layer in file order.
-  const model::Model* model = nullptr;
-};
-
-enum class Advice {
-  will_need,
-  consumed,
-  discard,  // consumed, and what the engine wrote in the range is the file's again
-};
-
-/// A part of the address space.
-struct Span {
-  uintptr_t begin = 0;
-  uintptr_t end = 0;
-};
-
-class Pager {
+class Pager final : public PagingService {
  public:
   using Guest = window::AddressSpace;
 
@@ -100,35 +76,24 @@ class Pager {
   /// for does not work.
   static Result<std::unique_ptr<Pager>> start(const PagerOptions& options);
   /// Requires that every region was removed.
-  ~Pager();
+  ~Pager() override;
 
-  // All of the following may be called by any thread but the pager's own, and block until done.
+  bool is_user_mode_only() const override { return is_user_mode_only_; }
+  Result<std::byte*> add_region(const RegionRequest& request) override;
+  void remove(std::byte* address, uint64_t length_bytes) override;
+  void advise(std::byte* address, uint64_t length_bytes, Advice advice) override;
+  std::string file_link(std::byte* address) override;
+  std::vector<Span> written_spans() override;
+  void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
 
-  /// Whether faults inside system calls are not served (no right to: design decision 9).
-  bool is_user_mode_only() const { return is_user_mode_only_; }
+  // These too may be called by any thread but the pager's own, and block until done.
 
-  /// Maps a file's bytes; returns the address of byte `offset_bytes`.
-  Result<std::byte*> add_region(const RegionRequest& request);
-  /// munmap for regions, up to the end of the last page: what lies in [address, +length) is gone,
-  /// and who waits there is woken. Parts of the range outside of regions are left alone.
-  /// `guest`: whose memory it is (what a guest has mapped it unmaps itself); nullptr: this
-  /// process's.
-  void remove(std::byte* address, uint64_t length_bytes, Guest* guest = nullptr);
-  /// Hints for the chunks that lie wholly or partly in the range.
-  void advise(std::byte* address, uint64_t length_bytes, Advice advice, Guest* guest = nullptr);
   /// Makes the window larger or smaller, within its least size and window_bytes_max; returns the
   /// size that it has now. What is too much is evicted as soon as the kernel lets go of it.
   uint64_t resize(uint64_t window_bytes);
-  /// The path of a link to the file behind a region, good for as long as the region is there, also
-  /// for a child process: the file may have lost its name. "" if there is no region.
-  std::string file_link(std::byte* address);
-  /// Where regions hold what the engine wrote itself, and not the file's bytes, in order. From now
-  /// on child processes inherit these spans, and nothing else of regions.
-  std::vector<Span> written_spans();
-  /// Writes for each page of the range (of one region) whether it is mapped, as mincore does.
-  void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
 
-  // For other processes, where options.serves_guests (pager/attach).
+  // For guests: other processes that attach to this pager (pager/attach). Requires
+  // options.serves_guests.
 
   /// Serves a file of which guests may show any part, for as long as the pager lives. Of the
   /// request only path, name and model count.
@@ -138,6 +103,9 @@ class Pager {
   /// extent's offset, and registered it with its userfaultfd as a view of the file's memory.
   Status add_guest_region(Guest* guest, const ServedFile* served, const window::Extent& extent,
                           std::byte* address);
+  /// As remove() and advise(), in the guest's memory; it unmaps what it has mapped itself.
+  void remove_from_guest(Guest* guest, std::byte* address, uint64_t length_bytes);
+  void advise_for_guest(Guest* guest, std::byte* address, uint64_t length_bytes, Advice advice);
   /// With all its regions; the guest object is gone then.
   void remove_guest(Guest* guest);
 
@@ -175,6 +143,7 @@ class Pager {
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uint32_t index);
   void take_commands();
+  void carry_out(Command& command);
   void retry_held_chunks();
   void take_new_slots();
   void carry_out_policy();
@@ -281,7 +250,7 @@ class Pager {
 
   // Between the threads.
   fault::Doorbell doorbell_;
-  std::atomic<Command*> commands_{nullptr};
+  fault::CommandStack<Command> commands_;
   std::atomic<bool> is_started_{false};
   std::thread thread_;
 };

@@ -74,7 +74,11 @@ Result<std::byte*> Pager::add_region(const RegionRequest& request) {
   return std::move(command.result);
 }
 
-void Pager::remove(std::byte* address, uint64_t length_bytes, Guest* guest) {
+void Pager::remove(std::byte* address, uint64_t length_bytes) {
+  remove_from_guest(nullptr, address, length_bytes);
+}
+
+void Pager::remove_from_guest(Guest* guest, std::byte* address, uint64_t length_bytes) {
   Command command{.kind = Command::Kind::remove,
                   .address = address,
                   .length_bytes = length_bytes,
@@ -82,7 +86,12 @@ void Pager::remove(std::byte* address, uint64_t length_bytes, Guest* guest) {
   execute(command);
 }
 
-void Pager::advise(std::byte* address, uint64_t length_bytes, Advice advice, Guest* guest) {
+void Pager::advise(std::byte* address, uint64_t length_bytes, Advice advice) {
+  advise_for_guest(nullptr, address, length_bytes, advice);
+}
+
+void Pager::advise_for_guest(Guest* guest, std::byte* address, uint64_t length_bytes,
+                             Advice advice) {
   Command command{.kind = Command::Kind::advise,
                   .address = address,
                   .length_bytes = length_bytes,
@@ -148,75 +157,48 @@ void Pager::remove_guest(Guest* guest) {
   execute(command);
 }
 
-void Pager::execute(Command& command) {
-  command.next = commands_.load(std::memory_order_relaxed);
-  while (!commands_.compare_exchange_weak(command.next, &command, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
-  }
-  doorbell_.ring();
-  command.is_done.wait(false, std::memory_order_acquire);
-}
+void Pager::execute(Command& command) { commands_.execute(command, doorbell_); }
 
 // ---- The pager's thread ----
 
 void Pager::take_commands() {
   if (!is_rung_) return;
   is_rung_ = false;
-  Command* newest = commands_.exchange(nullptr, std::memory_order_acquire);
-  // The stack has the newest on top; serve in the order of arrival.
-  Command* oldest = nullptr;
-  while (newest != nullptr) {
-    Command* next = newest->next;
-    newest->next = oldest;
-    oldest = newest;
-    newest = next;
-  }
-  while (oldest != nullptr) {
-    Command* command = oldest;
-    oldest = command->next;
-    switch (command->kind) {
-      case Command::Kind::add_region:
-        command->result = do_add_region(*command->request);
-        break;
-      case Command::Kind::remove:
-        do_remove(space_of(*command), command->address, command->length_bytes);
-        break;
-      case Command::Kind::advise:
-        do_advise(*command);
-        break;
-      case Command::Kind::residency:
-        do_residency(*command);
-        break;
-      case Command::Kind::written:
-        command->spans = find_written_spans();
-        break;
-      case Command::Kind::resize:
-        command->length_bytes = do_resize(command->length_bytes);
-        break;
-      case Command::Kind::file_link:
-        command->text = find_file_link(command->address);
-        break;
-      case Command::Kind::serve:
-        do_serve(*command);
-        break;
-      case Command::Kind::add_guest:
-        do_add_guest(*command);
-        break;
-      case Command::Kind::add_guest_region:
-        do_add_guest_region(*command);
-        break;
-      case Command::Kind::remove_guest:
-        do_remove_guest(command->guest);
-        break;
-      case Command::Kind::stop:
-        WP_ASSERT(regions_.empty());
-        is_stopping_ = true;
-        break;
-    }
-    // The command's memory is its owner's again as soon as the flag is set; waking needs no more
-    // than its address.
-    command->is_done.store(true, std::memory_order_release);
-    command->is_done.notify_one();
+  commands_.take([this](Command& command) { carry_out(command); });
+}
+
+void Pager::carry_out(Command& command) {
+  switch (command.kind) {
+    case Command::Kind::add_region:
+      command.result = do_add_region(*command.request);
+      return;
+    case Command::Kind::remove:
+      return do_remove(space_of(command), command.address, command.length_bytes);
+    case Command::Kind::advise:
+      return do_advise(command);
+    case Command::Kind::residency:
+      return do_residency(command);
+    case Command::Kind::written:
+      command.spans = find_written_spans();
+      return;
+    case Command::Kind::resize:
+      command.length_bytes = do_resize(command.length_bytes);
+      return;
+    case Command::Kind::file_link:
+      command.text = find_file_link(command.address);
+      return;
+    case Command::Kind::serve:
+      return do_serve(command);
+    case Command::Kind::add_guest:
+      return do_add_guest(command);
+    case Command::Kind::add_guest_region:
+      return do_add_guest_region(command);
+    case Command::Kind::remove_guest:
+      return do_remove_guest(command.guest);
+    case Command::Kind::stop:
+      WP_ASSERT(regions_.empty());
+      is_stopping_ = true;
+      return;
   }
 }
 
@@ -277,11 +259,17 @@ void Pager::do_add_guest_region(Command& command) {
   WP_ASSERT(served != files_.end() && (*served)->is_kept);
   const auto begin = reinterpret_cast<uintptr_t>(command.address);
   const uintptr_t end = begin + command.extent.length_bytes;
+  size_t regions = 0;
+  bool is_free = true;
   for (const Place& place : regions_) {
+    if (&place.region->space() != command.guest) continue;
     const auto other = reinterpret_cast<uintptr_t>(place.region->address());
-    if (&place.region->space() != command.guest || end <= other) continue;
-    if (begin >= other + place.region->length_bytes()) continue;
-    command.result = fail("two regions at one address", "", EEXIST);
+    is_free = is_free && (end <= other || begin >= other + place.region->length_bytes());
+    ++regions;
+  }
+  if (!is_free || regions == regions_max) {
+    command.result = is_free ? fail("too many regions", "", ENOMEM)
+                             : fail("two regions at one address", "", EEXIST);
     return;
   }
   show_in(**served, Region::of_guest(command.extent, *command.guest, command.address));
@@ -322,7 +310,7 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   auto file = io::ModelFile::open(request.path);
   if (!file) return forward_error(std::move(file));
   for (const auto& served : files_) {
-    if (served->file.is_same_as(*file)) return served.get();
+    if (served->file.identity() == file->identity()) return served.get();
   }
   if (!file->is_direct()) {
     notice(request.name +
@@ -421,16 +409,9 @@ void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t le
 
 void Pager::remove_from(const Place& place, uintptr_t begin, uintptr_t end) {
   const Region& region = *place.region;
-  const auto first = reinterpret_cast<uintptr_t>(region.address());
-  const uintptr_t live_end = std::min(end, first + region.live_bytes());
-  for (uintptr_t at = begin; at < live_end;) {
-    const uint32_t index = region.chunk_index(at);
-    const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(index));
-    const uintptr_t piece_end = std::min(live_end, chunk_begin + chunk_bytes);
-    remove_pages(place, index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
-                 static_cast<uint32_t>((piece_end - at) / os_page_bytes));
-    at = piece_end;
-  }
+  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+    remove_pages(place, index, first, count);
+  });
   // A guest unmaps its memory itself.
   if (region.space().is_own()) kernel::munmap(reinterpret_cast<void*>(begin), end - begin);
   region.space().uffd().wake(reinterpret_cast<void*>(begin), end - begin);
@@ -512,10 +493,12 @@ void Pager::do_advise(const Command& command) {
                       : discard_written(place, begin, end);
     }
   }
-  for (uintptr_t at = begin; at < end; at = round_down(at, chunk_bytes) + chunk_bytes) {
-    const Place place = find(space, at);
-    if (place.region == nullptr) continue;
-    chunks.push_back(place.served->chunk_of(*place.region, place.region->chunk_index(at)));
+  for (const Place& place : regions_) {
+    if (&place.region->space() != &space) continue;
+    place.region->for_each_piece(begin, end, [&](uint32_t index, uint32_t, uint32_t) {
+      if (!place.region->is_live(index)) return;
+      chunks.push_back(place.served->chunk_of(*place.region, index));
+    });
   }
   if (command.advice == Advice::will_need) {
     policy_->will_need(chunks);
@@ -526,42 +509,29 @@ void Pager::do_advise(const Command& command) {
 
 // The same for a view of shared memory: what the view does not show is shown again when touched.
 void Pager::discard_pages(const Region& region, uintptr_t begin, uintptr_t end) {
-  for (uint32_t i = 0; i < region.chunks(); ++i) {
-    region.for_each_live_run(i, [&](std::byte* address, uint64_t length_bytes) {
-      const auto run = reinterpret_cast<uintptr_t>(address);
-      const uintptr_t from = std::max(run, begin);
-      const uintptr_t to = std::min(run + length_bytes, round_up(end, os_page_bytes));
-      if (from < to) kernel::madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
-    });
-  }
+  region.for_each_live_run_in(begin, end, [](std::byte* address, uint64_t length_bytes) {
+    kernel::madvise(address, length_bytes, MADV_DONTNEED);
+  });
 }
 
 // MADV_DONTNEED on a private mapping: the engine's own pages are gone, the file shows again.
 void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) {
   Region& region = *place.region;
-  const auto first = reinterpret_cast<uintptr_t>(region.address());
-  const uintptr_t to = std::min(round_up(end, os_page_bytes), first + region.live_bytes());
-  for (uintptr_t at = std::max(begin, first); at < to;) {
-    const uint32_t index = region.chunk_index(at);
-    const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(index));
-    const uintptr_t piece_end = std::min(to, chunk_begin + chunk_bytes);
-    if (region.notes(index).is_written) {
-      // What is there of the chunk goes too, so that its pages are all there or all absent.
-      if (region.notes(index).is_placed) {
-        window::drop_live_pages(region, index);
-        region.notes(index).is_placed = false;
-        release_if_nowhere(place.served->chunk_of(region, index));
-      }
-      region.restore_written(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
-                             static_cast<uint32_t>((piece_end - at) / os_page_bytes),
-                             [](std::byte* address, uint64_t length_bytes) {
-                               kernel::madvise(address, length_bytes, MADV_DONTNEED);
-                             });
-      region.notes(index).is_written = region.written_pages(index).any();
-      is_order_stale_ = true;
+  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+    Region::Notes& notes = region.notes(index);
+    if (!notes.is_written) return;
+    // What is there of the chunk goes too, so that its pages are all there or all absent.
+    if (notes.is_placed) {
+      window::drop_live_pages(region, index);
+      notes.is_placed = false;
+      release_if_nowhere(place.served->chunk_of(region, index));
     }
-    at = piece_end;
-  }
+    region.restore_written(index, first, count, [](std::byte* address, uint64_t length_bytes) {
+      kernel::madvise(address, length_bytes, MADV_DONTNEED);
+    });
+    notes.is_written = region.written_pages(index).any();
+    is_order_stale_ = true;
+  });
 }
 
 uint64_t Pager::do_resize(uint64_t window_bytes) {
@@ -596,14 +566,8 @@ std::vector<Span> Pager::find_written_spans() const {
   for (const Place& place : regions_) {
     const Region& region = *place.region;
     for (uint32_t i = 0; i < region.chunks(); ++i) {
-      if (shares_memory() && region.extent().is_writable) {
-        region.for_each_live_run(i, [&](std::byte* address, uint64_t length) {
-          kernel::madvise(address, length, MADV_DONTFORK);
-          page_map_->for_each_written_run(address, length, [&](std::byte* run, uint64_t bytes) {
-            kernel::madvise(run, bytes, MADV_DOFORK);
-            add_span(run, bytes);
-          });
-        });
+      if (shares_memory()) {
+        window::let_children_inherit_written(region, i, *page_map_, add_span);
       } else if (region.notes(i).is_written) {
         region.for_each_run(i, region.written_pages(i), add_span);
       }

@@ -235,8 +235,11 @@ bool is_mapper_name(std::string_view name) {
 Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space) {
   WP_ASSERT(is_mapper_name(name));
   if (name != "auto") return try_mapper(name, space);
-  for (const char* best_first : {"move", "collapse"}) {
-    if (auto mapper = try_mapper(best_first, space)) return mapper;
+  if (auto mapper = try_mapper("move", space)) return mapper;
+  // Shared memory of small pages is dearer than copying.
+  const auto memory = SharedMemory::create(chunk_bytes);
+  if (memory && (*memory)->has_huge_pages()) {
+    if (auto mapper = try_mapper("collapse", space)) return mapper;
   }
   return try_mapper("copy", space);
 }

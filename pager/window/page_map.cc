@@ -1,6 +1,7 @@
 #include "pager/window/page_map.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -67,6 +68,29 @@ void PageMap::residency(std::byte* address, uint64_t length_bytes, unsigned char
   for_each_entry(file_, address, length_bytes, [&](const std::byte* page, uint64_t entry) {
     pages[static_cast<uint64_t>(page - address) / os_page_bytes] =
         (entry & present_bit) != 0 ? 1 : 0;
+  });
+}
+
+void let_children_inherit_written(const Region& region, uint32_t index, const PageMap& page_map,
+                                  const PageMap::Act& act) {
+  if (!region.extent().is_writable) return;
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    kernel::madvise(address, length_bytes, MADV_DONTFORK);
+    page_map.for_each_written_run(address, length_bytes, [&](std::byte* run, uint64_t run_bytes) {
+      kernel::madvise(run, run_bytes, MADV_DOFORK);
+      act(run, run_bytes);
+    });
+  });
+}
+
+void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const PageMap& page_map) {
+  region.for_each_live_run_in(begin, end, [&](std::byte* address, uint64_t length_bytes) {
+    if (region.extent().is_writable) {
+      page_map.for_each_unwritten_run(address, length_bytes, Region::seal);
+    } else {
+      Region::seal(address, length_bytes);
+    }
+    region.space().uffd().wake(address, length_bytes);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <functional>
 
 #include "pager/base/owned_fd.h"
+#include "pager/window/region.h"
 
 namespace weightpager::window {
 
@@ -36,5 +37,13 @@ class PageMap {
 
   OwnedFd file_;
 };
+
+/// Child processes inherit of a view's chunk what the process wrote, and nothing else. Calls
+/// `act(address, length_bytes)` for each run of that.
+void let_children_inherit_written(const Region& region, uint32_t index, const PageMap& page_map,
+                                  const PageMap::Act& act);
+
+/// Seals the live pages of a region in the range but those that the process wrote.
+void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const PageMap& page_map);
 
 }  // namespace weightpager::window

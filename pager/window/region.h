@@ -12,6 +12,7 @@
 // (the pager brings it and takes it away) or not (unmapped, or the engine's own).
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -138,6 +139,32 @@ class Region {
       }
       page = end + 1;
     }
+  }
+
+  /// Calls `act(index, first page, pages)` for the part of each chunk that lies in [begin, end) and
+  /// before the end of the file; `end` counts up to the end of its page.
+  template <typename Act>
+  void for_each_piece(uintptr_t begin, uintptr_t end, Act act) const {
+    const auto first = reinterpret_cast<uintptr_t>(address_);
+    const uintptr_t last = std::min(round_up(end, os_page_bytes), first + live_bytes_);
+    for (uintptr_t at = std::max(begin, first); at < last;) {
+      const uint32_t index = chunk_index(at);
+      const auto chunk_begin = reinterpret_cast<uintptr_t>(chunk_address(index));
+      const uintptr_t piece_end = std::min(last, chunk_begin + chunk_bytes);
+      act(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
+          static_cast<uint32_t>((piece_end - at) / os_page_bytes));
+      at = piece_end;
+    }
+  }
+
+  /// Calls `act(address, length_bytes)` for each run of live pages in the range.
+  template <typename Act>
+  void for_each_live_run_in(uintptr_t begin, uintptr_t end, Act act) const {
+    for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+      PageSet pages = page_range(first, first + count);
+      if (const PageSet* live = edge(index)) pages &= *live;
+      for_each_run(index, pages, act);
+    });
   }
 
   /// Whether the engine still has something of the region: live pages, its own, or sealed ones.

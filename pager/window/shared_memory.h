@@ -7,8 +7,9 @@
 // leaves alone what somebody wrote into a private view: the kernel copied that page before.
 //
 // With the right to make a filesystem of its own (CAP_SYS_ADMIN) the file lies in one that is made
-// of huge pages and is mounted nowhere, which costs a chunk 50 µs to show; otherwise in a memfd of
-// small pages.
+// of huge pages and is mounted nowhere; otherwise in a memfd, of small pages. (These could be
+// collapsed once they are filled, which is to copy them. Before they are filled the kernel refuses,
+// with reason: it would fill holes for which somebody waits for a fault.)
 #pragma once
 
 #include <cstddef>
