@@ -162,7 +162,7 @@ class Pager final : public PagingService {
   bool show_own(policy::ChunkId chunk, fault::Outcome& outcome);
   bool show_shared(policy::ChunkId chunk, fault::Outcome& outcome);
   fault::Outcome place(window::Region& region, uint32_t index, std::byte* bytes);
-  void show_again(window::Region& region, uint32_t index);
+  static void show_again(const window::Region& region, uint32_t index);
   static void wake_live_pages(const window::Region& region, uint32_t index);
   bool take_out(policy::ChunkId chunk);
   void give_back_memory(policy::ChunkId chunk);
@@ -203,7 +203,7 @@ class Pager final : public PagingService {
   void close_idle_files();
   void tell_order();
 
-  Place find(const window::AddressSpace& space, uintptr_t address);
+  Place find(const window::AddressSpace& space, uintptr_t address) const;
   ServedFile& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
   std::byte* memory_of(policy::ChunkId chunk);
   bool shares_memory() const { return mapper_->shares_memory(); }

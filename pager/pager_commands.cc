@@ -263,8 +263,7 @@ void Pager::do_add_guest_region(Command& command) {
   bool is_free = true;
   for (const Place& place : regions_) {
     if (&place.region->space() != command.guest) continue;
-    const auto other = reinterpret_cast<uintptr_t>(place.region->address());
-    is_free = is_free && (end <= other || begin >= other + place.region->length_bytes());
+    place.region->for_each_live_run_in(begin, end, [&](std::byte*, uint64_t) { is_free = false; });
     ++regions;
   }
   if (!is_free || regions == regions_max) {
@@ -544,13 +543,13 @@ uint64_t Pager::do_resize(uint64_t window_bytes) {
 
 // The pager's thread has a descriptor table of its own, which other processes see under its number.
 std::string Pager::find_file_link(std::byte* address) {
-  for (const Place& place : regions_) {
-    const bool is_own = place.region->space().is_own();
-    if (!is_own || !place.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
-    return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
-           std::to_string(place.served->file.fd());
-  }
-  return "";
+  // The newest that begins there: another's hole may begin there too.
+  const auto place = std::find_if(regions_.rbegin(), regions_.rend(), [&](const Place& it) {
+    return it.region->space().is_own() && it.region->address() == address;
+  });
+  if (place == regions_.rend()) return "";
+  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
+         std::to_string(place->served->file.fd());
 }
 
 std::vector<Span> Pager::find_written_spans() const {
