@@ -188,7 +188,6 @@ class Pager final : public PagingService {
   void do_add_guest_region(Command& command);
   void do_remove_guest(Guest* guest);
   void do_remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
-  void remove_from(const Place& place, uintptr_t begin, uintptr_t end);
   void remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count);
   void take_back_slot(window::Region& region, uint32_t index, policy::ChunkId chunk);
   void do_advise(const Command& command);

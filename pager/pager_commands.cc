@@ -392,28 +392,27 @@ void Pager::tell_order() {
 void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
-  bool is_changed = false;
+  // First every region lets go, then memory is unmapped: one may lie in a hole of another.
+  std::vector<Span> unmapped;
   for (const Place& place : regions_) {
     const auto first = reinterpret_cast<uintptr_t>(place.region->address());
-    const uintptr_t from = std::max(begin, first);
-    const uintptr_t to = std::min(end, first + place.region->length_bytes());
-    if (&place.region->space() != &space || from >= to) continue;
-    remove_from(place, from, to);
-    is_changed = true;
+    const Span span = {std::max(begin, first), std::min(end, first + place.region->length_bytes())};
+    if (&place.region->space() != &space || span.begin >= span.end) continue;
+    place.region->for_each_piece(span.begin, span.end,
+                                 [&](uint32_t index, uint32_t first_page, uint32_t count) {
+                                   remove_pages(place, index, first_page, count);
+                                 });
+    unmapped.push_back(span);
   }
-  if (!is_changed) return;
+  for (const Span& span : unmapped) {
+    auto* const at = reinterpret_cast<void*>(span.begin);
+    // A guest unmaps its memory itself.
+    if (space.is_own()) kernel::munmap(at, span.end - span.begin);
+    space.uffd().wake(at, span.end - span.begin);
+  }
+  if (unmapped.empty()) return;
   drop_removed_regions();
   tell_order();
-}
-
-void Pager::remove_from(const Place& place, uintptr_t begin, uintptr_t end) {
-  const Region& region = *place.region;
-  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
-    remove_pages(place, index, first, count);
-  });
-  // A guest unmaps its memory itself.
-  if (region.space().is_own()) kernel::munmap(reinterpret_cast<void*>(begin), end - begin);
-  region.space().uffd().wake(reinterpret_cast<void*>(begin), end - begin);
 }
 
 // The pages are about to be unmapped. A chunk that was moved here gives its slot back first; one
