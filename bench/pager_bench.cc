@@ -33,33 +33,38 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// UFFDIO_MOVE (or COPY and MADV_DONTNEED) of one chunk, there and back, in a process with one
-// thread.
+// One chunk, there and back, in a process with one thread. UFFDIO_MOVE; or COPY and MADV_DONTNEED;
+// or MADV_COLLAPSE and MADV_DONTNEED of a view.
 void chunk_in_and_out(benchmark::State& state, const char* name) {
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return state.SkipWithError(uffd.error().message.c_str());
-  auto mapper = window::choose_mapper(name, *uffd);
+  window::AddressSpace own(std::move(*uffd));
+  auto mapper = window::choose_mapper(name, own);
   if (!mapper) return state.SkipWithError(mapper.error().message.c_str());
-  auto region = window::Region::reserve(
-      {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes});
   auto pool = window::SlotPool::create(1);
-  if (!region || !pool) return state.SkipWithError("no address space");
-  std::byte* slot = (*pool)->address(0);
-  madvise(slot, chunk_bytes, MADV_POPULATE_WRITE);
-  std::byte* chunk = (*region)->address();
-  if (!uffd->register_range(chunk, chunk_bytes, true) ||
-      !(*mapper)->prepare_slots(slot, chunk_bytes)) {
+  auto memory = window::SharedMemory::create(chunk_bytes);
+  if (!pool || !memory) return state.SkipWithError("no address space");
+  const bool is_view = (*mapper)->shares_memory();
+  std::byte* const bytes = is_view ? (*memory)->at(0) : (*pool)->address(0);
+  auto region = window::Region::reserve(
+      {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes}, own,
+      is_view ? (*memory)->view_fd() : window::Region::no_memory);
+  if (!region) return state.SkipWithError(region.error().message.c_str());
+  madvise(bytes, chunk_bytes, MADV_POPULATE_WRITE);
+  std::byte* const chunk = (*region)->address();
+  const auto registered = is_view ? own.uffd().register_view(chunk, chunk_bytes)
+                                  : own.uffd().register_range(chunk, chunk_bytes, true);
+  if (!registered || !(*mapper)->prepare_slots(own.uffd(), bytes, chunk_bytes)) {
     return state.SkipWithError("cannot register memory");
   }
   for (auto _ : state) {
-    // As the pager does, where nobody waits: there, and protected against writes.
-    const bool is_fine = (*mapper)->map(chunk, slot) == fault::Outcome::done &&
-                         uffd->protect(chunk, chunk_bytes, true) == fault::Outcome::done &&
-                         (*mapper)->unmap(chunk, slot) == fault::Outcome::done;
+    const bool is_fine = (*mapper)->show(**region, 0, bytes) == fault::Outcome::done &&
+                         (*mapper)->hide(**region, 0, bytes) == fault::Outcome::done;
     if (!is_fine) return state.SkipWithError("the kernel refused");
   }
 }
 BENCHMARK_CAPTURE(chunk_in_and_out, move, "move");
+BENCHMARK_CAPTURE(chunk_in_and_out, collapse, "collapse");
 BENCHMARK_CAPTURE(chunk_in_and_out, copy, "copy");
 
 // How fast the kernel (and the host of a virtual machine) hands out memory for slots: a cold start
@@ -123,6 +128,7 @@ void stream(benchmark::State& state, const char* mapper) {
   (*pager)->remove(*region, file->size_bytes());
 }
 BENCHMARK_CAPTURE(stream, move, "move")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(stream, collapse, "collapse")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(stream, copy, "copy")->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace

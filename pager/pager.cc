@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 
@@ -29,6 +31,7 @@ using policy::ChunkId;
 using telemetry::add;
 using telemetry::raise_to;
 using telemetry::set;
+using window::AddressSpace;
 using window::ChunkState;
 using window::Region;
 
@@ -82,7 +85,7 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
 void Pager::run(Status& outcome) {
   // Without a descriptor table of its own the pager works, but an engine could close its
   // descriptors.
-  if (unshare(CLONE_FILES) != 0) {
+  if (!options_.serves_guests && unshare(CLONE_FILES) != 0) {
     notice(
         "unshare(CLONE_FILES) is refused here: an engine that closes all descriptors will be "
         "stopped by weightpager's checks");
@@ -101,18 +104,21 @@ void Pager::run(Status& outcome) {
   mapper_.reset();
   files_.clear();
   headroom_.reset();
-  uffd_.reset();
+  page_map_.reset();
+  guests_.clear();
+  own_.reset();
   // Last, because its thread may be ringing: with the userfaultfd gone nobody waits at the
   // doorbell.
   pool_.reset();
-  if (statm_fd_ >= 0) ::close(statm_fd_);
+  watch_ = {};
+  process_status_ = {};
 }
 
 Status Pager::open_everything() {
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return forward_error(std::move(uffd));
-  uffd_.emplace(std::move(*uffd));
-  is_user_mode_only_ = uffd_->is_user_mode_only();
+  own_.emplace(std::move(*uffd));
+  is_user_mode_only_ = own_->uffd().is_user_mode_only();
   if (is_user_mode_only_) {
     notice(
         "no right to serve faults inside system calls: weights that are written or sent are copied "
@@ -120,16 +126,21 @@ Status Pager::open_everything() {
         "not resident. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
 
-  auto mapper = window::choose_mapper(options_.mapper, *uffd_);
+  auto mapper = window::choose_mapper(options_.mapper, *own_);
   if (!mapper) return forward_error(std::move(mapper));
   mapper_ = std::move(*mapper);
   if (options_.mapper == "auto" && !mapper_->keeps_slot()) {
     notice("this kernel has no UFFDIO_MOVE (Linux 6.8): chunks are copied, at about 0.6 ms each");
   }
+  WP_ASSERT(!options_.serves_guests || shares_memory());
 
-  auto pool = window::SlotPool::create(window_chunks_max_);
-  if (!pool) return forward_error(std::move(pool));
-  pool_ = std::move(*pool);
+  if (shares_memory()) {
+    page_map_.emplace();
+  } else {
+    auto pool = window::SlotPool::create(window_chunks_max_);
+    if (!pool) return forward_error(std::move(pool));
+    pool_ = std::move(*pool);
+  }
   emptied_slots_.reserve(window_chunks_max_);
   fit_table_to_window();
 
@@ -140,10 +151,15 @@ Status Pager::open_everything() {
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks_ / 4, 4u)));
   policy_.emplace(table_, policy::Settings{.reads_max = prefetch_reads_max});
 
-  if (auto done = doorbell_.hang(*uffd_); !done) return done;
+  if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
   io::ReaderOptions reader_options;
-  reader_options.watched_fd = uffd_->fd();
+  reader_options.watched_fd = own_->uffd().fd();
+  if (options_.serves_guests) {
+    watch_ = OwnedFd(epoll_create1(EPOLL_CLOEXEC));
+    if (auto done = watch_faults(*own_); !done) return done;
+    reader_options.watched_fd = watch_.get();
+  }
   reads_max_ = prefetch_reads_max + demand_reads_max;
   reader_options.reads_max = reads_max_;
   reader_options.read_bytes_max = chunk_bytes;
@@ -159,7 +175,7 @@ Status Pager::open_everything() {
   reader_ = std::move(*reader);
 
   if (options_.follows_memory_limit) headroom_.emplace();
-  statm_fd_ = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
   set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes);
@@ -176,7 +192,7 @@ void Pager::serve() {
     take_reads(wakeup);
 
     // 3. Faults: ready chunks are mapped at once, for the others the policy learns of the touch.
-    if (wakeup.watched_fd_readable) take_faults();
+    if (wakeup.watched_fd_readable) take_all_faults();
 
     // 4. What engine threads ask for: regions, advice.
     take_commands();
@@ -221,7 +237,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     if (waiting_[chunk].is_doomed) {
       waiting_[chunk].is_doomed = false;
       table_.finish_read(chunk);
-      table_.release(chunk);
+      release(chunk);
       close_idle_files();
       continue;
     }
@@ -242,13 +258,14 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     }
     // The slot held another chunk before: behind the file's end mmap shows zeros.
     if (completion.length_bytes < chunk_bytes) {
-      std::memset(slot_of(chunk) + completion.length_bytes, 0,
+      std::memset(memory_of(chunk) + completion.length_bytes, 0,
                   chunk_bytes - completion.length_bytes);
     }
     if (!served.file.is_direct()) {
       kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
                       static_cast<off_t>(chunk_bytes), POSIX_FADV_DONTNEED);
     }
+    if (shares_memory()) served.memory->finish_chunk(served.offset_of(chunk));
     table_.finish_read(chunk);
     const bool wants_map = policy_->on_ready(chunk);
     if (wants_map || waiting_[chunk].is_waited_for) map(chunk);
@@ -263,23 +280,34 @@ bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
 }
 
-void Pager::take_faults() {
+Status Pager::watch_faults(const AddressSpace& space) {
+  epoll_event event{.events = EPOLLIN, .data = {}};
+  if (epoll_ctl(watch_.get(), EPOLL_CTL_ADD, space.uffd().fd(), &event) == 0) return {};
+  return fail(std::string("watching for faults: ") + std::strerror(errno), "", errno);
+}
+
+void Pager::take_all_faults() {
+  take_faults(*own_);
+  for (const auto& guest : guests_) take_faults(*guest);
+}
+
+void Pager::take_faults(AddressSpace& space) {
   std::array<fault::Fault, 64> faults;
   for (;;) {
-    const size_t count = uffd_->read_faults(faults);
-    for (size_t i = 0; i < count; ++i) take_fault(faults[i]);
+    const size_t count = space.uffd().read_faults(faults);
+    for (size_t i = 0; i < count; ++i) take_fault(space, faults[i]);
     if (count < faults.size()) return;
   }
 }
 
-void Pager::take_fault(const fault::Fault& fault) {
-  if (doorbell_.owns(fault.address)) {
+void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
+  if (space.is_own() && doorbell_.owns(fault.address)) {
     is_rung_ = true;
-    return doorbell_.answer(*uffd_, fault.address);
+    return doorbell_.answer(space.uffd(), fault.address);
   }
-  const Place place = find(fault.address);
+  const Place place = find(space, fault.address);
   // Not (or no longer) the pager's page: whoever touched it may go on.
-  if (place.region == nullptr) return wake_page(fault.address);
+  if (place.region == nullptr) return wake_page(space, fault.address);
   Region& region = *place.region;
   ServedFile& served = *place.served;
   const uint32_t index = region.chunk_index(fault.address);
@@ -288,8 +316,11 @@ void Pager::take_fault(const fault::Fault& fault) {
 
   const ChunkId chunk = served.chunk_of(region, index);
   const ChunkState state = table_.state(chunk);
+  // A view can lose pages of a chunk that it shows: by MADV_DONTNEED, or by the first write, which
+  // splits a huge page's entry.
+  if (notes.is_placed && shares_memory()) return show_again(region, index);
   // An old message: the chunk came (or was given up) after it was sent.
-  if (notes.is_placed || state == ChunkState::failed) return wake_page(fault.address);
+  if (notes.is_placed || state == ChunkState::failed) return wake_page(space, fault.address);
   // Every thread that touches the chunk sends a message, and one more after each signal.
   if (notes.is_waited_for) return;
   notes.is_waited_for = true;
@@ -303,9 +334,12 @@ void Pager::take_fault(const fault::Fault& fault) {
                                      : telemetry_.faults_tripwire,
       1);
   policy_->on_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes));
-  if (state == ChunkState::ready) map(chunk);
-  // It lies in another region of the same file, where somebody may just be about to use it.
-  if (state == ChunkState::mapped) held_.push_back(chunk);
+  if (state == ChunkState::ready || (state == ChunkState::mapped && shares_memory())) {
+    map(chunk);
+  } else if (state == ChunkState::mapped) {
+    // It lies in another region of the same file, where somebody may just be about to use it.
+    held_.push_back(chunk);
+  }
 }
 
 // The engine writes to a chunk. In a writable region its pages are the engine's own from now on, as
@@ -316,7 +350,7 @@ void Pager::take_write(ServedFile& served, Region& region, uint32_t index) {
     notes.is_write_refused = true;
     region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
       kernel::mprotect(address, length_bytes, PROT_READ);
-      uffd_->wake(address, length_bytes);
+      region.space().uffd().wake(address, length_bytes);
     });
     return;
   }
@@ -324,7 +358,7 @@ void Pager::take_write(ServedFile& served, Region& region, uint32_t index) {
   region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
     // A child process inherits what was written; what was not it maps from the file.
     kernel::madvise(address, length_bytes, MADV_DOFORK);
-    uffd_->protect(address, length_bytes, false);
+    region.space().uffd().protect(address, length_bytes, false);
     written_bytes += length_bytes;
   });
   add(telemetry_.written_bytes, written_bytes);
@@ -342,15 +376,17 @@ void Pager::retry_held_chunks() {
     const ChunkId chunk = held_.front();
     held_.erase(held_.begin());
     if (!waiting_[chunk].is_waited_for) continue;
-    if (table_.state(chunk) == ChunkState::mapped) {
+    const ChunkState state = table_.state(chunk);
+    if (state == ChunkState::mapped && !shares_memory()) {
       move_to_waiter(chunk);
-    } else if (table_.state(chunk) == ChunkState::ready) {
+    } else if (state == ChunkState::mapped || state == ChunkState::ready) {
       map(chunk);
     }
   }
 }
 
 void Pager::take_new_slots() {
+  if (pool_ == nullptr) return ask_for_slots();
   const uint32_t populated = pool_->populated();
   if (populated > slots_taken_) {
     prepare_slots(slots_taken_, populated - slots_taken_);
@@ -361,7 +397,8 @@ void Pager::take_new_slots() {
 }
 
 void Pager::prepare_slots(window::SlotId first, uint32_t count) {
-  auto prepared = mapper_->prepare_slots(pool_->address(first), uint64_t{count} * chunk_bytes);
+  auto prepared =
+      mapper_->prepare_slots(own_->uffd(), pool_->address(first), uint64_t{count} * chunk_bytes);
   if (prepared) return;
   report_error(prepared.error().message);
   std::abort();
@@ -369,8 +406,13 @@ void Pager::prepare_slots(window::SlotId first, uint32_t count) {
 
 // The window's memory is what chunks hold plus free slots. While less than the window is in use,
 // a few free slots are kept ready: emptied ones are filled again, others are made by the pool.
+// (Shared memory comes as it is read into.)
 void Pager::ask_for_slots() {
-  const uint32_t in_use = table_.resident() + table_.free_slots();
+  uint32_t in_use = table_.resident() + table_.free_slots();
+  if (pool_ == nullptr) {
+    for (; in_use < window_chunks_; ++in_use) table_.add_slot(0);
+    return;
+  }
   if (table_.free_slots() >= slots_ahead || in_use >= window_chunks_) return;
   if (!emptied_slots_.empty()) {
     const window::SlotId slot = emptied_slots_.back();
@@ -388,7 +430,8 @@ void Pager::ask_for_slots() {
 void Pager::trim_slots() {
   while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks_) {
     const window::SlotId slot = table_.remove_slot();
-    uffd_->unregister_range(pool_->address(slot), chunk_bytes);
+    if (pool_ == nullptr) continue;
+    own_->uffd().unregister_range(pool_->address(slot), chunk_bytes);
     pool_->empty(slot);
     emptied_slots_.push_back(slot);
   }
@@ -421,10 +464,10 @@ void Pager::follow_memory_limit() {
 
 // Where chunks are copied, some of the window must stay free for slots between disk and regions.
 void Pager::fit_table_to_window() {
-  const bool copies = !mapper_->keeps_slot() ||
-                      std::any_of(regions_.begin(), regions_.end(), [](const Place& place) {
-                        return place.region->extent().is_writable;
-                      });
+  const bool is_any_writable =
+      std::any_of(regions_.begin(), regions_.end(),
+                  [](const Place& place) { return place.region->extent().is_writable; });
+  const bool copies = !mapper_->keeps_slot() || (is_any_writable && !shares_memory());
   const uint32_t staging_slots =
       copies ? std::clamp(window_chunks_ / 16, staging_slots_min, staging_slots_max) : 0;
   if (table_.resident_max() == window_chunks_ - staging_slots) return;
@@ -471,19 +514,23 @@ void Pager::account() {
   set(telemetry_.expert_uses, statistics.expert_uses);
   set(telemetry_.expert_misses, statistics.expert_misses);
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes);
-  if (now_ns_ - sampled_ns_ < sample_interval_ns || statm_fd_ < 0) return;
+  if (now_ns_ - sampled_ns_ < sample_interval_ns || !process_status_.is_open()) return;
 
   sampled_ns_ = now_ns_;
   raise_to(telemetry_.engine_bytes_max, engine_bytes());
 }
 
-// The process's memory beside the window: what the engine has on its own.
+// The process's memory beside the window: what the engine has on its own. Shared memory is told
+// apart by the kernel, though not the window's from the engine's.
 uint64_t Pager::engine_bytes() const {
-  char text[128] = {};
-  if (pread(statm_fd_, text, sizeof text - 1, 0) <= 0) return 0;
-  unsigned long long resident_pages = 0;
-  if (std::sscanf(text, "%*u %llu", &resident_pages) != 1) return 0;
-  const uint64_t process_bytes = resident_pages * os_page_bytes;
+  char text[4096] = {};
+  if (kernel::pread(process_status_.get(), text, sizeof text - 1, 0) <= 0) return 0;
+  const auto bytes_of = [&](const char* key) {
+    const char* const line = std::strstr(text, key);
+    return line == nullptr ? 0 : std::strtoull(line + std::strlen(key), nullptr, 10) * KiB;
+  };
+  const uint64_t process_bytes = bytes_of("\nRssAnon:") + bytes_of("\nRssFile:");
+  if (shares_memory()) return process_bytes;
   const uint64_t window_bytes =
       uint64_t{std::min(table_.resident() + table_.free_slots(), window_chunks_)} * chunk_bytes;
   return process_bytes > window_bytes ? process_bytes - window_bytes : 0;
@@ -491,73 +538,65 @@ uint64_t Pager::engine_bytes() const {
 
 // ---- Chunks ----
 
-// Regions by address; those of an engine with many small mappings are a thousand.
-Pager::Place Pager::find(uintptr_t address) {
-  const auto behind = std::upper_bound(
-      regions_.begin(), regions_.end(), address, [](uintptr_t at, const Place& place) {
-        return at < reinterpret_cast<uintptr_t>(place.region->address());
-      });
+// Regions by space and address; those of an engine with many small mappings are a thousand.
+Pager::Place Pager::find(const AddressSpace& space, uintptr_t address) {
+  const auto behind =
+      std::upper_bound(regions_.begin(), regions_.end(), std::pair(&space, address),
+                       [](const auto& at, const Place& it) { return at < it.key(); });
   if (behind == regions_.begin()) return {};
   const Place& place = *std::prev(behind);
-  return place.region->contains(address) && place.region->is_live_at(address) ? place : Place{};
+  const bool is_there = &place.region->space() == &space && place.region->contains(address) &&
+                        place.region->is_live_at(address);
+  return is_there ? place : Place{};
 }
 
-void Pager::wake_page(uintptr_t address) {
-  uffd_->wake(reinterpret_cast<void*>(round_down(address, os_page_bytes)), os_page_bytes);
+void Pager::wake_page(const AddressSpace& space, uintptr_t address) {
+  space.uffd().wake(reinterpret_cast<void*>(round_down(address, os_page_bytes)), os_page_bytes);
 }
 
-std::byte* Pager::slot_of(ChunkId chunk) { return pool_->address(table_.slot(chunk)); }
+std::byte* Pager::memory_of(ChunkId chunk) {
+  const ServedFile& served = owner(chunk);
+  return shares_memory() ? served.memory->at(served.offset_of(chunk))
+                         : pool_->address(table_.slot(chunk));
+}
 
 void Pager::start_read(ChunkId chunk) {
   const ServedFile& served = owner(chunk);
-  const window::SlotId slot = table_.start_read(chunk);
+  table_.start_read(chunk);
   reader_->start({.tag = chunk,
                   .fd = served.file.fd(),
                   .offset_bytes = served.offset_of(chunk),
                   .length_bytes = static_cast<uint32_t>(chunk_bytes),
-                  .buffer = pool_->address(slot)});
+                  .buffer = memory_of(chunk)});
 }
 
-bool Pager::is_moved(const Region& region, uint32_t index) const {
-  return mapper_->keeps_slot() && !region.extent().is_writable && region.edge(index) == nullptr;
-}
-
-Outcome Pager::place(Region& region, uint32_t index, std::byte* slot) {
+// Shows the chunk in one region, and wakes who waits for it there.
+Outcome Pager::place(Region& region, uint32_t index, std::byte* bytes) {
   Region::Notes& notes = region.notes(index);
   if (notes.is_placed) return Outcome::done;
-  Outcome outcome;
-  if (is_moved(region, index)) {
-    outcome = mapper_->map(region.chunk_address(index), slot);
-    if (outcome == Outcome::done) {
-      // Only then may who waits go on: its access may be the write that must not be.
-      uffd_->protect(region.chunk_address(index), chunk_bytes, true);
-      if (notes.is_waited_for) uffd_->wake(region.chunk_address(index), chunk_bytes);
-    }
-  } else {
-    outcome = window::copy_live_pages(*uffd_, region, index, slot);
-  }
+  const Outcome outcome = mapper_->show(region, index, bytes);
   notes.is_placed = outcome == Outcome::done;
-  return outcome;
+  if (outcome == Outcome::done || region.space().is_own()) return outcome;
+  // Whatever is wrong with a guest is no other's business.
+  region.space().line().hang_up();
+  return Outcome::done;
+}
+
+void Pager::show_again(Region& region, uint32_t index) {
+  region.notes(index).is_placed = false;
+  const Outcome outcome = place(region, index, nullptr);
+  region.notes(index).is_placed = true;
+  // Out of memory for page tables, at worst: the toucher tries again.
+  if (outcome != Outcome::done) wake_live_pages(region, index);
 }
 
 // ready → mapped. Wakes who waits for the chunk.
 void Pager::map(ChunkId chunk) {
-  const ServedFile& served = owner(chunk);
-  Region* const home = served.home_of(chunk);
   Outcome outcome = Outcome::done;
-  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    if (outcome != Outcome::done || region.edge(index) == nullptr) return;
-    outcome = place(region, index, slot_of(chunk));
-  });
-  bool keeps_slot = false;
-  if (home != nullptr && outcome == Outcome::done) {
-    const uint32_t index = chunk - served.first_chunk - home->first_file_chunk();
-    outcome = place(*home, index, slot_of(chunk));
-    keeps_slot = is_moved(*home, index);
-  }
+  const bool keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
   switch (outcome) {
     case Outcome::done:
-      table_.map(chunk, keeps_slot);
+      if (table_.state(chunk) == ChunkState::ready) table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
       if (!keeps_slot) trim_slots();
       return;
@@ -568,35 +607,69 @@ void Pager::map(ChunkId chunk) {
     case Outcome::exists:
       return fail_chunk(chunk, "the address range of the model was written to by somebody else",
                         EEXIST);
+    case Outcome::gone:
     case Outcome::failed:
       return fail_chunk(chunk, "the kernel refused to map it", errno);
   }
 }
 
-// Takes the chunk out of every region. If it has a slot, its bytes are then there. False: the
-// kernel refused, and all is as before.
-bool Pager::take_out(ChunkId chunk) {
+// In every edge, and as a whole in one region. Returns whether the chunk keeps its slot.
+bool Pager::show_own(ChunkId chunk, Outcome& outcome) {
   const ServedFile& served = owner(chunk);
-  const bool has_slot = table_.slot(chunk) != window::no_slot;
-  bool is_out = true;
+  Region* const home = served.home_of(chunk);
   served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    Region::Notes& notes = region.notes(index);
-    if (!notes.is_placed || !has_slot || !is_moved(region, index)) return;
-    std::byte* address = region.chunk_address(index);
-    if (notes.is_write_refused) {
-      kernel::mprotect(address, chunk_bytes, PROT_READ | PROT_WRITE);
-      notes.is_write_refused = false;
-    }
-    is_out = mapper_->unmap(address, slot_of(chunk)) == Outcome::done;
-    notes.is_placed = !is_out;
+    if (outcome != Outcome::done || region.edge(index) == nullptr) return;
+    outcome = place(region, index, memory_of(chunk));
   });
-  if (!is_out) return false;
+  if (home == nullptr || outcome != Outcome::done) return false;
+  const uint32_t index = chunk - served.first_chunk - home->first_file_chunk();
+  outcome = place(*home, index, memory_of(chunk));
+  return mapper_->moves_into(*home, index);
+}
+
+// Wherever somebody waits for it; if nobody does, where the file was used last.
+bool Pager::show_shared(ChunkId chunk, Outcome& outcome) {
+  const ServedFile& served = owner(chunk);
+  const bool is_waited_for = waiting_[chunk].is_waited_for;
   served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    if (!region.notes(index).is_placed) return;
-    window::drop_live_pages(region, index);
-    region.notes(index).is_placed = false;
+    const bool is_wanted =
+        is_waited_for ? region.notes(index).is_waited_for : &region == served.favoured;
+    if (outcome == Outcome::done && is_wanted) outcome = place(region, index, memory_of(chunk));
   });
   return true;
+}
+
+// Takes the chunk out of every region. If it has a slot, its bytes are then there. False: not
+// possible now, and the chunk is mapped as before (of shared memory, perhaps in fewer regions).
+bool Pager::take_out(ChunkId chunk) {
+  const ServedFile& served = owner(chunk);
+  std::byte* const bytes = table_.slot(chunk) == window::no_slot ? nullptr : memory_of(chunk);
+  bool is_out = true;
+  // What was moved first: that is what the kernel may refuse.
+  for (const bool is_moved : {true, false}) {
+    served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+      Region::Notes& notes = region.notes(index);
+      if (!is_out || !notes.is_placed || mapper_->moves_into(region, index) != is_moved) return;
+      is_out = mapper_->hide(region, index, bytes) == Outcome::done;
+      notes.is_placed = !is_out;
+    });
+  }
+  return is_out;
+}
+
+// ready or mapped → absent.
+void Pager::release(ChunkId chunk) {
+  give_back_memory(chunk);
+  table_.release(chunk);
+}
+
+// Of shared memory the chunk's pages go, out of every region.
+void Pager::give_back_memory(ChunkId chunk) {
+  if (!shares_memory()) return;
+  const ServedFile& served = owner(chunk);
+  served.memory->give_back_chunk(served.offset_of(chunk));
+  served.for_each_view(
+      chunk, [](Region& region, uint32_t index) { region.notes(index).is_placed = false; });
 }
 
 // mapped → ready: the next touch will be noticed.
@@ -617,18 +690,18 @@ void Pager::move_to_waiter(ChunkId chunk) {
   uint32_t source_index = 0;
   served.for_each_view(chunk, [&](Region& region, uint32_t index) {
     const bool is_copied_whole = region.notes(index).is_placed && region.edge(index) == nullptr;
-    if (!is_copied_whole || is_moved(region, index)) return;
+    if (!is_copied_whole || mapper_->moves_into(region, index)) return;
     source = &region;
     source_index = index;
   });
   const uint32_t index =
       target == nullptr ? 0 : chunk - served.first_chunk - target->first_file_chunk();
   // Into a region that chunks are moved to they need a slot.
-  const bool can_copy =
-      source != nullptr && target != nullptr && target != source && !is_moved(*target, index);
+  const bool can_copy = source != nullptr && target != nullptr && target != source &&
+                        !mapper_->moves_into(*target, index);
   if (can_copy && table_.slot(chunk) == window::no_slot) {
     const std::byte* const bytes = source->chunk_address(source_index);
-    if (window::copy_live_pages(*uffd_, *target, index, bytes) != Outcome::done) {
+    if (window::copy_live_pages(*target, index, bytes) != Outcome::done) {
       return held_.push_back(chunk);
     }
     target->notes(index).is_placed = true;
@@ -641,13 +714,14 @@ void Pager::move_to_waiter(ChunkId chunk) {
     table_.hold(chunk);
     return map(chunk);
   }
-  table_.release(chunk);
+  release(chunk);
   policy_->on_touch(chunk);
 }
 
 void Pager::evict(ChunkId chunk) {
-  if (waiting_[chunk].is_waited_for || !take_out(chunk)) return policy_->on_refused(chunk);
-  table_.release(chunk);
+  const bool is_free = !waiting_[chunk].is_waited_for && (shares_memory() || take_out(chunk));
+  if (!is_free) return policy_->on_refused(chunk);
+  release(chunk);
   add(telemetry_.evictions, 1);
   trim_slots();
   if (table_.free_slots() == 0) ask_for_slots();
@@ -656,7 +730,8 @@ void Pager::evict(ChunkId chunk) {
 // The engine took the chunk's last pages away. Who waits for it in another region needs it anew.
 void Pager::release_if_nowhere(ChunkId chunk) {
   if (table_.state(chunk) != ChunkState::mapped || owner(chunk).is_placed(chunk)) return;
-  table_.release(chunk);
+  if (owner(chunk).is_kept) return table_.hold(chunk);
+  release(chunk);
   if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
 }
 
@@ -668,14 +743,17 @@ void Pager::stop_waiting(ChunkId chunk) {
     Region::Notes& notes = region.notes(index);
     const bool must_retry = notes.is_waited_for && !notes.is_placed;
     notes.is_waited_for = false;
-    if (!must_retry) return;
-    region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
-      uffd_->wake(address, length_bytes);
-    });
+    if (must_retry) wake_live_pages(region, index);
   });
   waiting_[chunk].is_waited_for = false;
   if (--waiting_chunks_ == 0)
     add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
+}
+
+void Pager::wake_live_pages(const Region& region, uint32_t index) {
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    region.space().uffd().wake(address, length_bytes);
+  });
 }
 
 // Never zeros: whoever touches the chunk gets SIGBUS, now and later.
@@ -683,6 +761,8 @@ void Pager::fail_chunk(ChunkId chunk, const char* what, int error_number) {
   const ServedFile& served = owner(chunk);
   report_failure(served, served.offset_of(chunk), served.offset_of(chunk) + served.bytes_of(chunk),
                  what, error_number);
+  if (table_.state(chunk) == ChunkState::mapped) table_.hold(chunk);
+  give_back_memory(chunk);
   table_.fail(chunk);
   seal_from(chunk, 0);
   stop_waiting(chunk);
@@ -709,13 +789,21 @@ void Pager::seal_from(ChunkId chunk, uint32_t first) {
       std::byte* const end = address + length_bytes;
       if (end <= from) return;
       if (address < from) address += from - address;
-      const auto sealed_bytes = static_cast<uint64_t>(end - address);
-      Region::seal(address, sealed_bytes);
-      uffd_->wake(address, sealed_bytes);
+      seal(region, address, static_cast<uint64_t>(end - address));
     });
     if (region.drop_sealed_pages(index, first, count))
       notes.is_placed = notes.is_waited_for = false;
   });
+}
+
+// Pages that the engine wrote are its own: they stay.
+void Pager::seal(const Region& region, std::byte* address, uint64_t length_bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  // A guest wakes its threads itself, when it has sealed them.
+  if (!region.space().is_own()) return region.space().line().seal(begin, length_bytes);
+  if (shares_memory()) return seal_unwritten(region, begin, begin + length_bytes, *page_map_);
+  Region::seal(address, length_bytes);
+  region.space().uffd().wake(address, length_bytes);
 }
 
 }  // namespace weightpager

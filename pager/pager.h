@@ -18,21 +18,26 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "pager/base/units.h"
+#include "pager/fault/command_stack.h"
 #include "pager/fault/doorbell.h"
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
-#include "pager/model/model.h"
+#include "pager/paging_service.h"
 #include "pager/policy/pin_stream.h"
 #include "pager/served_file.h"
 #include "pager/telemetry/telemetry.h"
+#include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/mapper.h"
 #include "pager/window/memory_headroom.h"
+#include "pager/window/page_map.h"
 #include "pager/window/region.h"
 #include "pager/window/slot_pool.h"
 
@@ -40,14 +45,19 @@ namespace weightpager {
 
 /// The smallest window that still lets a few threads read and a ring turn.
 inline constexpr uint64_t window_bytes_min = 32 * MiB;
+/// What one process may have mapped at once.
+inline constexpr size_t regions_max = 1024;
 
 struct PagerOptions {
   uint64_t window_bytes = 0;
   /// How large resize() may make it; 0: no larger than window_bytes.
   uint64_t window_bytes_max = 0;
+  /// Other processes attach to this pager (pager/attach). Requires the mapper "collapse", and a
+  /// process in which nobody closes descriptors that are not his.
+  bool serves_guests = false;
   /// Shrink the window before the memory limit is reached (window/memory_headroom.h).
   bool follows_memory_limit = false;
-  /// "auto", "move", "copy".
+  /// One of window::mapper_names.
   std::string mapper = "auto";
   /// What the device under the models likes (io::device_limits).
   io::DeviceLimits device;
@@ -58,63 +68,46 @@ struct PagerOptions {
   telemetry::Telemetry* telemetry = nullptr;
 };
 
-struct RegionRequest {
-  /// Opened by the pager's thread; a /proc/…/fd/N link is fine.
-  std::string path;
-  /// For messages.
-  std::string name;
-  /// A multiple of the page size.
-  uint64_t offset_bytes = 0;
-  uint64_t length_bytes = 0;
-  /// MAP_PRIVATE and PROT_WRITE: what the engine writes is kept, for it alone. Otherwise a write is
-  /// a SIGSEGV.
-  bool is_writable = false;
-  /// The file's layers (as file 0); nullptr: one layer in file order.
-  const model::Model* model = nullptr;
-};
-
-enum class Advice {
-  will_need,
-  consumed,
-  discard,  // consumed, and what the engine wrote in the range is the file's again
-};
-
-/// A part of the address space.
-struct Span {
-  uintptr_t begin = 0;
-  uintptr_t end = 0;
-};
-
-class Pager {
+class Pager final : public PagingService {
  public:
+  using Guest = window::AddressSpace;
+
   /// Starts the thread. Fails if this kernel or container has no userfaultfd or the mapper asked
   /// for does not work.
   static Result<std::unique_ptr<Pager>> start(const PagerOptions& options);
   /// Requires that every region was removed.
-  ~Pager();
+  ~Pager() override;
 
-  // All of the following may be called by any thread but the pager's own, and block until done.
+  bool is_user_mode_only() const override { return is_user_mode_only_; }
+  Result<std::byte*> add_region(const RegionRequest& request) override;
+  void remove(std::byte* address, uint64_t length_bytes) override;
+  void advise(std::byte* address, uint64_t length_bytes, Advice advice) override;
+  std::string file_link(std::byte* address) override;
+  std::vector<Span> written_spans() override;
+  void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
 
-  /// Whether faults inside system calls are not served (no right to: design decision 9).
-  bool is_user_mode_only() const { return is_user_mode_only_; }
+  // These too may be called by any thread but the pager's own, and block until done.
 
-  /// Maps a file's bytes; returns the address of byte `offset_bytes`.
-  Result<std::byte*> add_region(const RegionRequest& request);
-  /// munmap for regions, up to the end of the last page: what lies in [address, +length) is gone,
-  /// and who waits there is woken. Parts of the range outside of regions are left alone.
-  void remove(std::byte* address, uint64_t length_bytes);
-  /// Hints for the chunks that lie wholly or partly in the range.
-  void advise(std::byte* address, uint64_t length_bytes, Advice advice);
   /// Makes the window larger or smaller, within its least size and window_bytes_max; returns the
   /// size that it has now. What is too much is evicted as soon as the kernel lets go of it.
   uint64_t resize(uint64_t window_bytes);
-  /// The path of a link to the file behind a region, good for as long as the region is there, also
-  /// for a child process: the file may have lost its name. "" if there is no region.
-  std::string file_link(std::byte* address);
-  /// Where regions hold what the engine wrote itself, and not the file's bytes, in order.
-  std::vector<Span> written_spans();
-  /// Writes for each page of the range (of one region) whether it is mapped, as mincore does.
-  void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
+
+  // For guests: other processes that attach to this pager (pager/attach). Requires
+  // options.serves_guests.
+
+  /// Serves a file of which guests may show any part, for as long as the pager lives. Of the
+  /// request only path, name and model count.
+  Result<const ServedFile*> serve(const RegionRequest& request);
+  Result<Guest*> add_guest(std::unique_ptr<Guest> guest);
+  /// The guest has reserved the extent at `address`, which lies as far off the 2 MiB grid as the
+  /// extent's offset, and registered it with its userfaultfd as a view of the file's memory.
+  Status add_guest_region(Guest* guest, const ServedFile* served, const window::Extent& extent,
+                          std::byte* address);
+  /// As remove() and advise(), in the guest's memory; it unmaps what it has mapped itself.
+  void remove_from_guest(Guest* guest, std::byte* address, uint64_t length_bytes);
+  void advise_for_guest(Guest* guest, std::byte* address, uint64_t length_bytes, Advice advice);
+  /// With all its regions; the guest object is gone then.
+  void remove_guest(Guest* guest);
 
  private:
   struct Command;
@@ -126,6 +119,10 @@ class Pager {
   struct Place {
     window::Region* region = nullptr;
     ServedFile* served = nullptr;
+
+    std::pair<const window::AddressSpace*, uintptr_t> key() const {
+      return {&region->space(), reinterpret_cast<uintptr_t>(region->address())};
+    }
   };
 
   Pager(const PagerOptions& options, uint32_t window_chunks);
@@ -139,11 +136,14 @@ class Pager {
   void serve();
   int64_t sleep_max_ns() const;
   void take_reads(const io::Wakeup& wakeup);
-  void take_faults();
-  void take_fault(const fault::Fault& fault);
+  Status watch_faults(const window::AddressSpace& space);
+  void take_all_faults();
+  void take_faults(window::AddressSpace& space);
+  void take_fault(window::AddressSpace& space, const fault::Fault& fault);
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uint32_t index);
   void take_commands();
+  void carry_out(Command& command);
   void retry_held_chunks();
   void take_new_slots();
   void carry_out_policy();
@@ -159,9 +159,14 @@ class Pager {
 
   void start_read(policy::ChunkId chunk);
   void map(policy::ChunkId chunk);
-  fault::Outcome place(window::Region& region, uint32_t index, std::byte* slot);
-  bool is_moved(const window::Region& region, uint32_t index) const;
+  bool show_own(policy::ChunkId chunk, fault::Outcome& outcome);
+  bool show_shared(policy::ChunkId chunk, fault::Outcome& outcome);
+  fault::Outcome place(window::Region& region, uint32_t index, std::byte* bytes);
+  void show_again(window::Region& region, uint32_t index);
+  static void wake_live_pages(const window::Region& region, uint32_t index);
   bool take_out(policy::ChunkId chunk);
+  void give_back_memory(policy::ChunkId chunk);
+  void release(policy::ChunkId chunk);
   void hold(policy::ChunkId chunk);
   void move_to_waiter(policy::ChunkId chunk);
   void evict(policy::ChunkId chunk);
@@ -171,15 +176,23 @@ class Pager {
                       const char* what, int error_number);
   void seal_from(policy::ChunkId chunk, uint32_t first);
   void stop_waiting(policy::ChunkId chunk);
-  void wake_page(uintptr_t address);
+  static void wake_page(const window::AddressSpace& space, uintptr_t address);
+  void seal(const window::Region& region, std::byte* address, uint64_t length_bytes);
 
   Result<std::byte*> do_add_region(const RegionRequest& request);
   Result<ServedFile*> serve_file(const RegionRequest& request);
-  void do_remove(std::byte* address, uint64_t length_bytes);
+  void show_in(ServedFile& served, std::unique_ptr<window::Region> region);
+  window::AddressSpace& space_of(const Command& command);
+  void do_serve(Command& command);
+  void do_add_guest(Command& command);
+  void do_add_guest_region(Command& command);
+  void do_remove_guest(Guest* guest);
+  void do_remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
   void remove_from(const Place& place, uintptr_t begin, uintptr_t end);
   void remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count);
   void take_back_slot(window::Region& region, uint32_t index, policy::ChunkId chunk);
   void do_advise(const Command& command);
+  static void discard_pages(const window::Region& region, uintptr_t begin, uintptr_t end);
   void discard_written(const Place& place, uintptr_t begin, uintptr_t end);
   void do_residency(const Command& command);
   std::vector<Span> find_written_spans() const;
@@ -190,24 +203,27 @@ class Pager {
   void close_idle_files();
   void tell_order();
 
-  Place find(uintptr_t address);
+  Place find(const window::AddressSpace& space, uintptr_t address);
   ServedFile& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
-  std::byte* slot_of(policy::ChunkId chunk);
+  std::byte* memory_of(policy::ChunkId chunk);
+  bool shares_memory() const { return mapper_->shares_memory(); }
 
   const PagerOptions options_;
   telemetry::Telemetry& telemetry_;
   const uint32_t window_chunks_max_;
 
   // Set up by the pager's thread, used by it alone.
-  std::optional<fault::Userfaultfd> uffd_;
+  std::optional<window::AddressSpace> own_;
+  std::vector<std::unique_ptr<window::AddressSpace>> guests_;
   std::unique_ptr<window::Mapper> mapper_;
   std::unique_ptr<io::Reader> reader_;
-  std::unique_ptr<window::SlotPool> pool_;
+  std::unique_ptr<window::SlotPool> pool_;  // nullptr: memory is shared, and slots are only counted
   std::optional<window::MemoryHeadroom> headroom_;
+  std::optional<window::PageMap> page_map_;
   window::ChunkTable table_;
   std::optional<policy::PinStream> policy_;
   std::vector<std::unique_ptr<ServedFile>> files_;
-  std::vector<Place> regions_;                 // of all files, by address
+  std::vector<Place> regions_;                 // of all files, by address space and address
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
@@ -225,7 +241,8 @@ class Pager {
   uint32_t window_chunks_wanted_;  // as far as the memory limit allows
   bool has_told_of_limit_ = false;
   int thread_id_ = 0;
-  int statm_fd_ = -1;
+  OwnedFd watch_;  // for the faults of all address spaces, where there are guests
+  OwnedFd process_status_;
   bool is_order_stale_ = false;  // the engine made chunks its own
   bool is_rung_ = false;
   bool is_stopping_ = false;
@@ -233,7 +250,7 @@ class Pager {
 
   // Between the threads.
   fault::Doorbell doorbell_;
-  std::atomic<Command*> commands_{nullptr};
+  fault::CommandStack<Command> commands_;
   std::atomic<bool> is_started_{false};
   std::thread thread_;
 };

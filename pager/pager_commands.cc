@@ -22,17 +22,35 @@ using policy::ChunkId;
 using telemetry::add;
 using telemetry::raise_to;
 using telemetry::set;
+using window::AddressSpace;
 using window::ChunkState;
 using window::Region;
 
 // Lies on the stack of the engine thread that waits for it.
 struct Pager::Command {
-  enum class Kind { add_region, remove, advise, residency, written, resize, file_link, stop } kind;
+  enum class Kind {
+    add_region,
+    remove,
+    advise,
+    residency,
+    written,
+    resize,
+    file_link,
+    serve,
+    add_guest,
+    add_guest_region,
+    remove_guest,
+    stop
+  } kind;
   const RegionRequest* request = nullptr;
   std::byte* address = nullptr;
   uint64_t length_bytes = 0;
   Advice advice = Advice::will_need;
   unsigned char* pages = nullptr;
+  Guest* guest = nullptr;  // nullptr: this process
+  std::unique_ptr<Guest> new_guest;
+  const ServedFile* served = nullptr;
+  window::Extent extent;
   Result<std::byte*> result = nullptr;
   std::vector<Span> spans;
   std::string text;
@@ -57,15 +75,28 @@ Result<std::byte*> Pager::add_region(const RegionRequest& request) {
 }
 
 void Pager::remove(std::byte* address, uint64_t length_bytes) {
-  Command command{.kind = Command::Kind::remove, .address = address, .length_bytes = length_bytes};
+  remove_from_guest(nullptr, address, length_bytes);
+}
+
+void Pager::remove_from_guest(Guest* guest, std::byte* address, uint64_t length_bytes) {
+  Command command{.kind = Command::Kind::remove,
+                  .address = address,
+                  .length_bytes = length_bytes,
+                  .guest = guest};
   execute(command);
 }
 
 void Pager::advise(std::byte* address, uint64_t length_bytes, Advice advice) {
+  advise_for_guest(nullptr, address, length_bytes, advice);
+}
+
+void Pager::advise_for_guest(Guest* guest, std::byte* address, uint64_t length_bytes,
+                             Advice advice) {
   Command command{.kind = Command::Kind::advise,
                   .address = address,
                   .length_bytes = length_bytes,
-                  .advice = advice};
+                  .advice = advice,
+                  .guest = guest};
   execute(command);
 }
 
@@ -95,93 +126,175 @@ std::vector<Span> Pager::written_spans() {
   return std::move(command.spans);
 }
 
-void Pager::execute(Command& command) {
-  command.next = commands_.load(std::memory_order_relaxed);
-  while (!commands_.compare_exchange_weak(command.next, &command, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
-  }
-  doorbell_.ring();
-  command.is_done.wait(false, std::memory_order_acquire);
+Result<const ServedFile*> Pager::serve(const RegionRequest& request) {
+  Command command{.kind = Command::Kind::serve, .request = &request};
+  execute(command);
+  if (!command.result) return forward_error(std::move(command.result));
+  return command.served;
 }
+
+Result<Pager::Guest*> Pager::add_guest(std::unique_ptr<Guest> guest) {
+  Command command{.kind = Command::Kind::add_guest, .new_guest = std::move(guest)};
+  execute(command);
+  if (!command.result) return forward_error(std::move(command.result));
+  return command.guest;
+}
+
+Status Pager::add_guest_region(Guest* guest, const ServedFile* served, const window::Extent& extent,
+                               std::byte* address) {
+  Command command{.kind = Command::Kind::add_guest_region,
+                  .address = address,
+                  .guest = guest,
+                  .served = served,
+                  .extent = extent};
+  execute(command);
+  if (!command.result) return forward_error(std::move(command.result));
+  return {};
+}
+
+void Pager::remove_guest(Guest* guest) {
+  Command command{.kind = Command::Kind::remove_guest, .guest = guest};
+  execute(command);
+}
+
+void Pager::execute(Command& command) { commands_.execute(command, doorbell_); }
 
 // ---- The pager's thread ----
 
 void Pager::take_commands() {
   if (!is_rung_) return;
   is_rung_ = false;
-  Command* newest = commands_.exchange(nullptr, std::memory_order_acquire);
-  // The stack has the newest on top; serve in the order of arrival.
-  Command* oldest = nullptr;
-  while (newest != nullptr) {
-    Command* next = newest->next;
-    newest->next = oldest;
-    oldest = newest;
-    newest = next;
-  }
-  while (oldest != nullptr) {
-    Command* command = oldest;
-    oldest = command->next;
-    switch (command->kind) {
-      case Command::Kind::add_region:
-        command->result = do_add_region(*command->request);
-        break;
-      case Command::Kind::remove:
-        do_remove(command->address, command->length_bytes);
-        break;
-      case Command::Kind::advise:
-        do_advise(*command);
-        break;
-      case Command::Kind::residency:
-        do_residency(*command);
-        break;
-      case Command::Kind::written:
-        command->spans = find_written_spans();
-        break;
-      case Command::Kind::resize:
-        command->length_bytes = do_resize(command->length_bytes);
-        break;
-      case Command::Kind::file_link:
-        command->text = find_file_link(command->address);
-        break;
-      case Command::Kind::stop:
-        WP_ASSERT(regions_.empty());
-        is_stopping_ = true;
-        break;
-    }
-    // The command's memory is its owner's again as soon as the flag is set; waking needs no more
-    // than its address.
-    command->is_done.store(true, std::memory_order_release);
-    command->is_done.notify_one();
+  commands_.take([this](Command& command) { carry_out(command); });
+}
+
+void Pager::carry_out(Command& command) {
+  switch (command.kind) {
+    case Command::Kind::add_region:
+      command.result = do_add_region(*command.request);
+      return;
+    case Command::Kind::remove:
+      return do_remove(space_of(command), command.address, command.length_bytes);
+    case Command::Kind::advise:
+      return do_advise(command);
+    case Command::Kind::residency:
+      return do_residency(command);
+    case Command::Kind::written:
+      command.spans = find_written_spans();
+      return;
+    case Command::Kind::resize:
+      command.length_bytes = do_resize(command.length_bytes);
+      return;
+    case Command::Kind::file_link:
+      command.text = find_file_link(command.address);
+      return;
+    case Command::Kind::serve:
+      return do_serve(command);
+    case Command::Kind::add_guest:
+      return do_add_guest(command);
+    case Command::Kind::add_guest_region:
+      return do_add_guest_region(command);
+    case Command::Kind::remove_guest:
+      return do_remove_guest(command.guest);
+    case Command::Kind::stop:
+      WP_ASSERT(regions_.empty());
+      is_stopping_ = true;
+      return;
   }
 }
 
+AddressSpace& Pager::space_of(const Command& command) {
+  return command.guest == nullptr ? *own_ : *command.guest;
+}
+
 Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
-  if (request.is_writable && !uffd_->has_write_protection()) {
-    return fail(request.name + ": mapped writable, and this kernel cannot tell what is written",
-                "Linux 5.7 and later can, on x86-64");
+  const bool can_tell_writes =
+      shares_memory() ? page_map_->is_open() : own_->uffd().has_write_protection();
+  if (request.is_writable && !can_tell_writes) {
+    return fail(request.name + ": mapped writable, and it cannot be told here what is written",
+                shares_memory() ? "mount /proc" : "Linux 5.7 and later can, on x86-64");
   }
   auto served = serve_file(request);
   if (!served) return forward_error(std::move(served));
+  const bool is_view = shares_memory();
   auto region = Region::reserve({.offset_bytes = request.offset_bytes,
                                  .length_bytes = request.length_bytes,
                                  .file_size_bytes = (*served)->file.size_bytes(),
-                                 .is_writable = request.is_writable});
+                                 .is_writable = request.is_writable},
+                                *own_, is_view ? (*served)->memory->view_fd() : Region::no_memory);
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
-  if ((*region)->live_bytes() > 0) {
-    auto done = uffd_->register_range(address, (*region)->live_bytes(), true);
+  const uint64_t live_bytes = (*region)->live_bytes();
+  if (live_bytes > 0) {
+    auto done = is_view ? own_->uffd().register_view(address, live_bytes)
+                        : own_->uffd().register_range(address, live_bytes, true);
     if (!done) return forward_error(std::move(done));
   }
-  const Place place{region->get(), *served};
+  show_in(**served, std::move(*region));
+  return address;
+}
+
+void Pager::do_serve(Command& command) {
+  auto served = serve_file(*command.request);
+  if (!served) {
+    command.result = forward_error(std::move(served));
+    return;
+  }
+  (*served)->is_kept = true;
+  command.served = *served;
+  tell_order();
+}
+
+void Pager::do_add_guest(Command& command) {
+  if (auto watched = watch_faults(*command.new_guest); !watched) {
+    command.result = forward_error(std::move(watched));
+    return;
+  }
+  guests_.push_back(std::move(command.new_guest));
+  command.guest = guests_.back().get();
+}
+
+void Pager::do_add_guest_region(Command& command) {
+  const auto served = std::find_if(files_.begin(), files_.end(),
+                                   [&](const auto& it) { return it.get() == command.served; });
+  WP_ASSERT(served != files_.end() && (*served)->is_kept);
+  const auto begin = reinterpret_cast<uintptr_t>(command.address);
+  const uintptr_t end = begin + command.extent.length_bytes;
+  size_t regions = 0;
+  bool is_free = true;
+  for (const Place& place : regions_) {
+    if (&place.region->space() != command.guest) continue;
+    const auto other = reinterpret_cast<uintptr_t>(place.region->address());
+    is_free = is_free && (end <= other || begin >= other + place.region->length_bytes());
+    ++regions;
+  }
+  if (!is_free || regions == regions_max) {
+    command.result = is_free ? fail("too many regions", "", ENOMEM)
+                             : fail("two regions at one address", "", EEXIST);
+    return;
+  }
+  show_in(**served, Region::of_guest(command.extent, *command.guest, command.address));
+}
+
+void Pager::do_remove_guest(Guest* guest) {
+  // Up to the end of its addresses.
+  do_remove(*guest, nullptr, UINTPTR_MAX - os_page_bytes);
+  WP_ASSERT(std::none_of(regions_.begin(), regions_.end(),
+                         [&](const Place& place) { return &place.region->space() == guest; }));
+  std::erase_if(guests_, [&](const auto& it) { return it.get() == guest; });
+}
+
+// From now on the region's faults are served.
+void Pager::show_in(ServedFile& served, std::unique_ptr<Region> region) {
+  const Place place{region.get(), &served};
   // What failed in another region is tried once more for this one.
-  for (uint32_t i = 0; i < place.region->chunks(); ++i) {
-    const ChunkId chunk = (*served)->chunk_of(*place.region, i);
+  for (uint32_t i = 0; i < region->chunks(); ++i) {
+    const ChunkId chunk = served.chunk_of(*region, i);
     if (table_.state(chunk) == ChunkState::failed) table_.forget_failure(chunk);
   }
-  (*served)->regions.push_back(std::move(*region));
-  (*served)->favoured = place.region;
+  served.regions.push_back(std::move(region));
+  served.favoured = place.region;
   const auto behind = std::find_if(regions_.begin(), regions_.end(),
-                                   [&](const Place& it) { return it.region->address() > address; });
+                                   [&](const Place& it) { return place.key() < it.key(); });
   regions_.insert(behind, place);
 
   if (telemetry_.started_ns.load() == 0) {
@@ -190,7 +303,6 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
   }
   fit_table_to_window();
   tell_order();
-  return address;
 }
 
 // A file that is mapped once more, under whatever name, keeps its chunks.
@@ -198,7 +310,7 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   auto file = io::ModelFile::open(request.path);
   if (!file) return forward_error(std::move(file));
   for (const auto& served : files_) {
-    if (served->file.is_same_as(*file)) return served.get();
+    if (served->file.identity() == file->identity()) return served.get();
   }
   if (!file->is_direct()) {
     notice(request.name +
@@ -206,10 +318,15 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
            "and are dropped from it again, which costs CPU time");
   }
   const uint64_t size_bytes = file->size_bytes();
-  auto served = std::make_unique<ServedFile>(
-      ServedFile{.file = std::move(*file), .name = request.name, .model = {}, .regions = {}});
+  auto served = std::make_unique<ServedFile>(ServedFile{
+      .file = std::move(*file), .name = request.name, .model = {}, .regions = {}, .memory = {}});
   if (request.model != nullptr) served->model = *request.model;
   served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes) / chunk_bytes);
+  if (shares_memory()) {
+    auto memory = window::SharedMemory::create(served->chunks * chunk_bytes);
+    if (!memory) return forward_error(std::move(memory));
+    served->memory = std::move(*memory);
+  }
   served->first_chunk = take_chunk_ids(served->chunks);
   for (uint32_t i = 0; i < served->chunks; ++i) owners_[served->first_chunk + i] = served.get();
   add(telemetry_.models, 1);
@@ -246,6 +363,11 @@ void Pager::tell_order() {
   }
   std::vector<bool> is_shown(table_.chunks());
   uint64_t shown_chunks = 0;
+  for (const auto& served : files_) {
+    if (!served->is_kept) continue;
+    std::fill_n(is_shown.begin() + served->first_chunk, served->chunks, true);
+    shown_chunks += served->chunks;
+  }
   for (const Place& place : regions_) {
     for (uint32_t i = 0; i < place.region->chunks(); ++i) {
       if (!place.region->is_live(i)) continue;
@@ -262,13 +384,13 @@ void Pager::tell_order() {
     if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
   }
   // At the end an engine unmaps everything; the report shall say how it was before.
-  if (regions_.empty()) return;
+  if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, shown_chunks * chunk_bytes);
   set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes);
   set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes);
 }
 
-void Pager::do_remove(std::byte* address, uint64_t length_bytes) {
+void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
   bool is_changed = false;
@@ -276,7 +398,7 @@ void Pager::do_remove(std::byte* address, uint64_t length_bytes) {
     const auto first = reinterpret_cast<uintptr_t>(place.region->address());
     const uintptr_t from = std::max(begin, first);
     const uintptr_t to = std::min(end, first + place.region->length_bytes());
-    if (from >= to) continue;
+    if (&place.region->space() != &space || from >= to) continue;
     remove_from(place, from, to);
     is_changed = true;
   }
@@ -287,18 +409,12 @@ void Pager::do_remove(std::byte* address, uint64_t length_bytes) {
 
 void Pager::remove_from(const Place& place, uintptr_t begin, uintptr_t end) {
   const Region& region = *place.region;
-  const auto first = reinterpret_cast<uintptr_t>(region.address());
-  const uintptr_t live_end = std::min(end, first + region.live_bytes());
-  for (uintptr_t at = begin; at < live_end;) {
-    const uint32_t index = region.chunk_index(at);
-    const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(index));
-    const uintptr_t piece_end = std::min(live_end, chunk_begin + chunk_bytes);
-    remove_pages(place, index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
-                 static_cast<uint32_t>((piece_end - at) / os_page_bytes));
-    at = piece_end;
-  }
-  kernel::munmap(reinterpret_cast<void*>(begin), end - begin);
-  uffd_->wake(reinterpret_cast<void*>(begin), end - begin);
+  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+    remove_pages(place, index, first, count);
+  });
+  // A guest unmaps its memory itself.
+  if (region.space().is_own()) kernel::munmap(reinterpret_cast<void*>(begin), end - begin);
+  region.space().uffd().wake(reinterpret_cast<void*>(begin), end - begin);
 }
 
 // The pages are about to be unmapped. A chunk that was moved here gives its slot back first; one
@@ -308,17 +424,18 @@ void Pager::remove_pages(const Place& place, uint32_t index, uint32_t first, uin
   Region::Notes& notes = region.notes(index);
   const bool was_live = region.is_live(index);
   const ChunkId chunk = place.served->chunk_of(region, index);
-  if (notes.is_placed && is_moved(region, index)) take_back_slot(region, index, chunk);
+  if (notes.is_placed && mapper_->moves_into(region, index)) take_back_slot(region, index, chunk);
   const bool has_more = !region.drop_unmapped_pages(index, first, count);
   if (!was_live || has_more) return;
   notes.is_placed = false;
   notes.is_waited_for = false;
   if (place.served->is_shown(chunk)) return release_if_nowhere(chunk);
   stop_waiting(chunk);
+  if (place.served->is_kept) return release_if_nowhere(chunk);
   if (table_.state(chunk) == ChunkState::reading) {
     waiting_[chunk].is_doomed = true;
   } else if (table_.is_resident(chunk)) {
-    table_.release(chunk);
+    release(chunk);
   }
 }
 
@@ -327,7 +444,7 @@ void Pager::take_back_slot(Region& region, uint32_t index, ChunkId chunk) {
   if (!take_out(chunk)) {
     // Somebody pins the pages: they go with the mapping, and the slot gets other memory.
     std::byte* const address = region.chunk_address(index);
-    const Outcome refilled = uffd_->copy(slot_of(chunk), address, chunk_bytes);
+    const Outcome refilled = own_->uffd().copy(memory_of(chunk), address, chunk_bytes);
     WP_ASSERT(refilled == Outcome::done);
     kernel::madvise(address, chunk_bytes, MADV_DONTNEED);
     region.notes(index).is_placed = false;
@@ -353,7 +470,7 @@ void Pager::drop_removed_regions() {
 
 void Pager::close_idle_files() {
   std::erase_if(files_, [&](const std::unique_ptr<ServedFile>& served) {
-    if (!served->regions.empty()) return false;
+    if (!served->regions.empty() || served->is_kept) return false;
     const ChunkId end = served->first_chunk + served->chunks;
     for (ChunkId chunk = served->first_chunk; chunk < end; ++chunk) {
       if (table_.state(chunk) == ChunkState::reading) return false;
@@ -367,13 +484,21 @@ void Pager::do_advise(const Command& command) {
   std::vector<ChunkId> chunks;
   const auto begin = reinterpret_cast<uintptr_t>(command.address);
   const uintptr_t end = begin + command.length_bytes;
+  const AddressSpace& space = space_of(command);
   if (command.advice == Advice::discard) {
-    for (const Place& place : regions_) discard_written(place, begin, end);
+    for (const Place& place : regions_) {
+      // A guest's views are private, and in its own hands.
+      if (!place.region->space().is_own()) continue;
+      shares_memory() ? discard_pages(*place.region, begin, end)
+                      : discard_written(place, begin, end);
+    }
   }
-  for (uintptr_t at = begin; at < end; at = round_down(at, chunk_bytes) + chunk_bytes) {
-    const Place place = find(at);
-    if (place.region == nullptr) continue;
-    chunks.push_back(place.served->chunk_of(*place.region, place.region->chunk_index(at)));
+  for (const Place& place : regions_) {
+    if (&place.region->space() != &space) continue;
+    place.region->for_each_piece(begin, end, [&](uint32_t index, uint32_t, uint32_t) {
+      if (!place.region->is_live(index)) return;
+      chunks.push_back(place.served->chunk_of(*place.region, index));
+    });
   }
   if (command.advice == Advice::will_need) {
     policy_->will_need(chunks);
@@ -382,32 +507,31 @@ void Pager::do_advise(const Command& command) {
   }
 }
 
+// The same for a view of shared memory: what the view does not show is shown again when touched.
+void Pager::discard_pages(const Region& region, uintptr_t begin, uintptr_t end) {
+  region.for_each_live_run_in(begin, end, [](std::byte* address, uint64_t length_bytes) {
+    kernel::madvise(address, length_bytes, MADV_DONTNEED);
+  });
+}
+
 // MADV_DONTNEED on a private mapping: the engine's own pages are gone, the file shows again.
 void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) {
   Region& region = *place.region;
-  const auto first = reinterpret_cast<uintptr_t>(region.address());
-  const uintptr_t to = std::min(round_up(end, os_page_bytes), first + region.live_bytes());
-  for (uintptr_t at = std::max(begin, first); at < to;) {
-    const uint32_t index = region.chunk_index(at);
-    const auto chunk_begin = reinterpret_cast<uintptr_t>(region.chunk_address(index));
-    const uintptr_t piece_end = std::min(to, chunk_begin + chunk_bytes);
-    if (region.notes(index).is_written) {
-      // What is there of the chunk goes too, so that its pages are all there or all absent.
-      if (region.notes(index).is_placed) {
-        window::drop_live_pages(region, index);
-        region.notes(index).is_placed = false;
-        release_if_nowhere(place.served->chunk_of(region, index));
-      }
-      region.restore_written(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
-                             static_cast<uint32_t>((piece_end - at) / os_page_bytes),
-                             [](std::byte* address, uint64_t length_bytes) {
-                               kernel::madvise(address, length_bytes, MADV_DONTNEED);
-                             });
-      region.notes(index).is_written = region.written_pages(index).any();
-      is_order_stale_ = true;
+  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+    Region::Notes& notes = region.notes(index);
+    if (!notes.is_written) return;
+    // What is there of the chunk goes too, so that its pages are all there or all absent.
+    if (notes.is_placed) {
+      window::drop_live_pages(region, index);
+      notes.is_placed = false;
+      release_if_nowhere(place.served->chunk_of(region, index));
     }
-    at = piece_end;
-  }
+    region.restore_written(index, first, count, [](std::byte* address, uint64_t length_bytes) {
+      kernel::madvise(address, length_bytes, MADV_DONTNEED);
+    });
+    notes.is_written = region.written_pages(index).any();
+    is_order_stale_ = true;
+  });
 }
 
 uint64_t Pager::do_resize(uint64_t window_bytes) {
@@ -421,7 +545,8 @@ uint64_t Pager::do_resize(uint64_t window_bytes) {
 // The pager's thread has a descriptor table of its own, which other processes see under its number.
 std::string Pager::find_file_link(std::byte* address) {
   for (const Place& place : regions_) {
-    if (!place.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
+    const bool is_own = place.region->space().is_own();
+    if (!is_own || !place.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
     return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
            std::to_string(place.served->file.fd());
   }
@@ -430,19 +555,28 @@ std::string Pager::find_file_link(std::byte* address) {
 
 std::vector<Span> Pager::find_written_spans() const {
   std::vector<Span> spans;
+  const auto add_span = [&](const std::byte* address, uint64_t length) {
+    const auto begin = reinterpret_cast<uintptr_t>(address);
+    if (!spans.empty() && spans.back().end == begin) {
+      spans.back().end += length;
+    } else {
+      spans.push_back({begin, begin + length});
+    }
+  };
   for (const Place& place : regions_) {
     const Region& region = *place.region;
     for (uint32_t i = 0; i < region.chunks(); ++i) {
-      if (!region.notes(i).is_written) continue;
-      region.for_each_run(i, region.written_pages(i), [&](std::byte* address, uint64_t length) {
-        const auto begin = reinterpret_cast<uintptr_t>(address);
-        if (!spans.empty() && spans.back().end == begin) {
-          spans.back().end += length;
-        } else {
-          spans.push_back({begin, begin + length});
-        }
-      });
+      if (shares_memory()) {
+        window::let_children_inherit_written(region, i, *page_map_, add_span);
+      } else if (region.notes(i).is_written) {
+        region.for_each_run(i, region.written_pages(i), add_span);
+      }
     }
+  }
+  if (shares_memory()) {
+    uint64_t written_bytes = 0;
+    for (const Span& span : spans) written_bytes += span.end - span.begin;
+    set(telemetry_.written_bytes, written_bytes);
   }
   return spans;
 }
@@ -451,7 +585,7 @@ void Pager::do_residency(const Command& command) {
   const auto begin = reinterpret_cast<uintptr_t>(command.address);
   for (uint64_t page = 0; page < command.length_bytes / os_page_bytes; ++page) {
     const uintptr_t at = begin + page * os_page_bytes;
-    const Place place = find(at);
+    const Place place = find(*own_, at);
     const bool is_mapped =
         place.region != nullptr && place.region->notes(place.region->chunk_index(at)).is_placed;
     command.pages[page] = is_mapped ? 1 : 0;

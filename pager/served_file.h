@@ -4,7 +4,8 @@
 // tensor by itself). All these regions show one set of chunks, so that each byte is read once and
 // counts once. A chunk lies as a whole in at most one region at a time, where it can be moved
 // without copying; regions that show only a part of it (edges) each get a copy of their pages,
-// which together make no more than the chunk but for pages that two of them share.
+// which together make no more than the chunk but for pages that two of them share. Of shared memory
+// any number of regions show the same pages.
 //
 // Bookkeeping only; the pager's thread alone uses it.
 #pragma once
@@ -19,6 +20,7 @@
 #include "pager/model/model.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/region.h"
+#include "pager/window/shared_memory.h"
 
 namespace weightpager {
 
@@ -29,7 +31,10 @@ struct ServedFile {
   window::ChunkId first_chunk = 0;
   uint32_t chunks = 0;  // of the whole file
   std::vector<std::unique_ptr<window::Region>> regions;
-  window::Region* favoured = nullptr;  // the region that was touched last, or the newest
+  window::Region* favoured = nullptr;            // the region that was touched last, or the newest
+  std::unique_ptr<window::SharedMemory> memory;  // nullptr: chunks lie in the window's slots
+  /// Served to guests that come and go: chunks stay while nobody shows them.
+  bool is_kept = false;
 
   uint64_t offset_of(window::ChunkId chunk) const {
     return uint64_t{chunk - first_chunk} * chunk_bytes;

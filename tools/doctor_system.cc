@@ -30,11 +30,12 @@ MapperFacts probe_mapper(const UserfaultfdAccess& access) {
   if (auto open = check_userfaultfd(access); !open) return {"", open.error()};
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return {"", uffd.error()};
-  const auto chosen = window::choose_mapper("auto", *uffd);
+  window::AddressSpace own(std::move(*uffd));
+  const auto chosen = window::choose_mapper("auto", own);
   if (!chosen) return {"", chosen.error()};
   MapperFacts facts{(*chosen)->name(), {}};
-  if (facts.name != "copy") return facts;
-  if (const auto move = window::choose_mapper("move", *uffd); !move) facts.problem = move.error();
+  if (facts.name == "move") return facts;
+  if (const auto move = window::choose_mapper("move", own); !move) facts.problem = move.error();
   return facts;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/run.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "pager/window/mapper.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
 #include "tools/engine_process.h"
@@ -27,8 +29,6 @@ constexpr int exit_own_failure = 125;
 constexpr int exit_not_executable = 126;
 constexpr int exit_not_found = 127;
 
-const std::vector<std::string> mappers = {"auto", "move", "copy"};
-
 const char* const usage_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
 
 Command run_description() {
@@ -43,7 +43,7 @@ Command run_description() {
       {'m', "match", "GLOB",
        "page these files too, beside *.gguf and *.safetensors;\n"
        "may be given several times"},
-      {0, "mapper", "NAME", "how chunks get into place: auto (default), move, copy"},
+      {0, "mapper", "NAME", "how chunks get into place: auto (default), move,\ncollapse, copy"},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
@@ -94,11 +94,12 @@ Result<SplitArguments> split_arguments(const Command& command,
 }
 
 Status check_mapper(const std::string& mapper) {
-  if (std::find(mappers.begin(), mappers.end(), mapper) != mappers.end()) return {};
-  const std::string meant = nearest(mapper, mappers);
+  if (window::is_mapper_name(mapper)) return {};
+  const std::vector<std::string> known(window::mapper_names.begin(), window::mapper_names.end());
+  const std::string meant = nearest(mapper, known);
+  const std::string all = fmt::format("there are {}", fmt::join(known, ", "));
   return fail(fmt::format("--mapper {}: unknown mapper", mapper),
-              meant.empty() ? "there are auto, move and copy"
-                            : fmt::format("did you mean {}? There are auto, move and copy", meant));
+              meant.empty() ? all : fmt::format("did you mean {}? {}", meant, all));
 }
 
 /// The globs travel in one variable, separated by colons.

@@ -90,8 +90,8 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
               format_size(window_bytes_min)});
     return -1;
   }
-  if (mapper != "auto" && mapper != "move" && mapper != "copy") {
-    remember({"there is no mapper '" + mapper + "'", "auto, move and copy are"});
+  if (!window::is_mapper_name(mapper)) {
+    remember({"there is no mapper '" + mapper + "'", "auto, move, collapse and copy are"});
     return -1;
   }
   auto telemetry = telemetry::create("");

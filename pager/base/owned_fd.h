@@ -21,6 +21,8 @@ class OwnedFd {
   }
 
   int get() const { return fd_; }
+  /// The descriptor is the caller's to close from now on.
+  int release() { return std::exchange(fd_, -1); }
   bool is_open() const { return fd_ >= 0; }
 
  private:

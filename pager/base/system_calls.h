@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,6 +65,13 @@ inline ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
 }
 inline ssize_t write(int fd, const void* buffer, size_t count) {
   return syscall(SYS_write, fd, buffer, count);
+}
+
+inline ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  return syscall(SYS_sendmsg, socket, message, flags);
+}
+inline ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  return syscall(SYS_recvmsg, socket, message, flags);
 }
 
 }  // namespace weightpager::kernel

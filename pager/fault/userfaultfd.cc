@@ -1,5 +1,6 @@
 #include "pager/fault/userfaultfd.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -36,6 +37,7 @@ tl::unexpected<Error> cannot_open(int error) {
 Outcome outcome_of(int error) {
   if (error == EBUSY || error == EAGAIN) return Outcome::busy;
   if (error == EEXIST) return Outcome::exists;
+  if (error == ESRCH) return Outcome::gone;
   return Outcome::failed;
 }
 
@@ -51,12 +53,37 @@ Result<Userfaultfd> Userfaultfd::open() {
   it.is_user_mode_only_ = !serves_all_faults(*door);
 
   // A kernel refuses a feature that it does not know: ask for exactly what there is.
-  constexpr __u64 wanted =
-      __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EXACT_ADDRESS;
+  constexpr __u64 shared_memory = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM;
+  constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
+                           UFFD_FEATURE_EXACT_ADDRESS | shared_memory;
   uffdio_api handshake{UFFD_API, features_behind(*door) & wanted, 0};
   it.has_move_ = (handshake.features & UFFD_FEATURE_MOVE) != 0;
   it.has_write_protection_ = (handshake.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
+  it.has_shared_memory_ = (handshake.features & shared_memory) == shared_memory;
   if (ioctl(it.fd_, UFFDIO_API, &handshake) != 0) return cannot_open(errno);
+  return it;
+}
+
+Result<Userfaultfd> Userfaultfd::adopt(int fd) {
+  Userfaultfd it;
+  it.fd_ = fd;
+  // It will be read from and waited for: nothing but a userfaultfd may be taken for one.
+  char kind[64] = {};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  if (readlink(link.c_str(), kind, sizeof kind - 1) < 0 ||
+      std::strcmp(kind, "anon_inode:[userfaultfd]") != 0) {
+    return fail("what was sent is no userfaultfd", "", EINVAL);
+  }
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return fail(std::string("a userfaultfd that was sent: ") + std::strerror(errno), "", errno);
+  }
+  // Before its handshake it refuses everything, this harmless call too.
+  uffdio_range anywhere{os_page_bytes, os_page_bytes};
+  if (ioctl(fd, UFFDIO_WAKE, &anywhere) != 0) {
+    return fail("the userfaultfd that was sent is not set up", "", EINVAL);
+  }
+  it.has_shared_memory_ = true;
   return it;
 }
 
@@ -64,6 +91,7 @@ Userfaultfd::Userfaultfd(Userfaultfd&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       has_move_(other.has_move_),
       has_write_protection_(other.has_write_protection_),
+      has_shared_memory_(other.has_shared_memory_),
       is_user_mode_only_(other.is_user_mode_only_) {}
 
 Userfaultfd::~Userfaultfd() {
@@ -71,11 +99,21 @@ Userfaultfd::~Userfaultfd() {
 }
 
 Status Userfaultfd::register_range(void* address, uint64_t length_bytes, bool tells_writes) {
+  const bool can_tell = tells_writes && has_write_protection_;
+  return register_as(UFFDIO_REGISTER_MODE_MISSING | (can_tell ? UFFDIO_REGISTER_MODE_WP : 0),
+                     address, length_bytes);
+}
+
+Status Userfaultfd::register_view(void* address, uint64_t length_bytes) {
+  return register_as(UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR, address,
+                     length_bytes);
+}
+
+Status Userfaultfd::register_as(uint64_t mode, void* address, uint64_t length_bytes) {
   uffdio_register request{};
   request.range.start = reinterpret_cast<uintptr_t>(address);
   request.range.len = length_bytes;
-  request.mode = UFFDIO_REGISTER_MODE_MISSING;
-  if (tells_writes && has_write_protection_) request.mode |= UFFDIO_REGISTER_MODE_WP;
+  request.mode = mode;
   if (ioctl(fd_, UFFDIO_REGISTER, &request) == 0) return {};
   return fail(std::string("registering memory with userfaultfd: ") + std::strerror(errno),
               errno == ENOMEM ? "raise vm.max_map_count" : "", errno);
@@ -155,6 +193,33 @@ Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length
     }
   }
   wake(destination, length_bytes);
+  return Outcome::done;
+}
+
+Outcome Userfaultfd::show(void* address, uint64_t length_bytes) const {
+  uint64_t done = 0;
+  // Advice on parts of a mapping divides it, and the kernel takes no range across such a line.
+  bool goes_by_page = false;
+  uint32_t refusals = 0;
+  while (done < length_bytes) {
+    uffdio_continue request{};
+    request.range.start = reinterpret_cast<uintptr_t>(address) + done;
+    request.range.len = goes_by_page ? os_page_bytes : length_bytes - done;
+    request.mode = UFFDIO_CONTINUE_MODE_DONTWAKE;
+    const bool is_fine = ioctl(fd_, UFFDIO_CONTINUE, &request) == 0;
+    const int error = errno;
+    if (is_fine || request.mapped > 0) {
+      done += static_cast<uint64_t>(request.mapped);
+    } else if (error == EEXIST) {
+      done += os_page_bytes;
+    } else if (error == ENOENT && !goes_by_page) {
+      goes_by_page = true;
+    } else if (error != EAGAIN || ++refusals == held_page_tries_max) {
+      errno = error;
+      return outcome_of(error);
+    }
+  }
+  wake(address, length_bytes);
   return Outcome::done;
 }
 

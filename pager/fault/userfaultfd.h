@@ -1,4 +1,4 @@
-// Where faults come from: one userfaultfd for all regions of the process.
+// Where faults come from: one userfaultfd for all regions of a process.
 //
 // A touch of an absent chunk stops the toucher in the kernel and puts a message into this
 // descriptor. The wrapper is thin on purpose: it opens the descriptor by whichever door is open,
@@ -19,6 +19,7 @@ enum class Outcome {
   done,
   busy,    // EBUSY, EAGAIN: somebody holds the page right now (a read that just ended); try again
   exists,  // EEXIST: the destination already has a page
+  gone,    // ESRCH: the process whose memory it is has ended
   failed,  // anything else; errno says what
 };
 
@@ -34,6 +35,9 @@ class Userfaultfd {
  public:
   /// Goes through the first of the doors (userfaultfd_doors.h) that is open.
   static Result<Userfaultfd> open();
+  /// One that another process opened in this way, and sent: its faults are read here, and answered
+  /// here, in its memory. Takes the descriptor over.
+  static Result<Userfaultfd> adopt(int fd);
   Userfaultfd(Userfaultfd&& other) noexcept;
   Userfaultfd& operator=(Userfaultfd&&) = delete;
   /// Closing makes absent chunks readable as zeros: only ever called when no region exists.
@@ -44,12 +48,17 @@ class Userfaultfd {
   /// False: no write can be told (kernels before 5.7, some architectures); asking for it does
   /// nothing.
   bool has_write_protection() const { return has_write_protection_; }
+  /// Whether memory that others share can be registered (Linux 5.14).
+  bool has_shared_memory() const { return has_shared_memory_; }
   /// True: faults inside system calls are not served (EFAULT there), see design decision 9.
   bool is_user_mode_only() const { return is_user_mode_only_; }
 
   /// From now on, touching a page that is not there in [address, +length) is a message; with
   /// `tells_writes`, so is writing to a page that came in protected.
   Status register_range(void* address, uint64_t length_bytes, bool tells_writes = false);
+  /// The same for a view of shared memory: a touch is also a message where the memory has the page
+  /// already, but the view does not show it.
+  Status register_view(void* address, uint64_t length_bytes);
   /// The range is ordinary memory again.
   void unregister_range(void* address, uint64_t length_bytes) const;
 
@@ -64,6 +73,9 @@ class Userfaultfd {
                bool is_protected = false) const;
   /// Makes writing to pages that are there a message, or none any more (and wakes the writers).
   Outcome protect(void* address, uint64_t length_bytes, bool is_protected) const;
+  /// Shows pages of shared memory in a view of it, all of which the memory has, and wakes who waits
+  /// for them. Pages that are shown already (or that were written, and are the writer's own) stay.
+  Outcome show(void* address, uint64_t length_bytes) const;
   /// Fills absent pages with zeros.
   Outcome zero(void* destination, uint64_t length_bytes) const;
   /// Lets who waits in the range try again.
@@ -71,9 +83,11 @@ class Userfaultfd {
 
  private:
   Userfaultfd() = default;
+  Status register_as(uint64_t mode, void* address, uint64_t length_bytes);
   int fd_ = -1;
   bool has_move_ = false;
   bool has_write_protection_ = false;
+  bool has_shared_memory_ = false;
   bool is_user_mode_only_ = false;
 };
 

@@ -130,9 +130,7 @@ Result<ModelFile> ModelFile::open(const std::string& path) {
         "a model is one or more ordinary files: name the file, not its directory or a device",
         S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
   }
-  file.device_ = status.st_dev;
-  file.inode_ = status.st_ino;
-  file.size_bytes_ = static_cast<uint64_t>(status.st_size);
+  file.identity_ = {status.st_dev, status.st_ino, static_cast<uint64_t>(status.st_size)};
 
   if (fcntl(file.fd_, F_SETFL, 0) != 0) return fail_to("set the flags of", path, errno);
   const uint32_t direct_alignment = make_direct(file.fd_);
@@ -143,17 +141,13 @@ Result<ModelFile> ModelFile::open(const std::string& path) {
 
 ModelFile::ModelFile(ModelFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
-      device_(other.device_),
-      inode_(other.inode_),
-      size_bytes_(other.size_bytes_),
+      identity_(other.identity_),
       is_direct_(other.is_direct_),
       alignment_bytes_(other.alignment_bytes_) {}
 
 ModelFile& ModelFile::operator=(ModelFile&& other) noexcept {
   std::swap(fd_, other.fd_);
-  device_ = other.device_;
-  inode_ = other.inode_;
-  size_bytes_ = other.size_bytes_;
+  identity_ = other.identity_;
   is_direct_ = other.is_direct_;
   alignment_bytes_ = other.alignment_bytes_;
   return *this;

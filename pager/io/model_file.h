@@ -8,6 +8,14 @@
 
 namespace weightpager::io {
 
+/// Which file it is, whatever its name, and how long.
+struct FileIdentity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size_bytes = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
 /// Owns the descriptor. Movable, not copyable.
 class ModelFile {
  public:
@@ -20,11 +28,8 @@ class ModelFile {
   ~ModelFile();
 
   int fd() const { return fd_; }
-  /// Whether the other is the same file, of the same size, whatever their names.
-  bool is_same_as(const ModelFile& other) const {
-    return device_ == other.device_ && inode_ == other.inode_ && size_bytes_ == other.size_bytes_;
-  }
-  uint64_t size_bytes() const { return size_bytes_; }
+  const FileIdentity& identity() const { return identity_; }
+  uint64_t size_bytes() const { return identity_.size_bytes; }
   /// False: reads go through the page cache (tmpfs, some network filesystems).
   bool is_direct() const { return is_direct_; }
   /// Offset, length and buffer alignment that direct reads need (statx STATX_DIOALIGN, else the
@@ -34,9 +39,7 @@ class ModelFile {
  private:
   ModelFile() = default;
   int fd_ = -1;
-  uint64_t device_ = 0;
-  uint64_t inode_ = 0;
-  uint64_t size_bytes_ = 0;
+  FileIdentity identity_;
   bool is_direct_ = false;
   uint32_t alignment_bytes_ = 1;
 };

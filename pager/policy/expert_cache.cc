@@ -9,15 +9,6 @@ namespace {
 using window::ChunkState;
 using window::no_chunk;
 
-// Long enough to tell frequencies apart (within 4 % of knowing them, simulated), short enough to
-// follow a text's change of subject.
-constexpr uint32_t half_life_passes = 64;
-// What an expert is worth more once it was used again while it was there. Of a text that repeats
-// itself more than fits, a part then stays, where otherwise each would push out the next.
-constexpr double proven_worth = 1.25;
-// Far below where doubles end.
-constexpr double weight_max = 0x1p200;
-
 bool is_in_memory(ChunkState state) {
   return state == ChunkState::ready || state == ChunkState::mapped;
 }
@@ -45,8 +36,9 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   used_now_.clear();
   used_now_.reserve(experts_.size());
   first_active_ = active_chunks_ = 0;
-  ranking_.clear();
-  ranking_.reserve(experts_.size());
+  std::vector<ExpertRules::Shape> shapes;
+  for (const Expert& expert : experts_) shapes.push_back({expert.layer, expert.chunks()});
+  rules_.reset(std::move(shapes));
   for (ChunkQueue& queue : reads_) queue.reset(chunks);
   holds_.reset(chunks);
   leaving_.reset(chunks);
@@ -57,9 +49,13 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
     if (std::any_of(of_expert.begin(), of_expert.end(),
                     [&](const Part& part) { return table_.is_resident(part.chunk); })) {
       claim(expert);
-      rank(expert);
     }
   }
+}
+
+void ExpertCache::set_budget(uint32_t chunks) {
+  budget_ = chunks;
+  rules_.set_budget(chunks);
 }
 
 // A chunk in which one slab of the expert ends and the next begins counts once.
@@ -142,17 +138,12 @@ ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   touch.is_use = !is_used_now(expert);
   if (!touch.is_use) {
     // A part that was dropped, or evicted too early.
-    if (!expert.is_claimed) {
-      claim(number);
-      rank(number);
-    }
+    claim(number);
     if (table_.state(chunk) == ChunkState::absent) ask_for(expert, chunk);
     return touch;
   }
   expert.visit = visit_;
-  expert.is_proven = expert.is_claimed;
-  expert.last_use = ++uses_;
-  expert.score += weight_;
+  rules_.note_use(number);
   activate(number);
   touch.missing_chunks = missing_chunks(expert);
   if (touch.missing_chunks > 0) ask_for(expert, chunk);
@@ -172,20 +163,8 @@ bool ExpertCache::begin_visit(uint32_t layer) {
   ++visit_;
   const bool is_new_pass = layer_ == none || layer < layer_;
   layer_ = layer;
-  if (is_new_pass) age();
+  rules_.begin_visit(layer, is_new_pass);
   return is_new_pass;
-}
-
-// Instead of halving all counts, later uses count twice: ranks stay as they are. In steps, because
-// experts that are used equally often in a circle must count the same, wherever they stand in it.
-void ExpertCache::age() {
-  if (++passes_since_ageing_ < half_life_passes) return;
-  passes_since_ageing_ = 0;
-  weight_ *= 2;
-  if (weight_ < weight_max) return;
-  for (Expert& expert : experts_) expert.score /= weight_;
-  for (Rank& rank : ranking_) rank.worth /= weight_;
-  weight_ = 1;
 }
 
 // Experts in use are safe from eviction, unless they take more than half of what there is.
@@ -201,14 +180,9 @@ void ExpertCache::deactivate_oldest() {
   const uint32_t expert = used_now_[first_active_++];
   experts_[expert].is_active = false;
   active_chunks_ -= experts_[expert].chunks();
-  rank(expert);
 }
 
-void ExpertCache::expect(ChunkId chunk) {
-  const uint32_t expert = owner_meant(chunk, anywhere);
-  claim(expert);
-  rank(expert);
-}
+void ExpertCache::expect(ChunkId chunk) { claim(owner_meant(chunk, anywhere)); }
 
 // ---- Reads ----
 
@@ -294,44 +268,20 @@ ChunkId ExpertCache::next_victim() {
       leaving_.pop();
       if (!keeps(chunk) && is_in_memory(table_.state(chunk))) return chunk;
     }
-    const uint32_t least = pop_least();
+    const uint32_t least = find_least();
     if (least == none) return no_chunk;
     unclaim(least);
   }
 }
 
-namespace {
-
-// For a heap with the least at its front. Of equals the one used last is worth least: of layers
-// that are swept in a circle it is needed again last.
-constexpr auto is_worth_more = [](const auto& a, const auto& b) {
-  return std::pair(a.worth, b.last_use) > std::pair(b.worth, a.last_use);
-};
-
-}  // namespace
-
-void ExpertCache::rank(uint32_t number) {
-  Expert& expert = experts_[number];
-  if (std::exchange(expert.is_ranked, true)) return;
-  const double worth = expert.score * (expert.is_proven ? proven_worth : 1);
-  ranking_.push_back({worth, expert.last_use, number});
-  std::push_heap(ranking_.begin(), ranking_.end(), is_worth_more);
-}
-
-// A rank is never above the expert's worth of today, so that whoever is least by an up-to-date rank
-// is least.
-uint32_t ExpertCache::pop_least() {
-  while (!ranking_.empty()) {
-    const Rank least = ranking_.front();
-    std::pop_heap(ranking_.begin(), ranking_.end(), is_worth_more);
-    ranking_.pop_back();
-    Expert& expert = experts_[least.expert];
-    expert.is_ranked = false;
-    if (expert.is_active) continue;  // ranked again when it is not in use any more
-    if (least.last_use == expert.last_use) return least.expert;
-    rank(least.expert);
+uint32_t ExpertCache::find_least() const {
+  uint32_t least = none;
+  for (uint32_t number = 0; number < experts_.size(); ++number) {
+    const Expert& expert = experts_[number];
+    if (!expert.is_claimed || expert.is_active) continue;
+    if (least == none || rules_.is_worth_less(number, least)) least = number;
   }
-  return none;
+  return least;
 }
 
 }  // namespace weightpager::policy

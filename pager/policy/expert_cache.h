@@ -7,10 +7,9 @@
 //
 // Idea. The first touch of any chunk of an expert asks for all of its chunks ("closure"): gate
 // slabs of all experts in use before up slabs, up before down, which is the order in which engines
-// want them. Of the experts, those stay that were used most often: a use counts for half as much
-// after `half_life_passes` passes, and of equals the one used longest ago stays, because layers are
-// swept in a circle. Newcomers have to be used again before they count in full. Frequencies are
-// kept for experts that are not in the window, too.
+// want them. Of the experts, those stay that were used most often or most recently, whichever has
+// told more lately (expert_rules.h). What is known about uses is kept for experts that are not in
+// the window, too.
 //
 // Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
 // of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
@@ -20,8 +19,8 @@
 // either is kept. Where in the chunk it was touched tells which of them was meant.
 //
 // A part of PinStream, and like it a pure state machine that allocates only in `set_experts`. Cost:
-// O(chunks of the expert) at its first touch in a pass, O(log experts) for a victim, otherwise
-// O(1).
+// O(chunks of the expert) at its first touch in a pass, O(experts) for an expert that has to go,
+// otherwise O(1).
 #pragma once
 
 #include <array>
@@ -30,6 +29,7 @@
 #include <vector>
 
 #include "pager/policy/chunk_queue.h"
+#include "pager/policy/expert_rules.h"
 #include "pager/window/chunk_table.h"
 
 namespace weightpager::policy {
@@ -70,7 +70,7 @@ class ExpertCache {
   /// Forgets everything but what is resident. `experts` by layer, then by place in the file.
   void set_experts(std::span<const ExpertChunks> experts);
   /// Chunks that experts may take of the window.
-  void set_budget(uint32_t chunks) { budget_ = chunks; }
+  void set_budget(uint32_t chunks);
 
   uint32_t budget() const { return budget_; }
 
@@ -112,13 +112,9 @@ class ExpertCache {
     uint32_t begin = 0;  // in parts_
     uint32_t end = 0;
     ChunkId tripwire = window::no_chunk;
-    double score = 0;       // uses, weighted
-    uint64_t last_use = 0;  // by the count of uses; 0: never
-    uint64_t visit = 0;     // the last visit to its layer in which it was used
+    uint64_t visit = 0;  // the last visit to its layer in which it was used
     bool is_claimed = false;
-    bool is_proven = false;  // used again since it was claimed
     bool is_active = false;  // in use now: no victim
-    bool is_ranked = false;  // in ranking_
 
     uint32_t chunks() const { return end - begin; }
   };
@@ -132,12 +128,6 @@ class ExpertCache {
     uint32_t begin_bytes;
     uint32_t end_bytes;
   };
-  /// What an expert was worth when it was ranked: less than now, if it was used since.
-  struct Rank {
-    double worth;
-    uint64_t last_use;
-    uint32_t expert;
-  };
 
   void add_expert(const ExpertChunks& from, std::vector<uint32_t>& last_owner);
   void index_owners(std::span<const ExpertChunks> experts);
@@ -148,15 +138,13 @@ class ExpertCache {
   bool is_used_now(const Expert& expert) const { return expert.visit == visit_; }
   uint32_t owner_meant(ChunkId chunk, uint32_t offset_bytes) const;
   bool begin_visit(uint32_t layer);
-  void age();
   void activate(uint32_t expert);
   void deactivate_oldest();
   void claim(uint32_t expert);
   void unclaim(uint32_t expert);
   void ask_for(const Expert& expert, ChunkId touched);
   uint32_t missing_chunks(const Expert& expert) const;
-  void rank(uint32_t expert);
-  uint32_t pop_least();
+  uint32_t find_least() const;
 
   const ChunkTable& table_;
   uint32_t budget_ = 0;
@@ -173,14 +161,11 @@ class ExpertCache {
 
   uint32_t layer_ = none;  // where the engine is
   uint64_t visit_ = 0;     // counts the layers that it came to
-  uint64_t uses_ = 0;
-  double weight_ = 1;  // what a use counts for
-  uint32_t passes_since_ageing_ = 0;
   std::vector<uint32_t> used_now_;
   size_t first_active_ = 0;  // those of used_now_ from here on are active
   uint32_t active_chunks_ = 0;
 
-  std::vector<Rank> ranking_;  // a heap, the least at the front
+  ExpertRules rules_;
   std::array<ChunkQueue, slabs_max> reads_;
   ChunkQueue holds_;
   ChunkQueue leaving_;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "pager/attach/attached_pager.h"
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
@@ -47,6 +48,7 @@ struct Configuration {
   uint64_t window_bytes = 0;
   std::vector<std::string> globs;
   std::string mapper = "auto";
+  std::string server_socket;  // "": a pager of its own
   std::string run_directory;
   bool wants_profiles = true;
 };
@@ -56,7 +58,7 @@ struct Session {
   Configuration configuration;
   std::mutex mutex;
   // Below: guarded by `mutex`, which the pager's thread never takes.
-  std::unique_ptr<Pager> pager;
+  std::unique_ptr<PagingService> pager;
   telemetry::Telemetry* telemetry = nullptr;
   std::vector<Mapped> mapped;
   // What the engine wrote itself, as of the last fork: a child inherits that.
@@ -73,7 +75,6 @@ struct PublishedRange {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
 };
-constexpr size_t regions_max = 1024;
 PublishedRange published[regions_max];
 std::atomic<size_t> published_count{0};
 
@@ -104,6 +105,7 @@ Configuration read_configuration() {
     begin = end + 1;
   }
   it.mapper = environment("WEIGHTPAGER_MAPPER", "auto");
+  it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   return it;
@@ -147,6 +149,20 @@ void show_profile() {
   std::strncpy(session->telemetry->profile, text, sizeof session->telemetry->profile - 1);
 }
 
+Result<std::unique_ptr<PagingService>> open_service(int fd) {
+  const Configuration& configuration = session->configuration;
+  if (!configuration.server_socket.empty()) {
+    return attach::AttachedPager::start(configuration.server_socket, session->telemetry);
+  }
+  PagerOptions options;
+  options.window_bytes = configuration.window_bytes;
+  options.mapper = configuration.mapper;
+  options.device = io::device_limits(fd);
+  options.follows_memory_limit = true;
+  options.telemetry = session->telemetry;
+  return Pager::start(options);
+}
+
 // Starts the pager; false (once told why) if this machine has none.
 bool start_pager(int fd) {
   if (session->pager) return true;
@@ -157,13 +173,7 @@ bool start_pager(int fd) {
     telemetry = telemetry::create("");
   }
   if (telemetry) session->telemetry = *telemetry;
-  PagerOptions options;
-  options.window_bytes = session->configuration.window_bytes;
-  options.mapper = session->configuration.mapper;
-  options.device = io::device_limits(fd);
-  options.follows_memory_limit = true;
-  options.telemetry = session->telemetry;
-  auto pager = telemetry ? Pager::start(options) : forward_error(std::move(telemetry));
+  auto pager = telemetry ? open_service(fd) : forward_error(std::move(telemetry));
   if (!pager) {
     session->has_failed = true;
     report_error(pager.error().message + "; models are mapped by the kernel, without a window");
@@ -274,10 +284,11 @@ void after_fork_in_child() {
 }
 
 __attribute__((constructor)) void begin_session() {
-  if (std::getenv("WEIGHTPAGER_WINDOW") == nullptr) return;
+  const bool is_attached = std::getenv("WEIGHTPAGER_ATTACH") != nullptr;
+  if (std::getenv("WEIGHTPAGER_WINDOW") == nullptr && !is_attached) return;
   auto* it = new Session;
   it->configuration = read_configuration();
-  if (it->configuration.window_bytes < window_bytes_min) {
+  if (!is_attached && it->configuration.window_bytes < window_bytes_min) {
     report_error("WEIGHTPAGER_WINDOW is below " + format_size(window_bytes_min) +
                  "; models are mapped by the kernel, without a window");
     delete it;

@@ -1,8 +1,9 @@
 // The engine's side of the pager: which files are models, which addresses are regions, what happens
 // in a child process. One per process, made when the first model is mapped.
 //
-// Configuration comes in the environment (`weightpager run` sets it): WEIGHTPAGER_WINDOW (bytes;
-// absent: the interposer does nothing), WEIGHTPAGER_MATCH (globs, ':' between them),
+// Configuration comes in the environment (`weightpager run` sets it): WEIGHTPAGER_WINDOW (bytes) or
+// WEIGHTPAGER_ATTACH (a server's socket; with neither the interposer does nothing),
+// WEIGHTPAGER_MATCH (globs, ':' between them),
 // WEIGHTPAGER_MAPPER, WEIGHTPAGER_PROFILE (0: no engine profiles), WEIGHTPAGER_RUN_DIR,
 // WEIGHTPAGER_QUIET.
 #pragma once

@@ -26,7 +26,7 @@ struct Telemetry {
   uint32_t version = telemetry_version;
   int32_t process_id = 0;
   uint32_t reserved = 0;
-  char mapper[16] = {};   // "move", "copy"
+  char mapper[16] = {};   // "move", "collapse", "copy"
   char reader[16] = {};   // "io_uring", "pread"
   char profile[64] = {};  // what the engine profile did, "" if it did nothing
   char command[64] = {};  // the process's name
@@ -41,7 +41,9 @@ struct Telemetry {
   Counter models;              // regions opened so far
   Counter engine_bytes_start;  // the process's memory when the first model was mapped
   Counter engine_bytes_max;    // most memory of the process beside the window, sampled
-  Counter written_bytes;       // weights that the engine wrote to: its own memory from then on
+  // Weights that the engine wrote to: its own memory from then on. Counted as it happens; of shared
+  // memory, where the kernel does not tell, when a child process is made.
+  Counter written_bytes;
 
   // What happened, in chunks.
   Counter faults_demand;    // touched while absent: the engine waited for a whole read

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -9,6 +10,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/window/shared_memory.h"
 
 namespace weightpager::window {
 namespace {
@@ -18,112 +20,204 @@ using fault::Userfaultfd;
 
 class MoveMapper final : public Mapper {
  public:
-  explicit MoveMapper(Userfaultfd& uffd) : uffd_(uffd) {}
   const char* name() const override { return "move"; }
   bool keeps_slot() const override { return true; }
+  bool moves_into(const Region& region, uint32_t index) const override {
+    return !region.extent().is_writable && region.edge(index) == nullptr;
+  }
 
   // The way out has the slot as its destination, and the kernel wants that registered too.
-  Status prepare_slots(std::byte* slots, uint64_t length_bytes) override {
-    return uffd_.register_range(slots, length_bytes);
-  }
-  Outcome map(std::byte* chunk, std::byte* slot) override {
-    return uffd_.move(chunk, slot, chunk_bytes);
-  }
-  Outcome unmap(std::byte* chunk, std::byte* slot) override {
-    return uffd_.move(slot, chunk, chunk_bytes);
+  Status prepare_slots(Userfaultfd& uffd, std::byte* slots, uint64_t length_bytes) override {
+    return uffd.register_range(slots, length_bytes);
   }
 
- private:
-  Userfaultfd& uffd_;
+  Outcome show(Region& region, uint32_t index, std::byte* slot) override {
+    if (!moves_into(region, index)) return copy_live_pages(region, index, slot);
+    const Userfaultfd& uffd = region.space().uffd();
+    std::byte* const chunk = region.chunk_address(index);
+    const Outcome outcome = uffd.move(chunk, slot, chunk_bytes);
+    if (outcome != Outcome::done) return outcome;
+    // Only then may who waits go on: its access may be the write that must not be.
+    uffd.protect(chunk, chunk_bytes, true);
+    if (region.notes(index).is_waited_for) uffd.wake(chunk, chunk_bytes);
+    return Outcome::done;
+  }
+
+  Outcome hide(Region& region, uint32_t index, std::byte* slot) override {
+    if (!moves_into(region, index)) {
+      drop_live_pages(region, index);
+      return Outcome::done;
+    }
+    Region::Notes& notes = region.notes(index);
+    std::byte* const chunk = region.chunk_address(index);
+    if (notes.is_write_refused) {
+      kernel::mprotect(chunk, chunk_bytes, PROT_READ | PROT_WRITE);
+      notes.is_write_refused = false;
+    }
+    return region.space().uffd().move(slot, chunk, chunk_bytes);
+  }
 };
 
 class CopyMapper final : public Mapper {
  public:
-  explicit CopyMapper(Userfaultfd& uffd) : uffd_(uffd) {}
   const char* name() const override { return "copy"; }
   bool keeps_slot() const override { return false; }
-
-  Status prepare_slots(std::byte*, uint64_t) override { return {}; }
-  Outcome map(std::byte* chunk, std::byte* slot) override {
-    return uffd_.copy(chunk, slot, chunk_bytes);
+  Outcome show(Region& region, uint32_t index, std::byte* slot) override {
+    return copy_live_pages(region, index, slot);
   }
-  Outcome unmap(std::byte* chunk, std::byte*) override {
-    return kernel::madvise(chunk, chunk_bytes, MADV_DONTNEED) == 0 ? Outcome::done
-                                                                   : Outcome::failed;
+  Outcome hide(Region& region, uint32_t index, std::byte*) override {
+    drop_live_pages(region, index);
+    return Outcome::done;
   }
-
- private:
-  Userfaultfd& uffd_;
 };
 
-// Two chunks of scratch memory, on the grid and flagged as pool and regions are.
-class Scratch {
+class CollapseMapper final : public Mapper {
  public:
-  Scratch() {
-    whole_ = kernel::mmap(nullptr, 3 * chunk_bytes, PROT_READ | PROT_WRITE,
+  const char* name() const override { return "collapse"; }
+  bool keeps_slot() const override { return true; }
+  bool shares_memory() const override { return true; }
+
+  Outcome show(Region& region, uint32_t index, std::byte*) override {
+    const AddressSpace& space = region.space();
+    std::byte* const chunk = region.chunk_address(index);
+    // Of small pages this would make a huge one by copying them: dearer than to show them as they
+    // are, and so is a chunk of which the engine has pages of its own already.
+    const bool is_whole = region.edge(index) == nullptr && !region.extent().is_writable;
+    if (is_whole && has_huge_pages_ && space.show_huge(chunk, chunk_bytes)) {
+      space.uffd().wake(chunk, chunk_bytes);
+      return Outcome::done;
+    }
+    Outcome outcome = Outcome::done;
+    region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+      if (outcome == Outcome::done) outcome = space.uffd().show(address, length_bytes);
+    });
+    return outcome;
+  }
+
+  // In this process only, and where nothing can be lost by it. (Eviction does not hide: it takes
+  // the memory itself away.)
+  Outcome hide(Region& region, uint32_t index, std::byte*) override {
+    if (!region.space().is_own() || region.extent().is_writable) return Outcome::busy;
+    drop_live_pages(region, index);
+    return Outcome::done;
+  }
+
+  void set_huge_pages(bool has_huge_pages) { has_huge_pages_ = has_huge_pages; }
+
+ private:
+  bool has_huge_pages_ = false;
+};
+
+// A chunk of scratch memory, flagged as the slot pool is.
+class ScratchSlot {
+ public:
+  ScratchSlot() {
+    whole_ = kernel::mmap(nullptr, 2 * chunk_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (whole_ == MAP_FAILED) return;
-    kernel::madvise(chunk(0), 2 * chunk_bytes, MADV_HUGEPAGE);
-    kernel::madvise(chunk(0), 2 * chunk_bytes, MADV_DONTFORK);
+    kernel::madvise(bytes(), chunk_bytes, MADV_HUGEPAGE);
+    kernel::madvise(bytes(), chunk_bytes, MADV_DONTFORK);
   }
-  ~Scratch() {
-    if (whole_ != MAP_FAILED) kernel::munmap(whole_, 3 * chunk_bytes);
+  ~ScratchSlot() {
+    if (whole_ != MAP_FAILED) kernel::munmap(whole_, 2 * chunk_bytes);
   }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
+  ScratchSlot(const ScratchSlot&) = delete;
+  ScratchSlot& operator=(const ScratchSlot&) = delete;
 
   bool is_there() const { return whole_ != MAP_FAILED; }
-  std::byte* chunk(int index) const {
+  std::byte* bytes() const {
     const auto grid = round_up(reinterpret_cast<uintptr_t>(whole_), chunk_bytes);
-    return reinterpret_cast<std::byte*>(grid) + static_cast<uint64_t>(index) * chunk_bytes;
+    return reinterpret_cast<std::byte*>(grid);
   }
 
  private:
   void* whole_ = MAP_FAILED;
 };
 
-// Takes a chunk in and out once and looks at the bytes.
-Status probe(Mapper& mapper, Userfaultfd& uffd) {
-  const auto no = [&](const char* step) {
-    return fail(std::string("the mapper '") + mapper.name() + "' does not work here: " + step +
-                    ": " + std::strerror(errno),
-                "use --mapper auto, which takes what works", errno);
-  };
-  Scratch scratch;
-  if (!scratch.is_there()) return no("no memory to try it with");
-  std::byte* slot = scratch.chunk(0);
-  std::byte* chunk = scratch.chunk(1);
-  std::memset(slot, 0x5a, chunk_bytes);
-  if (auto ready = mapper.prepare_slots(slot, chunk_bytes); !ready) return ready;
-  if (auto ready = uffd.register_range(chunk, chunk_bytes); !ready) return ready;
-  if (mapper.map(chunk, slot) != Outcome::done) return no("mapping a chunk");
+Status refuse(const Mapper& mapper, const char* step) {
+  const int error = errno;
+  return fail(std::string("the mapper '") + mapper.name() + "' does not work here: " + step + ": " +
+                  std::strerror(error),
+              "use --mapper auto, which takes what works", error);
+}
+
+// Takes the chunk of a region in and out once, and looks at the bytes.
+Status show_and_hide(Mapper& mapper, Region& region, std::byte* bytes) {
+  std::memset(bytes, 0x5a, chunk_bytes);
+  if (mapper.show(region, 0, bytes) != Outcome::done) return refuse(mapper, "mapping a chunk");
+  const std::byte* const chunk = region.chunk_address(0);
   if (chunk[0] != std::byte{0x5a} || chunk[chunk_bytes - 1] != std::byte{0x5a}) {
-    return no("the mapped chunk has other bytes than its slot");
+    return refuse(mapper, "the mapped chunk has other bytes than its slot");
   }
-  if (mapper.unmap(chunk, slot) != Outcome::done) return no("unmapping a chunk");
-  if (mapper.keeps_slot() && slot[chunk_bytes / 2] != std::byte{0x5a}) {
-    return no("the slot has other bytes than the chunk had");
+  if (mapper.hide(region, 0, bytes) != Outcome::done) return refuse(mapper, "unmapping a chunk");
+  if (mapper.keeps_slot() && bytes[chunk_bytes / 2] != std::byte{0x5a}) {
+    return refuse(mapper, "the slot has other bytes than the chunk had");
   }
   return {};
 }
 
+constexpr Extent scratch_extent = {.length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes};
+
+Status probe_slots(Mapper& mapper, AddressSpace& space) {
+  ScratchSlot slot;
+  if (!slot.is_there()) return refuse(mapper, "no memory to try it with");
+  auto region = Region::reserve(scratch_extent, space);
+  if (!region) return forward_error(std::move(region));
+  std::memset(slot.bytes(), 0, chunk_bytes);
+  auto ready = mapper.prepare_slots(space.uffd(), slot.bytes(), chunk_bytes);
+  if (ready) ready = space.uffd().register_range((*region)->address(), chunk_bytes, true);
+  if (!ready) return ready;
+  return show_and_hide(mapper, **region, slot.bytes());
+}
+
+Status probe_memory(CollapseMapper& mapper, AddressSpace& space) {
+  auto memory = SharedMemory::create(chunk_bytes);
+  if (!memory) return forward_error(std::move(memory));
+  auto region = Region::reserve(scratch_extent, space, (*memory)->view_fd());
+  if (!region) return forward_error(std::move(region));
+  auto ready = space.uffd().register_view((*region)->address(), chunk_bytes);
+  if (!ready) return ready;
+  mapper.set_huge_pages((*memory)->has_huge_pages());
+  return show_and_hide(mapper, **region, (*memory)->at(0));
+}
+
+tl::unexpected<Error> too_old(const char* name, const char* what) {
+  return fail(std::string("the mapper '") + name + "' needs " + what,
+              "use --mapper auto, which takes what works", ENOTTY);
+}
+
+Result<std::unique_ptr<Mapper>> try_mapper(std::string_view name, AddressSpace& space) {
+  if (name == "collapse") {
+    if (!space.uffd().has_shared_memory()) {
+      return too_old("collapse",
+                     "userfaultfd for shared memory, which this kernel lacks "
+                     "(Linux 5.14 has it)");
+    }
+    auto mapper = std::make_unique<CollapseMapper>();
+    if (auto works = probe_memory(*mapper, space); !works) return forward_error(std::move(works));
+    return mapper;
+  }
+  if (name == "move" && !space.uffd().has_move()) {
+    return too_old("move", "UFFDIO_MOVE, which this kernel lacks (Linux 6.8 has it)");
+  }
+  std::unique_ptr<Mapper> mapper;
+  if (name == "move") {
+    mapper = std::make_unique<MoveMapper>();
+  } else {
+    mapper = std::make_unique<CopyMapper>();
+  }
+  if (auto works = probe_slots(*mapper, space); !works) return forward_error(std::move(works));
+  return mapper;
+}
+
 }  // namespace
 
-std::unique_ptr<Mapper> make_move_mapper(Userfaultfd& uffd) {
-  return std::make_unique<MoveMapper>(uffd);
-}
-
-std::unique_ptr<Mapper> make_copy_mapper(Userfaultfd& uffd) {
-  return std::make_unique<CopyMapper>(uffd);
-}
-
-Outcome copy_live_pages(const Userfaultfd& uffd, const Region& region, uint32_t index,
-                        const std::byte* slot) {
+Outcome copy_live_pages(const Region& region, uint32_t index, const std::byte* bytes) {
   Outcome outcome = Outcome::done;
   region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
     if (outcome != Outcome::done) return;
-    outcome =
-        uffd.copy(address, slot + (address - region.chunk_address(index)), length_bytes, true);
+    const std::byte* const source = bytes + (address - region.chunk_address(index));
+    outcome = region.space().uffd().copy(address, source, length_bytes, true);
   });
   return outcome;
 }
@@ -134,21 +228,20 @@ void drop_live_pages(const Region& region, uint32_t index) {
   });
 }
 
-Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, Userfaultfd& uffd) {
-  WP_ASSERT(name == "auto" || name == "move" || name == "copy");
-  if (name != "copy") {
-    auto mapper = make_move_mapper(uffd);
-    errno = ENOTTY;  // what a kernel before 6.8 answers
-    auto works = uffd.has_move() ? probe(*mapper, uffd)
-                                 : Status(fail("the mapper 'move' needs UFFDIO_MOVE, which this "
-                                               "kernel lacks (Linux 6.8 has it)",
-                                               "use --mapper auto, which takes what works"));
-    if (works) return mapper;
-    if (name == "move") return forward_error(std::move(works));
+bool is_mapper_name(std::string_view name) {
+  return std::find(mapper_names.begin(), mapper_names.end(), name) != mapper_names.end();
+}
+
+Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space) {
+  WP_ASSERT(is_mapper_name(name));
+  if (name != "auto") return try_mapper(name, space);
+  if (auto mapper = try_mapper("move", space)) return mapper;
+  // Shared memory of small pages is dearer than copying.
+  const auto memory = SharedMemory::create(chunk_bytes);
+  if (memory && (*memory)->has_huge_pages()) {
+    if (auto mapper = try_mapper("collapse", space)) return mapper;
   }
-  auto mapper = make_copy_mapper(uffd);
-  if (auto works = probe(*mapper, uffd); !works) return forward_error(std::move(works));
-  return mapper;
+  return try_mapper("copy", space);
 }
 
 }  // namespace weightpager::window

@@ -1,55 +1,61 @@
 // How a chunk's bytes get from a slot into the region and out again.
 //
 // `move` (kernel 6.8 on): UFFDIO_MOVE moves the slot's own huge page: about 1 µs for 2 MiB either
-// way, nothing is copied, zeroed or freed, and the engine gets huge pages. `copy` (4.11 on):
-// UFFDIO_COPY fills fresh memory of the region (about 0.6 ms), which eviction frees again. Both
-// make a chunk appear all at once. Which one works is found by trying
-// it.
+// way, nothing is copied, zeroed or freed, and the engine gets huge pages. `collapse` (6.1 on): the
+// bytes stay in memory that regions are views of (window/shared_memory.h), and showing them is a
+// matter of page tables: about 6 µs, in as many regions and processes as ask (150 µs without the
+// right to huge pages of this kind). `copy` (4.11 on):
+// UFFDIO_COPY fills fresh memory of the region (about 0.6 ms), which eviction frees again. All make
+// a chunk appear all at once. Which ones work is found by trying them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <string_view>
 
 #include "pager/fault/userfaultfd.h"
+#include "pager/window/address_space.h"
 #include "pager/window/region.h"
 
 namespace weightpager::window {
 
-/// Used by the pager's thread only. Addresses are those of whole chunks; nothing here allocates.
+/// Used by the pager's thread only; nothing here allocates.
 class Mapper {
  public:
   virtual ~Mapper() = default;
   virtual const char* name() const = 0;
 
-  /// True: a mapped chunk keeps its slot, and can be held. False: it gives the slot back.
+  /// Whether a chunk that a region shows keeps its slot. False: it gives the slot back.
   virtual bool keeps_slot() const = 0;
+  /// Whether the slot's own memory goes into the region, so that no other one can show the chunk.
+  virtual bool moves_into(const Region&, uint32_t) const { return false; }
+  /// Whether regions are views of shared memory, and slots no more than permits to fill 2 MiB.
+  virtual bool shares_memory() const { return false; }
 
   /// Makes a populated part of the slot pool fit for use.
-  virtual Status prepare_slots(std::byte* slots, uint64_t length_bytes) = 0;
+  virtual Status prepare_slots(fault::Userfaultfd&, std::byte*, uint64_t) { return {}; }
 
-  /// slot → region. Who waits for the chunk is to be woken by the caller.
-  virtual fault::Outcome map(std::byte* chunk, std::byte* slot) = 0;
-  /// region → slot, bytes kept if keeps_slot(); otherwise `slot` is not used and the bytes are
-  /// gone.
-  virtual fault::Outcome unmap(std::byte* chunk, std::byte* slot) = 0;
+  /// Shows the live pages of a chunk, whose bytes lie at `bytes`, and wakes who waits for them.
+  virtual fault::Outcome show(Region& region, uint32_t index, std::byte* bytes) = 0;
+  /// Takes them away. `bytes`: where they are to be then, if the chunk keeps its slot.
+  virtual fault::Outcome hide(Region& region, uint32_t index, std::byte* bytes) = 0;
 };
 
-std::unique_ptr<Mapper> make_move_mapper(fault::Userfaultfd& uffd);
-std::unique_ptr<Mapper> make_copy_mapper(fault::Userfaultfd& uffd);
-
-/// Copies the live pages of a chunk from its slot, write-protected, the same for every mapper:
-/// edges, which are no whole 2 MiB, and chunks of writable regions. UFFDIO_COPY can let a page
-/// arrive protected; UFFDIO_MOVE cannot, and a write between moving and protecting would go
-/// unnoticed and be lost.
-fault::Outcome copy_live_pages(const fault::Userfaultfd& uffd, const Region& region, uint32_t index,
-                               const std::byte* slot);
-/// Frees the live pages of a chunk that came by copy_live_pages. A thread that writes at that
-/// moment stands still at the protection and finds the page absent when it goes on.
+/// Copies the live pages of a chunk, write-protected: into edges, which are no whole 2 MiB, and
+/// into writable regions. UFFDIO_COPY can let a page arrive protected; UFFDIO_MOVE cannot, and a
+/// write between moving and protecting would go unnoticed and be lost.
+fault::Outcome copy_live_pages(const Region& region, uint32_t index, const std::byte* bytes);
+/// Frees the live pages of a chunk of this process's that did not come by moving. A thread that
+/// writes at that moment stands still at the protection and finds the page absent when it goes on.
 void drop_live_pages(const Region& region, uint32_t index);
 
-/// `name`: "move", "copy", or "auto" for the best that works here. Probes with real memory; an
-/// explicit mapper that does not work is an error, never replaced in silence.
-Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, fault::Userfaultfd& uffd);
+inline constexpr std::array mapper_names = {"auto", "move", "collapse", "copy"};
+bool is_mapper_name(std::string_view name);
+
+/// `name`: one of mapper_names; "auto" is the best that works here. Probes with real memory of
+/// `space`, which is this process's; an explicit mapper that does not work is an error, never
+/// replaced in silence.
+Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space);
 
 }  // namespace weightpager::window

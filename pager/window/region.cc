@@ -37,46 +37,74 @@ PageSet page_range(uint64_t first, uint64_t end) {
   return pages;
 }
 
-Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent) {
+Region::Region(const Extent& extent, AddressSpace& space, std::byte* address)
+    : extent_(extent),
+      space_(&space),
+      grid_(address - extent.offset_bytes % chunk_bytes),
+      address_(address),
+      length_bytes_(round_up(extent.length_bytes, os_page_bytes)) {
   WP_ASSERT(extent.offset_bytes % os_page_bytes == 0 && extent.length_bytes > 0);
-  std::unique_ptr<Region> it(new Region);
   const uint64_t phase = extent.offset_bytes % chunk_bytes;
-  it->extent_ = extent;
-  it->length_bytes_ = round_up(extent.length_bytes, os_page_bytes);
-  it->address_ = reserve_on_grid(it->length_bytes_, phase);
-  if (it->address_ == nullptr) {
-    return fail("reserving " + format_size(it->length_bytes_) +
-                    " of address space for a model: " + std::strerror(errno),
-                "raise the address space limit (ulimit -v)", errno);
-  }
-  it->grid_ = it->address_ - phase;
   const uint64_t file_left = extent.file_size_bytes > extent.offset_bytes
                                  ? extent.file_size_bytes - extent.offset_bytes
                                  : 0;
-  it->live_bytes_ = std::min(it->length_bytes_, round_up(file_left, os_page_bytes));
-  it->chunks_ = static_cast<uint32_t>(round_up(phase + it->live_bytes_, chunk_bytes) / chunk_bytes);
-  if (it->live_bytes_ < it->length_bytes_) {
-    seal(it->address_ + it->live_bytes_, it->length_bytes_ - it->live_bytes_);
-  }
-  it->live_chunks_ = it->chunks_;
-  it->notes_.resize(it->chunks_);
-  // Pages of a writable region are copied in one by one; a huge page would only be split again.
-  if (!extent.is_writable) kernel::madvise(it->address_, it->live_bytes_, MADV_HUGEPAGE);
-  kernel::madvise(it->address_, it->live_bytes_, MADV_DONTFORK);
+  live_bytes_ = std::min(length_bytes_, round_up(file_left, os_page_bytes));
+  chunks_ = static_cast<uint32_t>(round_up(phase + live_bytes_, chunk_bytes) / chunk_bytes);
+  live_chunks_ = chunks_;
+  notes_.resize(chunks_);
+  note_edges();
+}
 
-  const uint64_t first_page = phase / os_page_bytes;
-  const uint64_t end_page = (phase + it->live_bytes_) / os_page_bytes;
-  for (uint32_t index : {0u, it->chunks_ == 0 ? 0u : it->chunks_ - 1}) {
+// The first and the last chunk, where the region shows a part of them only.
+void Region::note_edges() {
+  if (chunks_ == 0) return;
+  const uint64_t first_page = static_cast<uint64_t>(address_ - grid_) / os_page_bytes;
+  const uint64_t end_page = first_page + live_bytes_ / os_page_bytes;
+  for (uint32_t index : {0u, chunks_ - 1}) {
     const uint64_t begin = std::max(first_page, index * pages_per_chunk);
     const uint64_t end = std::min(end_page, (index + 1) * pages_per_chunk);
-    if (end - begin == pages_per_chunk || it->chunks_ == 0) continue;
-    it->edges_[index] = page_range(begin - index * pages_per_chunk, end - index * pages_per_chunk);
+    if (end - begin == pages_per_chunk) continue;
+    edges_[index] = page_range(begin - index * pages_per_chunk, end - index * pages_per_chunk);
   }
+}
+
+std::unique_ptr<Region> Region::of_guest(const Extent& extent, AddressSpace& space,
+                                         std::byte* address) {
+  return std::unique_ptr<Region>(new Region(extent, space, address));
+}
+
+Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, AddressSpace& space,
+                                                int memory_fd) {
+  const uint64_t length_bytes = round_up(extent.length_bytes, os_page_bytes);
+  std::byte* const address = reserve_on_grid(length_bytes, extent.offset_bytes % chunk_bytes);
+  if (address == nullptr) {
+    return fail("reserving " + format_size(length_bytes) +
+                    " of address space for a model: " + std::strerror(errno),
+                "raise the address space limit (ulimit -v)", errno);
+  }
+  std::unique_ptr<Region> it(new Region(extent, space, address));
+  if (it->live_bytes_ < length_bytes) {
+    seal(address + it->live_bytes_, length_bytes - it->live_bytes_);
+  }
+  if (it->live_bytes_ == 0) return it;
+  if (memory_fd != no_memory) {
+    const int protection = extent.is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    if (kernel::mmap(address, it->live_bytes_, protection, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                     memory_fd, static_cast<off_t>(extent.offset_bytes)) == MAP_FAILED) {
+      return fail("mapping " + format_size(it->live_bytes_) +
+                      " of shared memory for a model: " + std::strerror(errno),
+                  "raise vm.max_map_count and `ulimit -v`", errno);
+    }
+  } else if (!extent.is_writable) {
+    // Pages of a writable region are copied in one by one; a huge page would only be split again.
+    kernel::madvise(address, it->live_bytes_, MADV_HUGEPAGE);
+  }
+  kernel::madvise(address, it->live_bytes_, MADV_DONTFORK);
   return it;
 }
 
 Region::~Region() {
-  if (address_ != nullptr) kernel::munmap(address_, length_bytes_);
+  if (address_ != nullptr && space_->is_own()) kernel::munmap(address_, length_bytes_);
 }
 
 uint64_t Region::chunk_file_bytes(uint32_t index) const {

@@ -7,10 +7,12 @@
 //
 // In a writable region (MAP_PRIVATE) absent pages arrive write-protected. The first write to a
 // chunk hands its pages over to the engine: they are its private copy from then on, as with mmap,
-// and no business of the pager's. So a page of a region is either live (the pager brings it and
-// takes it away) or not (unmapped, or the engine's own).
+// and no business of the pager's. (Of shared memory, window/shared_memory.h, regions are private
+// views, and the kernel does this by itself, page by page.) So a page of a region is either live
+// (the pager brings it and takes it away) or not (unmapped, or the engine's own).
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +23,7 @@
 
 #include "pager/base/result.h"
 #include "pager/base/units.h"
+#include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
 
 namespace weightpager::window {
@@ -42,12 +45,18 @@ PageSet page_range(uint64_t first, uint64_t end);
 
 class Region {
  public:
-  /// Reserves the range and seals what lies beyond the file's end. Nothing is registered or read
-  /// yet.
-  static Result<std::unique_ptr<Region>> reserve(const Extent& extent);
-  /// Unmaps what is left of it.
+  static constexpr int no_memory = -1;
+  /// Reserves the range in this process and seals what lies beyond the file's end. Nothing is
+  /// registered or read yet. `memory_fd`: the shared memory that the region is to be a view of.
+  static Result<std::unique_ptr<Region>> reserve(const Extent& extent, AddressSpace& space,
+                                                 int memory_fd = no_memory);
+  /// A region that a guest reserved in its own memory at `address`.
+  static std::unique_ptr<Region> of_guest(const Extent& extent, AddressSpace& space,
+                                          std::byte* address);
+  /// Unmaps what is left of it, if it is this process's.
   ~Region();
 
+  AddressSpace& space() const { return *space_; }
   std::byte* address() const { return address_; }
   uint64_t length_bytes() const { return length_bytes_; }
   const Extent& extent() const { return extent_; }
@@ -132,6 +141,32 @@ class Region {
     }
   }
 
+  /// Calls `act(index, first page, pages)` for the part of each chunk that lies in [begin, end) and
+  /// before the end of the file; `end` counts up to the end of its page.
+  template <typename Act>
+  void for_each_piece(uintptr_t begin, uintptr_t end, Act act) const {
+    const auto first = reinterpret_cast<uintptr_t>(address_);
+    const uintptr_t last = std::min(round_up(end, os_page_bytes), first + live_bytes_);
+    for (uintptr_t at = std::max(begin, first); at < last;) {
+      const uint32_t index = chunk_index(at);
+      const auto chunk_begin = reinterpret_cast<uintptr_t>(chunk_address(index));
+      const uintptr_t piece_end = std::min(last, chunk_begin + chunk_bytes);
+      act(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
+          static_cast<uint32_t>((piece_end - at) / os_page_bytes));
+      at = piece_end;
+    }
+  }
+
+  /// Calls `act(address, length_bytes)` for each run of live pages in the range.
+  template <typename Act>
+  void for_each_live_run_in(uintptr_t begin, uintptr_t end, Act act) const {
+    for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+      PageSet pages = page_range(first, first + count);
+      if (const PageSet* live = edge(index)) pages &= *live;
+      for_each_run(index, pages, act);
+    });
+  }
+
   /// Whether the engine still has something of the region: live pages, its own, or sealed ones.
   bool is_in_use() const;
 
@@ -142,11 +177,13 @@ class Region {
   static void seal(void* address, uint64_t length_bytes);
 
  private:
-  Region() = default;
+  Region(const Extent& extent, AddressSpace& space, std::byte* address);
+  void note_edges();
   PageSet all_pages(uint32_t index) const;
   void restore_pages(uint32_t index, const PageSet& pages);
 
   Extent extent_;
+  AddressSpace* space_;
   std::byte* grid_ = nullptr;     // where the file's 2 MiB grid has its last line before address_
   std::byte* address_ = nullptr;  // what the engine gets
   uint64_t length_bytes_ = 0;

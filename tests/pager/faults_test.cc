@@ -92,7 +92,7 @@ class FaultsTest : public PagerTest {
   struct sigaction before_[2];
 };
 
-INSTANTIATE_TEST_SUITE_P(Mappers, FaultsTest, ::testing::Values("move", "copy"),
+INSTANTIATE_TEST_SUITE_P(Mappers, FaultsTest, ::testing::Values("move", "collapse", "copy"),
                          [](const auto& it) { return std::string(it.param); });
 
 constexpr uint64_t bad_offset = 20 * MiB;

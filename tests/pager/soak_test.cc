@@ -59,7 +59,7 @@ class SoakTest : public PagerTest {
   std::atomic<uint64_t> wrong_words_{0};
 };
 
-INSTANTIATE_TEST_SUITE_P(Mappers, SoakTest, ::testing::Values("move", "copy"),
+INSTANTIATE_TEST_SUITE_P(Mappers, SoakTest, ::testing::Values("move", "collapse", "copy"),
                          [](const auto& it) { return std::string(it.param); });
 
 TEST_P(SoakTest, EightThreadsFindTheRightBytes) {

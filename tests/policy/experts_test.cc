@@ -170,30 +170,36 @@ struct Habits {
   double drifts_per_token = 0;  // pairs of experts, of 512, that change their ranks
 };
 
-Score score(const Habits& habits, const MixtureShape& shape) {
+Score score_of(const std::vector<Routing>& tokens, const MixtureShape& shape) {
   const Mixture mixture(shape);
   const uint32_t window = mixture.chunks() * 3 / 10;
   Runner it(mixture, window);
-  Router router(mixture.shape(), habits.exponent, 42);
-  constexpr size_t warm_up = 200;
-  constexpr size_t tokens = 1000;
-  std::vector<Routing> routings;
+  const size_t warm_up = tokens.size() / 5;
   uint64_t reads_before = 0;
-  double drifts_due = 0;
-  for (size_t token = 0; token < tokens; ++token) {
-    for (drifts_due += habits.drifts_per_token; drifts_due >= 1; --drifts_due) router.drift();
-    routings.push_back(router.next());
+  for (size_t token = 0; token < tokens.size(); ++token) {
     if (token == warm_up) reads_before = it.counts.reads;
-    it.token(routings.back());
+    it.token(tokens[token]);
   }
   const auto room = window - static_cast<uint32_t>(mixture.order().cyclic.size());
   const size_t capacity = room / mixture.chunks_of_expert();
+  const auto counted = static_cast<double>(tokens.size() - warm_up);
   const auto per_token = [&](uint64_t misses) {
-    return static_cast<double>(misses * mixture.chunks_of_expert()) / (tokens - warm_up);
+    return static_cast<double>(misses * mixture.chunks_of_expert()) / counted;
   };
-  return {static_cast<double>(it.counts.reads - reads_before) / (tokens - warm_up),
-          per_token(least_misses(routings, capacity, warm_up)),
-          per_token(fixed_misses(routings, capacity, warm_up))};
+  return {static_cast<double>(it.counts.reads - reads_before) / counted,
+          per_token(least_misses(tokens, capacity, warm_up)),
+          per_token(fixed_misses(tokens, capacity, warm_up))};
+}
+
+Score score(const Habits& habits, const MixtureShape& shape) {
+  Router router(shape, habits.exponent, 42);
+  std::vector<Routing> tokens;
+  double drifts_due = 0;
+  while (tokens.size() < 1000) {
+    for (drifts_due += habits.drifts_per_token; drifts_due >= 1; --drifts_due) router.drift();
+    tokens.push_back(router.next());
+  }
+  return score_of(tokens, shape);
 }
 
 constexpr MixtureShape few_large{.layers = 16, .experts = 32, .used = 4};
@@ -226,6 +232,39 @@ TEST(Experts, RoutingThatDriftsIsFollowed) {
   const Score fast = score({.exponent = 1, .drifts_per_token = 0.3}, few_large);
   EXPECT_LE(fast.chunks / fast.least, 1.6);
   EXPECT_LT(fast.chunks, fast.fixed);  // better than always keeping the same
+}
+
+// Phrases: one or two tokens over and over, then others. Used often is what was used in phrases
+// that are over.
+void add_phrases(size_t count, Router& router, std::mt19937& random, std::vector<Routing>& tokens) {
+  for (const size_t end = tokens.size() + count; tokens.size() < end;) {
+    const std::vector<Routing> phrase{router.next(), router.next()};
+    const size_t length = 1 + random() % 2;
+    for (size_t left = length * (3 + random() % 6); left > 0; --left) {
+      tokens.push_back(phrase[left % length]);
+    }
+  }
+}
+
+TEST(Experts, WhatAPhraseUsesStaysWhileItLasts) {
+  Router router(few_large, 0, 42);
+  std::mt19937 random(42);
+  std::vector<Routing> tokens;
+  add_phrases(1000, router, random, tokens);
+  const Score it = score_of(tokens, few_large);
+  EXPECT_LE(it.chunks / it.least, 1.6);  // by frequency alone: 7.2
+}
+
+TEST(Experts, PhrasesAndSteadyRoutingInTurnsAreBothFollowed) {
+  Router router(few_large, 1, 42);
+  std::mt19937 random(42);
+  std::vector<Routing> tokens;
+  for (int turn = 0; turn < 5; ++turn) {
+    for (int token = 0; token < 100; ++token) tokens.push_back(router.next());
+    add_phrases(100, router, random, tokens);
+  }
+  const Score it = score_of(tokens, few_large);
+  EXPECT_LE(it.chunks / it.least, 1.7);  // by frequency alone: 2.4
 }
 
 // Slabs of 1.5 chunks: every other seam lies in the middle of a chunk.

@@ -1,0 +1,379 @@
+#include "pager/attach/attached_pager.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/log.h"
+#include "pager/base/system_calls.h"
+#include "pager/base/thread.h"
+#include "pager/base/units.h"
+
+namespace weightpager::attach {
+
+using window::Region;
+
+// Lies on the stack of the engine thread that waits for it.
+struct AttachedPager::Command {
+  enum class Kind { add_region, remove, advise, residency, written, file_link, stop } kind;
+  const RegionRequest* request = nullptr;
+  std::byte* address = nullptr;
+  uint64_t length_bytes = 0;
+  Advice advice = Advice::will_need;
+  unsigned char* pages = nullptr;
+  Result<std::byte*> result = nullptr;
+  std::vector<Span> spans;
+  std::string text;
+  Command* next = nullptr;
+  std::atomic<bool> is_done{false};
+};
+
+// ---- Engine side ----
+
+Result<std::unique_ptr<AttachedPager>> AttachedPager::start(const std::string& socket_path,
+                                                            telemetry::Telemetry* telemetry) {
+  std::unique_ptr<AttachedPager> it(new AttachedPager(socket_path, telemetry));
+  Status outcome;
+  auto thread = start_thread("wp-attached", [&] { it->run(outcome); });
+  if (!thread) return forward_error(std::move(thread));
+  it->thread_ = std::move(*thread);
+  it->is_started_.wait(false);
+  if (outcome) return it;
+  it->thread_.join();
+  return forward_error(std::move(outcome));
+}
+
+AttachedPager::~AttachedPager() {
+  if (!thread_.joinable()) return;
+  Command command{.kind = Command::Kind::stop};
+  commands_.execute(command, doorbell_);
+  thread_.join();
+}
+
+Result<std::byte*> AttachedPager::add_region(const RegionRequest& request) {
+  Command command{.kind = Command::Kind::add_region, .request = &request};
+  commands_.execute(command, doorbell_);
+  return std::move(command.result);
+}
+
+void AttachedPager::remove(std::byte* address, uint64_t length_bytes) {
+  Command command{.kind = Command::Kind::remove, .address = address, .length_bytes = length_bytes};
+  commands_.execute(command, doorbell_);
+}
+
+void AttachedPager::advise(std::byte* address, uint64_t length_bytes, Advice advice) {
+  Command command{.kind = Command::Kind::advise,
+                  .address = address,
+                  .length_bytes = length_bytes,
+                  .advice = advice};
+  commands_.execute(command, doorbell_);
+}
+
+void AttachedPager::residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) {
+  Command command{.kind = Command::Kind::residency,
+                  .address = address,
+                  .length_bytes = length_bytes,
+                  .pages = pages};
+  commands_.execute(command, doorbell_);
+}
+
+std::string AttachedPager::file_link(std::byte* address) {
+  Command command{.kind = Command::Kind::file_link, .address = address};
+  commands_.execute(command, doorbell_);
+  return std::move(command.text);
+}
+
+std::vector<Span> AttachedPager::written_spans() {
+  Command command{.kind = Command::Kind::written};
+  commands_.execute(command, doorbell_);
+  return std::move(command.spans);
+}
+
+// ---- The thread ----
+
+void AttachedPager::run(Status& outcome) {
+  // Without a descriptor table of its own this works, but an engine could close the descriptors.
+  if (unshare(CLONE_FILES) != 0) {
+    notice(
+        "unshare(CLONE_FILES) is refused here: an engine that closes all descriptors loses its "
+        "server");
+  }
+  thread_id_ = static_cast<int>(syscall(SYS_gettid));
+  outcome = open_everything();
+  const bool is_fine = outcome.has_value();
+  is_started_ = true;
+  is_started_.notify_one();
+  if (is_fine) serve();
+  // These descriptors exist in this thread's table only.
+  regions_.clear();
+  models_.clear();
+  socket_ = {};
+  page_map_.reset();
+  space_.reset();
+  bell_.reset();
+}
+
+Status AttachedPager::open_everything() {
+  auto faults = fault::Userfaultfd::open();
+  if (!faults) return forward_error(std::move(faults));
+  auto bell = fault::Userfaultfd::open();
+  if (!bell) return forward_error(std::move(bell));
+  if (!faults->has_shared_memory()) {
+    return fail("this kernel has no userfaultfd for shared memory", "Linux 5.14 and later have it");
+  }
+  space_.emplace(std::move(*faults));
+  bell_.emplace(std::move(*bell));
+  is_user_mode_only_ = bell_->is_user_mode_only();
+  page_map_.emplace();
+  if (auto done = doorbell_.hang(*bell_); !done) return done;
+  if (auto done = connect(); !done) return done;
+  return introduce();
+}
+
+Status AttachedPager::connect() {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path_.size() >= sizeof address.sun_path) {
+    return fail(socket_path_ + ": too long for a socket's name", "", ENAMETOOLONG);
+  }
+  std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
+  socket_ = OwnedFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (socket_.is_open() &&
+      ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+    return {};
+  }
+  return fail(socket_path_ + ": no server there: " + std::strerror(errno),
+              "start it with `weightpager serve MODEL --window SIZE --name NAME`", errno);
+}
+
+// The userfaultfd goes to the server; its memory, for reading, comes from there.
+Status AttachedPager::introduce() {
+  const auto unlike = [&] {
+    return fail(socket_path_ + ": the server speaks otherwise than this library",
+                "use server and engine of one version of weightpager", EPROTO);
+  };
+  const Message hello{.kind = Message::Kind::hello, .value = protocol_version};
+  if (!send_message(socket_.get(), hello, space_->uffd().fd())) return unlike();
+  for (;;) {
+    Message message;
+    OwnedFd memory;
+    if (receive_message(socket_.get(), message, memory) != Received::message) return unlike();
+    if (message.kind == Message::Kind::refused) return fail(message.text);
+    if (message.kind != Message::Kind::welcome || !memory.is_open()) return unlike();
+    models_.push_back({{message.device, message.inode, message.size_bytes}, std::move(memory)});
+    if (message.value == 1) return {};
+  }
+}
+
+void AttachedPager::serve() {
+  while (!is_stopping_) {
+    // Once the server is lost only engine threads ring; poll() passes over a negative descriptor.
+    std::array<pollfd, 2> watched = {pollfd{bell_->fd(), POLLIN, 0},
+                                     pollfd{socket_.get(), POLLIN, 0}};
+    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+
+    // 1. What the server says, first of all that it is gone.
+    if (watched[1].revents != 0) take_messages();
+
+    // 2. What engine threads ask for.
+    if (watched[0].revents != 0) take_rings();
+  }
+}
+
+void AttachedPager::take_rings() {
+  std::array<fault::Fault, 64> rings;
+  const size_t count = bell_->read_faults(rings);
+  for (size_t i = 0; i < count; ++i) doorbell_.answer(*bell_, rings[i].address);
+  commands_.take([this](Command& command) { carry_out(command); });
+}
+
+// Between requests a server says nothing but what is to be sealed.
+void AttachedPager::take_messages() {
+  Message message;
+  OwnedFd none;
+  const Received received = receive_message(socket_.get(), message, none);
+  if (received == Received::message && message.kind == Message::Kind::seal) return seal(message);
+  lose_server();
+}
+
+void AttachedPager::carry_out(Command& command) {
+  switch (command.kind) {
+    case Command::Kind::add_region:
+      command.result = do_add_region(*command.request);
+      return;
+    case Command::Kind::remove:
+      return do_remove(command.address, command.length_bytes);
+    case Command::Kind::advise:
+      return do_advise(command);
+    case Command::Kind::residency:
+      return page_map_->residency(command.address, command.length_bytes, command.pages);
+    case Command::Kind::written:
+      command.spans = do_written_spans();
+      return;
+    case Command::Kind::file_link:
+      command.text = find_file_link(command.address);
+      return;
+    case Command::Kind::stop:
+      WP_ASSERT(regions_.empty());
+      is_stopping_ = true;
+      return;
+  }
+}
+
+// Sends a request and waits for its answer; in between the server may want something sealed.
+Status AttachedPager::ask(const Message& request) {
+  const auto lost = [&] { return fail(socket_path_ + ": the server has ended", "", EPIPE); };
+  if (!socket_.is_open()) return lost();
+  if (send_message(socket_.get(), request)) {
+    for (;;) {
+      Message answer;
+      OwnedFd none;
+      if (receive_message(socket_.get(), answer, none) != Received::message) break;
+      if (answer.kind == Message::Kind::done) return {};
+      if (answer.kind == Message::Kind::refused) return fail(answer.text);
+      if (answer.kind != Message::Kind::seal) break;
+      seal(answer);
+    }
+  }
+  lose_server();
+  return lost();
+}
+
+Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
+  auto file = io::ModelFile::open(request.path);
+  if (!file) return forward_error(std::move(file));
+  const auto model = std::find_if(models_.begin(), models_.end(), [&](const ServedModel& it) {
+    return it.identity == file->identity();
+  });
+  if (model == models_.end()) {
+    return fail(request.name + ": not among the files that are served at " + socket_path_,
+                "name it in `weightpager serve` too, or leave out --attach", ENOENT);
+  }
+  if (request.is_writable && !page_map_->is_open()) {
+    return fail(request.name + ": mapped writable, and it cannot be told here what is written",
+                "mount /proc");
+  }
+  auto region = Region::reserve({.offset_bytes = request.offset_bytes,
+                                 .length_bytes = request.length_bytes,
+                                 .file_size_bytes = file->size_bytes(),
+                                 .is_writable = request.is_writable},
+                                *space_, model->memory.get());
+  if (!region) return forward_error(std::move(region));
+  std::byte* const address = (*region)->address();
+  if (const uint64_t live_bytes = (*region)->live_bytes(); live_bytes > 0) {
+    if (auto done = space_->uffd().register_view(address, live_bytes); !done) {
+      return forward_error(std::move(done));
+    }
+    const Message add{.kind = Message::Kind::add_region,
+                      .file = static_cast<uint32_t>(model - models_.begin()),
+                      .offset_bytes = request.offset_bytes,
+                      .address = reinterpret_cast<uintptr_t>(address),
+                      .length_bytes = live_bytes};
+    if (auto done = ask(add); !done) return forward_error(std::move(done));
+  }
+  regions_.push_back({std::move(*region), std::move(*file)});
+  telemetry::add(telemetry_.models, 1);
+  if (telemetry_.started_ns.load() == 0) {
+    telemetry::set(telemetry_.started_ns, telemetry::monotonic_ns());
+  }
+  return address;
+}
+
+void AttachedPager::do_remove(std::byte* address, uint64_t length_bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
+  // First the server: once it has answered it asks for nothing there to be sealed, whatever lies
+  // there then.
+  (void)ask({.kind = Message::Kind::remove, .address = begin, .length_bytes = end - begin});
+  for (const Mapped& mapped : regions_) {
+    Region& region = *mapped.region;
+    const auto first = reinterpret_cast<uintptr_t>(region.address());
+    const uintptr_t from = std::max(begin, first);
+    const uintptr_t to = std::min(end, first + region.length_bytes());
+    if (from >= to) continue;
+    region.for_each_piece(from, to, [&](uint32_t index, uint32_t page, uint32_t count) {
+      region.drop_unmapped_pages(index, page, count);
+    });
+    kernel::munmap(reinterpret_cast<void*>(from), to - from);
+    space_->uffd().wake(reinterpret_cast<void*>(from), to - from);
+  }
+  std::erase_if(regions_, [](const Mapped& mapped) {
+    if (mapped.region->is_in_use()) return false;
+    mapped.region->abandon();
+    return true;
+  });
+}
+
+void AttachedPager::do_advise(const Command& command) {
+  const auto begin = reinterpret_cast<uintptr_t>(command.address);
+  const uintptr_t end = begin + command.length_bytes;
+  if (command.advice == Advice::discard) {
+    for (const Mapped& mapped : regions_) {
+      mapped.region->for_each_live_run_in(begin, end, [](std::byte* address, uint64_t bytes) {
+        kernel::madvise(address, bytes, MADV_DONTNEED);
+      });
+    }
+  }
+  (void)ask({.kind = Message::Kind::advise,
+             .value = static_cast<uint64_t>(command.advice),
+             .address = begin,
+             .length_bytes = end - begin});
+}
+
+std::vector<Span> AttachedPager::do_written_spans() const {
+  std::vector<Span> spans;
+  for (const Mapped& mapped : regions_) {
+    for (uint32_t i = 0; i < mapped.region->chunks(); ++i) {
+      let_children_inherit_written(*mapped.region, i, *page_map_,
+                                   [&](std::byte* address, uint64_t length_bytes) {
+                                     const auto begin = reinterpret_cast<uintptr_t>(address);
+                                     spans.push_back({begin, begin + length_bytes});
+                                   });
+    }
+  }
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& one, const Span& other) { return one.begin < other.begin; });
+  return spans;
+}
+
+std::string AttachedPager::find_file_link(std::byte* address) const {
+  for (const Mapped& mapped : regions_) {
+    if (!mapped.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
+    return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
+           std::to_string(mapped.file.fd());
+  }
+  return "";
+}
+
+void AttachedPager::seal(const Message& message) {
+  for (const Mapped& mapped : regions_) {
+    seal_unwritten(*mapped.region, message.address, message.address + message.length_bytes,
+                   *page_map_);
+  }
+}
+
+// Nobody will serve the faults of these regions again: SIGBUS, and not a wait without end.
+void AttachedPager::lose_server() {
+  socket_ = {};
+  report_error(socket_path_ +
+               ": the server of the weights has ended; an engine that touches them gets SIGBUS");
+  telemetry::add(telemetry_.read_errors, 1);
+  for (const Mapped& mapped : regions_) {
+    const auto begin = reinterpret_cast<uintptr_t>(mapped.region->address());
+    seal_unwritten(*mapped.region, begin, begin + mapped.region->live_bytes(), *page_map_);
+  }
+}
+
+}  // namespace weightpager::attach

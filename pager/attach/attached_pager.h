@@ -1,0 +1,100 @@
+// The engine's side of a pager that runs in another process: `weightpager serve`.
+//
+// Regions are views of the server's memory. Their faults go straight to the server, which has this
+// process's userfaultfd, and are answered by it; no thread of this process takes part. One thread
+// here does what only the process itself can do: it maps and unmaps views, seals what could not be
+// read, and when the server is gone, however that happened, seals every region and says so. Its
+// descriptors are in a table of its own, which the engine cannot close.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pager/attach/protocol.h"
+#include "pager/base/owned_fd.h"
+#include "pager/base/result.h"
+#include "pager/fault/command_stack.h"
+#include "pager/fault/doorbell.h"
+#include "pager/io/model_file.h"
+#include "pager/paging_service.h"
+#include "pager/telemetry/telemetry.h"
+#include "pager/window/address_space.h"
+#include "pager/window/page_map.h"
+#include "pager/window/region.h"
+
+namespace weightpager::attach {
+
+class AttachedPager final : public PagingService {
+ public:
+  /// Connects to the server's socket. Fails if nobody serves there, or this kernel or container has
+  /// no userfaultfd for shared memory. `telemetry` is not owned and outlives the object.
+  static Result<std::unique_ptr<AttachedPager>> start(const std::string& socket_path,
+                                                      telemetry::Telemetry* telemetry);
+  /// Requires that every region was removed.
+  ~AttachedPager() override;
+
+  bool is_user_mode_only() const override { return is_user_mode_only_; }
+  Result<std::byte*> add_region(const RegionRequest& request) override;
+  void remove(std::byte* address, uint64_t length_bytes) override;
+  void advise(std::byte* address, uint64_t length_bytes, Advice advice) override;
+  std::string file_link(std::byte* address) override;
+  std::vector<Span> written_spans() override;
+  void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
+
+ private:
+  struct Command;
+  struct ServedModel {
+    io::FileIdentity identity;
+    OwnedFd memory;
+  };
+  struct Mapped {
+    std::unique_ptr<window::Region> region;
+    io::ModelFile file;
+  };
+
+  AttachedPager(std::string socket_path, telemetry::Telemetry* telemetry)
+      : socket_path_(std::move(socket_path)), telemetry_(*telemetry) {}
+
+  // The thread.
+  void run(Status& outcome);
+  Status open_everything();
+  Status connect();
+  Status introduce();
+  void serve();
+  void take_rings();
+  void take_messages();
+  void carry_out(Command& command);
+  Result<std::byte*> do_add_region(const RegionRequest& request);
+  void do_remove(std::byte* address, uint64_t length_bytes);
+  void do_advise(const Command& command);
+  std::vector<Span> do_written_spans() const;
+  std::string find_file_link(std::byte* address) const;
+  Status ask(const Message& request);
+  void seal(const Message& message);
+  void lose_server();
+
+  const std::string socket_path_;
+  telemetry::Telemetry& telemetry_;
+
+  // Set up by the thread, used by it alone.
+  std::optional<window::AddressSpace> space_;  // its faults are the server's to read
+  std::optional<fault::Userfaultfd> bell_;     // the doorbell's
+  std::optional<window::PageMap> page_map_;
+  OwnedFd socket_;
+  std::vector<ServedModel> models_;
+  std::vector<Mapped> regions_;
+  int thread_id_ = 0;
+  bool is_stopping_ = false;
+  bool is_user_mode_only_ = false;  // written before the thread is said to be started
+
+  // Between the threads.
+  fault::Doorbell doorbell_;
+  fault::CommandStack<Command> commands_;
+  std::atomic<bool> is_started_{false};
+  std::thread thread_;
+};
+
+}  // namespace weightpager::attach

@@ -1,0 +1,57 @@
+// What a guest and its server say to each other, over a local socket that keeps messages apart
+// (SOCK_SEQPACKET).
+//
+//   guest                                    server
+//   hello, with its userfaultfd       ──▶
+//                                     ◀──    welcome, one per file, each with a descriptor of the
+//                                            file's memory for reading; the last one has done = 1
+//   add_region / remove / advise      ──▶    each is answered by
+//                                     ◀──    done, or refused with a reason
+//                                     ◀──    seal, at any time: bytes that could not be read
+//
+// Whoever closes the socket is gone. A guest without its server seals all its regions; a server
+// forgets the guest. Both ends are one user's (the socket's permissions see to that) and of one
+// version (hello says which).
+#pragma once
+
+#include <cstdint>
+
+#include "pager/base/owned_fd.h"
+
+namespace weightpager::attach {
+
+inline constexpr uint64_t protocol_version = 1;
+
+struct Message {
+  enum class Kind : uint32_t { hello, welcome, add_region, remove, advise, done, refused, seal };
+  Kind kind = Kind::hello;
+  /// welcome: the file's number from 0 on. add_region: which file.
+  uint32_t file = 0;
+  /// hello: protocol_version. welcome: 1 in the last one. advise: the Advice.
+  uint64_t value = 0;
+  /// add_region: where in the file. The range (also of remove, advise and seal) lies in the guest.
+  uint64_t offset_bytes = 0;
+  uint64_t address = 0;
+  uint64_t length_bytes = 0;
+  /// welcome: which file it is.
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size_bytes = 0;
+  /// refused: why.
+  char text[160] = {};
+};
+
+enum class Received {
+  message,
+  nothing,  // no message yet (only from a socket that does not block)
+  end,      // the other side is gone, or sent what is no message
+};
+
+/// Sends the message, with a descriptor unless `fd` is negative. False: the other side is gone, or
+/// (with `waits` false) has not taken so many messages that no more fit.
+bool send_message(int socket, const Message& message, int fd = -1, bool waits = true);
+
+/// Takes the next message; `fd` gets the descriptor that came with it, if one did.
+Received receive_message(int socket, Message& message, OwnedFd& fd);
+
+}  // namespace weightpager::attach

@@ -1,0 +1,66 @@
+// What an engine's process asks of whoever pages its weights: a pager of its own (pager.h), or one
+// in another process that it is attached to (attach/attached_pager.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/model/model.h"
+
+namespace weightpager {
+
+struct RegionRequest {
+  /// Opened by the pager's thread; a /proc/…/fd/N link is fine.
+  std::string path;
+  /// For messages.
+  std::string name;
+  /// A multiple of the page size.
+  uint64_t offset_bytes = 0;
+  uint64_t length_bytes = 0;
+  /// MAP_PRIVATE and PROT_WRITE: what the engine writes is kept, for it alone. Otherwise a write is
+  /// a SIGSEGV.
+  bool is_writable = false;
+  /// The file's layers (as file 0); nullptr: one layer in file order.
+  const model::Model* model = nullptr;
+};
+
+enum class Advice : uint32_t {
+  will_need,
+  consumed,
+  discard,  // consumed, and what the engine wrote in the range is the file's again
+};
+
+/// A part of the address space.
+struct Span {
+  uintptr_t begin = 0;
+  uintptr_t end = 0;
+};
+
+/// All functions may be called by any thread but the service's own, and block until done.
+class PagingService {
+ public:
+  virtual ~PagingService() = default;
+
+  /// Whether faults inside system calls are not served (no right to: design decision 9).
+  virtual bool is_user_mode_only() const = 0;
+  /// Maps a file's bytes; returns the address of byte `offset_bytes`.
+  virtual Result<std::byte*> add_region(const RegionRequest& request) = 0;
+  /// munmap for regions, up to the end of the last page: what lies in [address, +length) is gone,
+  /// and who waits there is woken. Parts of the range outside of regions are left alone.
+  virtual void remove(std::byte* address, uint64_t length_bytes) = 0;
+  /// Hints for the chunks that lie wholly or partly in the range.
+  virtual void advise(std::byte* address, uint64_t length_bytes, Advice advice) = 0;
+  /// The path of a link to the file behind a region, good for as long as the region is there, also
+  /// for a child process: the file may have lost its name. "" if there is no region.
+  virtual std::string file_link(std::byte* address) = 0;
+  /// Where regions hold what the engine wrote itself, and not the file's bytes, in order. From now
+  /// on child processes inherit these spans, and nothing else of regions.
+  virtual std::vector<Span> written_spans() = 0;
+  /// Writes for each page of the range (of one region) whether it is mapped, as mincore does.
+  virtual void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) = 0;
+};
+
+}  // namespace weightpager

@@ -1,0 +1,122 @@
+#include "pager/policy/expert_rules.h"
+
+#include <utility>
+
+namespace weightpager::policy {
+namespace {
+
+// Long enough to tell frequencies apart (within 4 % of knowing them, simulated).
+constexpr uint32_t half_life_passes = 64;
+// What an expert is worth more once it was used again while it was there.
+constexpr double proven_worth = 1.25;
+// By rule: what a use still counts for after one more pass. Of three tokens that take turns and
+// just fit, 0.5 keeps more; where they do not quite fit, 0.85. Frequencies age in steps.
+constexpr std::array<double, 3> kept_per_pass = {1, 0.5, 0.85};
+// The same for what a rule missed: some five passes decide.
+constexpr double losses_kept = 0.8;
+// Less than this share of what the rule in charge missed is no accident.
+constexpr double better_share = 0.97;
+// Far below where doubles end.
+constexpr double weight_max = 0x1p200;
+
+}  // namespace
+
+void ExpertRules::reset(std::vector<Shape> experts) {
+  experts_.clear();
+  experts_.reserve(experts.size());
+  for (const Shape& shape : experts) {
+    experts_.push_back({.shape = shape});
+  }
+  for (Play& play : plays_) {
+    play.is_kept.assign(experts_.size(), false);
+    play.is_proven.assign(experts_.size(), false);
+    play.kept_chunks = 0;
+    play.missed_chunks = 0;
+  }
+  best_ = frequency;
+  layer_ = 0;
+  visit_ = 1;
+  uses_ = 0;
+  weights_.fill(1);
+  passes_since_ageing_ = 0;
+}
+
+void ExpertRules::begin_visit(uint32_t layer, bool is_new_pass) {
+  layer_ = layer;
+  ++visit_;
+  if (is_new_pass) begin_pass();
+}
+
+// Instead of making all counts smaller, later uses count for more. Frequencies age in steps,
+// because experts that are used equally often in a circle must count the same, wherever they stand
+// in it.
+void ExpertRules::begin_pass() {
+  for (Play& play : plays_) play.missed_chunks *= losses_kept;
+  if (++passes_since_ageing_ == half_life_passes) {
+    passes_since_ageing_ = 0;
+    weights_[frequency] *= 2;
+  }
+  for (size_t rule = 0; rule < rule_count; ++rule) {
+    weights_[rule] /= kept_per_pass[rule];
+    if (weights_[rule] < weight_max) continue;
+    for (Expert& expert : experts_) expert.uses[rule] /= weights_[rule];
+    weights_[rule] = 1;
+  }
+}
+
+void ExpertRules::note_use(uint32_t number) {
+  Expert& expert = experts_[number];
+  expert.visit = visit_;
+  expert.last_use = ++uses_;
+  for (const Rule rule : {frequency, hasty, patient}) {
+    expert.uses[rule] += weights_[rule];
+    play(rule, number);
+  }
+  for (const Rule rule : {frequency, hasty, patient}) {
+    const bool is_better = plays_[rule].missed_chunks < better_share * plays_[best_].missed_chunks;
+    if (is_better) best_ = rule;
+  }
+}
+
+void ExpertRules::play(Rule rule, uint32_t number) {
+  Play& play = plays_[rule];
+  const bool was_kept = play.is_kept[number];
+  play.is_proven[number] = was_kept;
+  if (was_kept) return;
+  const uint32_t chunks = experts_[number].shape.chunks;
+  play.missed_chunks += chunks;
+  if (!make_room(rule, chunks)) return;
+  play.is_kept[number] = true;
+  play.kept_chunks += chunks;
+}
+
+// False: there is nothing left but what is in use.
+bool ExpertRules::make_room(Rule rule, uint32_t chunks) {
+  Play& play = plays_[rule];
+  while (play.kept_chunks + chunks > budget_) {
+    const auto count = static_cast<uint32_t>(experts_.size());
+    uint32_t least = count;
+    for (uint32_t number = 0; number < count; ++number) {
+      if (!play.is_kept[number] || experts_[number].visit == visit_) continue;
+      if (least == count || is_worth_less(rule, number, least)) least = number;
+    }
+    if (least == count) return false;
+    play.is_kept[least] = false;
+    play.kept_chunks -= experts_[least].shape.chunks;
+  }
+  return true;
+}
+
+double ExpertRules::worth(Rule rule, uint32_t number) const {
+  const Expert& expert = experts_[number];
+  const double uses = expert.uses[rule];
+  if (rule == frequency) return plays_[rule].is_proven[number] ? uses * proven_worth : uses;
+  return expert.shape.layer > layer_ ? uses : uses * kept_per_pass[rule];
+}
+
+bool ExpertRules::is_worth_less(Rule rule, uint32_t a, uint32_t b) const {
+  return std::pair(worth(rule, a), experts_[b].last_use) <
+         std::pair(worth(rule, b), experts_[a].last_use);
+}
+
+}  // namespace weightpager::policy
