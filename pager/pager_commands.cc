@@ -528,6 +528,9 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
       kernel::madvise(address, length_bytes, MADV_DONTNEED);
     });
     notes.is_written = region.written_pages(index).any();
+    // Pages of a chunk that nobody will read again: whoever touched them would wait for ever.
+    const ChunkId chunk = place.served->chunk_of(region, index);
+    if (table_.state(chunk) == ChunkState::failed) seal_from(chunk, 0);
     is_order_stale_ = true;
   });
 }
