@@ -112,7 +112,17 @@ std::string experts_text(const Telemetry& process) {
                      format_size(process.expert_missing_bytes / passes));
 }
 
+// Its faults and reads are the server's to tell.
+std::string attached_text(const Telemetry& process) {
+  const std::string command = printable(process.command).substr(0, command_columns);
+  std::string text = fmt::format("weightpager: {} (pid {}), attached to a server's window\n",
+                                 command, process.process_id);
+  if (process.read_errors > 0) text += row("advice", "the server ended before the engine did");
+  return text;
+}
+
 std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
+  if (std::string_view(process.mapper) == telemetry::attached) return attached_text(process);
   const Ratios ratio = ratios(process);
   const std::string command = printable(process.command).substr(0, command_columns);
   std::string text =

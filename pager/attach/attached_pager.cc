@@ -138,6 +138,7 @@ Status AttachedPager::open_everything() {
   is_user_mode_only_ = bell_->is_user_mode_only();
   page_map_.emplace();
   if (auto done = doorbell_.hang(*bell_); !done) return done;
+  std::memcpy(telemetry_.mapper, telemetry::attached, sizeof telemetry::attached);
   if (auto done = connect(); !done) return done;
   return introduce();
 }
