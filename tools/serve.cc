@@ -52,7 +52,8 @@ Command serve_description() {
       {'q', "quiet", "", "print no summary and no notices"},
   };
   command.examples =
-      "  weightpager serve model.gguf --window 4GiB --name llama &\n"
+      "  weightpager serve model.gguf --window 4GiB --name llama\n"
+      "and, in other terminals, any number of\n"
       "  weightpager run --attach llama -- llama-cli -m model.gguf -p Hello\n";
   command.environment = "  XDG_RUNTIME_DIR       where the server's socket is, in weightpager/\n";
   command.exit_status =
