@@ -59,8 +59,7 @@ class SoakTest : public PagerTest {
   std::atomic<uint64_t> wrong_words_{0};
 };
 
-INSTANTIATE_TEST_SUITE_P(Mappers, SoakTest, ::testing::Values("move", "collapse", "copy"),
-                         [](const auto& it) { return std::string(it.param); });
+INSTANTIATE_TEST_SUITE_P(Mappers, SoakTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
 
 TEST_P(SoakTest, EightThreadsFindTheRightBytes) {
   const char* wanted = std::getenv("WP_SOAK_MOVES");
@@ -98,7 +97,7 @@ TEST_P(SoakTest, EightThreadsFindTheRightBytes) {
   // Small again, and everything gone through once more: the window is whole, and no more than that.
   EXPECT_EQ(pager_->resize(32 * MiB), 32 * MiB);
   for (uint64_t at = 0; at < file_bytes; at += 4096) ASSERT_EQ(load(shared + at), word_at(at));
-  const uint64_t written_bytes = file_bytes - written_from + 2 * chunk_bytes;
+  const uint64_t written_bytes = file_bytes - written_from + 2 * chunk_bytes();
 #ifdef __SANITIZE_THREAD__
   const uint64_t shadow_bytes = 256 * MiB;  // what the sanitizer notes of every word touched
 #else
