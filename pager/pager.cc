@@ -56,6 +56,9 @@ constexpr uint64_t order_interval_ns = 100'000'000;
 // Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
 constexpr uint64_t staging_bytes_min = 8 * MiB;
 constexpr uint64_t staging_bytes_max = 32 * MiB;
+// What slots are filled with whose memory only has to be there. Nobody writes to it, so it takes
+// none.
+std::byte no_bytes[chunk_bytes_max];
 
 }  // namespace
 
@@ -431,11 +434,22 @@ void Pager::refill_slots(uint32_t slots_max) {
   slots_max = std::min(slots_max, static_cast<uint32_t>(refill_bytes / chunk_bytes_));
   for (; slots_max > 0 && !emptied_slots_.empty(); --slots_max) {
     const window::SlotId slot = emptied_slots_.back();
+    if (slots_stay_registered()) {
+      // Out of memory: there may be some at the next look.
+      if (own_->uffd().copy(pool_->address(slot), no_bytes, chunk_bytes_) != Outcome::done) return;
+    } else {
+      pool_->refill(slot);
+      prepare_slots(slot, 1);
+    }
     emptied_slots_.pop_back();
-    pool_->refill(slot);
-    prepare_slots(slot, 1);
     table_.add_slot(slot);
   }
+}
+
+// A slot that is registered gets memory by a copy, into small pages. One that is not is a mapping
+// of its own for the kernel, and of small ones there may be more than it allows (vm.max_map_count).
+bool Pager::slots_stay_registered() const {
+  return mapper_->registers_slots() && chunk_bytes_ < huge_page_bytes;
 }
 
 // A chunk that was copied into a region leaves its slot behind: memory beyond the window goes back.
@@ -443,7 +457,9 @@ void Pager::trim_slots() {
   while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks_) {
     const window::SlotId slot = table_.remove_slot();
     if (pool_ == nullptr) continue;
-    own_->uffd().unregister_range(pool_->address(slot), chunk_bytes_);
+    if (!slots_stay_registered()) {
+      own_->uffd().unregister_range(pool_->address(slot), chunk_bytes_);
+    }
     pool_->empty(slot);
     emptied_slots_.push_back(slot);
   }

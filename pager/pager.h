@@ -155,6 +155,7 @@ class Pager final : public PagingService {
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();
   void refill_slots(uint32_t slots_max);
+  bool slots_stay_registered() const;
   void trim_slots();
   void fit_table_to_window();
   void set_window(uint32_t chunks);

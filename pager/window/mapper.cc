@@ -31,6 +31,7 @@ class MoveMapper final : public Mapper {
   Status prepare_slots(Userfaultfd& uffd, std::byte* slots, uint64_t length_bytes) override {
     return uffd.register_range(slots, length_bytes);
   }
+  bool registers_slots() const override { return true; }
 
   Outcome show(Region& region, uint32_t index, std::byte* slot) override {
     if (!moves_into(region, index)) return copy_live_pages(region, index, slot);

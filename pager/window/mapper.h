@@ -37,6 +37,8 @@ class Mapper {
 
   /// Makes a populated part of the slot pool fit for use.
   virtual Status prepare_slots(fault::Userfaultfd&, std::byte*, uint64_t) { return {}; }
+  /// Whether it registers slots for that.
+  virtual bool registers_slots() const { return false; }
 
   /// Shows the live pages of a chunk, whose bytes lie at `bytes`, and wakes who waits for them.
   virtual fault::Outcome show(Region& region, uint32_t index, std::byte* bytes) = 0;

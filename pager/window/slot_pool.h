@@ -40,7 +40,7 @@ class SlotPool {
   void want(uint32_t wanted, void (*announce)(void*), void* context);
 
   /// Gives the memory of a slot that has some back to the kernel, or gets it again. One thread at a
-  /// time; the slot must not be registered with a userfaultfd.
+  /// time; a slot that is refilled must not be registered with a userfaultfd.
   void empty(SlotId slot);
   void refill(SlotId slot);
 
