@@ -28,20 +28,20 @@ constexpr uint64_t slot_count = 128;
 /// Chunk-sized buffers in huge pages, as far as the system has them, touched once, used in turn.
 class Slots {
  public:
-  Slots() : mapped_bytes_((slot_count + 1) * chunk_bytes) {
+  Slots() : mapped_bytes_((slot_count + 1) * chunk_bytes_max) {
     memory_ =
         mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) std::abort();
-    first_ =
-        reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(memory_), chunk_bytes));
-    madvise(first_, slot_count * chunk_bytes, MADV_HUGEPAGE);
-    madvise(first_, slot_count * chunk_bytes, MADV_POPULATE_WRITE);
+    first_ = reinterpret_cast<std::byte*>(
+        round_up(reinterpret_cast<uintptr_t>(memory_), chunk_bytes_max));
+    madvise(first_, slot_count * chunk_bytes_max, MADV_HUGEPAGE);
+    madvise(first_, slot_count * chunk_bytes_max, MADV_POPULATE_WRITE);
   }
   ~Slots() { munmap(memory_, mapped_bytes_); }
   Slots(const Slots&) = delete;
   Slots& operator=(const Slots&) = delete;
 
-  std::byte* buffer(uint64_t slot) const { return first_ + slot * chunk_bytes; }
+  std::byte* buffer(uint64_t slot) const { return first_ + slot * chunk_bytes_max; }
 
  private:
   size_t mapped_bytes_;
@@ -60,7 +60,7 @@ double processor_seconds() {
 /// arrived.
 bool read_pass(Reader& reader, const ModelFile& file, const Slots& slots, uint32_t depth) {
   static uint64_t next = 0;
-  const uint64_t chunks_of_file = file.size_bytes() / chunk_bytes;
+  const uint64_t chunks_of_file = file.size_bytes() / chunk_bytes_max;
   const uint64_t end = next + chunks_per_pass;
   std::deque<uint64_t> free_slots(slot_count);
   std::iota(free_slots.begin(), free_slots.end(), 0);
@@ -69,13 +69,13 @@ bool read_pass(Reader& reader, const ModelFile& file, const Slots& slots, uint32
     for (; next < end && reader.reads_in_flight() < depth; next++) {
       reader.start({.tag = free_slots.front(),
                     .fd = file.fd(),
-                    .offset_bytes = next % chunks_of_file * chunk_bytes,
-                    .length_bytes = chunk_bytes,
+                    .offset_bytes = next % chunks_of_file * chunk_bytes_max,
+                    .length_bytes = chunk_bytes_max,
                     .buffer = slots.buffer(free_slots.front())});
       free_slots.pop_front();
     }
     for (const Completion& completion : reader.wait(-1).completions) {
-      all_arrived &= completion.length_bytes == chunk_bytes;
+      all_arrived &= completion.length_bytes == chunk_bytes_max;
       free_slots.push_back(completion.tag);
     }
   }
@@ -88,7 +88,8 @@ void read_chunks(benchmark::State& state) {
   if (!path) return state.SkipWithError("set WP_BENCH_FILE to a file of some GiB");
   const auto file = ModelFile::open(path);
   if (!file) return state.SkipWithError(file.error().message.c_str());
-  if (file->size_bytes() < chunk_bytes) return state.SkipWithError("the file has less than 2 MiB");
+  if (file->size_bytes() < chunk_bytes_max)
+    return state.SkipWithError("the file has less than 2 MiB");
 
   const auto depth = static_cast<uint32_t>(state.range(0));
   const auto device_read_bytes = static_cast<uint32_t>(state.range(1) * KiB);
@@ -100,7 +101,7 @@ void read_chunks(benchmark::State& state) {
   for ([[maybe_unused]] auto pass : state) {
     if (!read_pass(**reader, *file, slots, depth)) return state.SkipWithError("a read fell short");
   }
-  const double bytes = static_cast<double>(state.iterations() * chunks_per_pass * chunk_bytes);
+  const double bytes = static_cast<double>(state.iterations() * chunks_per_pass * chunk_bytes_max);
   state.counters["GB/s"] = benchmark::Counter(bytes / 1e9, benchmark::Counter::kIsRate);
   state.counters["cpu_s/GiB"] = (processor_seconds() - processor_seconds_before) / (bytes / GiB);
   state.SetLabel(file->is_direct() ? "direct" : "cached");

@@ -10,7 +10,7 @@ Next to seconds per token stands what was read for a token after the first, in b
 it. For weightpager it is held against what had to be read in the whole run, the prompt included: what is dense,
 once, and every expert that was used while something of it was not in the window. "of chunks" counts of these the
 chunks that were missing, which is what the policy can be blamed for; "of experts" counts the experts' bytes. The
-difference is what chunks of 2 MiB cost: slabs begin and end in the middle of them.
+difference is what whole chunks cost: slabs begin and end in the middle of them.
 
 Writes bench/results/DATE-moe_vs_mmap.json and prints a Markdown table.
 

@@ -35,20 +35,20 @@ double cpu_seconds() {
 
 // One chunk, there and back, in a process with one thread. UFFDIO_MOVE; or COPY and MADV_DONTNEED;
 // or MADV_COLLAPSE and MADV_DONTNEED of a view.
-void chunk_in_and_out(benchmark::State& state, const char* name) {
+void chunk_in_and_out(benchmark::State& state, const char* name, uint64_t chunk_bytes) {
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return state.SkipWithError(uffd.error().message.c_str());
   window::AddressSpace own(std::move(*uffd));
-  auto mapper = window::choose_mapper(name, own);
+  auto mapper = window::choose_mapper(name, own, chunk_bytes);
   if (!mapper) return state.SkipWithError(mapper.error().message.c_str());
-  auto pool = window::SlotPool::create(1);
-  auto memory = window::SharedMemory::create(chunk_bytes);
+  auto pool = window::SlotPool::create(1, chunk_bytes);
+  auto memory = window::SharedMemory::create(chunk_bytes, chunk_bytes);
   if (!pool || !memory) return state.SkipWithError("no address space");
   const bool is_view = (*mapper)->shares_memory();
   std::byte* const bytes = is_view ? (*memory)->at(0) : (*pool)->address(0);
   auto region = window::Region::reserve(
-      {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes}, own,
-      is_view ? (*memory)->view_fd() : window::Region::no_memory);
+      {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes}, chunk_bytes,
+      own, is_view ? (*memory)->view_fd() : window::Region::no_memory);
   if (!region) return state.SkipWithError(region.error().message.c_str());
   madvise(bytes, chunk_bytes, MADV_POPULATE_WRITE);
   std::byte* const chunk = (*region)->address();
@@ -63,16 +63,19 @@ void chunk_in_and_out(benchmark::State& state, const char* name) {
     if (!is_fine) return state.SkipWithError("the kernel refused");
   }
 }
-BENCHMARK_CAPTURE(chunk_in_and_out, move, "move");
-BENCHMARK_CAPTURE(chunk_in_and_out, collapse, "collapse");
-BENCHMARK_CAPTURE(chunk_in_and_out, copy, "copy");
+BENCHMARK_CAPTURE(chunk_in_and_out, move, "move", 2 * MiB);
+BENCHMARK_CAPTURE(chunk_in_and_out, collapse, "collapse", 2 * MiB);
+BENCHMARK_CAPTURE(chunk_in_and_out, copy, "copy", 2 * MiB);
+BENCHMARK_CAPTURE(chunk_in_and_out, move_128KiB, "move", 128 * KiB);
+BENCHMARK_CAPTURE(chunk_in_and_out, collapse_128KiB, "collapse", 128 * KiB);
+BENCHMARK_CAPTURE(chunk_in_and_out, copy_128KiB, "copy", 128 * KiB);
 
 // How fast the kernel (and the host of a virtual machine) hands out memory for slots: a cold start
 // cannot fill its window faster.
 void make_slots(benchmark::State& state) {
   constexpr uint32_t slots = 512;
   for (auto _ : state) {
-    auto pool = window::SlotPool::create(slots);
+    auto pool = window::SlotPool::create(slots, chunk_bytes_max);
     if (!pool) return state.SkipWithError("no address space");
     (*pool)->want(
         slots, [](void*) {}, nullptr);
@@ -82,7 +85,7 @@ void make_slots(benchmark::State& state) {
     std::this_thread::sleep_for(std::chrono::seconds(3));
     state.ResumeTiming();
   }
-  state.counters["made"] = benchmark::Counter(static_cast<double>(slots * chunk_bytes),
+  state.counters["made"] = benchmark::Counter(static_cast<double>(slots * chunk_bytes_max),
                                               benchmark::Counter::kIsIterationInvariantRate,
                                               benchmark::Counter::OneK::kIs1000);
 }
@@ -113,7 +116,7 @@ void stream(benchmark::State& state, const char* mapper) {
   if (!region) return state.SkipWithError(region.error().message.c_str());
 
   const auto pass = [&] {
-    for (uint64_t at = 0; at < file->size_bytes(); at += chunk_bytes) {
+    for (uint64_t at = 0; at < file->size_bytes(); at += chunk_bytes_max) {
       benchmark::DoNotOptimize(*reinterpret_cast<const volatile char*>(*region + at));
     }
   };

@@ -40,8 +40,10 @@ namespace {
 // Reads that may be in flight beyond the prefetch depth: what engine threads wait for never queues
 // here.
 constexpr uint32_t demand_reads_max = 64;
-// Slots kept ready beyond those in use, while the window fills.
-constexpr uint32_t slots_ahead = 32;
+// Memory kept ready beyond what is in use, while the window fills; and how much of it is made anew
+// between two looks at faults, where it was given back before.
+constexpr uint64_t bytes_ahead = 64 * MiB;
+constexpr uint64_t refill_bytes = 2 * MiB;
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
@@ -52,14 +54,18 @@ constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
 // Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
-constexpr uint32_t staging_slots_min = 4;
-constexpr uint32_t staging_slots_max = 16;
+constexpr uint64_t staging_bytes_min = 8 * MiB;
+constexpr uint64_t staging_bytes_max = 32 * MiB;
+// What slots are filled with whose memory only has to be there. Nobody writes to it, so it takes
+// none.
+std::byte no_bytes[chunk_bytes_max];
 
 }  // namespace
 
 Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
   WP_ASSERT(options.window_bytes >= window_bytes_min && options.telemetry != nullptr);
-  const auto window_chunks = static_cast<uint32_t>(options.window_bytes / chunk_bytes);
+  WP_ASSERT(is_chunk_size(options.chunk_bytes));
+  const auto window_chunks = static_cast<uint32_t>(options.window_bytes / options.chunk_bytes);
   std::unique_ptr<Pager> it(new Pager(options, window_chunks));
   Status outcome;
   auto thread = start_thread("wp-pager", [&] { it->run(outcome); });
@@ -73,9 +79,10 @@ Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
 
 Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
     : options_(options),
+      chunk_bytes_(options.chunk_bytes),
       telemetry_(*options.telemetry),
       window_chunks_max_(
-          std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes))),
+          std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes_))),
       table_(window_chunks),
       window_chunks_(window_chunks),
       window_chunks_wanted_(window_chunks) {}
@@ -126,7 +133,7 @@ Status Pager::open_everything() {
         "not resident. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
 
-  auto mapper = window::choose_mapper(options_.mapper, *own_);
+  auto mapper = window::choose_mapper(options_.mapper, *own_, chunk_bytes_);
   if (!mapper) return forward_error(std::move(mapper));
   mapper_ = std::move(*mapper);
   if (options_.mapper == "auto" && !mapper_->keeps_slot()) {
@@ -137,7 +144,7 @@ Status Pager::open_everything() {
   if (shares_memory()) {
     page_map_.emplace();
   } else {
-    auto pool = window::SlotPool::create(window_chunks_max_);
+    auto pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
     if (!pool) return forward_error(std::move(pool));
     pool_ = std::move(*pool);
   }
@@ -148,8 +155,9 @@ Status Pager::open_everything() {
   const uint64_t in_flight_bytes =
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
-      std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, std::max(window_chunks_ / 4, 4u)));
-  policy_.emplace(table_, policy::Settings{.reads_max = prefetch_reads_max});
+      std::clamp<uint64_t>(in_flight_bytes / chunk_bytes_, 4, std::max(window_chunks_ / 4, 4u)));
+  policy_.emplace(table_,
+                  policy::Settings{.chunk_bytes = chunk_bytes_, .reads_max = prefetch_reads_max});
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -162,7 +170,7 @@ Status Pager::open_everything() {
   }
   reads_max_ = prefetch_reads_max + demand_reads_max;
   reader_options.reads_max = reads_max_;
-  reader_options.read_bytes_max = chunk_bytes;
+  reader_options.read_bytes_max = static_cast<uint32_t>(chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_uring_reader(reader_options);
@@ -178,7 +186,8 @@ Status Pager::open_everything() {
   process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
-  set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes);
+  set(telemetry_.chunk_bytes, chunk_bytes_);
+  set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes_);
   return {};
 }
 
@@ -257,13 +266,13 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
                                              os_page_bytes));
     }
     // The slot held another chunk before: behind the file's end mmap shows zeros.
-    if (completion.length_bytes < chunk_bytes) {
+    if (completion.length_bytes < chunk_bytes_) {
       std::memset(memory_of(chunk) + completion.length_bytes, 0,
-                  chunk_bytes - completion.length_bytes);
+                  chunk_bytes_ - completion.length_bytes);
     }
     if (!served.file.is_direct()) {
       kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
-                      static_cast<off_t>(chunk_bytes), POSIX_FADV_DONTNEED);
+                      static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
     }
     if (shares_memory()) served.memory->finish_chunk(served.offset_of(chunk));
     table_.finish_read(chunk);
@@ -333,7 +342,7 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
-  policy_->on_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes));
+  policy_->on_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes_));
   if (state == ChunkState::ready || (state == ChunkState::mapped && shares_memory())) {
     map(chunk);
   } else if (state == ChunkState::mapped) {
@@ -362,7 +371,7 @@ void Pager::take_write(ServedFile& served, Region& region, uint32_t index) {
     written_bytes += length_bytes;
   });
   add(telemetry_.written_bytes, written_bytes);
-  region.drop_pages(index, 0, window::pages_per_chunk);
+  region.drop_pages(index, 0, static_cast<uint32_t>(region.pages_per_chunk()));
   notes.is_placed = false;
   notes.is_written = true;
   const ChunkId chunk = served.chunk_of(region, index);
@@ -398,7 +407,7 @@ void Pager::take_new_slots() {
 
 void Pager::prepare_slots(window::SlotId first, uint32_t count) {
   auto prepared =
-      mapper_->prepare_slots(own_->uffd(), pool_->address(first), uint64_t{count} * chunk_bytes);
+      mapper_->prepare_slots(own_->uffd(), pool_->address(first), uint64_t{count} * chunk_bytes_);
   if (prepared) return;
   report_error(prepared.error().message);
   std::abort();
@@ -413,17 +422,34 @@ void Pager::ask_for_slots() {
     for (; in_use < window_chunks_; ++in_use) table_.add_slot(0);
     return;
   }
+  const auto slots_ahead = static_cast<uint32_t>(bytes_ahead / chunk_bytes_);
   if (table_.free_slots() >= slots_ahead || in_use >= window_chunks_) return;
-  if (!emptied_slots_.empty()) {
-    const window::SlotId slot = emptied_slots_.back();
-    emptied_slots_.pop_back();
-    pool_->refill(slot);
-    prepare_slots(slot, 1);
-    return table_.add_slot(slot);
-  }
+  if (!emptied_slots_.empty()) return refill_slots(window_chunks_ - in_use);
   pool_->want(
       slots_taken_ + std::min(slots_ahead, window_chunks_ - in_use),
       [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+}
+
+void Pager::refill_slots(uint32_t slots_max) {
+  slots_max = std::min(slots_max, static_cast<uint32_t>(refill_bytes / chunk_bytes_));
+  for (; slots_max > 0 && !emptied_slots_.empty(); --slots_max) {
+    const window::SlotId slot = emptied_slots_.back();
+    if (slots_stay_registered()) {
+      // Out of memory: there may be some at the next look.
+      if (own_->uffd().copy(pool_->address(slot), no_bytes, chunk_bytes_) != Outcome::done) return;
+    } else {
+      pool_->refill(slot);
+      prepare_slots(slot, 1);
+    }
+    emptied_slots_.pop_back();
+    table_.add_slot(slot);
+  }
+}
+
+// A slot that is registered gets memory by a copy, into small pages. One that is not is a mapping
+// of its own for the kernel, and of small ones there may be more than it allows (vm.max_map_count).
+bool Pager::slots_stay_registered() const {
+  return mapper_->registers_slots() && chunk_bytes_ < huge_page_bytes;
 }
 
 // A chunk that was copied into a region leaves its slot behind: memory beyond the window goes back.
@@ -431,7 +457,9 @@ void Pager::trim_slots() {
   while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks_) {
     const window::SlotId slot = table_.remove_slot();
     if (pool_ == nullptr) continue;
-    own_->uffd().unregister_range(pool_->address(slot), chunk_bytes);
+    if (!slots_stay_registered()) {
+      own_->uffd().unregister_range(pool_->address(slot), chunk_bytes_);
+    }
     pool_->empty(slot);
     emptied_slots_.push_back(slot);
   }
@@ -439,7 +467,7 @@ void Pager::trim_slots() {
 
 void Pager::set_window(uint32_t chunks) {
   window_chunks_ = chunks;
-  set(telemetry_.window_bytes, uint64_t{chunks} * chunk_bytes);
+  set(telemetry_.window_bytes, uint64_t{chunks} * chunk_bytes_);
   fit_table_to_window();
   trim_slots();
 }
@@ -448,15 +476,15 @@ void Pager::follow_memory_limit() {
   headroom_seen_ns_ = now_ns_;
   const auto left_bytes = headroom_->bytes();
   if (!left_bytes) return;
-  const uint32_t chunks =
-      window::window_chunks_that_fit(window_chunks_, window_chunks_wanted_, *left_bytes);
+  const uint32_t chunks = window::window_chunks_that_fit(window_chunks_, window_chunks_wanted_,
+                                                         *left_bytes, chunk_bytes_);
   if (chunks == window_chunks_) return;
   if (chunks < window_chunks_ && !has_told_of_limit_) {
     has_told_of_limit_ = true;
     notice(
         "the memory limit is near (" + headroom_->source() + "): the window shrinks from " +
-        format_size(uint64_t{window_chunks_} * chunk_bytes) + " to " +
-        format_size(uint64_t{chunks} * chunk_bytes) +
+        format_size(uint64_t{window_chunks_} * chunk_bytes_) + " to " +
+        format_size(uint64_t{chunks} * chunk_bytes_) +
         ", and grows again when there is room. To mend it: a smaller --window or a higher limit");
   }
   set_window(chunks);
@@ -468,6 +496,8 @@ void Pager::fit_table_to_window() {
       std::any_of(regions_.begin(), regions_.end(),
                   [](const Place& place) { return place.region->extent().is_writable; });
   const bool copies = !mapper_->keeps_slot() || (is_any_writable && !shares_memory());
+  const auto staging_slots_min = static_cast<uint32_t>(staging_bytes_min / chunk_bytes_);
+  const auto staging_slots_max = static_cast<uint32_t>(staging_bytes_max / chunk_bytes_);
   const uint32_t staging_slots =
       copies ? std::clamp(window_chunks_ / 16, staging_slots_min, staging_slots_max) : 0;
   if (table_.resident_max() == window_chunks_ - staging_slots) return;
@@ -502,7 +532,7 @@ void Pager::account() {
     add(telemetry_.read_busy_ns, now_ns_ - reading_since_ns_);
     reading_since_ns_ = is_reading ? now_ns_ : 0;
   }
-  const uint64_t resident_bytes = uint64_t{table_.resident()} * chunk_bytes;
+  const uint64_t resident_bytes = uint64_t{table_.resident()} * chunk_bytes_;
   set(telemetry_.resident_bytes, resident_bytes);
   raise_to(telemetry_.resident_bytes_max, resident_bytes);
   const policy::PolicyStatistics& statistics = policy_->statistics();
@@ -513,7 +543,7 @@ void Pager::account() {
   if (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns) tell_order();
   set(telemetry_.expert_uses, statistics.expert_uses);
   set(telemetry_.expert_misses, statistics.expert_misses);
-  set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes);
+  set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes_);
   if (now_ns_ - sampled_ns_ < sample_interval_ns || !process_status_.is_open()) return;
 
   sampled_ns_ = now_ns_;
@@ -532,7 +562,7 @@ uint64_t Pager::engine_bytes() const {
   const uint64_t process_bytes = bytes_of("\nRssAnon:") + bytes_of("\nRssFile:");
   if (shares_memory()) return process_bytes;
   const uint64_t window_bytes =
-      uint64_t{std::min(table_.resident() + table_.free_slots(), window_chunks_)} * chunk_bytes;
+      uint64_t{std::min(table_.resident() + table_.free_slots(), window_chunks_)} * chunk_bytes_;
   return process_bytes > window_bytes ? process_bytes - window_bytes : 0;
 }
 
@@ -565,7 +595,7 @@ void Pager::start_read(ChunkId chunk) {
   reader_->start({.tag = chunk,
                   .fd = served.file.fd(),
                   .offset_bytes = served.offset_of(chunk),
-                  .length_bytes = static_cast<uint32_t>(chunk_bytes),
+                  .length_bytes = static_cast<uint32_t>(chunk_bytes_),
                   .buffer = memory_of(chunk)});
 }
 
@@ -781,7 +811,7 @@ void Pager::report_failure(const ServedFile& served, uint64_t begin_bytes, uint6
 
 // Seals a chunk from its page `first` on, in every region, and wakes who waits there.
 void Pager::seal_from(ChunkId chunk, uint32_t first) {
-  const uint32_t count = static_cast<uint32_t>(window::pages_per_chunk) - first;
+  const uint32_t count = static_cast<uint32_t>(chunk_bytes_ / os_page_bytes) - first;
   owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
     Region::Notes& notes = region.notes(index);
     const std::byte* const from = region.chunk_address(index) + uint64_t{first} * os_page_bytes;

@@ -59,6 +59,8 @@ struct PagerOptions {
   bool follows_memory_limit = false;
   /// One of window::mapper_names.
   std::string mapper = "auto";
+  /// Of all regions; see policy/chunk_size.h.
+  uint64_t chunk_bytes = chunk_bytes_max;
   /// What the device under the models likes (io::device_limits).
   io::DeviceLimits device;
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
@@ -152,6 +154,8 @@ class Pager final : public PagingService {
 
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();
+  void refill_slots(uint32_t slots_max);
+  bool slots_stay_registered() const;
   void trim_slots();
   void fit_table_to_window();
   void set_window(uint32_t chunks);
@@ -208,6 +212,7 @@ class Pager final : public PagingService {
   bool shares_memory() const { return mapper_->shares_memory(); }
 
   const PagerOptions options_;
+  const uint64_t chunk_bytes_;
   telemetry::Telemetry& telemetry_;
   const uint32_t window_chunks_max_;
 

@@ -220,7 +220,8 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
                                  .length_bytes = request.length_bytes,
                                  .file_size_bytes = (*served)->file.size_bytes(),
                                  .is_writable = request.is_writable},
-                                *own_, is_view ? (*served)->memory->view_fd() : Region::no_memory);
+                                chunk_bytes_, *own_,
+                                is_view ? (*served)->memory->view_fd() : Region::no_memory);
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
   const uint64_t live_bytes = (*region)->live_bytes();
@@ -271,7 +272,8 @@ void Pager::do_add_guest_region(Command& command) {
                              : fail("two regions at one address", "", EEXIST);
     return;
   }
-  show_in(**served, Region::of_guest(command.extent, *command.guest, command.address));
+  show_in(**served,
+          Region::of_guest(command.extent, chunk_bytes_, *command.guest, command.address));
 }
 
 void Pager::do_remove_guest(Guest* guest) {
@@ -317,12 +319,16 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
            "and are dropped from it again, which costs CPU time");
   }
   const uint64_t size_bytes = file->size_bytes();
-  auto served = std::make_unique<ServedFile>(ServedFile{
-      .file = std::move(*file), .name = request.name, .model = {}, .regions = {}, .memory = {}});
+  auto served = std::make_unique<ServedFile>(ServedFile{.file = std::move(*file),
+                                                        .chunk_bytes = chunk_bytes_,
+                                                        .name = request.name,
+                                                        .model = {},
+                                                        .regions = {},
+                                                        .memory = {}});
   if (request.model != nullptr) served->model = *request.model;
-  served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes) / chunk_bytes);
+  served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes_) / chunk_bytes_);
   if (shares_memory()) {
-    auto memory = window::SharedMemory::create(served->chunks * chunk_bytes);
+    auto memory = window::SharedMemory::create(served->chunks * chunk_bytes_, chunk_bytes_);
     if (!memory) return forward_error(std::move(memory));
     served->memory = std::move(*memory);
   }
@@ -358,7 +364,8 @@ void Pager::tell_order() {
   order_told_ns_ = now_ns_;
   policy::ChunkOrder order;
   for (const auto& served : files_) {
-    policy::append_chunk_order(served->model, 0, {served->first_chunk, served->chunks, 0}, order);
+    policy::append_chunk_order(served->model, 0,
+                               {served->first_chunk, served->chunks, 0, chunk_bytes_}, order);
   }
   std::vector<bool> is_shown(table_.chunks());
   uint64_t shown_chunks = 0;
@@ -384,9 +391,9 @@ void Pager::tell_order() {
   }
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
-  raise_to(telemetry_.model_bytes, shown_chunks * chunk_bytes);
-  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes);
-  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes);
+  raise_to(telemetry_.model_bytes, shown_chunks * chunk_bytes_);
+  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes_);
+  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes_);
 }
 
 void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {
@@ -442,9 +449,9 @@ void Pager::take_back_slot(Region& region, uint32_t index, ChunkId chunk) {
   if (!take_out(chunk)) {
     // Somebody pins the pages: they go with the mapping, and the slot gets other memory.
     std::byte* const address = region.chunk_address(index);
-    const Outcome refilled = own_->uffd().copy(memory_of(chunk), address, chunk_bytes);
+    const Outcome refilled = own_->uffd().copy(memory_of(chunk), address, chunk_bytes_);
     WP_ASSERT(refilled == Outcome::done);
-    kernel::madvise(address, chunk_bytes, MADV_DONTNEED);
+    kernel::madvise(address, chunk_bytes_, MADV_DONTNEED);
     region.notes(index).is_placed = false;
   }
   table_.hold(chunk);
@@ -536,11 +543,11 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
 }
 
 uint64_t Pager::do_resize(uint64_t window_bytes) {
-  constexpr auto chunks_min = static_cast<uint32_t>(window_bytes_min / chunk_bytes);
+  const auto chunks_min = static_cast<uint32_t>(window_bytes_min / chunk_bytes_);
   window_chunks_wanted_ = static_cast<uint32_t>(
-      std::clamp<uint64_t>(window_bytes / chunk_bytes, chunks_min, window_chunks_max_));
+      std::clamp<uint64_t>(window_bytes / chunk_bytes_, chunks_min, window_chunks_max_));
   set_window(window_chunks_wanted_);
-  return uint64_t{window_chunks_} * chunk_bytes;
+  return uint64_t{window_chunks_} * chunk_bytes_;
 }
 
 // The pager's thread has a descriptor table of its own, which other processes see under its number.

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 #include "pager/window/chunk_table.h"
@@ -26,6 +27,7 @@ namespace weightpager {
 
 struct ServedFile {
   io::ModelFile file;
+  uint64_t chunk_bytes = chunk_bytes_max;
   std::string name;  // for messages
   model::Model model;
   window::ChunkId first_chunk = 0;
@@ -39,7 +41,7 @@ struct ServedFile {
   uint64_t offset_of(window::ChunkId chunk) const {
     return uint64_t{chunk - first_chunk} * chunk_bytes;
   }
-  /// File bytes in a chunk: 2 MiB but for the file's last one.
+  /// File bytes in a chunk: all of it but for the file's last one.
   uint64_t bytes_of(window::ChunkId chunk) const;
 
   window::ChunkId chunk_of(const window::Region& region, uint32_t index) const {

@@ -43,7 +43,7 @@ void find_filesystem(int fd, ModelFacts& facts) {
 std::unique_ptr<io::Reader> open_reader(const io::DeviceLimits& device, uint32_t reads_max) {
   io::ReaderOptions options;
   options.reads_max = reads_max;
-  options.read_bytes_max = chunk_bytes;
+  options.read_bytes_max = chunk_bytes_max;
   options.device_read_bytes = device.read_bytes;
   auto reader = io::open_uring_reader(options);
   if (!reader) reader = io::open_pread_reader(options);
@@ -64,8 +64,8 @@ class ChunkList {
     if (file_ == files_.size()) return false;
     read.fd = files_[file_].fd();
     read.offset_bytes = offset_bytes_;
-    read.length_bytes = chunk_bytes;
-    offset_bytes_ += chunk_bytes;
+    read.length_bytes = chunk_bytes_max;
+    offset_bytes_ += chunk_bytes_max;
     return true;
   }
 
@@ -80,10 +80,10 @@ ReadingFacts measure_reading(const std::vector<io::ModelFile>& files,
                              const io::DeviceLimits& device) {
   ReadingFacts facts;
   const auto chunks = static_cast<uint32_t>(
-      std::max<uint64_t>(4, uint64_t{device.queue_depth} * device.read_bytes / chunk_bytes));
+      std::max<uint64_t>(4, uint64_t{device.queue_depth} * device.read_bytes / chunk_bytes_max));
   const auto memory = HugeMemory::create(chunks);
   if (!memory) return {.problem = memory.error()};
-  facts.buffer_bytes = uint64_t{chunks} * chunk_bytes;
+  facts.buffer_bytes = uint64_t{chunks} * chunk_bytes_max;
   facts.huge_bytes = memory->huge_bytes();
   const auto reader = open_reader(device, chunks);
   if (!reader)

@@ -42,7 +42,7 @@ double seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) /
 
 /// A window that leaves a fifth of `memory_bytes` to the engine; "" if that is too little for any.
 std::string smaller_window(uint64_t memory_bytes) {
-  const uint64_t window_bytes = round_down(memory_bytes / 5 * 4, chunk_bytes);
+  const uint64_t window_bytes = round_down(memory_bytes / 5 * 4, chunk_bytes_max);
   return window_bytes < window_bytes_min ? "" : fmt::format("--window {}MiB", window_bytes / MiB);
 }
 

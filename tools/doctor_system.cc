@@ -31,11 +31,12 @@ MapperFacts probe_mapper(const UserfaultfdAccess& access) {
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return {"", uffd.error()};
   window::AddressSpace own(std::move(*uffd));
-  const auto chosen = window::choose_mapper("auto", own);
+  const auto chosen = window::choose_mapper("auto", own, chunk_bytes_max);
   if (!chosen) return {"", chosen.error()};
   MapperFacts facts{(*chosen)->name(), {}};
   if (facts.name == "move") return facts;
-  if (const auto move = window::choose_mapper("move", own); !move) facts.problem = move.error();
+  if (const auto move = window::choose_mapper("move", own, chunk_bytes_max); !move)
+    facts.problem = move.error();
   return facts;
 }
 
@@ -88,7 +89,7 @@ HugePageFacts probe_huge_pages() {
   facts.shared_mode = chosen_word(directory + "shmem_enabled");
   facts.is_disabled_for_process = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0) > 0;
   const auto memory = HugeMemory::create(1);
-  facts.probe_became_huge = memory && memory->huge_bytes() >= chunk_bytes;
+  facts.probe_became_huge = memory && memory->huge_bytes() >= huge_page_bytes;
   return facts;
 }
 

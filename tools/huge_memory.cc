@@ -28,7 +28,7 @@ bool opens_mapping_of(const std::string& line, uintptr_t address) {
 
 Result<HugeMemory> HugeMemory::create(uint32_t chunks) {
   HugeMemory memory;
-  memory.reservation_bytes_ = (uint64_t{chunks} + 1) * chunk_bytes;
+  memory.reservation_bytes_ = (uint64_t{chunks} + 1) * huge_page_bytes;
   void* const got = ::mmap(nullptr, memory.reservation_bytes_, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) {
@@ -38,7 +38,7 @@ Result<HugeMemory> HugeMemory::create(uint32_t chunks) {
                 "raise the address space limit: ulimit -v unlimited", error);
   }
   memory.reservation_ = got;
-  const uint64_t length_bytes = uint64_t{chunks} * chunk_bytes;
+  const uint64_t length_bytes = uint64_t{chunks} * huge_page_bytes;
   ::madvise(memory.chunk(0), length_bytes, MADV_HUGEPAGE);
   std::memset(memory.chunk(0), 0, length_bytes);
   return memory;
@@ -54,8 +54,8 @@ HugeMemory::~HugeMemory() {
 
 std::byte* HugeMemory::chunk(uint32_t index) const {
   const auto start = reinterpret_cast<uintptr_t>(reservation_);
-  const uint64_t to_grid_bytes = round_up(start, chunk_bytes) - start;
-  return static_cast<std::byte*>(reservation_) + to_grid_bytes + uint64_t{index} * chunk_bytes;
+  const uint64_t to_grid_bytes = round_up(start, huge_page_bytes) - start;
+  return static_cast<std::byte*>(reservation_) + to_grid_bytes + uint64_t{index} * huge_page_bytes;
 }
 
 uint64_t HugeMemory::huge_bytes() const {

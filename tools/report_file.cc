@@ -31,6 +31,7 @@ struct CounterKey {
 
 constexpr CounterKey counter_keys[] = {
     {"window_bytes", &Telemetry::window_bytes},
+    {"chunk_bytes", &Telemetry::chunk_bytes},
     {"resident_bytes", &Telemetry::resident_bytes},
     {"resident_bytes_max", &Telemetry::resident_bytes_max},
     {"ring_bytes", &Telemetry::ring_bytes},

@@ -71,7 +71,7 @@ std::string copied_weights_advice(const Telemetry& process) {
 
 std::string all_fitted_advice(const Telemetry& process) {
   const uint64_t enough_bytes =
-      std::max(round_up(process.resident_bytes_max, chunk_bytes), window_bytes_min);
+      std::max(round_up(process.resident_bytes_max, 2 * MiB), window_bytes_min);
   const double excess =
       divide(static_cast<double>(process.window_bytes), static_cast<double>(enough_bytes)) - 1;
   if (excess < window_excess_small) return "everything fitted into the window";
@@ -85,7 +85,7 @@ std::string bound_by_reading_advice(const Telemetry& process, uint64_t memory_by
   const uint64_t kept_bytes = process.window_bytes - process.ring_bytes;
   const uint64_t pass_bytes =
       process.model_bytes - std::min<uint64_t>(kept_bytes, process.model_bytes);
-  const uint64_t halving_bytes = round_up(process.window_bytes + pass_bytes / 2, chunk_bytes);
+  const uint64_t halving_bytes = round_up(process.window_bytes + pass_bytes / 2, 2 * MiB);
   if (halving_bytes > memory_bytes) {
     return "the disk is the bound and memory too small for a better window: "
            "a faster disk or smaller weights would help";
@@ -170,7 +170,7 @@ Ratios ratios(const Telemetry& process) {
           divide(static_cast<double>(process.read_busy_ns), elapsed),
           divide(read_bytes, seconds(process.read_busy_ns)),
           divide(read_bytes, static_cast<double>(process.model_bytes)),
-          divide(static_cast<double>(process.faults_demand * chunk_bytes), read_bytes)};
+          divide(static_cast<double>(process.faults_demand * process.chunk_bytes), read_bytes)};
 }
 
 std::string advice(const Telemetry& process, uint64_t memory_bytes) {

@@ -29,7 +29,7 @@ Result<uint64_t> parse_share(const std::string& text, uint64_t model_bytes) {
                 "give a size (--window 1GiB), or name the model's files with --match GLOB");
   }
   return round_down(static_cast<uint64_t>(static_cast<double>(model_bytes) * percent / 100),
-                    chunk_bytes);
+                    chunk_bytes_max);
 }
 
 }  // namespace

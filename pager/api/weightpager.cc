@@ -17,6 +17,7 @@
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 #include "pager/pager.h"
+#include "pager/policy/chunk_size.h"
 #include "pager/telemetry/telemetry.h"
 
 using namespace weightpager;
@@ -24,7 +25,8 @@ using namespace weightpager;
 struct weightpager_pager {
   PagerOptions options;
   mutable std::mutex mutex;
-  // Guarded by `mutex`. The pager starts with the first file, whose device it then knows.
+  // Guarded by `mutex`. The pager starts with the first file, whose device and layers are known
+  // then.
   std::unique_ptr<Pager> pager;
   std::map<const void*, uint64_t> length_by_address;
 };
@@ -43,6 +45,7 @@ Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
   const int fd = ::open(model.files[0].path.c_str(), O_RDONLY | O_CLOEXEC);
   it.options.device = io::device_limits(fd);
   ::close(fd);
+  it.options.chunk_bytes = policy::chunk_bytes_for(model);
   auto pager = Pager::start(it.options);
   if (!pager) return forward_error(std::move(pager));
   it.pager = std::move(*pager);

@@ -266,11 +266,12 @@ Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
     return fail(request.name + ": mapped writable, and it cannot be told here what is written",
                 "mount /proc");
   }
+  // How large the server's chunks are is no matter here, where pages are only noted.
   auto region = Region::reserve({.offset_bytes = request.offset_bytes,
                                  .length_bytes = request.length_bytes,
                                  .file_size_bytes = file->size_bytes(),
                                  .is_writable = request.is_writable},
-                                *space_, model->memory.get());
+                                huge_page_bytes, *space_, model->memory.get());
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
   if (const uint64_t live_bytes = (*region)->live_bytes(); live_bytes > 0) {

@@ -220,11 +220,11 @@ Status Server::add_region(Connection& connection, const Message& message) {
   const uint64_t shown_bytes = round_up(size_bytes, os_page_bytes);
   const bool is_inside = message.offset_bytes < shown_bytes && message.length_bytes > 0 &&
                          message.length_bytes <= shown_bytes - message.offset_bytes;
-  const bool is_aligned = message.offset_bytes % os_page_bytes == 0 &&
-                          message.length_bytes % os_page_bytes == 0 &&
-                          message.address % chunk_bytes == message.offset_bytes % chunk_bytes;
+  const bool is_aligned =
+      message.offset_bytes % os_page_bytes == 0 && message.length_bytes % os_page_bytes == 0 &&
+      message.address % huge_page_bytes == message.offset_bytes % huge_page_bytes;
   // The 2 MiB grid begins before the region, and must not begin before memory does.
-  if (!is_inside || !is_aligned || message.address < chunk_bytes) {
+  if (!is_inside || !is_aligned || message.address < huge_page_bytes) {
     return fail("a region that its file does not have");
   }
   return pager_->add_guest_region(connection.guest, files_[message.file],

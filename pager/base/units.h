@@ -1,6 +1,7 @@
-// Sizes: the two granularities that everything is measured in, and how people write them.
+// Sizes: the granularities that everything is measured in, and how people write them.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,10 +14,18 @@ inline constexpr uint64_t KiB = 1024;
 inline constexpr uint64_t MiB = 1024 * KiB;
 inline constexpr uint64_t GiB = 1024 * MiB;
 
-/// The unit of residency: one x86-64 huge page, so that a chunk is moved by moving one table entry.
-inline constexpr uint64_t chunk_bytes = 2 * MiB;
+/// What one entry of an x86-64 page table can map; regions lie on this grid.
+inline constexpr uint64_t huge_page_bytes = 2 * MiB;
+/// The unit of residency is chosen per pager (policy/chunk_size.h): a power of two from here …
+inline constexpr uint64_t chunk_bytes_min = 64 * KiB;
+/// … to here, where a chunk is moved by moving one table entry.
+inline constexpr uint64_t chunk_bytes_max = huge_page_bytes;
 /// The operating system's page: the unit of munmap and of a file's last bytes.
 inline constexpr uint64_t os_page_bytes = 4 * KiB;
+
+constexpr bool is_chunk_size(uint64_t bytes) {
+  return std::has_single_bit(bytes) && bytes >= chunk_bytes_min && bytes <= chunk_bytes_max;
+}
 
 constexpr uint64_t round_down(uint64_t value, uint64_t unit) { return value / unit * unit; }
 constexpr uint64_t round_up(uint64_t value, uint64_t unit) {

@@ -186,7 +186,7 @@ DeviceLimits device_limits(int fd) {
   const uint64_t request_bytes =
       queue_limit(queue, "max_sectors_kb", unknown.read_bytes / KiB) * KiB;
   const uint64_t read_bytes =
-      std::bit_floor(std::clamp<uint64_t>(request_bytes, 256 * KiB, chunk_bytes));
+      std::bit_floor(std::clamp<uint64_t>(request_bytes, 256 * KiB, chunk_bytes_max));
   const uint64_t depth_max =
       std::max(depth_min, queue_limit(queue, "nr_requests", unknown.queue_depth));
   const uint64_t depth = std::clamp(bytes_in_flight / read_bytes, depth_min, depth_max);

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t not_placed = std::numeric_limits<size_t>::max();
 // Neighbouring tensors share a chunk at no cost: it has not been evicted yet when the second
 // begins.
-constexpr size_t revisit_distance_chunks = 4;
+constexpr uint64_t revisit_distance_bytes = 8 * MiB;
 
 /// Bytes of the file that one expert uses, or several that are joined.
 struct Extent {
@@ -66,7 +66,8 @@ class Orderer {
       order_.cyclic.push_back(range_.first + index);
       return;
     }
-    if (order_.cyclic.size() - places_[index] <= revisit_distance_chunks) return;
+    const uint64_t distance_bytes = (order_.cyclic.size() - places_[index]) * range_.chunk_bytes;
+    if (distance_bytes <= revisit_distance_bytes) return;
     if (!is_revisited_[index]) order_.revisited.push_back(range_.first + index);
     is_revisited_[index] = true;
   }
@@ -75,6 +76,7 @@ class Orderer {
   /// the chunk's bytes they are.
   template <typename Use>
   void for_each_chunk(const Extent& extent, Use use) const {
+    const uint64_t chunk_bytes = range_.chunk_bytes;
     const uint64_t first_in_file = range_.offset_bytes / chunk_bytes;
     for (uint64_t chunk = extent.begin / chunk_bytes; chunk * chunk_bytes < extent.end; ++chunk) {
       if (chunk < first_in_file || chunk >= first_in_file + range_.count) continue;
@@ -108,9 +110,9 @@ class Orderer {
     return joined;
   }
 
-  static bool is_short(const std::vector<Extent>& extents) {
-    return std::any_of(extents.begin(), extents.end(), [](const Extent& extent) {
-      return extent.end - extent.begin < chunk_bytes;
+  bool is_short(const std::vector<Extent>& extents) const {
+    return std::any_of(extents.begin(), extents.end(), [&](const Extent& extent) {
+      return extent.end - extent.begin < range_.chunk_bytes;
     });
   }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "pager/base/units.h"
 #include "pager/model/model.h"
 #include "pager/policy/pin_stream.h"
 
@@ -14,6 +15,7 @@ struct ChunkRange {
   ChunkId first = 0;
   uint32_t count = 0;
   uint64_t offset_bytes = 0;
+  uint64_t chunk_bytes = chunk_bytes_max;
 };
 
 /// Adds the chunks of file `file` of `model` to `order` in execution order. Chunks that hold only

@@ -11,11 +11,17 @@
 namespace weightpager::policy {
 namespace {
 
-// Threads of one matrix multiplication work a few chunks apart.
-constexpr uint32_t linger_chunks_min = 4;
-// How far ahead of what was expected a touch may be and still count as going on.
-constexpr uint32_t leap_chunks = 32;
-constexpr uint32_t ahead_chunks_first = 4;
+// Threads of one matrix multiplication work some MiB apart.
+constexpr uint64_t linger_bytes_min = 8 * MiB;
+// How far ahead of what was expected a touch may be and still count as going on, and how far behind
+// at least.
+constexpr uint64_t leap_bytes = 64 * MiB;
+constexpr uint64_t behind_bytes_min = 16 * MiB;
+constexpr uint64_t ahead_bytes_first = 8 * MiB;
+constexpr uint64_t ring_bytes_min = 8 * MiB;
+// Of what is no part of the cyclic order an engine looks at rows here and there, each of which
+// takes a chunk, whatever its size.
+constexpr uint32_t sparse_chunks_max = 16;
 constexpr uint32_t lessons_max = 4;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
 constexpr uint64_t recent_touches = 8;
@@ -31,7 +37,7 @@ Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
 // ---- The order, and what stays ----
 
 PinStream::PinStream(const ChunkTable& table, const Settings& settings)
-    : table_(table), settings_(settings), linger_(linger_chunks_min), experts_(table) {}
+    : table_(table), settings_(settings), linger_(chunks_in(linger_bytes_min)), experts_(table) {}
 
 void PinStream::set_order(const ChunkOrder& order) {
   const uint32_t chunks = table_.chunks();
@@ -81,7 +87,7 @@ void PinStream::choose_pins() {
   const auto chunks = static_cast<uint32_t>(facts_.size());
   const uint32_t window = table_.resident_max();
   const uint32_t sparse_chunks = chunks - size() - experts_.chunks();
-  sparse_max_ = std::min(sparse_chunks, std::clamp(window / 32, 2u, 16u));
+  sparse_max_ = std::min(sparse_chunks, std::clamp(window / 32, 2u, sparse_chunks_max));
   // Room for the experts of one layer to work in.
   const uint32_t experts_min = std::min(
       {experts_.chunks(), std::max(window / 8, 2 * experts_.chunks_of_largest()), window / 2});
@@ -97,11 +103,13 @@ void PinStream::choose_pins() {
   } else {
     experts_.set_budget(experts_min);
     const uint32_t missing = size() - for_order;
-    ring_ = std::min({settings_.ring_chunks_max, std::max(window / 4, 4u), std::max(missing, 4u)});
+    const uint32_t ring_min = chunks_in(ring_bytes_min);
+    ring_ = std::min({chunks_in(settings_.ring_bytes_max), std::max(window / 4, ring_min),
+                      std::max(missing, ring_min)});
     ring_ = std::min(ring_, for_order);
     pinned_ = for_order - ring_;
     // A short ring cannot afford to keep much of what is behind the cursor.
-    linger_ = std::min(linger_chunks_min, std::max(ring_ / 4, 1u));
+    linger_ = std::min(chunks_in(linger_bytes_min), std::max(ring_ / 4, 1u));
   }
 
   std::vector<uint32_t> positions(size());
@@ -200,7 +208,7 @@ void PinStream::follow_cursor(ChunkId chunk) {
   const uint32_t position = facts_[chunk].position;
   if (!has_cursor_) return jump_to(position);
 
-  const uint32_t behind_max = std::min(std::max(ring_, 8u), size() / 4);
+  const uint32_t behind_max = std::min(std::max(ring_, chunks_in(behind_bytes_min)), size() / 4);
   const uint32_t backward = backward_distance(position);
   if (backward <= behind_max) {
     // A chunk that was evicted too early: let chunks linger longer, up to half of the ring.
@@ -211,13 +219,13 @@ void PinStream::follow_cursor(ChunkId chunk) {
   }
 
   const uint32_t forward = forward_distance(position);
-  if (forward <= frontier_ - cursor_ + leap_chunks) return advance_to(cursor_ + forward);
+  if (forward <= frontier_ - cursor_ + chunks_in(leap_bytes)) return advance_to(cursor_ + forward);
 
   // Far from where the engine should be. Two such touches in a row that follow each other say that
   // the engine is there; a single one is a stray.
   ++strays_;
-  const bool is_confirmed =
-      candidate_ != nowhere && position > candidate_ && position - candidate_ <= leap_chunks;
+  const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
+                            position - candidate_ <= chunks_in(leap_bytes);
   candidate_ = position;
   if (is_confirmed) jump_to(position);
 }
@@ -240,7 +248,7 @@ void PinStream::jump_to(uint32_t position) {
   if (has_cursor_) leave_behind(place);
   for (Facts& facts : facts_) facts.is_prefetched = false;
   ahead_ = 0;
-  ahead_max_ = ahead_chunks_first;
+  ahead_max_ = chunks_in(ahead_bytes_first);
   cursor_ = frontier_ = consumed_before_ = place;
   has_cursor_ = true;
   candidate_ = nowhere;

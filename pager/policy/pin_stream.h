@@ -29,6 +29,7 @@
 #include <span>
 #include <vector>
 
+#include "pager/base/units.h"
 #include "pager/policy/chunk_queue.h"
 #include "pager/policy/expert_cache.h"
 #include "pager/window/chunk_table.h"
@@ -64,9 +65,10 @@ struct ChunkOrder {
 };
 
 struct Settings {
-  /// Chunks in the ring, at most; the policy takes fewer when the window is small, or when so
-  /// little is missing from the window that a shorter ring leaves less to read.
-  uint32_t ring_chunks_max = 64;
+  uint64_t chunk_bytes = chunk_bytes_max;
+  /// The ring, at most; the policy takes a shorter one when the window is small, or when so little
+  /// is missing from the window that a shorter ring leaves less to read.
+  uint64_t ring_bytes_max = 128 * MiB;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
 };
@@ -139,6 +141,9 @@ class PinStream {
     bool is_consumed = false;  // is in consumed_
   };
 
+  uint32_t chunks_in(uint64_t bytes) const {
+    return static_cast<uint32_t>(bytes / settings_.chunk_bytes);
+  }
   uint32_t size() const { return static_cast<uint32_t>(order_.size()); }
   ChunkId chunk_at(Place place) const { return order_[place % order_.size()]; }
   uint32_t forward_distance(uint32_t position) const;

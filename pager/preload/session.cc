@@ -24,13 +24,14 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/pager.h"
+#include "pager/policy/chunk_size.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::preload {
 namespace {
 
 // Smaller mappings are configuration, vocabularies, or not worth a fault.
-constexpr uint64_t mapping_bytes_min = chunk_bytes;
+constexpr uint64_t mapping_bytes_min = 2 * MiB;
 
 struct Mapped {
   Range range;
@@ -149,7 +150,7 @@ void show_profile() {
   std::strncpy(session->telemetry->profile, text, sizeof session->telemetry->profile - 1);
 }
 
-Result<std::unique_ptr<PagingService>> open_service(int fd) {
+Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model) {
   const Configuration& configuration = session->configuration;
   if (!configuration.server_socket.empty()) {
     return attach::AttachedPager::start(configuration.server_socket, session->telemetry);
@@ -157,23 +158,23 @@ Result<std::unique_ptr<PagingService>> open_service(int fd) {
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
   options.mapper = configuration.mapper;
+  options.chunk_bytes = policy::chunk_bytes_for(model);
   options.device = io::device_limits(fd);
   options.follows_memory_limit = true;
   options.telemetry = session->telemetry;
   return Pager::start(options);
 }
 
-// Starts the pager; false (once told why) if this machine has none.
-bool start_pager(int fd) {
+// Starts the pager for the first model; false (once told why) if this machine has none.
+bool start_pager(int fd, const model::Model& model) {
   if (session->pager) return true;
-  if (session->has_failed) return false;
   auto telemetry = telemetry::create(session->configuration.run_directory);
   if (!telemetry) {
     notice(telemetry.error().message + ": there will be no summary");
     telemetry = telemetry::create("");
   }
   if (telemetry) session->telemetry = *telemetry;
-  auto pager = telemetry ? open_service(fd) : forward_error(std::move(telemetry));
+  auto pager = telemetry ? open_service(fd, model) : forward_error(std::move(telemetry));
   if (!pager) {
     session->has_failed = true;
     report_error(pager.error().message + "; models are mapped by the kernel, without a window");
@@ -343,8 +344,9 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
     notice(path + ": more than " + std::to_string(regions_max) + " mappings of models; not paged");
     return nullptr;
   }
-  if (!start_pager(fd)) return nullptr;
+  if (session->has_failed) return nullptr;
   const model::Model model = layers_of(path, static_cast<uint64_t>(facts.st_size));
+  if (!start_pager(fd, model)) return nullptr;
   // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
   // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;

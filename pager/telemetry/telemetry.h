@@ -15,7 +15,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 2;
+inline constexpr uint32_t telemetry_version = 3;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -36,6 +36,7 @@ struct Telemetry {
 
   // Sizes now and at most.
   Counter window_bytes;        // the memory budget
+  Counter chunk_bytes;         // the unit of residency; 0 where another process pages
   Counter resident_bytes;      // window memory that holds chunks now
   Counter resident_bytes_max;  // … and at most
   Counter ring_bytes;          // the part of the window that streams

@@ -5,7 +5,7 @@
 //        └──────── fail ────────┘◀────── release ─────┘  └──── hold ────┤
 //        └◀──────────────────────── release ────────────────────────────┘
 //
-// A slot is 2 MiB of memory that a read can fill. A chunk that is moved into a region keeps its
+// A slot is memory that one chunk can be read into. A chunk that is moved into a region keeps its
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
 // the region instead. Either way a chunk that is not absent counts against `resident_max`, the
 // window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1).

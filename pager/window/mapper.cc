@@ -10,6 +10,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/window/page_size.h"
 #include "pager/window/shared_memory.h"
 
 namespace weightpager::window {
@@ -30,16 +31,17 @@ class MoveMapper final : public Mapper {
   Status prepare_slots(Userfaultfd& uffd, std::byte* slots, uint64_t length_bytes) override {
     return uffd.register_range(slots, length_bytes);
   }
+  bool registers_slots() const override { return true; }
 
   Outcome show(Region& region, uint32_t index, std::byte* slot) override {
     if (!moves_into(region, index)) return copy_live_pages(region, index, slot);
     const Userfaultfd& uffd = region.space().uffd();
     std::byte* const chunk = region.chunk_address(index);
-    const Outcome outcome = uffd.move(chunk, slot, chunk_bytes);
+    const Outcome outcome = uffd.move(chunk, slot, region.chunk_bytes());
     if (outcome != Outcome::done) return outcome;
     // Only then may who waits go on: its access may be the write that must not be.
-    uffd.protect(chunk, chunk_bytes, true);
-    if (region.notes(index).is_waited_for) uffd.wake(chunk, chunk_bytes);
+    uffd.protect(chunk, region.chunk_bytes(), true);
+    if (region.notes(index).is_waited_for) uffd.wake(chunk, region.chunk_bytes());
     return Outcome::done;
   }
 
@@ -51,10 +53,10 @@ class MoveMapper final : public Mapper {
     Region::Notes& notes = region.notes(index);
     std::byte* const chunk = region.chunk_address(index);
     if (notes.is_write_refused) {
-      kernel::mprotect(chunk, chunk_bytes, PROT_READ | PROT_WRITE);
+      kernel::mprotect(chunk, region.chunk_bytes(), PROT_READ | PROT_WRITE);
       notes.is_write_refused = false;
     }
-    return region.space().uffd().move(slot, chunk, chunk_bytes);
+    return region.space().uffd().move(slot, chunk, region.chunk_bytes());
   }
 };
 
@@ -83,10 +85,10 @@ class CollapseMapper final : public Mapper {
     // Of small pages this would make a huge one by copying them: dearer than to show them as they
     // are.
     const bool can_be_huge = has_huge_pages_ && region.edge(index) == nullptr;
-    if (!can_be_huge || !space.show_huge(chunk, chunk_bytes)) {
+    if (!can_be_huge || !space.show_huge(chunk, huge_page_bytes)) {
       return show_live_pages(region, index);
     }
-    space.uffd().wake(chunk, chunk_bytes);
+    space.uffd().wake(chunk, huge_page_bytes);
     return Outcome::done;
   }
 
@@ -107,22 +109,22 @@ class CollapseMapper final : public Mapper {
 // A chunk of scratch memory, flagged as the slot pool is.
 class ScratchSlot {
  public:
-  ScratchSlot() {
-    whole_ = kernel::mmap(nullptr, 2 * chunk_bytes, PROT_READ | PROT_WRITE,
+  explicit ScratchSlot(uint64_t chunk_bytes) {
+    whole_ = kernel::mmap(nullptr, 2 * huge_page_bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (whole_ == MAP_FAILED) return;
-    kernel::madvise(bytes(), chunk_bytes, MADV_HUGEPAGE);
-    kernel::madvise(bytes(), chunk_bytes, MADV_DONTFORK);
+    advise_page_size(bytes(), huge_page_bytes, chunk_bytes);
+    kernel::madvise(bytes(), huge_page_bytes, MADV_DONTFORK);
   }
   ~ScratchSlot() {
-    if (whole_ != MAP_FAILED) kernel::munmap(whole_, 2 * chunk_bytes);
+    if (whole_ != MAP_FAILED) kernel::munmap(whole_, 2 * huge_page_bytes);
   }
   ScratchSlot(const ScratchSlot&) = delete;
   ScratchSlot& operator=(const ScratchSlot&) = delete;
 
   bool is_there() const { return whole_ != MAP_FAILED; }
   std::byte* bytes() const {
-    const auto grid = round_up(reinterpret_cast<uintptr_t>(whole_), chunk_bytes);
+    const auto grid = round_up(reinterpret_cast<uintptr_t>(whole_), huge_page_bytes);
     return reinterpret_cast<std::byte*>(grid);
   }
 
@@ -139,6 +141,7 @@ Status refuse(const Mapper& mapper, const char* step) {
 
 // Takes the chunk of a region in and out once, and looks at the bytes.
 Status show_and_hide(Mapper& mapper, Region& region, std::byte* bytes) {
+  const uint64_t chunk_bytes = region.chunk_bytes();
   std::memset(bytes, 0x5a, chunk_bytes);
   if (mapper.show(region, 0, bytes) != Outcome::done) return refuse(mapper, "mapping a chunk");
   const std::byte* const chunk = region.chunk_address(0);
@@ -152,12 +155,14 @@ Status show_and_hide(Mapper& mapper, Region& region, std::byte* bytes) {
   return {};
 }
 
-constexpr Extent scratch_extent = {.length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes};
+Extent scratch_extent(uint64_t chunk_bytes) {
+  return {.length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes};
+}
 
-Status probe_slots(Mapper& mapper, AddressSpace& space) {
-  ScratchSlot slot;
+Status probe_slots(Mapper& mapper, AddressSpace& space, uint64_t chunk_bytes) {
+  ScratchSlot slot(chunk_bytes);
   if (!slot.is_there()) return refuse(mapper, "no memory to try it with");
-  auto region = Region::reserve(scratch_extent, space);
+  auto region = Region::reserve(scratch_extent(chunk_bytes), chunk_bytes, space);
   if (!region) return forward_error(std::move(region));
   std::memset(slot.bytes(), 0, chunk_bytes);
   auto ready = mapper.prepare_slots(space.uffd(), slot.bytes(), chunk_bytes);
@@ -166,10 +171,11 @@ Status probe_slots(Mapper& mapper, AddressSpace& space) {
   return show_and_hide(mapper, **region, slot.bytes());
 }
 
-Status probe_memory(CollapseMapper& mapper, AddressSpace& space) {
-  auto memory = SharedMemory::create(chunk_bytes);
+Status probe_memory(CollapseMapper& mapper, AddressSpace& space, uint64_t chunk_bytes) {
+  auto memory = SharedMemory::create(chunk_bytes, chunk_bytes);
   if (!memory) return forward_error(std::move(memory));
-  auto region = Region::reserve(scratch_extent, space, (*memory)->view_fd());
+  auto region =
+      Region::reserve(scratch_extent(chunk_bytes), chunk_bytes, space, (*memory)->view_fd());
   if (!region) return forward_error(std::move(region));
   auto ready = space.uffd().register_view((*region)->address(), chunk_bytes);
   if (!ready) return ready;
@@ -182,7 +188,8 @@ tl::unexpected<Error> too_old(const char* name, const char* what) {
               "use --mapper auto, which takes what works", ENOTTY);
 }
 
-Result<std::unique_ptr<Mapper>> try_mapper(std::string_view name, AddressSpace& space) {
+Result<std::unique_ptr<Mapper>> try_mapper(std::string_view name, AddressSpace& space,
+                                           uint64_t chunk_bytes) {
   if (name == "collapse") {
     if (!space.uffd().has_shared_memory()) {
       return too_old("collapse",
@@ -190,7 +197,8 @@ Result<std::unique_ptr<Mapper>> try_mapper(std::string_view name, AddressSpace& 
                      "(Linux 5.14 has it)");
     }
     auto mapper = std::make_unique<CollapseMapper>();
-    if (auto works = probe_memory(*mapper, space); !works) return forward_error(std::move(works));
+    if (auto works = probe_memory(*mapper, space, chunk_bytes); !works)
+      return forward_error(std::move(works));
     return mapper;
   }
   if (name == "move" && !space.uffd().has_move()) {
@@ -202,7 +210,8 @@ Result<std::unique_ptr<Mapper>> try_mapper(std::string_view name, AddressSpace& 
   } else {
     mapper = std::make_unique<CopyMapper>();
   }
-  if (auto works = probe_slots(*mapper, space); !works) return forward_error(std::move(works));
+  if (auto works = probe_slots(*mapper, space, chunk_bytes); !works)
+    return forward_error(std::move(works));
   return mapper;
 }
 
@@ -236,16 +245,17 @@ bool is_mapper_name(std::string_view name) {
   return std::find(mapper_names.begin(), mapper_names.end(), name) != mapper_names.end();
 }
 
-Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space) {
+Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space,
+                                              uint64_t chunk_bytes) {
   WP_ASSERT(is_mapper_name(name));
-  if (name != "auto") return try_mapper(name, space);
-  if (auto mapper = try_mapper("move", space)) return mapper;
+  if (name != "auto") return try_mapper(name, space, chunk_bytes);
+  if (auto mapper = try_mapper("move", space, chunk_bytes)) return mapper;
   // Shared memory of small pages is dearer than copying.
-  const auto memory = SharedMemory::create(chunk_bytes);
+  const auto memory = SharedMemory::create(chunk_bytes, chunk_bytes);
   if (memory && (*memory)->has_huge_pages()) {
-    if (auto mapper = try_mapper("collapse", space)) return mapper;
+    if (auto mapper = try_mapper("collapse", space, chunk_bytes)) return mapper;
   }
-  return try_mapper("copy", space);
+  return try_mapper("copy", space, chunk_bytes);
 }
 
 }  // namespace weightpager::window

@@ -6,7 +6,9 @@
 // matter of page tables: about 6 µs, in as many regions and processes as ask (150 µs without the
 // right to huge pages of this kind). `copy` (4.11 on):
 // UFFDIO_COPY fills fresh memory of the region (about 0.6 ms), which eviction frees again. All make
-// a chunk appear all at once. Which ones work is found by trying them.
+// a chunk appear all at once. Which ones work is found by trying them. Chunks smaller than a huge
+// page are of small pages everywhere: `move` moves them one by one, `collapse` never makes huge
+// ones.
 #pragma once
 
 #include <array>
@@ -30,11 +32,13 @@ class Mapper {
   virtual bool keeps_slot() const = 0;
   /// Whether the slot's own memory goes into the region, so that no other one can show the chunk.
   virtual bool moves_into(const Region&, uint32_t) const { return false; }
-  /// Whether regions are views of shared memory, and slots no more than permits to fill 2 MiB.
+  /// Whether regions are views of shared memory, and slots no more than permits to fill a chunk.
   virtual bool shares_memory() const { return false; }
 
   /// Makes a populated part of the slot pool fit for use.
   virtual Status prepare_slots(fault::Userfaultfd&, std::byte*, uint64_t) { return {}; }
+  /// Whether it registers slots for that.
+  virtual bool registers_slots() const { return false; }
 
   /// Shows the live pages of a chunk, whose bytes lie at `bytes`, and wakes who waits for them.
   virtual fault::Outcome show(Region& region, uint32_t index, std::byte* bytes) = 0;
@@ -42,7 +46,7 @@ class Mapper {
   virtual fault::Outcome hide(Region& region, uint32_t index, std::byte* bytes) = 0;
 };
 
-/// Copies the live pages of a chunk, write-protected: into edges, which are no whole 2 MiB, and
+/// Copies the live pages of a chunk, write-protected: into edges, which are no whole chunk, and
 /// into writable regions. UFFDIO_COPY can let a page arrive protected; UFFDIO_MOVE cannot, and a
 /// write between moving and protecting would go unnoticed and be lost.
 fault::Outcome copy_live_pages(const Region& region, uint32_t index, const std::byte* bytes);
@@ -59,6 +63,7 @@ bool is_mapper_name(std::string_view name);
 /// `name`: one of mapper_names; "auto" is the best that works here. Probes with real memory of
 /// `space`, which is this process's; an explicit mapper that does not work is an error, never
 /// replaced in silence.
-Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space);
+Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space,
+                                              uint64_t chunk_bytes);
 
 }  // namespace weightpager::window

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t headroom_bytes_min = int64_t{24} * MiB;
 // Far above, or a window that has just shrunk would grow again at once.
 constexpr int64_t headroom_bytes_ample = int64_t{96} * MiB;
-constexpr uint32_t chunks_min = 16;
+constexpr uint64_t window_bytes_least = 32 * MiB;
 
 // The longest of these files, memory.stat, has some 60 lines; a line that does not fit is not
 // counted, which errs to the side of a smaller window.
@@ -93,13 +93,14 @@ std::optional<int64_t> MemoryHeadroom::bytes() const {
          static_cast<int64_t>(*usage_bytes - std::min(*usage_bytes, cache_bytes));
 }
 
-uint32_t window_chunks_that_fit(uint32_t chunks, uint32_t wanted_chunks, int64_t headroom_bytes) {
-  constexpr auto chunk = static_cast<int64_t>(chunk_bytes);
+uint32_t window_chunks_that_fit(uint32_t chunks, uint32_t wanted_chunks, int64_t headroom_bytes,
+                                uint64_t chunk_bytes) {
+  const auto chunk = static_cast<int64_t>(chunk_bytes);
   if (headroom_bytes < headroom_bytes_min) {
     const int64_t missing_bytes = 2 * headroom_bytes_min - headroom_bytes;
     const int64_t left = int64_t{chunks} - (missing_bytes + chunk - 1) / chunk;
-    const auto least = std::min(chunks, chunks_min);
-    return static_cast<uint32_t>(std::max<int64_t>(left, least));
+    const auto least = std::min<int64_t>(chunks, static_cast<int64_t>(window_bytes_least) / chunk);
+    return static_cast<uint32_t>(std::max(left, least));
   }
   if (headroom_bytes <= headroom_bytes_ample) return chunks;
   const int64_t more = (headroom_bytes - headroom_bytes_ample) / 2 / chunk;

@@ -42,6 +42,7 @@ class MemoryHeadroom {
 
 /// Chunks of a window that now has `chunks` and should have `wanted_chunks`. Shrinks when little is
 /// left, to twice as much; grows by half of what is left above a wider mark, so that it settles.
-uint32_t window_chunks_that_fit(uint32_t chunks, uint32_t wanted_chunks, int64_t headroom_bytes);
+uint32_t window_chunks_that_fit(uint32_t chunks, uint32_t wanted_chunks, int64_t headroom_bytes,
+                                uint64_t chunk_bytes);
 
 }  // namespace weightpager::window

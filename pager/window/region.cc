@@ -9,19 +9,20 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/system_calls.h"
+#include "pager/window/page_size.h"
 
 namespace weightpager::window {
 namespace {
 
 // Reserves `length_bytes` such that the byte `phase_bytes` into a 2 MiB grid cell is the first one.
 std::byte* reserve_on_grid(uint64_t length_bytes, uint64_t phase_bytes) {
-  const uint64_t whole = length_bytes + 2 * chunk_bytes;
+  const uint64_t whole = length_bytes + 2 * huge_page_bytes;
   void* got = kernel::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   auto* start = static_cast<std::byte*>(got);
   auto* grid =
-      reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(start), chunk_bytes));
+      reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(start), huge_page_bytes));
   std::byte* address = grid + phase_bytes;
   std::byte* end = address + length_bytes;
   if (address > start) kernel::munmap(start, static_cast<size_t>(address - start));
@@ -37,8 +38,9 @@ PageSet page_range(uint64_t first, uint64_t end) {
   return pages;
 }
 
-Region::Region(const Extent& extent, AddressSpace& space, std::byte* address)
+Region::Region(const Extent& extent, uint64_t chunk_bytes, AddressSpace& space, std::byte* address)
     : extent_(extent),
+      chunk_bytes_(chunk_bytes),
       space_(&space),
       grid_(address - extent.offset_bytes % chunk_bytes),
       address_(address),
@@ -61,28 +63,29 @@ void Region::note_edges() {
   const uint64_t first_page = static_cast<uint64_t>(address_ - grid_) / os_page_bytes;
   const uint64_t end_page = first_page + live_bytes_ / os_page_bytes;
   for (uint32_t index : {0u, chunks_ - 1}) {
-    const uint64_t begin = std::max(first_page, index * pages_per_chunk);
-    const uint64_t end = std::min(end_page, (index + 1) * pages_per_chunk);
-    if (end - begin == pages_per_chunk) continue;
-    edges_[index] = page_range(begin - index * pages_per_chunk, end - index * pages_per_chunk);
+    const uint64_t chunk_page = index * pages_per_chunk();
+    const uint64_t begin = std::max(first_page, chunk_page);
+    const uint64_t end = std::min(end_page, chunk_page + pages_per_chunk());
+    if (end - begin == pages_per_chunk()) continue;
+    edges_[index] = page_range(begin - chunk_page, end - chunk_page);
   }
 }
 
-std::unique_ptr<Region> Region::of_guest(const Extent& extent, AddressSpace& space,
-                                         std::byte* address) {
-  return std::unique_ptr<Region>(new Region(extent, space, address));
+std::unique_ptr<Region> Region::of_guest(const Extent& extent, uint64_t chunk_bytes,
+                                         AddressSpace& space, std::byte* address) {
+  return std::unique_ptr<Region>(new Region(extent, chunk_bytes, space, address));
 }
 
-Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, AddressSpace& space,
-                                                int memory_fd) {
+Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t chunk_bytes,
+                                                AddressSpace& space, int memory_fd) {
   const uint64_t length_bytes = round_up(extent.length_bytes, os_page_bytes);
-  std::byte* const address = reserve_on_grid(length_bytes, extent.offset_bytes % chunk_bytes);
+  std::byte* const address = reserve_on_grid(length_bytes, extent.offset_bytes % huge_page_bytes);
   if (address == nullptr) {
     return fail("reserving " + format_size(length_bytes) +
                     " of address space for a model: " + std::strerror(errno),
                 "raise the address space limit (ulimit -v)", errno);
   }
-  std::unique_ptr<Region> it(new Region(extent, space, address));
+  std::unique_ptr<Region> it(new Region(extent, chunk_bytes, space, address));
   if (it->live_bytes_ < length_bytes) {
     seal(address + it->live_bytes_, length_bytes - it->live_bytes_);
   }
@@ -95,9 +98,9 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, AddressSpa
                       " of shared memory for a model: " + std::strerror(errno),
                   "raise vm.max_map_count and `ulimit -v`", errno);
     }
-  } else if (!extent.is_writable) {
+  } else if (!extent.is_writable || chunk_bytes < huge_page_bytes) {
     // Pages of a writable region are copied in one by one; a huge page would only be split again.
-    kernel::madvise(address, it->live_bytes_, MADV_HUGEPAGE);
+    advise_page_size(address, it->live_bytes_, chunk_bytes);
   }
   kernel::madvise(address, it->live_bytes_, MADV_DONTFORK);
   return it;
@@ -109,13 +112,13 @@ Region::~Region() {
 
 uint64_t Region::chunk_file_bytes(uint32_t index) const {
   const uint64_t offset = chunk_file_offset(index);
-  return std::min(chunk_bytes, extent_.file_size_bytes - offset);
+  return std::min(chunk_bytes_, extent_.file_size_bytes - offset);
 }
 
 // Of a chunk, those that the region began with.
 PageSet Region::all_pages(uint32_t index) const {
   const std::byte* begin = std::max(chunk_address(index), address_);
-  const std::byte* end = std::min(chunk_address(index) + chunk_bytes, address_ + live_bytes_);
+  const std::byte* end = std::min(chunk_address(index) + chunk_bytes_, address_ + live_bytes_);
   const auto page_of = [&](const std::byte* at) {
     return static_cast<uint64_t>(at - chunk_address(index)) / os_page_bytes;
   };
@@ -142,13 +145,12 @@ bool Region::is_live_at(uintptr_t address) const {
   const uint32_t index = chunk_index(address);
   if (index >= chunks_) return false;
   const PageSet* pages = edge(index);
-  return pages == nullptr || pages->test(address % chunk_bytes / os_page_bytes);
+  return pages == nullptr || pages->test(address % chunk_bytes_ / os_page_bytes);
 }
 
 bool Region::drop_pages(uint32_t index, uint32_t first, uint32_t count) {
   const bool was_live = is_live(index);
-  PageSet all;
-  PageSet& pages = edges_.try_emplace(index, all.set()).first->second;
+  PageSet& pages = edges_.try_emplace(index, page_range(0, pages_per_chunk())).first->second;
   pages &= ~page_range(first, first + count);
   if (was_live && pages.none()) --live_chunks_;
   return pages.none();
@@ -177,7 +179,7 @@ void Region::restore_pages(uint32_t index, const PageSet& pages) {
   WP_ASSERT(found != edges_.end());
   if (found->second.none()) ++live_chunks_;
   found->second |= pages;
-  if (found->second.all()) edges_.erase(found);
+  if (found->second.count() == pages_per_chunk()) edges_.erase(found);
 }
 
 bool Region::is_in_use() const {

@@ -1,9 +1,10 @@
 // The reserved address range that shows one mapping of a model file, byte for byte.
 //
-// Chunks lie on the file's 2 MiB grid, so a mapping that starts or ends off the grid has chunks of
-// which it shows only a part ("edges"); a chunk that the engine unmaps a part of becomes one too.
-// Beyond the end of the file a region behaves as mmap does: zeros to the end of the page, SIGBUS
-// behind it.
+// Chunks lie on the file's grid of chunks, so a mapping that starts or ends off the grid has chunks
+// of which it shows only a part ("edges"); a chunk that the engine unmaps a part of becomes one
+// too. Byte k of the file lies as far off the 2 MiB grid of addresses as k is, whatever a chunk's
+// size. Beyond the end of the file a region behaves as mmap does: zeros to the end of the page,
+// SIGBUS behind it.
 //
 // In a writable region (MAP_PRIVATE) absent pages arrive write-protected. The first write to a
 // chunk hands its pages over to the engine: they are its private copy from then on, as with mmap,
@@ -38,8 +39,8 @@ struct Extent {
   bool is_writable = false;
 };
 
-inline constexpr uint64_t pages_per_chunk = chunk_bytes / os_page_bytes;
-using PageSet = std::bitset<pages_per_chunk>;
+/// Pages of one chunk, with room for the largest.
+using PageSet = std::bitset<chunk_bytes_max / os_page_bytes>;
 /// The pages [first, end).
 PageSet page_range(uint64_t first, uint64_t end);
 
@@ -48,11 +49,11 @@ class Region {
   static constexpr int no_memory = -1;
   /// Reserves the range in this process and seals what lies beyond the file's end. Nothing is
   /// registered or read yet. `memory_fd`: the shared memory that the region is to be a view of.
-  static Result<std::unique_ptr<Region>> reserve(const Extent& extent, AddressSpace& space,
-                                                 int memory_fd = no_memory);
+  static Result<std::unique_ptr<Region>> reserve(const Extent& extent, uint64_t chunk_bytes,
+                                                 AddressSpace& space, int memory_fd = no_memory);
   /// A region that a guest reserved in its own memory at `address`.
-  static std::unique_ptr<Region> of_guest(const Extent& extent, AddressSpace& space,
-                                          std::byte* address);
+  static std::unique_ptr<Region> of_guest(const Extent& extent, uint64_t chunk_bytes,
+                                          AddressSpace& space, std::byte* address);
   /// Unmaps what is left of it, if it is this process's.
   ~Region();
 
@@ -60,6 +61,8 @@ class Region {
   std::byte* address() const { return address_; }
   uint64_t length_bytes() const { return length_bytes_; }
   const Extent& extent() const { return extent_; }
+  uint64_t chunk_bytes() const { return chunk_bytes_; }
+  uint64_t pages_per_chunk() const { return chunk_bytes_ / os_page_bytes; }
   /// The part of the range that has file bytes behind it, in whole pages.
   uint64_t live_bytes() const { return live_bytes_; }
 
@@ -69,18 +72,18 @@ class Region {
   uint32_t chunks() const { return chunks_; }
   /// Requires contains(address).
   uint32_t chunk_index(uintptr_t address) const {
-    return static_cast<uint32_t>((address - reinterpret_cast<uintptr_t>(grid_)) / chunk_bytes);
+    return static_cast<uint32_t>((address - reinterpret_cast<uintptr_t>(grid_)) / chunk_bytes_);
   }
-  std::byte* chunk_address(uint32_t index) const { return grid_ + uint64_t{index} * chunk_bytes; }
+  std::byte* chunk_address(uint32_t index) const { return grid_ + uint64_t{index} * chunk_bytes_; }
   uint64_t chunk_file_offset(uint32_t index) const {
-    return round_down(extent_.offset_bytes, chunk_bytes) + uint64_t{index} * chunk_bytes;
+    return round_down(extent_.offset_bytes, chunk_bytes_) + uint64_t{index} * chunk_bytes_;
   }
-  /// File bytes in a chunk: 2 MiB but for the file's last one.
+  /// File bytes in a chunk: all of it but for the file's last one.
   uint64_t chunk_file_bytes(uint32_t index) const;
 
   /// Where chunk 0 of the region lies in the file, in chunks.
   uint32_t first_file_chunk() const {
-    return static_cast<uint32_t>(extent_.offset_bytes / chunk_bytes);
+    return static_cast<uint32_t>(extent_.offset_bytes / chunk_bytes_);
   }
 
   /// The live pages of an edge; nullptr for a chunk that is live as a whole.
@@ -124,16 +127,16 @@ class Region {
   template <typename Act>
   void for_each_live_run(uint32_t index, Act act) const {
     const PageSet* pages = edge(index);
-    if (pages == nullptr) return act(chunk_address(index), chunk_bytes);
+    if (pages == nullptr) return act(chunk_address(index), chunk_bytes_);
     for_each_run(index, *pages, act);
   }
 
   /// The same for pages of one's choice.
   template <typename Act>
   void for_each_run(uint32_t index, const PageSet& pages, Act act) const {
-    for (uint64_t page = 0; page < pages_per_chunk;) {
+    for (uint64_t page = 0; page < pages_per_chunk();) {
       uint64_t end = page;
-      while (end < pages_per_chunk && pages.test(end)) ++end;
+      while (end < pages_per_chunk() && pages.test(end)) ++end;
       if (end > page) {
         act(chunk_address(index) + page * os_page_bytes, (end - page) * os_page_bytes);
       }
@@ -150,7 +153,7 @@ class Region {
     for (uintptr_t at = std::max(begin, first); at < last;) {
       const uint32_t index = chunk_index(at);
       const auto chunk_begin = reinterpret_cast<uintptr_t>(chunk_address(index));
-      const uintptr_t piece_end = std::min(last, chunk_begin + chunk_bytes);
+      const uintptr_t piece_end = std::min(last, chunk_begin + chunk_bytes_);
       act(index, static_cast<uint32_t>((at - chunk_begin) / os_page_bytes),
           static_cast<uint32_t>((piece_end - at) / os_page_bytes));
       at = piece_end;
@@ -177,14 +180,15 @@ class Region {
   static void seal(void* address, uint64_t length_bytes);
 
  private:
-  Region(const Extent& extent, AddressSpace& space, std::byte* address);
+  Region(const Extent& extent, uint64_t chunk_bytes, AddressSpace& space, std::byte* address);
   void note_edges();
   PageSet all_pages(uint32_t index) const;
   void restore_pages(uint32_t index, const PageSet& pages);
 
   Extent extent_;
+  uint64_t chunk_bytes_;
   AddressSpace* space_;
-  std::byte* grid_ = nullptr;     // where the file's 2 MiB grid has its last line before address_
+  std::byte* grid_ = nullptr;     // where the file's chunks have their last border before address_
   std::byte* address_ = nullptr;  // what the engine gets
   uint64_t length_bytes_ = 0;
   uint64_t live_bytes_ = 0;

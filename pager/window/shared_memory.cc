@@ -13,6 +13,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/window/page_size.h"
 
 namespace weightpager::window {
 namespace {
@@ -23,7 +24,7 @@ int make_filesystem(uint64_t length_bytes) {
     return syscall(SYS_fsconfig, context.get(), command, key, value, 0) == 0;
   };
   // By itself a filesystem of this kind takes half of the machine's memory at most.
-  const std::string size = std::to_string(length_bytes + chunk_bytes);
+  const std::string size = std::to_string(length_bytes + huge_page_bytes);
   const bool is_made = context.is_open() && configure(FSCONFIG_SET_STRING, "huge", "always") &&
                        configure(FSCONFIG_SET_STRING, "size", size.c_str()) &&
                        configure(FSCONFIG_SET_STRING, "mode", "0700") &&
@@ -40,7 +41,8 @@ OwnedFd make_huge_file(uint64_t length_bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes) {
+Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes,
+                                                           uint64_t chunk_bytes) {
   WP_ASSERT(length_bytes % chunk_bytes == 0);
   const auto no = [&](const char* step, const char* hint) {
     const int error = errno;
@@ -48,9 +50,9 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes
                     " of memory to be shared: " + std::strerror(error),
                 hint, error);
   };
-  std::unique_ptr<SharedMemory> it(new SharedMemory);
+  std::unique_ptr<SharedMemory> it(new SharedMemory(chunk_bytes));
   it->length_bytes_ = length_bytes;
-  it->file_ = make_huge_file(length_bytes);
+  if (chunk_bytes == huge_page_bytes) it->file_ = make_huge_file(length_bytes);
   it->has_huge_pages_ = it->file_.is_open();
   if (!it->has_huge_pages_) it->file_ = OwnedFd(memfd_create("weightpager", MFD_CLOEXEC));
   if (!it->file_.is_open()) return no("making a file", "raise `ulimit -n`");
@@ -62,31 +64,34 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes
   it->view_ = OwnedFd(::open(link.c_str(), O_RDONLY | O_CLOEXEC));
   if (!it->view_.is_open()) return no("opening a file again", "mount /proc");
 
-  void* got = kernel::mmap(nullptr, length_bytes + chunk_bytes, PROT_NONE,
+  void* got = kernel::mmap(nullptr, length_bytes + huge_page_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return no("reserving addresses", "raise `ulimit -v`");
   it->reservation_ = got;
-  it->base_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(got), chunk_bytes));
+  it->base_ =
+      reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(got), huge_page_bytes));
   if (kernel::mmap(it->base_, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                    it->file_.get(), 0) == MAP_FAILED) {
     return no("mapping a file", "raise `ulimit -v`");
   }
+  // Huge pages in a memfd are the administrator's choice; this one is stronger.
+  if (chunk_bytes < huge_page_bytes) advise_page_size(it->base_, length_bytes, chunk_bytes);
   kernel::madvise(it->base_, length_bytes, MADV_DONTFORK);
   return it;
 }
 
 SharedMemory::~SharedMemory() {
-  if (reservation_ != nullptr) kernel::munmap(reservation_, length_bytes_ + chunk_bytes);
+  if (reservation_ != nullptr) kernel::munmap(reservation_, length_bytes_ + huge_page_bytes);
 }
 
 void SharedMemory::finish_chunk(uint64_t offset_bytes) const {
   // Of a shared mapping only the entries go, not the pages.
-  kernel::madvise(at(offset_bytes), chunk_bytes, MADV_DONTNEED);
+  kernel::madvise(at(offset_bytes), chunk_bytes_, MADV_DONTNEED);
 }
 
 void SharedMemory::give_back_chunk(uint64_t offset_bytes) const {
   const int done = fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                             static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes));
+                             static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes_));
   // It is asked for whole chunks of an unsealed file in memory, for which there is no reason to
   // fail; a chunk that stayed would be shown with bytes that nobody looks after.
   WP_ASSERT(done == 0);

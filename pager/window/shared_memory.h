@@ -7,7 +7,8 @@
 // leaves alone what somebody wrote into a private view: the kernel copied that page before.
 //
 // With the right to make a filesystem of its own (CAP_SYS_ADMIN) the file lies in one that is made
-// of huge pages and is mounted nowhere; otherwise in a memfd, of small pages. (These could be
+// of huge pages and is mounted nowhere; otherwise, or where a chunk is smaller than a huge page and
+// could not be given back without splitting one, in a memfd, of small pages. (These could be
 // collapsed once they are filled, which is to copy them. Before they are filled the kernel refuses,
 // with reason: it would fill holes for which somebody waits for a fault.)
 #pragma once
@@ -24,7 +25,7 @@ namespace weightpager::window {
 class SharedMemory {
  public:
   /// `length_bytes` of memory, in whole chunks, without a page so far.
-  static Result<std::unique_ptr<SharedMemory>> create(uint64_t length_bytes);
+  static Result<std::unique_ptr<SharedMemory>> create(uint64_t length_bytes, uint64_t chunk_bytes);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -42,8 +43,9 @@ class SharedMemory {
   bool has_huge_pages() const { return has_huge_pages_; }
 
  private:
-  SharedMemory() = default;
+  explicit SharedMemory(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
 
+  const uint64_t chunk_bytes_;
   OwnedFd file_;
   OwnedFd view_;
   std::byte* base_ = nullptr;  // on the 2 MiB grid

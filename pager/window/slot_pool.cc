@@ -8,6 +8,7 @@
 
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
+#include "pager/window/page_size.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -27,11 +28,11 @@ void populate(std::byte* address, uint64_t length_bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
-  std::unique_ptr<SlotPool> it(new SlotPool);
-  it->slots_ = slots;
-  it->is_finished_.assign((slots + batch_slots - 1) / batch_slots, false);
-  it->reservation_bytes_ = (uint64_t{slots} + 1) * chunk_bytes;
+Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chunk_bytes) {
+  std::unique_ptr<SlotPool> it(new SlotPool(slots, chunk_bytes));
+  const uint64_t length_bytes = uint64_t{slots} * chunk_bytes;
+  it->is_finished_.assign((slots + it->batch_slots_ - 1) / it->batch_slots_, false);
+  it->reservation_bytes_ = length_bytes + huge_page_bytes;
   it->reservation_ = kernel::mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (it->reservation_ == MAP_FAILED) {
@@ -42,10 +43,10 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots) {
                 "raise the address space limit (ulimit -v) or choose a smaller --window", error);
   }
   const auto start = reinterpret_cast<uintptr_t>(it->reservation_);
-  it->base_ = reinterpret_cast<std::byte*>(round_up(start, chunk_bytes));
+  it->base_ = reinterpret_cast<std::byte*>(round_up(start, huge_page_bytes));
   // Equal flags on pool and regions are what UFFDIO_MOVE asks for; a child process gets neither.
-  kernel::madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_HUGEPAGE);
-  kernel::madvise(it->base_, uint64_t{slots} * chunk_bytes, MADV_DONTFORK);
+  advise_page_size(it->base_, length_bytes, chunk_bytes);
+  kernel::madvise(it->base_, length_bytes, MADV_DONTFORK);
   return it;
 }
 
@@ -72,24 +73,24 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
   }
   if (threads_[0].joinable() || threads_[1].joinable()) return;
   // No room for a thread: the caller does it, and waits.
-  populate(address(populated_), uint64_t{wanted - populated_} * chunk_bytes);
+  populate(address(populated_), uint64_t{wanted - populated_} * chunk_bytes_);
   populated_.store(wanted);
 }
 
-void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes, MADV_DONTNEED); }
+void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes_, MADV_DONTNEED); }
 
-void SlotPool::refill(SlotId slot) { populate(address(slot), chunk_bytes); }
+void SlotPool::refill(SlotId slot) { populate(address(slot), chunk_bytes_); }
 
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
   for (;;) {
     const uint32_t batch = next_batch_.fetch_add(1);
-    const uint32_t first = batch * batch_slots;
+    const uint32_t first = batch * batch_slots_;
     if (first >= slots_) return;
     for (uint32_t wanted = wanted_.load(); wanted <= first; wanted = wanted_.load()) {
       wanted_.wait(wanted);
     }
     if (stopping_.load()) return;
-    populate(address(first), std::min(batch_slots, slots_ - first) * chunk_bytes);
+    populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_);
     if (finish_batch(batch)) announce(context);
   }
 }
@@ -100,8 +101,8 @@ bool SlotPool::finish_batch(uint32_t batch) {
   is_finished_[batch] = true;
   const uint32_t before = populated_.load(std::memory_order_relaxed);
   uint32_t populated = before;
-  while (populated < slots_ && is_finished_[populated / batch_slots]) {
-    populated = std::min(populated + batch_slots, slots_);
+  while (populated < slots_ && is_finished_[populated / batch_slots_]) {
+    populated = std::min(populated + batch_slots_, slots_);
   }
   populated_.store(populated, std::memory_order_release);
   return populated > before;

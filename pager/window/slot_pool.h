@@ -1,4 +1,4 @@
-// The window's memory: slots of 2 MiB, recycled.
+// The window's memory: slots of a chunk's size, recycled.
 //
 // Getting memory from the kernel is dear (a huge page is zeroed: 0.1 to 1.5 ms), so slots are made
 // once, by threads that stay a few slots ahead of the pager while the window fills, and circulate
@@ -25,11 +25,11 @@ namespace weightpager::window {
 class SlotPool {
  public:
   /// Reserves address space for `slots` slots; no memory yet.
-  static Result<std::unique_ptr<SlotPool>> create(uint32_t slots);
+  static Result<std::unique_ptr<SlotPool>> create(uint32_t slots, uint64_t chunk_bytes);
   ~SlotPool();
 
   uint32_t slots() const { return slots_; }
-  std::byte* address(SlotId slot) const { return base_ + uint64_t{slot} * chunk_bytes; }
+  std::byte* address(SlotId slot) const { return base_ + uint64_t{slot} * chunk_bytes_; }
 
   /// Slots [0, populated()) have memory. Any thread.
   uint32_t populated() const { return populated_.load(std::memory_order_acquire); }
@@ -40,22 +40,27 @@ class SlotPool {
   void want(uint32_t wanted, void (*announce)(void*), void* context);
 
   /// Gives the memory of a slot that has some back to the kernel, or gets it again. One thread at a
-  /// time; the slot must not be registered with a userfaultfd.
+  /// time; a slot that is refilled must not be registered with a userfaultfd.
   void empty(SlotId slot);
   void refill(SlotId slot);
 
  private:
   // Large enough that the pager is told seldom, small enough that the first reads start at once.
-  static constexpr uint32_t batch_slots = 8;
+  static constexpr uint64_t batch_bytes = 16 * MiB;
 
-  SlotPool() = default;
+  SlotPool(uint32_t slots, uint64_t chunk_bytes)
+      : chunk_bytes_(chunk_bytes),
+        batch_slots_(static_cast<uint32_t>(batch_bytes / chunk_bytes)),
+        slots_(slots) {}
   void populate_ahead(void (*announce)(void*), void* context);
   bool finish_batch(uint32_t batch);
 
+  const uint64_t chunk_bytes_;
+  const uint32_t batch_slots_;
+  const uint32_t slots_;
   void* reservation_ = nullptr;
   uint64_t reservation_bytes_ = 0;
   std::byte* base_ = nullptr;
-  uint32_t slots_ = 0;
   std::atomic<uint32_t> populated_{0};
   std::atomic<uint32_t> wanted_{0};
   std::atomic<uint32_t> next_batch_{0};

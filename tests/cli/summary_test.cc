@@ -24,6 +24,7 @@ void fill_bound_by_reading(Telemetry& process) {
   strcpy(process.command, "llama-cli");
   strcpy(process.mapper, "move");
   process.window_bytes = 1 * GiB;
+  process.chunk_bytes = 2 * MiB;
   process.resident_bytes_max = 1 * GiB;
   process.model_bytes = 4 * GiB;
   process.models = 1;

@@ -92,7 +92,7 @@ TEST(DeviceLimits, AreWithinWhatTheReadersCanUse) {
   const DeviceLimits limits = device_limits(pattern.fd());
   EXPECT_TRUE(std::has_single_bit(limits.read_bytes));
   EXPECT_GE(limits.read_bytes, 256 * KiB);
-  EXPECT_LE(limits.read_bytes, chunk_bytes);
+  EXPECT_LE(limits.read_bytes, chunk_bytes_max);
   EXPECT_GE(limits.queue_depth, 8u);
 }
 

@@ -46,7 +46,8 @@ class FaultsTest : public PagerTest {
   void start_with(FaultPlan plan) {
     PagerOptions options;
     options.window_bytes = 32 * MiB;
-    options.mapper = GetParam();
+    options.mapper = mapper();
+    options.chunk_bytes = chunk_bytes();
     options.telemetry = telemetry_;
     options.open_reader =
         [this, plan](const io::ReaderOptions& wanted) -> Result<std::unique_ptr<io::Reader>> {
@@ -93,13 +94,9 @@ class FaultsTest : public PagerTest {
   struct sigaction before_[2];
 };
 
-INSTANTIATE_TEST_SUITE_P(Mappers, FaultsTest, ::testing::Values("move", "collapse", "copy"),
-                         [](const auto& it) { return std::string(it.param); });
+INSTANTIATE_TEST_SUITE_P(Mappers, FaultsTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
 
 constexpr uint64_t bad_offset = 20 * MiB;
-constexpr size_t pages_per_chunk = chunk_bytes / os_page_bytes;
-
-bool is_bad(uint64_t at) { return round_down(at, chunk_bytes) == bad_offset; }
 
 FaultPlan at_bad_chunk(Fault fault) {
   return [fault](uint64_t, const io::Read& read) {
@@ -113,7 +110,10 @@ TEST_P(FaultsTest, AFailingReadIsABusErrorForItsChunkOnly) {
   if (!pager_) return;
   std::byte* region = map(file);
   for (int pass = 0; pass < 3; ++pass) {
-    EXPECT_EQ(check(region, 0, file.size_bytes(), is_bad), pages_per_chunk);
+    const size_t refused = check(region, 0, file.size_bytes(), [](uint64_t at) {
+      return round_down(at, chunk_bytes()) == bad_offset;
+    });
+    EXPECT_EQ(refused, chunk_bytes() / os_page_bytes);
   }
   EXPECT_EQ(telemetry_->read_errors.load(), 1u);
   unmap(region, file);
@@ -138,7 +138,7 @@ TEST_P(FaultsTest, ADeviceThatIsSmallerThanItsFileGivesNoZeros) {
   std::byte* region = map(file);
   for (int pass = 0; pass < 2; ++pass) {
     const size_t refused = check(region, 0, file.size_bytes(),
-                                 [](uint64_t at) { return at >= round_down(end, chunk_bytes); });
+                                 [](uint64_t at) { return at >= round_down(end, chunk_bytes()); });
     EXPECT_GE(refused, (file.size_bytes() - end) / os_page_bytes);
   }
   unmap(region, file);
@@ -147,8 +147,9 @@ TEST_P(FaultsTest, ADeviceThatIsSmallerThanItsFileGivesNoZeros) {
 TEST_P(FaultsTest, ReadsThatTakeTwoSecondsDelayAndChangeNothing) {
   PatternFile file(64 * MiB);
   // Two of the first pass, one of the second.
-  start_with([](uint64_t number, const io::Read&) {
-    const bool is_late = number == 1 || number == 9 || number == 40;
+  const uint64_t chunks = file.size_bytes() / chunk_bytes();
+  start_with([chunks](uint64_t number, const io::Read&) {
+    const bool is_late = number == 1 || number == chunks / 4 || number == chunks * 5 / 4;
     return is_late ? Fault{.kind = Fault::Kind::late, .delay_ns = 2'000'000'000} : Fault{};
   });
   if (!pager_) return;
@@ -166,7 +167,7 @@ TEST_P(FaultsTest, AReadThatHangsStopsOnlyWhoNeedsIt) {
   std::thread waiter([&] { word = load(region + bad_offset + 8 * 100); });
   for (int pass = 0; pass < 3; ++pass) {
     check(region, 0, bad_offset, never);
-    check(region, bad_offset + chunk_bytes, file.size_bytes(), never);
+    check(region, bad_offset + chunk_bytes(), file.size_bytes(), never);
   }
   reader_.load()->release_hung();
   waiter.join();
@@ -205,7 +206,7 @@ TEST_P(FaultsTest, ThePagerEndsWhileAReadHangs) {
   start_with(at_bad_chunk({.kind = Fault::Kind::hang}));
   if (!pager_) return;
   std::byte* region = map(file);
-  pager_->advise(region + bad_offset, chunk_bytes, Advice::will_need);
+  pager_->advise(region + bad_offset, chunk_bytes(), Advice::will_need);
   check(region, 0, bad_offset, never);
   unmap(region, file);
   pager_.reset();
@@ -239,14 +240,14 @@ class CutOffFileTest : public FaultsTest {
   }
   /// The file's bytes from the chunk's begin up to `end`, SIGBUS behind it.
   void expect_chunk_ends_at(uint64_t end) {
-    const size_t refused =
-        check(region_, chunk_at, chunk_at + chunk_bytes, [end](uint64_t at) { return at >= end; });
-    EXPECT_EQ(refused, (chunk_at + chunk_bytes - end) / os_page_bytes);
+    const size_t refused = check(region_, chunk_at, chunk_at + huge_page_bytes,
+                                 [end](uint64_t at) { return at >= end; });
+    EXPECT_EQ(refused, (chunk_at + huge_page_bytes - end) / os_page_bytes);
   }
 
   /// Of a chunk that was read before the cut, and is read again: shared memory may still have it.
   void expect_refused(size_t refused_pages, size_t pages) {
-    if (std::string_view(GetParam()) == "collapse" && refused_pages == 0) return;
+    if (std::string_view(GetParam().mapper) == "collapse" && refused_pages == 0) return;
     EXPECT_EQ(refused_pages, pages);
   }
 
@@ -254,8 +255,8 @@ class CutOffFileTest : public FaultsTest {
   std::byte* region_ = nullptr;
 };
 
-INSTANTIATE_TEST_SUITE_P(Mappers, CutOffFileTest, ::testing::Values("move", "collapse", "copy"),
-                         [](const auto& it) { return std::string(it.param); });
+INSTANTIATE_TEST_SUITE_P(Mappers, CutOffFileTest, ::testing::ValuesIn(mappers_of_huge_chunks),
+                         name_of);
 
 TEST_P(CutOffFileTest, SealedThenWrittenThenGivenUp) {
   if (!pager_) return;
@@ -265,8 +266,8 @@ TEST_P(CutOffFileTest, SealedThenWrittenThenGivenUp) {
   for (int time = 0; time < 2; ++time) {
     write_at(chunk_at + 3 * os_page_bytes);
     EXPECT_EQ(load(region_ + chunk_at + 3 * os_page_bytes), written_word);
-    EXPECT_EQ(check(region_, end, chunk_at + chunk_bytes, always), 412u);
-    give_up(chunk_at, chunk_at + chunk_bytes);
+    EXPECT_EQ(check(region_, end, chunk_at + huge_page_bytes, always), 412u);
+    give_up(chunk_at, chunk_at + huge_page_bytes);
     EXPECT_TRUE(pager_->written_spans().empty());
     expect_chunk_ends_at(end);
   }
@@ -277,25 +278,25 @@ TEST_P(CutOffFileTest, WrittenThenHalfSealedThenGivenUp) {
   constexpr uint64_t end = chunk_at + 100 * os_page_bytes;
   write_at(chunk_at);
   cut_off_at(end);
-  give_up(middle, chunk_at + chunk_bytes);
-  expect_refused(check(region_, middle, chunk_at + chunk_bytes, always), 256);
+  give_up(middle, chunk_at + huge_page_bytes);
+  expect_refused(check(region_, middle, chunk_at + huge_page_bytes, always), 256);
   EXPECT_EQ(load(region_ + chunk_at), written_word);  // what is the engine's own stays
-  give_up(chunk_at, chunk_at + chunk_bytes);
+  give_up(chunk_at, chunk_at + huge_page_bytes);
   EXPECT_TRUE(pager_->written_spans().empty());
   EXPECT_EQ(check(region_, chunk_at, end, never), 0u);
-  expect_refused(check(region_, end, chunk_at + chunk_bytes, always), 412);
+  expect_refused(check(region_, end, chunk_at + huge_page_bytes, always), 412);
 }
 
 TEST_P(CutOffFileTest, GivenUpWhereNothingOfTheChunkCanBeReadAnyMore) {
   if (!pager_) return;
   write_at(chunk_at);
   cut_off_at(chunk_at);
-  give_up(middle, chunk_at + chunk_bytes);
-  expect_refused(check(region_, middle, chunk_at + chunk_bytes, always), 256);
+  give_up(middle, chunk_at + huge_page_bytes);
+  expect_refused(check(region_, middle, chunk_at + huge_page_bytes, always), 256);
   EXPECT_EQ(load(region_ + chunk_at), written_word);
-  give_up(chunk_at, chunk_at + chunk_bytes);
+  give_up(chunk_at, chunk_at + huge_page_bytes);
   EXPECT_TRUE(pager_->written_spans().empty());
-  expect_refused(check(region_, chunk_at, chunk_at + chunk_bytes, always), 512);
+  expect_refused(check(region_, chunk_at, chunk_at + huge_page_bytes, always), 512);
 }
 
 TEST_P(FaultsTest, WhateverHappensBytesAreRightOrRefused) {

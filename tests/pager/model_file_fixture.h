@@ -50,9 +50,33 @@ class PatternFile {
   uint64_t size_bytes_;
 };
 
-/// The test runs once per mapper; one that this kernel lacks is skipped with the reason.
-class PagerTest : public ::testing::TestWithParam<const char*> {
+struct MapperAndChunk {
+  const char* mapper;
+  uint64_t chunk_bytes;
+};
+
+/// Every mapper with chunks that are huge pages, and with smaller ones.
+inline constexpr MapperAndChunk mappers_and_chunks[] = {
+    {"move", 2 * MiB},   {"collapse", 2 * MiB},   {"copy", 2 * MiB},
+    {"move", 128 * KiB}, {"collapse", 128 * KiB}, {"copy", 128 * KiB},
+};
+
+/// The first of these, for what is told in pages of a chunk.
+inline constexpr MapperAndChunk mappers_of_huge_chunks[] = {
+    {"move", 2 * MiB}, {"collapse", 2 * MiB}, {"copy", 2 * MiB}};
+
+inline std::string name_of(const ::testing::TestParamInfo<MapperAndChunk>& it) {
+  const bool is_small = it.param.chunk_bytes < huge_page_bytes;
+  return std::string(it.param.mapper) + (is_small ? "_small_chunks" : "");
+}
+
+/// The test runs once per mapper and size; a mapper that this kernel lacks is skipped with the
+/// reason.
+class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
  protected:
+  static std::string mapper() { return GetParam().mapper; }
+  static uint64_t chunk_bytes() { return GetParam().chunk_bytes; }
+
   void SetUp() override {
     telemetry_ = *telemetry::create("");
     start(32 * MiB);
@@ -63,7 +87,8 @@ class PagerTest : public ::testing::TestWithParam<const char*> {
     PagerOptions options;
     options.window_bytes = window_bytes;
     options.window_bytes_max = 2 * window_bytes;
-    options.mapper = GetParam();
+    options.mapper = mapper();
+    options.chunk_bytes = chunk_bytes();
     options.telemetry = telemetry_;
     auto pager = Pager::start(options);
     if (!pager) GTEST_SKIP() << pager.error().message;

@@ -45,8 +45,7 @@ bool raises_bus_error(const std::byte* address) {
   return raises(SIGBUS, [&] { (void)*reinterpret_cast<const volatile char*>(address); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Mappers, PagerTest, ::testing::Values("move", "collapse", "copy"),
-                         [](const auto& it) { return std::string(it.param); });
+INSTANTIATE_TEST_SUITE_P(Mappers, PagerTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
 
 TEST_P(PagerTest, ServesTheFilesBytesPassAfterPass) {
   PatternFile file(100 * MiB);
@@ -383,8 +382,8 @@ TEST_P(PagerTest, AWritableRegionKeepsWhatTheEngineWrote) {
   const auto spans = pager_->written_spans();
   EXPECT_EQ(spans.size(), 11u);
   // Shared memory becomes the engine's own by the page, other memory by the chunk.
-  const bool is_shared = std::string(GetParam()) == "collapse";
-  const uint64_t unit_bytes = is_shared ? os_page_bytes : chunk_bytes;
+  const bool is_shared = mapper() == "collapse";
+  const uint64_t unit_bytes = is_shared ? os_page_bytes : chunk_bytes();
   EXPECT_GE(telemetry_->written_bytes.load(), 10 * unit_bytes);
   EXPECT_LE(telemetry_->written_bytes.load(), 11 * unit_bytes);
   // Given up, the file's bytes show again: a page of one chunk, all of another.
@@ -420,7 +419,7 @@ TEST_P(PagerTest, WhatWasUnmappedIsNotGivenBackWithWhatWasWritten) {
             hole);
   store(hole + os_page_bytes, 3);
   // By the chunk: before the hole and behind it. By the page: the one that is left.
-  const bool is_shared = std::string(GetParam()) == "collapse";
+  const bool is_shared = mapper() == "collapse";
   EXPECT_EQ(pager_->written_spans().size(), is_shared ? 1u : 2u);
 
   pager_->advise(region + 4 * MiB, 2 * MiB, Advice::discard);
@@ -437,8 +436,9 @@ TEST_P(PagerTest, WhatWasUnmappedIsNotGivenBackWithWhatWasWritten) {
 
   // Written again and unmapped in two parts, nothing is left of the chunk: the pager ends in order.
   store(region + 4 * MiB, 4);
-  pager_->remove(region, 4 * MiB + 512 * KiB);
-  pager_->remove(region + 4 * MiB + 512 * KiB, file.size_bytes() - 4 * MiB - 512 * KiB);
+  const uint64_t cut = 4 * MiB + chunk_bytes() / 4;
+  pager_->remove(region, cut);
+  pager_->remove(region + cut, file.size_bytes() - cut);
 }
 
 TEST_P(PagerTest, ThreadsWriteWhileChunksComeAndGo) {

@@ -12,10 +12,13 @@ namespace {
 
 using Chunks = std::vector<ChunkId>;
 
+constexpr uint64_t chunk_bytes = MixtureShape{}.chunk_bytes;
+
 /// An engine that runs a mixture in a window.
 struct Runner : Simulation {
   Runner(const Mixture& of, uint32_t window, bool keeps_slot = true)
-      : Simulation(of.chunks(), window, {}, keeps_slot), mixture(of) {
+      : Simulation(of.chunks(), window, {.chunk_bytes = of.shape().chunk_bytes}, keeps_slot),
+        mixture(of) {
     policy.set_order(mixture.order());
   }
 
@@ -368,6 +371,22 @@ TEST(Experts, WhereAChunkIsTouchedTellsWhichExpertIsMeant) {
   }
 }
 
+// Slabs of 3.2 MiB, of which chunks of 2 MiB hold 2.6 on the average.
+uint64_t bytes_read(uint64_t chunk_bytes_of_run) {
+  const Mixture mixture(
+      {.experts = 32, .used = 4, .slab_bytes = 3264 * KiB, .chunk_bytes = chunk_bytes_of_run});
+  Runner it(mixture, static_cast<uint32_t>(640 * MiB / chunk_bytes_of_run));
+  Router router(mixture.shape(), 1, 6);
+  for (int token = 0; token < 50; ++token) it.token(router.next());
+  const uint64_t reads_before = it.counts.reads;
+  for (int token = 0; token < 50; ++token) it.token(router.next());
+  return (it.counts.reads - reads_before) * chunk_bytes_of_run;
+}
+
+TEST(Experts, SmallChunksReadLessBesideWhatIsNeeded) {
+  EXPECT_LT(bytes_read(128 * KiB), bytes_read(2 * MiB) * 2 / 3);
+}
+
 // ---- From the file to chunks ----
 
 std::vector<Chunks> chunks_of(const ExpertChunks& expert) {
@@ -399,6 +418,20 @@ TEST(ExpertOrder, ChunksThatAlsoHoldWhatIsDenseAreNotTheExperts) {
   // The seam between the two gates.
   EXPECT_EQ(experts[0].slabs[0].back().end_bytes, chunk_bytes / 2);
   EXPECT_EQ(experts[1].slabs[0].front().begin_bytes, chunk_bytes / 2);
+}
+
+TEST(ExpertOrder, SmallChunksCutTheSameBytesFiner) {
+  const Mixture mixture({.layers = 1,
+                         .experts = 2,
+                         .dense_bytes = MiB,
+                         .slab_bytes = 300 * KiB,
+                         .chunk_bytes = 128 * KiB});
+  EXPECT_EQ(mixture.order().cyclic.size(), 8u);
+  const auto& experts = mixture.order().experts;
+  ASSERT_EQ(experts.size(), 2u);
+  EXPECT_EQ(chunks_of(experts[0]).front(), (Chunks{8, 9, 10}));
+  EXPECT_EQ(experts[0].slabs[0].back().end_bytes, 44 * KiB);
+  EXPECT_EQ(experts[1].slabs[0].front().begin_bytes, 44 * KiB);
 }
 
 TEST(ExpertOrder, LayersOfTwoRegionsAreNumberedOn) {

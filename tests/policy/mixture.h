@@ -22,8 +22,9 @@ struct MixtureShape {
   uint32_t layers = 8;
   uint32_t experts = 16;
   uint32_t used = 3;
-  uint64_t dense_bytes = 4 * chunk_bytes;  // of a layer
-  uint64_t slab_bytes = 2 * chunk_bytes;   // an expert has three
+  uint64_t dense_bytes = 8 * MiB;  // of a layer
+  uint64_t slab_bytes = 4 * MiB;   // an expert has three
+  uint64_t chunk_bytes = chunk_bytes_max;
 };
 
 /// The experts that each layer uses for one token, each layer's in ascending order.
@@ -41,15 +42,16 @@ class Mixture {
       for (int part = 0; part < 3; ++part) add_tensor(shape.slab_bytes * shape.experts);
       for (uint32_t expert = 0; expert < shape.experts; ++expert) add_expert(layer, expert, first);
     }
+    const uint64_t chunk_bytes = shape.chunk_bytes;
     chunks_ = static_cast<uint32_t>(round_up(end_bytes_, chunk_bytes) / chunk_bytes);
-    append_chunk_order(model_, 0, {.first = 0, .count = chunks_, .offset_bytes = 0}, order_);
+    append_chunk_order(model_, 0, {.count = chunks_, .chunk_bytes = chunk_bytes}, order_);
   }
 
   const MixtureShape& shape() const { return shape_; }
   const ChunkOrder& order() const { return order_; }
   uint32_t chunks() const { return chunks_; }
   uint32_t chunks_of_expert() const {
-    return static_cast<uint32_t>(3 * shape_.slab_bytes / chunk_bytes);
+    return static_cast<uint32_t>(3 * shape_.slab_bytes / shape_.chunk_bytes);
   }
 
   std::vector<ChunkId> dense(uint32_t layer) const {
@@ -100,7 +102,7 @@ class Mixture {
   void add_touches(uint32_t layer, uint32_t expert, size_t part,
                    std::vector<Touch>& touched) const {
     auto offset_bytes =
-        static_cast<uint32_t>(slab_bytes(layer, expert, part).offset_bytes % chunk_bytes);
+        static_cast<uint32_t>(slab_bytes(layer, expert, part).offset_bytes % shape_.chunk_bytes);
     for (ChunkId chunk : slab(layer, expert, part)) {
       touched.push_back({chunk, std::exchange(offset_bytes, 0)});
     }
@@ -126,7 +128,8 @@ class Mixture {
     model_.experts.push_back(std::move(expert));
   }
 
-  static std::vector<ChunkId> chunks_in(uint64_t offset_bytes, uint64_t size_bytes) {
+  std::vector<ChunkId> chunks_in(uint64_t offset_bytes, uint64_t size_bytes) const {
+    const uint64_t chunk_bytes = shape_.chunk_bytes;
     return Simulation::range(
         static_cast<ChunkId>(offset_bytes / chunk_bytes),
         static_cast<ChunkId>((offset_bytes + size_bytes - 1) / chunk_bytes) + 1);

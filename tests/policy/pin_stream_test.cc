@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "pager/base/units.h"
 #include "tests/policy/simulation.h"
 
 namespace weightpager::policy {
@@ -37,6 +38,33 @@ TEST(PinStream, ReadsOnlyTheStreamedShareOncePinnedShareIsIn) {
   }
   EXPECT_EQ(it.policy.ring_chunks(), 62u);
   EXPECT_EQ(it.policy.pinned_chunks(), 250u - 62u);
+}
+
+// Distances are meant in bytes.
+TEST(PinStream, TheRingIsAsLongInSmallChunks) {
+  for (const uint64_t window_bytes : {32 * MiB, 256 * MiB, 2 * GiB}) {
+    std::vector<uint64_t> ring_bytes;
+    for (const uint64_t chunk_bytes : {2 * MiB, 128 * KiB}) {
+      const auto chunks = static_cast<uint32_t>(4 * GiB / chunk_bytes);
+      Simulation it(chunks, static_cast<uint32_t>(window_bytes / chunk_bytes),
+                    {.chunk_bytes = chunk_bytes});
+      it.policy.set_order({.cyclic = Simulation::range(0, chunks), .revisited = {}});
+      ring_bytes.push_back(it.policy.ring_chunks() * chunk_bytes);
+    }
+    EXPECT_EQ(ring_bytes[0], ring_bytes[1]) << window_bytes;
+  }
+}
+
+TEST(PinStream, SmallChunksAreReadAheadAsFar) {
+  Simulation it(4096, 1024, {.chunk_bytes = 128 * KiB, .reads_max = 256});
+  const Chunks order = Simulation::range(0, 4096);
+  it.policy.set_order({.cyclic = order, .revisited = {}});
+  it.touch(0);
+  it.touch(1);
+  // 8 MiB at first, and more with each step that goes on.
+  EXPECT_GE(it.counts.reads, 64u);
+  for (int pass = 0; pass < 2; ++pass) it.pass(order);
+  EXPECT_EQ(it.pass(order).demand_reads, 0u);
 }
 
 TEST(PinStream, SteadyReadsAverageExactlyTheStreamedShare) {

@@ -24,7 +24,7 @@ class TelemetryTest : public testing::Test {
 
   void write_file(const std::string& bytes) { std::ofstream(path()) << bytes; }
 
-  void expect_refused(const char* why) {
+  void expect_refused(const std::string& why) {
     const auto watched = open(path());
     ASSERT_FALSE(watched);
     EXPECT_NE(watched.error().message.find(path()), std::string::npos);
@@ -103,7 +103,7 @@ TEST_F(TelemetryTest, WatcherRefusesForeignFiles) {
   Telemetry other_version;
   other_version.version = telemetry_version + 1;
   write_file({reinterpret_cast<const char*>(&other_version), sizeof other_version});
-  expect_refused("version 2");
+  expect_refused("version " + std::to_string(telemetry_version + 1));
 }
 
 }  // namespace

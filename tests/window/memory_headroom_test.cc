@@ -114,27 +114,33 @@ TEST_F(MemoryHeadroomTest, AllocatesNothingWhenItLooks) {
 }
 
 TEST(WindowThatFits, ShrinksBeforeTheLimitAndNotBelowTheLeastWindow) {
-  EXPECT_EQ(window_chunks_that_fit(512, 512, int64_t{60} * MiB), 512u);
-  EXPECT_EQ(window_chunks_that_fit(512, 512, int64_t{20} * MiB), 512u - 14u);
-  EXPECT_EQ(window_chunks_that_fit(512, 512, -int64_t{4} * GiB), 16u);
-  EXPECT_EQ(window_chunks_that_fit(8, 512, 0), 8u);
+  EXPECT_EQ(window_chunks_that_fit(512, 512, int64_t{60} * MiB, 2 * MiB), 512u);
+  EXPECT_EQ(window_chunks_that_fit(512, 512, int64_t{20} * MiB, 2 * MiB), 512u - 14u);
+  EXPECT_EQ(window_chunks_that_fit(512, 512, -int64_t{4} * GiB, 2 * MiB), 16u);
+  EXPECT_EQ(window_chunks_that_fit(8, 512, 0, 2 * MiB), 8u);
+}
+
+TEST(WindowThatFits, IsTheSameInSmallerChunks) {
+  EXPECT_EQ(window_chunks_that_fit(8192, 8192, int64_t{60} * MiB, 128 * KiB), 8192u);
+  EXPECT_EQ(window_chunks_that_fit(8192, 8192, int64_t{20} * MiB, 128 * KiB), 8192u - 28 * 8u);
+  EXPECT_EQ(window_chunks_that_fit(8192, 8192, -int64_t{4} * GiB, 128 * KiB), 256u);
 }
 
 TEST(WindowThatFits, GrowsBackToWhatWasAskedForAndSettles) {
-  EXPECT_EQ(window_chunks_that_fit(100, 512, int64_t{10} * GiB), 512u);
-  EXPECT_EQ(window_chunks_that_fit(100, 512, int64_t{96} * MiB), 100u);
+  EXPECT_EQ(window_chunks_that_fit(100, 512, int64_t{10} * GiB, 2 * MiB), 512u);
+  EXPECT_EQ(window_chunks_that_fit(100, 512, int64_t{96} * MiB, 2 * MiB), 100u);
   // A window that takes what it is given reaches a size at which it stays.
   uint32_t chunks = 16;
   const int64_t limit_bytes = int64_t{1} * GiB;
   for (int i = 0; i < 50; ++i) {
     chunks = window_chunks_that_fit(chunks, 4096,
-                                    limit_bytes - static_cast<int64_t>(chunks * chunk_bytes));
+                                    limit_bytes - static_cast<int64_t>(chunks * 2 * MiB), 2 * MiB);
   }
   const uint32_t settled = chunks;
   EXPECT_GT(settled, 450u);
   for (int i = 0; i < 50; ++i) {
     chunks = window_chunks_that_fit(chunks, 4096,
-                                    limit_bytes - static_cast<int64_t>(chunks * chunk_bytes));
+                                    limit_bytes - static_cast<int64_t>(chunks * 2 * MiB), 2 * MiB);
     EXPECT_EQ(chunks, settled);
   }
 }

@@ -11,8 +11,13 @@ namespace {
 
 void count_up(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
 
-TEST(SlotPool, PopulatesAsFarAsAskedAndSaysSo) {
-  auto pool = SlotPool::create(40);
+class SlotPoolTest : public ::testing::TestWithParam<uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(ChunkBytes, SlotPoolTest, ::testing::Values(64 * KiB, 2 * MiB));
+
+TEST_P(SlotPoolTest, PopulatesAsFarAsAskedAndSaysSo) {
+  const uint64_t chunk_bytes = GetParam();
+  auto pool = SlotPool::create(40, chunk_bytes);
   ASSERT_TRUE(pool);
   std::atomic<int> announcements{0};
   EXPECT_EQ((*pool)->populated(), 0u);
@@ -25,9 +30,9 @@ TEST(SlotPool, PopulatesAsFarAsAskedAndSaysSo) {
   std::memset((*pool)->address(0), 1, 40 * chunk_bytes);
 }
 
-TEST(SlotPool, StopsWhileItsThreadsWaitOrWork) {
+TEST_P(SlotPoolTest, StopsWhileItsThreadsWaitOrWork) {
   for (int round = 0; round < 20; ++round) {
-    auto pool = SlotPool::create(100);
+    auto pool = SlotPool::create(100, GetParam());
     ASSERT_TRUE(pool);
     std::atomic<int> announcements{0};
     (*pool)->want(4 + round, count_up, &announcements);

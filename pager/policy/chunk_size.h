@@ -1,0 +1,21 @@
+// How large a chunk shall be.
+//
+// A chunk of 2 MiB is one huge page: moved in a microsecond, read in one request, and easy on the
+// processor's address translation. Whoever reads whole layers wants nothing else. Of a mixture of
+// experts only some slabs are read, which begin and end anywhere: of each, one chunk more than it
+// fills, and the chunk that two experts share stays for both. Smaller chunks read less beside what
+// is needed (of slabs of 3.2 MiB a fifth of the bytes of chunks of 2 MiB: docs/models.md), and cost
+// the huge pages.
+#pragma once
+
+#include <cstdint>
+
+#include "pager/model/model.h"
+
+namespace weightpager::policy {
+
+/// For a pager that serves this model: 2 MiB, or for a mixture halved until an expert's smallest
+/// slab spans 16 chunks, but no less than 64 KiB.
+uint64_t chunk_bytes_for(const model::Model& model);
+
+}  // namespace weightpager::policy
