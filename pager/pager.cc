@@ -321,7 +321,8 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
   ServedFile& served = *place.served;
   const uint32_t index = region.chunk_index(fault.address);
   Region::Notes& notes = region.notes(index);
-  if (fault.is_write_to_protected && notes.is_placed) return take_write(served, region, index);
+  if (fault.is_write_to_protected && notes.is_placed)
+    return take_write(served, region, fault.address);
 
   const ChunkId chunk = served.chunk_of(region, index);
   const ChunkState state = table_.state(chunk);
@@ -353,8 +354,15 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
 
 // The engine writes to a chunk. In a writable region its pages are the engine's own from now on, as
 // they would be with mmap. In any other region the thread gets its SIGSEGV, as with mmap.
-void Pager::take_write(ServedFile& served, Region& region, uint32_t index) {
+void Pager::take_write(ServedFile& served, Region& region, uintptr_t touched) {
+  const uint32_t index = region.chunk_index(touched);
   Region::Notes& notes = region.notes(index);
+  auto* const page = reinterpret_cast<std::byte*>(round_down(touched, os_page_bytes));
+  if (!region.extent().is_writable && notes.is_divided) {
+    // Only the page: another part may have been taken from the engine altogether.
+    kernel::mprotect(page, os_page_bytes, PROT_READ);
+    return region.space().uffd().wake(page, os_page_bytes);
+  }
   if (!region.extent().is_writable) {
     notes.is_write_refused = true;
     region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
@@ -719,7 +727,10 @@ void Pager::move_to_waiter(ChunkId chunk) {
   Region* source = nullptr;
   uint32_t source_index = 0;
   served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    const bool is_copied_whole = region.notes(index).is_placed && region.edge(index) == nullptr;
+    // From where the engine may not look, copying does not work either.
+    const Region::Notes& notes = region.notes(index);
+    const bool is_copied_whole =
+        notes.is_placed && region.edge(index) == nullptr && !notes.is_divided;
     if (!is_copied_whole || mapper_->moves_into(region, index)) return;
     source = &region;
     source_index = index;

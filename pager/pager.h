@@ -84,6 +84,7 @@ class Pager final : public PagingService {
   Result<std::byte*> add_region(const RegionRequest& request) override;
   void remove(std::byte* address, uint64_t length_bytes) override;
   void advise(std::byte* address, uint64_t length_bytes, Advice advice) override;
+  void protect(std::byte* address, uint64_t length_bytes, bool is_accessible) override;
   std::string file_link(std::byte* address) override;
   std::vector<Span> written_spans() override;
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
@@ -143,7 +144,7 @@ class Pager final : public PagingService {
   void take_faults(window::AddressSpace& space);
   void take_fault(window::AddressSpace& space, const fault::Fault& fault);
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
-  void take_write(ServedFile& served, window::Region& region, uint32_t index);
+  void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
   void take_commands();
   void carry_out(Command& command);
   void retry_held_chunks();
@@ -194,6 +195,7 @@ class Pager final : public PagingService {
   void do_remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
   void remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count);
   void take_back_slot(window::Region& region, uint32_t index, policy::ChunkId chunk);
+  void do_protect(const Command& command);
   void do_advise(const Command& command);
   static void discard_pages(const window::Region& region, uintptr_t begin, uintptr_t end);
   void discard_written(const Place& place, uintptr_t begin, uintptr_t end);

@@ -32,6 +32,7 @@ struct Pager::Command {
     add_region,
     remove,
     advise,
+    protect,
     residency,
     written,
     resize,
@@ -46,6 +47,7 @@ struct Pager::Command {
   std::byte* address = nullptr;
   uint64_t length_bytes = 0;
   Advice advice = Advice::will_need;
+  bool is_accessible = true;
   unsigned char* pages = nullptr;
   Guest* guest = nullptr;  // nullptr: this process
   std::unique_ptr<Guest> new_guest;
@@ -97,6 +99,14 @@ void Pager::advise_for_guest(Guest* guest, std::byte* address, uint64_t length_b
                   .length_bytes = length_bytes,
                   .advice = advice,
                   .guest = guest};
+  execute(command);
+}
+
+void Pager::protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
+  Command command{.kind = Command::Kind::protect,
+                  .address = address,
+                  .length_bytes = length_bytes,
+                  .is_accessible = is_accessible};
   execute(command);
 }
 
@@ -176,6 +186,8 @@ void Pager::carry_out(Command& command) {
       return do_remove(space_of(command), command.address, command.length_bytes);
     case Command::Kind::advise:
       return do_advise(command);
+    case Command::Kind::protect:
+      return do_protect(command);
     case Command::Kind::residency:
       return do_residency(command);
     case Command::Kind::written:
@@ -483,6 +495,31 @@ void Pager::close_idle_files() {
     for (ChunkId chunk = served->first_chunk; chunk < end; ++chunk) owners_[chunk] = nullptr;
     return true;
   });
+}
+
+// The kernel asks for permission before it asks the pager, so its own protection does it all. But
+// it divides mappings, and moves nothing across such a line or between places that are protected
+// otherwise: these chunks are copied from now on.
+void Pager::do_protect(const Command& command) {
+  const auto begin = reinterpret_cast<uintptr_t>(command.address);
+  const uintptr_t end = begin + command.length_bytes;
+  for (const Place& place : regions_) {
+    Region& region = *place.region;
+    const auto first = reinterpret_cast<uintptr_t>(region.address());
+    const uintptr_t from = std::max(begin, first);
+    const uintptr_t to = std::min(round_up(end, os_page_bytes), first + region.length_bytes());
+    if (!region.space().is_own() || from >= to) continue;
+    region.for_each_piece(from, to, [&](uint32_t index, uint32_t, uint32_t) {
+      Region::Notes& notes = region.notes(index);
+      if (notes.is_placed && mapper_->moves_into(region, index)) {
+        take_back_slot(region, index, place.served->chunk_of(region, index));
+      }
+      notes.is_divided = true;
+    });
+    auto* const range = reinterpret_cast<void*>(from);
+    kernel::mprotect(range, to - from, command.is_accessible ? region.protection() : PROT_NONE);
+    region.space().uffd().wake(range, to - from);
+  }
 }
 
 void Pager::do_advise(const Command& command) {

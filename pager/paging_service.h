@@ -53,6 +53,9 @@ class PagingService {
   virtual void remove(std::byte* address, uint64_t length_bytes) = 0;
   /// Hints for the chunks that lie wholly or partly in the range.
   virtual void advise(std::byte* address, uint64_t length_bytes, Advice advice) = 0;
+  /// Takes the engine's access to the pages of regions in the range away (a touch is SIGSEGV, also
+  /// for who waits there), or gives it back: they are then as they were.
+  virtual void protect(std::byte* address, uint64_t length_bytes, bool is_accessible) = 0;
   /// The path of a link to the file behind the region that begins at `address`, good for as long as
   /// the region is there, also for a child process: the file may have lost its name. "" if there is
   /// no region.

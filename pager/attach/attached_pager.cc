@@ -27,11 +27,12 @@ using window::Region;
 
 // Lies on the stack of the engine thread that waits for it.
 struct AttachedPager::Command {
-  enum class Kind { add_region, remove, advise, residency, written, file_link, stop } kind;
+  enum class Kind { add_region, remove, advise, protect, residency, written, file_link, stop } kind;
   const RegionRequest* request = nullptr;
   std::byte* address = nullptr;
   uint64_t length_bytes = 0;
   Advice advice = Advice::will_need;
+  bool is_accessible = true;
   unsigned char* pages = nullptr;
   Result<std::byte*> result = nullptr;
   std::vector<Span> spans;
@@ -78,6 +79,14 @@ void AttachedPager::advise(std::byte* address, uint64_t length_bytes, Advice adv
                   .address = address,
                   .length_bytes = length_bytes,
                   .advice = advice};
+  commands_.execute(command, doorbell_);
+}
+
+void AttachedPager::protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
+  Command command{.kind = Command::Kind::protect,
+                  .address = address,
+                  .length_bytes = length_bytes,
+                  .is_accessible = is_accessible};
   commands_.execute(command, doorbell_);
 }
 
@@ -218,6 +227,8 @@ void AttachedPager::carry_out(Command& command) {
       return do_remove(command.address, command.length_bytes);
     case Command::Kind::advise:
       return do_advise(command);
+    case Command::Kind::protect:
+      return do_protect(command);
     case Command::Kind::residency:
       return page_map_->residency(command.address, command.length_bytes, command.pages);
     case Command::Kind::written:
@@ -332,6 +343,22 @@ void AttachedPager::do_advise(const Command& command) {
              .value = static_cast<uint64_t>(command.advice),
              .address = begin,
              .length_bytes = end - begin});
+}
+
+// The kernel asks for permission before it asks the server.
+void AttachedPager::do_protect(const Command& command) {
+  const auto begin = reinterpret_cast<uintptr_t>(command.address);
+  const uintptr_t end = begin + round_up(command.length_bytes, os_page_bytes);
+  for (const Mapped& mapped : regions_) {
+    const auto first = reinterpret_cast<uintptr_t>(mapped.region->address());
+    const uintptr_t from = std::max(begin, first);
+    const uintptr_t to = std::min(end, first + mapped.region->length_bytes());
+    if (from >= to) continue;
+    auto* const range = reinterpret_cast<void*>(from);
+    const int protection = command.is_accessible ? mapped.region->protection() : PROT_NONE;
+    kernel::mprotect(range, to - from, protection);
+    space_->uffd().wake(range, to - from);
+  }
 }
 
 std::vector<Span> AttachedPager::do_written_spans() const {

@@ -40,6 +40,7 @@ class AttachedPager final : public PagingService {
   Result<std::byte*> add_region(const RegionRequest& request) override;
   void remove(std::byte* address, uint64_t length_bytes) override;
   void advise(std::byte* address, uint64_t length_bytes, Advice advice) override;
+  void protect(std::byte* address, uint64_t length_bytes, bool is_accessible) override;
   std::string file_link(std::byte* address) override;
   std::vector<Span> written_spans() override;
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
@@ -69,6 +70,7 @@ class AttachedPager final : public PagingService {
   void carry_out(Command& command);
   Result<std::byte*> do_add_region(const RegionRequest& request);
   void do_remove(std::byte* address, uint64_t length_bytes);
+  void do_protect(const Command& command);
   void do_advise(const Command& command);
   std::vector<Span> do_written_spans() const;
   std::string find_file_link(std::byte* address) const;

@@ -175,18 +175,22 @@ Outcome Userfaultfd::move(void* destination, void* source, uint64_t length_bytes
 Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length_bytes,
                           bool is_protected) const {
   uint64_t done = 0;
+  bool goes_by_page = false;
   while (done < length_bytes) {
     uffdio_copy request{};
     request.dst = reinterpret_cast<uintptr_t>(destination) + done;
     request.src = reinterpret_cast<uintptr_t>(source) + done;
-    request.len = length_bytes - done;
+    request.len = goes_by_page ? os_page_bytes : length_bytes - done;
     request.mode = is_protected && has_write_protection_ ? UFFDIO_COPY_MODE_WP : 0;
-    if (ioctl(fd_, UFFDIO_COPY, &request) == 0) return Outcome::done;
+    const bool is_fine = ioctl(fd_, UFFDIO_COPY, &request) == 0;
+    if (is_fine && !goes_by_page && done == 0) return Outcome::done;
     const int error = errno;
-    if (request.copy > 0) {
+    if (is_fine || request.copy > 0) {
       done += static_cast<uint64_t>(request.copy);
     } else if (error == EEXIST) {
       done += os_page_bytes;  // this page is there already: go on behind it
+    } else if (error == ENOENT && !goes_by_page) {
+      goes_by_page = true;  // the range is divided between mappings
     } else if (error != EAGAIN) {
       errno = error;
       return outcome_of(error);

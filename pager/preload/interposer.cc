@@ -132,8 +132,7 @@ WP_INTERPOSE void* mremap(void* address, size_t old_length, size_t new_length, i
 
 WP_INTERPOSE int mprotect(void* address, size_t length, int protection) noexcept {
   if (!is_ours(address, length)) return kernel::mprotect(address, length, protection);
-  // Pages are moved between equally protected ranges only, so the protection stays what it is.
-  return preload::may_protect(address, length, protection) ? 0 : refuse(EACCES);
+  return preload::protect(address, length, protection);
 }
 
 WP_INTERPOSE int madvise(void* address, size_t length, int advice) noexcept {

@@ -14,6 +14,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -64,6 +65,8 @@ struct Session {
   std::vector<Mapped> mapped;
   // What the engine wrote itself, as of the last fork: a child inherits that.
   std::vector<Span> written;
+  // What the engine took its own access to away (PROT_NONE).
+  std::vector<Span> hidden;
   bool has_failed = false;
 };
 
@@ -230,6 +233,21 @@ void for_each_part_outside(uintptr_t begin, uintptr_t end, Act act) {
   act_on(begin, end);
 }
 
+// Takes a range out of the spans; whether there was any of it.
+bool erase_span(std::vector<Span>& spans, uintptr_t begin, uintptr_t end) {
+  std::vector<Span> left;
+  bool is_there = false;
+  for (const Span& span : spans) {
+    is_there = is_there || (span.begin < end && begin < span.end);
+    const Span parts[] = {{span.begin, std::min(span.end, begin)},
+                          {std::max(span.begin, end), span.end}};
+    std::copy_if(std::begin(parts), std::end(parts), std::back_inserter(left),
+                 [](const Span& part) { return part.begin < part.end; });
+  }
+  spans = std::move(left);
+  return is_there;
+}
+
 // ---- Child processes ----
 //
 // Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same
@@ -275,11 +293,15 @@ void after_fork_in_child() {
     map_file_in_child(mapped, fd, at, mapped.range.end);
     ::close(fd);
   }
+  for (const Span& hidden : session->hidden) {
+    kernel::mprotect(reinterpret_cast<void*>(hidden.begin), hidden.end - hidden.begin, PROT_NONE);
+  }
   // The pager's thread is the parent's. If the child maps a model of its own it gets its own pager;
   // the parent's object must not be destroyed here.
   (void)session->pager.release();
   session->telemetry = nullptr;
   session->mapped.clear();
+  session->hidden.clear();
   published_count.store(0);
   session->mutex.unlock();
 }
@@ -406,6 +428,7 @@ int unmap(void* address, size_t length) {
   const uintptr_t end = begin + round_up(length, os_page_bytes);
   std::lock_guard lock(session->mutex);
   session->pager->remove(static_cast<std::byte*>(address), end - begin);
+  erase_span(session->hidden, begin, end);
 
   for_each_part_outside(begin, end, kernel::munmap);
   // What is left of a region stays known.
@@ -430,14 +453,41 @@ int unmap(void* address, size_t length) {
   return 0;
 }
 
-bool may_protect(const void* address, size_t length, int protection) {
+int protect(void* address, size_t length, int protection) {
   Inside inside;
-  std::lock_guard lock(session->mutex);
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  return std::all_of(session->mapped.begin(), session->mapped.end(), [&](const Mapped& mapped) {
-    const bool is_outside = mapped.range.end <= begin || mapped.range.begin >= begin + length;
-    return is_outside || (protection & ~mapped.protection) == 0;
+  if (begin % os_page_bytes != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  const uintptr_t end = begin + round_up(length, os_page_bytes);
+  std::lock_guard lock(session->mutex);
+  const auto is_within = [&](const Mapped& mapped) {
+    return mapped.range.end > begin && mapped.range.begin < end;
+  };
+  for (const Mapped& mapped : session->mapped) {
+    if (!is_within(mapped) || (protection & ~mapped.protection) == 0) continue;
+    errno = EACCES;
+    return -1;
+  }
+  // Less than it was mapped with, but not nothing, needs no doing: what is forbidden then the
+  // engine does not do.
+  const bool is_accessible = protection != PROT_NONE;
+  const bool was_hidden = erase_span(session->hidden, begin, end);
+  if (!is_accessible || was_hidden) {
+    for (const Mapped& mapped : session->mapped) {
+      if (!is_within(mapped)) continue;
+      const Span part = {std::max(begin, mapped.range.begin), std::min(end, mapped.range.end)};
+      session->pager->protect(reinterpret_cast<std::byte*>(part.begin), part.end - part.begin,
+                              is_accessible);
+      if (!is_accessible) session->hidden.push_back(part);
+    }
+  }
+  int result = 0;
+  for_each_part_outside(begin, end, [&](void* part, size_t part_bytes) {
+    if (kernel::mprotect(part, part_bytes, protection) != 0) result = -1;
   });
+  return result;
 }
 
 void will_need(void* address, size_t length) {

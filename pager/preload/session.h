@@ -44,8 +44,8 @@ bool touches_region(const void* address, size_t length);
 /// munmap of a range that touches a region.
 int unmap(void* address, size_t length);
 
-/// Whether the mappings in the range were asked for with all of this protection.
-bool may_protect(const void* address, size_t length, int protection);
+/// mprotect of a range that touches a region: no access, or as much as it was mapped with.
+int protect(void* address, size_t length, int protection);
 
 /// Hints and questions for a range that touches a region.
 void will_need(void* address, size_t length);

@@ -24,7 +24,8 @@ class MoveMapper final : public Mapper {
   const char* name() const override { return "move"; }
   bool keeps_slot() const override { return true; }
   bool moves_into(const Region& region, uint32_t index) const override {
-    return !region.extent().is_writable && region.edge(index) == nullptr;
+    return !region.extent().is_writable && region.edge(index) == nullptr &&
+           !region.notes(index).is_divided;
   }
 
   // The way out has the slot as its destination, and the kernel wants that registered too.

@@ -91,9 +91,10 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t c
   }
   if (it->live_bytes_ == 0) return it;
   if (memory_fd != no_memory) {
-    const int protection = extent.is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    if (kernel::mmap(address, it->live_bytes_, protection, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
-                     memory_fd, static_cast<off_t>(extent.offset_bytes)) == MAP_FAILED) {
+    if (!extent.is_writable) it->protection_ = PROT_READ;
+    if (kernel::mmap(address, it->live_bytes_, it->protection_,
+                     MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory_fd,
+                     static_cast<off_t>(extent.offset_bytes)) == MAP_FAILED) {
       return fail("mapping " + format_size(it->live_bytes_) +
                       " of shared memory for a model: " + std::strerror(errno),
                   "raise vm.max_map_count and `ulimit -v`", errno);

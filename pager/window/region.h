@@ -13,6 +13,8 @@
 // (the pager brings it and takes it away) or not (unmapped, or the engine's own).
 #pragma once
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <bitset>
 #include <cstddef>
@@ -119,6 +121,8 @@ class Region {
     bool is_written = false;        // pages of it are the engine's own copy
     bool is_sealed = false;         // touching it is SIGBUS for good
     bool is_write_refused = false;  // made read-only for a thread that wrote where it must not
+    bool is_divided =
+        false;  // in more than one mapping of the kernel's: not to be moved as a whole
   };
   Notes& notes(uint32_t index) { return notes_[index]; }
   const Notes& notes(uint32_t index) const { return notes_[index]; }
@@ -170,6 +174,9 @@ class Region {
     });
   }
 
+  /// What its live pages are protected as while the engine may access them.
+  int protection() const { return protection_; }
+
   /// Whether the engine still has something of the region: live pages, its own, or sealed ones.
   bool is_in_use() const;
 
@@ -194,6 +201,8 @@ class Region {
   uint64_t live_bytes_ = 0;
   uint32_t chunks_ = 0;
   uint32_t live_chunks_ = 0;
+  // Anonymous memory: writable, as slots are, or nothing could be moved between the two.
+  int protection_ = PROT_READ | PROT_WRITE;
   // By chunk; where there is no entry, every page is live, and none sealed or unmapped.
   std::map<uint32_t, PageSet> edges_;
   std::map<uint32_t, PageSet> sealed_;

@@ -40,6 +40,10 @@ bool raises(int signal_number, Access access) {
   return is_raised;
 }
 
+void store(std::byte* address, uint64_t value) {
+  *reinterpret_cast<volatile uint64_t*>(address) = value;
+}
+
 /// Whether touching the address raises SIGBUS.
 bool raises_bus_error(const std::byte* address) {
   return raises(SIGBUS, [&] { (void)*reinterpret_cast<const volatile char*>(address); });
@@ -151,6 +155,44 @@ TEST_P(PagerTest, PartsCanBeUnmapped) {
   pager_->remove(region + 15 * MiB, 33 * MiB);
   EXPECT_EQ(*static_cast<volatile char*>(other), 1);
   munmap(other, MiB);
+}
+
+TEST_P(PagerTest, NoAccessIsASegmentationFaultUntilItIsGivenBack) {
+  PatternFile file(40 * MiB);
+  std::byte* region = map(file);
+  std::byte* writable = map_writable(file);
+  store(writable + 10 * MiB, 77);
+  const uint64_t begin = 9 * MiB + 5 * os_page_bytes;
+  const uint64_t length = 8 * MiB + 3 * os_page_bytes;
+  for (uint64_t at = 0; at < 12 * MiB; at += MiB) load(region + at);
+  for (int round = 0; round < 3; ++round) {
+    for (std::byte* it : {region, writable}) {
+      pager_->protect(it + begin, length, false);
+      for (uint64_t at = begin; at < begin + length; at += MiB / 2) {
+        ASSERT_TRUE(raises(SIGSEGV, [&] { load(it + at); })) << at;
+      }
+      EXPECT_EQ(load(it + begin - os_page_bytes), word_at(begin - os_page_bytes));
+      EXPECT_EQ(load(it + begin + length), word_at(begin + length));
+    }
+    // Chunks come and go meanwhile, also those that are hidden.
+    pager_->advise(region + begin, length, Advice::will_need);
+    for (uint64_t at = 20 * MiB; at < file.size_bytes(); at += os_page_bytes) {
+      ASSERT_EQ(load(region + at), word_at(at));
+    }
+    // A write to what is not hidden of a chunk that is partly hidden shows nothing of the rest.
+    EXPECT_TRUE(raises(SIGSEGV, [&] { store(region + begin - os_page_bytes, 1); }));
+    EXPECT_TRUE(raises(SIGSEGV, [&] { load(region + begin); }));
+    for (std::byte* it : {region, writable}) {
+      pager_->protect(it + begin, length, true);
+      for (uint64_t at = 0; at < file.size_bytes(); at += os_page_bytes) {
+        const bool is_written = it == writable && at == 10 * MiB;
+        ASSERT_EQ(load(it + at), is_written ? 77 : word_at(at)) << at;
+      }
+    }
+    EXPECT_TRUE(raises(SIGSEGV, [&] { store(region + begin, 1); }));
+  }
+  pager_->remove(region, file.size_bytes());
+  pager_->remove(writable, file.size_bytes());
 }
 
 // What is left of a region is served on when another one is put into its hole.
@@ -340,10 +382,6 @@ TEST_P(PagerTest, WeightsThatADirectWriteSendsAreTheRightOnes) {
   streamer.join();
   close(fd);
   pager_->remove(region, file.size_bytes());
-}
-
-void store(std::byte* address, uint64_t value) {
-  *reinterpret_cast<volatile uint64_t*>(address) = value;
 }
 
 TEST_P(PagerTest, WritingToAReadOnlyRegionIsASegmentationFault) {
