@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Released llama.cpp with its weights in a weightpager window, against the kernel's mmap.
 
-Both arms run the same engine on the same F16 model inside the same memory cgroup (engine_runs.py says which).
+Both arms run the same engine on the same F16 model inside the same memory cgroup (llama_runs.py says which).
 They take turns, and medians count.
 
 How fast could it be? A pass cannot beat the computation with everything in memory, nor the disk that brings
@@ -20,14 +20,11 @@ Writes bench/results/DATE-llama_vs_mmap.json and prints a Markdown table.
     bench/llama_vs_mmap.py --quick                does it work at all (a minute or two)
 """
 
-import argparse
-import datetime
-import os
-import pathlib
-
-import engine_runs
+import comparison
+import llama_runs
 import machine
-from engine_runs import number
+from comparison import number
+from engine_runs import say
 
 RING_BYTES_ASSUMED = 128 << 20  # where weightpager's report does not say
 FITS_PERCENT = 110
@@ -41,35 +38,23 @@ FIRST_TOKEN_PROMISED = 1.15
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="4200MiB", help="of the model (default %(default)s, 4.4 GB)")
-    parser.add_argument("--windows", default="12,25,33,36,50,66,72,110", metavar="PERCENT,…",
-                        help="of the model (default %(default)s)")
-    parser.add_argument("--repeats", type=int, default=3, help="of each arm at each window")
+    parser = comparison.argument_parser(__doc__, "4200MiB", "512 MiB, windows of 25 and 110 %%, once")
+    parser.add_argument("--windows", type=comparison.whole_numbers, default="12,25,33,36,50,66,72,110",
+                        metavar="PERCENT,…", help="of the model (default %(default)s)")
     parser.add_argument("--tokens", type=int, default=8, help="per run; the first is counted apart")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--readahead", type=int, metavar="KIB", help="set the disk's for this run (root)")
-    parser.add_argument("--output", type=pathlib.Path, help="of the JSON report")
-    parser.add_argument("--quick", action="store_true", help="512 MiB, windows of 25 and 110 %%, once")
-    options = parser.parse_args()
-    if options.quick:
-        options.size, options.windows, options.repeats, options.tokens = "512MiB", "25,110", 1, 4
-    options.windows = [int(percent) for percent in options.windows.split(",")]
-    if options.tokens < 3 or options.repeats < 1:
-        parser.error("at least 3 tokens and 1 repeat: medians need something to choose from")
-    return options
+    return comparison.parse(parser, "tokens", {"size": "512MiB", "windows": [25, 110], "repeats": 1, "tokens": 4})
 
 
 def measure(engine, options, report):
     """Interleaves everything: each round goes over all windows, the arms take turns to be first."""
-    report["resident"] = resident = engine_runs.measure_resident(engine, options.repeats)
-    report["windows"] = [engine_runs.window_plan(percent, report["model"]["bytes"], resident["own_bytes"])
+    report["resident"] = resident = llama_runs.measure_resident(engine, options.repeats)
+    report["windows"] = [llama_runs.window_plan(percent, report["model"]["bytes"], resident["own_bytes"])
                          for percent in options.windows]
     for repeat in range(options.repeats):
-        engine_runs.say(f"round {repeat + 1} of {options.repeats}")
+        say(f"round {repeat + 1} of {options.repeats}")
         for plan in report["windows"]:
-            engine_runs.run_pair(engine, plan, kernel_first=repeat % 2 == 0)
+            llama_runs.run_pair(engine, plan, kernel_first=repeat % 2 == 0)
     each = [run["direct_bytes_per_second"] for plan in report["windows"] for run in plan["weightpager"]]
     report["disk"] = {"direct_bytes_per_second": machine.median(each),
                       "direct_bytes_per_second_min": min(each), "direct_bytes_per_second_max": max(each)}
@@ -94,7 +79,7 @@ def ceiling_s(plan, report, run):
 
 def evaluate(plan, report):
     """Medians of the valid runs, and what they say against ceiling and kernel."""
-    valid = engine_runs.take_medians(plan, report["resident"]["tokens"], report["build"])
+    valid = llama_runs.take_medians(plan, report["resident"]["tokens"], report["build"])
     plan["ring_bytes"] = ring_bytes(plan["weightpager"])
     for run in valid["weightpager"]:
         run["ceiling_s"] = ceiling_s(plan, report, run)
@@ -137,21 +122,15 @@ def promises(plan, readahead_kib):
 
 
 def verdict(plan, report):
-    judged = [] if report["options"]["quick"] else promises(plan, report["machine"]["readahead_kib"])
-    words = ["not judged on a small model"] if report["options"]["quick"] else []
-    for what, measured, wanted, larger in judged:
-        kept = measured is not None and (measured >= wanted if larger else measured <= wanted)
-        words.append(f"{what} {'≥' if larger else '≤'} {wanted}: {'kept' if kept else '**missed**'}")
-    return ", ".join(words + engine_runs.invalid_words(plan))
+    judged = promises(plan, report["machine"]["readahead_kib"])
+    return ", ".join(comparison.verdict(judged, report) + llama_runs.invalid_words(plan))
 
 
 def markdown(report):
-    facts, build, disk = report["machine"], report["build"], report["disk"]
+    facts, disk = report["machine"], report["disk"]
     model, resident, options = report["model"], report["resident"], report["options"]
     lines = [
-        f"{report['date']}, commit {build['commit']} ({build['build_type']}). Machine: kernel "
-        f"{facts['kernel']}, {facts['cpus']} × {facts['cpu']}, {facts['memory_bytes'] / 1e9:.0f} GB, "
-        f"{facts['filesystem']}, load average at the start {facts['load_average']:.1f}. Disk: direct reads "
+        f"{comparison.opening(report)}, load average at the start {facts['load_average']:.1f}. Disk: direct reads "
         f"{disk['direct_bytes_per_second'] / 1e9:.2f} GB/s ({disk['direct_bytes_per_second_min'] / 1e9:.2f} to "
         f"{disk['direct_bytes_per_second_max'] / 1e9:.2f} over the run), readahead {facts['readahead_kib']} KiB. "
         f"Model: dense F16 Llama of {model['bytes'] / 1e9:.2f} GB; {options['repeats']} × "
@@ -172,33 +151,21 @@ def markdown(report):
     return "\n".join(lines)
 
 
-def default_output(options, report):
-    name = f"{report['date']}-llama_vs_mmap"
-    if options.quick:
-        return engine_runs.BUILD / f"{name}-quick.json"
-    return engine_runs.ROOT / f"bench/results/{name}-readahead_{report['machine']['readahead_kib']}.json"
-
-
 def main():
     options = parse_arguments()
-    build = engine_runs.build_facts()
-    model = engine_runs.made_model(f"llama-{options.size}-f16.gguf", "--arch", "llama", "--size", options.size,
-                                   "--type", "f16")
-    engine = engine_runs.Engine(model, options)
-    engine_runs.warn_if_busy()
-    date = datetime.date.today().isoformat()
+    build = comparison.build_facts()
+    model = llama_runs.made_model(f"llama-{options.size}-f16.gguf", "--arch", "llama", "--size", options.size,
+                                  "--type", "f16")
+    engine = llama_runs.Engine(model, options)
+    comparison.warn_if_busy()
     with machine.readahead(model, options.readahead):
-        report = {
-            "benchmark": "llama_vs_mmap", "date": date, "build": build, "machine": machine.facts(model),
-            "model": {"file": model.name, "bytes": model.stat().st_size},
-            "options": {"repeats": options.repeats, "tokens": options.tokens, "threads": options.threads,
-                        "quick": options.quick},
-        }
+        report = comparison.new_report("llama_vs_mmap", build, model, options, "repeats", "tokens", "threads",
+                                       "quick")
+        report["model"] = {"file": model.name, "bytes": model.stat().st_size}
         measure(engine, options, report)
     for plan in report["windows"]:
         evaluate(plan, report)
-    engine_runs.write_report(report, options.output or default_output(options, report))
-    print(markdown(report))
+    comparison.publish(report, markdown(report), options, f"-readahead_{report['machine']['readahead_kib']}")
 
 
 if __name__ == "__main__":

@@ -14,17 +14,16 @@ computes with copies of the weights and may round differently: its output is com
     bench/python_vs_mmap.py --quick                does it work at all (a few minutes)
 """
 
-import argparse
-import datetime
-import json
 import os
 import pathlib
 import subprocess
 import tempfile
 
-import llama_vs_mmap
+import comparison
+import engine_runs
 import machine
-from llama_vs_mmap import BUILD, ROOT, SLACK_BYTES, WEIGHTPAGER, number, say, tool_output
+from comparison import number
+from engine_runs import BUILD, ROOT, say, tool_output
 
 ENGINES = ROOT / "bench/engines"
 # name: (program, options, how tools/lib/python_models.sh makes its model, which file is mapped, --match)
@@ -41,24 +40,13 @@ OFFLOAD_PROMISED = 10
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="2048MiB", help="of each model (default %(default)s)")
-    parser.add_argument("--windows", default="25,50", metavar="PERCENT,…", help="of the model (default %(default)s)")
-    parser.add_argument("--repeats", type=int, default=3, help="of each arm at each window")
+    parser = comparison.argument_parser(__doc__, "2048MiB", "320 MiB, each arm once")
+    parser.add_argument("--windows", type=comparison.whole_numbers, default="25,50", metavar="PERCENT,…",
+                        help="of the model (default %(default)s)")
     parser.add_argument("--passes", type=int, default=5, help="per run; the first is not counted")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--only", default="", metavar="TEXT", help="engines with this in their name")
     parser.add_argument("--readahead", type=int, metavar="KIB", help="set the disk's for this run (root)")
-    parser.add_argument("--output", type=pathlib.Path, help="of the JSON report")
-    parser.add_argument("--quick", action="store_true", help="320 MiB, each arm once")
-    options = parser.parse_args()
-    if options.quick:
-        options.size, options.repeats, options.passes = "320MiB", 1, 3
-    options.windows = [int(percent) for percent in options.windows.split(",")]
-    if options.passes < 3 or options.repeats < 1:
-        parser.error("at least 3 passes and 1 repeat: medians need something to choose from")
-    return options
+    return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 3})
 
 
 def model_path(maker, size):
@@ -83,51 +71,26 @@ class Case:
                         "--threads", str(options.threads), *extra]
 
     def resident(self):
-        return self._run(self.command)
+        return engine_runs.run_alone(self.command)
 
     def kernel(self, plan):
-        return self._run_limited(plan, self.command)
+        return engine_runs.run_limited(self.file, plan["limit_bytes"], self.command)
 
     def offload(self, plan):
         with tempfile.TemporaryDirectory() as folder:
-            return self._run_limited(plan, [*self.command, "--offload", folder])
+            return engine_runs.run_limited(self.file, plan["limit_bytes"], [*self.command, "--offload", folder])
 
     def weightpager(self, plan):
-        with tempfile.TemporaryDirectory() as scratch:
-            report = pathlib.Path(scratch) / "pager.json"
-            run = self._run_limited(plan, [
-                str(WEIGHTPAGER), "run", "-q", "--window", f"{plan['window_bytes'] >> 20}MiB", "--match", self.match,
-                "--json", str(report), "--", *self.command])
-            run["pager"] = json.loads(report.read_text()) if report.exists() else None
-        return run
-
-    def _run_limited(self, plan, command):
-        machine.drop_page_cache(self.file)
-        with tempfile.TemporaryDirectory() as scratch:
-            report = pathlib.Path(scratch) / "group.json"
-            run = self._run([str(ROOT / "tools/lib/cgroup.sh"), "--limit", str(plan["limit_bytes"]),
-                             "--report", str(report), "--", *command])
-            run["group"] = json.loads(report.read_text()) if report.exists() else None
-        return run
-
-    @staticmethod
-    def _run(command):
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        lines = done.stdout.strip().splitlines()
-        if done.returncode == 77:
-            raise SystemExit(f"python_vs_mmap: {lines[-1]}")
-        if done.returncode != 0 or not lines:
-            return {"invalid": f"the engine ended with {done.returncode}", "said": done.stderr[-2000:]}
-        return json.loads(lines[-1])
+        return engine_runs.run_in_window(self.file, plan["limit_bytes"], plan["window_bytes"], self.command,
+                                         self.match)
 
 
 def plan_of(percent, resident):
     """The window is a share of what the engine maps: prepacked ONNX files hold more than that."""
-    window = resident["model_mapped_bytes"] * percent // 100 // machine.CHUNK_BYTES * machine.CHUNK_BYTES
     # Anonymous memory alone: pages of libraries are in the page cache already, on another group's account, and
     # counted here would make room for weights.
-    own = resident["rss_anon_bytes"] - resident["model_written_bytes"]
-    return {"percent": percent, "window_bytes": window, "limit_bytes": window + own + SLACK_BYTES, "runs": {}}
+    own_bytes = resident["rss_anon_bytes"] - resident["model_written_bytes"]
+    return engine_runs.plan_of(percent, resident["model_mapped_bytes"], own_bytes) | {"runs": {}}
 
 
 def arms_of(case):
@@ -141,8 +104,8 @@ def prepare(case):
     case.resident()  # fills the page cache
     resident = case.resident()
     if "invalid" in resident:
-        raise SystemExit(f"python_vs_mmap: {case.name}: {resident['invalid']}, with everything in memory and no limit: "
-                         f"{resident['said']}")
+        raise SystemExit(f"python_vs_mmap: {case.name}: {resident['invalid']}, with everything in memory and no "
+                         "limit: the lines above say why")
     return resident
 
 
@@ -189,19 +152,17 @@ def evaluate(plan):
 def notes(plan):
     words = []
     if plan.get("offload_ratio") is not None:
-        kept = plan["offload_ratio"] >= OFFLOAD_PROMISED
-        words.append(f"offload ≥ {OFFLOAD_PROMISED}: {'kept' if kept else '**missed**'}")
+        words.append(comparison.promise_words("offload", plan["offload_ratio"], OFFLOAD_PROMISED))
     bad = [f"{arm}: {run['invalid']}" for arm, runs in plan["runs"].items() for run in runs if "invalid" in run]
     return ", ".join(words + sorted(set(bad)))
 
 
 def markdown(report):
-    facts, build, options = report["machine"], report["build"], report["options"]
+    facts, options = report["machine"], report["options"]
     lines = [
-        f"{report['date']}, commit {build['commit']} ({build['build_type']}). Machine: kernel {facts['kernel']}, "
-        f"{facts['cpus']} × {facts['cpu']}, {facts['memory_bytes'] / 1e9:.0f} GB, {facts['filesystem']}, readahead "
-        f"{facts['readahead_kib']} KiB, load average at the start {facts['load_average']:.1f}. Models of "
-        f"{options['size']}, {options['repeats']} × {options['passes']} passes, {options['threads']} threads. Limit: "
+        f"{comparison.opening(report)}, readahead {facts['readahead_kib']} KiB, load average at the start "
+        f"{facts['load_average']:.1f}. Models of {options['size']}, {options['repeats']} × {options['passes']} "
+        f"passes, {options['threads']} threads. Limit: "
         f"window + the engine's own + 64 MiB. Seconds per pass.",
         "",
         "| engine | window | in memory | kernel mmap | weightpager | faster | accelerate offload | faster | |",
@@ -217,16 +178,9 @@ def markdown(report):
     return "\n".join(lines)
 
 
-def default_output(options, report):
-    name = f"{report['date']}-python_vs_mmap"
-    if options.quick:
-        return BUILD / f"{name}-quick.json"
-    return ROOT / f"bench/results/{name}-readahead_{report['machine']['readahead_kib']}.json"
-
-
 def main():
     options = parse_arguments()
-    build = llama_vs_mmap.build_facts()
+    build = comparison.build_facts()
     if not build["optimised"]:
         raise SystemExit(f"python_vs_mmap: {BUILD} is a {build['build_type'] or 'plain'} or sanitizer build: "
                          "cmake --preset release && cmake --build --preset release")
@@ -234,16 +188,14 @@ def main():
     cases = [Case(name, python, options) for name in CASES if options.only.lower() in name.lower()]
     if not cases:
         raise SystemExit(f"python_vs_mmap: no engine has '{options.only}' in its name: {', '.join(CASES)}")
-    report = {"benchmark": "python_vs_mmap", "date": datetime.date.today().isoformat(), "build": build,
-              "options": {key: getattr(options, key) for key in ("size", "repeats", "passes", "threads", "quick")}}
     with machine.readahead(cases[0].file, options.readahead):
-        report["machine"] = machine.facts(cases[0].file)
+        report = comparison.new_report("python_vs_mmap", build, cases[0].file, options, "size", "repeats", "passes",
+                                       "threads", "quick")
         report["engines"] = measure(cases, options)
     for result in report["engines"]:
         for plan in result["windows"]:
             evaluate(plan)
-    llama_vs_mmap.write_report(report, options.output or default_output(options, report))
-    print(markdown(report))
+    comparison.publish(report, markdown(report), options, f"-readahead_{report['machine']['readahead_kib']}")
 
 
 if __name__ == "__main__":

@@ -568,16 +568,15 @@ uint64_t Pager::engine_bytes() const {
 
 // ---- Chunks ----
 
-// Regions by space and address; those of an engine with many small mappings are a thousand.
-Pager::Place Pager::find(const AddressSpace& space, uintptr_t address) {
-  const auto behind =
-      std::upper_bound(regions_.begin(), regions_.end(), std::pair(&space, address),
-                       [](const auto& at, const Place& it) { return at < it.key(); });
-  if (behind == regions_.begin()) return {};
-  const Place& place = *std::prev(behind);
-  const bool is_there = &place.region->space() == &space && place.region->contains(address) &&
-                        place.region->is_live_at(address);
-  return is_there ? place : Place{};
+// Regions by space and address; those of an engine with many small mappings are a thousand. One may
+// begin in a hole that was unmapped in another, so the nearest need not be the right one.
+Pager::Place Pager::find(const AddressSpace& space, uintptr_t address) const {
+  auto it = std::upper_bound(regions_.begin(), regions_.end(), std::pair(&space, address),
+                             [](const auto& at, const Place& place) { return at < place.key(); });
+  while (it != regions_.begin() && &(--it)->region->space() == &space) {
+    if (it->region->contains(address) && it->region->is_live_at(address)) return *it;
+  }
+  return {};
 }
 
 void Pager::wake_page(const AddressSpace& space, uintptr_t address) {
@@ -612,12 +611,13 @@ Outcome Pager::place(Region& region, uint32_t index, std::byte* bytes) {
   return Outcome::done;
 }
 
-void Pager::show_again(Region& region, uint32_t index) {
-  region.notes(index).is_placed = false;
-  const Outcome outcome = place(region, index, nullptr);
-  region.notes(index).is_placed = true;
+// A view has lost pages of a chunk that it shows.
+void Pager::show_again(const Region& region, uint32_t index) {
+  const Outcome outcome = window::show_live_pages(region, index);
+  if (outcome == Outcome::done) return;
+  if (!region.space().is_own()) return region.space().line().hang_up();
   // Out of memory for page tables, at worst: the toucher tries again.
-  if (outcome != Outcome::done) wake_live_pages(region, index);
+  wake_live_pages(region, index);
 }
 
 // ready → mapped. Wakes who waits for the chunk.

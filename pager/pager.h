@@ -166,7 +166,7 @@ class Pager final : public PagingService {
   bool show_own(policy::ChunkId chunk, fault::Outcome& outcome);
   bool show_shared(policy::ChunkId chunk, fault::Outcome& outcome);
   fault::Outcome place(window::Region& region, uint32_t index, std::byte* bytes);
-  void show_again(window::Region& region, uint32_t index);
+  static void show_again(const window::Region& region, uint32_t index);
   static void wake_live_pages(const window::Region& region, uint32_t index);
   bool take_out(policy::ChunkId chunk);
   void give_back_memory(policy::ChunkId chunk);
@@ -192,7 +192,6 @@ class Pager final : public PagingService {
   void do_add_guest_region(Command& command);
   void do_remove_guest(Guest* guest);
   void do_remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
-  void remove_from(const Place& place, uintptr_t begin, uintptr_t end);
   void remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count);
   void take_back_slot(window::Region& region, uint32_t index, policy::ChunkId chunk);
   void do_advise(const Command& command);
@@ -207,7 +206,7 @@ class Pager final : public PagingService {
   void close_idle_files();
   void tell_order();
 
-  Place find(const window::AddressSpace& space, uintptr_t address);
+  Place find(const window::AddressSpace& space, uintptr_t address) const;
   ServedFile& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
   std::byte* memory_of(policy::ChunkId chunk);
   bool shares_memory() const { return mapper_->shares_memory(); }

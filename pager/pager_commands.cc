@@ -264,8 +264,7 @@ void Pager::do_add_guest_region(Command& command) {
   bool is_free = true;
   for (const Place& place : regions_) {
     if (&place.region->space() != command.guest) continue;
-    const auto other = reinterpret_cast<uintptr_t>(place.region->address());
-    is_free = is_free && (end <= other || begin >= other + place.region->length_bytes());
+    place.region->for_each_live_run_in(begin, end, [&](std::byte*, uint64_t) { is_free = false; });
     ++regions;
   }
   if (!is_free || regions == regions_max) {
@@ -400,28 +399,27 @@ void Pager::tell_order() {
 void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
-  bool is_changed = false;
+  // First every region lets go, then memory is unmapped: one may lie in a hole of another.
+  std::vector<Span> unmapped;
   for (const Place& place : regions_) {
     const auto first = reinterpret_cast<uintptr_t>(place.region->address());
-    const uintptr_t from = std::max(begin, first);
-    const uintptr_t to = std::min(end, first + place.region->length_bytes());
-    if (&place.region->space() != &space || from >= to) continue;
-    remove_from(place, from, to);
-    is_changed = true;
+    const Span span = {std::max(begin, first), std::min(end, first + place.region->length_bytes())};
+    if (&place.region->space() != &space || span.begin >= span.end) continue;
+    place.region->for_each_piece(span.begin, span.end,
+                                 [&](uint32_t index, uint32_t first_page, uint32_t count) {
+                                   remove_pages(place, index, first_page, count);
+                                 });
+    unmapped.push_back(span);
   }
-  if (!is_changed) return;
+  for (const Span& span : unmapped) {
+    auto* const at = reinterpret_cast<void*>(span.begin);
+    // A guest unmaps its memory itself.
+    if (space.is_own()) kernel::munmap(at, span.end - span.begin);
+    space.uffd().wake(at, span.end - span.begin);
+  }
+  if (unmapped.empty()) return;
   drop_removed_regions();
   tell_order();
-}
-
-void Pager::remove_from(const Place& place, uintptr_t begin, uintptr_t end) {
-  const Region& region = *place.region;
-  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
-    remove_pages(place, index, first, count);
-  });
-  // A guest unmaps its memory itself.
-  if (region.space().is_own()) kernel::munmap(reinterpret_cast<void*>(begin), end - begin);
-  region.space().uffd().wake(reinterpret_cast<void*>(begin), end - begin);
 }
 
 // The pages are about to be unmapped. A chunk that was moved here gives its slot back first; one
@@ -537,6 +535,9 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
       kernel::madvise(address, length_bytes, MADV_DONTNEED);
     });
     notes.is_written = region.written_pages(index).any();
+    // Pages of a chunk that nobody will read again: whoever touched them would wait for ever.
+    const ChunkId chunk = place.served->chunk_of(region, index);
+    if (table_.state(chunk) == ChunkState::failed) seal_from(chunk, 0);
     is_order_stale_ = true;
   });
 }
@@ -551,13 +552,13 @@ uint64_t Pager::do_resize(uint64_t window_bytes) {
 
 // The pager's thread has a descriptor table of its own, which other processes see under its number.
 std::string Pager::find_file_link(std::byte* address) {
-  for (const Place& place : regions_) {
-    const bool is_own = place.region->space().is_own();
-    if (!is_own || !place.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
-    return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
-           std::to_string(place.served->file.fd());
-  }
-  return "";
+  // The newest that begins there: another's hole may begin there too.
+  const auto place = std::find_if(regions_.rbegin(), regions_.rend(), [&](const Place& it) {
+    return it.region->space().is_own() && it.region->address() == address;
+  });
+  if (place == regions_.rend()) return "";
+  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
+         std::to_string(place->served->file.fd());
 }
 
 std::vector<Span> Pager::find_written_spans() const {

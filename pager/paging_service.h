@@ -53,8 +53,9 @@ class PagingService {
   virtual void remove(std::byte* address, uint64_t length_bytes) = 0;
   /// Hints for the chunks that lie wholly or partly in the range.
   virtual void advise(std::byte* address, uint64_t length_bytes, Advice advice) = 0;
-  /// The path of a link to the file behind a region, good for as long as the region is there, also
-  /// for a child process: the file may have lost its name. "" if there is no region.
+  /// The path of a link to the file behind the region that begins at `address`, good for as long as
+  /// the region is there, also for a child process: the file may have lost its name. "" if there is
+  /// no region.
   virtual std::string file_link(std::byte* address) = 0;
   /// Where regions hold what the engine wrote itself, and not the file's bytes, in order. From now
   /// on child processes inherit these spans, and nothing else of regions.

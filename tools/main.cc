@@ -9,6 +9,7 @@
 #include "tools/doctor.h"
 #include "tools/model.h"
 #include "tools/run.h"
+#include "tools/serve.h"
 #include "tools/version.h"
 
 namespace weightpager::tools {
@@ -22,6 +23,7 @@ struct Entry {
 
 constexpr Entry entries[] = {
     {"run", "run an engine with its model in a window of memory", run_command},
+    {"serve", "serve a model to several engines from one window", serve_command},
     {"model", "show what is in a model's files, or make a synthetic model", model_command},
     {"doctor", "try what a run needs of this machine, and say what to mend", doctor_command},
 };

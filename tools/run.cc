@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "pager/attach/server.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
@@ -17,6 +18,7 @@
 #include "tools/model_arguments.h"
 #include "tools/report_file.h"
 #include "tools/run_directory.h"
+#include "tools/server_socket.h"
 #include "tools/summary.h"
 #include "tools/userfaultfd_access.h"
 #include "tools/window_argument.h"
@@ -35,11 +37,14 @@ Command run_description() {
   Command command;
   command.name = "weightpager run";
   command.purpose = "Runs an engine with its model in a window of memory.\n";
-  command.usage = "  weightpager run --window SIZE [OPTIONS] -- ENGINE [ARGUMENTS]\n";
+  command.usage =
+      "  weightpager run --window SIZE [OPTIONS] -- ENGINE [ARGUMENTS]\n"
+      "  weightpager run --attach NAME [OPTIONS] -- ENGINE [ARGUMENTS]\n";
   command.options = {
       {'w', "window", "SIZE",
        "memory for the model's weights: 1GiB, 512MiB, or a share\n"
        "of the model: 25%"},
+      {'a', "attach", "NAME", "share the window of `weightpager serve --name NAME`"},
       {'m', "match", "GLOB",
        "page these files too, beside *.gguf and *.safetensors;\n"
        "may be given several times"},
@@ -119,9 +124,17 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
                 fmt::format("the engine stands behind `--`: {}", usage_example));
   }
   if (engine.empty()) return fail("no engine to run", usage_example);
-  if (!arguments.has("window")) return fail("--window is missing", usage_example);
+  if (!arguments.has("window") && !arguments.has("attach")) {
+    return fail("--window is missing", usage_example);
+  }
+  for (const char* own : {"window", "mapper"}) {
+    if (!arguments.has("attach") || !arguments.has(own)) continue;
+    return fail(fmt::format("--attach and --{} exclude each other", own),
+                "the window is the server's: `weightpager serve --help`");
+  }
   RunOptions options;
-  options.window = *arguments.value("window");
+  options.window = arguments.value("window").value_or("");
+  options.attach = arguments.value("attach").value_or("");
   options.match = arguments.values("match");
   options.mapper = arguments.value("mapper").value_or("auto");
   options.json_path = arguments.value("json").value_or("");
@@ -143,14 +156,16 @@ std::string joined(const std::vector<std::string>& parts, char separator) {
 /// What the interposer reads. Variables that this run does not use are removed, so that an
 /// enclosing run has no say in it.
 Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
-                               const std::string& interposer, const std::string& run_directory) {
+                               const std::string& server_socket, const std::string& interposer,
+                               const std::string& run_directory) {
   const char* const preload = getenv("LD_PRELOAD");
   const auto only_if = [](bool condition, std::string value) {
     return condition ? std::optional(std::move(value)) : std::nullopt;
   };
   return {
       {"LD_PRELOAD", preload && *preload ? interposer + ":" + preload : interposer},
-      {"WEIGHTPAGER_WINDOW", std::to_string(window_bytes)},
+      {"WEIGHTPAGER_WINDOW", only_if(server_socket.empty(), std::to_string(window_bytes))},
+      {"WEIGHTPAGER_ATTACH", only_if(!server_socket.empty(), server_socket)},
       {"WEIGHTPAGER_MATCH", only_if(!options.match.empty(), joined(options.match, ':'))},
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
@@ -178,16 +193,29 @@ struct Plan {
   RunReport report;
   std::string engine;
   std::string interposer;
+  std::string server_socket;  // "": a window of its own
   RunDirectory directory;
   std::optional<ReportFile> json;
 };
 
-/// The window, once the model files among the engine's arguments are found sound.
+/// The window, once the model files among the engine's arguments are found sound; 0 if it is a
+/// server's.
 Result<uint64_t> check_memory(const RunOptions& options, const MemoryLimit& limit) {
   const auto files = find_model_files(options.engine, model_patterns(options.match));
   const auto model_bytes = check_models(files);
   if (!model_bytes) return model_bytes;
+  if (!options.attach.empty()) return 0;
   return parse_window(options.window, *model_bytes, limit);
+}
+
+/// Where the server listens that is to be attached to; "" if none is.
+Result<std::string> check_server(const RunOptions& options) {
+  if (options.attach.empty()) return "";
+  auto socket = server_socket(options.attach);
+  if (!socket || attach::is_served(*socket)) return socket;
+  return fail(fmt::format("--attach {}: no such server is running", options.attach),
+              fmt::format("start it: weightpager serve MODEL --window SIZE --name {}",
+                          shell_line({options.attach})));
 }
 
 Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
@@ -195,6 +223,8 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   auto window_bytes = check_memory(options, report.memory_limit);
   if (!window_bytes) return forward_error(std::move(window_bytes));
   report.window_bytes = *window_bytes;
+  auto server = check_server(options);
+  if (!server) return forward_error(std::move(server));
   if (auto open = check_userfaultfd(probe_userfaultfd()); !open)
     return forward_error(std::move(open));
   if (auto fit = check_preloadable(engine); !fit) return forward_error(std::move(fit));
@@ -202,7 +232,8 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   if (!interposer) return forward_error(std::move(interposer));
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
-  Plan plan{std::move(report), engine, *interposer, std::move(*directory), std::nullopt};
+  Plan plan{std::move(report),     engine,      *interposer, std::move(*server),
+            std::move(*directory), std::nullopt};
   if (options.json_path.empty()) return plan;
   auto json = ReportFile::create(options.json_path);
   if (!json) return forward_error(std::move(json));
@@ -214,8 +245,9 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
 Result<EngineExit> carry_out(Plan plan) {
   RunReport& report = plan.report;
   const uint64_t started_ns = now_ns();
-  const auto environment = engine_environment(report.options, report.window_bytes, plan.interposer,
-                                              plan.directory.path());
+  const auto environment =
+      engine_environment(report.options, report.window_bytes, plan.server_socket, plan.interposer,
+                         plan.directory.path());
   const auto ended = run_engine(plan.engine, report.options.engine, environment);
   if (!ended) return ended;
   report.elapsed_ns = now_ns() - started_ns;

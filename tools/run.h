@@ -13,7 +13,8 @@ namespace weightpager::tools {
 
 /// What the user asked for.
 struct RunOptions {
-  std::string window;              // as it was written
+  std::string window;              // as it was written; "": attached
+  std::string attach;              // the server's name; "": a window of its own
   std::vector<std::string> match;  // globs of model files beside the built-in ones
   std::string mapper = "auto";
   std::string json_path;  // "" for no report

@@ -103,7 +103,26 @@ std::string experts_advice(const Telemetry& process) {
                    static_cast<double>(process.expert_uses)));
 }
 
+/// Of all that a pass (a token) read, what it could not do without: chunks of experts that it used
+/// while they were not in the window.
+std::string experts_text(const Telemetry& process) {
+  const uint64_t passes = std::max<uint64_t>(process.passes, 1);
+  return fmt::format("{} uses, {} misses; read per pass {}, missing {}", process.expert_uses.load(),
+                     process.expert_misses.load(), format_size(process.read_bytes / passes),
+                     format_size(process.expert_missing_bytes / passes));
+}
+
+// Its faults and reads are the server's to tell.
+std::string attached_text(const Telemetry& process) {
+  const std::string command = printable(process.command).substr(0, command_columns);
+  std::string text = fmt::format("weightpager: {} (pid {}), attached to a server's window\n",
+                                 command, process.process_id);
+  if (process.read_errors > 0) text += row("advice", "the server ended before the engine did");
+  return text;
+}
+
 std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
+  if (std::string_view(process.mapper) == telemetry::attached) return attached_text(process);
   const Ratios ratio = ratios(process);
   const std::string command = printable(process.command).substr(0, command_columns);
   std::string text =
@@ -120,6 +139,7 @@ std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
       row("read", fmt::format("{} at {}/s, {:.1f} times the model", format_size(process.read_bytes),
                               format_size(static_cast<uint64_t>(ratio.read_bytes_per_second)),
                               ratio.read_model_multiple));
+  if (process.expert_uses > 0) text += row("experts", experts_text(process));
   text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
                                      seconds(ratio.elapsed_ns)));
   if (process.written_bytes > 0) {

@@ -138,6 +138,7 @@ Status AttachedPager::open_everything() {
   is_user_mode_only_ = bell_->is_user_mode_only();
   page_map_.emplace();
   if (auto done = doorbell_.hang(*bell_); !done) return done;
+  std::memcpy(telemetry_.mapper, telemetry::attached, sizeof telemetry::attached);
   if (auto done = connect(); !done) return done;
   return introduce();
 }
@@ -350,12 +351,13 @@ std::vector<Span> AttachedPager::do_written_spans() const {
 }
 
 std::string AttachedPager::find_file_link(std::byte* address) const {
-  for (const Mapped& mapped : regions_) {
-    if (!mapped.region->contains(reinterpret_cast<uintptr_t>(address))) continue;
-    return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
-           std::to_string(mapped.file.fd());
-  }
-  return "";
+  // The newest that begins there: another's hole may begin there too.
+  const auto mapped = std::find_if(regions_.rbegin(), regions_.rend(), [&](const Mapped& it) {
+    return it.region->address() == address;
+  });
+  if (mapped == regions_.rend()) return "";
+  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
+         std::to_string(mapped->file.fd());
 }
 
 void AttachedPager::seal(const Message& message) {

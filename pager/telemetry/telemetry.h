@@ -17,6 +17,9 @@ namespace weightpager::telemetry {
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
 inline constexpr uint32_t telemetry_version = 3;
 
+/// The "mapper" of a process whose weights another one pages.
+inline constexpr char attached[] = "attached";
+
 using Counter = std::atomic<uint64_t>;
 static_assert(Counter::is_always_lock_free);
 

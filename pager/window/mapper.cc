@@ -83,17 +83,13 @@ class CollapseMapper final : public Mapper {
     const AddressSpace& space = region.space();
     std::byte* const chunk = region.chunk_address(index);
     // Of small pages this would make a huge one by copying them: dearer than to show them as they
-    // are, and so is a chunk of which the engine has pages of its own already.
-    const bool is_whole = region.edge(index) == nullptr && !region.extent().is_writable;
-    if (is_whole && has_huge_pages_ && space.show_huge(chunk, huge_page_bytes)) {
-      space.uffd().wake(chunk, huge_page_bytes);
-      return Outcome::done;
+    // are.
+    const bool can_be_huge = has_huge_pages_ && region.edge(index) == nullptr;
+    if (!can_be_huge || !space.show_huge(chunk, huge_page_bytes)) {
+      return show_live_pages(region, index);
     }
-    Outcome outcome = Outcome::done;
-    region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
-      if (outcome == Outcome::done) outcome = space.uffd().show(address, length_bytes);
-    });
-    return outcome;
+    space.uffd().wake(chunk, huge_page_bytes);
+    return Outcome::done;
   }
 
   // In this process only, and where nothing can be lost by it. (Eviction does not hide: it takes
@@ -227,6 +223,14 @@ Outcome copy_live_pages(const Region& region, uint32_t index, const std::byte* b
     if (outcome != Outcome::done) return;
     const std::byte* const source = bytes + (address - region.chunk_address(index));
     outcome = region.space().uffd().copy(address, source, length_bytes, true);
+  });
+  return outcome;
+}
+
+Outcome show_live_pages(const Region& region, uint32_t index) {
+  Outcome outcome = Outcome::done;
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    if (outcome == Outcome::done) outcome = region.space().uffd().show(address, length_bytes);
   });
   return outcome;
 }

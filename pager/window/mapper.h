@@ -50,6 +50,9 @@ class Mapper {
 /// into writable regions. UFFDIO_COPY can let a page arrive protected; UFFDIO_MOVE cannot, and a
 /// write between moving and protecting would go unnoticed and be lost.
 fault::Outcome copy_live_pages(const Region& region, uint32_t index, const std::byte* bytes);
+/// Shows the live pages of a chunk that shared memory has, page by page, beside those that the view
+/// has already. (One entry for all would be split, and gone again, by the next write.)
+fault::Outcome show_live_pages(const Region& region, uint32_t index);
 /// Frees the live pages of a chunk of this process's that did not come by moving. A thread that
 /// writes at that moment stands still at the protection and finds the page absent when it goes on.
 void drop_live_pages(const Region& region, uint32_t index);

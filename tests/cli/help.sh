@@ -15,6 +15,8 @@ for flag in -h --help; do
   expect_help 'Usage:Commands:Options:Examples:Environment:Exit status:'
   weightpager doctor "$flag"
   expect_help 'Usage:Options:Examples:Environment:Exit status:'
+  weightpager serve "$flag"
+  expect_help 'Usage:Options:Examples:Environment:Exit status:'
   weightpager run "$flag"
   expect_help 'Usage:Options:Examples:Environment:Exit status:'
 done

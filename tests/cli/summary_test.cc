@@ -96,6 +96,17 @@ TEST_F(SummaryTest, SaysWhatAProfileDid) {
             std::string::npos);
 }
 
+TEST_F(SummaryTest, HoldsWhatAMixtureReadAgainstWhatWasMissing) {
+  EXPECT_EQ(summary_text(report_).find("  experts "), std::string::npos);
+  process_.expert_uses = 1627;
+  process_.expert_misses = 811;
+  process_.expert_missing_bytes = 15 * GiB;
+  process_.passes = 40;
+  EXPECT_NE(summary_text(report_).find(
+                "  experts   1627 uses, 811 misses; read per pass 512.0 MiB, missing 384.0 MiB\n"),
+            std::string::npos);
+}
+
 TEST_F(SummaryTest, NamesThePatternsWhenNoModelWasMapped) {
   report_.processes.clear();
   report_.options.match = {"*.weights"};

@@ -3,8 +3,8 @@
 # switched off, released llama.cpp does so with q4_0 weights on most CPUs: the summary must say it.
 # No memory limit here: inside one the engine would be killed, which is what the message saves from.
 set -euo pipefail
-# shellcheck source=tests/engine/lib/windows.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/windows.sh"
+# shellcheck source=tests/engine/lib/tokens.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/tokens.sh"
 
 model_is_copied() {
   local model=$1 size

@@ -6,13 +6,11 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/digests.sh"
 
 main() {
-  local model engine
+  local model
   require_python
   model=$(onnx_chain) || fail "no model could be made"
-  MODEL_BYTES=$(stat -Lc %s "$model.data")
-  engine=("$PYTHON" "$ENGINES/onnxruntime_external.py" --no-prepacking --model "$model")
-  unpaged "$SCRATCH/expected.json" "${engine[@]}"
-  compare_digests "$SCRATCH/expected.json" '*.onnx.data' 12 25 50 110 -- "${engine[@]}"
+  expect_digest "$model.data" "$PYTHON" "$ENGINES/onnxruntime_external.py" --no-prepacking --model "$model"
+  check_windows 12 25 50 110
 }
 
 main

@@ -12,11 +12,11 @@ main() {
   exported=$(onnx_chain)
   engine=("$PYTHON" "$ENGINES/onnxruntime_external.py" --model)
   unpaged "$SCRATCH/exported.json" "${engine[@]}" "$exported"
-  unpaged "$SCRATCH/expected.json" "${engine[@]}" "$prepacked"
-  same_digest "$SCRATCH/exported.json" "$SCRATCH/expected.json" "prepacked on disk"
+  expect_digest "$prepacked.data" "${engine[@]}" "$prepacked"
+  same_answer "$SCRATCH/exported.json" "$EXPECTED" "prepacked on disk"
   # The file has the matrices in both layouts; one of them is mapped.
-  MODEL_BYTES=$(jq .model_mapped_bytes "$SCRATCH/expected.json")
-  compare_digests "$SCRATCH/expected.json" '*.onnx.data' 12 25 50 110 -- "${engine[@]}" "$prepacked"
+  MODEL_BYTES=$TOUCHED_BYTES
+  check_windows 12 25 50 110
 }
 
 main

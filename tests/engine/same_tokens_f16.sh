@@ -2,7 +2,7 @@
 # Greedy tokens of released llama.cpp on a f16 model are the same with and without weightpager, at windows
 # from an eighth of the model to more than all of it.
 set -euo pipefail
-# shellcheck source=tests/engine/lib/windows.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/windows.sh"
+# shellcheck source=tests/engine/lib/tokens.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/tokens.sh"
 
-compare_windows 512MiB f16 12 25 50 110
+compare_tokens 512MiB f16 12 25 50 110

@@ -5,13 +5,11 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/digests.sh"
 
 main() {
-  local model engine
+  local model
   require_python
   model=$(torch_checkpoint) || fail "no model could be made"
-  MODEL_BYTES=$(stat -Lc %s "$model")
-  engine=("$PYTHON" "$ENGINES/torch_load_mmap.py" --model "$model")
-  unpaged "$SCRATCH/expected.json" "${engine[@]}"
-  compare_digests "$SCRATCH/expected.json" '*.pt' 12 25 50 110 -- "${engine[@]}"
+  expect_digest "$model" "$PYTHON" "$ENGINES/torch_load_mmap.py" --model "$model"
+  check_windows 12 25 50 110
 }
 
 main

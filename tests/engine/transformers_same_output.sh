@@ -6,13 +6,11 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/digests.sh"
 
 main() {
-  local model engine
+  local model
   require_python
   model=$(bf16_llama) || fail "no model could be made"
-  MODEL_BYTES=$(stat -Lc %s "$model/model.safetensors")
-  engine=("$PYTHON" "$ENGINES/transformers_lm.py" --model "$model")
-  unpaged "$SCRATCH/expected.json" "${engine[@]}"
-  compare_digests "$SCRATCH/expected.json" '*.safetensors' 12 25 50 110 -- "${engine[@]}"
+  expect_digest "$model/model.safetensors" "$PYTHON" "$ENGINES/transformers_lm.py" --model "$model"
+  check_windows 12 25 50 110
 }
 
 main

@@ -1,12 +1,14 @@
-// Disks that fail, lie about their size, take seconds, or never answer: who touches what cannot be
-// read gets SIGBUS, everybody else the right bytes, and nobody zeros.
+// Disks that fail, lie about their size, take seconds, or never answer, and files that are cut off:
+// who touches what cannot be read gets SIGBUS, everybody else the right bytes, and nobody zeros.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
 #include <random>
+#include <string_view>
 #include <thread>
 
 #include "tests/io/faulty_reader.h"
@@ -84,6 +86,7 @@ class FaultsTest : public PagerTest {
   }
 
   static bool never(uint64_t) { return false; }
+  static bool always(uint64_t) { return true; }
 
   std::atomic<io::FaultyReader*> reader_{nullptr};
 
@@ -123,8 +126,7 @@ TEST_P(FaultsTest, WhenNothingCanBeReadEveryTouchIsABusError) {
   });
   if (!pager_) return;
   std::byte* region = map(file);
-  EXPECT_EQ(check(region, 0, file.size_bytes(), [](uint64_t) { return true; }),
-            file.size_bytes() / os_page_bytes);
+  EXPECT_EQ(check(region, 0, file.size_bytes(), always), file.size_bytes() / os_page_bytes);
   unmap(region, file);
 }
 
@@ -210,6 +212,94 @@ TEST_P(FaultsTest, ThePagerEndsWhileAReadHangs) {
   pager_.reset();
 }
 
+/// A chunk of a writable region of which the engine has written some pages, and others are sealed
+/// because the file was cut off while it was mapped; and then the engine gives up what it wrote
+/// (MADV_DONTNEED): as far as the file goes its bytes are back, behind its end SIGBUS stays.
+class CutOffFileTest : public FaultsTest {
+ protected:
+  static constexpr uint64_t chunk_at = 4 * MiB;
+  static uint64_t chunk_end() { return chunk_at + chunk_bytes(); }
+  static uint64_t middle() { return chunk_at + chunk_bytes() / 2; }
+  static size_t pages(uint64_t bytes) { return bytes / os_page_bytes; }
+  static constexpr uint64_t written_word = 42;
+
+  void SetUp() override {
+    FaultsTest::SetUp();
+    start_with([](uint64_t, const io::Read&) { return Fault{}; });
+    if (pager_) region_ = map_writable(file_);
+  }
+  void TearDown() override {
+    if (pager_) unmap(region_, file_);
+    FaultsTest::TearDown();
+  }
+
+  void cut_off_at(uint64_t size_bytes) {
+    ASSERT_EQ(truncate(file_.path().c_str(), static_cast<off_t>(size_bytes)), 0);
+  }
+  void write_at(uint64_t at) { *reinterpret_cast<volatile uint64_t*>(region_ + at) = written_word; }
+  void give_up(uint64_t begin, uint64_t end) {
+    pager_->advise(region_ + begin, end - begin, Advice::discard);
+  }
+  /// The file's bytes from the chunk's begin up to `end`, SIGBUS behind it.
+  void expect_chunk_ends_at(uint64_t end) {
+    const size_t refused =
+        check(region_, chunk_at, chunk_end(), [end](uint64_t at) { return at >= end; });
+    EXPECT_EQ(refused, pages(chunk_end() - end));
+  }
+
+  /// Of a chunk that was read before the cut, and is read again: shared memory may still have it.
+  void expect_refused(size_t refused_pages, uint64_t bytes) {
+    if (mapper() == "collapse" && refused_pages == 0) return;
+    EXPECT_EQ(refused_pages, pages(bytes));
+  }
+
+  PatternFile file_{16 * MiB};
+  std::byte* region_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Mappers, CutOffFileTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
+
+TEST_P(CutOffFileTest, SealedThenWrittenThenGivenUp) {
+  if (!pager_) return;
+  const uint64_t end = chunk_at + chunk_bytes() / 4;
+  cut_off_at(end);
+  expect_chunk_ends_at(end);
+  for (int time = 0; time < 2; ++time) {
+    write_at(chunk_at + 3 * os_page_bytes);
+    EXPECT_EQ(load(region_ + chunk_at + 3 * os_page_bytes), written_word);
+    EXPECT_EQ(check(region_, end, chunk_end(), always), pages(chunk_end() - end));
+    give_up(chunk_at, chunk_end());
+    EXPECT_TRUE(pager_->written_spans().empty());
+    expect_chunk_ends_at(end);
+  }
+}
+
+TEST_P(CutOffFileTest, WrittenThenHalfSealedThenGivenUp) {
+  if (!pager_) return;
+  const uint64_t end = chunk_at + chunk_bytes() / 4;
+  write_at(chunk_at);
+  cut_off_at(end);
+  give_up(middle(), chunk_end());
+  expect_refused(check(region_, middle(), chunk_end(), always), chunk_end() - middle());
+  EXPECT_EQ(load(region_ + chunk_at), written_word);  // what is the engine's own stays
+  give_up(chunk_at, chunk_end());
+  EXPECT_TRUE(pager_->written_spans().empty());
+  EXPECT_EQ(check(region_, chunk_at, end, never), 0u);
+  expect_refused(check(region_, end, chunk_end(), always), chunk_end() - end);
+}
+
+TEST_P(CutOffFileTest, GivenUpWhereNothingOfTheChunkCanBeReadAnyMore) {
+  if (!pager_) return;
+  write_at(chunk_at);
+  cut_off_at(chunk_at);
+  give_up(middle(), chunk_end());
+  expect_refused(check(region_, middle(), chunk_end(), always), chunk_end() - middle());
+  EXPECT_EQ(load(region_ + chunk_at), written_word);
+  give_up(chunk_at, chunk_end());
+  EXPECT_TRUE(pager_->written_spans().empty());
+  expect_refused(check(region_, chunk_at, chunk_end(), always), chunk_bytes());
+}
+
 TEST_P(FaultsTest, WhateverHappensBytesAreRightOrRefused) {
   PatternFile file(96 * MiB);
   for (unsigned seed = 1; seed <= 3; ++seed) {
@@ -234,8 +324,7 @@ TEST_P(FaultsTest, WhateverHappensBytesAreRightOrRefused) {
       threads.emplace_back([&, thread] {
         const uint64_t begin = thread * (file.size_bytes() / 4);
         for (int pass = 0; pass < 2; ++pass) {
-          refused +=
-              check(region, begin, begin + file.size_bytes() / 4, [](uint64_t) { return true; });
+          refused += check(region, begin, begin + file.size_bytes() / 4, always);
         }
       });
     }

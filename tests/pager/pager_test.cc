@@ -153,6 +153,29 @@ TEST_P(PagerTest, PartsCanBeUnmapped) {
   munmap(other, MiB);
 }
 
+// What is left of a region is served on when another one is put into its hole.
+TEST_P(PagerTest, ARegionMayLieInTheHoleOfAnother) {
+  PatternFile file(60 * MiB);
+  std::byte* region = map(file);
+  pager_->remove(region, 20 * MiB);
+  std::vector<std::byte*> others;
+  bool is_in_hole = false;
+  while (!is_in_hole && others.size() < 100) {
+    others.push_back(map(file, 0, 4 * MiB));
+    is_in_hole = others.back() > region && others.back() < region + 20 * MiB;
+  }
+  ASSERT_TRUE(is_in_hole);
+  for (uint64_t at = 20 * MiB; at < file.size_bytes(); at += MiB) {
+    ASSERT_EQ(load(region + at), word_at(at));
+  }
+  for (std::byte* other : others) {
+    EXPECT_EQ(load(other + 3 * MiB), word_at(3 * MiB));
+    pager_->remove(other, 4 * MiB);
+  }
+  EXPECT_EQ(load(region + 30 * MiB), word_at(30 * MiB));
+  pager_->remove(region + 20 * MiB, 40 * MiB);
+}
+
 TEST_P(PagerTest, UnmappingUnderAWaiterLetsItFault) {
   PatternFile file(64 * MiB);
   for (int round = 0; round < 10; ++round) {

@@ -21,7 +21,7 @@ works_here() {
 "$engine" plain "$model"
 failures=0
 mappers=()
-for mapper in move copy; do
+for mapper in move collapse copy; do
   works_here "$mapper" && mappers+=("$mapper")
 done
 if [ "${#mappers[@]}" = 0 ]; then

@@ -271,12 +271,15 @@ int pager_thread_killed(const Trial& it) {
     if (comm == nullptr) continue;
     const bool has_name = std::fgets(name, sizeof name, comm) != nullptr;
     std::fclose(comm);
-    if (has_name && std::strcmp(name, "wp-pager\n") == 0) {
+    // The second: where the pager is in another process.
+    const bool is_pagers =
+        std::strcmp(name, "wp-pager\n") == 0 || std::strcmp(name, "wp-attached\n") == 0;
+    if (has_name && is_pagers) {
       syscall(SYS_tgkill, getpid(), thread_id, SIGKILL);
       check_all(it.file, bytes, 1000);
     }
   }
-  fail("there is no thread wp-pager");
+  fail("there is no thread of the pager");
 }
 
 // ---- Signals ----

@@ -10,7 +10,7 @@ script=$WP_ROOT/tests/trials/lib/mapped_model.py
 for kind in subprocess fork spawn pool; do
   alone python3 "$script" "$kind" "$MODEL"
   [[ $STATUS == 0 ]] || wrong "$kind, by the kernel: status $STATUS"
-  for mapper in "${MAPPERS[@]}"; do
+  for mapper in "${ARMS[@]}"; do
     served "$mapper" python3 "$script" "$kind" "$MODEL"
     mapper_is_missing && skip "mapper $mapper: $(grep error: "$ERR")"
     if [[ $STATUS == 0 ]] && jq -e '.processes | length > 0' "$REPORT" >/dev/null; then

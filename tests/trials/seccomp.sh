@@ -8,6 +8,7 @@ make_model
 
 BEFORE=("$LAUNCHER" --no-io-uring --)
 trial 0 plain
+served auto "$ENGINE" plain "$MODEL"
 jq -e '.processes[0].reader == "pread"' "$REPORT" >/dev/null || wrong "reader: $(cat "$REPORT")"
 grep -q 'io_uring is not available' "$ERR" || wrong "no line about io_uring"
 

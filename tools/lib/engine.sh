@@ -13,16 +13,23 @@ find_engine() {
     KEEP_MAPPED=$("$WP_ROOT/tools/engine.sh" --keep-mapped)
 }
 
-# make_model 256MiB f16: prints the file, made once and kept in the cache.
-make_model() {
-  local size=$1 type=$2 file=$WP_CACHE/models/llama-$1-$2.gguf
+# made_model NAME OPTIONS…: prints the file, made once with these options and kept in the cache.
+made_model() {
+  local file=$WP_CACHE/models/$1
   if [[ ! -e $file ]]; then
-    say "making a $size Llama of random $type weights (once): $file" >&2
+    say "making a Llama of random weights (once): $file" >&2
     mkdir -p "$WP_CACHE/models"
-    "$WEIGHTPAGER" model make --arch llama --size "$size" --type "$type" -o "$file.part" >&2 &&
-      mv -- "$file.part" "$file" || return 1
+    "$WEIGHTPAGER" model make "${@:2}" -o "$file.part" >&2 && mv -- "$file.part" "$file" || return 1
   fi
   echo "$file"
+}
+
+# make_model 256MiB f16
+make_model() { made_model "llama-$1-$2.gguf" --arch llama --size "$1" --type "$2"; }
+
+# make_mixture 768MiB q8_0 8 2: of 8 experts a layer, of which a token uses 2.
+make_mixture() {
+  made_model "llama-moe-$1-$3x$4-$2.gguf" --arch llama-moe --size "$1" --type "$2" --experts "$3" --experts-used "$4"
 }
 
 # The engine's command line for a model, in ENGINE: engine_on FILE [MORE OPTIONS…]

@@ -36,6 +36,7 @@
 
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
+#include "pager/fault/userfaultfd_doors.h"
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -85,12 +86,20 @@ std::byte* map_on_grid(int fd, uint64_t length_bytes, int protection, int flags)
   return static_cast<std::byte*>(got);
 }
 
+/// Through the first door that is open, before its handshake.
+int open_userfaultfd() {
+  for (const weightpager::fault::Door door : weightpager::fault::doors) {
+    const int fd = weightpager::fault::open_door(door);
+    if (fd >= 0) return fd;
+  }
+  give_up("userfaultfd");
+}
+
 /// A userfaultfd that watches one view, and the view.
 class Watched {
  public:
-  Watched(int memory_fd, uint64_t length_bytes, const View& view) : length_bytes_(length_bytes) {
-    fd_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
-    if (fd_ < 0) give_up("userfaultfd");
+  Watched(int memory_fd, uint64_t length_bytes, const View& view)
+      : fd_(open_userfaultfd()), length_bytes_(length_bytes) {
     uffdio_api api = {.api = UFFD_API,
                       .features = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM,
                       .ioctls = 0};
@@ -168,7 +177,7 @@ class Watched {
   }
 
  private:
-  int fd_ = -1;
+  int fd_;
   uint64_t length_bytes_;
   std::byte* address_ = nullptr;
   std::string registered_;

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
 # Runs an engine (tests/trials/engine.cc) first by itself, which shows that the trial expects what the
-# kernel does, then under weightpager with each mapper. The engine compares every byte of its weights
+# kernel does, then under weightpager in each way. The engine compares every byte of its weights
 # with the file. Whoever takes longer than the hang limit has failed. Source it.
 
 : "${WEIGHTPAGER_BUILD:=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../../.." && pwd)/build/release}"
@@ -16,7 +16,10 @@ LIBRARY=$WEIGHTPAGER_BUILD/tests/libtrials_library.so
 HANG_LIMIT_S=30
 REPORT=$SCRATCH/report.json
 MODEL=$SCRATCH/model.gguf
-MAPPERS=(move copy)
+MAPPERS=(move collapse copy)
+# How the weights get into place; `attached`: from the window of another process.
+ARMS=("${MAPPERS[@]}" attached)
+SERVER_NAME=trial-$$
 # What stands before `weightpager` (and before the engine that runs by itself).
 BEFORE=()
 FAILURES=0
@@ -32,10 +35,38 @@ within_limit() {
 
 alone() { within_limit "${BEFORE[@]}" "$@"; }
 
+# A server of the models among the words of an engine's command line; its process in SERVER.
+start_server() {
+  local word models=()
+  for word in "$@"; do
+    if [[ $word == *.@(gguf|safetensors) && -f $word ]]; then models+=("$word"); fi
+  done
+  "${BEFORE[@]}" "$WEIGHTPAGER" serve "${models[@]}" --window 32MiB --name "$SERVER_NAME" \
+    >/dev/null 2>"$SCRATCH/server" &
+  SERVER=$!
+  until grep -q 'run --attach' "$SCRATCH/server"; do
+    kill -0 "$SERVER" 2>/dev/null || return 1
+    sleep 0.02
+  done
+}
+
 # served MAPPER ENGINE…
 served() {
   rm -f -- "$REPORT"
-  within_limit "${BEFORE[@]}" "$WEIGHTPAGER" run --window 32MiB --mapper "$1" --json "$REPORT" -- "${@:2}"
+  if [[ $1 != attached ]]; then
+    within_limit "${BEFORE[@]}" "$WEIGHTPAGER" run --window 32MiB --mapper "$1" --json "$REPORT" -- "${@:2}"
+    return
+  fi
+  if start_server "${@:2}"; then
+    within_limit "${BEFORE[@]}" "$WEIGHTPAGER" run --attach "$SERVER_NAME" --json "$REPORT" -- "${@:2}"
+    kill -TERM "$SERVER" || STATUS=99 # it died of something that the engine did
+  else
+    STATUS=98
+    : >"$ERR"
+  fi
+  wait "$SERVER" || STATUS=97
+  # What the pager says it says there.
+  cat -- "$SCRATCH/server" >>"$ERR"
 }
 
 wrong() {
@@ -52,13 +83,13 @@ mapper_is_missing() {
 # Before each run of a trial, for those whose files change.
 prepare() { :; }
 
-# trial EXPECTED_STATUS NAME [ARGUMENTS…]: alone, then with each mapper.
+# trial EXPECTED_STATUS NAME [ARGUMENTS…]: alone, then in each way.
 trial() {
   local expected=$1 mapper arguments=("${@:2:1}" "$MODEL" "${@:3}")
   prepare
   alone "$ENGINE" "${arguments[@]}"
   [[ $STATUS == "$expected" || $expected == 137 ]] || wrong "$2, by the kernel: status $STATUS"
-  for mapper in "${MAPPERS[@]}"; do
+  for mapper in "${ARMS[@]}"; do
     prepare
     served "$mapper" "$ENGINE" "${arguments[@]}"
     if mapper_is_missing; then

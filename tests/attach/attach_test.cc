@@ -1,0 +1,508 @@
+// One window for several processes: real processes, a real server that is killed, and guests that
+// say what no guest says.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csetjmp>
+#include <functional>
+#include <new>
+#include <random>
+#include <thread>
+
+#include "pager/attach/attached_pager.h"
+#include "pager/attach/server.h"
+#include "tests/io/faulty_reader.h"
+#include "tests/pager/model_file_fixture.h"
+
+namespace weightpager::attach {
+namespace {
+
+thread_local sigjmp_buf after_signal;
+
+/// The signal that loading the word raises, or 0 and the word.
+int signal_of_load(const std::byte* address, uint64_t& word) {
+  const int signal = sigsetjmp(after_signal, 1);
+  if (signal == 0) word = *reinterpret_cast<const volatile uint64_t*>(address);
+  return signal;
+}
+
+void leave_signal(int signal) { siglongjmp(after_signal, signal); }
+
+uint64_t load(const std::byte* address) {
+  return *reinterpret_cast<const volatile uint64_t*>(address);
+}
+void store(std::byte* address, uint64_t word) {
+  *reinterpret_cast<volatile uint64_t*>(address) = word;
+}
+
+/// Counters in memory that child processes share.
+telemetry::Telemetry* shared_telemetry() {
+  void* memory = mmap(nullptr, sizeof(telemetry::Telemetry), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return new (memory) telemetry::Telemetry;
+}
+
+class AttachTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    struct sigaction action = {};
+    action.sa_handler = leave_signal;
+    action.sa_flags = SA_NODEFER;
+    sigaction(SIGBUS, &action, &before_[0]);
+    sigaction(SIGSEGV, &action, &before_[1]);
+    auto faults = fault::Userfaultfd::open();
+    if (!faults || !faults->has_shared_memory()) {
+      GTEST_SKIP() << "no userfaultfd for shared memory here";
+    }
+  }
+  void TearDown() override {
+    if (server_ > 0) {
+      kill(server_, SIGKILL);
+      waitpid(server_, nullptr, 0);
+    }
+    sigaction(SIGBUS, &before_[0], nullptr);
+    sigaction(SIGSEGV, &before_[1], nullptr);
+  }
+
+  /// A process of its own that serves the file until it is killed or `stop` is written to.
+  void serve(const PatternFile& file, uint64_t window_bytes, io::FaultPlan plan = nullptr) {
+    int is_ready[2];
+    ASSERT_EQ(pipe(is_ready), 0);
+    server_ = fork();
+    if (server_ == 0) _exit(serve_here(file, window_bytes, plan, is_ready[1]));
+    char letter = 0;
+    close(is_ready[1]);
+    ASSERT_EQ(read(is_ready[0], &letter, 1), 1) << "the server did not start";
+    close(is_ready[0]);
+  }
+
+  int serve_here(const PatternFile& file, uint64_t window_bytes, const io::FaultPlan& plan,
+                 int is_ready) {
+    PagerOptions options;
+    options.window_bytes = window_bytes;
+    options.mapper = "collapse";
+    options.serves_guests = true;
+    options.telemetry = served_;
+    if (plan) {
+      options.open_reader =
+          [plan](const io::ReaderOptions& wanted) -> Result<std::unique_ptr<io::Reader>> {
+        auto real = io::open_pread_reader(wanted);
+        if (!real) return real;
+        return std::make_unique<io::FaultyReader>(std::move(*real), wanted.reads_max, plan);
+      };
+    }
+    auto pager = Pager::start(options);
+    if (!pager) return 2;
+    auto server = Server::start(socket_path_, std::move(*pager));
+    if (!server) return 3;
+    auto model = model::open_model_file(file.path());
+    RegionRequest request;
+    request.path = request.name = file.path();
+    request.model = &*model;
+    if (!(*server)->add_file(request)) return 4;
+    if (write(is_ready, "x", 1) != 1) return 5;
+    close(is_ready);
+    return (*server)->run(stop_) ? 0 : 6;
+  }
+
+  void stop_server() {
+    const uint64_t one = 1;
+    ASSERT_EQ(write(stop_, &one, sizeof one), static_cast<ssize_t>(sizeof one));
+    int status = 0;
+    ASSERT_EQ(waitpid(server_, &status, 0), server_);
+    server_ = 0;
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+  }
+
+  std::unique_ptr<AttachedPager> attach() {
+    auto pager = AttachedPager::start(socket_path_, shared_telemetry());
+    EXPECT_TRUE(pager) << pager.error().message;
+    return pager ? std::move(*pager) : nullptr;
+  }
+
+  static std::byte* map(AttachedPager& pager, const PatternFile& file, bool is_writable = false,
+                        uint64_t offset_bytes = 0, uint64_t length_bytes = 0) {
+    RegionRequest request;
+    request.path = request.name = file.path();
+    request.offset_bytes = offset_bytes;
+    request.length_bytes = length_bytes == 0 ? file.size_bytes() - offset_bytes : length_bytes;
+    request.is_writable = is_writable;
+    auto address = pager.add_region(request);
+    EXPECT_TRUE(address) << address.error().message;
+    return address ? *address : nullptr;
+  }
+
+  /// Pages whose word is not the file's.
+  static uint64_t wrong_pages(const std::byte* region, uint64_t offset_bytes, uint64_t end) {
+    uint64_t wrong = 0;
+    for (uint64_t at = 0; offset_bytes + at + 8 <= end; at += os_page_bytes) {
+      uint64_t word = 0;
+      if (signal_of_load(region + at, word) != 0 || word != word_at(offset_bytes + at)) ++wrong;
+    }
+    return wrong;
+  }
+
+  /// Another guest: `act` in a child process with a pager of its own; 0 if all was well.
+  pid_t start_guest(const std::function<int(AttachedPager&)>& act) const {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    auto pager = AttachedPager::start(socket_path_, shared_telemetry());
+    _exit(pager ? act(**pager) : 99);
+  }
+
+  static int status_of(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+  int connect_raw() const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    strncpy(address.sun_path, socket_path_.c_str(), sizeof address.sun_path - 1);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+
+  const std::string socket_path_ = "attach_test_" + std::to_string(getpid()) + ".socket";
+  telemetry::Telemetry* const served_ = shared_telemetry();
+  const int stop_ = eventfd(0, EFD_CLOEXEC);
+  pid_t server_ = 0;
+
+ private:
+  struct sigaction before_[2];
+};
+
+TEST_F(AttachTest, AGuestSeesTheFilesBytesPassAfterPass) {
+  PatternFile file(100 * MiB + 12345);
+  serve(file, 32 * MiB);
+  auto pager = attach();
+  std::byte* region = map(*pager, file);
+  for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 0u);
+  // A second view, off the grid; and the end of the file is as with mmap.
+  const uint64_t offset = 3 * MiB + 3 * os_page_bytes;
+  std::byte* part = map(*pager, file, false, offset, 17 * MiB + os_page_bytes);
+  EXPECT_EQ(wrong_pages(part, offset, offset + 17 * MiB), 0u);
+  EXPECT_EQ(region[100 * MiB + 12345], std::byte{0});
+  EXPECT_LE(served_->resident_bytes_max.load(), 32 * MiB);
+  EXPECT_GT(served_->evictions.load(), 0u);
+  pager->remove(region, file.size_bytes());
+  EXPECT_EQ(wrong_pages(part, offset, offset + 17 * MiB), 0u);
+  pager->remove(part, 17 * MiB + os_page_bytes);
+  pager.reset();
+  stop_server();
+}
+
+TEST_F(AttachTest, EachByteIsReadOnceForAllGuestsNowAndLater) {
+  PatternFile file(60 * MiB);
+  serve(file, 64 * MiB);
+  const auto read_all = [&](AttachedPager& pager) {
+    const std::byte* region = map(pager, file);
+    return wrong_pages(region, 0, file.size_bytes()) == 0 ? 0 : 1;
+  };
+  const pid_t guests[] = {start_guest(read_all), start_guest(read_all), start_guest(read_all)};
+  for (const pid_t guest : guests) EXPECT_EQ(status_of(guest), 0);
+  EXPECT_EQ(served_->read_bytes.load(), file.size_bytes());
+  // The guests are gone, and their chunks are still there for the next one.
+  EXPECT_EQ(status_of(start_guest(read_all)), 0);
+  EXPECT_EQ(served_->read_bytes.load(), file.size_bytes());
+  EXPECT_EQ(served_->resident_bytes_max.load(), 60 * MiB);
+  stop_server();
+}
+
+TEST_F(AttachTest, WhatAGuestWritesIsItsOwn) {
+  PatternFile file(80 * MiB);
+  serve(file, 32 * MiB);
+  auto pager = attach();
+  std::byte* region = map(*pager, file, true);
+  for (uint64_t at = 0; at < file.size_bytes(); at += 10 * MiB) store(region + at, at + 7);
+  const auto sees_the_file = [&](AttachedPager& other) {
+    return wrong_pages(map(other, file), 0, file.size_bytes()) == 0 ? 0 : 1;
+  };
+  EXPECT_EQ(status_of(start_guest(sees_the_file)), 0);
+  EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 8u);
+  for (uint64_t at = 0; at < file.size_bytes(); at += 10 * MiB) {
+    ASSERT_EQ(load(region + at), at + 7);
+  }
+  EXPECT_EQ(pager->written_spans().size(), 8u);
+  // A child process inherits what was written.
+  const pid_t child = fork();
+  if (child == 0) _exit(load(region + 30 * MiB) == 30 * MiB + 7 ? 0 : 1);
+  EXPECT_EQ(status_of(child), 0);
+  pager->advise(region, 20 * MiB, Advice::discard);
+  EXPECT_EQ(load(region), word_at(0));
+  EXPECT_EQ(load(region + 10 * MiB), word_at(10 * MiB));
+  EXPECT_EQ(load(region + 20 * MiB), 20 * MiB + 7);
+  pager->remove(region, file.size_bytes());
+}
+
+TEST_F(AttachTest, WritingToAReadOnlyRegionIsASegmentationFault) {
+  PatternFile file(40 * MiB);
+  serve(file, 32 * MiB);
+  auto pager = attach();
+  std::byte* region = map(*pager, file);
+  EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 0u);
+  volatile int signal = sigsetjmp(after_signal, 1);
+  if (signal == 0) store(region + 4096, 1);
+  EXPECT_EQ(signal, SIGSEGV);
+  pager->remove(region, file.size_bytes());
+}
+
+TEST_F(AttachTest, WhenTheServerIsKilledEveryTouchIsABusError) {
+  PatternFile file(100 * MiB);
+  // Nothing beyond the first 20 MiB is ever read: there somebody waits when the server dies.
+  serve(file, 32 * MiB, [](uint64_t, const io::Read& read) {
+    const bool hangs = read.offset_bytes >= 20 * MiB;
+    return io::Fault{.kind = hangs ? io::Fault::Kind::hang : io::Fault::Kind::none};
+  });
+  auto pager = attach();
+  std::byte* region = map(*pager, file);
+  std::byte* own = map(*pager, file, true);
+  EXPECT_EQ(wrong_pages(region, 0, 20 * MiB), 0u);
+  store(own + 4096, 5);
+  std::atomic<int> signal{-1};
+  std::thread waiter([&] {
+    uint64_t word = 0;
+    signal = signal_of_load(region + 50 * MiB, word);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(signal, -1);
+  const auto killed_at = std::chrono::steady_clock::now();
+  kill(server_, SIGKILL);
+  waiter.join();
+  const auto waited = std::chrono::steady_clock::now() - killed_at;
+  RecordProperty(
+      "bus_error_after_us",
+      std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(waited).count()));
+  EXPECT_EQ(signal, SIGBUS);
+  // Also what was there; but not what the guest wrote itself. (The notice is taken by a thread that
+  // may not have come to all regions yet: a question to it waits for its turn.)
+  unsigned char page = 0;
+  pager->residency(region, os_page_bytes, &page);
+  uint64_t word = 0;
+  EXPECT_EQ(signal_of_load(region, word), SIGBUS);
+  EXPECT_EQ(signal_of_load(own + 8192, word), SIGBUS);
+  EXPECT_EQ(load(own + 4096), 5u);
+  RegionRequest request;
+  request.path = request.name = file.path();
+  request.length_bytes = file.size_bytes();
+  EXPECT_FALSE(pager->add_region(request));
+  pager->remove(region, file.size_bytes());
+  pager->remove(own, file.size_bytes());
+}
+
+TEST_F(AttachTest, AGuestThatIsKilledWhileItWaitsHarmsNobody) {
+  PatternFile file(100 * MiB);
+  serve(file, 32 * MiB, [](uint64_t, const io::Read& read) {
+    const bool hangs = read.offset_bytes == 60 * MiB;
+    return io::Fault{.kind = hangs ? io::Fault::Kind::hang : io::Fault::Kind::none};
+  });
+  auto pager = attach();
+  std::byte* region = map(*pager, file, false, 0, 50 * MiB);
+  int waits[2];
+  ASSERT_EQ(pipe(waits), 0);
+  const pid_t guest = start_guest([&](AttachedPager& other) {
+    const std::byte* view = map(other, file);
+    if (load(view) != word_at(0) || write(waits[1], "x", 1) != 1) return 1;
+    return load(view + 60 * MiB) == word_at(60 * MiB) ? 2 : 3;
+  });
+  char letter;
+  ASSERT_EQ(read(waits[0], &letter, 1), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  kill(guest, SIGKILL);
+  EXPECT_EQ(status_of(guest), -SIGKILL);
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_pages(region, 0, 50 * MiB), 0u);
+  pager->remove(region, 50 * MiB);
+}
+
+TEST_F(AttachTest, AFailingReadIsABusErrorForItsChunkInEveryGuest) {
+  PatternFile file(40 * MiB);
+  serve(file, 64 * MiB, [](uint64_t, const io::Read& read) {
+    const bool fails = read.offset_bytes == 10 * MiB;
+    return io::Fault{.kind = fails ? io::Fault::Kind::error : io::Fault::Kind::none,
+                     .error_number = EIO};
+  });
+  auto pager = attach();
+  auto other = attach();
+  for (AttachedPager* guest : {pager.get(), other.get()}) {
+    std::byte* region = map(*guest, file);
+    uint64_t word = 0;
+    EXPECT_EQ(signal_of_load(region + 11 * MiB, word), SIGBUS);
+    EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 2 * MiB / os_page_bytes);
+    guest->remove(region, file.size_bytes());
+  }
+}
+
+TEST_F(AttachTest, OnlyFilesThatAreServedCanBeMapped) {
+  PatternFile file(40 * MiB);
+  PatternFile other(40 * MiB);
+  serve(file, 32 * MiB);
+  auto pager = attach();
+  RegionRequest request;
+  request.path = request.name = other.path();
+  request.length_bytes = other.size_bytes();
+  const auto refused = pager->add_region(request);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("not among the files"), std::string::npos);
+}
+
+TEST_F(AttachTest, NobodyIsAttachedWhereNobodyServes) {
+  const auto refused = AttachedPager::start(socket_path_, shared_telemetry());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("no server there"), std::string::npos);
+  EXPECT_FALSE(is_served(socket_path_));
+}
+
+TEST_F(AttachTest, ASocketHasOneServerAndADeadOnesIsTakenOver) {
+  PatternFile file(40 * MiB);
+  serve(file, 32 * MiB);
+  const pid_t second = fork();
+  if (second == 0) _exit(serve_here(file, 32 * MiB, nullptr, -1));
+  EXPECT_EQ(status_of(second), 3);
+  kill(server_, SIGKILL);
+  waitpid(server_, nullptr, 0);
+  serve(file, 32 * MiB);
+  auto pager = attach();
+  std::byte* region = map(*pager, file);
+  EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 0u);
+  pager->remove(region, file.size_bytes());
+}
+
+TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
+  PatternFile file(40 * MiB);
+  serve(file, 32 * MiB);
+  const auto ends = [](int socket) {
+    Message answer;
+    OwnedFd fd;
+    for (;;) {
+      const Received received = receive_message(socket, answer, fd);
+      if (received == Received::end) return true;
+      if (received == Received::message && answer.kind == Message::Kind::done) return false;
+    }
+  };
+  const Message hello{.kind = Message::Kind::hello, .value = protocol_version};
+  const Message of_another_version{.kind = Message::Kind::hello, .value = protocol_version + 1};
+  auto faults = fault::Userfaultfd::open();
+  ASSERT_TRUE(faults);
+  int tube[2];
+  ASSERT_EQ(pipe(tube), 0);
+  const int unprepared = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
+  struct {
+    const Message* message;
+    int fd;
+  } const greetings[] = {
+      {&hello, -1}, {&hello, tube[0]}, {&hello, unprepared}, {&of_another_version, faults->fd()}};
+  for (const auto& greeting : greetings) {
+    OwnedFd socket(connect_raw());
+    ASSERT_TRUE(send_message(socket.get(), *greeting.message, greeting.fd));
+    EXPECT_TRUE(ends(socket.get()));
+  }
+  {
+    OwnedFd socket(connect_raw());
+    ASSERT_EQ(send(socket.get(), "hello", 5, MSG_NOSIGNAL), 5);
+    EXPECT_TRUE(ends(socket.get()));
+  }
+  // A proper guest with improper wishes.
+  OwnedFd socket(connect_raw());
+  ASSERT_TRUE(send_message(socket.get(), hello, faults->fd()));
+  Message answer;
+  OwnedFd memory;
+  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
+  EXPECT_EQ(answer.kind, Message::Kind::welcome);
+  EXPECT_EQ(answer.value, 1u);
+  // Its memory is for reading only.
+  EXPECT_EQ(fcntl(memory.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_EQ(ftruncate(memory.get(), 0), -1);
+  using Kind = Message::Kind;
+  const uint64_t place = uint64_t{1} << 40;
+  const Message impossible[] = {
+      {.kind = Kind::add_region, .file = 1, .address = place, .length_bytes = MiB},
+      {.kind = Kind::add_region, .address = place, .length_bytes = 0},
+      {.kind = Kind::add_region, .address = place, .length_bytes = 41 * MiB},
+      {.kind = Kind::add_region, .offset_bytes = 1, .address = place, .length_bytes = MiB},
+      {.kind = Kind::add_region, .offset_bytes = 4096, .address = place, .length_bytes = MiB},
+      {.kind = Kind::add_region,
+       .offset_bytes = ~uint64_t{4095},
+       .address = place - 4096,
+       .length_bytes = 8192},
+      {.kind = Kind::add_region, .address = 0, .length_bytes = MiB},
+      {.kind = Kind::add_region, .address = ~(huge_page_bytes - 1), .length_bytes = 4 * MiB},
+      {.kind = Kind::remove, .address = 4096, .length_bytes = ~uint64_t{0}},
+      {.kind = Kind::advise, .value = 77, .address = place, .length_bytes = MiB},
+      {.kind = Kind::welcome},
+      {.kind = Kind::seal, .address = place, .length_bytes = MiB},
+      {.kind = static_cast<Kind>(12345)},
+  };
+  for (const Message& message : impossible) {
+    ASSERT_TRUE(send_message(socket.get(), message));
+    ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
+    EXPECT_EQ(answer.kind, Kind::refused) << "message " << &message - impossible;
+  }
+  // Possible ones, where nothing is.
+  const Message idle[] = {
+      {.kind = Kind::remove, .address = 0, .length_bytes = ~uint64_t{0}},
+      {.kind = Kind::advise, .address = 0, .length_bytes = ~uint64_t{0}},
+      {.kind = Kind::add_region, .address = place, .length_bytes = 4 * MiB},
+  };
+  for (const Message& message : idle) {
+    ASSERT_TRUE(send_message(socket.get(), message));
+    ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
+    EXPECT_EQ(answer.kind, Kind::done) << "message " << &message - idle;
+  }
+  ASSERT_TRUE(send_message(socket.get(), idle[2]));
+  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
+  EXPECT_EQ(answer.kind, Kind::refused);  // the same place again
+  // Who asks and asks, and takes no answer, is cut off.
+  while (send_message(socket.get(), idle[1], -1, false)) {
+  }
+  auto pager = attach();
+  std::byte* region = map(*pager, file);
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 0u);
+  pager->remove(region, file.size_bytes());
+  pager.reset();
+  socket = OwnedFd();
+  stop_server();
+}
+
+TEST_F(AttachTest, GuestsComeAndGoAndTouchAtRandom) {
+  PatternFile file(96 * MiB);
+  serve(file, 40 * MiB);
+  std::vector<pid_t> guests;
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    guests.push_back(start_guest([&, seed](AttachedPager& pager) {
+      std::mt19937_64 random(seed);
+      for (int round = 0; round < 6; ++round) {
+        const uint64_t offset = random() % 4000 * os_page_bytes;
+        const uint64_t bytes = 30 * MiB + random() % 1000 * os_page_bytes;
+        std::byte* region = map(pager, file, round % 2 == 0, offset, bytes);
+        for (int i = 0; i < 400; ++i) {
+          const uint64_t at = random() % (bytes / 8) * 8;
+          if (load(region + at) != word_at(offset + at)) return 1;
+          const auto advice = static_cast<Advice>(random() % 3);
+          const uint64_t advised_bytes = std::min<uint64_t>(5 * MiB, bytes - at);
+          if (i % 37 == 0) pager.advise(region + at, advised_bytes, advice);
+        }
+        pager.remove(region, bytes / 2 / os_page_bytes * os_page_bytes);
+        // Half of the guests leave the rest behind for the server to clean up.
+        if (seed % 2 == 0) pager.remove(region, bytes);
+      }
+      return 0;
+    }));
+  }
+  for (const pid_t guest : guests) EXPECT_EQ(status_of(guest), 0);
+  EXPECT_LE(served_->resident_bytes_max.load(), 40 * MiB);
+  stop_server();
+}
+
+}  // namespace
+}  // namespace weightpager::attach
