@@ -157,7 +157,7 @@ ModelFile::~ModelFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// As large as one request may be, up to a chunk: size is what saves processor time, and a request
+// As large as one request may be, up to the largest chunk: size is what saves processor time, and a request
 // of the device's own size is not split again on its way. And 32 MiB in flight: devices that do
 // their work in parallel need depth, others do not mind it, and more only delays the chunk that is
 // waited for. `rotational` is not asked, since virtual disks claim it without cause.
