@@ -5,6 +5,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
+#include "pager/policy/chunk_size.h"
 #include "pager/telemetry/telemetry.h"
 #include "tools/cli.h"
 #include "tools/model_arguments.h"
@@ -88,9 +90,15 @@ int refuse(const Error& error, int exit_status = exit_failure) {
   return exit_status;
 }
 
-/// The files of the models, each once: a shard brings its siblings.
-Result<std::vector<model::File>> files_of(const std::vector<std::string>& names) {
+/// What there is to serve: a shard brings its siblings.
+struct Served {
   std::vector<model::File> files;
+  /// The least that any of the models asks for.
+  uint64_t chunk_bytes = chunk_bytes_max;
+};
+
+Result<Served> models_named(const std::vector<std::string>& names) {
+  Served served;
   for (const std::string& name : names) {
     std::error_code ignored;
     std::vector<std::string> paths = {name};
@@ -102,10 +110,11 @@ Result<std::vector<model::File>> files_of(const std::vector<std::string>& names)
     for (const std::string& path : paths) {
       auto model = model::open_model(path);
       if (!model) return forward_error(std::move(model));
-      files.insert(files.end(), model->files.begin(), model->files.end());
+      served.files.insert(served.files.end(), model->files.begin(), model->files.end());
+      served.chunk_bytes = std::min(served.chunk_bytes, policy::chunk_bytes_for(*model));
     }
   }
-  return files;
+  return served;
 }
 
 /// A server of which everything has been checked, ready to let guests in.
@@ -128,10 +137,11 @@ Result<OwnedFd> ending_signals() {
   return fail(fmt::format("waiting for signals: {}", strerror(errno)), "raise `ulimit -n`", errno);
 }
 
-Result<std::unique_ptr<Pager>> start_pager(const Plan& plan, const std::string& path) {
-  const OwnedFd model(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<std::unique_ptr<Pager>> start_pager(const Plan& plan, const Served& served) {
+  const OwnedFd model(::open(served.files.front().path.c_str(), O_RDONLY | O_CLOEXEC));
   PagerOptions options;
   options.window_bytes = plan.report.window_bytes;
+  options.chunk_bytes = served.chunk_bytes;
   options.mapper = plan.report.options.mapper;
   options.serves_guests = true;
   options.follows_memory_limit = true;
@@ -153,10 +163,10 @@ Result<Plan> make_plan(const ServeOptions& options) {
   Plan plan;
   plan.report.options = options.common;
   plan.report.memory_limit = memory_limit();
-  const auto files = files_of(options.models);
-  if (!files) return tl::make_unexpected(files.error());
+  const auto served = models_named(options.models);
+  if (!served) return tl::make_unexpected(served.error());
   uint64_t model_bytes = 0;
-  for (const model::File& file : *files) model_bytes += file.size_bytes;
+  for (const model::File& file : served->files) model_bytes += file.size_bytes;
   const auto window = parse_window(options.common.window, model_bytes, plan.report.memory_limit);
   if (!window) return tl::make_unexpected(window.error());
   plan.report.window_bytes = *window;
@@ -172,12 +182,12 @@ Result<Plan> make_plan(const ServeOptions& options) {
   if (!telemetry) return forward_error(std::move(telemetry));
   plan.telemetry = *telemetry;
   plan.report.processes = {plan.telemetry};
-  auto pager = start_pager(plan, files->front().path);
+  auto pager = start_pager(plan, *served);
   if (!pager) return forward_error(std::move(pager));
   auto server = attach::Server::start(*socket, std::move(*pager));
   if (!server) return forward_error(std::move(server));
   plan.server = std::move(*server);
-  for (const model::File& file : *files) {
+  for (const model::File& file : served->files) {
     if (auto added = add_file(*plan.server, file.path); !added) {
       return forward_error(std::move(added));
     }

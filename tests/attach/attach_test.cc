@@ -436,7 +436,7 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
        .address = place - 4096,
        .length_bytes = 8192},
       {.kind = Kind::add_region, .address = 0, .length_bytes = MiB},
-      {.kind = Kind::add_region, .address = ~(huge_page_bytes - 1), .length_bytes = 4 * MiB},
+      {.kind = Kind::add_region, .address = ~(2 * MiB - 1), .length_bytes = 4 * MiB},
       {.kind = Kind::remove, .address = 4096, .length_bytes = ~uint64_t{0}},
       {.kind = Kind::advise, .value = 77, .address = place, .length_bytes = MiB},
       {.kind = Kind::welcome},
