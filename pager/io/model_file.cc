@@ -157,10 +157,10 @@ ModelFile::~ModelFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// As large as one request may be, up to a chunk: size is what saves processor time, and a request
-// of the device's own size is not split again on its way. And 32 MiB in flight: devices that do
-// their work in parallel need depth, others do not mind it, and more only delays the chunk that is
-// waited for. `rotational` is not asked, since virtual disks claim it without cause.
+// As large as one request may be, up to the largest chunk: size is what saves processor time, and a
+// request of the device's own size is not split again on its way. And 32 MiB in flight: devices
+// that do their work in parallel need depth, others do not mind it, and more only delays the chunk
+// that is waited for. `rotational` is not asked, since virtual disks claim it without cause.
 //
 // A virtio disk (2 virtual processors, Linux 6.18, ext4, a 4 GiB file, io_uring, chunks of 2 MiB)
 // at two times, when its host was quick and when it was slow. Only then does depth matter:

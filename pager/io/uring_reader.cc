@@ -30,7 +30,8 @@ namespace weightpager::io {
 namespace {
 
 /// Places in the ring, which takes 16 KiB with them: one for the poll, the others for pieces. Of
-/// the smallest requests that device_limits() proposes, 256 KiB, these are 32 MiB in flight.
+/// the smallest requests that device_limits() proposes, 256 KiB, these are 32 MiB in flight; of
+/// chunks of 128 KiB, which are read in one request each, 16 MiB. The others wait their turn.
 constexpr uint32_t ring_entries_max = 128;
 
 /// What the poll is called in the ring; pieces have 32-bit names.

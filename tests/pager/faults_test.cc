@@ -218,7 +218,9 @@ TEST_P(FaultsTest, ThePagerEndsWhileAReadHangs) {
 class CutOffFileTest : public FaultsTest {
  protected:
   static constexpr uint64_t chunk_at = 4 * MiB;
-  static constexpr uint64_t middle = chunk_at + 256 * os_page_bytes;
+  static uint64_t chunk_end() { return chunk_at + chunk_bytes(); }
+  static uint64_t middle() { return chunk_at + chunk_bytes() / 2; }
+  static size_t pages(uint64_t bytes) { return bytes / os_page_bytes; }
   static constexpr uint64_t written_word = 42;
 
   void SetUp() override {
@@ -240,34 +242,33 @@ class CutOffFileTest : public FaultsTest {
   }
   /// The file's bytes from the chunk's begin up to `end`, SIGBUS behind it.
   void expect_chunk_ends_at(uint64_t end) {
-    const size_t refused = check(region_, chunk_at, chunk_at + huge_page_bytes,
-                                 [end](uint64_t at) { return at >= end; });
-    EXPECT_EQ(refused, (chunk_at + huge_page_bytes - end) / os_page_bytes);
+    const size_t refused =
+        check(region_, chunk_at, chunk_end(), [end](uint64_t at) { return at >= end; });
+    EXPECT_EQ(refused, pages(chunk_end() - end));
   }
 
   /// Of a chunk that was read before the cut, and is read again: shared memory may still have it.
-  void expect_refused(size_t refused_pages, size_t pages) {
-    if (std::string_view(GetParam().mapper) == "collapse" && refused_pages == 0) return;
-    EXPECT_EQ(refused_pages, pages);
+  void expect_refused(size_t refused_pages, uint64_t bytes) {
+    if (mapper() == "collapse" && refused_pages == 0) return;
+    EXPECT_EQ(refused_pages, pages(bytes));
   }
 
   PatternFile file_{16 * MiB};
   std::byte* region_ = nullptr;
 };
 
-INSTANTIATE_TEST_SUITE_P(Mappers, CutOffFileTest, ::testing::ValuesIn(mappers_of_huge_chunks),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(Mappers, CutOffFileTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
 
 TEST_P(CutOffFileTest, SealedThenWrittenThenGivenUp) {
   if (!pager_) return;
-  constexpr uint64_t end = chunk_at + 100 * os_page_bytes;
+  const uint64_t end = chunk_at + chunk_bytes() / 4;
   cut_off_at(end);
   expect_chunk_ends_at(end);
   for (int time = 0; time < 2; ++time) {
     write_at(chunk_at + 3 * os_page_bytes);
     EXPECT_EQ(load(region_ + chunk_at + 3 * os_page_bytes), written_word);
-    EXPECT_EQ(check(region_, end, chunk_at + huge_page_bytes, always), 412u);
-    give_up(chunk_at, chunk_at + huge_page_bytes);
+    EXPECT_EQ(check(region_, end, chunk_end(), always), pages(chunk_end() - end));
+    give_up(chunk_at, chunk_end());
     EXPECT_TRUE(pager_->written_spans().empty());
     expect_chunk_ends_at(end);
   }
@@ -275,28 +276,28 @@ TEST_P(CutOffFileTest, SealedThenWrittenThenGivenUp) {
 
 TEST_P(CutOffFileTest, WrittenThenHalfSealedThenGivenUp) {
   if (!pager_) return;
-  constexpr uint64_t end = chunk_at + 100 * os_page_bytes;
+  const uint64_t end = chunk_at + chunk_bytes() / 4;
   write_at(chunk_at);
   cut_off_at(end);
-  give_up(middle, chunk_at + huge_page_bytes);
-  expect_refused(check(region_, middle, chunk_at + huge_page_bytes, always), 256);
+  give_up(middle(), chunk_end());
+  expect_refused(check(region_, middle(), chunk_end(), always), chunk_end() - middle());
   EXPECT_EQ(load(region_ + chunk_at), written_word);  // what is the engine's own stays
-  give_up(chunk_at, chunk_at + huge_page_bytes);
+  give_up(chunk_at, chunk_end());
   EXPECT_TRUE(pager_->written_spans().empty());
   EXPECT_EQ(check(region_, chunk_at, end, never), 0u);
-  expect_refused(check(region_, end, chunk_at + huge_page_bytes, always), 412);
+  expect_refused(check(region_, end, chunk_end(), always), chunk_end() - end);
 }
 
 TEST_P(CutOffFileTest, GivenUpWhereNothingOfTheChunkCanBeReadAnyMore) {
   if (!pager_) return;
   write_at(chunk_at);
   cut_off_at(chunk_at);
-  give_up(middle, chunk_at + huge_page_bytes);
-  expect_refused(check(region_, middle, chunk_at + huge_page_bytes, always), 256);
+  give_up(middle(), chunk_end());
+  expect_refused(check(region_, middle(), chunk_end(), always), chunk_end() - middle());
   EXPECT_EQ(load(region_ + chunk_at), written_word);
-  give_up(chunk_at, chunk_at + huge_page_bytes);
+  give_up(chunk_at, chunk_end());
   EXPECT_TRUE(pager_->written_spans().empty());
-  expect_refused(check(region_, chunk_at, chunk_at + huge_page_bytes, always), 512);
+  expect_refused(check(region_, chunk_at, chunk_end(), always), chunk_bytes());
 }
 
 TEST_P(FaultsTest, WhateverHappensBytesAreRightOrRefused) {

@@ -61,10 +61,6 @@ inline constexpr MapperAndChunk mappers_and_chunks[] = {
     {"move", 128 * KiB}, {"collapse", 128 * KiB}, {"copy", 128 * KiB},
 };
 
-/// The first of these, for what is told in pages of a chunk.
-inline constexpr MapperAndChunk mappers_of_huge_chunks[] = {
-    {"move", 2 * MiB}, {"collapse", 2 * MiB}, {"copy", 2 * MiB}};
-
 inline std::string name_of(const ::testing::TestParamInfo<MapperAndChunk>& it) {
   const bool is_small = it.param.chunk_bytes < huge_page_bytes;
   return std::string(it.param.mapper) + (is_small ? "_small_chunks" : "");

@@ -4,6 +4,9 @@ set -eu
 # shellcheck source=tests/trials/lib/trials.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
 
+# The last one's report is looked at; an attached engine has no chunks of its own.
+ARMS=(attached "${MAPPERS[@]}")
+
 expect_chunks() {
   jq -e --argjson bytes "$1" '.processes[0].chunk_bytes == $bytes' "$REPORT" >/dev/null ||
     wrong "chunks of $(jq '.processes[0].chunk_bytes' "$REPORT") bytes, not of $1"
