@@ -14,6 +14,7 @@ server=
 trap '[[ -z $server ]] || kill -KILL "$server"; rm -rf -- "$SCRATCH"' EXIT
 
 serve() {
+  : >"$SCRATCH/said" # what the last one said is no sign of this one
   "$WEIGHTPAGER" serve "$SCRATCH/model.gguf" --window 64MiB --name one --json "$SCRATCH/report.json" 2>"$SCRATCH/said" &
   server=$!
   until grep -q 'weightpager run --attach one -- ENGINE' "$SCRATCH/said"; do

@@ -18,6 +18,7 @@ trap cleanup EXIT
 serve() {
   local window=$((MODEL_BYTES * $1 / 100 >> 21 << 21))
   drop_page_cache "$MODEL_FILE"
+  : >"$SCRATCH/server.txt" # what the last one said is no sign of this one
   "$LIMITED" --limit $((window + MEMORY_SLACK)) --report "$SCRATCH/limit.json" -- \
     "$WEIGHTPAGER" serve "$MODEL_FILE" --window "$((window >> 20))MiB" --name "$NAME" \
     --json "$SCRATCH/server.json" 2>"$SCRATCH/server.txt" &

@@ -41,6 +41,7 @@ start_server() {
   for word in "$@"; do
     if [[ $word == *.@(gguf|safetensors) && -f $word ]]; then models+=("$word"); fi
   done
+  : >"$SCRATCH/server" # what the last one said is no sign of this one
   "${BEFORE[@]}" "$WEIGHTPAGER" serve "${models[@]}" --window 32MiB --name "$SERVER_NAME" \
     >/dev/null 2>"$SCRATCH/server" &
   SERVER=$!
