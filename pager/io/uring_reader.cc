@@ -34,6 +34,11 @@ namespace {
 /// chunks of 128 KiB, which are read in one request each, 16 MiB. The others wait their turn.
 constexpr uint32_t ring_entries_max = 128;
 
+/// Reads go to the device when there is this much of them, at the latest: who starts many small
+/// ones has work to do for each, in which time the device need not idle. As much as the device
+/// takes in one request, so that neighbours still become one.
+constexpr uint64_t submitted_at_once_bytes = 1u << 20;
+
 /// What the poll is called in the ring; pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
 
@@ -57,6 +62,8 @@ class UringReader final : public Reader {
 
   void start(const Read& read) override {
     table_.add(read, [this](PieceName name) { waiting_.push(name); });
+    unsubmitted_bytes_ += read.length_bytes;
+    if (unsubmitted_bytes_ >= submitted_at_once_bytes) submit();
   }
   Wakeup wait(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override { return table_.reads_in_flight(); }
@@ -66,6 +73,7 @@ class UringReader final : public Reader {
   io_uring_sqe* new_entry();
   void ask_for_pieces();
   void ask_for_watched_fd();
+  void submit();
   void sleep(const Deadline& deadline);
   void take_answers();
   void take_answer(PieceName name, int answer);
@@ -76,6 +84,7 @@ class UringReader final : public Reader {
   io_uring ring_{};
   bool has_ring_ = false;
   uint32_t pieces_in_ring_ = 0;
+  uint64_t unsubmitted_bytes_ = 0;
   bool is_watching_ = false;
   bool watched_fd_readable_ = false;
   std::vector<Completion> completions_;
@@ -152,8 +161,16 @@ void UringReader::ask_for_watched_fd() {
   is_watching_ = true;
 }
 
+void UringReader::submit() {
+  ask_for_pieces();
+  unsubmitted_bytes_ = 0;
+  const int result = io_uring_submit(&ring_);
+  WP_ASSERT(result >= 0 || is_passing(-result));
+}
+
 void UringReader::sleep(const Deadline& deadline) {
   ask_for_pieces();
+  unsubmitted_bytes_ = 0;
   __kernel_timespec limit{};
   if (!deadline.is_unlimited()) limit = to_timespec<__kernel_timespec>(deadline.remaining_ns());
   io_uring_cqe* first_answer;
