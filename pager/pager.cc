@@ -133,7 +133,8 @@ Status Pager::open_everything() {
         "not resident. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
 
-  auto mapper = window::choose_mapper(options_.mapper, *own_, chunk_bytes_);
+  auto mapper =
+      window::choose_mapper(options_.mapper, *own_, chunk_bytes_, options_.expects_writable);
   if (!mapper) return forward_error(std::move(mapper));
   mapper_ = std::move(*mapper);
   if (options_.mapper == "auto" && !mapper_->keeps_slot()) {

@@ -59,6 +59,8 @@ struct PagerOptions {
   bool follows_memory_limit = false;
   /// One of window::mapper_names.
   std::string mapper = "auto";
+  /// What "auto" is chosen for: regions that are writable, or those that are not.
+  bool expects_writable = false;
   /// Of all regions; see policy/chunk_size.h.
   uint64_t chunk_bytes = chunk_bytes_max;
   /// What the device under the models likes (io::device_limits).

@@ -153,7 +153,8 @@ void show_profile() {
   std::strncpy(session->telemetry->profile, text, sizeof session->telemetry->profile - 1);
 }
 
-Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model) {
+Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model,
+                                                    bool is_writable) {
   const Configuration& configuration = session->configuration;
   if (!configuration.server_socket.empty()) {
     return attach::AttachedPager::start(configuration.server_socket, session->telemetry);
@@ -161,6 +162,8 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
   options.mapper = configuration.mapper;
+  // PyTorch maps a safetensors file to be read for its header, and then writable for its weights.
+  options.expects_writable = is_writable || model.format == model::Format::safetensors;
   options.chunk_bytes = policy::chunk_bytes_for(model);
   options.device = io::device_limits(fd);
   options.follows_memory_limit = true;
@@ -168,8 +171,9 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   return Pager::start(options);
 }
 
-// Starts the pager for the first model; false (once told why) if this machine has none.
-bool start_pager(int fd, const model::Model& model) {
+// Starts the pager for the first model, and for its kind of mapping; false (once told why) if this
+// machine has none.
+bool start_pager(int fd, const model::Model& model, bool is_writable) {
   if (session->pager) return true;
   auto telemetry = telemetry::create(session->configuration.run_directory);
   if (!telemetry) {
@@ -177,7 +181,8 @@ bool start_pager(int fd, const model::Model& model) {
     telemetry = telemetry::create("");
   }
   if (telemetry) session->telemetry = *telemetry;
-  auto pager = telemetry ? open_service(fd, model) : forward_error(std::move(telemetry));
+  auto pager =
+      telemetry ? open_service(fd, model, is_writable) : forward_error(std::move(telemetry));
   if (!pager) {
     session->has_failed = true;
     report_error(pager.error().message + "; models are mapped by the kernel, without a window");
@@ -368,7 +373,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   }
   if (session->has_failed) return nullptr;
   const model::Model model = layers_of(path, static_cast<uint64_t>(facts.st_size));
-  if (!start_pager(fd, model)) return nullptr;
+  if (!start_pager(fd, model, is_writable)) return nullptr;
   // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
   // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;

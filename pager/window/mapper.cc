@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "pager/base/assert.h"
 #include "pager/base/system_calls.h"
@@ -247,14 +248,17 @@ bool is_mapper_name(std::string_view name) {
 }
 
 Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space,
-                                              uint64_t chunk_bytes) {
+                                              uint64_t chunk_bytes, bool expects_writable) {
   WP_ASSERT(is_mapper_name(name));
   if (name != "auto") return try_mapper(name, space, chunk_bytes);
-  if (auto mapper = try_mapper("move", space, chunk_bytes)) return mapper;
+  std::vector<const char*> best_first = {"move"};
   // Shared memory of small pages is dearer than copying.
   const auto memory = SharedMemory::create(chunk_bytes, chunk_bytes);
   if (memory && (*memory)->has_huge_pages()) {
-    if (auto mapper = try_mapper("collapse", space, chunk_bytes)) return mapper;
+    best_first.insert(best_first.begin() + (expects_writable ? 0 : 1), "collapse");
+  }
+  for (const char* candidate : best_first) {
+    if (auto mapper = try_mapper(candidate, space, chunk_bytes)) return mapper;
   }
   return try_mapper("copy", space, chunk_bytes);
 }

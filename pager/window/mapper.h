@@ -60,10 +60,10 @@ void drop_live_pages(const Region& region, uint32_t index);
 inline constexpr std::array mapper_names = {"auto", "move", "collapse", "copy"};
 bool is_mapper_name(std::string_view name);
 
-/// `name`: one of mapper_names; "auto" is the best that works here. Probes with real memory of
-/// `space`, which is this process's; an explicit mapper that does not work is an error, never
-/// replaced in silence.
+/// `name`: one of mapper_names; "auto" is the best that works here, for regions that are writable
+/// (into which `move` copies, too) or for others. Probes with real memory of `space`, which is this
+/// process's; an explicit mapper that does not work is an error, never replaced in silence.
 Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space,
-                                              uint64_t chunk_bytes);
+                                              uint64_t chunk_bytes, bool expects_writable = false);
 
 }  // namespace weightpager::window
