@@ -23,6 +23,10 @@
 #include "tests/io/faulty_reader.h"
 #include "tests/pager/model_file_fixture.h"
 
+// Guests are made by fork here, some from a process that has threads, and start threads of their
+// own. ThreadSanitizer stops them unless it is told that this is meant.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+
 namespace weightpager::attach {
 namespace {
 
