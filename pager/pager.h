@@ -102,7 +102,7 @@ class Pager final : public PagingService {
 
   /// Serves a file of which guests may show any part, for as long as the pager lives. Of the
   /// request only path, name and model count.
-  Result<const ServedFile*> serve(const RegionRequest& request);
+  Result<const ServedFile*> keep_file(const RegionRequest& request);
   Result<Guest*> add_guest(std::unique_ptr<Guest> guest);
   /// The guest has reserved the extent at `address`, which lies as far off the 2 MiB grid as the
   /// extent's offset, and registered it with its userfaultfd as a view of the file's memory.
@@ -190,7 +190,7 @@ class Pager final : public PagingService {
   Result<ServedFile*> serve_file(const RegionRequest& request);
   void show_in(ServedFile& served, std::unique_ptr<window::Region> region);
   window::AddressSpace& space_of(const Command& command);
-  void do_serve(Command& command);
+  void do_keep_file(Command& command);
   void do_add_guest(Command& command);
   void do_add_guest_region(Command& command);
   void do_remove_guest(Guest* guest);

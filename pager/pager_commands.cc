@@ -37,7 +37,7 @@ struct Pager::Command {
     written,
     resize,
     file_link,
-    serve,
+    keep_file,
     add_guest,
     add_guest_region,
     remove_guest,
@@ -136,8 +136,8 @@ std::vector<Span> Pager::written_spans() {
   return std::move(command.spans);
 }
 
-Result<const ServedFile*> Pager::serve(const RegionRequest& request) {
-  Command command{.kind = Command::Kind::serve, .request = &request};
+Result<const ServedFile*> Pager::keep_file(const RegionRequest& request) {
+  Command command{.kind = Command::Kind::keep_file, .request = &request};
   execute(command);
   if (!command.result) return forward_error(std::move(command.result));
   return command.served;
@@ -199,8 +199,8 @@ void Pager::carry_out(Command& command) {
     case Command::Kind::file_link:
       command.text = find_file_link(command.address);
       return;
-    case Command::Kind::serve:
-      return do_serve(command);
+    case Command::Kind::keep_file:
+      return do_keep_file(command);
     case Command::Kind::add_guest:
       return do_add_guest(command);
     case Command::Kind::add_guest_region:
@@ -246,7 +246,7 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
   return address;
 }
 
-void Pager::do_serve(Command& command) {
+void Pager::do_keep_file(Command& command) {
   auto served = serve_file(*command.request);
   if (!served) {
     command.result = forward_error(std::move(served));

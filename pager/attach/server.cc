@@ -97,7 +97,7 @@ Server::~Server() {
 }
 
 Status Server::add_file(const RegionRequest& request) {
-  auto file = pager_->serve(request);
+  auto file = pager_->keep_file(request);
   if (!file) return forward_error(std::move(file));
   // A file that is named twice is one file.
   if (std::find(files_.begin(), files_.end(), *file) == files_.end()) files_.push_back(*file);
