@@ -115,7 +115,6 @@ class Pager final : public PagingService {
   void remove_guest(Guest* guest);
 
  private:
-  struct Command;
   struct Waiting {
     bool is_waited_for = false;  // an engine thread stands still at it
     bool is_doomed = false;      // removed while it was being read
@@ -133,7 +132,10 @@ class Pager final : public PagingService {
   Pager(const PagerOptions& options, uint32_t window_chunks);
 
   // Engine side.
-  void execute(Command& command);
+  template <typename Act>
+  void execute(Act act) {
+    commands_.execute(doorbell_, act);
+  }
 
   // The pager's thread.
   Status open_everything();
@@ -148,7 +150,6 @@ class Pager final : public PagingService {
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
   void take_commands();
-  void carry_out(Command& command);
   void retry_held_chunks();
   void take_new_slots();
   void carry_out_policy();
@@ -189,19 +190,20 @@ class Pager final : public PagingService {
   Result<std::byte*> do_add_region(const RegionRequest& request);
   Result<ServedFile*> serve_file(const RegionRequest& request);
   void show_in(ServedFile& served, std::unique_ptr<window::Region> region);
-  window::AddressSpace& space_of(const Command& command);
-  void do_keep_file(Command& command);
-  void do_add_guest(Command& command);
-  void do_add_guest_region(Command& command);
+  Result<const ServedFile*> do_keep_file(const RegionRequest& request);
+  Result<Guest*> do_add_guest(std::unique_ptr<Guest> guest);
+  Status do_add_guest_region(Guest& guest, const ServedFile* file, const window::Extent& extent,
+                             std::byte* address);
   void do_remove_guest(Guest* guest);
   void do_remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
   void remove_pages(const Place& place, uint32_t index, uint32_t first, uint32_t count);
   void take_back_slot(window::Region& region, uint32_t index, policy::ChunkId chunk);
-  void do_protect(const Command& command);
-  void do_advise(const Command& command);
+  void do_protect(std::byte* address, uint64_t length_bytes, bool is_accessible);
+  void do_advise(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes,
+                 Advice advice);
   static void discard_pages(const window::Region& region, uintptr_t begin, uintptr_t end);
   void discard_written(const Place& place, uintptr_t begin, uintptr_t end);
-  void do_residency(const Command& command);
+  void do_residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
   std::vector<Span> find_written_spans() const;
   uint64_t do_resize(uint64_t window_bytes);
   std::string find_file_link(std::byte* address);
@@ -258,7 +260,7 @@ class Pager final : public PagingService {
 
   // Between the threads.
   fault::Doorbell doorbell_;
-  fault::CommandStack<Command> commands_;
+  fault::CommandStack commands_;
   std::atomic<bool> is_started_{false};
   std::thread thread_;
 };

@@ -1,8 +1,8 @@
 // What engine threads ask the pager for: regions, advice, questions.
 //
-// A command lies on the stack of the thread that waits for it; the threads push theirs on a stack
-// without a lock and ring, and the pager's thread carries them out one by one between faults. This
-// part may allocate: it runs when an engine maps, unmaps or advises, not when it computes.
+// Each public function has its work done by the pager's thread, between two faults, and waits for
+// it (fault/command_stack.h). This part may allocate: it runs when an engine maps, unmaps or
+// advises, not when it computes.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -26,196 +26,94 @@ using window::AddressSpace;
 using window::ChunkState;
 using window::Region;
 
-// Lies on the stack of the engine thread that waits for it.
-struct Pager::Command {
-  enum class Kind {
-    add_region,
-    remove,
-    advise,
-    protect,
-    residency,
-    written,
-    resize,
-    file_link,
-    keep_file,
-    add_guest,
-    add_guest_region,
-    remove_guest,
-    stop
-  } kind;
-  const RegionRequest* request = nullptr;
-  std::byte* address = nullptr;
-  uint64_t length_bytes = 0;
-  Advice advice = Advice::will_need;
-  bool is_accessible = true;
-  unsigned char* pages = nullptr;
-  Guest* guest = nullptr;  // nullptr: this process
-  std::unique_ptr<Guest> new_guest;
-  const ServedFile* served = nullptr;
-  window::Extent extent;
-  Result<std::byte*> result = nullptr;
-  std::vector<Span> spans;
-  std::string text;
-  Command* next = nullptr;
-  std::atomic<bool> is_done{false};
-};
-
 // ---- Engine side ----
 
 Pager::~Pager() {
-  if (thread_.joinable()) {
-    Command command{.kind = Command::Kind::stop};
-    execute(command);
-    thread_.join();
-  }
+  if (!thread_.joinable()) return;
+  execute([&] {
+    WP_ASSERT(regions_.empty());
+    is_stopping_ = true;
+  });
+  thread_.join();
 }
 
 Result<std::byte*> Pager::add_region(const RegionRequest& request) {
-  Command command{.kind = Command::Kind::add_region, .request = &request};
-  execute(command);
-  return std::move(command.result);
+  Result<std::byte*> address = nullptr;
+  execute([&] { address = do_add_region(request); });
+  return address;
 }
 
 void Pager::remove(std::byte* address, uint64_t length_bytes) {
-  remove_from_guest(nullptr, address, length_bytes);
-}
-
-void Pager::remove_from_guest(Guest* guest, std::byte* address, uint64_t length_bytes) {
-  Command command{.kind = Command::Kind::remove,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .guest = guest};
-  execute(command);
+  execute([&] { do_remove(*own_, address, length_bytes); });
 }
 
 void Pager::advise(std::byte* address, uint64_t length_bytes, Advice advice) {
-  advise_for_guest(nullptr, address, length_bytes, advice);
-}
-
-void Pager::advise_for_guest(Guest* guest, std::byte* address, uint64_t length_bytes,
-                             Advice advice) {
-  Command command{.kind = Command::Kind::advise,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .advice = advice,
-                  .guest = guest};
-  execute(command);
+  execute([&] { do_advise(*own_, address, length_bytes, advice); });
 }
 
 void Pager::protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
-  Command command{.kind = Command::Kind::protect,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .is_accessible = is_accessible};
-  execute(command);
+  execute([&] { do_protect(address, length_bytes, is_accessible); });
 }
 
 void Pager::residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) {
-  Command command{.kind = Command::Kind::residency,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .pages = pages};
-  execute(command);
+  execute([&] { do_residency(address, length_bytes, pages); });
 }
 
 uint64_t Pager::resize(uint64_t window_bytes) {
-  Command command{.kind = Command::Kind::resize, .length_bytes = window_bytes};
-  execute(command);
-  return command.length_bytes;
+  execute([&] { window_bytes = do_resize(window_bytes); });
+  return window_bytes;
 }
 
 std::string Pager::file_link(std::byte* address) {
-  Command command{.kind = Command::Kind::file_link, .address = address};
-  execute(command);
-  return std::move(command.text);
+  std::string link;
+  execute([&] { link = find_file_link(address); });
+  return link;
 }
 
 std::vector<Span> Pager::written_spans() {
-  Command command{.kind = Command::Kind::written};
-  execute(command);
-  return std::move(command.spans);
+  std::vector<Span> spans;
+  execute([&] { spans = find_written_spans(); });
+  return spans;
 }
 
 Result<const ServedFile*> Pager::keep_file(const RegionRequest& request) {
-  Command command{.kind = Command::Kind::keep_file, .request = &request};
-  execute(command);
-  if (!command.result) return forward_error(std::move(command.result));
-  return command.served;
+  Result<const ServedFile*> file = nullptr;
+  execute([&] { file = do_keep_file(request); });
+  return file;
 }
 
 Result<Pager::Guest*> Pager::add_guest(std::unique_ptr<Guest> guest) {
-  Command command{.kind = Command::Kind::add_guest, .new_guest = std::move(guest)};
-  execute(command);
-  if (!command.result) return forward_error(std::move(command.result));
-  return command.guest;
+  Result<Guest*> added = nullptr;
+  execute([&] { added = do_add_guest(std::move(guest)); });
+  return added;
 }
 
 Status Pager::add_guest_region(Guest* guest, const ServedFile* served, const window::Extent& extent,
                                std::byte* address) {
-  Command command{.kind = Command::Kind::add_guest_region,
-                  .address = address,
-                  .guest = guest,
-                  .served = served,
-                  .extent = extent};
-  execute(command);
-  if (!command.result) return forward_error(std::move(command.result));
-  return {};
+  Status outcome;
+  execute([&] { outcome = do_add_guest_region(*guest, served, extent, address); });
+  return outcome;
+}
+
+void Pager::remove_from_guest(Guest* guest, std::byte* address, uint64_t length_bytes) {
+  execute([&] { do_remove(*guest, address, length_bytes); });
+}
+
+void Pager::advise_for_guest(Guest* guest, std::byte* address, uint64_t length_bytes,
+                             Advice advice) {
+  execute([&] { do_advise(*guest, address, length_bytes, advice); });
 }
 
 void Pager::remove_guest(Guest* guest) {
-  Command command{.kind = Command::Kind::remove_guest, .guest = guest};
-  execute(command);
+  execute([&] { do_remove_guest(guest); });
 }
-
-void Pager::execute(Command& command) { commands_.execute(command, doorbell_); }
 
 // ---- The pager's thread ----
 
 void Pager::take_commands() {
   if (!is_rung_) return;
   is_rung_ = false;
-  commands_.take([this](Command& command) { carry_out(command); });
-}
-
-void Pager::carry_out(Command& command) {
-  switch (command.kind) {
-    case Command::Kind::add_region:
-      command.result = do_add_region(*command.request);
-      return;
-    case Command::Kind::remove:
-      return do_remove(space_of(command), command.address, command.length_bytes);
-    case Command::Kind::advise:
-      return do_advise(command);
-    case Command::Kind::protect:
-      return do_protect(command);
-    case Command::Kind::residency:
-      return do_residency(command);
-    case Command::Kind::written:
-      command.spans = find_written_spans();
-      return;
-    case Command::Kind::resize:
-      command.length_bytes = do_resize(command.length_bytes);
-      return;
-    case Command::Kind::file_link:
-      command.text = find_file_link(command.address);
-      return;
-    case Command::Kind::keep_file:
-      return do_keep_file(command);
-    case Command::Kind::add_guest:
-      return do_add_guest(command);
-    case Command::Kind::add_guest_region:
-      return do_add_guest_region(command);
-    case Command::Kind::remove_guest:
-      return do_remove_guest(command.guest);
-    case Command::Kind::stop:
-      WP_ASSERT(regions_.empty());
-      is_stopping_ = true;
-      return;
-  }
-}
-
-AddressSpace& Pager::space_of(const Command& command) {
-  return command.guest == nullptr ? *own_ : *command.guest;
+  commands_.carry_out();
 }
 
 Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
@@ -246,46 +144,38 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
   return address;
 }
 
-void Pager::do_keep_file(Command& command) {
-  auto served = serve_file(*command.request);
-  if (!served) {
-    command.result = forward_error(std::move(served));
-    return;
-  }
+Result<const ServedFile*> Pager::do_keep_file(const RegionRequest& request) {
+  auto served = serve_file(request);
+  if (!served) return forward_error(std::move(served));
   (*served)->is_kept = true;
-  command.served = *served;
   tell_order();
+  return *served;
 }
 
-void Pager::do_add_guest(Command& command) {
-  if (auto watched = watch_faults(*command.new_guest); !watched) {
-    command.result = forward_error(std::move(watched));
-    return;
-  }
-  guests_.push_back(std::move(command.new_guest));
-  command.guest = guests_.back().get();
+Result<Pager::Guest*> Pager::do_add_guest(std::unique_ptr<Guest> guest) {
+  if (auto watched = watch_faults(*guest); !watched) return forward_error(std::move(watched));
+  guests_.push_back(std::move(guest));
+  return guests_.back().get();
 }
 
-void Pager::do_add_guest_region(Command& command) {
-  const auto served = std::find_if(files_.begin(), files_.end(),
-                                   [&](const auto& it) { return it.get() == command.served; });
+Status Pager::do_add_guest_region(Guest& guest, const ServedFile* file,
+                                  const window::Extent& extent, std::byte* address) {
+  const auto served =
+      std::find_if(files_.begin(), files_.end(), [&](const auto& it) { return it.get() == file; });
   WP_ASSERT(served != files_.end() && (*served)->is_kept);
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  const uintptr_t end = begin + command.extent.length_bytes;
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t end = begin + extent.length_bytes;
   size_t regions = 0;
   bool is_free = true;
   for (const Place& place : regions_) {
-    if (&place.region->space() != command.guest) continue;
+    if (&place.region->space() != &guest) continue;
     place.region->for_each_live_run_in(begin, end, [&](std::byte*, uint64_t) { is_free = false; });
     ++regions;
   }
-  if (!is_free || regions == regions_max) {
-    command.result = is_free ? fail("too many regions", "", ENOMEM)
-                             : fail("two regions at one address", "", EEXIST);
-    return;
-  }
-  show_in(**served,
-          Region::of_guest(command.extent, chunk_bytes_, *command.guest, command.address));
+  if (!is_free) return fail("two regions at one address", "", EEXIST);
+  if (regions == regions_max) return fail("too many regions", "", ENOMEM);
+  show_in(**served, Region::of_guest(extent, chunk_bytes_, guest, address));
+  return {};
 }
 
 void Pager::do_remove_guest(Guest* guest) {
@@ -500,9 +390,9 @@ void Pager::close_idle_files() {
 // The kernel asks for permission before it asks the pager, so its own protection does it all. But
 // it divides mappings, and moves nothing across such a line or between places that are protected
 // otherwise: these chunks are copied from now on.
-void Pager::do_protect(const Command& command) {
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  const uintptr_t end = begin + command.length_bytes;
+void Pager::do_protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t end = begin + length_bytes;
   for (const Place& place : regions_) {
     Region& region = *place.region;
     const auto first = reinterpret_cast<uintptr_t>(region.address());
@@ -517,17 +407,17 @@ void Pager::do_protect(const Command& command) {
       notes.is_divided = true;
     });
     auto* const range = reinterpret_cast<void*>(from);
-    kernel::mprotect(range, to - from, command.is_accessible ? region.protection() : PROT_NONE);
+    kernel::mprotect(range, to - from, is_accessible ? region.protection() : PROT_NONE);
     region.space().uffd().wake(range, to - from);
   }
 }
 
-void Pager::do_advise(const Command& command) {
+void Pager::do_advise(const AddressSpace& space, std::byte* address, uint64_t length_bytes,
+                      Advice advice) {
   std::vector<ChunkId> chunks;
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  const uintptr_t end = begin + command.length_bytes;
-  const AddressSpace& space = space_of(command);
-  if (command.advice == Advice::discard) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t end = begin + length_bytes;
+  if (advice == Advice::discard) {
     for (const Place& place : regions_) {
       // A guest's views are private, and in its own hands.
       if (!place.region->space().is_own()) continue;
@@ -542,7 +432,7 @@ void Pager::do_advise(const Command& command) {
       chunks.push_back(place.served->chunk_of(*place.region, index));
     });
   }
-  if (command.advice == Advice::will_need) {
+  if (advice == Advice::will_need) {
     policy_->will_need(chunks);
   } else {
     policy_->consumed(chunks);
@@ -626,14 +516,14 @@ std::vector<Span> Pager::find_written_spans() const {
   return spans;
 }
 
-void Pager::do_residency(const Command& command) {
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  for (uint64_t page = 0; page < command.length_bytes / os_page_bytes; ++page) {
+void Pager::do_residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  for (uint64_t page = 0; page < length_bytes / os_page_bytes; ++page) {
     const uintptr_t at = begin + page * os_page_bytes;
     const Place place = find(*own_, at);
     const bool is_mapped =
         place.region != nullptr && place.region->notes(place.region->chunk_index(at)).is_placed;
-    command.pages[page] = is_mapped ? 1 : 0;
+    pages[page] = is_mapped ? 1 : 0;
   }
 }
 

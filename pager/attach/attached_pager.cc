@@ -25,22 +25,6 @@ namespace weightpager::attach {
 
 using window::Region;
 
-// Lies on the stack of the engine thread that waits for it.
-struct AttachedPager::Command {
-  enum class Kind { add_region, remove, advise, protect, residency, written, file_link, stop } kind;
-  const RegionRequest* request = nullptr;
-  std::byte* address = nullptr;
-  uint64_t length_bytes = 0;
-  Advice advice = Advice::will_need;
-  bool is_accessible = true;
-  unsigned char* pages = nullptr;
-  Result<std::byte*> result = nullptr;
-  std::vector<Span> spans;
-  std::string text;
-  Command* next = nullptr;
-  std::atomic<bool> is_done{false};
-};
-
 // ---- Engine side ----
 
 Result<std::unique_ptr<AttachedPager>> AttachedPager::start(const std::string& socket_path,
@@ -58,67 +42,50 @@ Result<std::unique_ptr<AttachedPager>> AttachedPager::start(const std::string& s
 
 AttachedPager::~AttachedPager() {
   if (!thread_.joinable()) return;
-  Command command{.kind = Command::Kind::stop};
-  commands_.execute(command, doorbell_);
+  execute([&] {
+    WP_ASSERT(regions_.empty());
+    is_stopping_ = true;
+  });
   thread_.join();
 }
 
 Result<std::byte*> AttachedPager::add_region(const RegionRequest& request) {
-  Command command{.kind = Command::Kind::add_region, .request = &request};
-  commands_.execute(command, doorbell_);
-  return std::move(command.result);
+  Result<std::byte*> address = nullptr;
+  execute([&] { address = do_add_region(request); });
+  return address;
 }
 
 void AttachedPager::remove(std::byte* address, uint64_t length_bytes) {
-  Command command{.kind = Command::Kind::remove, .address = address, .length_bytes = length_bytes};
-  commands_.execute(command, doorbell_);
+  execute([&] { do_remove(address, length_bytes); });
 }
 
 void AttachedPager::advise(std::byte* address, uint64_t length_bytes, Advice advice) {
-  Command command{.kind = Command::Kind::advise,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .advice = advice};
-  commands_.execute(command, doorbell_);
+  execute([&] { do_advise(address, length_bytes, advice); });
 }
 
 void AttachedPager::protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
-  Command command{.kind = Command::Kind::protect,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .is_accessible = is_accessible};
-  commands_.execute(command, doorbell_);
+  execute([&] { do_protect(address, length_bytes, is_accessible); });
 }
 
 void AttachedPager::residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) {
-  Command command{.kind = Command::Kind::residency,
-                  .address = address,
-                  .length_bytes = length_bytes,
-                  .pages = pages};
-  commands_.execute(command, doorbell_);
+  execute([&] { page_map_->residency(address, length_bytes, pages); });
 }
 
 std::string AttachedPager::file_link(std::byte* address) {
-  Command command{.kind = Command::Kind::file_link, .address = address};
-  commands_.execute(command, doorbell_);
-  return std::move(command.text);
+  std::string link;
+  execute([&] { link = find_file_link(address); });
+  return link;
 }
 
 std::vector<Span> AttachedPager::written_spans() {
-  Command command{.kind = Command::Kind::written};
-  commands_.execute(command, doorbell_);
-  return std::move(command.spans);
+  std::vector<Span> spans;
+  execute([&] { spans = do_written_spans(); });
+  return spans;
 }
 
 // ---- The thread ----
 
 void AttachedPager::run(Status& outcome) {
-  // Without a descriptor table of its own this works, but an engine could close the descriptors.
-  if (unshare(CLONE_FILES) != 0) {
-    notice(
-        "unshare(CLONE_FILES) is refused here: an engine that closes all descriptors loses its "
-        "server");
-  }
   thread_id_ = static_cast<int>(syscall(SYS_gettid));
   outcome = open_everything();
   const bool is_fine = outcome.has_value();
@@ -135,6 +102,12 @@ void AttachedPager::run(Status& outcome) {
 }
 
 Status AttachedPager::open_everything() {
+  // In the engine's table the engine could close both ends at once, this userfaultfd and the socket
+  // for which the server keeps its own: absent chunks would read as zeros.
+  if (unshare(CLONE_FILES) != 0) {
+    return fail(std::string("no descriptor table of one's own: ") + std::strerror(errno),
+                "allow unshare(CLONE_FILES) in the container's seccomp profile", errno);
+  }
   auto faults = fault::Userfaultfd::open();
   if (!faults) return forward_error(std::move(faults));
   auto bell = fault::Userfaultfd::open();
@@ -206,7 +179,7 @@ void AttachedPager::take_rings() {
   std::array<fault::Fault, 64> rings;
   const size_t count = bell_->read_faults(rings);
   for (size_t i = 0; i < count; ++i) doorbell_.answer(*bell_, rings[i].address);
-  commands_.take([this](Command& command) { carry_out(command); });
+  commands_.carry_out();
 }
 
 // Between requests a server says nothing but what is to be sealed.
@@ -216,32 +189,6 @@ void AttachedPager::take_messages() {
   const Received received = receive_message(socket_.get(), message, none);
   if (received == Received::message && message.kind == Message::Kind::seal) return seal(message);
   lose_server();
-}
-
-void AttachedPager::carry_out(Command& command) {
-  switch (command.kind) {
-    case Command::Kind::add_region:
-      command.result = do_add_region(*command.request);
-      return;
-    case Command::Kind::remove:
-      return do_remove(command.address, command.length_bytes);
-    case Command::Kind::advise:
-      return do_advise(command);
-    case Command::Kind::protect:
-      return do_protect(command);
-    case Command::Kind::residency:
-      return page_map_->residency(command.address, command.length_bytes, command.pages);
-    case Command::Kind::written:
-      command.spans = do_written_spans();
-      return;
-    case Command::Kind::file_link:
-      command.text = find_file_link(command.address);
-      return;
-    case Command::Kind::stop:
-      WP_ASSERT(regions_.empty());
-      is_stopping_ = true;
-      return;
-  }
 }
 
 // Sends a request and waits for its answer; in between the server may want something sealed.
@@ -329,33 +276,33 @@ void AttachedPager::do_remove(std::byte* address, uint64_t length_bytes) {
   });
 }
 
-void AttachedPager::do_advise(const Command& command) {
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  const uintptr_t end = begin + command.length_bytes;
-  if (command.advice == Advice::discard) {
+void AttachedPager::do_advise(std::byte* address, uint64_t length_bytes, Advice advice) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t end = begin + length_bytes;
+  if (advice == Advice::discard) {
     for (const Mapped& mapped : regions_) {
-      mapped.region->for_each_live_run_in(begin, end, [](std::byte* address, uint64_t bytes) {
-        kernel::madvise(address, bytes, MADV_DONTNEED);
+      mapped.region->for_each_live_run_in(begin, end, [](std::byte* run, uint64_t bytes) {
+        kernel::madvise(run, bytes, MADV_DONTNEED);
       });
     }
   }
   (void)ask({.kind = Message::Kind::advise,
-             .value = static_cast<uint64_t>(command.advice),
+             .value = static_cast<uint64_t>(advice),
              .address = begin,
              .length_bytes = end - begin});
 }
 
 // The kernel asks for permission before it asks the server.
-void AttachedPager::do_protect(const Command& command) {
-  const auto begin = reinterpret_cast<uintptr_t>(command.address);
-  const uintptr_t end = begin + round_up(command.length_bytes, os_page_bytes);
+void AttachedPager::do_protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
   for (const Mapped& mapped : regions_) {
     const auto first = reinterpret_cast<uintptr_t>(mapped.region->address());
     const uintptr_t from = std::max(begin, first);
     const uintptr_t to = std::min(end, first + mapped.region->length_bytes());
     if (from >= to) continue;
     auto* const range = reinterpret_cast<void*>(from);
-    const int protection = command.is_accessible ? mapped.region->protection() : PROT_NONE;
+    const int protection = is_accessible ? mapped.region->protection() : PROT_NONE;
     kernel::mprotect(range, to - from, protection);
     space_->uffd().wake(range, to - from);
   }

@@ -46,7 +46,6 @@ class AttachedPager final : public PagingService {
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
 
  private:
-  struct Command;
   struct ServedModel {
     io::FileIdentity identity;
     OwnedFd memory;
@@ -59,6 +58,11 @@ class AttachedPager final : public PagingService {
   AttachedPager(std::string socket_path, telemetry::Telemetry* telemetry)
       : socket_path_(std::move(socket_path)), telemetry_(*telemetry) {}
 
+  template <typename Act>
+  void execute(Act act) {
+    commands_.execute(doorbell_, act);
+  }
+
   // The thread.
   void run(Status& outcome);
   Status open_everything();
@@ -67,11 +71,10 @@ class AttachedPager final : public PagingService {
   void serve();
   void take_rings();
   void take_messages();
-  void carry_out(Command& command);
   Result<std::byte*> do_add_region(const RegionRequest& request);
   void do_remove(std::byte* address, uint64_t length_bytes);
-  void do_protect(const Command& command);
-  void do_advise(const Command& command);
+  void do_protect(std::byte* address, uint64_t length_bytes, bool is_accessible);
+  void do_advise(std::byte* address, uint64_t length_bytes, Advice advice);
   std::vector<Span> do_written_spans() const;
   std::string find_file_link(std::byte* address) const;
   Status ask(const Message& request);
@@ -94,7 +97,7 @@ class AttachedPager final : public PagingService {
 
   // Between the threads.
   fault::Doorbell doorbell_;
-  fault::CommandStack<Command> commands_;
+  fault::CommandStack commands_;
   std::atomic<bool> is_started_{false};
   std::thread thread_;
 };

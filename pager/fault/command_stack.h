@@ -1,6 +1,6 @@
-// How engine threads hand commands to a thread that serves them, without a lock and without a file
-// descriptor: the command lies on its thread's stack, is pushed on a stack of such, and the
-// doorbell rings. The thread sleeps until the command is done.
+// How engine threads have things done by a thread that serves them, without a lock and without a
+// file descriptor: a command, which is a function to call there, lies on its thread's stack, is
+// pushed on a stack of such, and the doorbell rings. The thread sleeps until the command is done.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,13 @@
 
 namespace weightpager::fault {
 
-/// `Command` has the members `Command* next` and `std::atomic<bool> is_done`, both initially zero.
-template <typename Command>
 class CommandStack {
  public:
-  /// Any thread but the serving one. Returns when the command is done.
-  void execute(Command& command, Doorbell& doorbell) {
+  /// Any thread but the serving one. Returns when `act()` has been called there. What it refers to
+  /// may lie on the caller's stack.
+  template <typename Act>
+  void execute(Doorbell& doorbell, Act act) {
+    Command command{.call = [](void* it) { (*static_cast<Act*>(it))(); }, .act = &act};
     command.next = newest_.load(std::memory_order_relaxed);
     while (!newest_.compare_exchange_weak(command.next, &command, std::memory_order_release,
                                           std::memory_order_relaxed)) {
@@ -24,9 +25,8 @@ class CommandStack {
     command.is_done.wait(false, std::memory_order_acquire);
   }
 
-  /// The serving thread, after a ring. Calls `act(command)` for each in the order of arrival.
-  template <typename Act>
-  void take(Act act) {
+  /// The serving thread, after a ring: carries out what is asked for, in the order of arrival.
+  void carry_out() {
     Command* newest = newest_.exchange(nullptr, std::memory_order_acquire);
     Command* oldest = nullptr;
     while (newest != nullptr) {
@@ -35,7 +35,7 @@ class CommandStack {
     }
     while (oldest != nullptr) {
       Command& command = *std::exchange(oldest, oldest->next);
-      act(command);
+      command.call(command.act);
       // The command's memory is its owner's again as soon as the flag is set; waking needs no more
       // than its address.
       command.is_done.store(true, std::memory_order_release);
@@ -44,6 +44,13 @@ class CommandStack {
   }
 
  private:
+  struct Command {
+    void (*call)(void*) = nullptr;
+    void* act = nullptr;
+    Command* next = nullptr;
+    std::atomic<bool> is_done{false};
+  };
+
   std::atomic<Command*> newest_{nullptr};
 };
 
