@@ -23,10 +23,6 @@
 #include "tests/io/faulty_reader.h"
 #include "tests/pager/model_file_fixture.h"
 
-// Guests are made by fork here, some from a process that has threads, and start threads of their
-// own. ThreadSanitizer stops them unless it is told that this is meant.
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
-
 namespace weightpager::attach {
 namespace {
 
@@ -155,12 +151,38 @@ class AttachTest : public ::testing::Test {
     return wrong;
   }
 
-  /// Another guest: `act` in a child process with a pager of its own; 0 if all was well.
-  pid_t start_guest(const std::function<int(AttachedPager&)>& act) const {
+  /// Another guest: a child process that attaches once it is let go. It is made before this process
+  /// attaches itself: a child of a process with threads may not start threads under
+  /// ThreadSanitizer, nor may it by POSIX.
+  struct Guest {
+    pid_t process;
+    int gate;
+    void let_go() const {
+      EXPECT_EQ(write(gate, "g", 1), 1);
+      close(gate);
+    }
+  };
+
+  /// `act` runs in the child with a pager of its own, and returns 0 if all was well.
+  Guest make_guest(const std::function<int(AttachedPager&)>& act) const {
+    int gate[2];
+    EXPECT_EQ(pipe2(gate, O_CLOEXEC), 0);
     const pid_t child = fork();
-    if (child != 0) return child;
+    if (child != 0) {
+      close(gate[0]);
+      return {child, gate[1]};
+    }
+    close(gate[1]);
+    char letter;
+    if (read(gate[0], &letter, 1) != 1) _exit(98);
     auto pager = AttachedPager::start(socket_path_, shared_telemetry());
     _exit(pager ? act(**pager) : 99);
+  }
+
+  pid_t start_guest(const std::function<int(AttachedPager&)>& act) const {
+    const Guest guest = make_guest(act);
+    guest.let_go();
+    return guest.process;
   }
 
   static int status_of(pid_t child) {
@@ -227,13 +249,14 @@ TEST_F(AttachTest, EachByteIsReadOnceForAllGuestsNowAndLater) {
 TEST_F(AttachTest, WhatAGuestWritesIsItsOwn) {
   PatternFile file(80 * MiB);
   serve(file, 32 * MiB);
+  const Guest other_guest = make_guest([&](AttachedPager& other) {
+    return wrong_pages(map(other, file), 0, file.size_bytes()) == 0 ? 0 : 1;
+  });
   auto pager = attach();
   std::byte* region = map(*pager, file, true);
   for (uint64_t at = 0; at < file.size_bytes(); at += 10 * MiB) store(region + at, at + 7);
-  const auto sees_the_file = [&](AttachedPager& other) {
-    return wrong_pages(map(other, file), 0, file.size_bytes()) == 0 ? 0 : 1;
-  };
-  EXPECT_EQ(status_of(start_guest(sees_the_file)), 0);
+  other_guest.let_go();
+  EXPECT_EQ(status_of(other_guest.process), 0);
   EXPECT_EQ(wrong_pages(region, 0, file.size_bytes()), 8u);
   for (uint64_t at = 0; at < file.size_bytes(); at += 10 * MiB) {
     ASSERT_EQ(load(region + at), at + 7);
@@ -311,20 +334,21 @@ TEST_F(AttachTest, AGuestThatIsKilledWhileItWaitsHarmsNobody) {
     const bool hangs = read.offset_bytes == 60 * MiB;
     return io::Fault{.kind = hangs ? io::Fault::Kind::hang : io::Fault::Kind::none};
   });
-  auto pager = attach();
-  std::byte* region = map(*pager, file, false, 0, 50 * MiB);
   int waits[2];
   ASSERT_EQ(pipe(waits), 0);
-  const pid_t guest = start_guest([&](AttachedPager& other) {
+  const Guest guest = make_guest([&](AttachedPager& other) {
     const std::byte* view = map(other, file);
     if (load(view) != word_at(0) || write(waits[1], "x", 1) != 1) return 1;
     return load(view + 60 * MiB) == word_at(60 * MiB) ? 2 : 3;
   });
+  auto pager = attach();
+  std::byte* region = map(*pager, file, false, 0, 50 * MiB);
+  guest.let_go();
   char letter;
   ASSERT_EQ(read(waits[0], &letter, 1), 1);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  kill(guest, SIGKILL);
-  EXPECT_EQ(status_of(guest), -SIGKILL);
+  kill(guest.process, SIGKILL);
+  EXPECT_EQ(status_of(guest.process), -SIGKILL);
   for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_pages(region, 0, 50 * MiB), 0u);
   pager->remove(region, 50 * MiB);
 }
