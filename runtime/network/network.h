@@ -1,0 +1,146 @@
+// A Darknet network: what each section of its .cfg computes, from what, and with which weights.
+//
+// Problem. Whoever runs a network a layer at a time needs to know, before the first byte of a weight
+// is read, every layer's shape, what it takes in, and where its weights lie. Darknet's own loader
+// finds that out while it allocates everything.
+//
+// Idea. One flat list of layers in execution order, each a plain value: inputs are numbers of
+// earlier layers, sizes follow from the shapes. Nothing here holds weights or activations.
+//
+// Every section but [net] is a layer, also those that compute nothing (route, dropout, cost): that
+// is how Darknet and the Demand Layering paper (Table I) count.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace weightpager::network {
+
+/// Of one image's activations, in memory as [channels][height][width], 32-bit floats. What a
+/// connected layer makes has height = width = 1.
+struct Shape {
+  uint32_t channels = 0;
+  uint32_t height = 0;
+  uint32_t width = 0;
+
+  uint64_t elements() const { return uint64_t{channels} * height * width; }
+  uint64_t size_bytes() const { return elements() * sizeof(float); }
+  bool operator==(const Shape&) const = default;
+};
+
+enum class Activation { linear, leaky, relu, logistic, mish, swish };
+
+/// Cross-correlation over `groups` of channels, then scale and shift (batch normalization, or the
+/// bias alone), then the activation. Zeros are `padding` deep on all four sides.
+struct Convolutional {
+  uint32_t filters = 0;
+  uint32_t size = 0;
+  uint32_t stride = 1;
+  uint32_t padding = 0;
+  uint32_t groups = 1;
+  bool is_batch_normalized = false;
+  Activation activation = Activation::linear;
+};
+
+/// Every output from every input.
+struct Connected {
+  uint32_t outputs = 0;
+  bool is_batch_normalized = false;
+  Activation activation = Activation::linear;
+};
+
+/// Darknet pads `padding` in sum: ⌊padding / 2⌋ before, the rest after; nothing outside counts.
+struct MaxPool {
+  uint32_t size = 0;
+  uint32_t stride = 0;
+  uint32_t padding = 0;
+};
+
+/// The mean of each channel.
+struct AveragePool {};
+
+/// Computes nothing at inference.
+struct Dropout {};
+
+/// Concatenates channels of its inputs: of each the `group`-th of `groups` equal parts.
+struct Route {
+  uint32_t groups = 1;
+  uint32_t group = 0;
+};
+
+/// Adds its second input (an earlier layer) to its first (the layer before). Where shapes differ,
+/// as Darknet does it: rows and columns are skipped or spread, channels beyond the smaller are kept.
+struct Shortcut {
+  Activation activation = Activation::linear;
+};
+
+/// Repeats rows and columns `stride` times, and scales.
+struct Upsample {
+  uint32_t stride = 2;
+  float scale = 1;
+};
+
+/// Turns a grid of `mask.size()` boxes per cell into boxes, objectness and class probabilities.
+struct Yolo {
+  uint32_t classes = 0;
+  /// Pairs of width and height in pixels of the network's input; `mask` chooses from them.
+  std::vector<float> anchors;
+  std::vector<uint32_t> mask;
+  float scale_x_y = 1;
+  /// The layer before has already applied the logistic function (scaled YOLOv4).
+  bool has_new_coordinates = false;
+};
+
+/// Over each of `groups` parts of the input.
+struct Softmax {
+  uint32_t groups = 1;
+  float temperature = 1;
+};
+
+/// Computes nothing at inference.
+struct Cost {};
+
+using Operation = std::variant<Convolutional, Connected, MaxPool, AveragePool, Dropout, Route,
+                               Shortcut, Upsample, Yolo, Softmax, Cost>;
+
+/// The network's own input, where a layer's number is expected.
+inline constexpr uint32_t network_input = UINT32_MAX;
+
+struct Layer {
+  Operation operation;
+  /// Numbers of earlier layers, or network_input. Route: one or more; shortcut: two; others: one.
+  std::vector<uint32_t> inputs;
+  /// Of the first input.
+  Shape input;
+  Shape output;
+  /// Where the section begins in the .cfg, from 1.
+  uint32_t line = 0;
+
+  /// Floats that the .weights file has for this layer, batch normalization not folded: one bias
+  /// (and, if normalized, scale, mean and variance) per output channel, then the weights.
+  uint64_t channels_with_bias() const;
+  uint64_t weights() const;
+  bool is_batch_normalized() const;
+  uint64_t raw_bytes() const;
+  /// With batch normalization folded into biases and weights: what a pass has to read.
+  uint64_t folded_bytes() const;
+};
+
+struct Network {
+  Shape input;
+  /// In execution order.
+  std::vector<Layer> layers;
+
+  /// The ordinary .weights file: a header of 20 bytes, then every layer's raw bytes.
+  uint64_t weights_file_bytes() const;
+  uint64_t folded_bytes() const;
+  uint64_t largest_folded_bytes() const;
+};
+
+/// "convolutional", "route", …: the section's name in a .cfg.
+const char* section_name(const Operation& operation);
+const char* activation_name(Activation activation);
+
+}  // namespace weightpager::network
