@@ -1,8 +1,8 @@
 // A Darknet network: what each section of its .cfg computes, from what, and with which weights.
 //
-// Problem. Whoever runs a network a layer at a time needs to know, before the first byte of a weight
-// is read, every layer's shape, what it takes in, and where its weights lie. Darknet's own loader
-// finds that out while it allocates everything.
+// Problem. Whoever runs a network a layer at a time needs to know, before the first byte of a
+// weight is read, every layer's shape, what it takes in, and where its weights lie. Darknet's own
+// loader finds that out while it allocates everything.
 //
 // Idea. One flat list of layers in execution order, each a plain value: inputs are numbers of
 // earlier layers, sizes follow from the shapes. Nothing here holds weights or activations.
@@ -71,7 +71,8 @@ struct Route {
 };
 
 /// Adds its second input (an earlier layer) to its first (the layer before). Where shapes differ,
-/// as Darknet does it: rows and columns are skipped or spread, channels beyond the smaller are kept.
+/// as Darknet does it: rows and columns are skipped or spread, channels beyond the smaller are
+/// kept.
 struct Shortcut {
   Activation activation = Activation::linear;
 };

@@ -1,0 +1,76 @@
+#include "runtime/network/network.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace weightpager::network {
+namespace {
+
+// Major, minor and revision, and the number of images seen.
+constexpr uint64_t weights_header_bytes = 3 * sizeof(int32_t) + sizeof(uint64_t);
+
+const Convolutional* convolutional(const Layer& layer) {
+  return std::get_if<Convolutional>(&layer.operation);
+}
+const Connected* connected(const Layer& layer) { return std::get_if<Connected>(&layer.operation); }
+
+}  // namespace
+
+uint64_t Layer::channels_with_bias() const {
+  if (const Convolutional* it = convolutional(*this)) return it->filters;
+  if (const Connected* it = connected(*this)) return it->outputs;
+  return 0;
+}
+
+uint64_t Layer::weights() const {
+  if (const Convolutional* it = convolutional(*this)) {
+    return uint64_t{it->filters} * (input.channels / it->groups) * it->size * it->size;
+  }
+  if (const Connected* it = connected(*this)) return it->outputs * input.elements();
+  return 0;
+}
+
+bool Layer::is_batch_normalized() const {
+  if (const Convolutional* it = convolutional(*this)) return it->is_batch_normalized;
+  if (const Connected* it = connected(*this)) return it->is_batch_normalized;
+  return false;
+}
+
+uint64_t Layer::raw_bytes() const {
+  const uint64_t floats_per_channel = is_batch_normalized() ? 4 : 1;
+  return (floats_per_channel * channels_with_bias() + weights()) * sizeof(float);
+}
+
+uint64_t Layer::folded_bytes() const { return (channels_with_bias() + weights()) * sizeof(float); }
+
+uint64_t Network::weights_file_bytes() const {
+  return std::accumulate(layers.begin(), layers.end(), weights_header_bytes,
+                         [](uint64_t sum, const Layer& it) { return sum + it.raw_bytes(); });
+}
+
+uint64_t Network::folded_bytes() const {
+  return std::accumulate(layers.begin(), layers.end(), uint64_t{0},
+                         [](uint64_t sum, const Layer& it) { return sum + it.folded_bytes(); });
+}
+
+uint64_t Network::largest_folded_bytes() const {
+  uint64_t largest = 0;
+  for (const Layer& layer : layers) largest = std::max(largest, layer.folded_bytes());
+  return largest;
+}
+
+const char* section_name(const Operation& operation) {
+  constexpr std::array names = {"convolutional", "connected", "maxpool",  "avgpool",
+                                "dropout",       "route",     "shortcut", "upsample",
+                                "yolo",          "softmax",   "cost"};
+  static_assert(names.size() == std::variant_size_v<Operation>);
+  return names[operation.index()];
+}
+
+const char* activation_name(Activation activation) {
+  constexpr std::array names = {"linear", "leaky", "relu", "logistic", "mish", "swish"};
+  return names[static_cast<size_t>(activation)];
+}
+
+}  // namespace weightpager::network
