@@ -7,19 +7,12 @@
 #include <filesystem>
 #include <map>
 
-#include "tests/model/temporary_directory.h"
+#include "tests/network/network_files.h"
 
 namespace weightpager::network {
 namespace {
 
 const std::string net = "[net]\nheight=32\nwidth=48\nchannels=3\n";
-
-Network parsed(const std::string& text) {
-  Result<Network> network = parse_network(text, "net.cfg");
-  if (network) return std::move(*network);
-  ADD_FAILURE() << text << "\n" << network.error().message;
-  return {};
-}
 
 template <typename T>
 T operation(const Network& network, size_t layer) {
