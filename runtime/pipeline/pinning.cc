@@ -17,9 +17,9 @@ namespace {
 
 using Costs = std::span<const UnitCosts>;
 
-// Ring sizes that are tried are this far apart, and rates of earning a quarter of an octave.
-constexpr double ring_ratio = 0.9;
-constexpr int rates_per_octave = 4;
+// How finely ring sizes and rates of earning are tried.
+constexpr double ring_ratio = 0.96;
+constexpr int rates_per_octave = 16;
 constexpr int octaves_below_one = 4;
 constexpr int octaves_above_one = 6;
 
@@ -149,7 +149,7 @@ Result<WindowPlan> plan_window(Pipeline pipeline, Costs costs, uint64_t budget_b
   if (plan) return *std::move(plan);
   const uint64_t needed_bytes =
       rings_of(pipeline, costs, round_up(largest_unit(costs), ring_step_bytes)).bytes();
-  return fail(fmt::format("a window of {} is too small for a {} pipeline of these layers: the "
+  return fail(fmt::format("a window of {} is too small for the {} pipeline of these layers: the "
                           "largest needs {} ({} bytes)",
                           format_size(budget_bytes), name(pipeline), format_size(needed_bytes),
                           needed_bytes),

@@ -33,7 +33,7 @@ uint64_t largest_run(size_t units, size_t count, Size size) {
 Status check_ring(std::string_view which, Pipeline pipeline, uint64_t bytes, uint64_t needed) {
   if (bytes >= needed) return {};
   return fail(
-      fmt::format("the {} ring of {} ({} bytes) is too small for a {} pipeline of these "
+      fmt::format("the {} ring of {} ({} bytes) is too small for the {} pipeline of these "
                   "layers: it must hold {} ({} bytes)",
                   which, format_size(bytes), bytes, name(pipeline), format_size(needed), needed),
       "give a larger --window, or split large layers into smaller tiles");

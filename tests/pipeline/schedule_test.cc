@@ -359,7 +359,7 @@ TEST(Schedule, RefusesALayerLargerThanTheWindow) {
                                       {.pipeline = Pipeline::two_stage, .rings = {2 << 20, 0}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
-            "the host ring of 2.0 MiB (2097152 bytes) is too small for a two-stage pipeline of "
+            "the host ring of 2.0 MiB (2097152 bytes) is too small for the two-stage pipeline of "
             "these layers: it must hold 3.0 MiB (3145728 bytes)");
   EXPECT_NE(refused.error().hint.find("--window"), std::string::npos);
 }

@@ -1,9 +1,9 @@
-// YOLOv4 at 608 × 608, as the Demand Layering paper ran it: its 162 layers, and what they cost on the
-// paper's machine.
+// YOLOv4 at 608 × 608, as the Demand Layering paper ran it: its 162 layers, and what they cost on
+// the paper's machine.
 //
-// Sizes are those of Darknet's own weights, batch normalization as four numbers per channel. They and
-// the operations follow from the network's structure alone; they add up to what the paper says of it
-// (245.8 MiB, six largest layers of 18.0 MiB, 75 layers below 0.1 MiB).
+// Sizes are those of Darknet's own weights, batch normalization as four numbers per channel. They
+// and the operations follow from the network's structure alone; they add up to what the paper says
+// of it (245.8 MiB, six largest layers of 18.0 MiB, 75 layers below 0.1 MiB).
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,8 @@ inline constexpr Yolov4Layer yolov4_layers[] = {
 inline std::vector<TileableLayer> yolov4() {
   constexpr double kernels_ns = 160.8e6, per_kernel_ns = 0.2e6;
   double operations = 0;
-  for (const Yolov4Layer& layer : yolov4_layers) operations += static_cast<double>(layer.operations);
+  for (const Yolov4Layer& layer : yolov4_layers)
+    operations += static_cast<double>(layer.operations);
   const double per_operation_ns =
       (kernels_ns - per_kernel_ns * static_cast<double>(std::size(yolov4_layers))) / operations;
   std::vector<TileableLayer> layers;
