@@ -132,8 +132,11 @@ class DrivenExecutor final : public Executor {
   }
   ~DrivenExecutor() override;
 
-  Status start();
+  Status open();
   Status run() override;
+  void start() override;
+  Result<std::optional<UnitTask>> take() override;
+  void finish(const UnitTask& task, Status computed) override;
   const Timeline& times() const override { return times_[last_inference_ % times_.size()]; }
   uint64_t window_bytes() const override {
     return schedule_.rings().bytes() + schedule_.pinned_bytes();
@@ -199,7 +202,7 @@ class DrivenExecutor final : public Executor {
   std::optional<Error> failure_;
 };
 
-Status DrivenExecutor::start() {
+Status DrivenExecutor::open() {
   if (!mailbox_.is_open()) {
     return fail(fmt::format("no eventfd: {}", std::strerror(errno)),
                 "too many open files: raise `ulimit -n`", errno);
@@ -237,23 +240,41 @@ DrivenExecutor::~DrivenExecutor() {
 // ---- The thread that computes ----
 
 Status DrivenExecutor::run() {
-  mailbox_.put({.kind = Word::Kind::start_inference});
-  bool has_failed = false;
+  start();
+  Status outcome;
   for (;;) {
-    Kernel kernel = kernels_line_.take();
-    if (kernel.kind == Kernel::Kind::end) return std::move(kernel.outcome);
-    Word word{.kind = Word::Kind::kernel_finished, .unit = kernel.unit};
-    word.when.start_ns = monotonic_ns();
-    // What was in line behind a kernel that failed is given back as it is.
-    Status computed = has_failed ? Status() : work_.compute(kernel.index, kernel.bytes);
-    word.when.finish_ns = monotonic_ns();
-    if (!computed) {
-      has_failed = true;
-      word.kind = Word::Kind::kernel_failed;
-      word.error = std::move(computed).error();
-    }
-    mailbox_.put(std::move(word));
+    Result<std::optional<UnitTask>> task = take();
+    if (!task) return forward_error(std::move(task));
+    if (!*task) return {};
+    // What was in line behind a unit that failed is given back as it is.
+    if (outcome) outcome = work_.compute((*task)->unit, (*task)->bytes);
+    finish(**task, outcome);
   }
+}
+
+void DrivenExecutor::start() { mailbox_.put({.kind = Word::Kind::start_inference}); }
+
+Result<std::optional<UnitTask>> DrivenExecutor::take() {
+  Kernel kernel = kernels_line_.take();
+  if (kernel.kind == Kernel::Kind::end) {
+    if (!kernel.outcome) return forward_error(std::move(kernel.outcome));
+    return std::nullopt;
+  }
+  return UnitTask{.number = kernel.unit,
+                  .unit = kernel.index,
+                  .bytes = kernel.bytes,
+                  .taken_ns = monotonic_ns()};
+}
+
+void DrivenExecutor::finish(const UnitTask& task, Status computed) {
+  Word word{.kind = Word::Kind::kernel_finished,
+            .unit = task.number,
+            .when = {task.taken_ns, monotonic_ns()}};
+  if (!computed) {
+    word.kind = Word::Kind::kernel_failed;
+    word.error = std::move(computed).error();
+  }
+  mailbox_.put(std::move(word));
 }
 
 // ---- The thread that copies ----
@@ -509,7 +530,7 @@ Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
   if (!schedule) return forward_error(std::move(schedule));
   auto executor =
       std::make_unique<DrivenExecutor>(std::move(units), options, work, std::move(*schedule));
-  if (Status started = executor->start(); !started) return forward_error(std::move(started));
+  if (Status opened = executor->open(); !opened) return forward_error(std::move(opened));
   return executor;
 }
 

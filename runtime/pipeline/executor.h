@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,9 +52,17 @@ class UnitWork {
   /// On the driver's thread, once per read, before anybody else sees them. Units of one inference
   /// come in order.
   virtual Status take_in(uint32_t unit, std::span<std::byte> bytes) = 0;
-  /// `bytes`: as take_in left them, wherever they lie now; nullptr for a unit without weights. On
-  /// the thread that called `run`, in order.
+  /// `bytes` as in UnitTask. On the thread that called `Executor::run`, in order.
   virtual Status compute(uint32_t unit, const std::byte* bytes) = 0;
+};
+
+/// A unit that is ready to be computed.
+struct UnitTask {
+  UnitNumber number = 0;
+  uint32_t unit = 0;
+  /// As take_in left them, wherever they lie now; nullptr for a unit without weights.
+  const std::byte* bytes = nullptr;
+  uint64_t taken_ns = 0;
 };
 
 struct ExecutorOptions {
@@ -75,8 +84,20 @@ class Executor {
                                                 const ExecutorOptions& options, UnitWork& work);
   virtual ~Executor() = default;
 
-  /// One inference. One thread at a time.
+  /// One inference: `start`, then `work.compute` for every unit. One thread at a time.
   virtual Status run() = 0;
+
+  // The same for who would rather call than be called. After `start`, `take` and `finish` each unit
+  // until `take` says that the inference is over.
+
+  virtual void start() = 0;
+  /// Waits until the next unit's bytes are there. Further units may be taken before the first is
+  /// finished; each may wait for space that only finishing gives. Nothing when the inference is
+  /// over, an error when it has failed; either ends it.
+  virtual Result<std::optional<UnitTask>> take() = 0;
+  /// In the order in which they were taken. After a failure the rest is finished without being
+  /// computed.
+  virtual void finish(const UnitTask& task, Status computed) = 0;
 
   /// When everything in the last inference that ended well began and finished, on CLOCK_MONOTONIC.
   virtual const Timeline& times() const = 0;
