@@ -6,7 +6,7 @@
 // 120 MiB YOLOv4 takes 266 ms with a ring only, 191 ms with 49 MiB of ring and 71 MiB pinned).
 //
 // Idea. Which units: those whose reads come faster than kernels can hide. Going through the units
-// in order, kernels earn read time at some rate, up to what a ring can hold; a unit whose read is
+// in order, kernels earn read time at some rate; a unit whose read is
 // not earned yet is pinned. So what is streamed is spread as the kernels are, not as the bytes are.
 // How fast to earn and how large a ring: tried out, some ten thousand combinations on the
 // equations. The ring without pins is one of them, so a plan is never slower than that.
