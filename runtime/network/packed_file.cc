@@ -1,0 +1,248 @@
+// Writing and checking packed weights: see packed_file.h.
+//
+// Where everything lies follows from the network, so a reader computes it, too, and compares: an
+// index that says something else is refused, whatever its checksum says.
+#include "runtime/network/packed_file.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "pager/base/assert.h"
+#include "pager/base/units.h"
+#include "pager/model/make_file.h"
+#include "runtime/network/weights_file.h"
+
+namespace weightpager::network {
+namespace {
+
+constexpr uint32_t version = 1;
+
+/// How the file begins; PackedPlace of every layer and the checksum of all that follow.
+struct FixedHeader {
+  char magic[8];
+  uint32_t version = 0;
+  uint32_t layers = 0;
+  uint64_t fingerprint = 0;
+  uint64_t file_bytes = 0;
+};
+static_assert(sizeof(FixedHeader) == 32 && sizeof(PackedPlace) == 24);
+
+uint64_t index_bytes(const Network& network) {
+  return sizeof(FixedHeader) + network.layers.size() * sizeof(PackedPlace);
+}
+
+struct Layout {
+  /// Without checksums.
+  std::vector<PackedPlace> places;
+  uint64_t file_bytes = 0;
+};
+
+Layout lay_out(const Network& network) {
+  Layout layout;
+  layout.file_bytes = round_up(index_bytes(network) + sizeof(uint64_t), os_page_bytes);
+  for (const Layer& layer : network.layers) {
+    const uint64_t size_bytes = layer.folded_bytes();
+    layout.places.push_back({size_bytes == 0 ? 0 : layout.file_bytes, size_bytes, 0});
+    layout.file_bytes += round_up(size_bytes, os_page_bytes);
+  }
+  return layout;
+}
+
+constexpr std::string_view pack_again =
+    "pack the network's weights again: weightpager model pack NET.cfg NET.weights -o FILE";
+
+/// What of the header can be wrong although it is undamaged.
+Status check_header(model::HeaderReader& reader, const FixedHeader& header,
+                    const Network& network) {
+  if (header.fingerprint != fingerprint(network))
+    return fail(fmt::format("{}, byte 16: expected weights of a network with the fingerprint "
+                            "{:016x}, found {:016x}",
+                            reader.path(), fingerprint(network), header.fingerprint),
+                "the weights were packed for another network: give its .cfg");
+  const uint64_t file_bytes = lay_out(network).file_bytes;
+  if (header.file_bytes != file_bytes || reader.size_bytes() != file_bytes)
+    return fail(fmt::format("{}, byte 24: expected a file of {} bytes, found {}", reader.path(),
+                            file_bytes, reader.size_bytes()),
+                "the file is cut off, or something was appended; copy it again");
+  return {};
+}
+
+Status check_places(const model::HeaderReader& reader, const std::vector<PackedPlace>& places,
+                    const Network& network) {
+  const Layout layout = lay_out(network);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const PackedPlace& expected = layout.places[i];
+    if (places[i].offset_bytes != expected.offset_bytes ||
+        places[i].size_bytes != expected.size_bytes)
+      return fail(fmt::format("{}, byte {}: expected {} of {} bytes at byte {}, found {} at {}",
+                              reader.path(), sizeof(FixedHeader) + i * sizeof(PackedPlace),
+                              describe_layer(network, i), expected.size_bytes,
+                              expected.offset_bytes, places[i].size_bytes, places[i].offset_bytes),
+                  std::string(pack_again));
+  }
+  return {};
+}
+
+/// Copies one layer after the other.
+class Packer {
+ public:
+  Packer(const Network& network, const PackOptions& options, model::HeaderReader& reader,
+         const RawPlaces& raw, model::MadeFile& file)
+      : network_(network),
+        options_(options),
+        reader_(reader),
+        raw_(raw),
+        file_(file),
+        layout_(lay_out(network)) {}
+
+  Status run() {
+    for (size_t i = 0; i < network_.layers.size(); ++i) {
+      if (Status status = pack(i); !status) return status;
+      if (options_.on_progress)
+        options_.on_progress(layout_.places[i].offset_bytes + layout_.places[i].size_bytes,
+                             layout_.file_bytes);
+    }
+    if (Status status = write_index(); !status) return status;
+    return file_.commit();
+  }
+
+ private:
+  Status pack(size_t i) {
+    const Layer& layer = network_.layers[i];
+    const uint64_t raw_bytes = layer.raw_bytes();
+    if (raw_bytes == 0) return {};
+    std::string bytes = reader_.read_text(raw_bytes, raw_bytes, "a layer's weights");
+    if (!reader_.ok()) return reader_.take_error();
+    // A string's storage is aligned for any type.
+    const std::span<float> floats(reinterpret_cast<float*>(bytes.data()),
+                                  raw_bytes / sizeof(float));
+    if (raw_.is_transposed && std::holds_alternative<Connected>(layer.operation))
+      transpose_connected(layer, floats);
+    Result<LayerWeights> folded =
+        fold(layer, floats,
+             fmt::format("{}, byte {}, {}", reader_.path(), raw_.offsets_bytes[i],
+                         describe_layer(network_, i)));
+    if (!folded) return forward_error(std::move(folded));
+    return write(layout_.places[i], join(layer, floats, *folded));
+  }
+
+  /// The biases moved to right before the weights.
+  static std::span<const float> join(const Layer& layer, std::span<float> floats,
+                                     const LayerWeights& folded) {
+    const uint64_t channels = layer.channels_with_bias();
+    const uint64_t start = raw_parts(layer).weights - channels;
+    std::memmove(floats.data() + start, folded.biases, channels * sizeof(float));
+    return floats.subspan(start, channels + layer.weights());
+  }
+
+  Status write(PackedPlace& place, std::span<const float> folded) {
+    const auto bytes = std::as_bytes(folded);
+    WP_ASSERT(bytes.size() == place.size_bytes);
+    place.checksum = checksum(bytes);
+    return file_.write(place.offset_bytes,
+                       {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+
+  Status write_index() {
+    FixedHeader header{};
+    std::copy(packed_magic.begin(), packed_magic.end(), header.magic);
+    header.version = version;
+    header.layers = static_cast<uint32_t>(network_.layers.size());
+    header.fingerprint = fingerprint(network_);
+    header.file_bytes = layout_.file_bytes;
+    std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+    bytes.append(reinterpret_cast<const char*>(layout_.places.data()),
+                 layout_.places.size() * sizeof(PackedPlace));
+    const uint64_t sum = checksum(std::as_bytes(std::span(bytes)));
+    bytes.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+    return file_.write(0, bytes);
+  }
+
+  const Network& network_;
+  const PackOptions& options_;
+  model::HeaderReader& reader_;
+  const RawPlaces& raw_;
+  model::MadeFile& file_;
+  Layout layout_;
+};
+
+/// One line for each layer: what it is, and how its weights are shaped.
+std::string describe_weights(const Layer& layer) {
+  const char* const name = section_name(layer.operation);
+  if (const auto* it = std::get_if<Convolutional>(&layer.operation))
+    return fmt::format("{} {} {} {} {} {}\n", name, it->filters, layer.input.channels, it->size,
+                       it->groups, it->is_batch_normalized ? 1 : 0);
+  if (const auto* it = std::get_if<Connected>(&layer.operation))
+    return fmt::format("{} {} {} {}\n", name, it->outputs, layer.input.elements(),
+                       it->is_batch_normalized ? 1 : 0);
+  return fmt::format("{}\n", name);
+}
+
+}  // namespace
+
+uint64_t fingerprint(const Network& network) {
+  std::string text;
+  for (const Layer& layer : network.layers) text += describe_weights(layer);
+  return checksum(std::as_bytes(std::span(text)));
+}
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
+                                                   const Network& network) {
+  WP_ASSERT(reader.position_bytes() == 0);
+  FixedHeader header{};
+  const std::string fixed = reader.read_text(sizeof header, sizeof header, "a header");
+  if (!reader.ok()) return reader.take_error();
+  std::memcpy(&header, fixed.data(), sizeof header);
+  if (std::string_view(header.magic, sizeof header.magic) != packed_magic)
+    reader.mismatch(0, "packed weights, which begin with WPPACKED", "something else");
+  if (header.version != version)
+    reader.mismatch(8, fmt::format("version {} of packed weights", version),
+                    fmt::format("version {}", header.version), pack_again);
+  if (header.layers != network.layers.size())
+    reader.mismatch(12, fmt::format("{} layers, as the network has", network.layers.size()),
+                    std::to_string(header.layers),
+                    "the weights were packed for another network: give its .cfg");
+
+  std::vector<PackedPlace> places(network.layers.size());
+  const uint64_t places_bytes = places.size() * sizeof(PackedPlace);
+  const std::string index = reader.read_text(places_bytes, places_bytes, "an index");
+  const auto sum = reader.read<uint64_t>("the header's checksum");
+  if (!reader.ok()) return reader.take_error();
+  const std::string summed = fixed + index;
+  if (sum != checksum(std::as_bytes(std::span(summed))))
+    reader.mismatch(summed.size(), "the header's checksum", "that of other bytes",
+                    "the file is damaged: copy it again");
+  if (!reader.ok()) return reader.take_error();
+  std::memcpy(places.data(), index.data(), index.size());
+  Status status = check_header(reader, header, network);
+  if (status) status = check_places(reader, places, network);
+  if (!status) return forward_error(std::move(status));
+  return places;
+}
+
+Result<uint64_t> pack_weights(const Network& network, const PackOptions& options) {
+  std::error_code ignored;
+  if (!options.overwrite && std::filesystem::exists(options.output_path, ignored))
+    return fail(fmt::format("{}: is there already", options.output_path),
+                "--force replaces it; or give another path");
+  Result<model::HeaderReader> reader = model::HeaderReader::open(options.weights_path);
+  if (!reader) return forward_error(std::move(reader));
+  Result<RawPlaces> raw = place_raw_weights(*reader, network);
+  if (!raw) return forward_error(std::move(raw));
+  const uint64_t file_bytes = lay_out(network).file_bytes;
+  Result<model::MadeFile> file = model::MadeFile::create(options.output_path, file_bytes);
+  if (!file) return forward_error(std::move(file));
+  if (Status status = Packer(network, options, *reader, *raw, *file).run(); !status)
+    return forward_error(std::move(status));
+  return file_bytes;
+}
+
+}  // namespace weightpager::network

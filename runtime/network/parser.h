@@ -1,0 +1,23 @@
+// Reads Darknet's network descriptions (.cfg).
+//
+// What Darknet assumes where a key is missing is assumed here, too. Where Darknet would go on with
+// a guess or read memory that is not its own, the file is refused with the line: unknown sections
+// and keys, kinds of layers that are not computed here, layers that refer to later ones, shapes
+// that do not fit. The text may come from anyone: reading it takes memory in proportion to its
+// length, and no product of its numbers overflows.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+
+namespace weightpager::network {
+
+/// `name` is what errors call the text.
+Result<Network> parse_network(std::string_view text, const std::string& name);
+
+Result<Network> read_network(const std::string& path);
+
+}  // namespace weightpager::network

@@ -1,0 +1,90 @@
+// A .cfg as Darknet writes it: sections of `key=value` lines.
+//
+// Darknet warns about what it does not understand and goes on with something else: an unknown
+// activation becomes relu, an unknown key nothing. Whoever loads such a file elsewhere gets other
+// results and no hint why. Here every key must be asked for by name, either for its value, or to be
+// ignored because it matters to training only; what nobody asked for is an error that names the
+// line and lists what is known.
+//
+// As in Darknet, spaces count nowhere, and `#` and `;` begin comments. (There, a comment behind a
+// text value becomes part of the text.)
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+
+namespace weightpager::network {
+
+struct Option {
+  std::string key;
+  std::string value;
+  uint32_t line = 0;
+};
+
+struct Section {
+  /// Without brackets.
+  std::string name;
+  uint32_t line = 0;
+  std::vector<Option> options;
+};
+
+/// `file` is what errors call the text.
+Result<std::vector<Section>> split_sections(std::string_view text, const std::string& file);
+
+/// More channels, pixels in a row, filters or outputs than any network has, and few enough that
+/// products of three of them fit into 64 bits.
+inline constexpr uint32_t dimension_max = 1 << 20;
+
+/// Reads one section's options by name. The first failure sticks: from then on every answer is the
+/// default, and whoever asks looks at `finish` in the end. Of a key that is given twice, both
+/// values must be the same.
+class SectionReader {
+ public:
+  SectionReader(const Section& section, const std::string& file) : section_(section), file_(file) {}
+
+  uint32_t number(std::string_view key, uint32_t otherwise, uint32_t least,
+                  uint32_t most = dimension_max);
+  /// As in C: anything but 0 is true.
+  bool flag(std::string_view key) { return number(key, 0, 0) != 0; }
+  /// A finite number.
+  double real(std::string_view key, double otherwise);
+  Activation activation(Activation otherwise);
+  /// Values with commas between them, each from `least` to `most`; empty if the key is not there.
+  std::vector<int32_t> numbers(std::string_view key, int32_t least, int32_t most);
+  std::vector<float> reals(std::string_view key);
+
+  /// Keys that would change the result in a way that nobody computes here: only the value that
+  /// changes nothing is taken.
+  void expect(std::initializer_list<std::string_view> keys, double value);
+  void expect(std::string_view key, std::initializer_list<std::string_view> values);
+  /// Keys that do not matter to an inference, with spaces between them.
+  void ignore(std::string_view keys);
+
+  /// Records the failure "<file>, line <of the key, or of the section>: <message>".
+  void refuse(std::string_view key, std::string_view message, std::string_view hint = {});
+
+  bool ok() const { return !error_.has_value(); }
+  /// The first failure; if there was none, the first key that nobody asked for.
+  Status finish();
+
+ private:
+  const Option* find(std::string_view key);
+  uint32_t line_of(std::string_view key) const;
+  void refuse_value(const Option& option, std::string_view expected);
+  void refuse_unknown(const Option& option);
+
+  const Section& section_;
+  const std::string& file_;
+  std::vector<std::string_view> used_;
+  std::vector<std::string_view> ignored_;
+  std::optional<Error> error_;
+};
+
+}  // namespace weightpager::network
