@@ -16,6 +16,9 @@ add_library(DNNL::dnnl UNKNOWN IMPORTED)
 set_target_properties(DNNL::dnnl PROPERTIES
   IMPORTED_LOCATION ${DNNL_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
 
+# oneDNN's threads are OpenMP's; what the runtime computes itself shares them.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
 # The interposer goes into processes that may have no liburing of their own, so it takes the static
 # library where there is one.
 find_library(LIBURING_STATIC liburing.a)

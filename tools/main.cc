@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench.h"
 #include "tools/cli.h"
 #include "tools/doctor.h"
 #include "tools/model.h"
@@ -24,6 +25,7 @@ struct Entry {
 constexpr Entry entries[] = {
     {"run", "run an engine with its model in a window of memory", run_command},
     {"serve", "serve a model to several engines from one window", serve_command},
+    {"bench", "measure a network in every pipeline", bench_command},
     {"model", "show what is in a model's files, or make a synthetic model", model_command},
     {"doctor", "try what a run needs of this machine, and say what to mend", doctor_command},
 };

@@ -1,0 +1,88 @@
+// What the layers of a Darknet network compute, on a CPU.
+//
+// Problem. The executor has a layer's weights, or a tile of them, somewhere in its window for as
+// long as the layer runs. The operations must take them from there, need no memory that grows, and
+// give the same bits however the layer is cut up.
+//
+// Idea. Everything that can be decided before the first image is: which code computes a layer, how
+// large its scratch memory is. Running a layer then takes pointers. The arithmetic is oneDNN's
+// (primitive.h, convolution.h); what only Darknet has is here: concatenation, its shortcut between
+// unequal shapes, its yolo layer.
+//
+// Threads are OpenMP's, which oneDNN uses as well.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+#include "runtime/ops/cpu/convolution.h"
+#include "runtime/ops/cpu/primitive.h"
+
+namespace weightpager::ops {
+
+/// One inference at a time; any thread may call, one after the other.
+class CpuOperations {
+ public:
+  /// `threads` is how many compute, the caller among them. Fails where oneDNN has no fast code for
+  /// a layer.
+  static Result<CpuOperations> make(const network::Network& network, int threads);
+
+  /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
+  /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
+  bool is_tile_boundary(uint32_t layer, uint32_t channel) const;
+  /// All output channels of a layer.
+  Channels all_channels(uint32_t layer) const;
+
+  /// Computes output channels [begin, end) of a layer for one image. `inputs` has one pointer for
+  /// each of the layer's inputs, `output` points to the layer's whole output, both as
+  /// network::Shape says; `weights` to those of the tile (ignored by layers without).
+  ///
+  /// In place: the output may be the first input of shortcut, softmax, yolo, dropout, cost and
+  /// avgpool of 1 × 1, and where a route has one input, its part of that. Else they are apart.
+  Status run(uint32_t layer, Channels channels, const TileWeights& weights,
+             std::span<const float* const> inputs, float* output);
+
+  /// Memory for the unfolded surroundings of convolutions, for all threads.
+  uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
+
+ private:
+  explicit CpuOperations(const network::Network& network, int threads);
+  Status prepare(uint32_t number);
+  Status prepare_elementwise(const Elementwise& function, uint64_t elements);
+  Status prepare_activation(const network::Layer& layer, network::Activation activation);
+  Status prepare_yolo(const network::Layer& layer, const network::Yolo& yolo);
+
+  Status run_primitive(uint32_t number, const float* input, float* output);
+  Status run_elementwise(const Elementwise& function, uint64_t elements, float* values);
+  Status run_weighted(uint32_t number, network::Activation activation, Channels channels,
+                      const TileWeights& weights, const float* input, float* output);
+  Status run_activation(const network::Layer& layer, network::Activation activation,
+                        uint32_t channels, float* values);
+  Status run_softmax(uint32_t number, const network::Softmax& softmax, const float* input,
+                     float* output);
+  Status run_shortcut(uint32_t number, const network::Shortcut& shortcut,
+                      std::span<const float* const> inputs, float* output);
+  Status run_route(const network::Layer& layer, const network::Route& route,
+                   std::span<const float* const> inputs, float* output);
+  Status run_yolo(const network::Layer& layer, const network::Yolo& yolo, const float* input,
+                  float* output);
+  Status copy(const float* from, uint64_t elements, float* to) const;
+
+  network::Network network_;
+  int threads_;
+  dnnl::stream stream_;
+  // By layer: what computes it. Only one of the two is there; neither where nothing but copying is.
+  std::vector<std::optional<Convolution>> convolutions_;
+  std::vector<std::optional<Primitive>> primitives_;
+  // By function and number of elements; many layers share them.
+  std::map<std::pair<Elementwise, uint64_t>, Primitive> elementwise_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace weightpager::ops
