@@ -67,14 +67,11 @@ Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
   WP_ASSERT(is_chunk_size(options.chunk_bytes));
   const auto window_chunks = static_cast<uint32_t>(options.window_bytes / options.chunk_bytes);
   std::unique_ptr<Pager> it(new Pager(options, window_chunks));
-  Status outcome;
-  auto thread = start_thread("wp-pager", [&] { it->run(outcome); });
+  auto thread = start_thread_that_opens(
+      "wp-pager", [it = it.get()](std::promise<Status>& opened) { it->run(opened); });
   if (!thread) return forward_error(std::move(thread));
   it->thread_ = std::move(*thread);
-  it->is_started_.wait(false);
-  if (outcome) return it;
-  it->thread_.join();
-  return forward_error(std::move(outcome));
+  return it;
 }
 
 Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
@@ -89,7 +86,7 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
 
 // ---- The pager's thread ----
 
-void Pager::run(Status& outcome) {
+void Pager::run(std::promise<Status>& opened) {
   // Without a descriptor table of its own the pager works, but an engine could close its
   // descriptors.
   if (!options_.serves_guests && unshare(CLONE_FILES) != 0) {
@@ -101,10 +98,9 @@ void Pager::run(Status& outcome) {
   // turn.
   thread_id_ = static_cast<int>(syscall(SYS_gettid));
   setpriority(PRIO_PROCESS, static_cast<id_t>(thread_id_), -10);
-  outcome = open_everything();
+  Status outcome = open_everything();
   const bool is_fine = outcome.has_value();
-  is_started_ = true;
-  is_started_.notify_one();
+  opened.set_value(std::move(outcome));
   if (is_fine) serve();
   // These descriptors exist in this thread's table only.
   reader_.reset();

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -139,7 +140,7 @@ class Pager final : public PagingService {
 
   // The pager's thread.
   Status open_everything();
-  void run(Status& outcome);
+  void run(std::promise<Status>& opened);
   void serve();
   int64_t sleep_max_ns() const;
   void take_reads(const io::Wakeup& wakeup);
@@ -261,7 +262,6 @@ class Pager final : public PagingService {
   // Between the threads.
   fault::Doorbell doorbell_;
   fault::CommandStack commands_;
-  std::atomic<bool> is_started_{false};
   std::thread thread_;
 };
 

@@ -304,9 +304,8 @@ void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t le
   // First every region lets go, then memory is unmapped: one may lie in a hole of another.
   std::vector<Span> unmapped;
   for (const Place& place : regions_) {
-    const auto first = reinterpret_cast<uintptr_t>(place.region->address());
-    const Span span = {std::max(begin, first), std::min(end, first + place.region->length_bytes())};
-    if (&place.region->space() != &space || span.begin >= span.end) continue;
+    const Span span = place.region->part_of({begin, end});
+    if (&place.region->space() != &space || span.is_empty()) continue;
     place.region->for_each_piece(span.begin, span.end,
                                  [&](uint32_t index, uint32_t first_page, uint32_t count) {
                                    remove_pages(place, index, first_page, count);
@@ -316,8 +315,8 @@ void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t le
   for (const Span& span : unmapped) {
     auto* const at = reinterpret_cast<void*>(span.begin);
     // A guest unmaps its memory itself.
-    if (space.is_own()) kernel::munmap(at, span.end - span.begin);
-    space.uffd().wake(at, span.end - span.begin);
+    if (space.is_own()) kernel::munmap(at, span.length_bytes());
+    space.uffd().wake(at, span.length_bytes());
   }
   if (unmapped.empty()) return;
   drop_removed_regions();
@@ -392,23 +391,19 @@ void Pager::close_idle_files() {
 // otherwise: these chunks are copied from now on.
 void Pager::do_protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  const uintptr_t end = begin + length_bytes;
+  const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
   for (const Place& place : regions_) {
     Region& region = *place.region;
-    const auto first = reinterpret_cast<uintptr_t>(region.address());
-    const uintptr_t from = std::max(begin, first);
-    const uintptr_t to = std::min(round_up(end, os_page_bytes), first + region.length_bytes());
-    if (!region.space().is_own() || from >= to) continue;
-    region.for_each_piece(from, to, [&](uint32_t index, uint32_t, uint32_t) {
+    const Span part = region.part_of({begin, end});
+    if (!region.space().is_own() || part.is_empty()) continue;
+    region.for_each_piece(part.begin, part.end, [&](uint32_t index, uint32_t, uint32_t) {
       Region::Notes& notes = region.notes(index);
       if (notes.is_placed && mapper_->moves_into(region, index)) {
         take_back_slot(region, index, place.served->chunk_of(region, index));
       }
       notes.is_divided = true;
     });
-    auto* const range = reinterpret_cast<void*>(from);
-    kernel::mprotect(range, to - from, is_accessible ? region.protection() : PROT_NONE);
-    region.space().uffd().wake(range, to - from);
+    region.set_accessible(part, is_accessible);
   }
 }
 
@@ -484,8 +479,7 @@ std::string Pager::find_file_link(std::byte* address) {
     return it.region->space().is_own() && it.region->address() == address;
   });
   if (place == regions_.rend()) return "";
-  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
-         std::to_string(place->served->file.fd());
+  return link_of_descriptor(thread_id_, place->served->file.fd());
 }
 
 std::vector<Span> Pager::find_written_spans() const {

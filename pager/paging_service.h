@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/span.h"
 #include "pager/model/model.h"
 
 namespace weightpager {
@@ -31,12 +32,6 @@ enum class Advice : uint32_t {
   will_need,
   consumed,
   discard,  // consumed, and what the engine wrote in the range is the file's again
-};
-
-/// A part of the address space.
-struct Span {
-  uintptr_t begin = 0;
-  uintptr_t end = 0;
 };
 
 /// All functions may be called by any thread but the service's own, and block until done.

@@ -30,14 +30,11 @@ using window::Region;
 Result<std::unique_ptr<AttachedPager>> AttachedPager::start(const std::string& socket_path,
                                                             telemetry::Telemetry* telemetry) {
   std::unique_ptr<AttachedPager> it(new AttachedPager(socket_path, telemetry));
-  Status outcome;
-  auto thread = start_thread("wp-attached", [&] { it->run(outcome); });
+  auto thread = start_thread_that_opens(
+      "wp-attached", [it = it.get()](std::promise<Status>& opened) { it->run(opened); });
   if (!thread) return forward_error(std::move(thread));
   it->thread_ = std::move(*thread);
-  it->is_started_.wait(false);
-  if (outcome) return it;
-  it->thread_.join();
-  return forward_error(std::move(outcome));
+  return it;
 }
 
 AttachedPager::~AttachedPager() {
@@ -85,12 +82,11 @@ std::vector<Span> AttachedPager::written_spans() {
 
 // ---- The thread ----
 
-void AttachedPager::run(Status& outcome) {
+void AttachedPager::run(std::promise<Status>& opened) {
   thread_id_ = static_cast<int>(syscall(SYS_gettid));
-  outcome = open_everything();
+  Status outcome = open_everything();
   const bool is_fine = outcome.has_value();
-  is_started_ = true;
-  is_started_.notify_one();
+  opened.set_value(std::move(outcome));
   if (is_fine) serve();
   // These descriptors exist in this thread's table only.
   regions_.clear();
@@ -126,15 +122,11 @@ Status AttachedPager::open_everything() {
 }
 
 Status AttachedPager::connect() {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket_path_.size() >= sizeof address.sun_path) {
-    return fail(socket_path_ + ": too long for a socket's name", "", ENAMETOOLONG);
-  }
-  std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
+  const auto address = socket_address(socket_path_);
+  if (!address) return tl::make_unexpected(address.error());
   socket_ = OwnedFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (socket_.is_open() &&
-      ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
+  if (socket_.is_open() && ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&*address),
+                                     sizeof *address) == 0) {
     return {};
   }
   return fail(socket_path_ + ": no server there: " + std::strerror(errno),
@@ -259,15 +251,13 @@ void AttachedPager::do_remove(std::byte* address, uint64_t length_bytes) {
   (void)ask({.kind = Message::Kind::remove, .address = begin, .length_bytes = end - begin});
   for (const Mapped& mapped : regions_) {
     Region& region = *mapped.region;
-    const auto first = reinterpret_cast<uintptr_t>(region.address());
-    const uintptr_t from = std::max(begin, first);
-    const uintptr_t to = std::min(end, first + region.length_bytes());
-    if (from >= to) continue;
-    region.for_each_piece(from, to, [&](uint32_t index, uint32_t page, uint32_t count) {
+    const Span part = region.part_of({begin, end});
+    if (part.is_empty()) continue;
+    region.for_each_piece(part.begin, part.end, [&](uint32_t index, uint32_t page, uint32_t count) {
       region.drop_unmapped_pages(index, page, count);
     });
-    kernel::munmap(reinterpret_cast<void*>(from), to - from);
-    space_->uffd().wake(reinterpret_cast<void*>(from), to - from);
+    kernel::munmap(reinterpret_cast<void*>(part.begin), part.length_bytes());
+    space_->uffd().wake(reinterpret_cast<void*>(part.begin), part.length_bytes());
   }
   std::erase_if(regions_, [](const Mapped& mapped) {
     if (mapped.region->is_in_use()) return false;
@@ -297,14 +287,8 @@ void AttachedPager::do_protect(std::byte* address, uint64_t length_bytes, bool i
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
   for (const Mapped& mapped : regions_) {
-    const auto first = reinterpret_cast<uintptr_t>(mapped.region->address());
-    const uintptr_t from = std::max(begin, first);
-    const uintptr_t to = std::min(end, first + mapped.region->length_bytes());
-    if (from >= to) continue;
-    auto* const range = reinterpret_cast<void*>(from);
-    const int protection = is_accessible ? mapped.region->protection() : PROT_NONE;
-    kernel::mprotect(range, to - from, protection);
-    space_->uffd().wake(range, to - from);
+    const Span part = mapped.region->part_of({begin, end});
+    if (!part.is_empty()) mapped.region->set_accessible(part, is_accessible);
   }
 }
 
@@ -330,8 +314,7 @@ std::string AttachedPager::find_file_link(std::byte* address) const {
     return it.region->address() == address;
   });
   if (mapped == regions_.rend()) return "";
-  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id_) + "/fd/" +
-         std::to_string(mapped->file.fd());
+  return link_of_descriptor(thread_id_, mapped->file.fd());
 }
 
 void AttachedPager::seal(const Message& message) {

@@ -7,6 +7,7 @@
 // descriptors are in a table of its own, which the engine cannot close.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,7 +65,7 @@ class AttachedPager final : public PagingService {
   }
 
   // The thread.
-  void run(Status& outcome);
+  void run(std::promise<Status>& opened);
   Status open_everything();
   Status connect();
   Status introduce();
@@ -98,7 +99,6 @@ class AttachedPager final : public PagingService {
   // Between the threads.
   fault::Doorbell doorbell_;
   fault::CommandStack commands_;
-  std::atomic<bool> is_started_{false};
   std::thread thread_;
 };
 

@@ -18,6 +18,16 @@ union Control {
 
 }  // namespace
 
+Result<sockaddr_un> socket_address(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return fail(path + ": too long for a socket's name", "choose a shorter --name", ENAMETOOLONG);
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
 bool send_message(int socket, const Message& message, int fd, bool waits) {
   iovec part{const_cast<Message*>(&message), sizeof message};
   Control control{};

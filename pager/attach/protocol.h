@@ -14,9 +14,13 @@
 // version (hello says which).
 #pragma once
 
+#include <sys/un.h>
+
 #include <cstdint>
+#include <string>
 
 #include "pager/base/owned_fd.h"
+#include "pager/base/result.h"
 
 namespace weightpager::attach {
 
@@ -46,6 +50,9 @@ enum class Received {
   nothing,  // no message yet (only from a socket that does not block)
   end,      // the other side is gone, or sent what is no message
 };
+
+/// Where a server listens. Fails for a path that is too long to be a socket's name.
+Result<sockaddr_un> socket_address(const std::string& path);
 
 /// Sends the message, with a descriptor unless `fd` is negative. False: the other side is gone, or
 /// (with `waits` false) has not taken so many messages that no more fit.

@@ -35,16 +35,6 @@ class SocketLine final : public window::GuestLine {
   OwnedFd socket_;
 };
 
-Result<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    return fail(path + ": too long for a socket's name", "choose a shorter --name", ENAMETOOLONG);
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 OwnedFd make_socket() {
   return OwnedFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -61,7 +51,7 @@ OwnedFd process_behind(int socket) {
 }  // namespace
 
 bool is_served(const std::string& socket_path) {
-  const auto address = address_of(socket_path);
+  const auto address = socket_address(socket_path);
   const OwnedFd socket = make_socket();
   return address && socket.is_open() &&
          connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0;
@@ -69,7 +59,7 @@ bool is_served(const std::string& socket_path) {
 
 Result<std::unique_ptr<Server>> Server::start(const std::string& socket_path,
                                               std::unique_ptr<Pager> pager) {
-  const auto address = address_of(socket_path);
+  const auto address = socket_address(socket_path);
   if (!address) return tl::make_unexpected(address.error());
   if (is_served(socket_path)) {
     return fail(socket_path + ": a server of this name is running",

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <string>
 #include <utility>
 
 namespace weightpager {
@@ -28,5 +29,12 @@ class OwnedFd {
  private:
   int fd_ = -1;
 };
+
+/// A name for what a thread of this process has open. Descriptor tables can be a thread's own, and
+/// others open the same file through this link even when its name means another one by now.
+inline std::string link_of_descriptor(int thread_id, int fd) {
+  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id) + "/fd/" +
+         std::to_string(fd);
+}
 
 }  // namespace weightpager

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <future>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -39,6 +40,20 @@ Result<std::thread> start_thread(const char* name, Function function) {
   }
   pthread_setname_np(thread.native_handle(), name);
   return thread;
+}
+
+/// A thread that has to open things before anybody may rely on it. `run(opened)` sets the promise
+/// to how that went, and returns at once if it failed; what this returns is known only then.
+template <typename Run>
+Result<std::thread> start_thread_that_opens(const char* name, Run run) {
+  std::promise<Status> opened;
+  std::future<Status> outcome = opened.get_future();
+  auto thread = start_thread(name, [run, opened = std::move(opened)]() mutable { run(opened); });
+  if (!thread) return thread;
+  Status status = outcome.get();
+  if (status) return thread;
+  thread->join();
+  return forward_error(std::move(status));
 }
 
 }  // namespace weightpager

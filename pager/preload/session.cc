@@ -377,8 +377,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
   // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;
-  request.path =
-      "/proc/self/task/" + std::to_string(syscall(SYS_gettid)) + "/fd/" + std::to_string(fd);
+  request.path = link_of_descriptor(static_cast<int>(syscall(SYS_gettid)), fd);
   request.name = path;
   request.offset_bytes = static_cast<uint64_t>(offset);
   request.length_bytes = length;

@@ -189,6 +189,12 @@ bool Region::is_in_use() const {
          });
 }
 
+void Region::set_accessible(const Span& part, bool is_accessible) const {
+  auto* const address = reinterpret_cast<void*>(part.begin);
+  kernel::mprotect(address, part.length_bytes(), is_accessible ? protection_ : PROT_NONE);
+  space_->uffd().wake(address, part.length_bytes());
+}
+
 void Region::seal(void* address, uint64_t length_bytes) {
   // Every page of an empty file lies beyond its end, which is what SIGBUS is for.
   const int empty = memfd_create("weightpager-unreadable", MFD_CLOEXEC);

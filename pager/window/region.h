@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/span.h"
 #include "pager/base/units.h"
 #include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
@@ -147,6 +148,15 @@ class Region {
       page = end + 1;
     }
   }
+
+  /// What of the span lies in the region.
+  Span part_of(const Span& span) const {
+    const auto first = reinterpret_cast<uintptr_t>(address_);
+    return span.part_in({first, first + length_bytes_});
+  }
+  /// The kernel refuses accesses to the part, or allows what `protection` says. Who waited there
+  /// tries again.
+  void set_accessible(const Span& part, bool is_accessible) const;
 
   /// Calls `act(index, first page, pages)` for the part of each chunk that lies in [begin, end) and
   /// before the end of the file; `end` counts up to the end of its page.

@@ -104,35 +104,52 @@ Result<RawPlaces> place_raw_weights(model::HeaderReader& reader, const Network& 
   return places;
 }
 
+Status fold_channels(std::span<float> biases, std::span<const float> normalization,
+                     std::span<float> factors, const std::string& where) {
+  const size_t channels = biases.size();
+  WP_ASSERT(normalization.size() == 3 * channels && factors.size() == channels);
+  const auto scales = normalization.first(channels);
+  const auto means = normalization.subspan(channels, channels);
+  const auto variances = normalization.last(channels);
+  for (size_t i = 0; i < channels; ++i) {
+    // Darknet on a CPU adds its epsilon, a float, to the root.
+    const double deviation =
+        std::sqrt(static_cast<double>(variances[i])) + static_cast<double>(.000001F);
+    const double scale = static_cast<double>(scales[i]) / deviation;
+    factors[i] = static_cast<float>(scale);
+    const auto bias =
+        static_cast<float>(static_cast<double>(biases[i]) - static_cast<double>(means[i]) * scale);
+    if (!std::isfinite(factors[i]) || !std::isfinite(bias))
+      return fail(fmt::format("{}: expected numbers that can be divided for channel {}, found "
+                              "variance {}, scale {}, mean {}, bias {}",
+                              where, i, variances[i], scales[i], means[i], biases[i]),
+                  "the file is damaged, or not this network's");
+    biases[i] = bias;
+  }
+  return {};
+}
+
+void scale_channels(std::span<float> weights, std::span<const float> factors) {
+  const size_t weights_of_channel = weights.size() / factors.size();
+  for (size_t i = 0; i < factors.size(); ++i)
+    for (float& weight : weights.subspan(i * weights_of_channel, weights_of_channel))
+      weight *= factors[i];
+}
+
 Result<LayerWeights> fold(const Layer& layer, std::span<float> raw, const std::string& where) {
   WP_ASSERT(raw.size_bytes() == layer.raw_bytes());
   if (raw.empty()) return LayerWeights{};
   const RawParts parts = raw_parts(layer);
-  float* const biases = raw.data() + parts.biases;
-  float* const weights = raw.data() + parts.weights;
-  if (!layer.is_batch_normalized()) return LayerWeights{biases, weights};
-
-  const uint64_t channels = layer.channels_with_bias();
-  const uint64_t weights_of_channel = layer.weights() / channels;
-  for (uint64_t i = 0; i < channels; ++i) {
-    // Darknet on a CPU adds its epsilon, a float, to the root.
-    const double deviation =
-        std::sqrt(static_cast<double>(raw[parts.variances + i])) + static_cast<double>(.000001F);
-    const double scale = static_cast<double>(raw[parts.scales + i]) / deviation;
-    const auto factor = static_cast<float>(scale);
-    const auto bias = static_cast<float>(static_cast<double>(biases[i]) -
-                                         static_cast<double>(raw[parts.means + i]) * scale);
-    if (!std::isfinite(factor) || !std::isfinite(bias))
-      return fail(fmt::format("{}: expected numbers that can be divided for channel {}, found "
-                              "variance {}, scale {}, mean {}, bias {}",
-                              where, i, raw[parts.variances + i], raw[parts.scales + i],
-                              raw[parts.means + i], biases[i]),
-                  "the file is damaged, or not this network's");
-    biases[i] = bias;
-    for (float& weight : std::span(weights + i * weights_of_channel, weights_of_channel))
-      weight *= factor;
+  const auto biases = raw.subspan(parts.biases, layer.channels_with_bias());
+  const auto weights = raw.subspan(parts.weights, layer.weights());
+  if (layer.is_batch_normalized()) {
+    std::vector<float> factors(biases.size());
+    const auto normalization = raw.subspan(parts.scales, 3 * biases.size());
+    if (Status folded = fold_channels(biases, normalization, factors, where); !folded)
+      return forward_error(std::move(folded));
+    scale_channels(weights, factors);
   }
-  return LayerWeights{biases, weights};
+  return LayerWeights{biases.data(), weights.data()};
 }
 
 void transpose_connected(const Layer& layer, std::span<float> raw) {

@@ -47,9 +47,16 @@ struct LayerWeights {
   const float* weights = nullptr;
 };
 
-/// Folds batch normalization in place. Requires `raw_bytes()` of the layer as the file has them.
-/// Scales that are no numbers, as negative variances make them, are an error; `where` names the
-/// layer in it. The same floats give the same bits on every machine.
+/// What batch normalization comes to, by channel: `biases` become those of the folded layer, and
+/// `factors` what its weights are to be multiplied with. `normalization`: scales, means and
+/// variances, in a row. Numbers that cannot be divided, as negative variances are, are an error;
+/// `where` names the layer in it. The same floats give the same bits on every machine.
+Status fold_channels(std::span<float> biases, std::span<const float> normalization,
+                     std::span<float> factors, const std::string& where);
+/// Multiplies each channel's weights, of which there are equally many, with its factor.
+void scale_channels(std::span<float> weights, std::span<const float> factors);
+
+/// Folds a whole layer in place. Requires `raw_bytes()` of the layer as the file has them.
 Result<LayerWeights> fold(const Layer& layer, std::span<float> raw, const std::string& where);
 
 /// Turns the [input][output] weights of a connected layer around. Takes as much memory again.

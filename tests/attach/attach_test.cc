@@ -192,9 +192,7 @@ class AttachTest : public ::testing::Test {
   }
 
   int connect_raw() const {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    strncpy(address.sun_path, socket_path_.c_str(), sizeof address.sun_path - 1);
+    const sockaddr_un address = *socket_address(socket_path_);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     return fd;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/network/layer_source.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/weight_source.h"
 #include "tests/model/temporary_directory.h"
 
 namespace weightpager::network {
@@ -52,22 +52,26 @@ inline std::string random_raw_layers(const Network& network, uint32_t seed) {
   return bytes;
 }
 
-/// A layer's range as a direct read brings it.
-struct ReadLayer {
+/// A piece's range as a direct read brings it.
+struct ReadPiece {
   std::vector<std::byte> bytes;
-  Result<LayerWeights> weights;
+  Result<const float*> weights;
 };
 
-inline ReadLayer read_layer(const LayerSource& source, size_t layer) {
-  const FileRange range = source.range(layer);
+inline ReadPiece read_piece(WeightSource& source, const Piece& piece) {
+  const FileRange range = source.range(piece);
   const std::string file = model::read_all(source.path());
-  ReadLayer read{std::vector<std::byte>(range.length_bytes), LayerWeights{}};
+  ReadPiece read{std::vector<std::byte>(range.length_bytes), nullptr};
   if (range.length_bytes > 0) {
     const std::string part = file.substr(range.offset_bytes, range.length_bytes);
     std::memcpy(read.bytes.data(), part.data(), part.size());
   }
-  read.weights = source.take_in(layer, read.bytes);
+  read.weights = source.take_in(piece, read.bytes);
   return read;
+}
+
+inline ReadPiece read_layer(WeightSource& source, uint32_t layer) {
+  return read_piece(source, source.whole(layer));
 }
 
 }  // namespace weightpager::network

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "pager/base/units.h"
-#include "runtime/network/layer_source.h"
+#include "runtime/network/weight_source.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/weights_file.h"
 #include "tests/network/network_files.h"
@@ -31,8 +31,8 @@ class Weights : public testing::Test {
     return directory_.write("net.weights", ordinary_header() + random_raw_layers(network, seed));
   }
 
-  Result<LayerSource> open(const std::string& bytes, const Network& network) {
-    return LayerSource::open(directory_.write("net.weights", bytes), network);
+  Result<WeightSource> open(const std::string& bytes, const Network& network) {
+    return WeightSource::open(directory_.write("net.weights", bytes), network);
   }
 
   std::string pack(const Network& network, const std::string& weights_path) {
@@ -72,7 +72,7 @@ TEST_F(Weights, AShortFileSaysWhereItEnds) {
   const Network network = parsed(two_layers);
   const std::string whole = ordinary_header() + random_raw_layers(network, 1);
   const auto ends = [&](uint64_t size, const std::string& what) {
-    const Result<LayerSource> source = open(whole.substr(0, size), network);
+    Result<WeightSource> source = open(whole.substr(0, size), network);
     ASSERT_FALSE(source) << size;
     EXPECT_EQ(source.error().message,
               fmt::format("{}, byte {}: expected more {}, found the end of the file",
@@ -103,7 +103,7 @@ TEST_F(Weights, EveryOtherSizeIsRefused) {
   for (uint64_t size = 0; size < whole.size(); ++size)
     EXPECT_FALSE(open(whole.substr(0, size), network)) << size;
   EXPECT_TRUE(open(whole, network));
-  const Result<LayerSource> longer = open(whole + "123", network);
+  Result<WeightSource> longer = open(whole + "123", network);
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().message,
             fmt::format("{}, byte {}: expected the end of the file behind layer 2, [connected] in "
@@ -171,23 +171,26 @@ TEST_F(Weights, NumbersThatCannotBeFoldedAreRefused) {
   refused(parts.biases + 1, -INFINITY, "bias -inf");
 }
 
-TEST_F(Weights, RangesCoverTheLayerAndNothingIsReadForTheOthers) {
+TEST_F(Weights, RangesCoverTheWeightsAndNothingIsReadForTheOthers) {
   const Network network = parsed(two_layers);
-  const Result<LayerSource> source = LayerSource::open(write_raw(network), network);
+  Result<WeightSource> source = WeightSource::open(write_raw(network), network);
   ASSERT_TRUE(source);
   EXPECT_FALSE(source->is_packed());
-  EXPECT_EQ(source->range(0).offset_bytes, 0u);
-  EXPECT_EQ(source->range(0).length_bytes, 4096u);
-  EXPECT_EQ(source->range(1).length_bytes, 0u);
-  EXPECT_EQ(source->take_in(1, {})->weights, nullptr);
+  const FileRange first = source->range(source->whole(0));
+  EXPECT_EQ(first.offset_bytes, 0u);
+  EXPECT_EQ(first.length_bytes, 4096u);
+  EXPECT_EQ(first.needed_bytes, 20 + first_bytes);
+  EXPECT_EQ(source->range(source->whole(1)).length_bytes, 0u);
+  EXPECT_EQ(source->biases(1), nullptr);
+  EXPECT_EQ(*source->take_in(source->whole(1), {}), nullptr);
 }
 
 TEST_F(Weights, TakingInLeavesTheNeighboursAlone) {
   const Network network = parsed(two_layers);
-  const Result<LayerSource> source = LayerSource::open(write_raw(network), network);
+  Result<WeightSource> source = WeightSource::open(write_raw(network), network);
   ASSERT_TRUE(source);
   const std::string file = model::read_all(source->path());
-  const ReadLayer read = read_layer(*source, 2);
+  const ReadPiece read = read_layer(*source, 2);
   const std::string before = file.substr(0, 20 + first_bytes);
   EXPECT_EQ(std::memcmp(read.bytes.data(), before.data(), before.size()), 0);
 }
@@ -225,22 +228,34 @@ TEST_F(Weights, PackedAndRawGiveTheSameBits) {
   rc::check([&] {
     const Network network = random_network();
     const std::string raw_path = write_raw(network, *rc::gen::arbitrary<uint32_t>());
-    const Result<LayerSource> raw = LayerSource::open(raw_path, network);
-    const Result<LayerSource> packed = LayerSource::open(pack(network, raw_path), network);
+    Result<WeightSource> raw = WeightSource::open(raw_path, network);
+    Result<WeightSource> packed = WeightSource::open(pack(network, raw_path), network);
     RC_ASSERT(raw.has_value() && packed.has_value());
     RC_ASSERT(packed->is_packed() && !raw->is_packed());
-    for (size_t i = 0; i < network.layers.size(); ++i) {
+    for (uint32_t i = 0; i < network.layers.size(); ++i) {
       const Layer& layer = network.layers[i];
-      const ReadLayer from_raw = read_layer(*raw, i);
-      const ReadLayer from_packed = read_layer(*packed, i);
+      const ReadPiece from_raw = read_layer(*raw, i);
+      const ReadPiece from_packed = read_layer(*packed, i);
       RC_ASSERT(from_raw.weights.has_value() && from_packed.weights.has_value());
-      RC_ASSERT(packed->range(i).length_bytes == round_up(layer.folded_bytes(), 4096));
-      RC_ASSERT(packed->range(i).offset_bytes % 4096 == 0);
       if (layer.raw_bytes() == 0) continue;
-      RC_ASSERT(std::memcmp(from_raw.weights->biases, from_packed.weights->biases,
-                            layer.channels_with_bias() * sizeof(float)) == 0);
-      RC_ASSERT(std::memcmp(from_raw.weights->weights, from_packed.weights->weights,
+      const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
+      RC_ASSERT(std::memcmp(raw->biases(i), packed->biases(i), channels * sizeof(float)) == 0);
+      RC_ASSERT(std::memcmp(*from_raw.weights, *from_packed.weights,
                             layer.weights() * sizeof(float)) == 0);
+      // In pieces they are the same.
+      const uint32_t step = *rc::gen::inRange(1u, channels + 1);
+      const uint64_t of_channel = layer.weights() / channels;
+      for (uint32_t first = 0; first < channels; first += step) {
+        const Piece piece = {i, first, std::min(first + step, channels)};
+        for (WeightSource* source : {&*raw, &*packed}) {
+          const FileRange range = source->range(piece);
+          RC_ASSERT(range.offset_bytes % 4096 == 0 && range.length_bytes % 4096 == 0);
+          const ReadPiece read = read_piece(*source, piece);
+          RC_ASSERT(read.weights.has_value());
+          RC_ASSERT(std::memcmp(*read.weights, *from_raw.weights + first * of_channel,
+                                (piece.end_channel - first) * of_channel * sizeof(float)) == 0);
+        }
+      }
     }
   });
 }
@@ -250,19 +265,19 @@ TEST_F(Weights, OldTransposedFilesArePackedTurned) {
   const std::string old = bytes_of<int32_t>({0, 1001, 0, 64}) +
                           bytes_of<float>({1, 2, 3, /*input 0*/ 10, 20, 30, /*1*/ 40, 50, 60});
   const std::string path = directory_.write("old.weights", old);
-  const Result<LayerSource> raw = LayerSource::open(path, network);
+  Result<WeightSource> raw = WeightSource::open(path, network);
   ASSERT_FALSE(raw);
   EXPECT_EQ(raw.error().message, path +
                                      ", byte 0: expected connected layers by output, found an "
                                      "old file that has them by input");
 
-  const Result<LayerSource> packed = LayerSource::open(pack(network, path), network);
+  Result<WeightSource> packed = WeightSource::open(pack(network, path), network);
   ASSERT_TRUE(packed);
-  const ReadLayer read = read_layer(*packed, 0);
+  const ReadPiece read = read_layer(*packed, 0);
   ASSERT_TRUE(read.weights);
-  EXPECT_EQ(std::vector<float>(read.weights->biases, read.weights->biases + 3),
+  EXPECT_EQ(std::vector<float>(packed->biases(0), packed->biases(0) + 3),
             (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(std::vector<float>(read.weights->weights, read.weights->weights + 6),
+  EXPECT_EQ(std::vector<float>(*read.weights, *read.weights + 6),
             (std::vector<float>{10, 40, 20, 50, 30, 60}));
 }
 
@@ -281,9 +296,9 @@ TEST_F(Weights, ADamagedLayerIsRefusedWhenItIsTakenIn) {
   const Network network = parsed(two_layers);
   std::string packed = model::read_all(pack(network, write_raw(network)));
   packed[4096 + 5] = static_cast<char>(packed[4096 + 5] ^ 0x10);
-  const Result<LayerSource> source = open(packed, network);
+  Result<WeightSource> source = open(packed, network);
   ASSERT_TRUE(source);
-  const ReadLayer damaged = read_layer(*source, 0);
+  const ReadPiece damaged = read_layer(*source, 0);
   ASSERT_FALSE(damaged.weights);
   EXPECT_TRUE(damaged.weights.error().message.starts_with(
       source->path() + ", byte 4096, layer 0, [convolutional] in line 5: expected the checksum "))
@@ -297,7 +312,7 @@ TEST_F(Weights, EveryOtherSizeOfAPackedFileIsRefused) {
   ASSERT_EQ(packed.size(), 3u * 4096);
   for (size_t size = 0; size < packed.size(); size += 7)
     EXPECT_FALSE(open(packed.substr(0, size), network)) << size;
-  const Result<LayerSource> longer = open(packed + "x", network);
+  Result<WeightSource> longer = open(packed + "x", network);
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().message, directory_.path("net.weights") +
                                         ", byte 24: expected a file of 12288 bytes, found 12289");
@@ -322,7 +337,7 @@ TEST_F(Weights, PackedForAnotherNetworkIsRefused) {
                                                         {"batch_normalize=1", "batch_normalize=0"},
                                                         {"size=3", "size=3\ngroups=2"},
                                                         {"[shortcut]\nfrom=-1", "[dropout]"}}) {
-    const Result<LayerSource> source = changed(from, to);
+    Result<WeightSource> source = changed(from, to);
     ASSERT_FALSE(source) << to;
     EXPECT_EQ(source.error().hint, "the weights were packed for another network: give its .cfg");
   }
@@ -351,7 +366,7 @@ TEST_F(Weights, PackingReplacesOnlyWhenToldTo) {
   EXPECT_EQ(refused.error().message, output_path + ": is there already");
   EXPECT_EQ(model::read_all(output_path), "precious");
   EXPECT_TRUE(pack_weights(network, {weights_path, output_path, true, {}}));
-  EXPECT_TRUE(LayerSource::open(output_path, network));
+  EXPECT_TRUE(WeightSource::open(output_path, network));
 }
 
 }  // namespace

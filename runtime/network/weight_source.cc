@@ -1,0 +1,195 @@
+#include "runtime/network/weight_source.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "pager/base/assert.h"
+#include "pager/base/owned_fd.h"
+#include "pager/base/units.h"
+#include "runtime/network/packed_file.h"
+
+namespace weightpager::network {
+namespace {
+
+bool begins_packed(model::HeaderReader& reader) {
+  std::array<std::byte, packed_magic.size()> start{};
+  const size_t length = reader.peek_start(start);
+  return std::string_view(reinterpret_cast<const char*>(start.data()), length) == packed_magic;
+}
+
+bool has_connected(const Network& network) {
+  return std::any_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
+    return std::holds_alternative<Connected>(layer.operation);
+  });
+}
+
+/// Reads a few floats here and there, where HeaderReader would read hundreds of KiB each time.
+class FloatReader {
+ public:
+  explicit FloatReader(const std::string& path)
+      : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    // No readahead.
+    if (fd_.is_open()) posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_RANDOM);
+  }
+
+  Result<std::vector<float>> read(uint64_t offset_bytes, uint64_t count) const {
+    std::vector<float> floats(count);
+    const auto bytes = std::as_writable_bytes(std::span(floats));
+    for (uint64_t done = 0; done < bytes.size();) {
+      const ssize_t got = pread(fd_.get(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(offset_bytes + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) {
+        const int error_number = got == 0 ? ENODATA : errno;
+        return fail(
+            fmt::format("{}, byte {}: {}", path_, offset_bytes + done, std::strerror(error_number)),
+            "copy the file anew, or look into `dmesg` for what the disk says", error_number);
+      }
+      done += static_cast<uint64_t>(got);
+    }
+    return floats;
+  }
+
+ private:
+  const std::string& path_;
+  const OwnedFd fd_;
+};
+
+}  // namespace
+
+struct WeightSource::Checksum {
+  XXH3_state_t* state = XXH3_createState();
+  ~Checksum() { XXH3_freeState(state); }
+};
+
+void WeightSource::FreeChecksum::operator()(Checksum* it) const { delete it; }
+
+WeightSource::WeightSource() : running_(new Checksum) {}
+
+Result<WeightSource> WeightSource::open(const std::string& path, const Network& network) {
+  Result<model::HeaderReader> reader = model::HeaderReader::open(path);
+  if (!reader) return forward_error(std::move(reader));
+  WeightSource source;
+  source.path_ = path;
+  source.is_packed_ = begins_packed(*reader);
+  for (const Layer& layer : network.layers) {
+    PlacedLayer placed{.channels = static_cast<uint32_t>(layer.channels_with_bias())};
+    if (placed.channels > 0)
+      placed.channel_bytes = layer.weights() / placed.channels * sizeof(float);
+    source.layers_.push_back(std::move(placed));
+  }
+  Status placed = source.is_packed_ ? source.place_packed(*reader, network)
+                                    : source.place_raw(*reader, network);
+  if (!placed) return forward_error(std::move(placed));
+  return source;
+}
+
+Status WeightSource::place_packed(model::HeaderReader& reader, const Network& network) {
+  Result<std::vector<PackedPlace>> places = read_packed_index(reader, network);
+  if (!places) return forward_error(std::move(places));
+  const FloatReader floats(path_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    PlacedLayer& layer = layers_[i];
+    const PackedPlace& place = (*places)[i];
+    layer.where =
+        fmt::format("{}, byte {}, {}", path_, place.offset_bytes, describe_layer(network, i));
+    layer.offset_bytes = place.offset_bytes + layer.channels * sizeof(float);
+    layer.checksum = place.checksum;
+    Result<std::vector<float>> biases = floats.read(place.offset_bytes, layer.channels);
+    if (!biases) return forward_error(std::move(biases));
+    layer.biases = std::move(*biases);
+  }
+  return {};
+}
+
+Status WeightSource::place_raw(model::HeaderReader& reader, const Network& network) {
+  Result<RawPlaces> places = place_raw_weights(reader, network);
+  if (!places) return forward_error(std::move(places));
+  if (places->is_transposed && has_connected(network))
+    return fail(fmt::format("{}, byte 0: expected connected layers by output, found an old file "
+                            "that has them by input",
+                            path_),
+                "turn them once: weightpager model pack NET.cfg NET.weights -o FILE");
+  const FloatReader floats(path_);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    PlacedLayer& layer = layers_[i];
+    const RawParts parts = raw_parts(network.layers[i]);
+    const uint64_t offset_bytes = places->offsets_bytes[i];
+    layer.where = fmt::format("{}, byte {}, {}", path_, offset_bytes, describe_layer(network, i));
+    layer.offset_bytes = offset_bytes + parts.weights * sizeof(float);
+    const auto read = [&](uint64_t part, uint64_t count) {
+      return floats.read(offset_bytes + part * sizeof(float), count);
+    };
+    Result<std::vector<float>> biases = read(parts.biases, layer.channels);
+    if (!biases) return forward_error(std::move(biases));
+    layer.biases = std::move(*biases);
+    if (!network.layers[i].is_batch_normalized()) continue;
+    // Scales, means and variances lie in a row.
+    Result<std::vector<float>> normalization = read(parts.scales, 3 * uint64_t{layer.channels});
+    if (!normalization) return forward_error(std::move(normalization));
+    layer.factors.resize(layer.channels);
+    if (Status folded = fold_channels(layer.biases, *normalization, layer.factors, layer.where);
+        !folded)
+      return folded;
+  }
+  return {};
+}
+
+const float* WeightSource::biases(uint32_t layer) const {
+  const std::vector<float>& it = layers_.at(layer).biases;
+  return it.empty() ? nullptr : it.data();
+}
+
+FileRange WeightSource::range(const Piece& piece) const {
+  const PlacedLayer& layer = layers_.at(piece.layer);
+  if (layer.channels == 0) return {};
+  WP_ASSERT(piece.first_channel < piece.end_channel && piece.end_channel <= layer.channels);
+  const uint64_t begin = layer.offset_bytes + piece.first_channel * layer.channel_bytes;
+  const uint64_t end = layer.offset_bytes + piece.end_channel * layer.channel_bytes;
+  const uint64_t start = round_down(begin, os_page_bytes);
+  return {start, round_up(end, os_page_bytes) - start, end - start};
+}
+
+Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::byte> bytes) {
+  const PlacedLayer& layer = layers_.at(piece.layer);
+  if (layer.channels == 0) return nullptr;
+  const FileRange from = range(piece);
+  const uint64_t length_bytes = (piece.end_channel - piece.first_channel) * layer.channel_bytes;
+  WP_ASSERT(bytes.size() >= from.needed_bytes);
+  const std::span<std::byte> own = bytes.subspan(from.needed_bytes - length_bytes, length_bytes);
+  auto* const weights = reinterpret_cast<float*>(own.data());
+  WP_ASSERT(reinterpret_cast<uintptr_t>(weights) % alignof(float) == 0);
+  if (is_packed_) {
+    if (Status right = check(layer, piece, own); !right) return forward_error(std::move(right));
+  } else if (!layer.factors.empty()) {
+    scale_channels({weights, length_bytes / sizeof(float)},
+                   std::span(layer.factors)
+                       .subspan(piece.first_channel, piece.end_channel - piece.first_channel));
+  }
+  return weights;
+}
+
+Status WeightSource::check(const PlacedLayer& layer, const Piece& piece,
+                           std::span<const std::byte> weights) {
+  XXH3_state_t* const state = running_->state;
+  if (piece.first_channel == 0) {
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, layer.biases.data(), layer.biases.size() * sizeof(float));
+  }
+  XXH3_64bits_update(state, weights.data(), weights.size());
+  if (piece.end_channel < layer.channels) return {};
+  const uint64_t found = XXH3_64bits_digest(state);
+  if (found == layer.checksum) return {};
+  return fail(fmt::format("{}: expected the checksum {:016x}, found {:016x}", layer.where,
+                          layer.checksum, found),
+              "the file is damaged, or the disk gave other bytes: copy or pack it again");
+}
+
+}  // namespace weightpager::network

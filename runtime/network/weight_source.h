@@ -1,0 +1,93 @@
+// A network's weights piece by piece, from a .weights file or a packed one.
+//
+// Whoever executes a network reads ranges of the file into memory of its own, in whatever way, and
+// hands them over here. A piece is a run of a layer's output channels, so that a layer need not be
+// in memory as a whole. What there is one of per channel (biases, and what batch normalization
+// comes to) is read at the start and stays: some 100 KiB for YOLOv4.
+//
+// A packed layer is checked against its checksum (some 10 GB/s), a raw one is folded in place (a
+// pass over its bytes). A layer in several pieces can only be checked with its last one: nothing
+// that is computed may leave the process before that.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+#include "runtime/network/weights_file.h"
+
+namespace weightpager::network {
+
+/// At multiples of 4 KiB, but for `needed_bytes`, which ends where the piece does.
+struct FileRange {
+  uint64_t offset_bytes = 0;
+  /// 0 for a layer without weights. May reach beyond the file's end.
+  uint64_t length_bytes = 0;
+  uint64_t needed_bytes = 0;
+};
+
+/// A run of a layer's output channels.
+struct Piece {
+  uint32_t layer = 0;
+  uint32_t first_channel = 0;
+  uint32_t end_channel = 0;
+};
+
+/// Does not keep the file open. Movable. `range` and `biases` may be called by any thread,
+/// `take_in` by one at a time.
+class WeightSource {
+ public:
+  /// Recognises the kind of file, checks that it belongs to the network, and reads what stays.
+  static Result<WeightSource> open(const std::string& path, const Network& network);
+
+  const std::string& path() const { return path_; }
+  bool is_packed() const { return is_packed_; }
+  size_t layers() const { return layers_.size(); }
+  /// The layer as one piece.
+  Piece whole(uint32_t layer) const { return {layer, 0, layers_.at(layer).channels}; }
+  FileRange range(const Piece& piece) const;
+
+  /// By output channel, folded; nullptr for a layer without weights. Valid as long as this object.
+  const float* biases(uint32_t layer) const;
+
+  /// Makes weights of a piece's range once it was read. `bytes` are the range's, from its start on,
+  /// at least up to `needed_bytes`; what lies in front of the piece and behind it is not touched.
+  /// To be called once after each reading, for the pieces of a layer in their order, beginning with
+  /// the first. Returns [channel][…] as in LayerWeights, inside `bytes`; nullptr without weights.
+  Result<const float*> take_in(const Piece& piece, std::span<std::byte> bytes);
+
+ private:
+  struct Checksum;
+  struct FreeChecksum {
+    void operator()(Checksum* it) const;
+  };
+  struct PlacedLayer {
+    uint32_t channels = 0;
+    uint64_t channel_bytes = 0;
+    /// Of the first channel's weights.
+    uint64_t offset_bytes = 0;
+    std::vector<float> biases;
+    /// What weights are multiplied with; empty where nothing is to be folded.
+    std::vector<float> factors;
+    /// Of a packed layer: of its biases and weights.
+    uint64_t checksum = 0;
+    /// File, byte and layer, for messages.
+    std::string where;
+  };
+
+  WeightSource();
+  Status place_packed(model::HeaderReader& reader, const Network& network);
+  Status place_raw(model::HeaderReader& reader, const Network& network);
+  Status check(const PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
+
+  std::string path_;
+  bool is_packed_ = false;
+  std::vector<PlacedLayer> layers_;
+  std::unique_ptr<Checksum, FreeChecksum> running_;
+};
+
+}  // namespace weightpager::network

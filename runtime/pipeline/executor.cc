@@ -1,0 +1,537 @@
+#include "runtime/pipeline/executor.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/log.h"
+#include "pager/base/owned_fd.h"
+#include "pager/base/thread.h"
+#include "pager/base/units.h"
+#include "pager/telemetry/telemetry.h"
+#include "runtime/pipeline/mirrored_ring.h"
+#include "runtime/pipeline/work_line.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+using telemetry::monotonic_ns;
+
+constexpr uint32_t reads_max = 32;
+
+/// What the driver is told by others.
+struct Word {
+  enum class Kind { start_inference, copy_finished, kernel_finished, kernel_failed, stop };
+  Kind kind = Kind::stop;
+  UnitNumber unit = 0;
+  Span when;
+  Error error;
+};
+
+/// Words for the driver, who sleeps on a file descriptor.
+class Mailbox {
+ public:
+  Mailbox() : bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+  bool is_open() const { return bell_.is_open(); }
+  int fd() const { return bell_.get(); }
+
+  void put(Word word) {
+    {
+      const std::lock_guard lock(mutex_);
+      words_.push_back(std::move(word));
+    }
+    eventfd_write(bell_.get(), 1);
+  }
+
+  std::vector<Word> take_all() {
+    eventfd_t rings;
+    eventfd_read(bell_.get(), &rings);
+    const std::lock_guard lock(mutex_);
+    return std::exchange(words_, {});
+  }
+
+ private:
+  const OwnedFd bell_;
+  std::mutex mutex_;
+  std::vector<Word> words_;
+};
+
+struct Copy {
+  enum class Kind { copy, stop };
+  Kind kind = Kind::stop;
+  UnitNumber unit = 0;
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  uint64_t length_bytes = 0;
+};
+
+struct Kernel {
+  enum class Kind { compute, end };
+  Kind kind = Kind::end;
+  UnitNumber unit = 0;
+  uint32_t index = 0;
+  const std::byte* bytes = nullptr;
+  Status outcome;  // end: of the inference
+};
+
+/// Memory of pinned units.
+class PinnedMemory {
+ public:
+  Status take(uint64_t length_bytes) {
+    if (length_bytes == 0) return {};
+    void* const address =
+        mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) {
+      return fail(fmt::format("no memory to keep {} of weights: {}", format_size(length_bytes),
+                              std::strerror(errno)),
+                  "choose a smaller --window, or raise the memory limit", errno);
+    }
+    address_ = static_cast<std::byte*>(address);
+    length_bytes_ = length_bytes;
+    madvise(address_, length_bytes_, MADV_HUGEPAGE);
+    return {};
+  }
+  PinnedMemory() = default;
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory() {
+    if (address_ != nullptr) munmap(address_, length_bytes_);
+  }
+  std::byte* at(uint64_t offset_bytes) const { return address_ + offset_bytes; }
+
+ private:
+  std::byte* address_ = nullptr;
+  uint64_t length_bytes_ = 0;
+};
+
+class DrivenExecutor final : public Executor {
+ public:
+  DrivenExecutor(std::vector<UnitBytes> units, const ExecutorOptions& options, UnitWork& work,
+                 Schedule schedule)
+      : units_(std::move(units)), options_(options), work_(work), schedule_(std::move(schedule)) {
+    for (Timeline& times : times_) times.units.resize(units_.size());
+    is_read_.resize(2 * units_.size());
+    read_places_.resize(2 * units_.size());
+    kernel_places_.resize(2 * units_.size());
+  }
+  ~DrivenExecutor() override;
+
+  Status open();
+  Status run() override;
+  void start() override;
+  Result<std::optional<UnitTask>> take() override;
+  void finish(const UnitTask& task, Status computed) override;
+  const Timeline& times() const override { return times_[last_inference_ % times_.size()]; }
+  uint64_t window_bytes() const override {
+    return schedule_.rings().bytes() + schedule_.pinned_bytes();
+  }
+  uint64_t read_bytes() const override { return read_bytes_; }
+  const char* reader_name() const override { return reader_name_; }
+
+ private:
+  void drive(std::promise<Status>& opened);
+  Status open_reader();
+  void start_actions();
+  void start_reads();
+  void take_reads(std::span<const io::Completion> completions);
+  void take_in_order();
+  void take_word(Word& word);
+  void start_inference();
+  void end_inference_if_over();
+  void give_up(Error error);
+  void begin_anew();
+  bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
+  void copy_units();
+
+  const UnitBytes& at(UnitNumber unit) const { return units_[schedule_.index(unit)]; }
+  UnitTimes& times(UnitNumber unit) {
+    return times_[unit / units_.size() % times_.size()].units[schedule_.index(unit)];
+  }
+  std::byte* address(const Place& place) const;
+  void forget_mirror(const Place& place, UnitNumber unit) const;
+  Place& read_place(UnitNumber unit) { return read_places_[unit % read_places_.size()]; }
+  Place& kernel_place(UnitNumber unit) { return kernel_places_[unit % kernel_places_.size()]; }
+
+  const std::vector<UnitBytes> units_;
+  const ExecutorOptions options_;
+  UnitWork& work_;
+  MirroredRing host_ring_;
+  MirroredRing device_ring_;
+  PinnedMemory pinned_;
+  Mailbox mailbox_;
+  WorkLine<Copy> copies_line_;
+  WorkLine<Kernel> kernels_line_;
+  std::thread driver_;
+  std::thread copier_;
+  // Two inferences are under way at most: the one that computes and the one that is read ahead.
+  std::array<Timeline, 2> times_;
+  uint64_t last_inference_ = 0;
+  std::atomic<uint64_t> read_bytes_{0};
+  const char* reader_name_ = "";
+
+  // The driver's own.
+  Schedule schedule_;
+  std::unique_ptr<io::Reader> reader_;
+  std::deque<UnitNumber> reads_waiting_;   // for a place in the reader
+  std::deque<UnitNumber> reads_in_order_;  // started, and not taken in yet
+  // By number modulo 2 · units: as many can be under way.
+  std::vector<bool> is_read_;
+  std::vector<Place> read_places_;
+  std::vector<Place> kernel_places_;
+  uint32_t copies_ = 0;   // given out, and not finished
+  uint32_t kernels_ = 0;  // the same
+  uint64_t inferences_ = 0;
+  bool is_running_ = false;  // somebody waits in `run`
+  bool is_stopping_ = false;
+  std::optional<Error> failure_;
+};
+
+Status DrivenExecutor::open() {
+  if (!mailbox_.is_open()) {
+    return fail(fmt::format("no eventfd: {}", std::strerror(errno)),
+                "too many open files: raise `ulimit -n`", errno);
+  }
+  auto host_ring = MirroredRing::make(schedule_.rings().host_bytes);
+  if (!host_ring) return forward_error(std::move(host_ring));
+  host_ring_ = std::move(*host_ring);
+  auto device_ring = MirroredRing::make(schedule_.rings().device_bytes);
+  if (!device_ring) return forward_error(std::move(device_ring));
+  device_ring_ = std::move(*device_ring);
+  if (Status taken = pinned_.take(schedule_.pinned_bytes()); !taken) return taken;
+  if (device_ring_.capacity_bytes() > 0) {
+    auto copier = start_thread("wp-copier", [this] { copy_units(); });
+    if (!copier) return forward_error(std::move(copier));
+    copier_ = std::move(*copier);
+  }
+  auto driver =
+      start_thread_that_opens("wp-driver", [this](std::promise<Status>& opened) { drive(opened); });
+  if (!driver) return forward_error(std::move(driver));
+  driver_ = std::move(*driver);
+  return {};
+}
+
+DrivenExecutor::~DrivenExecutor() {
+  if (driver_.joinable()) {
+    mailbox_.put({.kind = Word::Kind::stop});
+    driver_.join();
+  }
+  if (copier_.joinable()) {
+    copies_line_.put({.kind = Copy::Kind::stop});
+    copier_.join();
+  }
+}
+
+// ---- The thread that computes ----
+
+Status DrivenExecutor::run() {
+  start();
+  Status outcome;
+  for (;;) {
+    Result<std::optional<UnitTask>> task = take();
+    if (!task) return forward_error(std::move(task));
+    if (!*task) return {};
+    // What was in line behind a unit that failed is given back as it is.
+    if (outcome) outcome = work_.compute((*task)->unit, (*task)->bytes);
+    finish(**task, outcome);
+  }
+}
+
+void DrivenExecutor::start() { mailbox_.put({.kind = Word::Kind::start_inference}); }
+
+Result<std::optional<UnitTask>> DrivenExecutor::take() {
+  Kernel kernel = kernels_line_.take();
+  if (kernel.kind == Kernel::Kind::end) {
+    if (!kernel.outcome) return forward_error(std::move(kernel.outcome));
+    return std::nullopt;
+  }
+  return UnitTask{.number = kernel.unit,
+                  .unit = kernel.index,
+                  .bytes = kernel.bytes,
+                  .taken_ns = monotonic_ns()};
+}
+
+void DrivenExecutor::finish(const UnitTask& task, Status computed) {
+  Word word{.kind = Word::Kind::kernel_finished,
+            .unit = task.number,
+            .when = {task.taken_ns, monotonic_ns()}};
+  if (!computed) {
+    word.kind = Word::Kind::kernel_failed;
+    word.error = std::move(computed).error();
+  }
+  mailbox_.put(std::move(word));
+}
+
+// ---- The thread that copies ----
+
+void DrivenExecutor::copy_units() {
+  for (;;) {
+    const Copy copy = copies_line_.take();
+    if (copy.kind == Copy::Kind::stop) return;
+    const uint64_t start_ns = monotonic_ns();
+    std::memcpy(copy.to, copy.from, copy.length_bytes);
+    mailbox_.put(
+        {.kind = Word::Kind::copy_finished, .unit = copy.unit, .when = {start_ns, monotonic_ns()}});
+  }
+}
+
+// ---- The driver ----
+
+void DrivenExecutor::drive(std::promise<Status>& opened) {
+  // A driver that is late makes the disk idle; it takes microseconds at a time.
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), -10);
+  Status status = open_reader();
+  const bool is_fine = status.has_value();
+  opened.set_value(std::move(status));
+  if (!is_fine) return;
+
+  while (!is_stopping_ || reader_->reads_in_flight() > 0) {
+    // 1. Start all that may start now.
+    if (!failure_ && !is_stopping_) start_actions();
+
+    // 2. Sleep until a read is finished or somebody has something to say.
+    const io::Wakeup wakeup = reader_->wait(-1);
+
+    // 3. Reads that are finished, in the order of the units.
+    take_reads(wakeup.completions);
+
+    // 4. Copies and kernels that are, and inferences that are asked for.
+    for (Word& word : mailbox_.take_all()) take_word(word);
+
+    // 5. Tell who waits that the inference is over.
+    end_inference_if_over();
+  }
+}
+
+Status DrivenExecutor::open_reader() {
+  uint64_t largest_bytes = os_page_bytes;
+  for (const UnitBytes& unit : units_) largest_bytes = std::max(largest_bytes, unit.length_bytes);
+  const io::ReaderOptions reader_options = {.watched_fd = mailbox_.fd(),
+                                            .reads_max = reads_max,
+                                            .read_bytes_max = static_cast<uint32_t>(largest_bytes),
+                                            .device_read_bytes = options_.device_read_bytes};
+  auto reader = options_.open_reader ? options_.open_reader(reader_options)
+                                     : io::open_uring_reader(reader_options);
+  if (!reader && !options_.open_reader) {
+    notice("io_uring is not available (" + reader.error().message +
+           "): reading with threads, a little slower. " + reader.error().hint);
+    reader = io::open_pread_reader(reader_options);
+  }
+  if (!reader) return forward_error(std::move(reader));
+  reader_ = std::move(*reader);
+  reader_name_ = reader_->name();
+  return {};
+}
+
+void DrivenExecutor::start_actions() {
+  for (Action action = schedule_.next(); action.kind != Action::Kind::none;
+       action = schedule_.next()) {
+    switch (action.kind) {
+      case Action::Kind::read:
+        read_place(action.unit) = action.to;
+        reads_waiting_.push_back(action.unit);
+        break;
+      case Action::Kind::copy:
+        ++copies_;
+        copies_line_.put({.kind = Copy::Kind::copy,
+                          .unit = action.unit,
+                          .from = address(action.from),
+                          .to = address(action.to),
+                          .length_bytes = at(action.unit).length_bytes});
+        break;
+      case Action::Kind::kernel:
+        ++kernels_;
+        kernel_place(action.unit) = action.from;
+        kernels_line_.put({.kind = Kernel::Kind::compute,
+                           .unit = action.unit,
+                           .index = schedule_.index(action.unit),
+                           .bytes = address(action.from)});
+        break;
+      case Action::Kind::none:
+        break;
+    }
+  }
+  start_reads();
+}
+
+void DrivenExecutor::start_reads() {
+  while (!reads_waiting_.empty() && reader_->reads_in_flight() < reads_max) {
+    const UnitNumber unit = reads_waiting_.front();
+    reads_waiting_.pop_front();
+    reads_in_order_.push_back(unit);
+    is_read_[unit % is_read_.size()] = false;
+    times(unit) = {.read = {.start_ns = monotonic_ns()}};
+    reader_->start({.tag = unit,
+                    .fd = options_.fd,
+                    .offset_bytes = at(unit).offset_bytes,
+                    .length_bytes = static_cast<uint32_t>(at(unit).length_bytes),
+                    .buffer = address(read_place(unit))});
+  }
+}
+
+void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
+  for (const io::Completion& completion : completions) {
+    const UnitNumber unit = completion.tag;
+    const UnitBytes& wanted = at(unit);
+    read_bytes_ += completion.length_bytes;
+    times(unit).read.finish_ns = monotonic_ns();
+    is_read_[unit % is_read_.size()] = true;
+    if (completion.length_bytes >= wanted.needed_bytes) continue;
+    const uint64_t at_bytes = wanted.offset_bytes + completion.length_bytes;
+    if (completion.error_number != 0) {
+      give_up({fmt::format("{}, byte {}: {}", options_.file_name, at_bytes,
+                           std::strerror(completion.error_number)),
+               "the disk or its connection failed: `dmesg` may say more; copy the file to another "
+               "disk, or fetch it anew",
+               completion.error_number});
+    } else {
+      give_up({fmt::format("{} ends at byte {}, while layers are read up to byte {}: the file was "
+                           "cut off since it was opened",
+                           options_.file_name, at_bytes, wanted.offset_bytes + wanted.needed_bytes),
+               "start again with the whole file", ENODATA});
+    }
+  }
+  take_in_order();
+}
+
+void DrivenExecutor::take_in_order() {
+  while (!failure_ && !reads_in_order_.empty()) {
+    const UnitNumber unit = reads_in_order_.front();
+    if (!is_read_[unit % is_read_.size()]) return;
+    reads_in_order_.pop_front();
+    Status taken =
+        work_.take_in(schedule_.index(unit), {address(read_place(unit)), at(unit).length_bytes});
+    if (!taken) return give_up(std::move(taken).error());
+    schedule_.on_read_finished(unit);
+  }
+}
+
+void DrivenExecutor::take_word(Word& word) {
+  switch (word.kind) {
+    case Word::Kind::stop:
+      is_stopping_ = true;
+      return;
+    case Word::Kind::start_inference:
+      return start_inference();
+    case Word::Kind::copy_finished:
+      --copies_;
+      if (failure_) return;
+      times(word.unit).copy = word.when;
+      forget_mirror(read_place(word.unit), word.unit);
+      schedule_.on_copy_finished(word.unit);
+      return;
+    case Word::Kind::kernel_failed:
+      --kernels_;
+      return give_up(std::move(word.error));
+    case Word::Kind::kernel_finished:
+      --kernels_;
+      if (failure_) return;
+      times(word.unit).kernel = word.when;
+      forget_mirror(kernel_place(word.unit), word.unit);
+      schedule_.on_kernel_finished(word.unit);
+      return;
+  }
+}
+
+void DrivenExecutor::start_inference() {
+  WP_ASSERT(!is_running_);
+  is_running_ = true;
+  times_[inferences_ % times_.size()].start_ns = monotonic_ns();
+  // Something failed while it was read ahead: end_inference_if_over says so.
+  if (!failure_) schedule_.start_inference();
+}
+
+void DrivenExecutor::end_inference_if_over() {
+  if (!is_running_) return;
+  if (failure_) {
+    if (!is_idle()) return;
+    is_running_ = false;
+    Error error = std::move(*failure_);
+    begin_anew();
+    kernels_line_.put({.outcome = tl::make_unexpected(std::move(error))});
+    return;
+  }
+  if (!schedule_.is_inference_finished()) return;
+  is_running_ = false;
+  last_inference_ = inferences_++;
+  times_[last_inference_ % times_.size()].finish_ns = monotonic_ns();
+  kernels_line_.put({});
+}
+
+// The first failure counts. What is in line is not started any more; what is in flight is waited
+// for.
+void DrivenExecutor::give_up(Error error) {
+  if (failure_) return;
+  failure_ = std::move(error);
+  reads_waiting_.clear();
+  copies_ -= copies_line_.clear();
+  kernels_ -= kernels_line_.clear();
+}
+
+void DrivenExecutor::begin_anew() {
+  failure_.reset();
+  reads_in_order_.clear();
+  inferences_ = 0;
+  std::vector<WorkUnit> units;
+  for (const UnitBytes& unit : units_) {
+    units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
+  }
+  schedule_ = *Schedule::make(std::move(units), options_.schedule);
+}
+
+std::byte* DrivenExecutor::address(const Place& place) const {
+  switch (place.memory) {
+    case Place::Memory::none:
+      return nullptr;
+    case Place::Memory::host_ring:
+      return host_ring_.at(place.offset_bytes);
+    case Place::Memory::device_ring:
+      return device_ring_.at(place.offset_bytes);
+    case Place::Memory::pinned:
+      return pinned_.at(place.offset_bytes);
+  }
+  return nullptr;
+}
+
+void DrivenExecutor::forget_mirror(const Place& place, UnitNumber unit) const {
+  const uint64_t length_bytes = at(unit).length_bytes;
+  if (place.memory == Place::Memory::host_ring) {
+    host_ring_.forget_mirror(place.offset_bytes, length_bytes);
+  } else if (place.memory == Place::Memory::device_ring) {
+    device_ring_.forget_mirror(place.offset_bytes, length_bytes);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
+                                                 const ExecutorOptions& options, UnitWork& work) {
+  std::vector<WorkUnit> work_units;
+  for (const UnitBytes& unit : units) {
+    WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
+    work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
+  }
+  auto schedule = Schedule::make(std::move(work_units), options.schedule);
+  if (!schedule) return forward_error(std::move(schedule));
+  auto executor =
+      std::make_unique<DrivenExecutor>(std::move(units), options, work, std::move(*schedule));
+  if (Status opened = executor->open(); !opened) return forward_error(std::move(opened));
+  return executor;
+}
+
+}  // namespace weightpager::pipeline

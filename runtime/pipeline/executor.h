@@ -1,0 +1,112 @@
+// Runs a schedule with a real disk and real computation.
+//
+// Problem. The schedule says what may start when. Somebody has to start it: keep reads in flight
+// while a layer computes for tens of milliseconds, copy beside both, and never let a busy thread
+// wait for an idle one.
+//
+// Idea. One thread, the driver, owns the schedule and the reader; it sleeps in one place, for a
+// finished read or for word from the others. Kernels are computed by the thread that calls `run`,
+// which is the engine's own (its OpenMP threads stay warm); copies have a thread of their own. They
+// get their work through short queues, several units ahead, so that between two kernels there is no
+// wait for the driver.
+//
+// Start reading at `Executor::drive`.
+//
+// A failure ends the inference, never gives half of one: `run` returns the error when nothing is in
+// flight any more, and the next `run` begins anew. Cost: two thread switches for each unit that is
+// not ready ahead of time, else none that anybody waits for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/io/reader.h"
+#include "runtime/pipeline/schedule.h"
+#include "runtime/pipeline/timeline.h"
+
+namespace weightpager::pipeline {
+
+/// A unit's bytes in its file: everything in multiples of 4 KiB, as direct reads want it, but the
+/// end of the file.
+struct UnitBytes {
+  uint64_t offset_bytes = 0;
+  /// The size that the schedule counts. 0: the unit has no weights.
+  uint64_t length_bytes = 0;
+  /// Fewer than `length_bytes` where the file ends; what is missing otherwise is an error.
+  uint64_t needed_bytes = 0;
+  bool is_pinned = false;
+};
+
+/// What the units are, to whoever runs them.
+class UnitWork {
+ public:
+  virtual ~UnitWork() = default;
+  /// The unit's bytes have arrived. Checks them and makes them what `compute` expects, in place.
+  /// On the driver's thread, once per read, before anybody else sees them. Units of one inference
+  /// come in order.
+  virtual Status take_in(uint32_t unit, std::span<std::byte> bytes) = 0;
+  /// `bytes` as in UnitTask. On the thread that called `Executor::run`, in order.
+  virtual Status compute(uint32_t unit, const std::byte* bytes) = 0;
+};
+
+/// A unit that is ready to be computed.
+struct UnitTask {
+  UnitNumber number = 0;
+  uint32_t unit = 0;
+  /// As take_in left them, wherever they lie now; nullptr for a unit without weights.
+  const std::byte* bytes = nullptr;
+  uint64_t taken_ns = 0;
+};
+
+struct ExecutorOptions {
+  ScheduleSettings schedule;
+  /// Of the weights, opened for direct reads where the filesystem has them. Stays open.
+  int fd = -1;
+  /// For messages.
+  std::string file_name;
+  /// As io::device_limits says.
+  uint32_t device_read_bytes = 1u << 20;
+  /// Tests only: the reader to use, instead of io_uring or, where that is refused, pread.
+  std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+};
+
+class Executor {
+ public:
+  /// Takes the memory for rings and pins, and starts the threads. `work` outlives it.
+  static Result<std::unique_ptr<Executor>> make(std::vector<UnitBytes> units,
+                                                const ExecutorOptions& options, UnitWork& work);
+  virtual ~Executor() = default;
+
+  /// One inference: `start`, then `work.compute` for every unit. One thread at a time.
+  virtual Status run() = 0;
+
+  // The same for who would rather call than be called. After `start`, `take` and `finish` each unit
+  // until `take` says that the inference is over.
+
+  virtual void start() = 0;
+  /// Waits until the next unit's bytes are there. Further units may be taken before the first is
+  /// finished; each may wait for space that only finishing gives. Nothing when the inference is
+  /// over, an error when it has failed; either ends it.
+  virtual Result<std::optional<UnitTask>> take() = 0;
+  /// In the order in which they were taken. After a failure the rest is finished without being
+  /// computed.
+  virtual void finish(const UnitTask& task, Status computed) = 0;
+
+  /// When everything in the last inference that ended well began and finished, on CLOCK_MONOTONIC.
+  virtual const Timeline& times() const = 0;
+  /// Memory for weights: rings and pins.
+  virtual uint64_t window_bytes() const = 0;
+  /// Read from the file since the beginning.
+  virtual uint64_t read_bytes() const = 0;
+  /// "io_uring" or "pread".
+  virtual const char* reader_name() const = 0;
+};
+
+}  // namespace weightpager::pipeline

@@ -1,0 +1,64 @@
+#include "runtime/pipeline/mirrored_ring.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "pager/base/assert.h"
+#include "pager/base/owned_fd.h"
+#include "pager/base/units.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+auto refused(uint64_t capacity_bytes) {
+  const int error_number = errno;
+  return fail(fmt::format("no memory for a ring of {}: {}", format_size(capacity_bytes),
+                          std::strerror(error_number)),
+              "choose a smaller --window, or raise the memory limit", error_number);
+}
+
+}  // namespace
+
+Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
+  WP_ASSERT(capacity_bytes % os_page_bytes == 0);
+  MirroredRing ring;
+  if (capacity_bytes == 0) return ring;
+  const OwnedFd memory(memfd_create("weightpager ring", MFD_CLOEXEC));
+  if (!memory.is_open() || ftruncate(memory.get(), static_cast<off_t>(capacity_bytes)) != 0) {
+    return refused(capacity_bytes);
+  }
+  // One reservation for both, so that nothing else can come between.
+  void* const base =
+      mmap(nullptr, 2 * capacity_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return refused(capacity_bytes);
+  ring.base_ = static_cast<std::byte*>(base);
+  ring.capacity_bytes_ = capacity_bytes;
+  constexpr int protection = PROT_READ | PROT_WRITE;
+  // Memory that is missing shall be missing now, and not be a SIGBUS in the middle of a layer.
+  const bool is_there =
+      fallocate(memory.get(), 0, 0, static_cast<off_t>(capacity_bytes)) == 0 &&
+      mmap(ring.base_, capacity_bytes, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+           memory.get(), 0) != MAP_FAILED &&
+      mmap(ring.base_ + capacity_bytes, capacity_bytes, protection, MAP_SHARED | MAP_FIXED,
+           memory.get(), 0) != MAP_FAILED;
+  if (!is_there) return refused(capacity_bytes);
+  return ring;
+}
+
+MirroredRing::~MirroredRing() {
+  if (base_ != nullptr) munmap(base_, 2 * capacity_bytes_);
+}
+
+void MirroredRing::forget_mirror(uint64_t offset_bytes, uint64_t length_bytes) const {
+  const uint64_t end_bytes = round_up(offset_bytes + length_bytes, os_page_bytes);
+  if (end_bytes <= capacity_bytes_) return;
+  madvise(base_ + capacity_bytes_, end_bytes - capacity_bytes_, MADV_DONTNEED);
+}
+
+}  // namespace weightpager::pipeline

@@ -1,0 +1,251 @@
+// See schedule.h. Each stage has a next unit; `is_…_due` are the pipelines' rules, one sentence
+// each.
+#include "runtime/pipeline/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/units.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+bool copies(Pipeline pipeline, const Rings& rings) {
+  if (pipeline == Pipeline::preload) return rings.host_bytes > 0;
+  return pipeline != Pipeline::two_stage;
+}
+
+// The largest sum of `count` consecutive sizes.
+template <typename Size>
+uint64_t largest_run(size_t units, size_t count, Size size) {
+  uint64_t largest = 0;
+  for (size_t first = 0; first < units; ++first) {
+    uint64_t sum = 0;
+    for (size_t unit = first; unit < std::min(units, first + count); ++unit) sum += size(unit);
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+Status check_ring(std::string_view which, Pipeline pipeline, uint64_t bytes, uint64_t needed) {
+  if (bytes >= needed) return {};
+  return fail(
+      fmt::format("the {} ring of {} ({} bytes) is too small for the {} pipeline of these "
+                  "layers: it must hold {} ({} bytes)",
+                  which, format_size(bytes), bytes, name(pipeline), format_size(needed), needed),
+      "give a larger --window, or split large layers into smaller tiles");
+}
+
+}  // namespace
+
+std::string_view name(Pipeline pipeline) {
+  switch (pipeline) {
+    case Pipeline::preload:
+      return "preload";
+    case Pipeline::sequential:
+      return "sequential";
+    case Pipeline::synchronous:
+      return "synchronous";
+    case Pipeline::asynchronous:
+      return "asynchronous";
+    case Pipeline::two_stage:
+      return "two-stage";
+  }
+  WP_ASSERT(false);
+}
+
+Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units) {
+  if (pipeline == Pipeline::preload) return {};
+  // In lock step a ring holds the unit that goes in and the one that comes out.
+  const size_t at_once = pipeline == Pipeline::synchronous ? 2 : 1;
+  const auto size = [&](size_t unit) { return units[unit].size_bytes; };
+  const auto streamed = [&](size_t unit) {
+    return units[unit].is_pinned ? 0 : units[unit].size_bytes;
+  };
+  const uint64_t streamed_bytes = largest_run(units.size(), at_once, streamed);
+  if (pipeline == Pipeline::two_stage) return {.host_bytes = streamed_bytes};
+  // On the host pinned units pass through as well, in the first pass.
+  return {.host_bytes = largest_run(units.size(), at_once, size), .device_bytes = streamed_bytes};
+}
+
+uint64_t Schedule::Ring::take(uint64_t bytes) {
+  WP_ASSERT(has_room(bytes));
+  return std::exchange(taken_bytes, taken_bytes + bytes);
+}
+
+void Schedule::Ring::free(uint64_t begin, uint64_t bytes) {
+  WP_ASSERT(bytes == 0 || begin == freed_bytes);  // in the order in which it was taken
+  freed_bytes += bytes;
+}
+
+Result<Schedule> Schedule::make(std::vector<WorkUnit> units, const ScheduleSettings& settings) {
+  if (units.empty()) return fail("a network without layers has no schedule");
+  Rings needed = smallest_rings(settings.pipeline, units);
+  if (settings.pipeline == Pipeline::preload && settings.rings.host_bytes > 0) {
+    needed.host_bytes = largest_run(units.size(), 1, [&](size_t i) { return units[i].size_bytes; });
+  }
+  const Rings& rings = settings.rings;
+  if (Status fits = check_ring("host", settings.pipeline, rings.host_bytes, needed.host_bytes);
+      !fits) {
+    return forward_error(std::move(fits));
+  }
+  if (Status fits =
+          check_ring("device", settings.pipeline, rings.device_bytes, needed.device_bytes);
+      !fits) {
+    return forward_error(std::move(fits));
+  }
+  return Schedule(std::move(units), settings);
+}
+
+Schedule::Schedule(std::vector<WorkUnit> units, const ScheduleSettings& settings)
+    : units_(std::move(units)),
+      pinned_offsets_bytes_(units_.size()),
+      settings_(settings),
+      has_copies_(copies(settings.pipeline, settings.rings)),
+      progress_(2 * units_.size()),
+      host_ring_{.capacity_bytes = settings.rings.host_bytes},
+      device_ring_{.capacity_bytes = settings.rings.device_bytes} {
+  const bool is_preload = settings_.pipeline == Pipeline::preload;
+  const bool has_own_pace =
+      settings_.pipeline == Pipeline::asynchronous || settings_.pipeline == Pipeline::two_stage;
+  reads_ahead_ = is_preload || (has_own_pace && settings_.reads_across_inferences);
+  for (size_t i = 0; i < units_.size(); ++i) {
+    units_[i].is_pinned |= is_preload;
+    pinned_offsets_bytes_[i] = pinned_bytes_;
+    if (units_[i].is_pinned) pinned_bytes_ += units_[i].size_bytes;
+  }
+}
+
+void Schedule::start_inference() {
+  WP_ASSERT(is_inference_finished());
+  cycle_ = end_of_started();
+  ++inferences_started_;
+}
+
+UnitNumber Schedule::end_of_reads() const {
+  return end_of_started() + (reads_ahead_ ? units_.size() : 0);
+}
+
+// In this pass the unit has to be brought in. Otherwise it is pinned and here, or has no bytes.
+bool Schedule::is_moved(UnitNumber unit) const {
+  const bool is_first_pass = unit < units_.size();
+  return at(unit).size_bytes > 0 && (is_first_pass || !at(unit).is_pinned);
+}
+
+uint64_t Schedule::host_ring_bytes(UnitNumber unit) const {
+  const bool passes_through = is_moved(unit) && (has_copies_ || !at(unit).is_pinned);
+  return passes_through ? at(unit).size_bytes : 0;
+}
+
+uint64_t Schedule::device_ring_bytes(UnitNumber unit) const {
+  return has_copies_ && !at(unit).is_pinned ? at(unit).size_bytes : 0;
+}
+
+Place Schedule::host_place(UnitNumber unit) const {
+  if (host_ring_bytes(unit) == 0) return kernel_place(unit);
+  return {Place::Memory::host_ring, progress(unit).host_begin % host_ring_.capacity_bytes};
+}
+
+Place Schedule::kernel_place(UnitNumber unit) const {
+  if (at(unit).size_bytes == 0) return {};
+  if (at(unit).is_pinned) return {Place::Memory::pinned, pinned_offsets_bytes_[index(unit)]};
+  if (!has_copies_) return host_place(unit);
+  return {Place::Memory::device_ring, progress(unit).device_begin % device_ring_.capacity_bytes};
+}
+
+Action Schedule::next() {
+  for (;;) {
+    if (is_kernel_due()) return take_kernel();
+    if (is_copy_due()) {
+      if (const Action action = take_copy(); action.kind != Action::Kind::none) return action;
+    } else if (is_read_due()) {
+      if (const Action action = take_read(); action.kind != Action::Kind::none) return action;
+    } else if (!begin_next_cycle()) {
+      return {};
+    }
+  }
+}
+
+bool Schedule::is_read_due() const {
+  if (next_read_ == end_of_reads()) return false;
+  if (settings_.pipeline == Pipeline::sequential && next_read_ != kernels_finished_) return false;
+  if (settings_.pipeline == Pipeline::synchronous && next_read_ > cycle_) return false;
+  return host_ring_.has_room(host_ring_bytes(next_read_));
+}
+
+bool Schedule::is_copy_due() const {
+  if (!has_copies_ || next_copy_ == next_read_ || !progress(next_copy_).is_read) return false;
+  if (settings_.pipeline == Pipeline::synchronous && next_copy_ + 1 > cycle_) return false;
+  return device_ring_.has_room(device_ring_bytes(next_copy_));
+}
+
+bool Schedule::is_kernel_due() const {
+  if (next_kernel_ == end_of_started()) return false;
+  if (next_kernel_ == (has_copies_ ? next_copy_ : next_read_)) return false;
+  if (settings_.pipeline == Pipeline::synchronous && next_kernel_ + 2 > cycle_) return false;
+  return has_copies_ ? progress(next_kernel_).is_copied : progress(next_kernel_).is_read;
+}
+
+Action Schedule::take_read() {
+  const UnitNumber unit = next_read_++;
+  progress(unit) = {.is_read = !is_moved(unit),
+                    .host_begin = host_ring_.take(host_ring_bytes(unit))};
+  if (!is_moved(unit)) return {};
+  ++in_flight_;
+  return {.kind = Action::Kind::read, .unit = unit, .to = host_place(unit)};
+}
+
+Action Schedule::take_copy() {
+  const UnitNumber unit = next_copy_++;
+  progress(unit).is_copied = !is_moved(unit);
+  progress(unit).device_begin = device_ring_.take(device_ring_bytes(unit));
+  if (!is_moved(unit)) return {};
+  ++in_flight_;
+  return {
+      .kind = Action::Kind::copy, .unit = unit, .from = host_place(unit), .to = kernel_place(unit)};
+}
+
+Action Schedule::take_kernel() {
+  const UnitNumber unit = next_kernel_++;
+  ++in_flight_;
+  return {.kind = Action::Kind::kernel, .unit = unit, .from = kernel_place(unit)};
+}
+
+// Lock step: all that belongs to a cycle was started by now, so it is over when nothing is in
+// flight.
+bool Schedule::begin_next_cycle() {
+  if (settings_.pipeline != Pipeline::synchronous || in_flight_ > 0 || is_inference_finished()) {
+    return false;
+  }
+  ++cycle_;
+  return true;
+}
+
+void Schedule::on_read_finished(UnitNumber unit) {
+  WP_ASSERT(unit < next_read_ && !progress(unit).is_read);
+  --in_flight_;
+  progress(unit).is_read = true;
+}
+
+void Schedule::on_copy_finished(UnitNumber unit) {
+  WP_ASSERT(unit < next_copy_ && !progress(unit).is_copied);
+  --in_flight_;
+  progress(unit).is_copied = true;
+  host_ring_.free(progress(unit).host_begin, host_ring_bytes(unit));
+}
+
+void Schedule::on_kernel_finished(UnitNumber unit) {
+  WP_ASSERT(unit == kernels_finished_ && unit < next_kernel_);
+  --in_flight_;
+  ++kernels_finished_;
+  if (has_copies_) {
+    device_ring_.free(progress(unit).device_begin, device_ring_bytes(unit));
+  } else {
+    host_ring_.free(progress(unit).host_begin, host_ring_bytes(unit));
+  }
+}
+
+}  // namespace weightpager::pipeline

@@ -1,0 +1,83 @@
+// See tiles.h.
+#include "runtime/pipeline/tiles.h"
+
+#include <algorithm>
+
+#include "pager/base/assert.h"
+#include "pager/base/units.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+// ⌊value · part / whole⌋
+uint64_t share(uint64_t value, uint64_t part, uint64_t whole) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * part / whole);
+}
+
+// Of all channels up to this one: shares of neighbouring tiles then add up to the whole.
+UnitCosts up_to_channel(const TileableLayer& layer, uint32_t channel) {
+  const uint64_t all = layer.output_channels;
+  return {.size_bytes = share(layer.costs.size_bytes, channel, all),
+          .read_ns = share(layer.costs.read_ns, channel, all),
+          .copy_ns = share(layer.costs.copy_ns, channel, all),
+          .kernel_ns = share(layer.costs.kernel_ns, channel, all)};
+}
+
+// Channels in a tile at most: a multiple of 16 if that many fit, at least one.
+uint32_t channels_max(const TileableLayer& layer, uint64_t tile_bytes_max) {
+  if (layer.costs.size_bytes <= tile_bytes_max) return layer.output_channels;
+  const uint64_t fit = share(tile_bytes_max, layer.output_channels, layer.costs.size_bytes);
+  if (fit >= tile_channels) return static_cast<uint32_t>(round_down(fit, tile_channels));
+  return static_cast<uint32_t>(std::max<uint64_t>(fit, 1));
+}
+
+Tile make_tile(const TileableLayer& layer, uint32_t number, uint32_t first, uint32_t end,
+               const TileSettings& settings) {
+  const UnitCosts before = up_to_channel(layer, first);
+  const UnitCosts until = up_to_channel(layer, end);
+  const bool is_first = first == 0;
+  return {
+      .layer = number,
+      .first_channel = first,
+      .end_channel = end,
+      .costs = {
+          .size_bytes = round_up(until.size_bytes - before.size_bytes, settings.size_step_bytes),
+          .read_ns = until.read_ns - before.read_ns + (is_first ? 0 : settings.read_ns_per_tile),
+          .copy_ns = until.copy_ns - before.copy_ns,
+          .kernel_ns =
+              until.kernel_ns - before.kernel_ns + (is_first ? 0 : settings.kernel_ns_per_tile),
+      }};
+}
+
+}  // namespace
+
+std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
+                                   const TileSettings& settings) {
+  WP_ASSERT(settings.tile_bytes_max % settings.size_step_bytes == 0);
+  std::vector<Tile> tiles;
+  for (uint32_t number = 0; number < layers.size(); ++number) {
+    const TileableLayer& layer = layers[number];
+    WP_ASSERT(layer.output_channels > 0);
+    const uint32_t channels = layer.output_channels;
+    const uint32_t most = channels_max(layer, settings.tile_bytes_max);
+    const uint32_t grain = most % tile_channels == 0 ? tile_channels : 1;
+    const uint64_t count = (channels + most - 1) / most;
+    // Nearly equal: the channel before which a share of the tiles ends, on the grid.
+    uint32_t first = 0;
+    for (uint64_t tile = 1; tile <= count; ++tile) {
+      const uint64_t even = round_up(share(channels, tile, count), grain);
+      const auto end = static_cast<uint32_t>(std::min<uint64_t>(even, channels));
+      tiles.push_back(make_tile(layer, number, first, end, settings));
+      first = end;
+    }
+  }
+  return tiles;
+}
+
+std::vector<UnitCosts> costs_of(std::span<const Tile> tiles) {
+  std::vector<UnitCosts> costs;
+  for (const Tile& tile : tiles) costs.push_back(tile.costs);
+  return costs;
+}
+
+}  // namespace weightpager::pipeline

@@ -1,0 +1,263 @@
+// The executor against a real file: the right bytes for every unit in every pipeline, and an error
+// instead of a result whenever something goes wrong.
+#include "runtime/pipeline/executor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "pager/base/units.h"
+#include "runtime/pipeline/mirrored_ring.h"
+#include "tests/io/faulty_reader.h"
+#include "tests/io/pattern_file.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+using io::PatternFile;
+
+/// Sees to it that each unit comes with its own bytes of the file, in order.
+class CheckingWork final : public UnitWork {
+ public:
+  explicit CheckingWork(const std::vector<UnitBytes>& units) : units_(units) {}
+
+  Status take_in(uint32_t unit, std::span<std::byte> bytes) override {
+    ++taken_in_[unit];
+    EXPECT_EQ(bytes.size(), units_[unit].length_bytes);
+    if (refused_unit_ == unit) return fail("checksum of unit does not match");
+    return {};
+  }
+
+  Status compute(uint32_t unit, const std::byte* bytes) override {
+    EXPECT_EQ(unit, next_) << "units come in order";
+    next_ = (unit + 1) % units_.size();
+    if (failing_unit_ == unit) return fail("out of memory for the kernel");
+    const UnitBytes& expected = units_[unit];
+    if (expected.length_bytes == 0) {
+      EXPECT_EQ(bytes, nullptr);
+      return {};
+    }
+    const auto wrong = io::first_difference({bytes, expected.needed_bytes}, expected.offset_bytes);
+    EXPECT_EQ(wrong, std::nullopt) << "unit " << unit;
+    ++computed_;
+    return {};
+  }
+
+  void begin_anew() { next_ = 0; }
+  const std::vector<UnitBytes>& units_;
+  std::vector<uint32_t> taken_in_ = std::vector<uint32_t>(units_.size());
+  std::optional<uint32_t> refused_unit_;
+  std::optional<uint32_t> failing_unit_;
+  uint32_t next_ = 0;
+  uint64_t computed_ = 0;
+};
+
+/// Units of all sizes, some of none, one that ends where the file does, in the middle of a page.
+std::vector<UnitBytes> some_units(uint64_t file_bytes) {
+  std::vector<UnitBytes> units;
+  uint64_t offset_bytes = 0;
+  for (uint64_t pages = 1; offset_bytes < file_bytes; pages = pages * 7 % 61 + 1) {
+    const uint64_t needed_bytes = std::min(pages * os_page_bytes, file_bytes - offset_bytes);
+    units.push_back({.offset_bytes = offset_bytes,
+                     .length_bytes = round_up(needed_bytes, os_page_bytes),
+                     .needed_bytes = needed_bytes});
+    if (units.size() % 5 == 0) units.push_back({});
+    offset_bytes += needed_bytes;
+  }
+  return units;
+}
+
+constexpr Pipeline pipelines[] = {Pipeline::preload, Pipeline::sequential, Pipeline::synchronous,
+                                  Pipeline::asynchronous, Pipeline::two_stage};
+
+class ExecutorTest : public testing::TestWithParam<Pipeline> {
+ protected:
+  ExecutorOptions options(uint64_t slack_bytes = 0) const {
+    std::vector<WorkUnit> work_units;
+    for (const UnitBytes& unit : units_) {
+      work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
+    }
+    Rings rings = smallest_rings(GetParam(), work_units);
+    if (rings.host_bytes > 0) rings.host_bytes += slack_bytes;
+    if (rings.device_bytes > 0) rings.device_bytes += slack_bytes;
+    return {.schedule = {.pipeline = GetParam(), .rings = rings},
+            .fd = file_.fd(),
+            .file_name = "pattern.weights",
+            .device_read_bytes = 64 * KiB};
+  }
+
+  /// With a reader whose read `number` (from 0 on) meets `fault`.
+  ExecutorOptions faulty_options(uint64_t number, const io::Fault& fault) const {
+    ExecutorOptions it = options(64 * KiB);
+    it.open_reader =
+        [=](const io::ReaderOptions& reader_options) -> Result<std::unique_ptr<io::Reader>> {
+      auto real = io::open_pread_reader(reader_options);
+      if (!real) return real;
+      return std::make_unique<io::FaultyReader>(
+          std::move(*real), reader_options.reads_max,
+          [=](uint64_t at, const io::Read&) { return at == number ? fault : io::Fault{}; });
+    };
+    return it;
+  }
+
+  uint64_t bytes_of_units() const {
+    uint64_t sum = 0;
+    for (const UnitBytes& unit : units_) sum += unit.needed_bytes;
+    return sum;
+  }
+
+  PatternFile file_{5 * MiB + 1234};
+  std::vector<UnitBytes> units_ = some_units(file_.size_bytes());
+  CheckingWork work_{units_};
+};
+
+TEST_P(ExecutorTest, EveryUnitHasItsBytesInEveryInference) {
+  for (const uint64_t slack_bytes : {uint64_t{0}, 12 * KiB, 1 * MiB}) {
+    for (const bool reads_across : {false, true}) {
+      ExecutorOptions it = options(slack_bytes);
+      it.schedule.reads_across_inferences = reads_across;
+      auto executor = Executor::make(units_, it, work_);
+      ASSERT_TRUE(executor) << executor.error().message;
+      for (int inference = 0; inference < 5; ++inference) {
+        const Status ran = (*executor)->run();
+        ASSERT_TRUE(ran) << ran.error().message;
+      }
+    }
+  }
+  const auto with_bytes = std::count_if(units_.begin(), units_.end(),
+                                        [](const UnitBytes& it) { return it.length_bytes > 0; });
+  EXPECT_EQ(work_.computed_, 3u * 2 * 5 * static_cast<uint64_t>(with_bytes));
+}
+
+TEST_P(ExecutorTest, PinnedUnitsAreReadOnce) {
+  for (size_t i = 0; i < units_.size(); i += 3) units_[i].is_pinned = true;
+  auto executor = Executor::make(units_, options(64 * KiB), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  for (int inference = 0; inference < 4; ++inference) ASSERT_TRUE((*executor)->run());
+  uint64_t expected_bytes = 0;
+  for (size_t i = 0; i < units_.size(); ++i) {
+    if (units_[i].length_bytes == 0) continue;
+    const bool is_pinned = units_[i].is_pinned || GetParam() == Pipeline::preload;
+    EXPECT_EQ(work_.taken_in_[i], is_pinned ? 1u : 4u) << "unit " << i;
+    expected_bytes += (is_pinned ? 1 : 4) * units_[i].needed_bytes;
+  }
+  EXPECT_EQ((*executor)->read_bytes(), expected_bytes);
+}
+
+TEST_P(ExecutorTest, TimesFollowTheRulesOfThePipeline) {
+  auto executor = Executor::make(units_, options(64 * KiB), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  for (int inference = 0; inference < 3; ++inference) {
+    ASSERT_TRUE((*executor)->run());
+    const Timeline& it = (*executor)->times();
+    EXPECT_LT(it.start_ns, it.finish_ns);
+    for (size_t i = 0; i < units_.size(); ++i) {
+      const UnitTimes& unit = it.units[i];
+      EXPECT_LE(unit.kernel.start_ns, unit.kernel.finish_ns);
+      EXPECT_LE(unit.kernel.finish_ns, it.finish_ns);
+      EXPECT_GE(unit.kernel.start_ns, i > 0 ? it.units[i - 1].kernel.finish_ns : it.start_ns);
+      if (units_[i].length_bytes == 0 || GetParam() == Pipeline::preload) continue;
+      EXPECT_GT(unit.read.start_ns, 0u);
+      EXPECT_GE(unit.kernel.start_ns, unit.read.finish_ns);
+      if (GetParam() == Pipeline::two_stage) continue;
+      EXPECT_GE(unit.copy.start_ns, unit.read.finish_ns);
+      EXPECT_GE(unit.kernel.start_ns, unit.copy.finish_ns);
+    }
+  }
+}
+
+TEST_P(ExecutorTest, AReadThatFailsFailsTheInferenceAndNotTheNext) {
+  auto executor = Executor::make(
+      units_, faulty_options(9, {.kind = io::Fault::Kind::error, .error_number = EIO}), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  const Status failed = (*executor)->run();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().error_number, EIO);
+  EXPECT_NE(failed.error().message.find("pattern.weights, byte "), std::string::npos);
+  work_.begin_anew();
+  const Status ran = (*executor)->run();
+  EXPECT_TRUE(ran) << ran.error().message;
+}
+
+TEST_P(ExecutorTest, AFileThatWasCutOffIsAnError) {
+  auto executor = Executor::make(
+      units_, faulty_options(9, {.kind = io::Fault::Kind::cut, .length_bytes = 100}), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  const Status failed = (*executor)->run();
+  ASSERT_FALSE(failed);
+  EXPECT_NE(failed.error().message.find("was cut off"), std::string::npos)
+      << failed.error().message;
+}
+
+TEST_P(ExecutorTest, BytesThatAreRefusedAreNeverComputedWith) {
+  work_.refused_unit_ = 7;
+  ASSERT_GT(units_[7].length_bytes, 0u);
+  auto executor = Executor::make(units_, options(64 * KiB), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  EXPECT_FALSE((*executor)->run());
+  EXPECT_LE(work_.next_, 7u);
+  work_.refused_unit_.reset();
+  work_.begin_anew();
+  EXPECT_TRUE((*executor)->run());
+}
+
+TEST_P(ExecutorTest, AKernelThatFailsFailsTheInference) {
+  work_.failing_unit_ = 11;
+  auto executor = Executor::make(units_, options(64 * KiB), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  const Status failed = (*executor)->run();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message, "out of memory for the kernel");
+  EXPECT_EQ(work_.next_, 12u) << "nothing after it is computed";
+  work_.failing_unit_.reset();
+  work_.begin_anew();
+  EXPECT_TRUE((*executor)->run());
+}
+
+TEST_P(ExecutorTest, CanBeGivenUpBeforeTheFirstInference) {
+  ExecutorOptions it = options(64 * KiB);
+  it.schedule.reads_across_inferences = true;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Executor::make(units_, it, work_));
+  }
+}
+
+TEST(ExecutorLimitsTest, AWindowSmallerThanALayerIsRefused) {
+  const PatternFile file(256 * KiB);
+  const std::vector<UnitBytes> units = {{.length_bytes = 256 * KiB, .needed_bytes = 256 * KiB}};
+  CheckingWork work(units);
+  const auto executor = Executor::make(
+      units,
+      {.schedule = {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 128 * KiB}},
+       .fd = file.fd(),
+       .file_name = "pattern.weights"},
+      work);
+  ASSERT_FALSE(executor);
+  EXPECT_NE(executor.error().message.find("256.0 KiB"), std::string::npos)
+      << executor.error().message;
+}
+
+TEST(MirroredRingTest, WhatReachesOverTheEndIsAtTheBeginning) {
+  auto ring = MirroredRing::make(16 * KiB);
+  ASSERT_TRUE(ring) << ring.error().message;
+  std::byte* const piece = ring->at(12 * KiB);
+  for (uint64_t i = 0; i < 8 * KiB; ++i) piece[i] = static_cast<std::byte>(i % 251);
+  for (uint64_t i = 0; i < 4 * KiB; ++i) {
+    ASSERT_EQ(ring->at(0)[i], static_cast<std::byte>((i + 4 * KiB) % 251));
+  }
+  ring->forget_mirror(12 * KiB, 8 * KiB);
+  for (uint64_t i = 0; i < 8 * KiB; ++i) ASSERT_EQ(piece[i], static_cast<std::byte>(i % 251));
+}
+
+INSTANTIATE_TEST_SUITE_P(Pipelines, ExecutorTest, testing::ValuesIn(pipelines), [](const auto& of) {
+  std::string it(name(of.param));
+  std::replace(it.begin(), it.end(), '-', '_');
+  return it;
+});
+
+}  // namespace
+}  // namespace weightpager::pipeline

@@ -1,0 +1,57 @@
+// Small networks for tests, from a seed: many layers without weights, many events at the same time.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "runtime/pipeline/schedule.h"
+#include "runtime/pipeline/timeline.h"
+
+namespace weightpager::pipeline {
+
+inline constexpr Pipeline all_pipelines[] = {Pipeline::preload, Pipeline::sequential,
+                                             Pipeline::synchronous, Pipeline::asynchronous,
+                                             Pipeline::two_stage};
+
+class RandomNetworks {
+ public:
+  explicit RandomNetworks(uint64_t seed) : random_(seed) {}
+
+  uint64_t up_to(uint64_t largest) {
+    return std::uniform_int_distribution<uint64_t>(0, largest)(random_);
+  }
+
+  /// 1 to 14 units. Three in ten have no weights; times are so short that they often coincide.
+  std::vector<UnitCosts> costs() {
+    std::vector<UnitCosts> costs(1 + up_to(13));
+    const uint64_t longest_ns = up_to(1) == 0 ? 4 : 1000;
+    for (UnitCosts& unit : costs) {
+      unit.kernel_ns = up_to(longest_ns);
+      if (up_to(9) < 3) continue;
+      unit = {.size_bytes = 1 + up_to(7),
+              .read_ns = up_to(longest_ns),
+              .copy_ns = up_to(longest_ns),
+              .kernel_ns = unit.kernel_ns};
+    }
+    return costs;
+  }
+
+  /// From the smallest that works to more than is needed.
+  Rings rings(Pipeline pipeline, const std::vector<WorkUnit>& units) {
+    Rings rings = smallest_rings(pipeline, units);
+    rings.host_bytes += up_to(12);
+    rings.device_bytes += up_to(12);
+    if (pipeline == Pipeline::preload) {
+      uint64_t largest = 1;
+      for (const WorkUnit& unit : units) largest = std::max(largest, unit.size_bytes);
+      rings.host_bytes = up_to(1) == 0 ? 0 : largest + up_to(12);
+    }
+    return rings;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+}  // namespace weightpager::pipeline

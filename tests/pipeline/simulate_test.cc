@@ -1,0 +1,154 @@
+// The schedule under a fake clock against the equations, to the nanosecond.
+#include "runtime/pipeline/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/pipeline/random_network.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+using Costs = std::vector<UnitCosts>;
+
+std::vector<Timeline> run(const Costs& costs, const ScheduleSettings& settings,
+                          const Arrivals& arrivals, const std::vector<bool>& is_pinned = {}) {
+  std::vector<WorkUnit> units = work_units(costs);
+  for (size_t i = 0; i < is_pinned.size(); ++i) units[i].is_pinned = is_pinned[i];
+  auto schedule = Schedule::make(units, settings);
+  EXPECT_TRUE(schedule) << schedule.error().message;
+  return simulate(*std::move(schedule), costs, arrivals);
+}
+
+void shift(Span& span, uint64_t start_ns) {
+  if (span == Span{}) return;  // did not happen
+  span.start_ns -= start_ns;
+  span.finish_ns -= start_ns;
+}
+
+// Times since the inference's start.
+Timeline from_zero(Timeline timeline) {
+  for (UnitTimes& unit : timeline.units) {
+    shift(unit.read, timeline.start_ns);
+    shift(unit.copy, timeline.start_ns);
+    shift(unit.kernel, timeline.start_ns);
+  }
+  timeline.finish_ns -= timeline.start_ns;
+  timeline.start_ns = 0;
+  return timeline;
+}
+
+void expect_equal(const Timeline& actual, const Timeline& expected) {
+  ASSERT_EQ(actual.finish_ns, expected.finish_ns);
+  ASSERT_EQ(actual.units, expected.units);
+}
+
+class EveryPipeline : public testing::TestWithParam<Pipeline> {};
+
+TEST_P(EveryPipeline, IsItsEquations) {
+  RandomNetworks random(7);
+  int of_one = 0, of_two = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    const Costs costs = random.costs();
+    of_one += costs.size() == 1;
+    of_two += costs.size() == 2;
+    const Rings rings = random.rings(GetParam(), work_units(costs));
+    // Of preload the second inference: the first one contains the loading.
+    const std::vector<Timeline> inferences =
+        run(costs, {.pipeline = GetParam(), .rings = rings}, {.inferences = 2});
+    expect_equal(from_zero(inferences[1]), timeline(GetParam(), costs, rings));
+    if (GetParam() != Pipeline::preload) {
+      expect_equal(inferences[0], timeline(GetParam(), costs, rings));
+    }
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(of_one, 100);
+  EXPECT_GT(of_two, 100);
+}
+
+// Once they are in memory, pinned units are as if they had no weights.
+TEST_P(EveryPipeline, IsItsEquationsWithPinnedUnits) {
+  RandomNetworks random(8);
+  for (int round = 0; round < 5'000; ++round) {
+    const Costs costs = random.costs();
+    std::vector<WorkUnit> units = work_units(costs);
+    std::vector<bool> is_pinned;
+    for (WorkUnit& unit : units) is_pinned.push_back(unit.is_pinned = random.up_to(2) == 0);
+    const Rings rings = random.rings(GetParam(), units);
+    const std::vector<Timeline> inferences =
+        run(costs, {.pipeline = GetParam(), .rings = rings}, {.inferences = 2}, is_pinned);
+    expect_equal(from_zero(inferences[1]),
+                 timeline(GetParam(), after_first_pass(costs, is_pinned), rings));
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulate, EveryPipeline, testing::ValuesIn(all_pipelines),
+                         [](const auto& tested) {
+                           std::string word(name(tested.param));
+                           std::replace(word.begin(), word.end(), '-', '_');
+                           return word;
+                         });
+
+// Three inferences that are read across are one of three times as many units. (Rings that hold more
+// than the network could hold a third inference's units, which a schedule does not read so early.)
+TEST(Simulate, ReadsAcrossInferencesAreOneLongTimeline) {
+  RandomNetworks random(9);
+  int compared = 0, faster = 0;
+  while (compared < 20'000) {
+    const Costs costs = random.costs();
+    const Pipeline pipeline = random.up_to(1) == 0 ? Pipeline::asynchronous : Pipeline::two_stage;
+    const Rings rings = random.rings(pipeline, work_units(costs));
+    if (rings.bytes() > bytes_per_pass(costs)) continue;
+    ++compared;
+    const std::vector<Timeline> inferences =
+        run(costs, {.pipeline = pipeline, .rings = rings, .reads_across_inferences = true},
+            {.inferences = 3});
+    Costs in_a_row;
+    for (int i = 0; i < 3; ++i) in_a_row.insert(in_a_row.end(), costs.begin(), costs.end());
+    const Timeline expected = timeline(pipeline, in_a_row, rings);
+    for (size_t i = 0; i < in_a_row.size(); ++i) {
+      ASSERT_EQ(inferences[i / costs.size()].units[i % costs.size()], expected.units[i]);
+    }
+    faster += inferences[2].delay_ns() < delay_ns(pipeline, costs, rings);
+  }
+  EXPECT_GT(faster, 10'000);
+}
+
+// While nothing is asked for, the ring fills with the next inference's first units.
+TEST(Simulate, IdleTimeIsUsedToReadAhead) {
+  const Costs costs = {{.size_bytes = 1, .read_ns = 100, .kernel_ns = 10},
+                       {.size_bytes = 1, .read_ns = 100, .kernel_ns = 10},
+                       {.size_bytes = 1, .read_ns = 100, .kernel_ns = 10}};
+  ScheduleSettings settings{.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 2}};
+  const Arrivals arrivals{.inferences = 2, .idle_ns = 1000};
+  for (const Timeline& inference : run(costs, settings, arrivals)) {
+    EXPECT_EQ(inference.delay_ns(), 310u);
+  }
+  settings.reads_across_inferences = true;
+  // Two are there; the third one's read starts when the first kernel ends.
+  for (const Timeline& inference : run(costs, settings, arrivals)) {
+    EXPECT_EQ(inference.delay_ns(), 120u);
+  }
+}
+
+TEST(Simulate, PreloadLoadsBeforeOrInTheFirstInference) {
+  const Costs costs = {{.size_bytes = 1, .read_ns = 100, .kernel_ns = 10},
+                       {.size_bytes = 1, .read_ns = 100, .kernel_ns = 10}};
+  const ScheduleSettings settings{.pipeline = Pipeline::preload};
+  EXPECT_EQ(run(costs, settings, {})[0].delay_ns(), 210u);
+  EXPECT_EQ(run(costs, settings, {.idle_ns = 1000})[0].delay_ns(), 20u);
+}
+
+TEST(Simulate, DisksDifferInSpeedAndLatency) {
+  const Costs costs = {{.size_bytes = 1'000'000, .read_ns = 7, .copy_ns = 8, .kernel_ns = 9},
+                       {.kernel_ns = 9}};
+  const Costs slow = with_disk(costs, {.bytes_per_s = 0.5e9, .latency_ns = 50'000});
+  EXPECT_EQ(slow[0].read_ns, 2'050'000u);
+  EXPECT_EQ(slow[0].copy_ns, 8u);
+  EXPECT_EQ(slow[0].kernel_ns, 9u);
+  EXPECT_EQ(slow[1].read_ns, 0u);
+  EXPECT_EQ(with_disk(costs, {.bytes_per_s = 14e9})[0].read_ns, 71'429u);
+}
+
+}  // namespace
+}  // namespace weightpager::pipeline
