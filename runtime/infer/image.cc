@@ -47,8 +47,8 @@ void resize_row(const float* from, uint32_t from_width, float* to, uint32_t widt
   to[width - 1] = from[from_width - 1];
 }
 
-// The last row takes what Darknet gives it: no share of a next one, even where rounding has put it a
-// hair before the picture's last.
+// The last row takes what Darknet gives it: no share of a next one, even where rounding has put it
+// a hair before the picture's last.
 void resize_columns(const float* from, uint32_t from_height, float* to, uint32_t width,
                     uint32_t height) {
   const float scale = scale_of(from_height, height);
@@ -95,10 +95,11 @@ Result<Image> decode(std::FILE* file, const std::string& path, uint32_t channels
 
 Result<Image> read_image(const std::string& path, uint32_t channels) {
   if (channels != 1 && channels != 3) {
-    return fail(fmt::format("{}: the network wants pictures of {} channels; only grey (1) and colour "
-                            "(3) can be made of a picture",
-                            path, channels),
-                "check `channels=` in the .cfg's [net] section");
+    return fail(
+        fmt::format("{}: the network wants pictures of {} channels; only grey (1) and colour "
+                    "(3) can be made of a picture",
+                    path, channels),
+        "check `channels=` in the .cfg's [net] section");
   }
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rbe"),
                                                                 &std::fclose);
@@ -130,11 +131,12 @@ Size letterboxed(Size picture, Size box) {
                        static_cast<float>(box.height) / static_cast<float>(picture.height);
   // Of a line a pixel wide, a pixel is left.
   if (is_wide) {
-    return {box.width,
-            std::max(1u, static_cast<uint32_t>(uint64_t{picture.height} * box.width / picture.width))};
+    return {box.width, std::max(1u, static_cast<uint32_t>(uint64_t{picture.height} * box.width /
+                                                          picture.width))};
   }
-  return {std::max(1u, static_cast<uint32_t>(uint64_t{picture.width} * box.height / picture.height)),
-          box.height};
+  return {
+      std::max(1u, static_cast<uint32_t>(uint64_t{picture.width} * box.height / picture.height)),
+      box.height};
 }
 
 Image letterbox(const Image& image, uint32_t width, uint32_t height) {
