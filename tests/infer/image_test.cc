@@ -49,6 +49,17 @@ TEST_F(Images, WhatIsNoPictureSaysSo) {
   EXPECT_NE(error_of("P6 100000 100000 255\n").find("100000 x 100000"), std::string::npos);
 }
 
+TEST_F(Images, WhatEndsInTheMiddleSaysSo) {
+  const std::string head = "P6 30 30 255\n";
+  const std::string values(30 * 30 * 3, 'v');
+  EXPECT_EQ(error_of(head + values), "");
+  for (const size_t bytes : {size_t{0}, size_t{100}, values.size() - 1}) {
+    EXPECT_NE(error_of(head + values.substr(0, bytes)).find("ends in the middle"),
+              std::string::npos)
+        << bytes;
+  }
+}
+
 TEST_F(Images, AMissingFileSaysSo) {
   const auto image = read_image(directory_.path("nothing.png"), 3);
   ASSERT_FALSE(image);
