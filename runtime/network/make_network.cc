@@ -32,7 +32,7 @@ constexpr double variance_noise = 0.2;
 /// Of means in units of the deviation, of biases in units of 1.
 constexpr double shift_noise = 0.1;
 
-constexpr double objectness_bias = -3;
+constexpr float objectness_bias = -3;
 
 /// Mean and mean square of a layer's outputs.
 struct Signal {
@@ -131,9 +131,9 @@ class SignalFollower {
   Signal weighted(const Layer& layer, const Weighted& it, WeightScale& scale) const {
     const double inputs = inputs_of_output(layer);
     const double square = first(layer).square;
-    scale.weight_deviation =
-        it.is_batch_normalized ? std::sqrt(2 / inputs) : 1 / std::sqrt(inputs * square);
-    scale.variance = scale.weight_deviation * scale.weight_deviation * inputs * square;
+    const double variance_of_weights = it.is_batch_normalized ? 2 / inputs : 1 / (inputs * square);
+    scale.weight_deviation = static_cast<float>(std::sqrt(variance_of_weights));
+    scale.variance = static_cast<float>(variance_of_weights * inputs * square);
     const Signal before =
         it.is_batch_normalized ? normalized() : Signal{0, 1 + shift_noise * shift_noise / 3};
     return activated(before, it.activation);
@@ -185,7 +185,7 @@ class SignalFollower {
   }
   Signal pass(const Layer& layer, const Upsample& it, WeightScale& /*scale*/) const {
     const Signal input = first(layer);
-    const double scale = it.scale;
+    const double scale = static_cast<double>(it.scale);
     return {scale * input.mean, scale * scale * input.square};
   }
   template <typename Unchanged>
@@ -269,14 +269,15 @@ std::vector<float> make_raw_layer(const Layer& layer, const WeightScale& scale, 
   };
   fill(parts.biases, channels, 0, shift_noise);
   if (layer.is_batch_normalized()) {
-    const double deviation = std::sqrt(scale.variance);
+    const double variance = scale.variance;
     fill(parts.scales, channels, 1, scale_noise);
-    fill(parts.means, channels, 0, shift_noise * deviation);
-    fill(parts.variances, channels, scale.variance, variance_noise * scale.variance);
+    fill(parts.means, channels, 0, shift_noise * std::sqrt(variance));
+    fill(parts.variances, channels, variance, variance_noise * variance);
   }
-  fill(parts.weights, layer.weights(), 0, std::sqrt(3.0) * scale.weight_deviation);
+  fill(parts.weights, layer.weights(), 0,
+       std::sqrt(3.0) * static_cast<double>(scale.weight_deviation));
   for (uint64_t i = 4; scale.box_channels > 0 && i < channels; i += scale.box_channels)
-    raw[parts.biases + i] += static_cast<float>(scale.objectness_bias);
+    raw[parts.biases + i] += scale.objectness_bias;
   return raw;
 }
 

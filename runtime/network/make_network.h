@@ -16,14 +16,15 @@
 
 namespace weightpager::network {
 
-/// What a layer's weights are to be like.
+/// What a layer's weights are to be like. In floats, so that a logarithm or exponential that
+/// another machine rounds differently does not make other weights.
 struct WeightScale {
   /// Standard deviation of the weights; their mean is 0.
-  double weight_deviation = 0;
+  float weight_deviation = 0;
   /// About what batch normalization divides by the root of: what comes out of the weights.
-  double variance = 1;
+  float variance = 1;
   /// Of every box's objectness, in the layer before [yolo]: few boxes should be sure. Else 0.
-  double objectness_bias = 0;
+  float objectness_bias = 0;
   /// Numbers of one box in the layer before [yolo]; else 0.
   uint32_t box_channels = 0;
 };

@@ -160,12 +160,12 @@ FileRange WeightSource::range(const Piece& piece) const {
 Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::byte> bytes) {
   const PlacedLayer& layer = layers_.at(piece.layer);
   if (layer.channels == 0) return nullptr;
-  const FileRange from = range(piece);
   const uint64_t length_bytes = (piece.end_channel - piece.first_channel) * layer.channel_bytes;
-  WP_ASSERT(bytes.size() >= from.needed_bytes);
-  const std::span<std::byte> own = bytes.subspan(from.needed_bytes - length_bytes, length_bytes);
-  auto* const weights = reinterpret_cast<float*>(own.data());
+  WP_ASSERT(bytes.size() >= range(piece).needed_bytes);
+  // `bytes` may be written to.
+  auto* const weights = const_cast<float*>(weights_in(piece, bytes.data()));
   WP_ASSERT(reinterpret_cast<uintptr_t>(weights) % alignof(float) == 0);
+  const std::span<std::byte> own = {reinterpret_cast<std::byte*>(weights), length_bytes};
   if (is_packed_) {
     if (Status right = check(layer, piece, own); !right) return forward_error(std::move(right));
   } else if (!layer.factors.empty()) {
@@ -174,6 +174,13 @@ Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::by
                        .subspan(piece.first_channel, piece.end_channel - piece.first_channel));
   }
   return weights;
+}
+
+const float* WeightSource::weights_in(const Piece& piece, const std::byte* bytes) const {
+  const PlacedLayer& layer = layers_.at(piece.layer);
+  if (layer.channels == 0) return nullptr;
+  const uint64_t length_bytes = (piece.end_channel - piece.first_channel) * layer.channel_bytes;
+  return reinterpret_cast<const float*>(bytes + range(piece).needed_bytes - length_bytes);
 }
 
 Status WeightSource::check(const PlacedLayer& layer, const Piece& piece,

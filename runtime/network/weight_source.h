@@ -59,6 +59,8 @@ class WeightSource {
   /// To be called once after each reading, for the pieces of a layer in their order, beginning with
   /// the first. Returns [channel][…] as in LayerWeights, inside `bytes`; nullptr without weights.
   Result<const float*> take_in(const Piece& piece, std::span<std::byte> bytes);
+  /// Where take_in's result is, if the piece's range now lies at `bytes`.
+  const float* weights_in(const Piece& piece, const std::byte* bytes) const;
 
  private:
   struct Checksum;

@@ -129,6 +129,7 @@ class DrivenExecutor final : public Executor {
     is_read_.resize(2 * units_.size());
     read_places_.resize(2 * units_.size());
     kernel_places_.resize(2 * units_.size());
+    last_reads_.resize(units_.size(), never);
   }
   ~DrivenExecutor() override;
 
@@ -137,7 +138,7 @@ class DrivenExecutor final : public Executor {
   void start() override;
   Result<std::optional<UnitTask>> take() override;
   void finish(const UnitTask& task, Status computed) override;
-  const Timeline& times() const override { return times_[last_inference_ % times_.size()]; }
+  const Timeline& times() const override { return times_[last_slot_]; }
   uint64_t window_bytes() const override {
     return schedule_.rings().bytes() + schedule_.pinned_bytes();
   }
@@ -159,9 +160,13 @@ class DrivenExecutor final : public Executor {
   bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
   void copy_units();
 
+  static constexpr UnitNumber never = UINT64_MAX;
+
   const UnitBytes& at(UnitNumber unit) const { return units_[schedule_.index(unit)]; }
+  // Of an inference since the schedule was made.
+  size_t slot(uint64_t inference) const { return (first_slot_ + inference) % times_.size(); }
   UnitTimes& times(UnitNumber unit) {
-    return times_[unit / units_.size() % times_.size()].units[schedule_.index(unit)];
+    return times_[slot(unit / units_.size())].units[schedule_.index(unit)];
   }
   std::byte* address(const Place& place) const;
   void forget_mirror(const Place& place, UnitNumber unit) const;
@@ -181,7 +186,7 @@ class DrivenExecutor final : public Executor {
   std::thread copier_;
   // Two inferences are under way at most: the one that computes and the one that is read ahead.
   std::array<Timeline, 2> times_;
-  uint64_t last_inference_ = 0;
+  size_t last_slot_ = 0;
   std::atomic<uint64_t> read_bytes_{0};
   const char* reader_name_ = "";
 
@@ -194,10 +199,12 @@ class DrivenExecutor final : public Executor {
   std::vector<bool> is_read_;
   std::vector<Place> read_places_;
   std::vector<Place> kernel_places_;
-  uint32_t copies_ = 0;   // given out, and not finished
-  uint32_t kernels_ = 0;  // the same
-  uint64_t inferences_ = 0;
-  bool is_running_ = false;  // somebody waits in `run`
+  uint32_t copies_ = 0;      // given out, and not finished
+  uint32_t kernels_ = 0;     // the same
+  uint64_t inferences_ = 0;  // ended, since the schedule was made
+  size_t first_slot_ = 0;
+  std::vector<UnitNumber> last_reads_;  // by index
+  bool is_running_ = false;             // somebody waits in `run`
   bool is_stopping_ = false;
   std::optional<Error> failure_;
 };
@@ -375,6 +382,7 @@ void DrivenExecutor::start_reads() {
     reads_waiting_.pop_front();
     reads_in_order_.push_back(unit);
     is_read_[unit % is_read_.size()] = false;
+    last_reads_[schedule_.index(unit)] = unit;
     times(unit) = {.read = {.start_ns = monotonic_ns()}};
     reader_->start({.tag = unit,
                     .fd = options_.fd,
@@ -441,6 +449,8 @@ void DrivenExecutor::take_word(Word& word) {
     case Word::Kind::kernel_finished:
       --kernels_;
       if (failure_) return;
+      // Not read in this pass: pinned, or without weights.
+      if (last_reads_[schedule_.index(word.unit)] != word.unit) times(word.unit) = {};
       times(word.unit).kernel = word.when;
       forget_mirror(kernel_place(word.unit), word.unit);
       schedule_.on_kernel_finished(word.unit);
@@ -451,7 +461,7 @@ void DrivenExecutor::take_word(Word& word) {
 void DrivenExecutor::start_inference() {
   WP_ASSERT(!is_running_);
   is_running_ = true;
-  times_[inferences_ % times_.size()].start_ns = monotonic_ns();
+  times_[slot(inferences_)].start_ns = monotonic_ns();
   // Something failed while it was read ahead: end_inference_if_over says so.
   if (!failure_) schedule_.start_inference();
 }
@@ -468,8 +478,8 @@ void DrivenExecutor::end_inference_if_over() {
   }
   if (!schedule_.is_inference_finished()) return;
   is_running_ = false;
-  last_inference_ = inferences_++;
-  times_[last_inference_ % times_.size()].finish_ns = monotonic_ns();
+  last_slot_ = slot(inferences_++);
+  times_[last_slot_].finish_ns = monotonic_ns();
   kernels_line_.put({});
 }
 
@@ -487,6 +497,8 @@ void DrivenExecutor::begin_anew() {
   failure_.reset();
   reads_in_order_.clear();
   inferences_ = 0;
+  first_slot_ = 1 - last_slot_;
+  std::fill(last_reads_.begin(), last_reads_.end(), never);
   std::vector<WorkUnit> units;
   for (const UnitBytes& unit : units_) {
     units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});

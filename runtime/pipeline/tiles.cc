@@ -23,12 +23,14 @@ UnitCosts up_to_channel(const TileableLayer& layer, uint32_t channel) {
           .kernel_ns = share(layer.costs.kernel_ns, channel, all)};
 }
 
-// Channels in a tile at most: a multiple of 16 if that many fit, at least one.
-uint32_t channels_max(const TileableLayer& layer, uint64_t tile_bytes_max) {
-  if (layer.costs.size_bytes <= tile_bytes_max) return layer.output_channels;
-  const uint64_t fit = share(tile_bytes_max, layer.output_channels, layer.costs.size_bytes);
-  if (fit >= tile_channels) return static_cast<uint32_t>(round_down(fit, tile_channels));
-  return static_cast<uint32_t>(std::max<uint64_t>(fit, 1));
+// Channels in a tile at most: as many steps as fit, at least one.
+uint32_t channels_max(const TileableLayer& layer, const TileSettings& settings) {
+  if (layer.costs.size_bytes <= settings.tile_bytes_max) return layer.output_channels;
+  const uint64_t fit =
+      share(settings.tile_bytes_max, layer.output_channels, layer.costs.size_bytes);
+  const uint64_t steps = std::max<uint64_t>(fit / settings.channel_step, 1);
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(steps * settings.channel_step, layer.output_channels));
 }
 
 Tile make_tile(const TileableLayer& layer, uint32_t number, uint32_t first, uint32_t end,
@@ -59,13 +61,12 @@ std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
     const TileableLayer& layer = layers[number];
     WP_ASSERT(layer.output_channels > 0);
     const uint32_t channels = layer.output_channels;
-    const uint32_t most = channels_max(layer, settings.tile_bytes_max);
-    const uint32_t grain = most % tile_channels == 0 ? tile_channels : 1;
+    const uint32_t most = channels_max(layer, settings);
     const uint64_t count = (channels + most - 1) / most;
     // Nearly equal: the channel before which a share of the tiles ends, on the grid.
     uint32_t first = 0;
     for (uint64_t tile = 1; tile <= count; ++tile) {
-      const uint64_t even = round_up(share(channels, tile, count), grain);
+      const uint64_t even = round_up(share(channels, tile, count), settings.channel_step);
       const auto end = static_cast<uint32_t>(std::min<uint64_t>(even, channels));
       tiles.push_back(make_tile(layer, number, first, end, settings));
       first = end;

@@ -5,7 +5,8 @@
 //
 // Idea. Output channels of a convolution or a connected layer do not depend on each other, and
 // their weights lie one after the other. A tile is a run of channels; tiles of a layer are nearly
-// equal, and begin at multiples of 16 channels, which is what vector units compute at once.
+// equal, and begin at multiples of some channels: what vector units compute at once, and what sums
+// are added up in the same order for.
 //
 // Cost of a tile: its share of the layer's read, copy and kernel, and what every further read and
 // kernel cost for being one more. docs/benchmarks.md says what that is on a real machine.
@@ -18,9 +19,6 @@
 #include "runtime/pipeline/timeline.h"
 
 namespace weightpager::pipeline {
-
-/// Where tiles begin, if channels are not too large for that.
-inline constexpr uint32_t tile_channels = 16;
 
 struct TileableLayer {
   UnitCosts costs;
@@ -37,8 +35,10 @@ struct Tile {
 
 struct TileSettings {
   /// Larger layers are split into tiles of at most this; a whole number of `size_step_bytes`. Only
-  /// a channel that is larger on its own makes a larger tile.
+  /// `channel_step` channels that are larger already make a larger tile.
   uint64_t tile_bytes_max = 0;
+  /// Tiles begin at multiples of this.
+  uint32_t channel_step = 16;
   /// Sizes of tiles are rounded up to this.
   uint64_t size_step_bytes = 4096;
   /// What each tile of a layer but the first costs on top of its share.

@@ -50,16 +50,14 @@ TEST(Tiles, BeginAtMultiplesOf16Channels) {
 }
 
 // As a connected layer of AlexNet: 9216 inputs, so 16 channels are 576 KiB.
-TEST(Tiles, FewerChannelsWhere16AreTooLarge) {
+TEST(Tiles, AreNeverSmallerThanAStep) {
   const TileableLayer layer{.costs = {.size_bytes = 4096ull * 36 * KiB}, .output_channels = 4096};
-  for (const Tile& tile : split_into_tiles({&layer, 1}, {.tile_bytes_max = 256 * KiB})) {
-    EXPECT_LE(tile.end_channel - tile.first_channel, 7u);
-    EXPECT_LE(tile.costs.size_bytes, 256 * KiB);
-  }
-  // A channel is never split.
-  const std::vector<Tile> single = split_into_tiles({&layer, 1}, {.tile_bytes_max = 4 * KiB});
-  EXPECT_EQ(single.size(), 4096u);
-  EXPECT_EQ(single.front().costs.size_bytes, 36 * KiB);
+  const std::vector<Tile> tiles = split_into_tiles({&layer, 1}, {.tile_bytes_max = 256 * KiB});
+  EXPECT_EQ(tiles.size(), 256u);
+  for (const Tile& tile : tiles) EXPECT_EQ(tile.costs.size_bytes, 576 * KiB);
+  const std::vector<Tile> smaller =
+      split_into_tiles({&layer, 1}, {.tile_bytes_max = 256 * KiB, .channel_step = 4});
+  EXPECT_EQ(smaller.size(), 1024u);
 }
 
 TEST(Tiles, CoverTheirLayersNearlyEqually) {
@@ -89,7 +87,9 @@ TEST(Tiles, CoverTheirLayersNearlyEqually) {
       most = std::max(most, channels);
       least = std::min(least, channels);
       ASSERT_EQ(tile.costs.size_bytes, round_up(channels * channel_bytes, 4096));
-      ASSERT_TRUE(tile.costs.size_bytes <= settings.tile_bytes_max || channels == 1);
+      ASSERT_TRUE(tile.costs.size_bytes <= settings.tile_bytes_max ||
+                  channels <= settings.channel_step);
+      ASSERT_EQ(tile.first_channel % settings.channel_step, 0u);
       sum.read_ns += tile.costs.read_ns;
       sum.copy_ns += tile.costs.copy_ns;
       sum.kernel_ns += tile.costs.kernel_ns;
@@ -99,10 +99,7 @@ TEST(Tiles, CoverTheirLayersNearlyEqually) {
     ASSERT_EQ(sum.copy_ns, layer.costs.copy_ns);
     ASSERT_EQ(sum.kernel_ns, layer.costs.kernel_ns);
     // Equal but for the grid; at the end of the layer that cuts off up to 15 channels.
-    ASSERT_LT(most - least, 2 * tile_channels);
-    if (16 * channel_bytes <= settings.tile_bytes_max) {
-      for (const Tile& tile : tiles) ASSERT_EQ(tile.first_channel % tile_channels, 0u);
-    }
+    ASSERT_LT(most - least, 2 * settings.channel_step);
   }
   EXPECT_GT(split, 1'000);
 }

@@ -1,0 +1,154 @@
+#include "runtime/infer/inference.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/io/model_file.h"
+#include "runtime/network/weight_source.h"
+#include "runtime/ops/cpu/operations.h"
+
+namespace weightpager::infer {
+namespace {
+
+using network::Network;
+using network::Piece;
+using network::WeightSource;
+using ops::Channels;
+using ops::CpuOperations;
+using pipeline::Executor;
+using pipeline::UnitCosts;
+using pipeline::UnitTimes;
+
+class StreamedInference final : public Inference, private pipeline::UnitWork {
+ public:
+  StreamedInference(const Network& network, WeightSource source, io::ModelFile file,
+                    CpuOperations operations, memory::Activations activations)
+      : network_(network),
+        source_(std::move(source)),
+        file_(std::move(file)),
+        operations_(std::move(operations)),
+        activations_(std::move(activations)) {}
+
+  Status prepare(const InferenceOptions& options);
+
+  Status run(std::span<const float> input) override;
+  const memory::Activations& activations() const override {
+    WP_ASSERT(has_outputs_);
+    return activations_;
+  }
+  const pipeline::Timeline& times() const override { return executor_->times(); }
+  std::vector<UnitCosts> layer_costs() const override;
+  const WindowUse& window() const override { return use_; }
+  uint64_t window_bytes() const override { return executor_->window_bytes(); }
+  uint64_t activation_bytes() const override { return activations_.layout().plan.total_bytes; }
+  uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
+  uint64_t read_bytes() const override { return executor_->read_bytes(); }
+  const char* reader_name() const override { return executor_->reader_name(); }
+  bool is_direct() const override { return file_.is_direct(); }
+
+ private:
+  Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
+  Status compute(uint32_t unit, const std::byte* bytes) override;
+
+  const Network network_;
+  WeightSource source_;
+  const io::ModelFile file_;
+  CpuOperations operations_;
+  memory::Activations activations_;
+  WindowUse use_;
+  bool has_outputs_ = false;
+  // Its threads use everything above: first to go.
+  std::unique_ptr<Executor> executor_;
+};
+
+Status StreamedInference::prepare(const InferenceOptions& options) {
+  auto use = use_window(network_, source_, options.window);
+  if (!use) return forward_error(std::move(use));
+  use_ = std::move(*use);
+  auto executor =
+      Executor::make(use_.units,
+                     {.schedule = {.pipeline = options.window.pipeline,
+                                   .rings = use_.rings,
+                                   .reads_across_inferences = options.reads_across_inferences},
+                      .fd = file_.fd(),
+                      .file_name = source_.path(),
+                      .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
+                      .open_reader = options.open_reader},
+                     *this);
+  if (!executor) return forward_error(std::move(executor));
+  executor_ = std::move(*executor);
+  return {};
+}
+
+Status StreamedInference::run(std::span<const float> input) {
+  WP_ASSERT(input.size() == network_.input.elements());
+  has_outputs_ = false;
+  std::copy(input.begin(), input.end(), activations_.input());
+  if (Status ran = executor_->run(); !ran) return ran;
+  has_outputs_ = true;
+  return {};
+}
+
+Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
+  auto taken = source_.take_in(use_.pieces[unit], bytes);
+  if (!taken) return forward_error(std::move(taken));
+  return {};
+}
+
+Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
+  const Piece& piece = use_.pieces[unit];
+  const auto inputs = activations_.inputs(piece.layer);
+  float* const output = activations_.output(piece.layer);
+  if (bytes == nullptr) {
+    return operations_.run(piece.layer, operations_.all_channels(piece.layer), {}, inputs, output);
+  }
+  return operations_.run(piece.layer, Channels{piece.first_channel, piece.end_channel},
+                         {.biases = source_.biases(piece.layer) + piece.first_channel,
+                          .weights = source_.weights_in(piece, bytes)},
+                         inputs, output);
+}
+
+std::vector<UnitCosts> StreamedInference::layer_costs() const {
+  std::vector<UnitCosts> costs(network_.layers.size());
+  for (size_t unit = 0; unit < use_.pieces.size(); ++unit) {
+    const UnitTimes& times = executor_->times().units[unit];
+    UnitCosts& layer = costs[use_.pieces[unit].layer];
+    layer.size_bytes += use_.units[unit].length_bytes;
+    layer.read_ns += times.read.finish_ns - times.read.start_ns;
+    layer.copy_ns += times.copy.finish_ns - times.copy.start_ns;
+    layer.kernel_ns += times.kernel.finish_ns - times.kernel.start_ns;
+  }
+  return costs;
+}
+
+}  // namespace
+
+std::vector<uint32_t> output_layers(const Network& network) {
+  std::vector<uint32_t> layers;
+  for (uint32_t i = 0; i < network.layers.size(); ++i) {
+    const bool is_last = i + 1 == network.layers.size();
+    const bool is_yolo = std::holds_alternative<network::Yolo>(network.layers[i].operation);
+    if (is_last || is_yolo) layers.push_back(i);
+  }
+  return layers;
+}
+
+Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
+                                                   const std::string& weights_path,
+                                                   const InferenceOptions& options) {
+  auto source = WeightSource::open(weights_path, network);
+  if (!source) return forward_error(std::move(source));
+  auto file = io::ModelFile::open(weights_path);
+  if (!file) return forward_error(std::move(file));
+  auto operations = CpuOperations::make(network, options.threads);
+  if (!operations) return forward_error(std::move(operations));
+  auto activations = memory::Activations::make(network);
+  if (!activations) return forward_error(std::move(activations));
+  auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file),
+                                                std::move(*operations), std::move(*activations));
+  if (Status prepared = it->prepare(options); !prepared) return forward_error(std::move(prepared));
+  return it;
+}
+
+}  // namespace weightpager::infer

@@ -1,0 +1,70 @@
+// Runs a network on one image after the other, with a sliver of its weights in memory.
+//
+// Ties the rooms together: the network says what to compute (network/), the window's use which
+// pieces of it are read when (window_use.h, pipeline/), the operations compute each piece from the
+// weights where they lie (ops/), and all activations share one arena (memory/).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/io/reader.h"
+#include "runtime/infer/window_use.h"
+#include "runtime/memory/activations.h"
+#include "runtime/network/network.h"
+#include "runtime/pipeline/executor.h"
+
+namespace weightpager::infer {
+
+struct InferenceOptions {
+  WindowRequest window;
+  /// Begin with the next image's first layers while the last ones of this one are computed.
+  bool reads_across_inferences = true;
+  int threads = 1;
+  /// Tests only, see ExecutorOptions.
+  std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+};
+
+/// Layers whose outputs are there at the end: those of kind yolo, and the last.
+std::vector<uint32_t> output_layers(const network::Network& network);
+
+/// One thread at a time, always the same: OpenMP's threads belong to it.
+class Inference {
+ public:
+  /// `weights_path`: a .weights file or a packed one, of this network.
+  static Result<std::unique_ptr<Inference>> open(const network::Network& network,
+                                                 const std::string& weights_path,
+                                                 const InferenceOptions& options);
+  virtual ~Inference() = default;
+
+  /// `input`: of the network's input shape. After an error there are no outputs, and the next run
+  /// begins anew.
+  virtual Status run(std::span<const float> input) = 0;
+
+  /// What comes out of the last run, which ended well: outputs of yolo layers and of the last
+  /// layer. Valid until the next run.
+  virtual const memory::Activations& activations() const = 0;
+
+  /// Of the last run, by piece.
+  virtual const pipeline::Timeline& times() const = 0;
+  /// Of the last run, by layer: what reads, copies and kernels took, one by one only in the
+  /// sequential pipeline.
+  virtual std::vector<pipeline::UnitCosts> layer_costs() const = 0;
+
+  virtual const WindowUse& window() const = 0;
+  /// Memory for weights, for activations, and for what operations need beside these.
+  virtual uint64_t window_bytes() const = 0;
+  virtual uint64_t activation_bytes() const = 0;
+  virtual uint64_t scratch_bytes() const = 0;
+  virtual uint64_t read_bytes() const = 0;
+  /// "io_uring" or "pread", and whether past the page cache.
+  virtual const char* reader_name() const = 0;
+  virtual bool is_direct() const = 0;
+};
+
+}  // namespace weightpager::infer

@@ -1,0 +1,164 @@
+#include "runtime/infer/window_use.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/base/units.h"
+#include "runtime/pipeline/pinning.h"
+#include "runtime/pipeline/tiles.h"
+
+namespace weightpager::infer {
+namespace {
+
+using network::Convolutional;
+using network::FileRange;
+using network::Layer;
+using network::Network;
+using network::Piece;
+using network::WeightSource;
+using pipeline::Pipeline;
+using pipeline::Rings;
+using pipeline::UnitBytes;
+using pipeline::UnitCosts;
+
+// For estimates: a disk, memory, and two processors of our time. Only their ratio matters, and only
+// for what is pinned beyond the ring.
+constexpr double read_bytes_per_ns = 2.0;
+constexpr double copy_bytes_per_ns = 8.0;
+constexpr double operations_per_ns = 80;
+constexpr uint64_t kernel_ns_min = 20'000;
+
+UnitCosts estimate(const Layer& layer) {
+  const auto bytes = static_cast<double>(layer.weights() * sizeof(float));
+  return {.read_ns = static_cast<uint64_t>(bytes / read_bytes_per_ns),
+          .copy_ns = static_cast<uint64_t>(bytes / copy_bytes_per_ns),
+          .kernel_ns =
+              kernel_ns_min +
+              static_cast<uint64_t>(static_cast<double>(operations(layer)) / operations_per_ns)};
+}
+
+/// Channels of different groups do not see the same inputs; such layers are small anyway.
+bool can_be_cut(const Layer& layer) {
+  if (const auto* it = std::get_if<Convolutional>(&layer.operation)) return it->groups == 1;
+  return layer.weights() > 0;
+}
+
+struct CutNetwork {
+  std::vector<Piece> pieces;
+  std::vector<UnitBytes> units;
+  std::vector<UnitCosts> costs;
+
+  Rings smallest_rings(Pipeline pipeline) const {
+    return pipeline::smallest_rings(pipeline, pipeline::work_units(costs));
+  }
+};
+
+CutNetwork cut(const Network& network, const WeightSource& source, const WindowRequest& request,
+               uint64_t tile_bytes_max) {
+  std::vector<pipeline::TileableLayer> layers;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    UnitCosts costs = request.layer_costs.empty() ? estimate(layer) : request.layer_costs[i];
+    costs.size_bytes = layer.weights() * sizeof(float);
+    const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
+    layers.push_back({costs, can_be_cut(layer) ? channels : 1});
+  }
+  CutNetwork it;
+  for (const pipeline::Tile& tile :
+       pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max})) {
+    const bool is_whole = tile.end_channel == layers[tile.layer].output_channels;
+    const Piece piece = tile.first_channel == 0 && is_whole
+                            ? source.whole(tile.layer)
+                            : Piece{tile.layer, tile.first_channel, tile.end_channel};
+    const FileRange range = source.range(piece);
+    it.pieces.push_back(piece);
+    it.units.push_back({.offset_bytes = range.offset_bytes,
+                        .length_bytes = range.length_bytes,
+                        .needed_bytes = range.needed_bytes});
+    it.costs.push_back(tile.costs);
+    it.costs.back().size_bytes = range.length_bytes;
+  }
+  return it;
+}
+
+/// A piece is read from a page's start to a page's end.
+uint64_t tile_for(uint64_t ring_bytes) {
+  const uint64_t half = round_down(ring_bytes / 2, os_page_bytes);
+  return std::max(half, 3 * os_page_bytes) - 2 * os_page_bytes;
+}
+
+/// The share of the window that each ring has, where rings are of equal size.
+uint64_t ring_share(Pipeline pipeline, uint64_t window_bytes) {
+  const bool has_two = pipeline != Pipeline::two_stage && pipeline != Pipeline::preload;
+  return has_two ? window_bytes / 2 : window_bytes;
+}
+
+CutNetwork cut_for_window(const Network& network, const WeightSource& source,
+                          const WindowRequest& request) {
+  if (request.tile_bytes_max) {
+    return cut(network, source, request,
+               std::max(round_down(*request.tile_bytes_max, os_page_bytes), os_page_bytes));
+  }
+  CutNetwork whole = cut(network, source, request, round_down(UINT64_MAX, os_page_bytes));
+  if (request.pipeline == Pipeline::preload || request.window_bytes == 0) return whole;
+  uint64_t largest_bytes = 0;
+  for (const UnitBytes& unit : whole.units) {
+    largest_bytes = std::max(largest_bytes, unit.length_bytes);
+  }
+  const uint64_t ring_bytes = ring_share(request.pipeline, request.window_bytes);
+  // Where one layer is read while another computes, both have to fit.
+  const uint64_t at_once = request.pipeline == Pipeline::sequential ? 1 : 2;
+  if (at_once * largest_bytes <= ring_bytes) return whole;
+  const uint64_t tile_bytes =
+      request.pipeline == Pipeline::sequential ? tile_for(2 * ring_bytes) : tile_for(ring_bytes);
+  return cut(network, source, request, tile_bytes);
+}
+
+auto too_small(const WindowRequest& request, uint64_t needed_bytes) {
+  return fail(fmt::format("a window of {} is too small for the pipeline {}: it takes {} at least",
+                          format_size(request.window_bytes), name(request.pipeline),
+                          format_size(needed_bytes)),
+              request.tile_bytes_max
+                  ? "give a larger --window, or smaller tiles (--tile)"
+                  : fmt::format("give --window {}KiB or more", (needed_bytes + KiB - 1) / KiB));
+}
+
+}  // namespace
+
+uint64_t operations(const Layer& layer) {
+  if (const auto* it = std::get_if<Convolutional>(&layer.operation)) {
+    return 2 * layer.weights() / std::max(it->filters, 1u) * layer.output.elements();
+  }
+  return 2 * layer.weights() + layer.output.elements();
+}
+
+Result<WindowUse> use_window(const Network& network, const WeightSource& source,
+                             const WindowRequest& request) {
+  CutNetwork it = cut_for_window(network, source, request);
+  WindowUse use{.pieces = std::move(it.pieces), .units = it.units};
+  const Rings smallest = it.smallest_rings(request.pipeline);
+  if (request.pipeline == Pipeline::preload) {
+    uint64_t all_bytes = 0;
+    for (const UnitBytes& unit : use.units) all_bytes += unit.length_bytes;
+    if (request.window_bytes != 0 && request.window_bytes < all_bytes) {
+      return too_small(request, all_bytes);
+    }
+    return use;
+  }
+  use.rings = request.rings.value_or(smallest);
+  if (request.rings || request.window_bytes == 0) return use;
+  if (request.window_bytes < smallest.bytes()) return too_small(request, smallest.bytes());
+  const bool has_own_pace =
+      request.pipeline == Pipeline::asynchronous || request.pipeline == Pipeline::two_stage;
+  if (!has_own_pace) return use;
+
+  const auto plan = pipeline::plan_window(request.pipeline, it.costs, request.window_bytes);
+  if (!plan) return tl::make_unexpected(plan.error());
+  use.rings = plan->rings;
+  for (size_t i = 0; i < use.units.size(); ++i) use.units[i].is_pinned = plan->is_pinned[i];
+  return use;
+}
+
+}  // namespace weightpager::infer

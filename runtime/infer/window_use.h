@@ -1,0 +1,56 @@
+// What a window is used for: how large the rings, which layers in tiles, what is pinned.
+//
+// Problem. The user says how much memory weights may take, and in which pipeline they come. A ring
+// must hold the largest layer, which in some networks is most of what they would give; where there
+// is more than a ring needs, the rest should save reading.
+//
+// Idea. If the largest layer does not leave room for a second one beside it, layers are cut into
+// tiles of half a ring. Sizes of rings and pins come from the equations of runtime/pipeline, with
+// what layers cost: measured if somebody has measured, otherwise estimated from bytes and
+// operations.
+//
+// Cost: milliseconds; nothing is read.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+#include "runtime/network/weight_source.h"
+#include "runtime/pipeline/executor.h"
+#include "runtime/pipeline/schedule.h"
+#include "runtime/pipeline/timeline.h"
+
+namespace weightpager::infer {
+
+struct WindowRequest {
+  pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
+  /// Memory for weights. 0: the least that the pipeline takes without tiles.
+  uint64_t window_bytes = 0;
+  /// Larger layers are cut, whatever the window; nothing: as the window makes it necessary.
+  std::optional<uint64_t> tile_bytes_max;
+  /// Instead of `window_bytes`: rings of these sizes, and nothing pinned.
+  std::optional<pipeline::Rings> rings;
+  /// What the whole layers cost, by layer; empty: estimated.
+  std::span<const pipeline::UnitCosts> layer_costs;
+};
+
+struct WindowUse {
+  /// In execution order; each layer is one piece or several.
+  std::vector<network::Piece> pieces;
+  /// Of the pieces.
+  std::vector<pipeline::UnitBytes> units;
+  pipeline::Rings rings;
+};
+
+/// Floating point operations of one inference, two to a multiplication with its addition.
+uint64_t operations(const network::Layer& layer);
+
+/// Fails if the window is too small for the pipeline, and says what would do.
+Result<WindowUse> use_window(const network::Network& network, const network::WeightSource& source,
+                             const WindowRequest& request);
+
+}  // namespace weightpager::infer
