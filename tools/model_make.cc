@@ -1,15 +1,15 @@
 // `weightpager model make`: writes a synthetic model.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
-#include <chrono>
 #include <optional>
 
 #include "pager/base/units.h"
 #include "pager/model/make.h"
+#include "runtime/network/make_description.h"
 #include "tools/cli.h"
 #include "tools/model.h"
+#include "tools/progress_line.h"
 
 namespace weightpager::tools {
 namespace {
@@ -19,50 +19,46 @@ using model::MakeOptions;
 
 constexpr int exit_failure = 1;
 
-Command make_table() {
-  return {.name = "weightpager model make",
-          .purpose = "Writes a synthetic Llama that engines load and generate nonsense from.\n",
-          .usage = "  weightpager model make --size SIZE [OPTIONS] -o FILE\n",
-          .options = {{0, "size", "SIZE", "size of the model, met within 2 %: 64MiB, 4GiB"},
-                      {'o', "output", "FILE", "where to write; a directory for safetensors"},
-                      {0, "arch", "NAME", "llama, or llama-moe: a mixture of experts (llama)"},
-                      {0, "experts", "N", "llama-moe: experts of each layer (32)"},
-                      {0, "experts-used", "N", "llama-moe: how many of them a token uses (4)"},
-                      {0, "type", "TYPE",
-                       "gguf: " + type_names_for(Format::gguf) + " (f16)\nsafetensors: " +
-                           type_names_for(Format::safetensors) + " (bf16)"},
-                      {0, "format", "FORMAT", "gguf or safetensors (gguf)"},
-                      {0, "seed", "N", "another seed, other weights (1)"},
-                      {'f', "force", "", "replace what is there"}},
-          .examples =
-              "  weightpager model make --size 4GiB -o test.gguf\n"
-              "  weightpager model make --size 8GiB --format safetensors -o test/\n"
-              "  weightpager model make --arch llama-moe --size 5GiB --type q8_0 -o moe.gguf\n",
-          .exit_status = "  0 made, 1 it could not be written, 2 misuse\n"};
+/// As lines of the help.
+std::string network_names() {
+  std::string lines = "Darknet's .cfg and .weights of one of:";
+  size_t column = lines.size();
+  for (const std::string& name : network::described_networks()) {
+    const bool is_full = column + name.size() > 46;
+    lines += is_full ? "\n" + name : " " + name;
+    column = is_full ? name.size() : column + 1 + name.size();
+  }
+  return lines;
 }
 
-/// One line on the terminal that is overwritten a few times a second.
-class ProgressLine {
- public:
-  void show(uint64_t written_bytes, uint64_t total_bytes) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!is_terminal_ || now < next_) return;
-    next_ = now + std::chrono::milliseconds(200);
-    is_shown_ = true;
-    fmt::print(stderr, "\r\033[Kwritten: {} of {}", format_size(written_bytes),
-               format_size(total_bytes));
-    std::fflush(stderr);
-  }
-
-  void clear() {
-    if (is_shown_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  const bool is_terminal_ = isatty(STDERR_FILENO) != 0;
-  bool is_shown_ = false;
-  std::chrono::steady_clock::time_point next_;
-};
+Command make_table() {
+  return {
+      .name = "weightpager model make",
+      .purpose =
+          "Writes a synthetic Llama that engines load and generate nonsense from, or a\n"
+          "well-known convolutional network with random weights.\n",
+      .usage =
+          "  weightpager model make --size SIZE [OPTIONS] -o FILE\n"
+          "  weightpager model make --net NAME [OPTIONS] -o DIR\n",
+      .options = {{0, "size", "SIZE", "size of the model, met within 2 %: 64MiB, 4GiB"},
+                  {0, "net", "NAME", network_names()},
+                  {'o', "output", "FILE", "where to write; a directory for safetensors and --net"},
+                  {0, "arch", "NAME", "llama, or llama-moe: a mixture of experts (llama)"},
+                  {0, "experts", "N", "llama-moe: experts of each layer (32)"},
+                  {0, "experts-used", "N", "llama-moe: how many of them a token uses (4)"},
+                  {0, "type", "TYPE",
+                   "gguf: " + type_names_for(Format::gguf) +
+                       " (f16)\nsafetensors: " + type_names_for(Format::safetensors) + " (bf16)"},
+                  {0, "format", "FORMAT", "gguf or safetensors (gguf)"},
+                  {0, "seed", "N", "another seed, other weights (1)"},
+                  {'f', "force", "", "replace what is there"}},
+      .examples =
+          "  weightpager model make --size 4GiB -o test.gguf\n"
+          "  weightpager model make --size 8GiB --format safetensors -o test/\n"
+          "  weightpager model make --arch llama-moe --size 5GiB --type q8_0 -o moe.gguf\n"
+          "  weightpager model make --net yolov4 -o networks/\n",
+      .exit_status = "  0 made, 1 it could not be written, 2 misuse\n"};
+}
 
 Result<Format> parse_format(const std::string& name) {
   if (name == "gguf") return Format::gguf;
@@ -100,7 +96,7 @@ Result<MakeOptions> parse_options(const Arguments& arguments) {
     return fail(fmt::format("model make: unexpected argument '{}'", arguments.operands().front()),
                 "the output is given with -o");
   if (!arguments.has("size") || !arguments.has("output"))
-    return fail("model make: expected --size SIZE and -o FILE",
+    return fail("model make: expected --size SIZE, or --net NAME, and -o FILE",
                 "example: weightpager model make --size 4GiB -o test.gguf");
   const Result<uint64_t> size_bytes = parse_size(*arguments.value("size"), "--size");
   if (!size_bytes) return tl::make_unexpected(size_bytes.error());
@@ -142,6 +138,14 @@ int misuse(const Error& error) {
   return exit_misuse;
 }
 
+int make_network_command(const Arguments& arguments) {
+  if (!arguments.operands().empty() || !arguments.has("output"))
+    return misuse({"model make: expected --net NAME and -o DIR",
+                   "example: weightpager model make --net yolov4 -o networks/"});
+  const Result<uint64_t> seed = parse_number(arguments, "seed", "1");
+  return seed ? make_network_files(arguments, *seed) : misuse(seed.error());
+}
+
 }  // namespace
 
 int model_make_command(const std::vector<std::string>& words) {
@@ -151,6 +155,7 @@ int model_make_command(const std::vector<std::string>& words) {
     fmt::print("{}", help_text(make_table()));
     return exit_success;
   }
+  if (arguments->has("net")) return make_network_command(*arguments);
   Result<MakeOptions> options = parse_options(*arguments);
   if (!options) return misuse(options.error());
 

@@ -24,13 +24,16 @@ constexpr int schema_version = 1;
 
 Command show_table() {
   return {.name = "weightpager model show",
-          .purpose = "Shows what is in a model. Reads its headers only.\n",
+          .purpose =
+              "Shows what is in a model, or the layers of a network's description (.cfg).\n"
+              "Reads headers only.\n",
           .usage = "  weightpager model show [OPTIONS] FILE\n",
           .options = {{0, "tensors", "", "list the tensors of each layer"},
                       {0, "json", "", "print JSON: all layers and tensors"}},
           .examples =
               "  weightpager model show llama-00001-of-00003.gguf\n"
-              "  weightpager model show --json model.safetensors | jq .layers\n",
+              "  weightpager model show --json model.safetensors | jq .layers\n"
+              "  weightpager model show yolov4.cfg\n",
           .exit_status = "  0 shown, 1 the model cannot be read, 2 misuse\n"};
 }
 
@@ -165,7 +168,10 @@ int model_show_command(const std::vector<std::string>& words) {
     return exit_misuse;
   }
 
-  const Result<Model> shown = model::open_model(arguments->operands().front());
+  const std::string& path = arguments->operands().front();
+  if (path.ends_with(".cfg") && !arguments->has("tensors"))
+    return show_network(path, arguments->has("json"));
+  const Result<Model> shown = model::open_model(path);
   if (!shown) {
     print_error(shown.error());
     return exit_failure;

@@ -92,6 +92,11 @@ struct Yolo {
   float scale_x_y = 1;
   /// The layer before has already applied the logistic function (scaled YOLOv4).
   bool has_new_coordinates = false;
+  /// Of boxes of one class that overlap, the surest is to be kept. Boxes whose centers are far
+  /// apart count as less overlapping: by (distance / diagonal of both)² to the power of the
+  /// exponent (nms_kind=diounms, beta_nms).
+  bool counts_distance = false;
+  float distance_exponent = 0.6F;
 };
 
 /// Over each of `groups` parts of the input.

@@ -165,8 +165,8 @@ void parse_shortcut(SectionReader& section, const Network& before, Layer& layer)
   const std::vector<uint32_t> from = layer_numbers(section, "from", before);
   it.activation = section.activation(Activation::linear);
   section.expect({"alpha", "beta"}, 1);
-  section.expect("weights_type", {"none"});
-  section.expect("weights_normalization", {"none"});
+  section.choice("weights_type", {"none"});
+  section.choice("weights_normalization", {"none"});
   layer.operation = it;
   layer.output = layer.input;
   if (from.empty()) return;
@@ -211,12 +211,13 @@ void parse_yolo(SectionReader& section, const Network& /*before*/, Layer& layer)
   it.anchors = section.reals("anchors");
   it.scale_x_y = static_cast<float>(section.real("scale_x_y", 1));
   it.has_new_coordinates = section.flag("new_coords");
-  section.expect("nms_kind", {"default", "greedynms"});
+  it.counts_distance = section.choice("nms_kind", {"default", "greedynms", "diounms"}) == 2;
+  it.distance_exponent = static_cast<float>(section.real("beta_nms", it.distance_exponent));
   section.ignore(
       "jitter random resize max ignore_thresh truth_thresh iou_thresh "
       "iou_normalizer obj_normalizer cls_normalizer delta_normalizer "
       "iou_loss iou_thresh_kind label_smooth_eps objectness_smooth "
-      "max_delta focal_loss counters_per_class beta_nms show_details map "
+      "max_delta focal_loss counters_per_class show_details map "
       "track_history_size sim_thresh dets_for_track dets_for_show "
       "track_ciou_norm");
   if (it.anchors.size() != 2 * size_t{anchors})

@@ -143,14 +143,23 @@ double SectionReader::real(std::string_view key, double otherwise) {
   return value.value_or(otherwise);
 }
 
+size_t SectionReader::choice(std::string_view key, std::initializer_list<std::string_view> values) {
+  const Option* const option = find(key);
+  if (option == nullptr) return 0;
+  const auto* const found = std::find(values.begin(), values.end(), option->value);
+  if (found != values.end()) return static_cast<size_t>(found - values.begin());
+  refuse_value(*option, fmt::format("one of {}", fmt::join(values, ", ")));
+  return 0;
+}
+
 Activation SectionReader::activation(Activation otherwise) {
   const Option* const option = find("activation");
   if (option == nullptr) return otherwise;
+  std::vector<std::string_view> names;
   for (const Activation activation : activations) {
     if (option->value == activation_name(activation)) return activation;
+    names.push_back(activation_name(activation));
   }
-  std::vector<std::string_view> names;
-  for (const Activation activation : activations) names.push_back(activation_name(activation));
   refuse_value(*option, fmt::format("one of {}", fmt::join(names, ", ")));
   return otherwise;
 }
@@ -191,13 +200,6 @@ void SectionReader::expect(std::initializer_list<std::string_view> keys, double 
     if (option != nullptr && parse_real(option->value) != value)
       refuse_value(*option, fmt::format("{}, since nothing else is computed here,", value));
   }
-}
-
-void SectionReader::expect(std::string_view key, std::initializer_list<std::string_view> values) {
-  const Option* const option = find(key);
-  if (option != nullptr && std::find(values.begin(), values.end(), option->value) == values.end())
-    refuse_value(*option, fmt::format("{}, since nothing else is computed here,",
-                                      fmt::join(values, " or ")));
 }
 
 void SectionReader::ignore(std::string_view keys) {

@@ -56,6 +56,8 @@ class SectionReader {
   /// A finite number.
   double real(std::string_view key, double otherwise);
   Activation activation(Activation otherwise);
+  /// Which of the values it is; the first is assumed.
+  size_t choice(std::string_view key, std::initializer_list<std::string_view> values);
   /// Values with commas between them, each from `least` to `most`; empty if the key is not there.
   std::vector<int32_t> numbers(std::string_view key, int32_t least, int32_t most);
   std::vector<float> reals(std::string_view key);
@@ -63,7 +65,6 @@ class SectionReader {
   /// Keys that would change the result in a way that nobody computes here: only the value that
   /// changes nothing is taken.
   void expect(std::initializer_list<std::string_view> keys, double value);
-  void expect(std::string_view key, std::initializer_list<std::string_view> values);
   /// Keys that do not matter to an inference, with spaces between them.
   void ignore(std::string_view keys);
 

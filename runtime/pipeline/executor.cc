@@ -144,6 +144,7 @@ class DrivenExecutor final : public Executor {
     is_read_.resize(2 * units_.size());
     read_places_.resize(2 * units_.size());
     kernel_places_.resize(2 * units_.size());
+    last_reads_.resize(units_.size(), never);
   }
   ~DrivenExecutor() override;
 
@@ -154,7 +155,7 @@ class DrivenExecutor final : public Executor {
   void finish(const UnitTask& task, Status computed) override;
   void let_go(UnitNumber end) override;
   void set_reads_across_inferences(bool reads_across) override;
-  const Timeline& times() const override { return times_[last_inference_ % times_.size()]; }
+  const Timeline& times() const override { return times_[last_slot_]; }
   uint64_t window_bytes() const override {
     return schedule_.rings().bytes() + schedule_.pinned_bytes();
   }
@@ -177,9 +178,13 @@ class DrivenExecutor final : public Executor {
   bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
   void copy_units();
 
+  static constexpr UnitNumber never = UINT64_MAX;
+
   const UnitBytes& at(UnitNumber unit) const { return units_[schedule_.index(unit)]; }
+  // Of an inference since the schedule was made.
+  size_t slot(uint64_t inference) const { return (first_slot_ + inference) % times_.size(); }
   UnitTimes& times(UnitNumber unit) {
-    return times_[unit / units_.size() % times_.size()].units[schedule_.index(unit)];
+    return times_[slot(unit / units_.size())].units[schedule_.index(unit)];
   }
   std::byte* address(const Place& place) const;
   void forget_mirror(const Place& place, UnitNumber unit) const;
@@ -199,7 +204,7 @@ class DrivenExecutor final : public Executor {
   std::thread copier_;
   // Two inferences are under way at most: the one that computes and the one that is read ahead.
   std::array<Timeline, 2> times_;
-  uint64_t last_inference_ = 0;
+  size_t last_slot_ = 0;
   uint64_t failures_seen_ = 0;  // by `take`
   std::atomic<uint64_t> read_bytes_{0};
   const char* reader_name_ = "";
@@ -216,9 +221,11 @@ class DrivenExecutor final : public Executor {
   std::vector<Place> kernel_places_;
   uint32_t copies_ = 0;              // given out, and not finished
   uint32_t kernels_ = 0;             // the same
-  uint64_t inferences_ = 0;          // that are over
-  uint32_t inferences_started_ = 0;  // that are not
+  uint64_t inferences_ = 0;          // ended, since the schedule was made
+  uint32_t inferences_started_ = 0;  // and not ended
   uint32_t inferences_waiting_ = 0;  // until they may start
+  size_t first_slot_ = 0;
+  std::vector<UnitNumber> last_reads_;  // by index
   uint64_t failures_told_ = 0;
   bool is_failure_told_ = false;
   bool is_stopping_ = false;
@@ -340,8 +347,11 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
     // 1. Start all that may start now, and tell who waits what is over.
     if (failure_) tell_failure();
     if (!failure_ && !is_stopping_) {
-      start_inferences();
-      start_actions();
+      // Units that are let go leave without an event; then one more inference may start.
+      do {
+        start_inferences();
+        start_actions();
+      } while (inferences_waiting_ > 0 && schedule_.may_start_inference());
       end_inferences();
     }
 
@@ -413,6 +423,7 @@ void DrivenExecutor::start_reads() {
     reads_waiting_.pop_front();
     reads_in_order_.push_back(unit);
     is_read_[unit % is_read_.size()] = false;
+    last_reads_[schedule_.index(unit)] = unit;
     times(unit) = {.read = {.start_ns = monotonic_ns()}};
     reader_->start({.tag = unit,
                     .fd = options_.fd,
@@ -493,6 +504,8 @@ void DrivenExecutor::take_word(Word& word) {
     case Word::Kind::kernel_finished:
       --kernels_;
       if (failure_) return;
+      // Not read in this pass: pinned, or without weights.
+      if (last_reads_[schedule_.index(word.unit)] != word.unit) times(word.unit) = {};
       times(word.unit).kernel = word.when;
       forget_mirror(kernel_place(word.unit), word.unit);
       schedule_.on_kernel_finished(word.unit);
@@ -502,7 +515,7 @@ void DrivenExecutor::take_word(Word& word) {
 
 void DrivenExecutor::start_inferences() {
   for (; inferences_waiting_ > 0 && schedule_.may_start_inference(); --inferences_waiting_) {
-    times_[(inferences_ + inferences_started_) % times_.size()].start_ns = monotonic_ns();
+    times_[slot(inferences_ + inferences_started_)].start_ns = monotonic_ns();
     ++inferences_started_;
     schedule_.start_inference();
   }
@@ -510,8 +523,8 @@ void DrivenExecutor::start_inferences() {
 
 void DrivenExecutor::end_inferences() {
   for (; inferences_ < schedule_.inferences_finished(); --inferences_started_) {
-    last_inference_ = inferences_++;
-    times_[last_inference_ % times_.size()].finish_ns = monotonic_ns();
+    last_slot_ = slot(inferences_++);
+    times_[last_slot_].finish_ns = monotonic_ns();
     kernels_line_.put({});
   }
 }
@@ -546,6 +559,8 @@ void DrivenExecutor::begin_anew() {
   is_failure_told_ = false;
   reads_in_order_.clear();
   inferences_ = 0;
+  first_slot_ = 1 - last_slot_;
+  std::fill(last_reads_.begin(), last_reads_.end(), never);
   std::vector<WorkUnit> units;
   for (const UnitBytes& unit : units_) {
     units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});

@@ -52,7 +52,7 @@ class Pins {
   }
 
   // What kernels do not hide: they earn `rate` nanoseconds of read time per nanosecond.
-  void pin_unearned(double rate, double earned_max_ns) {
+  void pin_unearned(double rate) {
     double earned_ns = 0;
     for (size_t i = 0; i < costs_.size(); ++i) {
       if (costs_[i].size_bytes > 0 && !is_pinned_[i]) {
@@ -61,7 +61,6 @@ class Pins {
         if (is_streamed) earned_ns = std::max(0.0, earned_ns - read_ns);
       }
       earned_ns += rate * static_cast<double>(costs_[i].kernel_ns);
-      earned_ns = std::min(earned_ns, earned_max_ns);
     }
   }
 
@@ -83,12 +82,7 @@ class Pins {
 class Planner {
  public:
   Planner(Pipeline pipeline, Costs costs, uint64_t budget_bytes)
-      : pipeline_(pipeline), costs_(costs), budget_bytes_(budget_bytes) {
-    uint64_t read_ns = 0;
-    for (const UnitCosts& unit : costs) read_ns += unit.size_bytes > 0 ? unit.read_ns : 0;
-    read_ns_per_byte_ = static_cast<double>(read_ns) /
-                        static_cast<double>(std::max<uint64_t>(1, pipeline::bytes_per_pass(costs)));
-  }
+      : pipeline_(pipeline), costs_(costs), budget_bytes_(budget_bytes) {}
 
   std::optional<WindowPlan> run() {
     try_ring(0);
@@ -114,8 +108,7 @@ class Planner {
     for (int step = -octaves_below_one * rates_per_octave;
          step <= octaves_above_one * rates_per_octave; ++step) {
       Pins pins = needed;
-      pins.pin_unearned(std::exp2(static_cast<double>(step) / rates_per_octave),
-                        read_ns_per_byte_ * static_cast<double>(ring_bytes));
+      pins.pin_unearned(std::exp2(static_cast<double>(step) / rates_per_octave));
       consider(rings, pins.take());
     }
   }
@@ -137,7 +130,6 @@ class Planner {
   Pipeline pipeline_;
   Costs costs_;
   uint64_t budget_bytes_;
-  double read_ns_per_byte_ = 0;
   std::optional<WindowPlan> best_;
 };
 

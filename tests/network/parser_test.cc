@@ -131,18 +131,23 @@ TEST(Parser, ShortcutsAddAnEarlierLayerToTheOneBefore) {
 }
 
 TEST(Parser, YoloTakesItsAnchorsFromTheMask) {
-  const Network network = parsed(net +
-                                 "[convolutional]\nfilters=14\n"
-                                 "[yolo]\nclasses=2\nnum=3\nanchors=1,2, 3,4, 5.5,6\nmask=0, 2\n"
-                                 "scale_x_y = 1.05\nnew_coords=1\nignore_thresh=.7\n"
-                                 "[convolutional]\nfilters=21\n"
-                                 "[yolo]\nclasses=2\nnum=3\nanchors=1,2,3,4,5,6\n");
+  const Network network =
+      parsed(net +
+             "[convolutional]\nfilters=14\n"
+             "[yolo]\nclasses=2\nnum=3\nanchors=1,2, 3,4, 5.5,6\nmask=0, 2\n"
+             "scale_x_y = 1.05\nnew_coords=1\nignore_thresh=.7\nnms_kind=diounms\n"
+             "beta_nms=0.5\n"
+             "[convolutional]\nfilters=21\n"
+             "[yolo]\nclasses=2\nnum=3\nanchors=1,2,3,4,5,6\n");
   const Yolo yolo = operation<Yolo>(network, 1);
   EXPECT_EQ(yolo.classes, 2u);
   EXPECT_EQ(yolo.anchors, (std::vector<float>{1, 2, 3, 4, 5.5, 6}));
   EXPECT_EQ(yolo.mask, (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(yolo.scale_x_y, 1.05F);
   EXPECT_TRUE(yolo.has_new_coordinates);
+  EXPECT_TRUE(yolo.counts_distance);
+  EXPECT_EQ(yolo.distance_exponent, 0.5F);
+  EXPECT_FALSE(operation<Yolo>(network, 3).counts_distance);
   EXPECT_EQ(operation<Yolo>(network, 3).mask, (std::vector<uint32_t>{0, 1, 2}));
 }
 
@@ -181,7 +186,7 @@ TEST(Parser, WhatWouldBeComputedDifferentlyIsRefused) {
   };
   const std::string only = ", since nothing else is computed here,";
   refused("shortcut", "alpha=0.5", "1" + only);
-  refused("shortcut", "weights_type=per_feature", "none" + only);
+  refused("shortcut", "weights_type=per_feature", "one of none");
   refused("shortcut", "activation=tanh", "one of linear, leaky, relu, logistic, mish, swish");
   expect_refused(net + "[convolutional]\nsize=3\ndilation=2\n",
                  ", line 7: expected 1, since nothing else is computed here, for dilation of "
@@ -284,9 +289,10 @@ TEST(Parser, YoloThatDoesNotFitIsRefused) {
   expect_refused(conv + "classes=1\nnum=3\nanchors=1,2,3,4,5,6\nmask=1,3,2\n",
                  ", line 11: expected numbers from 0 to 2, with commas for mask of [yolo], found "
                  "'1,3,2'");
-  expect_refused(conv + "classes=1\nnum=3\nanchors=1,2,3,4,5,6\nnms_kind=diounms\n",
-                 ", line 11: expected default or greedynms, since nothing else is computed here, "
-                 "for nms_kind of [yolo], found 'diounms'");
+  expect_refused(
+      conv + "classes=1\nnum=3\nanchors=1,2,3,4,5,6\nnms_kind=cornersnms\n",
+      ", line 11: expected one of default, greedynms, diounms for nms_kind of [yolo], found "
+      "'cornersnms'");
 }
 
 TEST(Parser, SizesThatWouldOverflowAreRefused) {

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "pager/base/units.h"
-#include "runtime/network/weight_source.h"
 #include "runtime/network/packed_file.h"
+#include "runtime/network/weight_source.h"
 #include "runtime/network/weights_file.h"
 #include "tests/network/network_files.h"
 

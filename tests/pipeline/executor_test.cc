@@ -151,6 +151,12 @@ TEST_P(ExecutorTest, PinnedUnitsAreReadOnce) {
     expected_bytes += (is_pinned ? 1 : 4) * units_[i].needed_bytes;
   }
   EXPECT_EQ((*executor)->read_bytes(), expected_bytes);
+  for (size_t i = 0; i < units_.size(); ++i) {
+    const UnitTimes& times = (*executor)->times().units[i];
+    const bool is_pinned = units_[i].is_pinned || GetParam() == Pipeline::preload;
+    EXPECT_EQ(times.read == Span{}, is_pinned || units_[i].length_bytes == 0) << "unit " << i;
+    EXPECT_GT(times.kernel.start_ns, 0u);
+  }
 }
 
 TEST_P(ExecutorTest, TimesFollowTheRulesOfThePipeline) {

@@ -315,6 +315,43 @@ TEST(Schedule, EachRingIsFreedByTheEventThatFreesIt) {
   expect_action(it, Kind::copy, 1, {Memory::host_ring, 0}, {Memory::device_ring, 0});
 }
 
+// Nothing of the next cycle starts before all of this one is finished; the next inference begins
+// with a cycle that only reads.
+TEST(Schedule, SynchronousIsInLockStep) {
+  Schedule it = make({{.size_bytes = 4}, {.size_bytes = 4}, {}},
+                     {.pipeline = Pipeline::synchronous, .rings = {8, 8}});
+  const auto expect = [&](Kind kind, UnitNumber unit) {
+    const Action action = it.next();
+    EXPECT_EQ(action.kind, kind);
+    EXPECT_EQ(action.unit, unit);
+  };
+  for (UnitNumber first = 0; first < 9; first += 3) {
+    it.start_inference();
+    expect(Kind::read, first);
+    expect_none(it);
+    it.on_read_finished(first);
+    expect(Kind::copy, first);
+    expect(Kind::read, first + 1);
+    expect_none(it);
+    it.on_copy_finished(first);
+    expect_none(it);  // the read of this cycle is not finished
+    it.on_read_finished(first + 1);
+    expect(Kind::kernel, first);
+    expect(Kind::copy, first + 1);
+    expect_none(it);
+    it.on_copy_finished(first + 1);
+    expect_none(it);
+    it.on_kernel_finished(first);
+    expect(Kind::kernel, first + 1);
+    expect_none(it);
+    it.on_kernel_finished(first + 1);
+    expect(Kind::kernel, first + 2);
+    it.on_kernel_finished(first + 2);
+    expect_none(it);
+    EXPECT_TRUE(it.is_inference_finished());
+  }
+}
+
 TEST(Schedule, TheNextInferenceIsReadBeforeItIsAskedFor) {
   for (const bool reads_across : {false, true}) {
     Schedule it =

@@ -228,6 +228,18 @@ TEST(Timeline, DelayNeverGrowsWithTheRings) {
   }
 }
 
+// Costs are measured, and what was measured of nothing is not nothing.
+TEST(Timeline, WithoutBytesNothingIsReadOrCopied) {
+  Costs costs = five_layers();
+  costs[3].size_bytes = 0;
+  const Costs later = after_first_pass(five_layers(), {false, false, false, true, false});
+  for (const Pipeline pipeline : all_pipelines) {
+    EXPECT_EQ(timeline(pipeline, costs, {3 * MB, 3 * MB}).units,
+              timeline(pipeline, later, {3 * MB, 3 * MB}).units)
+        << name(pipeline);
+  }
+}
+
 TEST(Timeline, PinnedUnitsCostTheirKernelsOnly) {
   const Costs later = after_first_pass(five_layers(), {false, false, false, true, false});
   EXPECT_EQ(bytes_per_pass(five_layers()), 8 * MB);
