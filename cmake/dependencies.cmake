@@ -8,6 +8,7 @@ find_package(nlohmann_json 3.10 REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(cxxopts REQUIRED)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(STB REQUIRED IMPORTED_TARGET stb)
 
 # oneDNN. Debian's CMake package for it asks for OpenCL's headers, which nothing here needs.
 find_library(DNNL_LIBRARY dnnl REQUIRED)

@@ -1,24 +1,16 @@
 #include "runtime/infer/inference.h"
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "pager/base/assert.h"
-#include "pager/base/units.h"
 #include "pager/io/model_file.h"
-#include "runtime/memory/activations.h"
 #include "runtime/network/weight_source.h"
 #include "runtime/ops/cpu/operations.h"
 
 namespace weightpager::infer {
 namespace {
 
-using network::Layer;
 using network::Network;
 using network::Piece;
 using network::WeightSource;
@@ -28,60 +20,28 @@ using pipeline::Executor;
 using pipeline::UnitCosts;
 using pipeline::UnitTimes;
 
-/// Memory for activations, given back at the end.
-class Arena {
- public:
-  Arena() = default;
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  ~Arena() {
-    if (floats_ != nullptr) munmap(floats_, size_bytes_);
-  }
-
-  Status take(uint64_t size_bytes) {
-    void* const address =
-        mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) {
-      return fail(fmt::format("no memory for activations, {}: {}", format_size(size_bytes),
-                              std::strerror(errno)),
-                  "raise the memory limit, or give the network a smaller input", errno);
-    }
-    floats_ = static_cast<float*>(address);
-    size_bytes_ = size_bytes;
-    madvise(floats_, size_bytes_, MADV_HUGEPAGE);
-    return {};
-  }
-  float* at(uint64_t offset_bytes) const { return floats_ + offset_bytes / sizeof(float); }
-  uint64_t size_bytes() const { return size_bytes_; }
-
- private:
-  float* floats_ = nullptr;
-  uint64_t size_bytes_ = 0;
-};
-
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
   StreamedInference(const Network& network, WeightSource source, io::ModelFile file,
-                    CpuOperations operations)
+                    CpuOperations operations, memory::Activations activations)
       : network_(network),
         source_(std::move(source)),
         file_(std::move(file)),
         operations_(std::move(operations)),
-        plan_(memory::plan_activations(memory::activations_of(network_))) {}
+        activations_(std::move(activations)) {}
 
   Status prepare(const InferenceOptions& options);
 
   Status run(std::span<const float> input) override;
-  const std::vector<uint32_t>& output_layers() const override { return output_layers_; }
-  std::span<const float> output(uint32_t layer) const override {
+  const memory::Activations& activations() const override {
     WP_ASSERT(has_outputs_);
-    return {activation(layer), network_.layers[layer].output.elements()};
+    return activations_;
   }
   const pipeline::Timeline& times() const override { return executor_->times(); }
   std::vector<UnitCosts> layer_costs() const override;
   const WindowUse& window() const override { return use_; }
   uint64_t window_bytes() const override { return executor_->window_bytes(); }
-  uint64_t activation_bytes() const override { return arena_.size_bytes(); }
+  uint64_t activation_bytes() const override { return activations_.layout().plan.total_bytes; }
   uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
   uint64_t read_bytes() const override { return executor_->read_bytes(); }
   const char* reader_name() const override { return executor_->reader_name(); }
@@ -91,40 +51,18 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status compute(uint32_t unit, const std::byte* bytes) override;
 
-  float* activation(uint32_t layer) const { return arena_.at(plan_.offset_bytes[layer]); }
-
   const Network network_;
   WeightSource source_;
   const io::ModelFile file_;
   CpuOperations operations_;
-  const memory::ActivationPlan plan_;
-  Arena arena_;
+  memory::Activations activations_;
   WindowUse use_;
-  std::vector<uint32_t> output_layers_;
-  std::vector<const float*> inputs_;  // of the layer that is computed
-  const float* input_ = nullptr;      // of the network
   bool has_outputs_ = false;
   // Its threads use everything above: first to go.
   std::unique_ptr<Executor> executor_;
 };
 
-std::vector<uint32_t> unused_layers(const Network& network) {
-  std::vector<bool> is_used(network.layers.size());
-  for (const Layer& layer : network.layers) {
-    for (const uint32_t input : layer.inputs) {
-      if (input != network::network_input) is_used[input] = true;
-    }
-  }
-  std::vector<uint32_t> unused;
-  for (uint32_t i = 0; i < is_used.size(); ++i) {
-    if (!is_used[i]) unused.push_back(i);
-  }
-  return unused;
-}
-
 Status StreamedInference::prepare(const InferenceOptions& options) {
-  output_layers_ = unused_layers(network_);
-  if (Status taken = arena_.take(plan_.total_bytes); !taken) return taken;
   auto use = use_window(network_, source_, options.window);
   if (!use) return forward_error(std::move(use));
   use_ = std::move(*use);
@@ -145,8 +83,8 @@ Status StreamedInference::prepare(const InferenceOptions& options) {
 
 Status StreamedInference::run(std::span<const float> input) {
   WP_ASSERT(input.size() == network_.input.elements());
-  input_ = input.data();
   has_outputs_ = false;
+  std::copy(input.begin(), input.end(), activations_.input());
   if (Status ran = executor_->run(); !ran) return ran;
   has_outputs_ = true;
   return {};
@@ -160,19 +98,15 @@ Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
 
 Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
   const Piece& piece = use_.pieces[unit];
-  const Layer& layer = network_.layers[piece.layer];
-  inputs_.clear();
-  for (const uint32_t input : layer.inputs) {
-    inputs_.push_back(input == network::network_input ? input_ : activation(input));
-  }
-  float* const output = activation(piece.layer);
+  const auto inputs = activations_.inputs(piece.layer);
+  float* const output = activations_.output(piece.layer);
   if (bytes == nullptr) {
-    return operations_.run(piece.layer, operations_.all_channels(piece.layer), {}, inputs_, output);
+    return operations_.run(piece.layer, operations_.all_channels(piece.layer), {}, inputs, output);
   }
   return operations_.run(piece.layer, Channels{piece.first_channel, piece.end_channel},
                          {.biases = source_.biases(piece.layer) + piece.first_channel,
                           .weights = source_.weights_in(piece, bytes)},
-                         inputs_, output);
+                         inputs, output);
 }
 
 std::vector<UnitCosts> StreamedInference::layer_costs() const {
@@ -190,6 +124,16 @@ std::vector<UnitCosts> StreamedInference::layer_costs() const {
 
 }  // namespace
 
+std::vector<uint32_t> output_layers(const Network& network) {
+  std::vector<uint32_t> layers;
+  for (uint32_t i = 0; i < network.layers.size(); ++i) {
+    const bool is_last = i + 1 == network.layers.size();
+    const bool is_yolo = std::holds_alternative<network::Yolo>(network.layers[i].operation);
+    if (is_last || is_yolo) layers.push_back(i);
+  }
+  return layers;
+}
+
 Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
                                                    const std::string& weights_path,
                                                    const InferenceOptions& options) {
@@ -199,8 +143,10 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
   if (!file) return forward_error(std::move(file));
   auto operations = CpuOperations::make(network, options.threads);
   if (!operations) return forward_error(std::move(operations));
+  auto activations = memory::Activations::make(network);
+  if (!activations) return forward_error(std::move(activations));
   auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file),
-                                                std::move(*operations));
+                                                std::move(*operations), std::move(*activations));
   if (Status prepared = it->prepare(options); !prepared) return forward_error(std::move(prepared));
   return it;
 }

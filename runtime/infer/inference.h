@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +15,7 @@
 #include "pager/base/result.h"
 #include "pager/io/reader.h"
 #include "runtime/infer/window_use.h"
+#include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
 #include "runtime/pipeline/executor.h"
 
@@ -29,6 +30,9 @@ struct InferenceOptions {
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
 };
 
+/// Layers whose outputs are there at the end: those of kind yolo, and the last.
+std::vector<uint32_t> output_layers(const network::Network& network);
+
 /// One thread at a time, always the same: OpenMP's threads belong to it.
 class Inference {
  public:
@@ -42,10 +46,9 @@ class Inference {
   /// begins anew.
   virtual Status run(std::span<const float> input) = 0;
 
-  /// Layers whose results nobody in the network uses; those are what comes out.
-  virtual const std::vector<uint32_t>& output_layers() const = 0;
-  /// Of the last run, which ended well; valid until the next.
-  virtual std::span<const float> output(uint32_t output_layer) const = 0;
+  /// What comes out of the last run, which ended well: outputs of yolo layers and of the last
+  /// layer. Valid until the next run.
+  virtual const memory::Activations& activations() const = 0;
 
   /// Of the last run, by piece.
   virtual const pipeline::Timeline& times() const = 0;

@@ -154,9 +154,9 @@ class Comparer {
 
   Status check_outputs(const Arm& arm) {
     Outputs outputs;
-    for (const uint32_t layer : arm.inference->output_layers()) {
-      const auto output = arm.inference->output(layer);
-      outputs.emplace_back(output.begin(), output.end());
+    for (const uint32_t layer : output_layers(network_)) {
+      const float* const output = arm.inference->activations().output(layer);
+      outputs.emplace_back(output, output + network_.layers[layer].output.elements());
     }
     if (outputs_.empty()) outputs_ = outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {

@@ -1,0 +1,65 @@
+// A network's activations: how long each layer's output is needed, where it lies, and the memory.
+//
+// Outputs share one piece of memory by the plan of plan.h. Three things make that smaller yet:
+// layers that only look at an input (dropout, cost, a route of one input) are a view of it;
+// shortcut, softmax and yolo overwrite their first input where nobody needs it afterwards; and what
+// is kept until the end is only what a user asks for, the last layer's output and those of yolo
+// layers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/memory/plan.h"
+#include "runtime/network/network.h"
+
+namespace weightpager::memory {
+
+/// Tensors' sizes are rounded up to this: a line of the cache, a vector of AVX-512.
+inline constexpr uint64_t activation_alignment_bytes = 64;
+
+struct ActivationLayout {
+  /// One for each output (or the network's input) that is no view of another; operations are
+  /// layers' numbers. What is kept for the user is needed by an operation after the last.
+  std::vector<TensorUsage> tensors;
+  ActivationPlan plan;
+  /// From the beginning of the memory.
+  uint64_t input_offset_bytes = 0;
+  std::vector<uint64_t> output_offset_bytes;
+  /// If every layer's output had memory of its own, as in Darknet.
+  uint64_t unshared_bytes = 0;
+};
+
+/// The layout is for one image.
+ActivationLayout lay_out(const network::Network& network);
+
+/// One image's activations. What a layer made is there until the last layer that needs it has run,
+/// outputs of yolo layers and of the last layer until the next image.
+class Activations {
+ public:
+  static Result<Activations> make(const network::Network& network);
+  Activations(Activations&& other) noexcept;
+  Activations& operator=(Activations&& other) noexcept;
+  ~Activations();
+
+  const ActivationLayout& layout() const { return layout_; }
+  /// To be filled before layer 0 runs; later layers overwrite it.
+  float* input() const { return at(layout_.input_offset_bytes); }
+  float* output(uint32_t layer) const { return at(layout_.output_offset_bytes[layer]); }
+  /// What a layer takes in, in its order.
+  std::span<const float* const> inputs(uint32_t layer) const { return inputs_[layer]; }
+
+ private:
+  Activations(const network::Network& network, void* memory, uint64_t length_bytes);
+  float* at(uint64_t offset_bytes) const;
+
+  ActivationLayout layout_;
+  void* memory_ = nullptr;
+  uint64_t length_bytes_ = 0;
+  std::vector<std::vector<const float*>> inputs_;
+};
+
+}  // namespace weightpager::memory
