@@ -6,15 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <thread>
+#include <optional>
 
 #include "pager/base/units.h"
 #include "runtime/infer/pipeline_comparison.h"
 #include "runtime/network/parser.h"
 #include "tools/cli.h"
+#include "tools/number_argument.h"
 #include "tools/report_file.h"
 
 namespace weightpager::tools {
@@ -58,15 +57,6 @@ struct BenchOptions {
   std::string json_path;
 };
 
-Result<uint32_t> parse_count(const std::string& text, const std::string& option, uint32_t most) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > most) {
-    return fail(fmt::format("{}: expected a number from 1 to {}, found '{}'", option, most, text));
-  }
-  return value;
-}
-
 Result<std::vector<uint64_t>> parse_windows(const std::string& text) {
   std::vector<uint64_t> windows;
   for (size_t begin = 0; begin <= text.size();) {
@@ -92,11 +82,9 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   if (!inferences) return tl::make_unexpected(inferences.error());
   options.comparison.inferences = *inferences;
   options.comparison.inferences_per_turn = std::min(*inferences, 5u);
-  const std::string processors = std::to_string(std::max(1u, std::thread::hardware_concurrency()));
-  const auto threads =
-      parse_count(arguments.value("threads").value_or(processors), "--threads", 1024);
+  const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
-  options.comparison.threads = static_cast<int>(*threads);
+  options.comparison.threads = *threads;
   auto windows = parse_windows(arguments.value("windows").value_or("4MiB,9MiB"));
   if (!windows) return forward_error(std::move(windows));
   options.comparison.tiled_windows_bytes = std::move(*windows);

@@ -4,9 +4,6 @@
 
 #include <charconv>
 
-#include "pager/base/units.h"
-#include "pager/pager.h"
-
 namespace weightpager::tools {
 namespace {
 
@@ -28,21 +25,21 @@ Result<uint64_t> parse_share(const std::string& text, uint64_t model_bytes) {
     return fail(fmt::format("--window {}: no model file is among the engine's arguments", text),
                 "give a size (--window 1GiB), or name the model's files with --match GLOB");
   }
-  return round_down(static_cast<uint64_t>(static_cast<double>(model_bytes) * percent / 100),
-                    chunk_bytes_max);
+  return static_cast<uint64_t>(static_cast<double>(model_bytes) * percent / 100);
 }
 
 }  // namespace
 
 Result<uint64_t> parse_window(const std::string& text, uint64_t model_bytes,
-                              const MemoryLimit& limit) {
-  const auto window_bytes =
+                              const MemoryLimit& limit, const WindowGrain& grain) {
+  auto window_bytes =
       is_share(text) ? parse_share(text, model_bytes) : parse_size(text, "--window");
   if (!window_bytes) return window_bytes;
-  if (*window_bytes < window_bytes_min) {
+  if (is_share(text)) window_bytes = round_down(*window_bytes, grain.step_bytes);
+  if (*window_bytes < grain.bytes_min) {
     return fail(fmt::format("--window {} ({}) is too small", text, format_size(*window_bytes)),
                 fmt::format("the smallest window is {}; a quarter of the model is a good start",
-                            format_size(window_bytes_min)));
+                            format_size(grain.bytes_min)));
   }
   if (*window_bytes > limit.bytes) {
     return fail(fmt::format("--window {} ({}) is more than the memory: {} is {}", text,

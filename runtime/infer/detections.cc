@@ -49,11 +49,11 @@ class Grid {
       return static_cast<float>(factor * anchor_pixels / input_pixels);
     };
     const uint32_t chosen = yolo_.mask[anchor];
-    return {(static_cast<float>(column) + entry(anchor, 0, row, column)) /
-                static_cast<float>(width_),
-            (static_cast<float>(row) + entry(anchor, 1, row, column)) / static_cast<float>(height_),
-            size(2, yolo_.anchors[2 * chosen], network_input_.width),
-            size(3, yolo_.anchors[2 * chosen + 1], network_input_.height)};
+    return {
+        (static_cast<float>(column) + entry(anchor, 0, row, column)) / static_cast<float>(width_),
+        (static_cast<float>(row) + entry(anchor, 1, row, column)) / static_cast<float>(height_),
+        size(2, yolo_.anchors[2 * chosen], network_input_.width),
+        size(3, yolo_.anchors[2 * chosen + 1], network_input_.height)};
   }
 
   const network::Yolo& yolo_;

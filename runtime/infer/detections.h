@@ -1,8 +1,8 @@
 // What a network says about a picture: boxes of detectors, classes of classifiers.
 //
-// A detector's yolo layers give some thousands of boxes, most of them unlikely, the likely ones many
-// times over. As in Darknet: boxes below a threshold go, of boxes of one class that cover each other
-// the likeliest stays, and places in the network's input become places in the picture.
+// A detector's yolo layers give some thousands of boxes, most of them unlikely, the likely ones
+// many times over. As in Darknet: boxes below a threshold go, of boxes of one class that cover each
+// other the likeliest stays, and places in the network's input become places in the picture.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct DetectionLimits {
   float overlap_max = 0.45f;
 };
 
-/// From the outputs of all yolo layers, the most probable first. The network's input was the picture,
-/// letterboxed. A place that several classes are probable for is there once for each.
+/// From the outputs of all yolo layers, the most probable first. The network's input was the
+/// picture, letterboxed. A place that several classes are probable for is there once for each.
 std::vector<Detection> find_detections(const network::Network& network,
                                        const memory::Activations& activations, Size picture,
                                        const DetectionLimits& limits);

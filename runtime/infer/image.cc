@@ -47,8 +47,8 @@ void resize_row(const float* from, uint32_t from_width, float* to, uint32_t widt
   to[width - 1] = from[from_width - 1];
 }
 
-// The last row takes what Darknet gives it: no share of a next one, even where rounding has put it a
-// hair before the picture's last.
+// The last row takes what Darknet gives it: no share of a next one, even where rounding has put it
+// a hair before the picture's last.
 void resize_columns(const float* from, uint32_t from_height, float* to, uint32_t width,
                     uint32_t height) {
   const float scale = scale_of(from_height, height);
@@ -62,24 +62,63 @@ void resize_columns(const float* from, uint32_t from_height, float* to, uint32_t
   }
 }
 
+// What stb_image reads a file through. It takes what is missing at a file's end for black, in most
+// formats without a word; here that is noticed. It asks for bytes either into a buffer of its own,
+// which the last ones need not fill, or for values straight into the picture, which all have to be
+// there.
+class Source {
+ public:
+  explicit Source(std::FILE* file) : file_(file) {}
+
+  bool is_cut_off() const { return is_cut_off_; }
+  static stbi_io_callbacks callbacks() { return {&read, &skip, &is_at_end}; }
+
+ private:
+  static int read(void* source, char* to, int wanted) {
+    auto* it = static_cast<Source*>(source);
+    // The first bytes that it asks for are always for its buffer.
+    if (it->buffer_ == nullptr) it->buffer_ = to;
+    const size_t got = std::fread(to, 1, static_cast<size_t>(wanted), it->file_);
+    const size_t least = to == it->buffer_ ? 1 : static_cast<size_t>(wanted);
+    if (got < least) it->is_cut_off_ = true;
+    return static_cast<int>(got);
+  }
+  static void skip(void* source, int bytes) {
+    std::fseek(static_cast<Source*>(source)->file_, bytes, SEEK_CUR);
+  }
+  static int is_at_end(void* source) { return std::feof(static_cast<Source*>(source)->file_); }
+
+  std::FILE* file_;
+  char* buffer_ = nullptr;
+  bool is_cut_off_ = false;
+};
+
 Result<Image> decode(std::FILE* file, const std::string& path, uint32_t channels) {
+  const stbi_io_callbacks callbacks = Source::callbacks();
   int width = 0;
   int height = 0;
   int channels_there = 0;
-  const auto not_an_image = [&] {
-    return fail(fmt::format("{}: no picture that can be read: {}", path, stbi_failure_reason()),
+  const auto not_an_image = [&](const char* why) {
+    return fail(fmt::format("{}: no picture that can be read: {}", path, why),
                 "PNG, JPEG, PPM and BMP are; `convert IN OUT.png` makes one of most others");
   };
-  if (stbi_info_from_file(file, &width, &height, &channels_there) == 0) return not_an_image();
+  Source head(file);
+  if (stbi_info_from_callbacks(&callbacks, &head, &width, &height, &channels_there) == 0) {
+    return not_an_image(stbi_failure_reason());
+  }
   if (width < 1 || height < 1 || static_cast<uint64_t>(width) * height > pixels_max) {
     return fail(fmt::format("{}: a picture of {} x {} pixels, {} are the most", path, width, height,
                             pixels_max),
                 "scale it down first: `convert IN -resize 4096x4096 OUT.png`");
   }
+  std::rewind(file);
+  Source source(file);
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> bytes(
-      stbi_load_from_file(file, &width, &height, &channels_there, static_cast<int>(channels)),
+      stbi_load_from_callbacks(&callbacks, &source, &width, &height, &channels_there,
+                               static_cast<int>(channels)),
       &stbi_image_free);
-  if (bytes == nullptr) return not_an_image();
+  if (bytes == nullptr) return not_an_image(stbi_failure_reason());
+  if (source.is_cut_off()) return not_an_image("the file ends in the middle of it");
   Image image = blank(channels, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 0);
   const uint64_t pixels = image.values.size() / channels;
   for (uint64_t pixel = 0; pixel < pixels; ++pixel) {
@@ -95,10 +134,11 @@ Result<Image> decode(std::FILE* file, const std::string& path, uint32_t channels
 
 Result<Image> read_image(const std::string& path, uint32_t channels) {
   if (channels != 1 && channels != 3) {
-    return fail(fmt::format("{}: the network wants pictures of {} channels; only grey (1) and colour "
-                            "(3) can be made of a picture",
-                            path, channels),
-                "check `channels=` in the .cfg's [net] section");
+    return fail(
+        fmt::format("{}: the network wants pictures of {} channels; only grey (1) and colour "
+                    "(3) can be made of a picture",
+                    path, channels),
+        "check `channels=` in the .cfg's [net] section");
   }
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file(std::fopen(path.c_str(), "rbe"),
                                                                 &std::fclose);
@@ -130,11 +170,12 @@ Size letterboxed(Size picture, Size box) {
                        static_cast<float>(box.height) / static_cast<float>(picture.height);
   // Of a line a pixel wide, a pixel is left.
   if (is_wide) {
-    return {box.width,
-            std::max(1u, static_cast<uint32_t>(uint64_t{picture.height} * box.width / picture.width))};
+    return {box.width, std::max(1u, static_cast<uint32_t>(uint64_t{picture.height} * box.width /
+                                                          picture.width))};
   }
-  return {std::max(1u, static_cast<uint32_t>(uint64_t{picture.width} * box.height / picture.height)),
-          box.height};
+  return {
+      std::max(1u, static_cast<uint32_t>(uint64_t{picture.width} * box.height / picture.height)),
+      box.height};
 }
 
 Image letterbox(const Image& image, uint32_t width, uint32_t height) {

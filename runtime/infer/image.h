@@ -1,8 +1,8 @@
 // Pictures, and how Darknet makes a network's input of them.
 //
-// A network has learned from pictures that were scaled in one certain way. Whoever scales otherwise,
-// even better, gets other boxes; so this is Darknet's way, to the bit: linear between the pixels of a
-// grid whose corners are the picture's corner pixels, columns first.
+// A network has learned from pictures that were scaled in one certain way. Whoever scales
+// otherwise, even better, gets other boxes; so this is Darknet's way, to the bit: linear between
+// the pixels of a grid whose corners are the picture's corner pixels, columns first.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Image {
   std::vector<float> values;
 };
 
-/// PNG, JPEG, PPM, BMP and what else stb_image reads, as so many channels: 1 is grey, 3 is red, green
-/// and blue.
+/// PNG, JPEG, PPM, BMP and what else stb_image reads, as so many channels: 1 is grey, 3 is red,
+/// green and blue.
 Result<Image> read_image(const std::string& path, uint32_t channels);
 
 /// Stretches.

@@ -1,0 +1,351 @@
+#include "tools/infer.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "pager/base/log.h"
+#include "pager/base/memory_limit.h"
+#include "pager/base/units.h"
+#include "pager/model/header_reader.h"
+#include "runtime/infer/detections.h"
+#include "runtime/infer/image.h"
+#include "runtime/infer/inference.h"
+#include "runtime/network/parser.h"
+#include "tools/cli.h"
+#include "tools/number_argument.h"
+#include "tools/report_file.h"
+#include "tools/window_argument.h"
+
+namespace weightpager::tools {
+namespace {
+
+using infer::Detection;
+using infer::Guess;
+using infer::Image;
+using infer::Inference;
+using model::printable;
+using network::Network;
+using pipeline::Pipeline;
+
+constexpr int exit_failure = 1;
+constexpr int schema_version = 1;
+const char* const usage_example =
+    "weightpager infer yolov4.cfg yolov4.weights dog.jpg --window 18MiB";
+
+struct PipelineWord {
+  const char* word;
+  Pipeline pipeline;
+};
+constexpr PipelineWord pipeline_words[] = {{"pre", Pipeline::preload},
+                                           {"seq", Pipeline::sequential},
+                                           {"sync", Pipeline::synchronous},
+                                           {"async", Pipeline::asynchronous},
+                                           {"2s", Pipeline::two_stage}};
+
+Command infer_table() {
+  return {
+      .name = "weightpager infer",
+      .purpose = "Runs a Darknet network on pictures with a sliver of its weights in memory.\n",
+      .usage = "  weightpager infer NET.cfg NET.weights IMAGE... [OPTIONS]\n",
+      .options = {{'w', "window", "SIZE",
+                   "memory for weights: 18MiB, or a share of them: 5%\n"
+                   "(the least that the pipeline takes; less cuts layers into tiles)"},
+                  {'p', "pipeline", "NAME",
+                   "pre: all weights in memory\n"
+                   "seq: read, copy, compute a layer, then the next\n"
+                   "sync, async: the three overlap, in lock step or not\n"
+                   "2s: compute from where they were read to (2s)"},
+                  {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
+                  {0, "threads", "N", "that compute (one per processor)"},
+                  {0, "names", "FILE", "names of the classes, one in a line"},
+                  {0, "threshold", "P", "detectors: show boxes at least this probable (0.5)"},
+                  {0, "overlap", "P", "detectors: of boxes that overlap more, one stays (0.45)"},
+                  {0, "top", "N", "classifiers: show so many classes (5)"},
+                  {0, "json", "FILE", "write results and figures to FILE"},
+                  {'q', "quiet", "", "print no summary and no notices"}},
+      .examples = std::string("  ") + usage_example +
+                  "\n"
+                  "  weightpager infer resnet152.cfg resnet152.packed *.jpg --window 5% -p 2s\n",
+      .exit_status = "  0 every picture was computed, 1 one was not, 2 misuse\n"};
+}
+
+struct InferOptions {
+  std::string cfg_path;
+  std::string weights_path;
+  std::vector<std::string> pictures;
+  std::string window;
+  infer::InferenceOptions inference;
+  std::string names_path;
+  infer::DetectionLimits limits;
+  uint32_t top = 5;
+  std::string json_path;
+  bool is_quiet = false;
+};
+
+Result<Pipeline> parse_pipeline(const std::string& text) {
+  std::vector<std::string> known;
+  for (const PipelineWord& it : pipeline_words) {
+    if (text == it.word) return it.pipeline;
+    known.emplace_back(it.word);
+  }
+  const std::string meant = nearest(text, known);
+  return fail(fmt::format("--pipeline {}: no such pipeline", text),
+              meant.empty() ? fmt::format("there are {}", fmt::join(known, ", "))
+                            : fmt::format("did you mean {}?", meant));
+}
+
+Result<InferOptions> read_options(const Arguments& arguments) {
+  if (arguments.operands().size() < 3) {
+    return fail("expected a .cfg, its weights and at least one picture", usage_example);
+  }
+  InferOptions options;
+  options.cfg_path = arguments.operands()[0];
+  options.weights_path = arguments.operands()[1];
+  options.pictures.assign(arguments.operands().begin() + 2, arguments.operands().end());
+  options.window = arguments.value("window").value_or("");
+  options.names_path = arguments.value("names").value_or("");
+  options.json_path = arguments.value("json").value_or("");
+  options.is_quiet = arguments.has("quiet");
+  const auto pipeline = parse_pipeline(arguments.value("pipeline").value_or("2s"));
+  if (!pipeline) return tl::make_unexpected(pipeline.error());
+  options.inference.window.pipeline = *pipeline;
+  if (const auto tile = arguments.value("tile")) {
+    const auto bytes = parse_size(*tile, "--tile");
+    if (!bytes) return tl::make_unexpected(bytes.error());
+    options.inference.window.tile_bytes_max = *bytes;
+  }
+  const auto threads = parse_threads(arguments);
+  if (!threads) return tl::make_unexpected(threads.error());
+  options.inference.threads = *threads;
+  const auto top = parse_count(arguments.value("top").value_or("5"), "--top", 1000);
+  if (!top) return tl::make_unexpected(top.error());
+  options.top = *top;
+  const auto threshold = parse_share(arguments.value("threshold").value_or("0.5"), "--threshold");
+  if (!threshold) return tl::make_unexpected(threshold.error());
+  options.limits.probability_min = *threshold;
+  const auto overlap = parse_share(arguments.value("overlap").value_or("0.45"), "--overlap");
+  if (!overlap) return tl::make_unexpected(overlap.error());
+  options.limits.overlap_max = *overlap;
+  return options;
+}
+
+/// What a class is called: by the user's file, otherwise by its number.
+class ClassNames {
+ public:
+  static Result<ClassNames> read(const std::string& path) {
+    ClassNames names;
+    if (path.empty()) return names;
+    std::ifstream file(path);
+    if (!file) return fail(fmt::format("--names {}: cannot be read", path), "check the path");
+    for (std::string line; std::getline(file, line);) names.names_.push_back(printable(line));
+    return names;
+  }
+  std::string operator[](uint32_t index) const {
+    return index < names_.size() ? names_[index] : fmt::format("class {}", index);
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+/// One picture on its way through.
+struct PictureResult {
+  std::string path;
+  infer::Size size;
+  std::vector<Detection> detections;
+  std::vector<Guess> guesses;
+  uint64_t delay_ns = 0;
+  uint64_t read_bytes = 0;
+};
+
+bool is_detector(const Network& network) {
+  return std::any_of(network.layers.begin(), network.layers.end(), [](const network::Layer& it) {
+    return std::holds_alternative<network::Yolo>(it.operation);
+  });
+}
+
+Result<PictureResult> run_picture(const Network& network, Inference& inference,
+                                  const InferOptions& options, const std::string& path) {
+  const auto image = infer::read_image(path, network.input.channels);
+  if (!image) return tl::make_unexpected(image.error());
+  const Image input = infer::letterbox(*image, network.input.width, network.input.height);
+  const uint64_t read_before_bytes = inference.read_bytes();
+  if (Status ran = inference.run(input.values); !ran) return forward_error(std::move(ran));
+  PictureResult it = {.path = path,
+                      .size = {image->shape.width, image->shape.height},
+                      .delay_ns = inference.times().delay_ns(),
+                      .read_bytes = inference.read_bytes() - read_before_bytes};
+  if (is_detector(network)) {
+    it.detections =
+        infer::find_detections(network, inference.activations(), it.size, options.limits);
+  } else {
+    const auto last = static_cast<uint32_t>(network.layers.size() - 1);
+    it.guesses = infer::best_guesses(
+        {inference.activations().output(last), network.layers[last].output.elements()},
+        options.top);
+  }
+  return it;
+}
+
+void print_picture(const PictureResult& it, const ClassNames& names) {
+  print(stdout, fmt::format("{}\n", printable(it.path)));
+  for (const Guess& guess : it.guesses) {
+    print(stdout,
+          fmt::format("  {:>5.1f} %  {}\n", 100 * guess.probability, names[guess.class_index]));
+  }
+  for (const Detection& detection : it.detections) {
+    const auto [x, y, width, height] = detection.box;
+    const auto across = [&](float share) { return share * static_cast<float>(it.size.width); };
+    const auto down = [&](float share) { return share * static_cast<float>(it.size.height); };
+    print(stdout,
+          fmt::format("  {:>5.1f} %  {}  left {:.0f} top {:.0f} width {:.0f} height {:.0f}\n",
+                      100 * detection.probability, names[detection.class_index],
+                      across(x - width / 2), down(y - height / 2), across(width), down(height)));
+  }
+}
+
+uint64_t resident_bytes_max() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * KiB;
+}
+
+double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+void print_summary(const Network& network, const Inference& inference, const InferOptions& options,
+                   const std::vector<PictureResult>& results) {
+  uint64_t read_bytes = 0;
+  std::vector<uint64_t> delays_ns;
+  for (const PictureResult& it : results) {
+    read_bytes += it.read_bytes;
+    delays_ns.push_back(it.delay_ns);
+  }
+  std::sort(delays_ns.begin(), delays_ns.end());
+  const size_t pieces = inference.window().pieces.size();
+  print(stderr,
+        fmt::format(
+            "weightpager: {}, {} pipeline, window {} of {}\n"
+            "  layers    {}{}, {} threads\n"
+            "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f})\n"
+            "  read      {} per picture, {}{}\n"
+            "  memory    peak {}: weights {}, activations {}, operations {}\n",
+            options.cfg_path, name(options.inference.window.pipeline),
+            format_size(inference.window_bytes()), format_size(network.folded_bytes()),
+            network.layers.size(),
+            pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
+            options.inference.threads, milliseconds(delays_ns[delays_ns.size() / 2]),
+            delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
+            format_size(read_bytes / results.size()), inference.reader_name(),
+            inference.is_direct() ? ", direct" : ", through the page cache",
+            format_size(resident_bytes_max()), format_size(inference.window_bytes()),
+            format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
+}
+
+nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
+                               const std::vector<PictureResult>& results, const ClassNames& names) {
+  nlohmann::ordered_json json = {{"schema_version", schema_version},
+                                 {"network", options.cfg_path},
+                                 {"weights", options.weights_path},
+                                 {"pipeline", name(options.inference.window.pipeline)},
+                                 {"window_bytes", inference.window_bytes()},
+                                 {"activation_bytes", inference.activation_bytes()},
+                                 {"scratch_bytes", inference.scratch_bytes()},
+                                 {"resident_bytes_max", resident_bytes_max()},
+                                 {"pieces", inference.window().pieces.size()},
+                                 {"threads", options.inference.threads}};
+  for (const PictureResult& it : results) {
+    nlohmann::ordered_json picture = {
+        {"path", it.path}, {"delay_ns", it.delay_ns}, {"read_bytes", it.read_bytes}};
+    for (const Guess& guess : it.guesses) {
+      picture["classes"].push_back({{"class", guess.class_index},
+                                    {"name", names[guess.class_index]},
+                                    {"probability", guess.probability}});
+    }
+    for (const Detection& found : it.detections) {
+      picture["detections"].push_back({{"class", found.class_index},
+                                       {"name", names[found.class_index]},
+                                       {"probability", found.probability},
+                                       {"x", found.box.x},
+                                       {"y", found.box.y},
+                                       {"width", found.box.width},
+                                       {"height", found.box.height}});
+    }
+    json["pictures"].push_back(std::move(picture));
+  }
+  return json;
+}
+
+int failed(const Error& error) {
+  print_error(error);
+  return exit_failure;
+}
+
+int misuse(const Error& error) {
+  print_error(error);
+  return exit_misuse;
+}
+
+int run_infer(InferOptions options) {
+  if (options.is_quiet) set_quiet(true);
+  const auto network = network::read_network(options.cfg_path);
+  if (!network) return failed(network.error());
+  if (!options.window.empty()) {
+    const auto window = parse_window(options.window, network->folded_bytes(), memory_limit(),
+                                     {.bytes_min = os_page_bytes, .step_bytes = os_page_bytes});
+    if (!window) return misuse(window.error());
+    options.inference.window.window_bytes = round_down(*window, os_page_bytes);
+  }
+  const auto names = ClassNames::read(options.names_path);
+  if (!names) return failed(names.error());
+  std::optional<ReportFile> report;
+  if (!options.json_path.empty()) {
+    auto created = ReportFile::create(options.json_path);
+    if (!created) return failed(created.error());
+    report.emplace(std::move(*created));
+  }
+  const auto inference = Inference::open(*network, options.weights_path, options.inference);
+  if (!inference) return failed(inference.error());
+
+  int status = exit_success;
+  std::vector<PictureResult> results;
+  for (const std::string& path : options.pictures) {
+    auto result = run_picture(*network, **inference, options, path);
+    if (!result) {
+      status = failed(result.error());
+      continue;
+    }
+    print_picture(*result, *names);
+    results.push_back(std::move(*result));
+  }
+  if (!options.is_quiet && !results.empty()) {
+    print_summary(*network, **inference, options, results);
+  }
+  if (!report) return status;
+  const Status written =
+      report->commit(to_json(**inference, options, results, *names).dump(1) + "\n");
+  return written ? status : failed(written.error());
+}
+
+}  // namespace
+
+int infer_command(int argc, char** argv) {
+  const auto arguments = parse_arguments(infer_table(), {argv + 1, argv + argc});
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(infer_table()));
+    return exit_success;
+  }
+  auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return run_infer(std::move(*options));
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,21 @@
+// Numbers on the command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "pager/base/result.h"
+#include "tools/cli.h"
+
+namespace weightpager::tools {
+
+/// A whole number from 1 to `most`; `option` names the flag in the message ("--top").
+Result<uint32_t> parse_count(const std::string& text, const std::string& option, uint32_t most);
+
+/// A number from 0 to 1.
+Result<float> parse_share(const std::string& text, const std::string& option);
+
+/// `--threads`: as many as there are processors, unless it says otherwise.
+Result<int> parse_threads(const Arguments& arguments);
+
+}  // namespace weightpager::tools
