@@ -27,6 +27,13 @@ bool has_connected(const Network& network) {
   });
 }
 
+Status compare(uint64_t expected, uint64_t found, const std::string& where) {
+  if (found == expected) return {};
+  return fail(
+      fmt::format("{}: expected the checksum {:016x}, found {:016x}", where, expected, found),
+      "the file is damaged, or the disk gave other bytes: copy or pack it again");
+}
+
 }  // namespace
 
 struct WeightSource::Checksum {
@@ -123,7 +130,7 @@ FileRange WeightSource::range(const Piece& piece) const {
 }
 
 Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::byte> bytes) {
-  const PlacedLayer& layer = layers_.at(piece.layer);
+  PlacedLayer& layer = layers_.at(piece.layer);
   if (layer.channels == 0) return nullptr;
   const uint64_t length_bytes = (piece.end_channel - piece.first_channel) * layer.channel_bytes;
   WP_ASSERT(bytes.size() >= range(piece).needed_bytes);
@@ -148,20 +155,29 @@ const float* WeightSource::weights_in(const Piece& piece, const std::byte* bytes
   return reinterpret_cast<const float*>(bytes + range(piece).needed_bytes - length_bytes);
 }
 
-Status WeightSource::check(const PlacedLayer& layer, const Piece& piece,
+Status WeightSource::check(PlacedLayer& layer, const Piece& piece,
                            std::span<const std::byte> weights) {
+  const auto known = std::find_if(layer.known_pieces.begin(), layer.known_pieces.end(),
+                                  [&](const KnownPiece& it) { return it.piece == piece; });
+  if (known == layer.known_pieces.end()) return check_whole(layer, piece, weights);
+  return compare(known->checksum, checksum(weights), layer.where);
+}
+
+Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
+                                 std::span<const std::byte> weights) {
   XXH3_state_t* const state = running_->state;
   if (piece.first_channel == 0) {
     XXH3_64bits_reset(state);
     XXH3_64bits_update(state, layer.biases.data(), layer.biases.size() * sizeof(float));
+    pieces_so_far_.clear();
   }
   XXH3_64bits_update(state, weights.data(), weights.size());
+  const bool is_whole = piece == whole(piece.layer);
+  if (!is_whole) pieces_so_far_.push_back({piece, checksum(weights)});
   if (piece.end_channel < layer.channels) return {};
-  const uint64_t found = XXH3_64bits_digest(state);
-  if (found == layer.checksum) return {};
-  return fail(fmt::format("{}: expected the checksum {:016x}, found {:016x}", layer.where,
-                          layer.checksum, found),
-              "the file is damaged, or the disk gave other bytes: copy or pack it again");
+  Status right = compare(layer.checksum, XXH3_64bits_digest(state), layer.where);
+  if (right) layer.known_pieces = pieces_so_far_;
+  return right;
 }
 
 }  // namespace weightpager::network

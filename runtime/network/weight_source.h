@@ -6,8 +6,9 @@
 // comes to) is read at the start and stays: some 100 KiB for YOLOv4.
 //
 // A packed layer is checked against its checksum (some 10 GB/s), a raw one is folded in place (a
-// pass over its bytes). A layer in several pieces can only be checked with its last one: nothing
-// that is computed may leave the process before that.
+// pass over its bytes). A layer in several pieces can, the first time, only be checked with its
+// last one: nothing that is computed may leave the process before that. From then on the pieces are
+// known by checksums of their own, and need not all come again.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,8 @@ struct Piece {
   uint32_t layer = 0;
   uint32_t first_channel = 0;
   uint32_t end_channel = 0;
+
+  bool operator==(const Piece&) const = default;
 };
 
 /// Does not keep the file open. Movable. `range` and `biases` may be called by any thread,
@@ -56,8 +59,9 @@ class WeightSource {
 
   /// Makes weights of a piece's range once it was read. `bytes` are the range's, from its start on,
   /// at least up to `needed_bytes`; what lies in front of the piece and behind it is not touched.
-  /// To be called once after each reading, for the pieces of a layer in their order, beginning with
-  /// the first. Returns [channel][…] as in LayerWeights, inside `bytes`; nullptr without weights.
+  /// To be called once after each reading; until a layer is known to be right, for all its pieces
+  /// in their order, beginning with the first. Returns [channel][…] as in LayerWeights, inside
+  /// `bytes`; nullptr without weights.
   Result<const float*> take_in(const Piece& piece, std::span<std::byte> bytes);
   /// Where take_in's result is, if the piece's range now lies at `bytes`.
   const float* weights_in(const Piece& piece, const std::byte* bytes) const;
@@ -66,6 +70,10 @@ class WeightSource {
   struct Checksum;
   struct FreeChecksum {
     void operator()(Checksum* it) const;
+  };
+  struct KnownPiece {
+    Piece piece;
+    uint64_t checksum = 0;
   };
   struct PlacedLayer {
     uint32_t channels = 0;
@@ -77,6 +85,8 @@ class WeightSource {
     std::vector<float> factors;
     /// Of a packed layer: of its biases and weights.
     uint64_t checksum = 0;
+    /// Of its pieces, as they were when the whole was right.
+    std::vector<KnownPiece> known_pieces;
     /// File, byte and layer, for messages.
     std::string where;
   };
@@ -84,12 +94,15 @@ class WeightSource {
   WeightSource();
   Status place_packed(model::HeaderReader& reader, const Network& network);
   Status place_raw(model::HeaderReader& reader, const Network& network);
-  Status check(const PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
+  Status check(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
+  Status check_whole(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
 
   std::string path_;
   bool is_packed_ = false;
   std::vector<PlacedLayer> layers_;
+  // Of a layer's pieces so far, and what each of them was.
   std::unique_ptr<Checksum, FreeChecksum> running_;
+  std::vector<KnownPiece> pieces_so_far_;
 };
 
 }  // namespace weightpager::network

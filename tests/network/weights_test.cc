@@ -306,6 +306,35 @@ TEST_F(Weights, ADamagedLayerIsRefusedWhenItIsTakenIn) {
   EXPECT_TRUE(read_layer(*source, 2).weights);
 }
 
+TEST_F(Weights, PiecesAreKnownOnceTheirLayerWasRight) {
+  const Network network = parsed(
+      "[net]\nheight=4\nwidth=4\nchannels=8\n"
+      "[convolutional]\nfilters=40\nsize=3\n");
+  Result<WeightSource> source = WeightSource::open(pack(network, write_raw(network)), network);
+  ASSERT_TRUE(source);
+  const Piece pieces[] = {{0, 0, 16}, {0, 16, 32}, {0, 32, 40}};
+  for (const Piece& piece : pieces) ASSERT_TRUE(read_piece(*source, piece).weights);
+  // From now on each alone, in any order: others may be in memory already.
+  for (const int i : {2, 0, 1, 1}) ASSERT_TRUE(read_piece(*source, pieces[i]).weights) << i;
+  ReadPiece damaged = read_piece(*source, pieces[1]);
+  damaged.bytes[source->range(pieces[1]).needed_bytes - 3] ^= std::byte{1};
+  EXPECT_FALSE(source->take_in(pieces[1], damaged.bytes));
+}
+
+TEST_F(Weights, PiecesOfALayerThatWasWrongStayUnknown) {
+  const Network network = parsed(
+      "[net]\nheight=4\nwidth=4\nchannels=8\n"
+      "[convolutional]\nfilters=40\nsize=3\n");
+  std::string packed = model::read_all(pack(network, write_raw(network)));
+  packed[4096 + 4 * 40 + 7] = static_cast<char>(packed[4096 + 4 * 40 + 7] ^ 0x10);
+  Result<WeightSource> source = open(packed, network);
+  ASSERT_TRUE(source);
+  for (int pass = 0; pass < 2; ++pass) {
+    EXPECT_TRUE(read_piece(*source, {0, 0, 16}).weights);
+    EXPECT_FALSE(read_piece(*source, {0, 16, 40}).weights);
+  }
+}
+
 TEST_F(Weights, EveryOtherSizeOfAPackedFileIsRefused) {
   const Network network = parsed(two_layers);
   const std::string packed = model::read_all(pack(network, write_raw(network)));
