@@ -8,8 +8,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/outputs.sh"
 
 PYTHON=${WEIGHTPAGER_OPENCV_PYTHON:-python3}
 WEIGHTPAGER=${WEIGHTPAGER:-$WP_BUILD/tools/weightpager}
-# Boxes of random weights are sure of nothing. No two boxes overlap by more than 1: none is removed.
-PROBABILITY_MIN=0.02
+# OpenCV drops what is less probable. No two boxes overlap by more than 1: none is removed.
+PROBABILITY_MIN=0.2
 OVERLAP_MAX=1
 
 compare() {

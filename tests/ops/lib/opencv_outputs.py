@@ -12,6 +12,8 @@ import sys
 import cv2
 import numpy
 
+ACTIVATIONS = ("leaky", "logistic", "mish", "relu", "swish")
+
 
 def read_ppm(path):
     header, _, values = open(path, "rb").read().partition(b"\n")
@@ -34,12 +36,13 @@ def sections(cfg):
 
 
 def last_layers(net, count):
-    """By section: OpenCV's layer that gives its output. Their names end with the section's number."""
+    """By section: OpenCV's layer that gives its output. Names end with the section's number, those of activations
+    with the next one's."""
     names = [None] * count
     for name in net.getLayerNames():
-        number = re.search(r"_(\d+)$", name)
-        if number and int(number[1]) < count:
-            names[int(number[1])] = name
+        kind, number = re.fullmatch(r"(\w+)_(\d+)", name).groups()
+        section = int(number) - (kind in ACTIVATIONS)
+        names[section] = name
     return names
 
 
