@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -33,8 +33,8 @@ void expect_layer(api::Stream& stream, const std::string& path, uint32_t number)
   const auto layer = stream.acquire(number);
   ASSERT_TRUE(layer) << error();
   const std::vector<std::byte> expected = bytes_of(path, stream.layers()[number]);
-  ASSERT_EQ(layer->bytes().size(), expected.size());
-  ASSERT_EQ(std::memcmp(layer->bytes().data(), expected.data(), expected.size()), 0);
+  ASSERT_TRUE(
+      std::equal(expected.begin(), expected.end(), layer->bytes().begin(), layer->bytes().end()));
 }
 
 TEST(ApiStream, GivesTheLayersOfAModelInASmallWindow) {

@@ -50,8 +50,8 @@ by_pkg_config() {
   expect_version "$SCRATCH/by_pkg_config"
 }
 
-# Twelve matrices of 500 x 500, none of them at the beginning of a page, in a window for four; scaled so that
-# products stay of one size.
+# Twelve matrices of 500 x 500, of which only the first begins with a page, in a window for four; scaled so
+# that products stay of one size.
 example() {
   say "the example: a chain of matrices"
   local said

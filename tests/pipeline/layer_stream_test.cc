@@ -312,6 +312,19 @@ TEST_F(LayerStreamTest, WhatIsLetGoIsNotRead) {
 }
 
 // The same thread holds a layer while it waits for the one whose read fails.
+// Passes of which nothing is wanted end without a read or a kernel that would tell.
+TEST_F(LayerStreamTest, WholePassesMayBeLetGo) {
+  const auto stream = open(equal_layers(16, 64 * KiB), 128 * KiB);
+  for (uint64_t pass = 1; pass <= 20; ++pass) {
+    ASSERT_TRUE(stream->will_need(8));
+    ASSERT_TRUE(stream->will_need(3));
+    if (pass % 5 == 0) {
+      expect_layer(*stream, 9);
+    }
+  }
+  EXPECT_EQ(stream->statistics().passes, 1u + 20 + 3);  // after 9, 8 is in the pass that follows
+}
+
 TEST_F(LayerStreamTest, AReadErrorEndsThePassAndNotTheNext) {
   const auto stream = open_faulty(equal_layers(4, 64 * KiB), 128 * KiB, 2,
                                   {.kind = Fault::Kind::error, .error_number = EIO});
