@@ -244,7 +244,7 @@ Status DrivenExecutor::open() {
   if (!device_ring) return forward_error(std::move(device_ring));
   device_ring_ = std::move(*device_ring);
   if (Status taken = pinned_.take(schedule_.pinned_bytes()); !taken) return taken;
-  if (device_ring_.capacity_bytes() > 0) {
+  if (schedule_.has_copies()) {
     auto copier = start_thread("wp-copier", [this] { copy_units(); });
     if (!copier) return forward_error(std::move(copier));
     copier_ = std::move(*copier);

@@ -156,6 +156,8 @@ class Schedule {
   /// The place of a unit in the order that `make` was given.
   uint32_t index(UnitNumber unit) const { return static_cast<uint32_t>(unit % units_.size()); }
   const Rings& rings() const { return settings_.rings; }
+  /// Whether there will be copies, also if only of what is pinned.
+  bool has_copies() const { return has_copies_; }
   /// Size of the pinned memory. The window is this and the rings.
   uint64_t pinned_bytes() const { return pinned_bytes_; }
 

@@ -159,6 +159,15 @@ TEST_P(ExecutorTest, PinnedUnitsAreReadOnce) {
   }
 }
 
+// Then nothing goes through a ring of the device, and what is pinned is copied all the same.
+TEST_P(ExecutorTest, EverythingMayBePinned) {
+  for (UnitBytes& unit : units_) unit.is_pinned = true;
+  auto executor = Executor::make(units_, options(64 * KiB), work_);
+  ASSERT_TRUE(executor) << executor.error().message;
+  for (int inference = 0; inference < 3; ++inference) ASSERT_TRUE((*executor)->run());
+  EXPECT_EQ((*executor)->read_bytes(), bytes_of_units());
+}
+
 TEST_P(ExecutorTest, TimesFollowTheRulesOfThePipeline) {
   auto executor = Executor::make(units_, options(64 * KiB), work_);
   ASSERT_TRUE(executor) << executor.error().message;
