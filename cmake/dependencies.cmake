@@ -18,7 +18,9 @@ set_target_properties(DNNL::dnnl PROPERTIES
   IMPORTED_LOCATION ${DNNL_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
 
 # oneDNN's threads are OpenMP's; what the runtime computes itself shares them.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+if(NOT WP_FUZZ)
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
 
 # The interposer goes into processes that may have no liburing of their own, so it takes the static
 # library where there is one.

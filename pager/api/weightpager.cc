@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 
+#include "pager/api/last_error.h"
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
@@ -31,14 +32,9 @@ struct weightpager_pager {
   std::map<const void*, uint64_t> length_by_address;
 };
 
+using api::remember;
+
 namespace {
-
-thread_local std::string last_error;
-
-void remember(const Error& error) {
-  last_error = error.hint.empty() ? error.message : error.message + "; " + error.hint;
-  errno = error.error_number != 0 ? error.error_number : EINVAL;
-}
 
 Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
   if (it.pager) return it.pager.get();
@@ -79,8 +75,6 @@ void advise(weightpager_pager* pager, const void* address, uint64_t length_bytes
 }  // namespace
 
 const char* weightpager_version(void) { return WP_VERSION; }
-
-const char* weightpager_error(void) { return last_error.c_str(); }
 
 int weightpager_open(const weightpager_options* options, weightpager_pager** pager) {
   const std::string mapper = options->mapper == nullptr ? "auto" : options->mapper;

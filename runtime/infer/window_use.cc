@@ -92,7 +92,7 @@ uint64_t tile_for(uint64_t ring_bytes) {
 /// The share of the window that each ring has, where rings are of equal size.
 uint64_t ring_share(Pipeline pipeline, uint64_t window_bytes) {
   const bool has_two = pipeline != Pipeline::two_stage && pipeline != Pipeline::preload;
-  return has_two ? window_bytes / 2 : window_bytes;
+  return round_down(has_two ? window_bytes / 2 : window_bytes, os_page_bytes);
 }
 
 CutNetwork cut_for_window(const Network& network, const WeightSource& source,

@@ -576,6 +576,7 @@ constexpr std::array all = {
 
 std::vector<std::string> described_networks() {
   std::vector<std::string> names;
+  names.reserve(all.size());
   for (const Described& it : all) names.emplace_back(it.name);
   return names;
 }

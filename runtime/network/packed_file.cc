@@ -14,6 +14,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
 #include "pager/model/make_file.h"
+#include "runtime/network/float_reader.h"
 #include "runtime/network/weights_file.h"
 
 namespace weightpager::network {
@@ -90,11 +91,11 @@ Status check_places(const model::HeaderReader& reader, const std::vector<PackedP
 /// Copies one layer after the other.
 class Packer {
  public:
-  Packer(const Network& network, const PackOptions& options, model::HeaderReader& reader,
-         const RawPlaces& raw, model::MadeFile& file)
+  Packer(const Network& network, const PackOptions& options, const RawPlaces& raw,
+         model::MadeFile& file)
       : network_(network),
         options_(options),
-        reader_(reader),
+        reader_(options.weights_path),
         raw_(raw),
         file_(file),
         layout_(lay_out(network)) {}
@@ -102,9 +103,6 @@ class Packer {
   Status run() {
     for (size_t i = 0; i < network_.layers.size(); ++i) {
       if (Status status = pack(i); !status) return status;
-      if (options_.on_progress)
-        options_.on_progress(layout_.places[i].offset_bytes + layout_.places[i].size_bytes,
-                             layout_.file_bytes);
     }
     if (Status status = write_index(); !status) return status;
     return file_.commit();
@@ -115,19 +113,17 @@ class Packer {
     const Layer& layer = network_.layers[i];
     const uint64_t raw_bytes = layer.raw_bytes();
     if (raw_bytes == 0) return {};
-    std::string bytes = reader_.read_text(raw_bytes, raw_bytes, "a layer's weights");
-    if (!reader_.ok()) return reader_.take_error();
-    // A string's storage is aligned for any type.
-    const std::span<float> floats(reinterpret_cast<float*>(bytes.data()),
-                                  raw_bytes / sizeof(float));
+    Result<std::vector<float>> floats =
+        reader_.read(raw_.offsets_bytes[i], raw_bytes / sizeof(float));
+    if (!floats) return forward_error(std::move(floats));
     if (raw_.is_transposed && std::holds_alternative<Connected>(layer.operation))
-      transpose_connected(layer, floats);
+      transpose_connected(layer, *floats);
     Result<LayerWeights> folded =
-        fold(layer, floats,
-             fmt::format("{}, byte {}, {}", reader_.path(), raw_.offsets_bytes[i],
+        fold(layer, *floats,
+             fmt::format("{}, byte {}, {}", options_.weights_path, raw_.offsets_bytes[i],
                          describe_layer(network_, i)));
     if (!folded) return forward_error(std::move(folded));
-    return write(layout_.places[i], join(layer, floats, *folded));
+    return write(layout_.places[i], join(layer, *floats, *folded));
   }
 
   /// The biases moved to right before the weights.
@@ -143,6 +139,8 @@ class Packer {
     const auto bytes = std::as_bytes(folded);
     WP_ASSERT(bytes.size() == place.size_bytes);
     place.checksum = checksum(bytes);
+    if (options_.on_progress)
+      options_.on_progress(place.offset_bytes + place.size_bytes, layout_.file_bytes);
     return file_.write(place.offset_bytes,
                        {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
@@ -164,7 +162,7 @@ class Packer {
 
   const Network& network_;
   const PackOptions& options_;
-  model::HeaderReader& reader_;
+  FloatReader reader_;
   const RawPlaces& raw_;
   model::MadeFile& file_;
   Layout layout_;
@@ -240,7 +238,7 @@ Result<uint64_t> pack_weights(const Network& network, const PackOptions& options
   const uint64_t file_bytes = lay_out(network).file_bytes;
   Result<model::MadeFile> file = model::MadeFile::create(options.output_path, file_bytes);
   if (!file) return forward_error(std::move(file));
-  if (Status status = Packer(network, options, *reader, *raw, *file).run(); !status)
+  if (Status status = Packer(network, options, *raw, *file).run(); !status)
     return forward_error(std::move(status));
   return file_bytes;
 }

@@ -333,6 +333,7 @@ Result<Layer> parse_layer(const Section& section, const std::string& name, const
                    [&](const SectionKind& candidate) { return candidate.name == section.name; });
   if (kind == section_kinds.end()) {
     std::vector<std::string_view> names;
+    names.reserve(section_kinds.size());
     for (const SectionKind& known : section_kinds) names.push_back(known.name);
     return fail(fmt::format("{}, line {}: expected a kind of layer that is computed here, found "
                             "[{}]",

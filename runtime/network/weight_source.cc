@@ -1,18 +1,15 @@
 #include "runtime/network/weight_source.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include "pager/base/assert.h"
-#include "pager/base/owned_fd.h"
 #include "pager/base/units.h"
+#include "runtime/network/float_reader.h"
 #include "runtime/network/packed_file.h"
 
 namespace weightpager::network {
@@ -29,38 +26,6 @@ bool has_connected(const Network& network) {
     return std::holds_alternative<Connected>(layer.operation);
   });
 }
-
-/// Reads a few floats here and there, where HeaderReader would read hundreds of KiB each time.
-class FloatReader {
- public:
-  explicit FloatReader(const std::string& path)
-      : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    // No readahead.
-    if (fd_.is_open()) posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_RANDOM);
-  }
-
-  Result<std::vector<float>> read(uint64_t offset_bytes, uint64_t count) const {
-    std::vector<float> floats(count);
-    const auto bytes = std::as_writable_bytes(std::span(floats));
-    for (uint64_t done = 0; done < bytes.size();) {
-      const ssize_t got = pread(fd_.get(), bytes.data() + done, bytes.size() - done,
-                                static_cast<off_t>(offset_bytes + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
-        const int error_number = got == 0 ? ENODATA : errno;
-        return fail(
-            fmt::format("{}, byte {}: {}", path_, offset_bytes + done, std::strerror(error_number)),
-            "copy the file anew, or look into `dmesg` for what the disk says", error_number);
-      }
-      done += static_cast<uint64_t>(got);
-    }
-    return floats;
-  }
-
- private:
-  const std::string& path_;
-  const OwnedFd fd_;
-};
 
 }  // namespace
 

@@ -36,9 +36,20 @@ constexpr uint32_t reads_max = 32;
 
 /// What the driver is told by others.
 struct Word {
-  enum class Kind { start_inference, copy_finished, kernel_finished, kernel_failed, stop };
+  enum class Kind {
+    start_inference,
+    let_go,
+    set_reads_across,
+    copy_finished,
+    kernel_finished,
+    kernel_failed,
+    stop
+  };
   Kind kind = Kind::stop;
   UnitNumber unit = 0;
+  bool reads_across = false;
+  /// Of what the caller wants: how many failures it knew of.
+  uint64_t failures_seen = 0;
   Span when;
   Error error;
 };
@@ -124,7 +135,11 @@ class DrivenExecutor final : public Executor {
  public:
   DrivenExecutor(std::vector<UnitBytes> units, const ExecutorOptions& options, UnitWork& work,
                  Schedule schedule)
-      : units_(std::move(units)), options_(options), work_(work), schedule_(std::move(schedule)) {
+      : units_(std::move(units)),
+        options_(options),
+        work_(work),
+        schedule_settings_(options.schedule),
+        schedule_(std::move(schedule)) {
     for (Timeline& times : times_) times.units.resize(units_.size());
     is_read_.resize(2 * units_.size());
     read_places_.resize(2 * units_.size());
@@ -138,6 +153,8 @@ class DrivenExecutor final : public Executor {
   void start() override;
   Result<std::optional<UnitTask>> take() override;
   void finish(const UnitTask& task, Status computed) override;
+  void let_go(UnitNumber end) override;
+  void set_reads_across_inferences(bool reads_across) override;
   const Timeline& times() const override { return times_[last_slot_]; }
   uint64_t window_bytes() const override {
     return schedule_.rings().bytes() + schedule_.pinned_bytes();
@@ -153,9 +170,10 @@ class DrivenExecutor final : public Executor {
   void take_reads(std::span<const io::Completion> completions);
   void take_in_order();
   void take_word(Word& word);
-  void start_inference();
-  void end_inference_if_over();
+  void start_inferences();
+  void end_inferences();
   void give_up(Error error);
+  void tell_failure();
   void begin_anew();
   bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
   void copy_units();
@@ -187,10 +205,12 @@ class DrivenExecutor final : public Executor {
   // Two inferences are under way at most: the one that computes and the one that is read ahead.
   std::array<Timeline, 2> times_;
   size_t last_slot_ = 0;
+  uint64_t failures_seen_ = 0;  // by `take`
   std::atomic<uint64_t> read_bytes_{0};
   const char* reader_name_ = "";
 
   // The driver's own.
+  ScheduleSettings schedule_settings_;
   Schedule schedule_;
   std::unique_ptr<io::Reader> reader_;
   std::deque<UnitNumber> reads_waiting_;   // for a place in the reader
@@ -199,12 +219,15 @@ class DrivenExecutor final : public Executor {
   std::vector<bool> is_read_;
   std::vector<Place> read_places_;
   std::vector<Place> kernel_places_;
-  uint32_t copies_ = 0;      // given out, and not finished
-  uint32_t kernels_ = 0;     // the same
-  uint64_t inferences_ = 0;  // ended, since the schedule was made
+  uint32_t copies_ = 0;              // given out, and not finished
+  uint32_t kernels_ = 0;             // the same
+  uint64_t inferences_ = 0;          // ended, since the schedule was made
+  uint32_t inferences_started_ = 0;  // and not ended
+  uint32_t inferences_waiting_ = 0;  // until they may start
   size_t first_slot_ = 0;
   std::vector<UnitNumber> last_reads_;  // by index
-  bool is_running_ = false;             // somebody waits in `run`
+  uint64_t failures_told_ = 0;
+  bool is_failure_told_ = false;
   bool is_stopping_ = false;
   std::optional<Error> failure_;
 };
@@ -259,13 +282,26 @@ Status DrivenExecutor::run() {
   }
 }
 
-void DrivenExecutor::start() { mailbox_.put({.kind = Word::Kind::start_inference}); }
+void DrivenExecutor::start() {
+  mailbox_.put({.kind = Word::Kind::start_inference, .failures_seen = failures_seen_});
+}
+
+void DrivenExecutor::let_go(UnitNumber end) {
+  mailbox_.put({.kind = Word::Kind::let_go, .unit = end, .failures_seen = failures_seen_});
+}
+
+void DrivenExecutor::set_reads_across_inferences(bool reads_across) {
+  mailbox_.put({.kind = Word::Kind::set_reads_across,
+                .reads_across = reads_across,
+                .failures_seen = failures_seen_});
+}
 
 Result<std::optional<UnitTask>> DrivenExecutor::take() {
   Kernel kernel = kernels_line_.take();
   if (kernel.kind == Kernel::Kind::end) {
-    if (!kernel.outcome) return forward_error(std::move(kernel.outcome));
-    return std::nullopt;
+    if (kernel.outcome) return std::nullopt;
+    ++failures_seen_;
+    return forward_error(std::move(kernel.outcome));
   }
   return UnitTask{.number = kernel.unit,
                   .unit = kernel.index,
@@ -308,8 +344,16 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
   if (!is_fine) return;
 
   while (!is_stopping_ || reader_->reads_in_flight() > 0) {
-    // 1. Start all that may start now.
-    if (!failure_ && !is_stopping_) start_actions();
+    // 1. Start all that may start now, and tell who waits what is over.
+    if (failure_) tell_failure();
+    if (!failure_ && !is_stopping_) {
+      // Units that are let go leave without an event; then one more inference may start.
+      do {
+        start_inferences();
+        start_actions();
+      } while (inferences_waiting_ > 0 && schedule_.may_start_inference());
+      end_inferences();
+    }
 
     // 2. Sleep until a read is finished or somebody has something to say.
     const io::Wakeup wakeup = reader_->wait(-1);
@@ -319,9 +363,6 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
 
     // 4. Copies and kernels that are, and inferences that are asked for.
     for (Word& word : mailbox_.take_all()) take_word(word);
-
-    // 5. Tell who waits that the inference is over.
-    end_inference_if_over();
   }
 }
 
@@ -434,8 +475,22 @@ void DrivenExecutor::take_word(Word& word) {
     case Word::Kind::stop:
       is_stopping_ = true;
       return;
+    // What was wanted of inferences that have failed, by who did not know that yet, is void.
     case Word::Kind::start_inference:
-      return start_inference();
+      if (word.failures_seen != failures_told_) return;
+      if (is_failure_told_) begin_anew();
+      ++inferences_waiting_;
+      return;
+    case Word::Kind::let_go:
+      if (word.failures_seen != failures_told_) return;
+      if (is_failure_told_) begin_anew();
+      schedule_.let_go(word.unit);
+      return;
+    case Word::Kind::set_reads_across:
+      if (word.failures_seen != failures_told_) return;
+      schedule_settings_.reads_across_inferences = word.reads_across;
+      schedule_.set_reads_across_inferences(word.reads_across);
+      return;
     case Word::Kind::copy_finished:
       --copies_;
       if (failure_) return;
@@ -458,29 +513,20 @@ void DrivenExecutor::take_word(Word& word) {
   }
 }
 
-void DrivenExecutor::start_inference() {
-  WP_ASSERT(!is_running_);
-  is_running_ = true;
-  times_[slot(inferences_)].start_ns = monotonic_ns();
-  // Something failed while it was read ahead: end_inference_if_over says so.
-  if (!failure_) schedule_.start_inference();
+void DrivenExecutor::start_inferences() {
+  for (; inferences_waiting_ > 0 && schedule_.may_start_inference(); --inferences_waiting_) {
+    times_[slot(inferences_ + inferences_started_)].start_ns = monotonic_ns();
+    ++inferences_started_;
+    schedule_.start_inference();
+  }
 }
 
-void DrivenExecutor::end_inference_if_over() {
-  if (!is_running_) return;
-  if (failure_) {
-    if (!is_idle()) return;
-    is_running_ = false;
-    Error error = std::move(*failure_);
-    begin_anew();
-    kernels_line_.put({.outcome = tl::make_unexpected(std::move(error))});
-    return;
+void DrivenExecutor::end_inferences() {
+  for (; inferences_ < schedule_.inferences_finished(); --inferences_started_) {
+    last_slot_ = slot(inferences_++);
+    times_[last_slot_].finish_ns = monotonic_ns();
+    kernels_line_.put({});
   }
-  if (!schedule_.is_inference_finished()) return;
-  is_running_ = false;
-  last_slot_ = slot(inferences_++);
-  times_[last_slot_].finish_ns = monotonic_ns();
-  kernels_line_.put({});
 }
 
 // The first failure counts. What is in line is not started any more; what is in flight is waited
@@ -489,12 +535,28 @@ void DrivenExecutor::give_up(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
   reads_waiting_.clear();
-  copies_ -= copies_line_.clear();
-  kernels_ -= kernels_line_.clear();
+  copies_ -= copies_line_.remove_if([](const Copy& it) { return it.kind == Copy::Kind::copy; });
+  // The ends of earlier inferences stay in line: somebody may wait for one.
+  kernels_ -=
+      kernels_line_.remove_if([](const Kernel& it) { return it.kind == Kernel::Kind::compute; });
+}
+
+// To who waits, or to the next who does. What is taken keeps its bytes until it is finished.
+void DrivenExecutor::tell_failure() {
+  const bool is_wanted = inferences_started_ + inferences_waiting_ > 0;
+  if (is_wanted && !is_failure_told_ && reader_->reads_in_flight() + copies_ == 0) {
+    inferences_started_ = inferences_waiting_ = 0;
+    is_failure_told_ = true;
+    ++failures_told_;
+    kernels_line_.put({.outcome = tl::make_unexpected(*failure_)});
+  }
+  if (is_failure_told_ && is_idle()) begin_anew();
 }
 
 void DrivenExecutor::begin_anew() {
+  WP_ASSERT(is_idle());
   failure_.reset();
+  is_failure_told_ = false;
   reads_in_order_.clear();
   inferences_ = 0;
   first_slot_ = 1 - last_slot_;
@@ -503,7 +565,7 @@ void DrivenExecutor::begin_anew() {
   for (const UnitBytes& unit : units_) {
     units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
   }
-  schedule_ = *Schedule::make(std::move(units), options_.schedule);
+  schedule_ = *Schedule::make(std::move(units), schedule_settings_);
 }
 
 std::byte* DrivenExecutor::address(const Place& place) const {

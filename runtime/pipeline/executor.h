@@ -88,16 +88,24 @@ class Executor {
   virtual Status run() = 0;
 
   // The same for who would rather call than be called. After `start`, `take` and `finish` each unit
-  // until `take` says that the inference is over.
+  // until `take` says that the inference is over. Units are numbered on across inferences; after an
+  // error they are numbered from 0 again.
 
+  /// Also while the inference before is not over; in pipelines that cannot compute two at once it
+  /// begins after that.
   virtual void start() = 0;
   /// Waits until the next unit's bytes are there. Further units may be taken before the first is
-  /// finished; each may wait for space that only finishing gives. Nothing when the inference is
-  /// over, an error when it has failed; either ends it.
+  /// finished; each may wait for space that only finishing gives. Nothing when an inference is
+  /// over, which may come after units of the next one. An error when it has failed, and no read is
+  /// in flight any more; that ends all that were started.
   virtual Result<std::optional<UnitTask>> take() = 0;
-  /// In the order in which they were taken. After a failure the rest is finished without being
-  /// computed.
+  /// In the order in which they were taken. The bytes stay until then, also after a failure, but
+  /// then all that was taken must be finished before the next `start`.
   virtual void finish(const UnitTask& task, Status computed) = 0;
+  /// As Schedule::let_go. `take` may still return units before `end`, that were ready earlier.
+  virtual void let_go(UnitNumber end) = 0;
+  /// As Schedule::set_reads_across_inferences.
+  virtual void set_reads_across_inferences(bool reads_across) = 0;
 
   /// When everything in the last inference that ended well began and finished, on CLOCK_MONOTONIC.
   virtual const Timeline& times() const = 0;

@@ -109,9 +109,7 @@ Schedule::Schedule(std::vector<WorkUnit> units, const ScheduleSettings& settings
       host_ring_{.capacity_bytes = settings.rings.host_bytes},
       device_ring_{.capacity_bytes = settings.rings.device_bytes} {
   const bool is_preload = settings_.pipeline == Pipeline::preload;
-  const bool has_own_pace =
-      settings_.pipeline == Pipeline::asynchronous || settings_.pipeline == Pipeline::two_stage;
-  reads_ahead_ = is_preload || (has_own_pace && settings_.reads_across_inferences);
+  set_reads_across_inferences(settings_.reads_across_inferences);
   for (size_t i = 0; i < units_.size(); ++i) {
     units_[i].is_pinned |= is_preload;
     pinned_offsets_bytes_[i] = pinned_bytes_;
@@ -119,14 +117,38 @@ Schedule::Schedule(std::vector<WorkUnit> units, const ScheduleSettings& settings
   }
 }
 
+bool Schedule::has_own_pace() const {
+  return settings_.pipeline == Pipeline::asynchronous || settings_.pipeline == Pipeline::two_stage;
+}
+
+bool Schedule::may_start_inference() const {
+  if (!has_own_pace()) return is_inference_finished();
+  return kernels_finished_ + units_.size() >= end_of_started();
+}
+
 void Schedule::start_inference() {
-  WP_ASSERT(is_inference_finished());
+  WP_ASSERT(may_start_inference());
   cycle_ = end_of_started();
   ++inferences_started_;
 }
 
+void Schedule::set_reads_across_inferences(bool reads_across) {
+  reads_ahead_ = settings_.pipeline == Pipeline::preload || (has_own_pace() && reads_across);
+}
+
+void Schedule::let_go(UnitNumber end) {
+  WP_ASSERT(settings_.pipeline == Pipeline::two_stage);
+  let_go_end_ = std::max(let_go_end_, end);
+}
+
 UnitNumber Schedule::end_of_reads() const {
-  return end_of_started() + (reads_ahead_ ? units_.size() : 0);
+  const UnitNumber end = end_of_started() + (reads_ahead_ ? units_.size() : 0);
+  return std::min(end, kernels_finished_ + progress_.size());
+}
+
+// What is pinned stays for inferences that want it.
+bool Schedule::is_skipped(UnitNumber unit) const {
+  return unit < let_go_end_ && !at(unit).is_pinned;
 }
 
 // In this pass the unit has to be brought in. Otherwise it is pinned and here, or has no bytes.
@@ -158,8 +180,10 @@ Place Schedule::kernel_place(UnitNumber unit) const {
 
 Action Schedule::next() {
   for (;;) {
-    if (is_kernel_due()) return take_kernel();
-    if (is_copy_due()) {
+    if (is_kernel_due()) {
+      if (next_kernel_ >= let_go_end_) return take_kernel();
+      let_go_of_kernel();
+    } else if (is_copy_due()) {
       if (const Action action = take_copy(); action.kind != Action::Kind::none) return action;
     } else if (is_read_due()) {
       if (const Action action = take_read(); action.kind != Action::Kind::none) return action;
@@ -170,10 +194,10 @@ Action Schedule::next() {
 }
 
 bool Schedule::is_read_due() const {
-  if (next_read_ == end_of_reads()) return false;
+  if (next_read_ >= end_of_reads()) return false;
   if (settings_.pipeline == Pipeline::sequential && next_read_ != kernels_finished_) return false;
   if (settings_.pipeline == Pipeline::synchronous && next_read_ > cycle_) return false;
-  return host_ring_.has_room(host_ring_bytes(next_read_));
+  return is_skipped(next_read_) || host_ring_.has_room(host_ring_bytes(next_read_));
 }
 
 bool Schedule::is_copy_due() const {
@@ -191,9 +215,11 @@ bool Schedule::is_kernel_due() const {
 
 Action Schedule::take_read() {
   const UnitNumber unit = next_read_++;
-  progress(unit) = {.is_read = !is_moved(unit),
-                    .host_begin = host_ring_.take(host_ring_bytes(unit))};
-  if (!is_moved(unit)) return {};
+  const bool is_read_now = is_moved(unit) && !is_skipped(unit);
+  const uint64_t host_bytes = is_read_now ? host_ring_bytes(unit) : 0;
+  progress(unit) = {
+      .is_read = !is_read_now, .host_begin = host_ring_.take(host_bytes), .host_bytes = host_bytes};
+  if (!is_read_now) return {};
   ++in_flight_;
   return {.kind = Action::Kind::read, .unit = unit, .to = host_place(unit)};
 }
@@ -212,6 +238,20 @@ Action Schedule::take_kernel() {
   const UnitNumber unit = next_kernel_++;
   ++in_flight_;
   return {.kind = Action::Kind::kernel, .unit = unit, .from = kernel_place(unit)};
+}
+
+void Schedule::let_go_of_kernel() {
+  progress(next_kernel_++).is_let_go = true;
+  leave_in_order();
+}
+
+// Behind a unit that has left the ring, those that were let go follow.
+void Schedule::leave_in_order() {
+  while (kernels_finished_ < next_kernel_ && progress(kernels_finished_).is_let_go) {
+    const Progress& it = progress(kernels_finished_);
+    host_ring_.free(it.host_begin, it.host_bytes);
+    ++kernels_finished_;
+  }
 }
 
 // Lock step: all that belongs to a cycle was started by now, so it is over when nothing is in
@@ -234,7 +274,7 @@ void Schedule::on_copy_finished(UnitNumber unit) {
   WP_ASSERT(unit < next_copy_ && !progress(unit).is_copied);
   --in_flight_;
   progress(unit).is_copied = true;
-  host_ring_.free(progress(unit).host_begin, host_ring_bytes(unit));
+  host_ring_.free(progress(unit).host_begin, progress(unit).host_bytes);
 }
 
 void Schedule::on_kernel_finished(UnitNumber unit) {
@@ -244,8 +284,9 @@ void Schedule::on_kernel_finished(UnitNumber unit) {
   if (has_copies_) {
     device_ring_.free(progress(unit).device_begin, device_ring_bytes(unit));
   } else {
-    host_ring_.free(progress(unit).host_begin, host_ring_bytes(unit));
+    host_ring_.free(progress(unit).host_begin, progress(unit).host_bytes);
   }
+  leave_in_order();
 }
 
 }  // namespace weightpager::pipeline

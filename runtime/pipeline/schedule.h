@@ -129,10 +129,22 @@ class Schedule {
   /// Fails if there are no units, or if a ring is smaller than `smallest_rings`; the error says so.
   static Result<Schedule> make(std::vector<WorkUnit> units, const ScheduleSettings& settings);
 
-  /// The next inference's kernels may start. Only when the one before is finished.
+  /// The next inference's kernels may start. Only if `may_start_inference`.
   void start_inference();
+  /// All that were started are finished. In `asynchronous` and `two_stage` also while the last one
+  /// is not, if the others are: units of two inferences may be at work.
+  bool may_start_inference() const;
   /// All kernels of the inferences that were started are finished.
   bool is_inference_finished() const { return kernels_finished_ == end_of_started(); }
+  uint64_t inferences_finished() const { return kernels_finished_ / units_.size(); }
+
+  /// As in ScheduleSettings, from now on. Reads that were started go on.
+  void set_reads_across_inferences(bool reads_across);
+
+  /// `two_stage`: of the units before `end` no further kernels start: they leave the ring without
+  /// one once they are read and those before them have left. What of them was not started to be
+  /// read is not read; pinned ones are all the same, in the first pass, for those that follow.
+  void let_go(UnitNumber end);
 
   void on_read_finished(UnitNumber unit);
   void on_copy_finished(UnitNumber unit);
@@ -161,11 +173,14 @@ class Schedule {
     void free(uint64_t begin, uint64_t bytes);
   };
 
-  // What is known of a unit between its read and the end of its kernel.
+  // What is known of a unit between its read and the end of its kernel: its space in the rings
+  // (`host_bytes` from `host_begin` on), and how far it has come.
   struct Progress {
     bool is_read = false;
     bool is_copied = false;
+    bool is_let_go = false;
     uint64_t host_begin = 0;
+    uint64_t host_bytes = 0;
     uint64_t device_begin = 0;
   };
 
@@ -177,6 +192,8 @@ class Schedule {
   UnitNumber end_of_started() const { return inferences_started_ * units_.size(); }
   UnitNumber end_of_reads() const;
 
+  bool has_own_pace() const;
+  bool is_skipped(UnitNumber unit) const;
   bool is_moved(UnitNumber unit) const;
   uint64_t host_ring_bytes(UnitNumber unit) const;
   uint64_t device_ring_bytes(UnitNumber unit) const;
@@ -189,6 +206,8 @@ class Schedule {
   Action take_read();
   Action take_copy();
   Action take_kernel();
+  void let_go_of_kernel();
+  void leave_in_order();
   bool begin_next_cycle();
 
   std::vector<WorkUnit> units_;
@@ -198,7 +217,8 @@ class Schedule {
   bool reads_ahead_ = false;
   uint64_t pinned_bytes_ = 0;
 
-  // By number modulo 2 · units: no more are between their read and their kernel's end.
+  // By number modulo 2 · units: end_of_reads lets no more be between their read and their kernel's
+  // end.
   std::vector<Progress> progress_;
   Ring host_ring_;
   Ring device_ring_;
@@ -207,6 +227,7 @@ class Schedule {
   UnitNumber next_copy_ = 0;
   UnitNumber next_kernel_ = 0;
   UnitNumber kernels_finished_ = 0;
+  UnitNumber let_go_end_ = 0;
   UnitNumber cycle_ = 0;  // synchronous: the unit whose read belongs to this cycle
   uint64_t in_flight_ = 0;
 };

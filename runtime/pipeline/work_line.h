@@ -30,12 +30,11 @@ class WorkLine {
     return work;
   }
 
-  /// Nobody takes what was in line. Returns how much that was.
-  uint32_t clear() {
+  /// Nobody takes what was in line and `is_unwanted`. Returns how much that was.
+  template <typename IsUnwanted>
+  uint32_t remove_if(IsUnwanted is_unwanted) {
     const std::lock_guard lock(mutex_);
-    const auto count = static_cast<uint32_t>(line_.size());
-    line_.clear();
-    return count;
+    return static_cast<uint32_t>(std::erase_if(line_, is_unwanted));
   }
 
  private:

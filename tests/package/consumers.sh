@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Strangers can use an installed weightpager: a project that finds it with CMake, and one that finds it
-# with pkg-config, compile, link and run against an installed tree that was moved after installing. The
-# installed command finds its interposer there.
+# with pkg-config, compile, link and run against an installed tree that was moved after installing; so does
+# the example in docs/examples. The installed command finds its interposer there.
 set -euo pipefail
 # shellcheck source=tests/package/lib/package.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/package.sh"
@@ -33,16 +33,42 @@ by_cmake() {
   expect_version "$SCRATCH/by_cmake/consumer_cpp"
 }
 
-by_pkg_config() {
-  say "by pkg-config"
+# compile SOURCE PROGRAM
+compile() {
   local flags
   PKG_CONFIG_PATH=$LIBRARY_DIR/pkgconfig
   export PKG_CONFIG_PATH
-  [[ $(pkg-config --modversion weightpager) == "$EXPECTED" ]] || fail "weightpager.pc has another version"
   read -ra flags <<<"$(pkg-config --cflags --libs weightpager)"
-  cc -std=c11 -Wall -Wextra -Werror -pedantic -o "$SCRATCH/by_pkg_config" "$HERE/consumer/consumer.c" \
-    "${flags[@]}" || fail "the pkg-config consumer does not build with ${flags[*]}"
+  cc -O2 -std=c11 -Wall -Wextra -Werror -pedantic -o "$2" "$1" "${flags[@]}" ||
+    fail "$1 does not build with ${flags[*]}"
+}
+
+by_pkg_config() {
+  say "by pkg-config"
+  compile "$HERE/consumer/consumer.c" "$SCRATCH/by_pkg_config"
+  [[ $(pkg-config --modversion weightpager) == "$EXPECTED" ]] || fail "weightpager.pc has another version"
   expect_version "$SCRATCH/by_pkg_config"
+}
+
+# Twelve matrices of 500 x 500, none of them at the beginning of a page, in a window for four; scaled so that
+# products stay of one size.
+example() {
+  say "the example: a chain of matrices"
+  local said
+  compile "$WP_ROOT/docs/examples/stream_matrices.c" "$SCRATCH/stream_matrices"
+  python3 -c '
+import array, random, sys
+random.seed(6)
+array.array("f", (random.gauss(0, 500 ** -0.5) for _ in range(12 * 500 * 500))).tofile(sys.stdout.buffer)
+' >"$SCRATCH/matrices"
+  said=$(LD_LIBRARY_PATH=$LIBRARY_DIR "$SCRATCH/stream_matrices" "$SCRATCH/matrices" 500 12 4) ||
+    fail "stream_matrices ended with $?: $said"
+  [[ $said == "the same; window 4.0 MiB, read 11."* ]] || fail "stream_matrices said: $said"
+  note "$said"
+  said=$(LD_LIBRARY_PATH=$LIBRARY_DIR "$SCRATCH/stream_matrices" "$SCRATCH/matrices" 500 13 4 2>&1) &&
+    fail "stream_matrices found thirteen matrices in a file of twelve"
+  [[ $said == *"layer 12 of 1000000 bytes reaches beyond the end of the file"* ]] ||
+    fail "stream_matrices said: $said"
 }
 
 installed_command() {
@@ -58,6 +84,7 @@ main() {
   [[ -x $INSTALLED/bin/weightpager ]] || fail "bin/weightpager was not installed"
   by_cmake
   by_pkg_config
+  example
   installed_command
 }
 

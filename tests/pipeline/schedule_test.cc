@@ -33,6 +33,34 @@ class Machine {
     }
   }
 
+  // Inferences that overlap, units that are let go, reads that are made ahead and not, as it comes.
+  void do_anything(int steps) {
+    for (; steps > 0 && !testing::Test::HasFailure(); --steps) {
+      const uint64_t choice = random_.up_to(9);
+      if (choice == 0) schedule_.set_reads_across_inferences(random_.up_to(1) == 0);
+      if (choice == 1) {
+        let_go_end_ = std::max(let_go_end_, next_kernel_ + random_.up_to(units_.size()));
+        schedule_.let_go(let_go_end_);
+      }
+      if (schedule_.may_start_inference() && random_.up_to(3) == 0) {
+        inferences_at_once_ += !schedule_.is_inference_finished();
+        ++inferences_;
+        schedule_.start_inference();
+      }
+      step();
+    }
+  }
+
+  // Every unit of what was started is computed or let go.
+  void finish_all() {
+    while (step()) ASSERT_FALSE(testing::Test::HasFailure());
+    ASSERT_TRUE(schedule_.is_inference_finished());
+    ASSERT_EQ(schedule_.inferences_finished(), inferences_);
+    ASSERT_GE(std::max(next_kernel_, let_go_end_), inferences_ * units_.size());
+  }
+
+  uint64_t inferences_at_once() const { return inferences_at_once_; }
+  uint64_t reads_skipped() const { return reads_skipped_; }
   uint64_t kernels() const { return kernels_finished_; }
   uint64_t reads() const { return reads_finished_; }
   size_t reads_at_once_max() const { return reads_at_once_max_; }
@@ -77,7 +105,8 @@ class Machine {
           copies_.push_back(action);
           break;
         case Kind::kernel:
-          ASSERT_EQ(action.unit, kernels_finished_ + kernels_.size()) << "kernels are in order";
+          next_kernel_ = std::max(next_kernel_, let_go_end_);
+          ASSERT_EQ(action.unit, next_kernel_++) << "kernels are in order";
           expect(action.from, action.unit);
           kernels_.push_back(action);
           break;
@@ -90,7 +119,9 @@ class Machine {
     for (; read_before_ < unit; ++read_before_) {
       const WorkUnit& skipped = units_[schedule_.index(read_before_)];
       const bool is_here = skipped.is_pinned && read_before_ >= units_.size();
-      if (skipped.size_bytes > 0 && !is_here) return read_before_;
+      const bool is_needed = skipped.is_pinned || read_before_ >= let_go_end_;
+      reads_skipped_ += skipped.size_bytes > 0 && !is_here && !is_needed;
+      if (skipped.size_bytes > 0 && !is_here && is_needed) return read_before_;
     }
     return read_before_++;
   }
@@ -160,6 +191,11 @@ class Machine {
   std::vector<Action> reads_;
   std::deque<Action> copies_, kernels_;
   UnitNumber read_before_ = 0;
+  UnitNumber next_kernel_ = 0;
+  UnitNumber let_go_end_ = 0;
+  uint64_t inferences_ = 0;
+  uint64_t inferences_at_once_ = 0;
+  uint64_t reads_skipped_ = 0;
   uint64_t reads_finished_ = 0;
   uint64_t kernels_finished_ = 0;
   size_t reads_at_once_max_ = 0;
@@ -194,6 +230,26 @@ TEST(Schedule, NoUnitIsOverwrittenWhileItIsNeeded) {
     }
   }
   EXPECT_GT(reads_at_once_max, 8u) << "reads were not in flight together: too tame a test";
+}
+
+TEST(Schedule, NoUnitIsOverwrittenWhenInferencesOverlapAndUnitsAreLetGo) {
+  RandomNetworks random(3);
+  uint64_t inferences_at_once = 0, reads_skipped = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::vector<WorkUnit> units = work_units(random.costs());
+    for (WorkUnit& unit : units) unit.is_pinned = random.up_to(3) == 0;
+    const ScheduleSettings settings{.pipeline = Pipeline::two_stage,
+                                    .rings = random.rings(Pipeline::two_stage, units),
+                                    .reads_across_inferences = random.up_to(1) == 0};
+    Machine machine(units, settings, random);
+    machine.do_anything(100);
+    machine.finish_all();
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+    inferences_at_once += machine.inferences_at_once();
+    reads_skipped += machine.reads_skipped();
+  }
+  EXPECT_GT(inferences_at_once, 4000u) << "too tame a test";
+  EXPECT_GT(reads_skipped, 4000u) << "too tame a test";
 }
 
 Schedule make(std::vector<WorkUnit> units, const ScheduleSettings& settings) {
@@ -330,6 +386,67 @@ TEST(Schedule, ReadingAheadEndsWhereNothingHasBytes) {
     it.on_kernel_finished(unit);
     it.on_kernel_finished(unit + 1);
   }
+}
+
+// The last unit of an inference may be at work while the first ones of the next are.
+TEST(Schedule, OneMoreInferenceMayStartBeforeTheLastIsFinished) {
+  Schedule it = make({{.size_bytes = 4}, {.size_bytes = 4}},
+                     {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 12}});
+  it.start_inference();
+  EXPECT_TRUE(it.may_start_inference());
+  it.start_inference();
+  EXPECT_FALSE(it.may_start_inference());
+  for (UnitNumber unit = 0; unit < 3; ++unit) {
+    expect_action(it, Kind::read, unit, {}, {Memory::host_ring, 4 * unit});
+    it.on_read_finished(unit);
+    expect_action(it, Kind::kernel, unit, {Memory::host_ring, 4 * unit}, {});
+  }
+  expect_none(it);
+  it.on_kernel_finished(0);
+  EXPECT_FALSE(it.may_start_inference());
+  it.on_kernel_finished(1);
+  EXPECT_TRUE(it.may_start_inference());
+  EXPECT_EQ(it.inferences_finished(), 1u);
+
+  Schedule in_lock_step = make({{.size_bytes = 4}}, {Pipeline::synchronous, {8, 8}});
+  in_lock_step.start_inference();
+  EXPECT_FALSE(in_lock_step.may_start_inference());
+}
+
+// Unit 1 was read and leaves without a kernel when unit 0 does, unit 2 is not even read.
+TEST(Schedule, UnitsThatAreLetGoLeaveInOrder) {
+  Schedule it = make({{.size_bytes = 4}, {.size_bytes = 4}, {.size_bytes = 4}, {.size_bytes = 4}},
+                     {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 8}});
+  it.start_inference();
+  expect_action(it, Kind::read, 0, {}, {Memory::host_ring, 0});
+  expect_action(it, Kind::read, 1, {}, {Memory::host_ring, 4});
+  it.on_read_finished(0);
+  expect_action(it, Kind::kernel, 0, {Memory::host_ring, 0}, {});
+  it.let_go(3);
+  it.on_read_finished(1);
+  expect_none(it);  // unit 0 is at work, and behind it there is no room
+  it.on_kernel_finished(0);
+  expect_action(it, Kind::read, 3, {}, {Memory::host_ring, 0});
+  it.on_read_finished(3);
+  expect_action(it, Kind::kernel, 3, {Memory::host_ring, 0}, {});
+  it.on_kernel_finished(3);
+  EXPECT_TRUE(it.is_inference_finished());
+}
+
+TEST(Schedule, ReadingAheadCanBeStoppedAndTakenUpAgain) {
+  Schedule it = make({{.size_bytes = 4}}, {.pipeline = Pipeline::two_stage,
+                                           .rings = {.host_bytes = 8},
+                                           .reads_across_inferences = true});
+  expect_action(it, Kind::read, 0, {}, {Memory::host_ring, 0});
+  it.start_inference();
+  it.set_reads_across_inferences(false);
+  it.on_read_finished(0);
+  expect_action(it, Kind::kernel, 0, {Memory::host_ring, 0}, {});
+  expect_none(it);
+  it.on_kernel_finished(0);
+  expect_none(it);
+  it.set_reads_across_inferences(true);
+  expect_action(it, Kind::read, 1, {}, {Memory::host_ring, 4});
 }
 
 TEST(Schedule, PinnedUnitsAreReadOnceToTheirOwnPlace) {

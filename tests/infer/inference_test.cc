@@ -1,0 +1,274 @@
+// A whole network through the window: the same bits from every pipeline, window and kind of file,
+// and an error instead of an output whenever something goes wrong.
+#include "runtime/infer/inference.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "pager/base/units.h"
+#include "runtime/network/make_network.h"
+#include "runtime/network/packed_file.h"
+#include "runtime/network/parser.h"
+#include "tests/io/faulty_reader.h"
+#include "tests/model/temporary_directory.h"
+
+namespace weightpager::infer {
+namespace {
+
+using network::Network;
+using pipeline::Pipeline;
+
+/// Everything that a detector has, in small: about 1 MiB of weights, the largest layer half of it.
+constexpr const char* description = R"(
+[net]
+width=64
+height=64
+channels=3
+[convolutional]
+batch_normalize=1
+filters=16
+size=3
+stride=1
+pad=1
+activation=mish
+[convolutional]
+batch_normalize=1
+filters=32
+size=3
+stride=2
+pad=1
+activation=leaky
+[route]
+layers=-1
+groups=2
+group_id=1
+[convolutional]
+filters=32
+size=1
+stride=1
+activation=leaky
+[route]
+layers=-1,-3
+[maxpool]
+size=2
+stride=2
+[convolutional]
+batch_normalize=1
+filters=128
+size=3
+stride=1
+pad=1
+activation=leaky
+[convolutional]
+batch_normalize=1
+filters=128
+size=3
+stride=1
+pad=1
+activation=linear
+[shortcut]
+from=-2
+activation=leaky
+[convolutional]
+batch_normalize=1
+filters=200
+size=3
+pad=1
+stride=2
+activation=swish
+[upsample]
+stride=2
+[convolutional]
+filters=21
+size=1
+stride=1
+activation=linear
+[yolo]
+mask=0,1,2
+anchors=10,14, 23,27, 37,58
+classes=2
+num=3
+)";
+
+class InferenceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto parsed = network::parse_network(description, "small.cfg");
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    network_ = std::move(*parsed);
+    write_weights();
+    packed_path_ = directory_.path("small.packed");
+    const auto packed = network::pack_weights(network_, {weights_path_, packed_path_, true, {}});
+    ASSERT_TRUE(packed) << packed.error().message;
+    std::mt19937 random(3);
+    std::uniform_real_distribution<float> brightness(0, 1);
+    input_.resize(network_.input.elements());
+    for (float& value : input_) value = brightness(random);
+  }
+
+  void write_weights() {
+    weights_path_ = directory_.path("small.weights");
+    std::ofstream file(weights_path_, std::ios::binary);
+    const int32_t header[] = {0, 2, 0, 0, 0};
+    file.write(reinterpret_cast<const char*>(header), sizeof header);
+    const auto scales = network::weight_scales(network_);
+    for (size_t i = 0; i < network_.layers.size(); ++i) {
+      const auto floats = network::make_raw_layer(network_.layers[i], scales[i], 100 + i);
+      file.write(reinterpret_cast<const char*>(floats.data()),
+                 static_cast<std::streamsize>(floats.size() * sizeof(float)));
+    }
+  }
+
+  Result<std::unique_ptr<Inference>> open(const WindowRequest& window, bool is_packed = true) {
+    return Inference::open(network_, is_packed ? packed_path_ : weights_path_,
+                           {.window = window, .threads = 2});
+  }
+
+  std::vector<float> output_of(Inference& inference) {
+    const Status ran = inference.run(input_);
+    EXPECT_TRUE(ran) << ran.error().message;
+    if (!ran) return {};
+    const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
+    const float* const output = inference.activations().output(last);
+    return {output, output + network_.layers[last].output.elements()};
+  }
+
+  std::vector<float> reference() {
+    auto inference = open({.pipeline = Pipeline::preload});
+    EXPECT_TRUE(inference) << inference.error().message;
+    return inference ? output_of(**inference) : std::vector<float>();
+  }
+
+  InferenceOptions with_fault(const io::Fault& fault) const {
+    return {.threads = 2,
+            .open_reader =
+                [fault](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
+              auto real = io::open_pread_reader(options);
+              if (!real) return real;
+              return std::make_unique<io::FaultyReader>(std::move(*real), options.reads_max,
+                                                        [fault](uint64_t number, const io::Read&) {
+                                                          return number == 3 ? fault : io::Fault{};
+                                                        });
+            }};
+  }
+
+  model::TemporaryDirectory directory_;
+  Network network_;
+  std::string weights_path_;
+  std::string packed_path_;
+  std::vector<float> input_;
+};
+
+TEST_F(InferenceTest, EveryPipelineAndWindowGivesTheSameBits) {
+  const std::vector<float> expected = reference();
+  ASSERT_FALSE(expected.empty());
+  const auto [least, most] = std::minmax_element(expected.begin(), expected.end());
+  ASSERT_LT(*least, *most) << "an output that is all the same proves nothing";
+  for (const Pipeline pipeline : {Pipeline::preload, Pipeline::sequential, Pipeline::synchronous,
+                                  Pipeline::asynchronous, Pipeline::two_stage}) {
+    // 0: as small as it goes without tiles; the small ones need tiles.
+    for (const uint64_t window_bytes : {uint64_t{0}, 300 * KiB, 700 * KiB, 1500 * KiB, 64 * MiB}) {
+      for (const bool is_packed : {true, false}) {
+        if (pipeline == Pipeline::preload && window_bytes > 0 && window_bytes < 64 * MiB) continue;
+        auto inference = open({.pipeline = pipeline, .window_bytes = window_bytes}, is_packed);
+        ASSERT_TRUE(inference) << inference.error().message;
+        EXPECT_LE((*inference)->window_bytes(), window_bytes > 0 ? window_bytes : 64 * MiB);
+        for (int image = 0; image < 3; ++image) {
+          ASSERT_EQ(output_of(**inference), expected)
+              << name(pipeline) << ", window " << window_bytes << ", packed " << is_packed;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(InferenceTest, SmallWindowsCutLayersAndReadNoMoreThanTheWeights) {
+  auto inference = open({.window_bytes = 200 * KiB});
+  ASSERT_TRUE(inference) << inference.error().message;
+  EXPECT_GT((*inference)->window().pieces.size(), network_.layers.size());
+  output_of(**inference);
+  const uint64_t before_bytes = (*inference)->read_bytes();
+  // The next image's first layers may be read already, and pages where pieces meet are read twice.
+  output_of(**inference);
+  const uint64_t pieces_bytes = (*inference)->window().pieces.size() * 2 * os_page_bytes;
+  EXPECT_LE((*inference)->read_bytes() - before_bytes,
+            network_.folded_bytes() + pieces_bytes + 200 * KiB);
+}
+
+TEST_F(InferenceTest, WhatFitsBeyondTheRingIsReadOnce) {
+  auto inference = open({.window_bytes = 64 * MiB});
+  ASSERT_TRUE(inference) << inference.error().message;
+  output_of(**inference);
+  const uint64_t once_bytes = (*inference)->read_bytes();
+  output_of(**inference);
+  EXPECT_EQ((*inference)->read_bytes(), once_bytes);
+}
+
+TEST_F(InferenceTest, AWindowSmallerThanATileIsRefusedAndSaysWhatWouldDo) {
+  const auto inference = open({.window_bytes = 8 * KiB});
+  ASSERT_FALSE(inference);
+  EXPECT_NE(inference.error().message.find("too small"), std::string::npos);
+  EXPECT_NE(inference.error().hint.find("--window"), std::string::npos);
+}
+
+TEST_F(InferenceTest, AReadErrorInTheMiddleIsAnErrorAndTheNextImageIsRight) {
+  const std::vector<float> expected = reference();
+  auto inference = Inference::open(
+      network_, packed_path_, with_fault({.kind = io::Fault::Kind::error, .error_number = EIO}));
+  ASSERT_TRUE(inference) << inference.error().message;
+  const Status failed = (*inference)->run(input_);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().error_number, EIO);
+  EXPECT_NE(failed.error().message.find(packed_path_ + ", byte "), std::string::npos);
+  EXPECT_EQ(output_of(**inference), expected);
+}
+
+TEST_F(InferenceTest, AFileThatIsCutOffMeanwhileIsAnError) {
+  auto inference = Inference::open(network_, packed_path_,
+                                   with_fault({.kind = io::Fault::Kind::cut, .length_bytes = 10}));
+  ASSERT_TRUE(inference) << inference.error().message;
+  EXPECT_FALSE((*inference)->run(input_));
+}
+
+TEST_F(InferenceTest, ADamagedByteOfPackedWeightsIsNeverComputedWith) {
+  for (const uint64_t window_bytes : {uint64_t{0}, 200 * KiB}) {
+    auto inference = open({.window_bytes = window_bytes});
+    ASSERT_TRUE(inference) << inference.error().message;
+    // In the middle of the largest layer's weights, after the file was opened and checked.
+    const uint64_t offset_bytes = network_.folded_bytes() * 3 / 4;
+    std::fstream file(packed_path_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(static_cast<std::streamoff>(offset_bytes));
+    const char byte = static_cast<char>(file.get());
+    const auto put = [&](char value) {
+      file.seekp(static_cast<std::streamoff>(offset_bytes));
+      file.put(value);
+      file.flush();
+    };
+    put(static_cast<char>(byte ^ 1));
+    const Status failed = (*inference)->run(input_);
+    ASSERT_FALSE(failed) << "window " << window_bytes;
+    EXPECT_NE(failed.error().message.find("checksum"), std::string::npos);
+    put(byte);
+    EXPECT_TRUE((*inference)->run(input_));
+  }
+}
+
+TEST_F(InferenceTest, TwoAtOnceAreBothRight) {
+  const std::vector<float> expected = reference();
+  std::vector<std::thread> threads;
+  for (const bool is_packed : {true, false}) {
+    threads.emplace_back([&, is_packed] {
+      auto inference = open({.window_bytes = 300 * KiB}, is_packed);
+      ASSERT_TRUE(inference) << inference.error().message;
+      for (int image = 0; image < 5; ++image) EXPECT_EQ(output_of(**inference), expected);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace weightpager::infer
