@@ -87,7 +87,7 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
                       input + group * group_inputs,
                       output + begin * pixels_};
     // Few pixels: all threads take one block, of which each computes some channels.
-    const Status status = blocks() > 1 ? run_blocks(piece, scratch) : run_channels(piece, scratch);
+    Status status = blocks() > 1 ? run_blocks(piece, scratch) : run_channels(piece, scratch);
     if (!status) return status;
     begin = end;
   }
@@ -134,6 +134,8 @@ Status Convolution::run_channels(const Piece& piece, float* scratch) const {
 
 int Convolution::multiply(const Piece& piece, Channels channels, Block block, const float* unfolded,
                           uint64_t unfolded_stride) const {
+  const auto terms = static_cast<dnnl_dim_t>(terms_);
+  const auto pixels = static_cast<dnnl_dim_t>(block.pixels);
   for (uint32_t begin = channels.begin; begin < channels.end;) {
     const uint32_t limit = round_down(begin, call_channels_max_) + call_channels_max_;
     const uint32_t end = std::min(channels.end, limit);
@@ -143,9 +145,9 @@ int Convolution::multiply(const Piece& piece, Channels channels, Block block, co
       std::fill_n(output + channel * pixels_, block.pixels, piece.biases[first + channel]);
     }
     // One thread computes it: oneDNN sees that it is called inside of a parallel section.
-    const dnnl_status_t status =
-        dnnl_sgemm('N', 'N', end - begin, block.pixels, terms_, 1, piece.weights + first * terms_,
-                   terms_, unfolded, unfolded_stride, 1, output, pixels_);
+    const dnnl_status_t status = dnnl_sgemm(
+        'N', 'N', end - begin, pixels, terms, 1, piece.weights + first * terms_, terms, unfolded,
+        static_cast<dnnl_dim_t>(unfolded_stride), 1, output, static_cast<dnnl_dim_t>(pixels_));
     if (status != dnnl_success) return status;
     begin = end;
   }
