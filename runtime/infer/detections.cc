@@ -48,7 +48,7 @@ class Grid {
           yolo_.has_new_coordinates ? double{value} * value * 4 : std::exp(double{value});
       return static_cast<float>(factor * anchor_pixels / input_pixels);
     };
-    const uint32_t chosen = yolo_.mask[anchor];
+    const size_t chosen = yolo_.mask[anchor];
     return {
         (static_cast<float>(column) + entry(anchor, 0, row, column)) / static_cast<float>(width_),
         (static_cast<float>(row) + entry(anchor, 1, row, column)) / static_cast<float>(height_),
@@ -121,7 +121,7 @@ std::vector<Detection> find_detections(const network::Network& network,
 std::vector<Guess> best_guesses(std::span<const float> probabilities, uint32_t count) {
   std::vector<uint32_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto end = order.begin() + std::min<size_t>(count, order.size());
+  const auto end = order.begin() + std::min<int64_t>(count, std::ssize(order));
   std::partial_sort(order.begin(), end, order.end(), [&](uint32_t left, uint32_t right) {
     if (probabilities[left] != probabilities[right]) {
       return probabilities[left] > probabilities[right];

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # YOLOv4 and YOLOv4-P6, which Debian's Darknet is too old for (mish, new coordinates), computed here and by
 # OpenCV's DNN module: outputs of every section within a thousandth of its largest value, and the same boxes.
-# Wants a Python with opencv-python-headless: WEIGHTPAGER_OPENCV_PYTHON=/path/to/python, or python3 as it is.
+# Wants a Python with opencv-python-headless 4 (5 reads no Darknet networks): WEIGHTPAGER_OPENCV_PYTHON=/path/to/python,
+# or python3 as it is.
 set -euo pipefail
 # shellcheck source=tests/ops/lib/outputs.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/outputs.sh"
@@ -27,8 +28,8 @@ compare() {
 }
 
 main() {
-  "$PYTHON" -c 'import cv2' 2>/dev/null ||
-    skip "$PYTHON has no OpenCV: python3 -m venv DIR && DIR/bin/pip install opencv-python-headless," \
+  "$PYTHON" -c 'import cv2; cv2.dnn.readNetFromDarknet' 2>/dev/null ||
+    skip "$PYTHON has no OpenCV 4: python3 -m venv DIR && DIR/bin/pip install 'opencv-python-headless<5'," \
       "then WEIGHTPAGER_OPENCV_PYTHON=DIR/bin/python"
   require_programs
   compare yolov4 96

@@ -61,11 +61,11 @@ Convolution::Convolution(const network::Layer& layer, int threads)
   block_pixels_ = std::min(
       pixels_,
       round_up((pixels_ + rounds * threads_ - 1) / (rounds * threads_), block_pixels_unit));
-  call_channels_max_ = order_is_independent_of_channels() ? group_channels_ : tile_channels;
+  call_channels_max_ = order_is_independent_of_channels() ? output_.channels : tile_channels;
 }
 
 bool Convolution::is_tile_boundary(uint32_t channel) const {
-  return channel == output_.channels || channel % group_channels_ % tile_channels == 0;
+  return channel == output_.channels || channel % tile_channels == 0;
 }
 
 uint64_t Convolution::scratch_floats() const {
@@ -81,10 +81,13 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
     const uint32_t group = begin / group_channels_;
     const uint32_t end = std::min(channels.end, (group + 1) * group_channels_);
     const uint32_t done = begin - channels.begin;
-    const Piece piece{end - begin, weights.biases + done, weights.weights + done * terms_,
-                      input + group * group_inputs, output + begin * pixels_};
+    const Piece piece{{begin, end},
+                      weights.biases + done,
+                      weights.weights + done * terms_,
+                      input + group * group_inputs,
+                      output + begin * pixels_};
     // Few pixels: all threads take one block, of which each computes some channels.
-    const Status status = blocks() > 1 ? run_blocks(piece, scratch) : run_channels(piece, scratch);
+    Status status = blocks() > 1 ? run_blocks(piece, scratch) : run_channels(piece, scratch);
     if (!status) return status;
     begin = end;
   }
@@ -100,8 +103,8 @@ Status Convolution::run_blocks(const Piece& piece, float* scratch) const {
                       std::min(block_pixels_, pixels_ - number * block_pixels_)};
     const float* unfolded =
         unfold(piece.input, block, scratch + omp_get_thread_num() * unfolded_floats);
-    const int status = multiply(piece, {0, piece.channels}, block, unfolded,
-                                is_unfolded_ ? block.pixels : pixels_);
+    const int status =
+        multiply(piece, piece.channels, block, unfolded, is_unfolded_ ? block.pixels : pixels_);
     if (status != dnnl_success) failed = status;
   }
   if (failed != dnnl_success) return sgemm_failed(failed);
@@ -111,14 +114,15 @@ Status Convolution::run_blocks(const Piece& piece, float* scratch) const {
 Status Convolution::run_channels(const Piece& piece, float* scratch) const {
   const Block block{0, pixels_};
   const float* unfolded = unfold(piece.input, block, scratch);
-  const uint32_t units = (piece.channels + tile_channels - 1) / tile_channels;
+  const auto boundary = [&](int part) {
+    const auto [begin, end] = piece.channels;
+    if (part == threads_) return end;
+    const uint64_t even = begin + uint64_t{end - begin} * part / threads_;
+    return std::max(begin, static_cast<uint32_t>(round_down(even, tile_channels)));
+  };
   std::atomic<int> failed = dnnl_success;
 #pragma omp parallel for schedule(static, 1) num_threads(threads_)
   for (int thread = 0; thread < threads_; ++thread) {
-    const auto boundary = [&](int part) {
-      return std::min(piece.channels,
-                      static_cast<uint32_t>(uint64_t{units} * part / threads_) * tile_channels);
-    };
     const Channels mine{boundary(thread), boundary(thread + 1)};
     if (mine.count() == 0) continue;
     const int status = multiply(piece, mine, block, unfolded, pixels_);
@@ -130,17 +134,22 @@ Status Convolution::run_channels(const Piece& piece, float* scratch) const {
 
 int Convolution::multiply(const Piece& piece, Channels channels, Block block, const float* unfolded,
                           uint64_t unfolded_stride) const {
-  for (uint32_t begin = channels.begin; begin < channels.end; begin += call_channels_max_) {
-    const uint32_t end = std::min(channels.end, begin + call_channels_max_);
-    for (uint32_t channel = begin; channel < end; ++channel) {
-      std::fill_n(piece.output + channel * pixels_ + block.begin, block.pixels,
-                  piece.biases[channel]);
+  const auto terms = static_cast<dnnl_dim_t>(terms_);
+  const auto pixels = static_cast<dnnl_dim_t>(block.pixels);
+  for (uint32_t begin = channels.begin; begin < channels.end;) {
+    const uint32_t limit = round_down(begin, call_channels_max_) + call_channels_max_;
+    const uint32_t end = std::min(channels.end, limit);
+    const uint64_t first = begin - piece.channels.begin;
+    float* output = piece.output + first * pixels_ + block.begin;
+    for (uint32_t channel = 0; channel < end - begin; ++channel) {
+      std::fill_n(output + channel * pixels_, block.pixels, piece.biases[first + channel]);
     }
     // One thread computes it: oneDNN sees that it is called inside of a parallel section.
     const dnnl_status_t status = dnnl_sgemm(
-        'N', 'N', end - begin, block.pixels, terms_, 1, piece.weights + begin * terms_, terms_,
-        unfolded, unfolded_stride, 1, piece.output + begin * pixels_ + block.begin, pixels_);
+        'N', 'N', end - begin, pixels, terms, 1, piece.weights + first * terms_, terms, unfolded,
+        static_cast<dnnl_dim_t>(unfolded_stride), 1, output, static_cast<dnnl_dim_t>(pixels_));
     if (status != dnnl_success) return status;
+    begin = end;
   }
   return dnnl_success;
 }

@@ -3,21 +3,26 @@
 // Problem. Weights are used where the pager puts them: plain floats in Darknet's order, at any
 // address, and perhaps only some output channels of a layer at a time. Whatever the tiles, an image
 // must give the same bits. oneDNN's convolutions that take plain weights (x64:gemm:jit) add up in
-// another order when the number of channels is another one, because they fit the order to the
-// cache.
+// another order when the number of channels is another one (35 of 144 shapes tried), because they
+// fit the order to the cache.
 //
 // Idea. What they do with one matrix product per block of the picture: unfold the block's
 // surroundings into a matrix (im2col; not needed for 1 × 1), and multiply the weights with it. The
 // blocks depend on the layer and never on the tile, and all terms of a sum are given to one call of
 // oneDNN's sgemm. With AVX-512 that call's order of addition does not depend on the number of
-// channels (checked: 1,710 shapes, tests/ops); without AVX-512 it does, so there every call
-// computes exactly 16 channels.
+// channels (1,710 combinations of pixels, terms and tiles gave the same bits; tests/ops repeats
+// some); without it, it does, so there every call computes the channels between two multiples
+// of 16.
 //
-// Cost. Measured on 2 processors of an AMD EPYC with AVX-512, in ms, while others compiled:
-// as here / x64:gemm:jit / oneDNN's best with weights packed for it. 512 → 1024 channels, 3 × 3, 19
-// × 19: 40 / 36 / 32; 1024 → 512, 1 × 1, 19 × 19: 1.7 / 1.8 / 1.65; 64 → 192, 3 × 3, 56 × 56: 4.0
-// / 5.0 / 3.1; 64 → 128, 3 × 3, stride 2, 152 × 152: 10.7 / 9.2 / 3.8. Packing would gain most
-// where strides are 2.
+// Cost. Processor time in ms of one thread, least of 15 runs, AMD EPYC with AVX-512, oneDNN 2.6.3,
+// 2026-11-21: as here, oneDNN's convolution over plain weights (x64:gemm:jit), and its best over
+// weights packed for it beforehand (brgconv), which could only come from a file that was packed for
+// this kind of processor.
+//   3 → 32, 3 × 3, 304 × 304              2.6   3.0   1.5
+//   64 → 128, 3 × 3, stride 2, 152 × 152  9.3   9.8   7.4
+//   128 → 256, 3 × 3, 76 × 76            31.9  33.3  30.4
+//   512 → 1024, 3 × 3, 19 × 19           33.7  33.5  27.6
+//   1024 → 512, 1 × 1, 19 × 19            3.6   3.5   3.4
 #pragma once
 
 #include <cstdint>
@@ -52,8 +57,7 @@ class Convolution {
   /// A convolutional or connected layer, computed by this many threads.
   Convolution(const network::Layer& layer, int threads);
 
-  /// Whether a tile may begin or end here. With groups also at each multiple of tile_channels of a
-  /// group.
+  /// Whether a tile may begin or end here. Groups make no difference.
   bool is_tile_boundary(uint32_t channel) const;
 
   /// What run() needs beside its arguments: so many floats, that it overwrites.
@@ -70,9 +74,10 @@ class Convolution {
     uint64_t begin = 0;
     uint64_t pixels = 0;
   };
-  // The channels of one group that a tile has, and where their data is.
+  // The channels of one group that a tile has, and where their data is: all pointers begin with
+  // channels.begin, `input` with the group's first.
   struct Piece {
-    uint32_t channels = 0;
+    Channels channels;
     const float* biases = nullptr;
     const float* weights = nullptr;
     const float* input = nullptr;
@@ -100,6 +105,7 @@ class Convolution {
   uint64_t terms_ = 0;
   uint64_t pixels_ = 0;
   uint64_t block_pixels_ = 0;
+  // A call of sgemm computes channels between two multiples of this.
   uint32_t call_channels_max_ = 0;
 };
 

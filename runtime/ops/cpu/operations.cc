@@ -33,7 +33,7 @@ Status for_each_piece(uint32_t channels, Visit visit) {
     const uint32_t piece = channels < tile_channels
                                ? channels
                                : tile_channels * std::bit_floor(channels / tile_channels);
-    if (const Status status = visit(piece); !status) return status;
+    if (Status status = visit(piece); !status) return status;
     channels -= piece;
   }
   return {};
@@ -41,8 +41,8 @@ Status for_each_piece(uint32_t channels, Visit visit) {
 
 // Of Darknet's shortcut: rows and columns of the one skipped, or those of the other spread.
 struct Steps {
-  uint32_t of_added = 1;
-  uint32_t of_output = 1;
+  uint64_t of_added = 1;
+  uint64_t of_output = 1;
 };
 Steps steps(uint32_t added, uint32_t output) {
   return {std::max(1u, added / output), std::max(1u, output / added)};
@@ -129,8 +129,8 @@ Status CpuOperations::prepare(uint32_t number) {
       [&](const network::Upsample&) { return keep(Primitive::nearest_upsample(layer)); },
       [&](const network::Softmax& it) {
         if (it.temperature != 1) {
-          const Status status = prepare_elementwise(Elementwise::linear(1 / it.temperature, 0),
-                                                    layer.output.elements());
+          Status status = prepare_elementwise(Elementwise::linear(1 / it.temperature, 0),
+                                              layer.output.elements());
           if (!status) return status;
         }
         return keep(Primitive::softmax(it.groups, layer.output.elements() / it.groups));
@@ -172,7 +172,7 @@ Status CpuOperations::prepare_yolo(const Layer& layer, const network::Yolo& yolo
   const uint64_t cells = uint64_t{layer.output.height} * layer.output.width;
   if (!yolo.has_new_coordinates) {
     for (const uint64_t entries : {uint64_t{2}, uint64_t{yolo.classes} + 1}) {
-      const Status status = prepare_elementwise(Elementwise::logistic(), entries * cells);
+      Status status = prepare_elementwise(Elementwise::logistic(), entries * cells);
       if (!status) return status;
     }
   }
@@ -230,8 +230,7 @@ Status CpuOperations::run_elementwise(const Elementwise& function, uint64_t elem
 Status CpuOperations::run_weighted(uint32_t number, Activation activation, Channels channels,
                                    const TileWeights& weights, const float* input, float* output) {
   const Layer& layer = network_.layers[number];
-  const Status status =
-      convolutions_[number]->run(channels, weights, input, output, scratch_.data());
+  Status status = convolutions_[number]->run(channels, weights, input, output, scratch_.data());
   if (!status) return status;
   const uint64_t pixels = uint64_t{layer.output.height} * layer.output.width;
   return run_activation(layer, activation, channels.count(), output + channels.begin * pixels);
@@ -243,7 +242,7 @@ Status CpuOperations::run_activation(const Layer& layer, Activation activation, 
   if (!function) return {};
   const uint64_t pixels = uint64_t{layer.output.height} * layer.output.width;
   return for_each_piece(channels, [&](uint32_t piece) {
-    const Status status = run_elementwise(*function, piece * pixels, values);
+    Status status = run_elementwise(*function, piece * pixels, values);
     values += piece * pixels;
     return status;
   });
@@ -296,7 +295,7 @@ Status CpuOperations::run_yolo(const Layer& layer, const network::Yolo& yolo, co
       if (!status) return status;
     }
     if (yolo.scale_x_y == 1) continue;
-    const Status status = run_elementwise(centred_scale(yolo.scale_x_y), 2 * cells, entries);
+    Status status = run_elementwise(centred_scale(yolo.scale_x_y), 2 * cells, entries);
     if (!status) return status;
   }
   return {};

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -43,8 +44,8 @@ class CpuOperations {
   /// each of the layer's inputs, `output` points to the layer's whole output, both as
   /// network::Shape says; `weights` to those of the tile (ignored by layers without).
   ///
-  /// In place: the output may be the first input of shortcut, softmax, yolo, dropout, cost and
-  /// avgpool of 1 × 1, and where a route has one input, its part of that. Else they are apart.
+  /// In place: the output may be the first input of shortcut, softmax, yolo, dropout and cost, and
+  /// where a route has one input, its part of that. Else they are apart.
   Status run(uint32_t layer, Channels channels, const TileWeights& weights,
              std::span<const float* const> inputs, float* output);
 
@@ -77,7 +78,7 @@ class CpuOperations {
   network::Network network_;
   int threads_;
   dnnl::stream stream_;
-  // By layer: what computes it. Only one of the two is there; neither where nothing but copying is.
+  // By layer: what computes it. One of the two, or neither where there are only values to be moved.
   std::vector<std::optional<Convolution>> convolutions_;
   std::vector<std::optional<Primitive>> primitives_;
   // By function and number of elements; many layers share them.
