@@ -110,7 +110,7 @@ check_format() {
   say "clang-format"
   if ! have clang-format || [[ $(clang-format --version) != *"version 14."* ]]; then
     count skipped "clang-format 14 is not here (tools/install.sh --dev on Debian 12)"
-  elif find pager tools tests bench \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) \
+  elif find pager runtime tools tests bench \( -name '*.cc' -o -name '*.h' -o -name '*.hpp' \) \
     -exec clang-format --dry-run --Werror {} +; then
     count passed "clang-format"
   else

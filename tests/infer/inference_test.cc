@@ -15,6 +15,7 @@
 #include "runtime/network/parser.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/model/temporary_directory.h"
+#include "tests/ops/compute_threads.h"
 
 namespace weightpager::infer {
 namespace {
@@ -125,7 +126,7 @@ class InferenceTest : public testing::Test {
 
   Result<std::unique_ptr<Inference>> open(const WindowRequest& window, bool is_packed = true) {
     return Inference::open(network_, is_packed ? packed_path_ : weights_path_,
-                           {.window = window, .threads = 2});
+                           {.window = window, .threads = ops::compute_threads});
   }
 
   std::vector<float> output_of(Inference& inference) {
@@ -144,7 +145,7 @@ class InferenceTest : public testing::Test {
   }
 
   InferenceOptions with_fault(const io::Fault& fault) const {
-    return {.threads = 2,
+    return {.threads = ops::compute_threads,
             .open_reader =
                 [fault](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
               auto real = io::open_pread_reader(options);

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "tests/ops/compute_threads.h"
 #include "tests/ops/naive.h"
 
 namespace weightpager::ops {
@@ -23,14 +24,6 @@ using network::Activation;
 using network::Layer;
 using network::Network;
 using network::Shape;
-
-// ThreadSanitizer does not see how libgomp's threads wait for each other, and reports every value
-// that one hands to the next.
-#if defined(__SANITIZE_THREAD__)
-constexpr int threads = 1;
-#else
-constexpr int threads = 2;
-#endif
 
 Network of_layers(const Shape& input, std::vector<Layer> layers) {
   return Network{.input = input, .layers = std::move(layers)};
@@ -66,7 +59,7 @@ double relative_error(const Values& expected, const Values& found) {
 }
 
 CpuOperations make(const Network& network) {
-  auto made = CpuOperations::make(network, threads);
+  auto made = CpuOperations::make(network, compute_threads);
   if (!made) throw std::runtime_error(made.error().message);
   return std::move(*made);
 }
