@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Every pipeline on a small network: a row for each, all with the same outputs (the command sees to that).
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+net=$SCRATCH/squeezenet
+weightpager model make --net squeezenet -o "$SCRATCH"
+expect_status 0
+weightpager bench pipelines "$net.cfg" "$net.weights" --inferences 2 --windows 200KiB,1MiB --json "$SCRATCH/bench.json"
+expect_status 0
+for name in Pre Seq Sync Async 2S Async-MD 2S-MD '2S tiles'; do
+  grep -qE "^$name +[0-9]+ +[0-9.]+ " "$OUT" || fail "no row for $name: $(cat "$OUT")"
+done
+grep -q 'MiB for weights$' "$OUT" || fail "no picture: $(cat "$OUT")"
+# shellcheck disable=SC2016  # jq's own variables
+jq -e '.configurations as $all | ($all | length) == 9 and ([$all[].delays_ns | length] | unique) == [2] and
+  ([$all[1:][] | select(.read_bytes < 4900000)] | length) == 0 and $all[0].read_bytes == 0 and
+  ([$all[] | select(.name == "2S tiles") | .window_bytes] | .[0] <= 204800 and .[1] <= 1048576) and
+  (.layer_costs | length) == 48' "$SCRATCH/bench.json" >/dev/null || fail "figures: $(cat "$SCRATCH/bench.json")"
+
+weightpager bench pipelines "$net.cfg"
+expect_status 2
+expect_error 'expected a .cfg and its weights'
+weightpager bench pipelines "$net.cfg" "$net.weights" --windows 4MB
+expect_status 2
+expect_error '--windows'
+weightpager bench
+expect_status 2
+expect_error 'bench: expected pipelines, found nothing'
+weightpager bench pipelines "$net.cfg" "$net.cfg"
+expect_status 1

@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Pictures through a network: the same answers whatever the window, and errors instead of wrong ones.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+net=$SCRATCH/squeezenet
+weightpager model make --net squeezenet -o "$SCRATCH"
+expect_status 0
+weightpager model pack "$net.cfg" "$net.weights" -o "$net.packed"
+expect_status 0
+# A picture that is not square, with no two pixels alike.
+python3 - "$SCRATCH/picture.ppm" <<'PY'
+import sys
+width, height = 300, 200
+pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
+with open(sys.argv[1], "wb") as file:
+    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
+PY
+
+# answers ARGUMENTS…: what the network says, without its figures.
+answers() {
+  weightpager infer "$@" --json "$SCRATCH/results.json"
+  expect_status 0
+  jq -c '[.pictures[] | {path, classes}]' "$SCRATCH/results.json"
+}
+
+expected=$(answers "$net.cfg" "$net.weights" "$SCRATCH/picture.ppm" "$SCRATCH/picture.ppm" --pipeline pre)
+[[ $(jq '.[0].classes | length' <<<"$expected") == 5 ]] || fail "not five classes: $expected"
+grep -qE '^ +[0-9.]+ %  class [0-9]+$' "$OUT" || fail "no class on stdout: $(cat "$OUT")"
+for weights in "$net.weights" "$net.packed"; do
+  for options in '--window 100KiB' '--window 1MiB' '--window 30%' '' '--pipeline seq' '--pipeline sync' \
+    '--pipeline async --window 2MiB' '--tile 64KiB'; do
+    # shellcheck disable=SC2086  # options are several words
+    found=$(answers "$net.cfg" "$weights" "$SCRATCH/picture.ppm" "$SCRATCH/picture.ppm" $options)
+    [[ $found == "$expected" ]] || fail "$weights $options: $found, expected $expected"
+  done
+done
+
+# What it took is what was asked for: window and activations, and 40 MiB for the program.
+answers "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --window 1MiB >/dev/null
+jq -e '.window_bytes <= 1048576' "$SCRATCH/results.json" >/dev/null || fail "window: $(cat "$SCRATCH/results.json")"
+if ! grep -qs '^WP_SANITIZE:[A-Z]*=.' "$(dirname -- "$WEIGHTPAGER")/../CMakeCache.txt"; then
+  jq -e '.resident_bytes_max <= .window_bytes + .activation_bytes + 40 * 1048576' "$SCRATCH/results.json" >/dev/null ||
+    fail "memory: $(cat "$SCRATCH/results.json")"
+fi
+
+# A name for each class, by its place in a file.
+printf 'name %d\n' {0..999} >"$SCRATCH/names"
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --names "$SCRATCH/names" --top 1
+expect_status 0
+grep -qE '%  name [0-9]+$' "$OUT" || fail "no name: $(cat "$OUT")"
+
+# A picture that cannot be read does not keep the others from being computed.
+weightpager infer "$net.cfg" "$net.packed" "$net.cfg" "$SCRATCH/picture.ppm" --quiet
+expect_status 1
+expect_error "$net.cfg: no picture that can be read"
+grep -qF "$SCRATCH/picture.ppm" "$OUT" || fail "the other picture: $(cat "$OUT")"
+
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --window 16KiB
+expect_status 1
+expect_error 'too small for the pipeline two-stage'
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --pipeline asnyc
+expect_status 2
+expect_error 'did you mean async?'
+weightpager infer "$net.cfg" "$net.packed"
+expect_status 2
+expect_error 'expected a .cfg, its weights and at least one picture'
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --top 0
+expect_status 2
+expect_error '--top 0: expected a number from 1 to 1000'
+
+# One bit of the last layer's weights.
+python3 - "$net.packed" <<'PY'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(-9000, 2)
+    byte = file.read(1)[0]
+    file.seek(-9000, 2)
+    file.write(bytes([byte ^ 4]))
+PY
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --window 100KiB
+expect_status 1
+expect_error 'expected the checksum'
+! grep -q '%' "$OUT" || fail "an answer in spite of that: $(cat "$OUT")"
+truncate -s -4096 "$net.packed"
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm"
+expect_status 1
+expect_error 'expected a file of'
