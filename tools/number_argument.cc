@@ -6,6 +6,8 @@
 #include <charconv>
 #include <thread>
 
+#include "pager/base/units.h"
+
 namespace weightpager::tools {
 namespace {
 
@@ -16,6 +18,16 @@ bool parse(const std::string& text, Number& value) {
   const char* const end = text.data() + text.size();
   const auto [stopped_at, problem] = std::from_chars(text.data(), end, value);
   return problem == std::errc{} && stopped_at == end;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> words;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
 }
 
 }  // namespace
@@ -30,6 +42,28 @@ Result<float> parse_share(const std::string& text, const std::string& option) {
   float value = 0;
   if (parse(text, value) && value >= 0 && value <= 1) return value;
   return fail(fmt::format("{} {}: expected a number from 0 to 1", option, text));
+}
+
+Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option) {
+  std::vector<double> values;
+  for (const std::string& word : split_at_commas(text)) {
+    double value = 0;
+    if (!parse(word, value) || !(value > 0)) {
+      return fail(fmt::format("{} {}: expected numbers above 0, found '{}'", option, text, word));
+    }
+    values.push_back(value);
+  }
+  return values;
+}
+
+Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::string& option) {
+  std::vector<uint64_t> sizes;
+  for (const std::string& word : split_at_commas(text)) {
+    const auto size = parse_size(word, option);
+    if (!size) return tl::make_unexpected(size.error());
+    sizes.push_back(round_down(*size, os_page_bytes));
+  }
+  return sizes;
 }
 
 Result<int> parse_threads(const Arguments& arguments) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pager/base/result.h"
 #include "tools/cli.h"
@@ -14,6 +15,12 @@ Result<uint32_t> parse_count(const std::string& text, const std::string& option,
 
 /// A number from 0 to 1.
 Result<float> parse_share(const std::string& text, const std::string& option);
+
+/// Numbers above 0, with commas between them: "0.5,1,7".
+Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option);
+
+/// Sizes with commas between them, each rounded down to pages: "4MiB,512KiB".
+Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::string& option);
 
 /// `--threads`: as many as there are processors, unless it says otherwise.
 Result<int> parse_threads(const Arguments& arguments);
