@@ -64,6 +64,7 @@ Command infer_table() {
                    "sync, async: the three overlap, in lock step or not\n"
                    "2s: compute from where they were read to (2s)"},
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
+                  {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
                   {0, "threads", "N", "that compute (one per processor)"},
                   {0, "names", "FILE", "names of the classes, one in a line"},
                   {0, "threshold", "P", "detectors: show boxes at least this probable (0.5)"},
@@ -125,6 +126,9 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.inference.threads = *threads;
+  const auto batch = parse_count(arguments.value("batch").value_or("1"), "--batch", 1024);
+  if (!batch) return tl::make_unexpected(batch.error());
+  options.inference.batch = *batch;
   const auto top = parse_count(arguments.value("top").value_or("5"), "--top", 1000);
   if (!top) return tl::make_unexpected(top.error());
   options.top = *top;
@@ -157,12 +161,17 @@ class ClassNames {
 };
 
 /// One picture on its way through.
-struct PictureResult {
+struct Picture {
   std::string path;
   infer::Size size;
+  Image input;
   std::vector<Detection> detections;
   std::vector<Guess> guesses;
-  uint64_t delay_ns = 0;
+};
+
+/// What passes over the weights took, one for each batch.
+struct Passes {
+  std::vector<uint64_t> delays_ns;
   uint64_t read_bytes = 0;
 };
 
@@ -172,30 +181,36 @@ bool is_detector(const Network& network) {
   });
 }
 
-Result<PictureResult> run_picture(const Network& network, Inference& inference,
-                                  const InferOptions& options, const std::string& path) {
+Result<Picture> read_picture(const Network& network, const std::string& path) {
   const auto image = infer::read_image(path, network.input.channels);
   if (!image) return tl::make_unexpected(image.error());
-  const Image input = infer::letterbox(*image, network.input.width, network.input.height);
-  const uint64_t read_before_bytes = inference.read_bytes();
-  if (Status ran = inference.run(input.values); !ran) return forward_error(std::move(ran));
-  PictureResult it = {.path = path,
-                      .size = {image->shape.width, image->shape.height},
-                      .delay_ns = inference.times().delay_ns(),
-                      .read_bytes = inference.read_bytes() - read_before_bytes};
-  if (is_detector(network)) {
-    it.detections =
-        infer::find_detections(network, inference.activations(), it.size, options.limits);
-  } else {
-    const auto last = static_cast<uint32_t>(network.layers.size() - 1);
-    it.guesses = infer::best_guesses(
-        {inference.activations().output(last), network.layers[last].output.elements()},
-        options.top);
-  }
-  return it;
+  return Picture{.path = path,
+                 .size = {image->shape.width, image->shape.height},
+                 .input = infer::letterbox(*image, network.input.width, network.input.height)};
 }
 
-void print_picture(const PictureResult& it, const ClassNames& names) {
+Status run_batch(const Network& network, Inference& inference, const InferOptions& options,
+                 std::span<Picture> batch, Passes& passes) {
+  std::vector<std::span<const float>> inputs;
+  for (const Picture& it : batch) inputs.emplace_back(it.input.values);
+  const uint64_t read_before_bytes = inference.read_bytes();
+  if (Status ran = inference.run(inputs); !ran) return ran;
+  passes.delays_ns.push_back(inference.times().delay_ns());
+  passes.read_bytes += inference.read_bytes() - read_before_bytes;
+  const auto last = static_cast<uint32_t>(network.layers.size() - 1);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const memory::Activations& made = inference.activations(i);
+    if (is_detector(network)) {
+      batch[i].detections = infer::find_detections(network, made, batch[i].size, options.limits);
+    } else {
+      batch[i].guesses = infer::best_guesses(
+          {made.output(last), network.layers[last].output.elements()}, options.top);
+    }
+  }
+  return {};
+}
+
+void print_picture(const Picture& it, const ClassNames& names) {
   print(stdout, fmt::format("{}\n", printable(it.path)));
   for (const Guess& guess : it.guesses) {
     print(stdout,
@@ -221,13 +236,8 @@ uint64_t resident_bytes_max() {
 double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 void print_summary(const Network& network, const Inference& inference, const InferOptions& options,
-                   const std::vector<PictureResult>& results) {
-  uint64_t read_bytes = 0;
-  std::vector<uint64_t> delays_ns;
-  for (const PictureResult& it : results) {
-    read_bytes += it.read_bytes;
-    delays_ns.push_back(it.delay_ns);
-  }
+                   Passes passes) {
+  std::vector<uint64_t>& delays_ns = passes.delays_ns;
   std::sort(delays_ns.begin(), delays_ns.end());
   const size_t pieces = inference.window().pieces.size();
   print(stderr,
@@ -235,7 +245,7 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             "weightpager: {}, {} pipeline, window {} of {}\n"
             "  layers    {}{}, {} threads\n"
             "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f})\n"
-            "  read      {} per picture, {}{}\n"
+            "  read      {} per pass, {}{}\n"
             "  memory    peak {}: weights {}, activations {}, operations {}\n",
             options.cfg_path, name(options.inference.window.pipeline),
             format_size(inference.window_bytes()), format_size(network.folded_bytes()),
@@ -243,14 +253,15 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
             options.inference.threads, milliseconds(delays_ns[delays_ns.size() / 2]),
             delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
-            format_size(read_bytes / results.size()), inference.reader_name(),
+            format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
             inference.is_direct() ? ", direct" : ", through the page cache",
             format_size(resident_bytes_max()), format_size(inference.window_bytes()),
             format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
-                               const std::vector<PictureResult>& results, const ClassNames& names) {
+                               const std::vector<Picture>& pictures, const Passes& passes,
+                               const ClassNames& names) {
   nlohmann::ordered_json json = {{"schema_version", schema_version},
                                  {"network", options.cfg_path},
                                  {"weights", options.weights_path},
@@ -260,10 +271,12 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"scratch_bytes", inference.scratch_bytes()},
                                  {"resident_bytes_max", resident_bytes_max()},
                                  {"pieces", inference.window().pieces.size()},
-                                 {"threads", options.inference.threads}};
-  for (const PictureResult& it : results) {
-    nlohmann::ordered_json picture = {
-        {"path", it.path}, {"delay_ns", it.delay_ns}, {"read_bytes", it.read_bytes}};
+                                 {"threads", options.inference.threads},
+                                 {"batch", options.inference.batch},
+                                 {"delays_ns", passes.delays_ns},
+                                 {"read_bytes", passes.read_bytes}};
+  for (const Picture& it : pictures) {
+    nlohmann::ordered_json picture = {{"path", it.path}};
     for (const Guess& guess : it.guesses) {
       picture["classes"].push_back({{"class", guess.class_index},
                                     {"name", names[guess.class_index]},
@@ -315,22 +328,35 @@ int run_infer(InferOptions options) {
   if (!inference) return failed(inference.error());
 
   int status = exit_success;
-  std::vector<PictureResult> results;
-  for (const std::string& path : options.pictures) {
-    auto result = run_picture(*network, **inference, options, path);
-    if (!result) {
-      status = failed(result.error());
-      continue;
+  Passes passes;
+  std::vector<Picture> done;
+  std::vector<Picture> waiting;
+  const auto run_waiting = [&] {
+    if (waiting.empty()) return;
+    if (Status ran = run_batch(*network, **inference, options, waiting, passes); !ran) {
+      status = failed(ran.error());
+      return waiting.clear();
     }
-    print_picture(*result, *names);
-    results.push_back(std::move(*result));
+    for (Picture& it : waiting) {
+      print_picture(it, *names);
+      it.input = {};
+      done.push_back(std::move(it));
+    }
+    waiting.clear();
+  };
+  for (const std::string& path : options.pictures) {
+    if (auto picture = read_picture(*network, path)) {
+      waiting.push_back(std::move(*picture));
+    } else {
+      status = failed(picture.error());
+    }
+    if (waiting.size() == options.inference.batch) run_waiting();
   }
-  if (!options.is_quiet && !results.empty()) {
-    print_summary(*network, **inference, options, results);
-  }
+  run_waiting();
+  if (!options.is_quiet && !done.empty()) print_summary(*network, **inference, options, passes);
   if (!report) return status;
   const Status written =
-      report->commit(to_json(**inference, options, results, *names).dump(1) + "\n");
+      report->commit(to_json(**inference, options, done, passes, *names).dump(1) + "\n");
   return written ? status : failed(written.error());
 }
 

@@ -23,7 +23,7 @@ using pipeline::UnitTimes;
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
   StreamedInference(const Network& network, WeightSource source, io::ModelFile file,
-                    CpuOperations operations, memory::Activations activations)
+                    CpuOperations operations, std::vector<memory::Activations> activations)
       : network_(network),
         source_(std::move(source)),
         file_(std::move(file)),
@@ -32,16 +32,18 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
 
   Status prepare(const InferenceOptions& options);
 
-  Status run(std::span<const float> input) override;
-  const memory::Activations& activations() const override {
-    WP_ASSERT(has_outputs_);
-    return activations_;
+  Status run(std::span<const std::span<const float>> inputs) override;
+  const memory::Activations& activations(size_t image) const override {
+    WP_ASSERT(image < images_with_outputs_);
+    return activations_[image];
   }
   const pipeline::Timeline& times() const override { return executor_->times(); }
   std::vector<UnitCosts> layer_costs() const override;
   const WindowUse& window() const override { return use_; }
   uint64_t window_bytes() const override { return executor_->window_bytes(); }
-  uint64_t activation_bytes() const override { return activations_.layout().plan.total_bytes; }
+  uint64_t activation_bytes() const override {
+    return activations_.size() * activations_.front().layout().plan.total_bytes;
+  }
   uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
   uint64_t read_bytes() const override { return executor_->read_bytes(); }
   const char* reader_name() const override { return executor_->reader_name(); }
@@ -55,9 +57,10 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   WeightSource source_;
   const io::ModelFile file_;
   CpuOperations operations_;
-  memory::Activations activations_;
+  std::vector<memory::Activations> activations_;  // by image
   WindowUse use_;
-  bool has_outputs_ = false;
+  size_t images_ = 0;  // of this run
+  size_t images_with_outputs_ = 0;
   // Its threads use everything above: first to go.
   std::unique_ptr<Executor> executor_;
 };
@@ -81,12 +84,16 @@ Status StreamedInference::prepare(const InferenceOptions& options) {
   return {};
 }
 
-Status StreamedInference::run(std::span<const float> input) {
-  WP_ASSERT(input.size() == network_.input.elements());
-  has_outputs_ = false;
-  std::copy(input.begin(), input.end(), activations_.input());
+Status StreamedInference::run(std::span<const std::span<const float>> inputs) {
+  WP_ASSERT(!inputs.empty() && inputs.size() <= activations_.size());
+  images_with_outputs_ = 0;
+  images_ = inputs.size();
+  for (size_t image = 0; image < images_; ++image) {
+    WP_ASSERT(inputs[image].size() == network_.input.elements());
+    std::copy(inputs[image].begin(), inputs[image].end(), activations_[image].input());
+  }
   if (Status ran = executor_->run(); !ran) return ran;
-  has_outputs_ = true;
+  images_with_outputs_ = images_;
   return {};
 }
 
@@ -96,17 +103,22 @@ Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
   return {};
 }
 
+// While the weights are here, all images go by.
 Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
   const Piece& piece = use_.pieces[unit];
-  const auto inputs = activations_.inputs(piece.layer);
-  float* const output = activations_.output(piece.layer);
-  if (bytes == nullptr) {
-    return operations_.run(piece.layer, operations_.all_channels(piece.layer), {}, inputs, output);
+  Channels channels = operations_.all_channels(piece.layer);
+  ops::TileWeights weights;
+  if (bytes != nullptr) {
+    channels = {piece.first_channel, piece.end_channel};
+    weights = {.biases = source_.biases(piece.layer) + piece.first_channel,
+               .weights = source_.weights_in(piece, bytes)};
   }
-  return operations_.run(piece.layer, Channels{piece.first_channel, piece.end_channel},
-                         {.biases = source_.biases(piece.layer) + piece.first_channel,
-                          .weights = source_.weights_in(piece, bytes)},
-                         inputs, output);
+  for (const memory::Activations& image : std::span(activations_).first(images_)) {
+    Status ran = operations_.run(piece.layer, channels, weights, image.inputs(piece.layer),
+                                 image.output(piece.layer));
+    if (!ran) return ran;
+  }
+  return {};
 }
 
 std::vector<UnitCosts> StreamedInference::layer_costs() const {
@@ -143,10 +155,14 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
   if (!file) return forward_error(std::move(file));
   auto operations = CpuOperations::make(network, options.threads);
   if (!operations) return forward_error(std::move(operations));
-  auto activations = memory::Activations::make(network);
-  if (!activations) return forward_error(std::move(activations));
+  std::vector<memory::Activations> activations;
+  for (uint32_t image = 0; image < options.batch; ++image) {
+    auto made = memory::Activations::make(network);
+    if (!made) return forward_error(std::move(made));
+    activations.push_back(std::move(*made));
+  }
   auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file),
-                                                std::move(*operations), std::move(*activations));
+                                                std::move(*operations), std::move(activations));
   if (Status prepared = it->prepare(options); !prepared) return forward_error(std::move(prepared));
   return it;
 }

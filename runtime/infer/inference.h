@@ -26,6 +26,8 @@ struct InferenceOptions {
   /// Begin with the next image's first layers while the last ones of this one are computed.
   bool reads_across_inferences = true;
   int threads = 1;
+  /// Images that one pass over the weights may serve, each with activations of its own.
+  uint32_t batch = 1;
   /// Tests only, see ExecutorOptions.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
 };
@@ -42,13 +44,14 @@ class Inference {
                                                  const InferenceOptions& options);
   virtual ~Inference() = default;
 
-  /// `input`: of the network's input shape. After an error there are no outputs, and the next run
-  /// begins anew.
-  virtual Status run(std::span<const float> input) = 0;
+  /// One pass. `inputs`: of one to `batch` images, each of the network's input shape. After an
+  /// error there are no outputs, and the next run begins anew.
+  virtual Status run(std::span<const std::span<const float>> inputs) = 0;
 
   /// What comes out of the last run, which ended well: outputs of yolo layers and of the last
   /// layer. Valid until the next run.
-  virtual const memory::Activations& activations() const = 0;
+  /// `image`: its place in the batch.
+  virtual const memory::Activations& activations(size_t image = 0) const = 0;
 
   /// Of the last run, by piece.
   virtual const pipeline::Timeline& times() const = 0;
@@ -57,7 +60,8 @@ class Inference {
   virtual std::vector<pipeline::UnitCosts> layer_costs() const = 0;
 
   virtual const WindowUse& window() const = 0;
-  /// Memory for weights, for activations, and for what operations need beside these.
+  /// Memory for weights, for activations of the whole batch, and for what operations need beside
+  /// these.
   virtual uint64_t window_bytes() const = 0;
   virtual uint64_t activation_bytes() const = 0;
   virtual uint64_t scratch_bytes() const = 0;

@@ -43,6 +43,7 @@ class Comparer {
     std::mt19937 random(1);
     std::uniform_real_distribution<float> brightness(0, 1);
     for (float& value : input_) value = brightness(random);
+    input_span_ = input_;
   }
 
   Result<Comparison> run() {
@@ -103,7 +104,7 @@ class Comparer {
     std::vector<std::vector<UnitCosts>> computed;
     for (int i = 0; i <= repeats; ++i) {
       for (auto& [inference, costs] : {std::pair(&sequential, &alone), {&preloaded, &computed}}) {
-        if (Status ran = inference->run(input_); !ran) return ran;
+        if (Status ran = inference->run({&input_span_, 1}); !ran) return ran;
         if (i > 0) costs->push_back(inference->layer_costs());
       }
     }
@@ -143,7 +144,7 @@ class Comparer {
   Status take_turn(Arm& arm) {
     for (uint32_t i = 0; i <= options_.inferences_per_turn; ++i) {
       const uint64_t read_before_bytes = arm.inference->read_bytes();
-      if (Status ran = arm.inference->run(input_); !ran) return ran;
+      if (Status ran = arm.inference->run({&input_span_, 1}); !ran) return ran;
       if (Status same = check_outputs(arm); !same) return same;
       if (i == 0) continue;
       arm.configuration.delays_ns.push_back(arm.inference->times().delay_ns());
@@ -185,6 +186,7 @@ class Comparer {
   const Network& network_;
   const ComparisonOptions& options_;
   std::vector<float> input_;
+  std::span<const float> input_span_;
   std::vector<Arm> arms_;
   std::vector<UnitCosts> layer_costs_;
   Outputs outputs_;

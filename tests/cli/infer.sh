@@ -30,7 +30,7 @@ expected=$(answers "$net.cfg" "$net.weights" "$SCRATCH/picture.ppm" "$SCRATCH/pi
 grep -qE '^ +[0-9.]+ %  class [0-9]+$' "$OUT" || fail "no class on stdout: $(cat "$OUT")"
 for weights in "$net.weights" "$net.packed"; do
   for options in '--window 100KiB' '--window 1MiB' '--window 30%' '' '--pipeline seq' '--pipeline sync' \
-    '--pipeline async --window 2MiB' '--tile 64KiB'; do
+    '--pipeline async --window 2MiB' '--tile 64KiB' '--batch 2 --window 1MiB' '--batch 7'; do
     # shellcheck disable=SC2086  # options are several words
     found=$(answers "$net.cfg" "$weights" "$SCRATCH/picture.ppm" "$SCRATCH/picture.ppm" $options)
     [[ $found == "$expected" ]] || fail "$weights $options: $found, expected $expected"

@@ -129,8 +129,13 @@ class InferenceTest : public testing::Test {
                            {.window = window, .threads = ops::compute_threads});
   }
 
+  Status run(Inference& inference) const {
+    const std::span<const float> input = input_;
+    return inference.run({&input, 1});
+  }
+
   std::vector<float> output_of(Inference& inference) {
-    const Status ran = inference.run(input_);
+    const Status ran = run(inference);
     EXPECT_TRUE(ran) << ran.error().message;
     if (!ran) return {};
     const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
@@ -221,7 +226,7 @@ TEST_F(InferenceTest, AReadErrorInTheMiddleIsAnErrorAndTheNextImageIsRight) {
   auto inference = Inference::open(
       network_, packed_path_, with_fault({.kind = io::Fault::Kind::error, .error_number = EIO}));
   ASSERT_TRUE(inference) << inference.error().message;
-  const Status failed = (*inference)->run(input_);
+  const Status failed = run(**inference);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().error_number, EIO);
   EXPECT_NE(failed.error().message.find(packed_path_ + ", byte "), std::string::npos);
@@ -232,7 +237,7 @@ TEST_F(InferenceTest, AFileThatIsCutOffMeanwhileIsAnError) {
   auto inference = Inference::open(network_, packed_path_,
                                    with_fault({.kind = io::Fault::Kind::cut, .length_bytes = 10}));
   ASSERT_TRUE(inference) << inference.error().message;
-  EXPECT_FALSE((*inference)->run(input_));
+  EXPECT_FALSE(run(**inference));
 }
 
 TEST_F(InferenceTest, ADamagedByteOfPackedWeightsIsNeverComputedWith) {
@@ -250,11 +255,42 @@ TEST_F(InferenceTest, ADamagedByteOfPackedWeightsIsNeverComputedWith) {
       file.flush();
     };
     put(static_cast<char>(byte ^ 1));
-    const Status failed = (*inference)->run(input_);
+    const Status failed = run(**inference);
     ASSERT_FALSE(failed) << "window " << window_bytes;
     EXPECT_NE(failed.error().message.find("checksum"), std::string::npos);
     put(byte);
-    EXPECT_TRUE((*inference)->run(input_));
+    EXPECT_TRUE(run(**inference));
+  }
+}
+
+TEST_F(InferenceTest, ABatchReadsTheWeightsOnceAndGivesEachImageItsOwnAnswer) {
+  auto alone = open({.window_bytes = 340 * KiB});
+  ASSERT_TRUE(alone) << alone.error().message;
+  const InferenceOptions options = {.window = {.window_bytes = 340 * KiB},
+                                    .reads_across_inferences = false,
+                                    .threads = ops::compute_threads,
+                                    .batch = 3};
+  auto batch = Inference::open(network_, packed_path_, options);
+  ASSERT_TRUE(batch) << batch.error().message;
+  uint64_t unit_bytes = 0;
+  for (const pipeline::UnitBytes& it : (*batch)->window().units) unit_bytes += it.length_bytes;
+  std::vector<std::vector<float>> images(3, input_);
+  for (size_t i = 0; i < images.size(); ++i) images[i][i * 100] += 0.5f;
+  const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
+  const uint64_t elements = network_.layers[last].output.elements();
+  // All three, then two: a batch need not be full.
+  for (const size_t count : {3, 2}) {
+    std::vector<std::span<const float>> inputs;
+    for (size_t i = 0; i < count; ++i) inputs.emplace_back(images[i]);
+    const uint64_t before_bytes = (*batch)->read_bytes();
+    const Status ran = (*batch)->run(inputs);
+    ASSERT_TRUE(ran) << ran.error().message;
+    EXPECT_LE((*batch)->read_bytes() - before_bytes, unit_bytes);
+    for (size_t i = 0; i < count; ++i) {
+      input_ = images[i];
+      const float* const output = (*batch)->activations(i).output(last);
+      EXPECT_EQ(std::vector<float>(output, output + elements), output_of(**alone)) << i;
+    }
   }
 }
 
