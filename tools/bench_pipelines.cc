@@ -22,7 +22,6 @@ using infer::Comparison;
 using infer::Configuration;
 using network::Network;
 
-constexpr int exit_failure = 1;
 constexpr int schema_version = 1;
 const char* const usage_example = "weightpager bench pipelines yolov4.cfg yolov4.weights";
 
@@ -176,18 +175,13 @@ nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions&
   return json;
 }
 
-int failed(const Error& error) {
-  print_error(error);
-  return exit_failure;
-}
-
 int run_pipelines(BenchOptions options) {
   const auto network = network::read_network(options.cfg_path);
-  if (!network) return failed(network.error());
+  if (!network) return failure(network.error());
   std::optional<ReportFile> report;
   if (!options.json_path.empty()) {
     auto created = ReportFile::create(options.json_path);
-    if (!created) return failed(created.error());
+    if (!created) return failure(created.error());
     report.emplace(std::move(*created));
   }
   const bool is_terminal = isatty(STDERR_FILENO) != 0;
@@ -196,7 +190,7 @@ int run_pipelines(BenchOptions options) {
   };
   const auto comparison = infer::compare_pipelines(*network, options.comparison);
   if (is_terminal) print(stderr, "\r\033[K");
-  if (!comparison) return failed(comparison.error());
+  if (!comparison) return failure(comparison.error());
   fmt::print(
       "{}: {} layers, {:.1f} MiB of weights (largest layer {:.1f}), {:.1f} MiB of "
       "activations; {} threads, {}{}\n\n",
@@ -209,12 +203,7 @@ int run_pipelines(BenchOptions options) {
   print_advice(*comparison);
   if (!report) return exit_success;
   const Status written = report->commit(to_json(*comparison, options, *network).dump(1) + "\n");
-  return written ? exit_success : failed(written.error());
-}
-
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
+  return written ? exit_success : failure(written.error());
 }
 
 }  // namespace

@@ -27,7 +27,6 @@ using pipeline::Pipeline;
 using pipeline::Rings;
 using pipeline::UnitCosts;
 
-constexpr int exit_failure = 1;
 constexpr uint64_t kernel_ns_min = 200'000;
 constexpr uint64_t read_latency_ns = 50'000;
 constexpr uint64_t copy_latency_ns = 20'000;
@@ -176,11 +175,6 @@ void print_table(const Network& network, const SimulateOptions& options) {
   }
 }
 
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
-}
-
 }  // namespace
 
 int bench_simulate_command(const std::vector<std::string>& words) {
@@ -193,10 +187,7 @@ int bench_simulate_command(const std::vector<std::string>& words) {
   const auto options = read_options(*arguments);
   if (!options) return misuse(options.error());
   const auto network = network::read_network(options->cfg_path);
-  if (!network) {
-    print_error(network.error());
-    return exit_failure;
-  }
+  if (!network) return failure(network.error());
   print_table(*network, *options);
   return exit_success;
 }

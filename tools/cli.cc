@@ -207,6 +207,16 @@ void print_error(const Error& error) {
   if (!error.hint.empty()) print(stderr, fmt::format("hint: {}\n", error.hint));
 }
 
+int failure(const Error& error) {
+  print_error(error);
+  return exit_failure;
+}
+
+int misuse(const Error& error) {
+  print_error(error);
+  return exit_misuse;
+}
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   constexpr size_t distance_max = 2;
   std::string best;

@@ -17,6 +17,7 @@
 namespace weightpager::tools {
 
 inline constexpr int exit_success = 0;
+inline constexpr int exit_failure = 1;
 inline constexpr int exit_misuse = 2;
 
 struct Option {
@@ -80,6 +81,11 @@ void print(std::FILE* stream, const std::string& text);
 
 /// "weightpager: error: …" and "hint: …" on stderr.
 void print_error(const Error& error);
+
+/// print_error, and the exit status that goes with it: of what failed, and of what was asked
+/// wrongly.
+int failure(const Error& error);
+int misuse(const Error& error);
 
 /// The candidate that `word` was probably meant to be, "" if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

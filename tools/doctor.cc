@@ -39,11 +39,6 @@ Command doctor_description() {
           "  2  it was called wrongly\n"};
 }
 
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
-}
-
 bool wants_colour() {
   const char* const refusal = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");

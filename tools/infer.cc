@@ -35,7 +35,6 @@ using model::printable;
 using network::Network;
 using pipeline::Pipeline;
 
-constexpr int exit_failure = 1;
 constexpr int schema_version = 1;
 const char* const usage_example =
     "weightpager infer yolov4.cfg yolov4.weights dog.jpg --window 18MiB";
@@ -296,20 +295,10 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
   return json;
 }
 
-int failed(const Error& error) {
-  print_error(error);
-  return exit_failure;
-}
-
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
-}
-
 int run_infer(InferOptions options) {
   if (options.is_quiet) set_quiet(true);
   const auto network = network::read_network(options.cfg_path);
-  if (!network) return failed(network.error());
+  if (!network) return failure(network.error());
   if (!options.window.empty()) {
     const auto window = parse_window(options.window, network->folded_bytes(), memory_limit(),
                                      {.bytes_min = os_page_bytes, .step_bytes = os_page_bytes});
@@ -317,15 +306,15 @@ int run_infer(InferOptions options) {
     options.inference.window.window_bytes = round_down(*window, os_page_bytes);
   }
   const auto names = ClassNames::read(options.names_path);
-  if (!names) return failed(names.error());
+  if (!names) return failure(names.error());
   std::optional<ReportFile> report;
   if (!options.json_path.empty()) {
     auto created = ReportFile::create(options.json_path);
-    if (!created) return failed(created.error());
+    if (!created) return failure(created.error());
     report.emplace(std::move(*created));
   }
   const auto inference = Inference::open(*network, options.weights_path, options.inference);
-  if (!inference) return failed(inference.error());
+  if (!inference) return failure(inference.error());
 
   int status = exit_success;
   Passes passes;
@@ -334,7 +323,7 @@ int run_infer(InferOptions options) {
   const auto run_waiting = [&] {
     if (waiting.empty()) return;
     if (Status ran = run_batch(*network, **inference, options, waiting, passes); !ran) {
-      status = failed(ran.error());
+      status = failure(ran.error());
       return waiting.clear();
     }
     for (Picture& it : waiting) {
@@ -348,7 +337,7 @@ int run_infer(InferOptions options) {
     if (auto picture = read_picture(*network, path)) {
       waiting.push_back(std::move(*picture));
     } else {
-      status = failed(picture.error());
+      status = failure(picture.error());
     }
     if (waiting.size() == options.inference.batch) run_waiting();
   }
@@ -357,7 +346,7 @@ int run_infer(InferOptions options) {
   if (!report) return status;
   const Status written =
       report->commit(to_json(**inference, options, done, passes, *names).dump(1) + "\n");
-  return written ? status : failed(written.error());
+  return written ? status : failure(written.error());
 }
 
 }  // namespace

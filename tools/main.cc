@@ -55,11 +55,6 @@ Command description() {
   return command;
 }
 
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
-}
-
 int unknown_command(const std::string& name) {
   std::vector<std::string> known;
   for (const Entry& entry : entries) known.emplace_back(entry.name);

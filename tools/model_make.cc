@@ -17,8 +17,6 @@ namespace {
 using model::Format;
 using model::MakeOptions;
 
-constexpr int exit_failure = 1;
-
 /// As lines of the help.
 std::string network_names() {
   std::string lines = "Darknet's .cfg and .weights of one of:";
@@ -133,11 +131,6 @@ void print_made(const MakeOptions& options, const model::MadeModel& made) {
       shape.vocabulary_size);
 }
 
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
-}
-
 int make_network_command(const Arguments& arguments) {
   if (!arguments.operands().empty() || !arguments.has("output"))
     return misuse({"model make: expected --net NAME and -o DIR",
@@ -163,10 +156,7 @@ int model_make_command(const std::vector<std::string>& words) {
   options->on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
   const Result<model::MadeModel> made = make_model(*options);
   line.clear();
-  if (!made) {
-    print_error(made.error());
-    return exit_failure;
-  }
+  if (!made) return failure(made.error());
   print_made(*options, *made);
   return exit_success;
 }

@@ -22,18 +22,7 @@ using network::Layer;
 using network::Network;
 using network::Shape;
 
-constexpr int exit_failure = 1;
 constexpr int schema_version = 1;
-
-int failure(const Error& error) {
-  print_error(error);
-  return exit_failure;
-}
-
-int misuse(const Error& error) {
-  print_error(error);
-  return exit_misuse;
-}
 
 size_t layers_with_weights(const Network& shown) {
   return static_cast<size_t>(std::count_if(shown.layers.begin(), shown.layers.end(),

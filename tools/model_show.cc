@@ -19,7 +19,6 @@ using model::Model;
 using model::printable;
 using model::Tensor;
 
-constexpr int exit_failure = 1;
 constexpr int schema_version = 1;
 
 Command show_table() {
@@ -153,10 +152,7 @@ void print_json(const Model& shown) {
 
 int model_show_command(const std::vector<std::string>& words) {
   const Result<Arguments> arguments = parse_arguments(show_table(), words);
-  if (!arguments) {
-    print_error(arguments.error());
-    return exit_misuse;
-  }
+  if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     fmt::print("{}", help_text(show_table()));
     return exit_success;
@@ -172,10 +168,7 @@ int model_show_command(const std::vector<std::string>& words) {
   if (path.ends_with(".cfg") && !arguments->has("tensors"))
     return show_network(path, arguments->has("json"));
   const Result<Model> shown = model::open_model(path);
-  if (!shown) {
-    print_error(shown.error());
-    return exit_failure;
-  }
+  if (!shown) return failure(shown.error());
   if (arguments->has("json"))
     print_json(*shown);
   else

@@ -35,7 +35,6 @@
 namespace weightpager::tools {
 namespace {
 
-constexpr int exit_failure = 1;
 const char* const usage_example = "weightpager serve model.gguf --window 4GiB --name llama";
 
 Command serve_description() {
