@@ -123,7 +123,7 @@ def markdown(report):
 def draw(report, path):
     import matplotlib  # only here: who only measures need not have it
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
     figure, places = pyplot.subplots(1, len(report["networks"]), figsize=(4 * len(report["networks"]), 3.6), squeeze=False)
     marks = {"Pre": "s", "Seq": "v", "Sync": "^", "Async": "o", "2S": "D", "Async-MD": "P", "2S-MD": "X", "2S tiles": "*"}
     for place, network in zip(places[0], report["networks"]):
@@ -131,8 +131,10 @@ def draw(report, path):
             place.errorbar(it["window_bytes"] / 2**20, it["delay_ns_median"] / 1e6,
                            yerr=[[(it["delay_ns_median"] - it["delays_ns"][0]) / 1e6],
                                  [(it["delays_ns"][-1] - it["delay_ns_median"]) / 1e6]],
-                           fmt=marks[it["name"]], markersize=7, capsize=2, label=it["name"])
-        place.set_xscale("log")
+                           fmt=marks[it["name"]], color=f"C{list(marks).index(it['name'])}", markersize=7, capsize=2,
+                           label=it["name"])
+        place.set_xscale("log", base=2)
+        place.xaxis.set_major_formatter(ticker.ScalarFormatter())
         place.set_title(network["network"])
         place.set_xlabel("memory for weights, MiB")
         place.set_ylim(bottom=0)
