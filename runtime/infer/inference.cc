@@ -149,10 +149,15 @@ std::vector<uint32_t> output_layers(const Network& network) {
 Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
                                                    const std::string& weights_path,
                                                    const InferenceOptions& options) {
-  auto source = WeightSource::open(weights_path, network);
-  if (!source) return forward_error(std::move(source));
   auto file = io::ModelFile::open(weights_path);
   if (!file) return forward_error(std::move(file));
+  auto source = WeightSource::open(weights_path, network);
+  if (!source) return forward_error(std::move(source));
+  // Biases of one file and weights of another would be nobody's network.
+  const auto again = io::ModelFile::open(weights_path);
+  if (!again || !(again->identity() == file->identity())) {
+    return fail(weights_path + ": was replaced while it was opened", "start again");
+  }
   auto operations = CpuOperations::make(network, options.threads);
   if (!operations) return forward_error(std::move(operations));
   std::vector<memory::Activations> activations;
