@@ -22,6 +22,7 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
+#include "pager/io/open_reader.h"
 
 namespace weightpager {
 
@@ -170,12 +171,7 @@ Status Pager::open_everything() {
   reader_options.read_bytes_max = static_cast<uint32_t>(chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
-                                     : io::open_uring_reader(reader_options);
-  if (!reader) {
-    notice("io_uring is not available (" + reader.error().message +
-           "): reading with threads, a little slower. " + reader.error().hint);
-    reader = io::open_pread_reader(reader_options);
-  }
+                                     : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
 

@@ -27,7 +27,7 @@ constexpr Entry entries[] = {
     {"run", "run an engine with its model in a window of memory", run_command},
     {"serve", "serve a model to several engines from one window", serve_command},
     {"infer", "run a Darknet network with a sliver of its weights in memory", infer_command},
-    {"bench", "measure a network in every pipeline", bench_command},
+    {"bench", "memory for weights against delay, measured or by equation", bench_command},
     {"model", "show what is in a model's files, or make a synthetic model", model_command},
     {"doctor", "try what a run needs of this machine, and say what to mend", doctor_command},
 };

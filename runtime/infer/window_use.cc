@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pager/base/units.h"
+#include "runtime/ops/cpu/convolution.h"
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/tiles.h"
 
@@ -66,8 +67,8 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
     layers.push_back({costs, can_be_cut(layer) ? channels : 1});
   }
   CutNetwork it;
-  for (const pipeline::Tile& tile :
-       pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max})) {
+  for (const pipeline::Tile& tile : pipeline::split_into_tiles(
+           layers, {.tile_bytes_max = tile_bytes_max, .channel_step = ops::tile_channels})) {
     const bool is_whole = tile.end_channel == layers[tile.layer].output_channels;
     const Piece piece = tile.first_channel == 0 && is_whole
                             ? source.whole(tile.layer)

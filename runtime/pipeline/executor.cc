@@ -19,10 +19,10 @@
 #include <utility>
 
 #include "pager/base/assert.h"
-#include "pager/base/log.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
+#include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/mirrored_ring.h"
 #include "runtime/pipeline/work_line.h"
@@ -374,12 +374,7 @@ Status DrivenExecutor::open_reader() {
                                             .read_bytes_max = static_cast<uint32_t>(largest_bytes),
                                             .device_read_bytes = options_.device_read_bytes};
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
-                                     : io::open_uring_reader(reader_options);
-  if (!reader && !options_.open_reader) {
-    notice("io_uring is not available (" + reader.error().message +
-           "): reading with threads, a little slower. " + reader.error().hint);
-    reader = io::open_pread_reader(reader_options);
-  }
+                                     : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
   reader_name_ = reader_->name();
