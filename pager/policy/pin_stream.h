@@ -50,6 +50,8 @@ struct Action {
   };
   Kind kind = Kind::none;
   ChunkId chunk = window::no_chunk;
+  /// Of `evict`: so many, one after the other, from `chunk` on.
+  uint32_t count = 1;
   /// An engine thread waits for it: to the device before any other read.
   bool is_demand = false;
 };
@@ -71,6 +73,8 @@ struct Settings {
   uint64_t ring_bytes_max = 128 * MiB;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
+  /// Chunks that one action evicts, at most.
+  uint32_t evictions_max = 1;
 };
 
 /// Counters since the beginning.
