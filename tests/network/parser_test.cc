@@ -177,15 +177,18 @@ TEST(Parser, UnknownKeysAndSectionsAreRefusedWithWhatIsKnown) {
 }
 
 TEST(Parser, ACropIsTheMiddleAdjustedOrNot) {
-  const Network network = parse(net + "[crop]\ncrop_height=20\ncrop_width=30\nflip=1\nangle=7\n"
-                                      "[crop]\ncrop_height=10\ncrop_width=30\nnoadjust=1\n");
+  const Network network = parsed(net +
+                                 "[crop]\ncrop_height=20\ncrop_width=30\nflip=1\nangle=7\n"
+                                 "[crop]\ncrop_height=10\ncrop_width=30\nnoadjust=1\n");
   EXPECT_EQ(network.layers[0].output, (Shape{3, 20, 30}));
   EXPECT_EQ(operation<Crop>(network, 0).scale, 2.0F);
   EXPECT_EQ(operation<Crop>(network, 0).shift, -1.0F);
   EXPECT_EQ(network.layers[1].output, (Shape{3, 10, 30}));
   EXPECT_EQ(operation<Crop>(network, 1).scale, 1.0F);
   EXPECT_EQ(operation<Crop>(network, 1).shift, 0.0F);
-  expect_refused(net + "[crop]\ncrop_height=2000\n", "expected a part of");
+  expect_refused(
+      net + "[crop]\ncrop_height=2000\n",
+      ", line 6: expected a part of 3 channels of 48 x 32, found 3 channels of 1 x 2000");
 }
 
 TEST(Parser, WhatWouldBeComputedDifferentlyIsRefused) {
@@ -394,6 +397,7 @@ TEST(DebianNetworks, AreRefusedOnlyForWhatIsNotComputed) {
                                                       {"gru.cfg", "[net]"},
                                                       {"rnn.cfg", "[net]"},
                                                       {"rnn.train.cfg", "[net]"},
+                                                      {"strided.cfg", "'ramp'"},
                                                       {"t1.test.cfg", "[detection]"},
                                                       {"yolo9000.cfg", "[region]"},
                                                       {"yolov1-tiny.cfg", "[detection]"},
