@@ -537,6 +537,8 @@ void DrivenExecutor::give_up(Error error) {
 }
 
 // To who waits, or to the next who does. What is taken keeps its bytes until it is finished.
+// Nothing begins anew, not even reading ahead, before somebody asks: he may mend first what has
+// failed.
 void DrivenExecutor::tell_failure() {
   const bool is_wanted = inferences_started_ + inferences_waiting_ > 0;
   if (is_wanted && !is_failure_told_ && reader_->reads_in_flight() + copies_ == 0) {
@@ -545,7 +547,6 @@ void DrivenExecutor::tell_failure() {
     ++failures_told_;
     kernels_line_.put({.outcome = tl::make_unexpected(*failure_)});
   }
-  if (is_failure_told_ && is_idle()) begin_anew();
 }
 
 void DrivenExecutor::begin_anew() {
