@@ -67,7 +67,8 @@ class Comparer {
   }
 
   Status add(const std::string& name, const WindowRequest& request) {
-    InferenceOptions options = {.window = request, .threads = options_.threads};
+    InferenceOptions options = {
+        .window = request, .device = options_.device, .threads = options_.threads};
     // As in the paper, each inference begins with an empty window.
     options.reads_across_inferences = false;
     auto inference = Inference::open(network_, options_.weights_path, options);
@@ -78,6 +79,7 @@ class Comparer {
     it.window_bytes = arm.inference->window_bytes();
     it.pieces = arm.inference->window().pieces.size();
     it.pinned_bytes = it.window_bytes - arm.inference->window().rings.bytes();
+    it.device_memory = arm.inference->device_memory();
     arms_.push_back(std::move(arm));
     return {};
   }
@@ -178,6 +180,8 @@ class Comparer {
                      .is_direct = arms_.front().inference->is_direct()};
     for (Arm& arm : arms_) {
       std::sort(arm.configuration.delays_ns.begin(), arm.configuration.delays_ns.end());
+      arm.configuration.last = {arm.configuration.name, arm.inference->window().pieces,
+                                arm.inference->times()};
       it.configurations.push_back(std::move(arm.configuration));
     }
     return it;

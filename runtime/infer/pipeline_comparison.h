@@ -18,12 +18,14 @@
 
 #include "pager/base/result.h"
 #include "runtime/infer/inference.h"
+#include "runtime/infer/trace.h"
 #include "runtime/network/network.h"
 
 namespace weightpager::infer {
 
 struct ComparisonOptions {
   std::string weights_path;
+  DeviceKind device = DeviceKind::cpu;
   int threads = 1;
   /// Inferences that count, of each configuration.
   uint32_t inferences = 20;
@@ -43,6 +45,8 @@ struct Configuration {
   /// Memory for weights, as it was taken.
   uint64_t window_bytes = 0;
   uint64_t pinned_bytes = 0;
+  /// Of a GPU's memory, as measured.
+  DeviceMemoryUse device_memory;
   size_t pieces = 0;
   /// Read in one inference.
   uint64_t read_bytes = 0;
@@ -50,6 +54,8 @@ struct Configuration {
   uint64_t predicted_ns = 0;
   /// Measured, sorted.
   std::vector<uint64_t> delays_ns;
+  /// The last inference.
+  TracedInference last;
 
   uint64_t median_ns() const { return delays_ns.at(delays_ns.size() / 2); }
 };

@@ -213,7 +213,7 @@ TEST_P(CudaDeviceTest, AReadThatFailsFailsTheInferenceAndNotTheNext) {
 }
 
 TEST_P(CudaDeviceTest, BytesThatAreRefusedFailTheInferenceAndNotTheNext) {
-  work_->refused_unit_ = 20;
+  work_->refused_unit_ = 21;
   const auto executor = make(options(64 * KiB));
   ASSERT_NE(executor, nullptr);
   const Status failed = executor->run();
@@ -224,7 +224,7 @@ TEST_P(CudaDeviceTest, BytesThatAreRefusedFailTheInferenceAndNotTheNext) {
 }
 
 TEST_P(CudaDeviceTest, AKernelThatCannotBeStartedFailsTheInferenceAndNotTheNext) {
-  work_->failing_unit_ = 20;
+  work_->failing_unit_ = 21;
   const auto executor = make(options(64 * KiB));
   ASSERT_NE(executor, nullptr);
   const Status failed = executor->run();
@@ -245,8 +245,8 @@ TEST_P(CudaDeviceTest, CanBeGivenUpAtAnyTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pipelines, CudaDeviceTest, testing::ValuesIn(pipelines),
-                         [](const auto& info) {
-                           std::string word(name(info.param));
+                         [](const auto& it) {
+                           std::string word(name(it.param));
                            std::erase(word, '-');
                            return word;
                          });

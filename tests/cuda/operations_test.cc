@@ -187,8 +187,8 @@ TEST_P(CudaWeighted, EqualsTheProcessorsAndItsTiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layers, CudaWeighted, testing::ValuesIn(weighted_cases),
-                         [](const auto& info) {
-                           std::string name = info.param.what;
+                         [](const auto& it) {
+                           std::string name = it.param.what;
                            std::replace_if(
                                name.begin(), name.end(), [](char c) { return !std::isalnum(c); },
                                '_');

@@ -207,6 +207,12 @@ CUresult create(CUmemGenericAllocationHandle* handle, size_t length_bytes,
   return CUDA_SUCCESS;
 }
 
+// The memory is given back with its last mapping: each counts for its share.
+void count_mapping(int64_t length_bytes) {
+  const std::lock_guard lock(gpu().mutex);
+  gpu().taken_bytes += static_cast<uint64_t>(length_bytes / 2);
+}
+
 CUresult release(CUmemGenericAllocationHandle handle) {
   close(static_cast<int>(handle));
   return CUDA_SUCCESS;
@@ -217,10 +223,13 @@ CUresult map(CUdeviceptr address, size_t length_bytes, size_t offset_bytes,
   if (offset_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
   void* const there = mmap(reinterpret_cast<void*>(address), length_bytes, PROT_NONE,
                            MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
-  return there == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (there == MAP_FAILED) return CUDA_ERROR_INVALID_VALUE;
+  count_mapping(static_cast<int64_t>(length_bytes));
+  return CUDA_SUCCESS;
 }
 
 CUresult unmap(CUdeviceptr address, size_t length_bytes) {
+  count_mapping(-static_cast<int64_t>(length_bytes));
   mmap(reinterpret_cast<void*>(address), length_bytes, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   return CUDA_SUCCESS;
