@@ -1,9 +1,9 @@
 // A layer's place on the GPU: one address for ever, or another one each time?
 //
 // Problem. A window on the GPU is smaller than the model, so a layer's weights lie at another place
-// of the window each pass, and kernels must be told where. Or the model gets an address range of its
-// own, of which chunk c shows the window's chunk c mod W, mapped once at the start: then each layer
-// has one address, and nobody has to be told.
+// of the window each pass, and kernels must be told where. Or the model gets an address range of
+// its own, of which chunk c shows the window's chunk c mod W, mapped once at the start: then each
+// layer has one address, and nobody has to be told.
 //
 // Idea. Do both, with the same layers, copies and kernels: "pointers" is a ring mapped twice in a
 // row, as the runtime has it; "alias" the model's range over a window of 2 MiB pieces. Prints what

@@ -92,11 +92,11 @@ double saved_percent(const Comparison& comparison, const Configuration& it) {
 
 /// The window's share of a GPU's memory has a column only where there is one.
 void print_rows(const Comparison& comparison, bool is_gpu) {
-  fmt::print("{:<10} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10}{}\n", "pipeline", "pieces",
+  fmt::print("{:<11} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10}{}\n", "pipeline", "pieces",
              "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay", "predicted",
              is_gpu ? "    GPU MiB" : "");
   for (const Configuration& it : comparison.configurations) {
-    fmt::print("{:<10} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10}{}\n",
+    fmt::print("{:<11} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10}{}\n",
                it.name, it.pieces, mebibytes(it.window_bytes), saved_percent(comparison, it),
                mebibytes(it.read_bytes), milliseconds(it.median_ns()),
                fmt::format("{:.1f} - {:.1f}", milliseconds(it.delays_ns.front()),

@@ -136,9 +136,14 @@ class Comparer {
       if (Status added = add(name, {.pipeline = pipeline, .rings = rings}); !added) return added;
       arms_.back().configuration.predicted_ns = pipeline::delay_ns(pipeline, layer_costs_, rings);
     }
+    // In the pipeline that one would use: on a GPU, 2S computes over the bus.
+    const bool is_gpu = options_.device == DeviceKind::cuda;
     for (const uint64_t window_bytes : options_.tiled_windows_bytes) {
-      const WindowRequest request = {.window_bytes = window_bytes, .layer_costs = layer_costs_};
-      if (Status added = add("2S tiles", request); !added) return added;
+      const WindowRequest request = {
+          .pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
+          .window_bytes = window_bytes,
+          .layer_costs = layer_costs_};
+      if (Status added = add(is_gpu ? "Async tiles" : "2S tiles", request); !added) return added;
     }
     return {};
   }

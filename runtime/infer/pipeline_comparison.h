@@ -31,7 +31,7 @@ struct ComparisonOptions {
   uint32_t inferences = 20;
   /// They take turns, so many inferences at a time, after one that does not count.
   uint32_t inferences_per_turn = 5;
-  /// Two-stage pipelines with layers in tiles, in these windows.
+  /// Two-stage pipelines (on a GPU, asynchronous ones) with layers in tiles, in these windows.
   std::vector<uint64_t> tiled_windows_bytes;
   /// "yolov4: round 2 of 4": what is going on.
   std::function<void(const std::string&)> on_progress;
@@ -39,7 +39,8 @@ struct ComparisonOptions {
 
 /// One pipeline with one window.
 struct Configuration {
-  /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" with tiles.
+  /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" or "Async
+  /// tiles" with tiles.
   std::string name;
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
   /// Memory for weights, as it was taken.

@@ -89,18 +89,6 @@ TEST_F(CudaInferenceTest, EveryPipelineAndWindowGivesTheSameBits) {
   }
 }
 
-TEST_F(CudaInferenceTest, TheGpusMemoryIsCountedAndGivenBack) {
-  auto streamed = open({.pipeline = Pipeline::asynchronous});
-  ASSERT_TRUE(streamed) << streamed.error().message;
-  const DeviceMemoryUse streamed_use = (*streamed)->device_memory();
-  EXPECT_GE(streamed_use.weights_bytes, (*streamed)->window().rings.device_bytes);
-  EXPECT_GE(streamed_use.all_bytes, streamed_use.weights_bytes + (*streamed)->activation_bytes());
-  // Computes from the host's memory: takes none for weights.
-  auto two_stage = open({.pipeline = Pipeline::two_stage});
-  ASSERT_TRUE(two_stage) << two_stage.error().message;
-  EXPECT_EQ((*two_stage)->device_memory().weights_bytes, 0u);
-}
-
 TEST_F(CudaInferenceTest, AWindowSmallerThanATileIsRefusedAndSaysWhatWouldDo) {
   for (const Pipeline pipeline : pipelines) {
     const auto inference = open({.pipeline = pipeline, .window_bytes = 8 * KiB});
