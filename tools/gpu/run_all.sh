@@ -85,8 +85,9 @@ main() {
   [[ -x $FOLDER/bin/weightpager ]] || fail "$FOLDER is not here: tools/gpu/pack.sh makes it"
   mkdir -p "$OUT" "$NETS/bench" "$NETS/traces"
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
+  # Without one the tests would all be skipped, and nothing would have failed.
+  have nvidia-smi && nvidia-smi -L || fail "no NVIDIA GPU on this machine"
   find_cublas
-  nvidia-smi -L
   # For the record: what it says of page faults is no matter here.
   weightpager doctor || true
   step "tests" run_tests
