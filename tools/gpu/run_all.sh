@@ -86,7 +86,8 @@ main() {
   mkdir -p "$OUT" "$NETS/bench" "$NETS/traces"
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
   # Without one the tests would all be skipped, and nothing would have failed.
-  have nvidia-smi && nvidia-smi -L || fail "no NVIDIA GPU on this machine"
+  have nvidia-smi || fail "no NVIDIA GPU on this machine"
+  nvidia-smi -L || fail "no NVIDIA GPU that answers"
   find_cublas
   # For the record: what it says of page faults is no matter here.
   weightpager doctor || true
