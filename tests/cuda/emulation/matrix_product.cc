@@ -3,6 +3,9 @@
 // adds up in another order.
 #include "runtime/ops/cuda/matrix_product.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "pager/base/assert.h"
 #include "tests/cuda/emulation/emulation.h"
 
@@ -26,18 +29,20 @@ Status MatrixProduct::run(cudaStream_t stream, const Method& method, const Shape
   const uint64_t parts = method.words[0];
   WP_ASSERT(parts > 0 && shape.pixels <= shape.values_stride);
   emulation::enqueue(stream, [=] {
+    std::vector<float> part_sums(shape.pixels);
     for (uint64_t channel = 0; channel < shape.channels; ++channel) {
-      for (uint64_t pixel = 0; pixel < shape.pixels; ++pixel) {
-        float sum = 0;
-        for (uint64_t part = 0; part < parts; ++part) {
-          float part_sum = 0;
-          for (uint64_t term = part; term < shape.terms; term += parts) {
-            part_sum +=
-                weights[channel * shape.terms + term] * values[term * shape.values_stride + pixel];
+      float* const sums = output + channel * shape.output_stride;
+      std::fill_n(sums, shape.pixels, 0.0f);
+      for (uint64_t part = 0; part < parts; ++part) {
+        std::fill(part_sums.begin(), part_sums.end(), 0.0f);
+        for (uint64_t term = part; term < shape.terms; term += parts) {
+          const float weight = weights[channel * shape.terms + term];
+          const float* const row = values + term * shape.values_stride;
+          for (uint64_t pixel = 0; pixel < shape.pixels; ++pixel) {
+            part_sums[pixel] += weight * row[pixel];
           }
-          sum += part_sum;
         }
-        output[channel * shape.output_stride + pixel] = sum;
+        for (uint64_t pixel = 0; pixel < shape.pixels; ++pixel) sums[pixel] += part_sums[pixel];
       }
     }
   });
