@@ -26,11 +26,34 @@ endif()
 # library where there is one.
 find_library(LIBURING_STATIC liburing.a)
 
-find_package(CUDAToolkit QUIET)
-if(CUDAToolkit_FOUND)
-  message(STATUS "CUDA Toolkit ${CUDAToolkit_VERSION}: found, used from the runtime on")
+# CUDA: its compiler and the part of its runtime that is linked in. The driver and cuBLAS are looked
+# for when a GPU is first used, so that one weightpager serves machines with and without them.
+set(WP_HAS_CUDA FALSE)
+if(NOT WP_CUDA STREQUAL "OFF" AND NOT WP_FUZZ)
+  include(CheckLanguage)
+  find_package(CUDAToolkit 12.5 QUIET)
+  check_language(CUDA)
+  if(CUDAToolkit_FOUND AND CMAKE_CUDA_COMPILER)
+    set(WP_HAS_CUDA TRUE)
+  elseif(WP_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "WP_CUDA is ON, and CUDA 12.5 or later was not found: install nvcc, or name it "
+                        "with -DCMAKE_CUDA_COMPILER=PATH")
+  endif()
+endif()
+if(WP_HAS_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Ampere and Hopper, and what the driver compiles for later ones.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+  endif()
+  enable_language(CUDA)
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    # CMake 3.25 does not know yet that nvcc has C++20.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  message(STATUS "CUDA ${CUDAToolkit_VERSION}: found, --device cuda is built (WP_CUDA=${WP_CUDA})")
 else()
-  message(STATUS "CUDA Toolkit: not found, GPU parts are not built")
+  message(STATUS "CUDA: not built (WP_CUDA=${WP_CUDA}), --device cuda will say so")
 endif()
 
 if(WP_TESTS)

@@ -12,6 +12,7 @@
 #include "runtime/network/parser.h"
 #include "tools/bench.h"
 #include "tools/cli.h"
+#include "tools/device_argument.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
 
@@ -33,8 +34,10 @@ Command pipelines_table() {
           .usage = "  weightpager bench pipelines NET.cfg NET.weights [OPTIONS]\n",
           .options = {{0, "inferences", "N", "of each configuration (20)"},
                       {0, "windows", "SIZE,…", "more windows, with layers in tiles (4MiB,9MiB)"},
+                      device_option(),
                       {0, "threads", "N", "that compute (one per processor)"},
-                      {0, "json", "FILE", "write all figures to FILE"}},
+                      {0, "json", "FILE", "write all figures to FILE"},
+                      {0, "trace", "FILE", "write when the last inference of each did what"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
               "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights\n",
@@ -45,6 +48,7 @@ struct BenchOptions {
   std::string cfg_path;
   infer::ComparisonOptions comparison;
   std::string json_path;
+  std::string trace_path;
 };
 
 Result<BenchOptions> read_options(const Arguments& arguments) {
@@ -55,6 +59,10 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   options.cfg_path = arguments.operands()[0];
   options.comparison.weights_path = arguments.operands()[1];
   options.json_path = arguments.value("json").value_or("");
+  options.trace_path = arguments.value("trace").value_or("");
+  const auto device = parse_device(arguments);
+  if (!device) return tl::make_unexpected(device.error());
+  options.comparison.device = *device;
   const auto inferences =
       parse_count(arguments.value("inferences").value_or("20"), "--inferences", 1'000'000);
   if (!inferences) return tl::make_unexpected(inferences.error());
@@ -82,17 +90,20 @@ double saved_percent(const Comparison& comparison, const Configuration& it) {
   return 100 * (1 - static_cast<double>(it.window_bytes) / all);
 }
 
-void print_rows(const Comparison& comparison) {
-  fmt::print("{:<10} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10}\n", "pipeline", "pieces",
-             "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay", "predicted");
+/// The window's share of a GPU's memory has a column only where there is one.
+void print_rows(const Comparison& comparison, bool is_gpu) {
+  fmt::print("{:<11} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10}{}\n", "pipeline", "pieces",
+             "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay", "predicted",
+             is_gpu ? "    GPU MiB" : "");
   for (const Configuration& it : comparison.configurations) {
-    fmt::print("{:<10} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10}\n",
+    fmt::print("{:<11} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10}{}\n",
                it.name, it.pieces, mebibytes(it.window_bytes), saved_percent(comparison, it),
                mebibytes(it.read_bytes), milliseconds(it.median_ns()),
                fmt::format("{:.1f} - {:.1f}", milliseconds(it.delays_ns.front()),
                            milliseconds(it.delays_ns.back())),
                overhead_percent(comparison, it),
-               it.predicted_ns == 0 ? "" : fmt::format("{:.1f}", milliseconds(it.predicted_ns)));
+               it.predicted_ns == 0 ? "" : fmt::format("{:.1f}", milliseconds(it.predicted_ns)),
+               is_gpu ? fmt::format(" {:>10.2f}", mebibytes(it.device_memory.weights_bytes)) : "");
   }
 }
 
@@ -149,6 +160,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions&
                                  {"network", options.cfg_path},
                                  {"weights", options.comparison.weights_path},
                                  {"kernel", system.release},
+                                 {"device", device_word(options.comparison.device)},
                                  {"threads", options.comparison.threads},
                                  {"reader", comparison.reader},
                                  {"direct_reads", comparison.is_direct},
@@ -160,6 +172,8 @@ nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions&
                                       {"pipeline", pipeline::name(it.pipeline)},
                                       {"window_bytes", it.window_bytes},
                                       {"pinned_bytes", it.pinned_bytes},
+                                      {"device_weights_bytes", it.device_memory.weights_bytes},
+                                      {"device_bytes", it.device_memory.all_bytes},
                                       {"pieces", it.pieces},
                                       {"read_bytes", it.read_bytes},
                                       {"predicted_ns", it.predicted_ns},
@@ -175,15 +189,18 @@ nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions&
   return json;
 }
 
+std::string computed_with(const infer::ComparisonOptions& options) {
+  if (options.device == infer::DeviceKind::cuda) return "on the GPU";
+  return fmt::format("{} threads", options.threads);
+}
+
 int run_pipelines(BenchOptions options) {
   const auto network = network::read_network(options.cfg_path);
   if (!network) return failure(network.error());
-  std::optional<ReportFile> report;
-  if (!options.json_path.empty()) {
-    auto created = ReportFile::create(options.json_path);
-    if (!created) return failure(created.error());
-    report.emplace(std::move(*created));
-  }
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  auto trace = ReportFile::create_if_asked(options.trace_path);
+  if (!trace) return failure(trace.error());
   const bool is_terminal = isatty(STDERR_FILENO) != 0;
   options.comparison.on_progress = [&](const std::string& text) {
     if (is_terminal) print(stderr, fmt::format("\r\033[K{}", text));
@@ -193,17 +210,26 @@ int run_pipelines(BenchOptions options) {
   if (!comparison) return failure(comparison.error());
   fmt::print(
       "{}: {} layers, {:.1f} MiB of weights (largest layer {:.1f}), {:.1f} MiB of "
-      "activations; {} threads, {}{}\n\n",
+      "activations; {}, {}{}\n\n",
       options.cfg_path, network->layers.size(), mebibytes(network->folded_bytes()),
       mebibytes(network->largest_folded_bytes()), mebibytes(comparison->activation_bytes),
-      options.comparison.threads, comparison->reader,
+      computed_with(options.comparison), comparison->reader,
       comparison->is_direct ? ", direct reads" : ", reads through the page cache");
-  print_rows(*comparison);
+  print_rows(*comparison, options.comparison.device == infer::DeviceKind::cuda);
   print_picture(*comparison);
   print_advice(*comparison);
-  if (!report) return exit_success;
-  const Status written = report->commit(to_json(*comparison, options, *network).dump(1) + "\n");
-  return written ? exit_success : failure(written.error());
+  if (*report) {
+    const Status written =
+        (*report)->commit(to_json(*comparison, options, *network).dump(1) + "\n");
+    if (!written) return failure(written.error());
+  }
+  if (*trace) {
+    std::vector<infer::TracedInference> inferences;
+    for (const Configuration& it : comparison->configurations) inferences.push_back(it.last);
+    const Status written = (*trace)->commit(infer::chrome_trace(*network, inferences));
+    if (!written) return failure(written.error());
+  }
+  return exit_success;
 }
 
 }  // namespace

@@ -18,8 +18,10 @@
 #include "runtime/infer/detections.h"
 #include "runtime/infer/image.h"
 #include "runtime/infer/inference.h"
+#include "runtime/infer/trace.h"
 #include "runtime/network/parser.h"
 #include "tools/cli.h"
+#include "tools/device_argument.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
 #include "tools/window_argument.h"
@@ -61,7 +63,9 @@ Command infer_table() {
                    "pre: all weights in memory\n"
                    "seq: read, copy, compute a layer, then the next\n"
                    "sync, async: the three overlap, in lock step or not\n"
-                   "2s: compute from where they were read to (2s)"},
+                   "2s: compute from where they were read to\n"
+                   "(2s; with --device cuda async, because there 2s computes over the bus)"},
+                  device_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
                   {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
                   {0, "threads", "N", "that compute (one per processor)"},
@@ -70,6 +74,7 @@ Command infer_table() {
                   {0, "overlap", "P", "detectors: of boxes that overlap more, one stays (0.45)"},
                   {0, "top", "N", "classifiers: show so many classes (5)"},
                   {0, "json", "FILE", "write results and figures to FILE"},
+                  {0, "trace", "FILE", "write when the last pass read, copied and computed what"},
                   {'q', "quiet", "", "print no summary and no notices"}},
       .examples = std::string("  ") + usage_example +
                   "\n"
@@ -87,6 +92,7 @@ struct InferOptions {
   infer::DetectionLimits limits;
   uint32_t top = 5;
   std::string json_path;
+  std::string trace_path;
   bool is_quiet = false;
 };
 
@@ -113,8 +119,14 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   options.window = arguments.value("window").value_or("");
   options.names_path = arguments.value("names").value_or("");
   options.json_path = arguments.value("json").value_or("");
+  options.trace_path = arguments.value("trace").value_or("");
   options.is_quiet = arguments.has("quiet");
-  const auto pipeline = parse_pipeline(arguments.value("pipeline").value_or("2s"));
+  const auto device = parse_device(arguments);
+  if (!device) return tl::make_unexpected(device.error());
+  options.inference.device = *device;
+  const bool is_gpu = *device == infer::DeviceKind::cuda;
+  const auto pipeline =
+      parse_pipeline(arguments.value("pipeline").value_or(is_gpu ? "async" : "2s"));
   if (!pipeline) return tl::make_unexpected(pipeline.error());
   options.inference.window.pipeline = *pipeline;
   if (const auto tile = arguments.value("tile")) {
@@ -234,6 +246,16 @@ uint64_t resident_bytes_max() {
 
 double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
+/// "2 threads", or what a GPU gave.
+std::string computed_with(const Inference& inference, const InferOptions& options) {
+  if (options.inference.device == infer::DeviceKind::cpu) {
+    return fmt::format("{} threads", options.inference.threads);
+  }
+  const infer::DeviceMemoryUse use = inference.device_memory();
+  return fmt::format("on the GPU, of whose memory {} for weights, {} in all",
+                     format_size(use.weights_bytes), format_size(use.all_bytes));
+}
+
 void print_summary(const Network& network, const Inference& inference, const InferOptions& options,
                    Passes passes) {
   std::vector<uint64_t>& delays_ns = passes.delays_ns;
@@ -242,7 +264,7 @@ void print_summary(const Network& network, const Inference& inference, const Inf
   print(stderr,
         fmt::format(
             "weightpager: {}, {} pipeline, window {} of {}\n"
-            "  layers    {}{}, {} threads\n"
+            "  layers    {}{}, {}\n"
             "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f})\n"
             "  read      {} per pass, {}{}\n"
             "  memory    peak {}: weights {}, activations {}, operations {}\n",
@@ -250,7 +272,7 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             format_size(inference.window_bytes()), format_size(network.folded_bytes()),
             network.layers.size(),
             pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
-            options.inference.threads, milliseconds(delays_ns[delays_ns.size() / 2]),
+            computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
             delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
             format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
             inference.is_direct() ? ", direct" : ", through the page cache",
@@ -271,6 +293,9 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"resident_bytes_max", resident_bytes_max()},
                                  {"pieces", inference.window().pieces.size()},
                                  {"threads", options.inference.threads},
+                                 {"device", device_word(options.inference.device)},
+                                 {"device_weights_bytes", inference.device_memory().weights_bytes},
+                                 {"device_bytes", inference.device_memory().all_bytes},
                                  {"batch", options.inference.batch},
                                  {"delays_ns", passes.delays_ns},
                                  {"read_bytes", passes.read_bytes}};
@@ -295,6 +320,12 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
   return json;
 }
 
+std::string name_of_run(const InferOptions& options) {
+  return fmt::format("{}, {} pipeline on {}", options.cfg_path,
+                     name(options.inference.window.pipeline),
+                     device_word(options.inference.device));
+}
+
 int run_infer(InferOptions options) {
   if (options.is_quiet) set_quiet(true);
   const auto network = network::read_network(options.cfg_path);
@@ -307,12 +338,10 @@ int run_infer(InferOptions options) {
   }
   const auto names = ClassNames::read(options.names_path);
   if (!names) return failure(names.error());
-  std::optional<ReportFile> report;
-  if (!options.json_path.empty()) {
-    auto created = ReportFile::create(options.json_path);
-    if (!created) return failure(created.error());
-    report.emplace(std::move(*created));
-  }
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  auto trace = ReportFile::create_if_asked(options.trace_path);
+  if (!trace) return failure(trace.error());
   const auto inference = Inference::open(*network, options.weights_path, options.inference);
   if (!inference) return failure(inference.error());
 
@@ -343,10 +372,19 @@ int run_infer(InferOptions options) {
   }
   run_waiting();
   if (!options.is_quiet && !done.empty()) print_summary(*network, **inference, options, passes);
-  if (!report) return status;
-  const Status written =
-      report->commit(to_json(**inference, options, done, passes, *names).dump(1) + "\n");
-  return written ? status : failure(written.error());
+  if (*report) {
+    const Status written =
+        (*report)->commit(to_json(**inference, options, done, passes, *names).dump(1) + "\n");
+    if (!written) return failure(written.error());
+  }
+  if (*trace && !done.empty()) {
+    const Status written = (*trace)->commit(infer::chrome_trace(
+        *network,
+        std::vector{infer::TracedInference{name_of_run(options), (*inference)->window().pieces,
+                                           (*inference)->times()}}));
+    if (!written) return failure(written.error());
+  }
+  return status;
 }
 
 }  // namespace

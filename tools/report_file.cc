@@ -132,6 +132,13 @@ ReportFile::~ReportFile() {
   if (!temporary_path_.empty()) unlink(temporary_path_.c_str());
 }
 
+Result<std::optional<ReportFile>> ReportFile::create_if_asked(const std::string& path) {
+  if (path.empty()) return std::nullopt;
+  Result<ReportFile> created = create(path);
+  if (!created) return forward_error(std::move(created));
+  return std::optional(std::move(*created));
+}
+
 Result<ReportFile> ReportFile::create(const std::string& path) {
   if (path == "-") {
     return fail("--json -: standard output belongs to the engine",

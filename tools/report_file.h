@@ -1,6 +1,7 @@
 // `--json FILE`: the run as a machine reads it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "pager/base/result.h"
@@ -13,6 +14,8 @@ namespace weightpager::tools {
 class ReportFile {
  public:
   static Result<ReportFile> create(const std::string& path);
+  /// Nothing for the path "", which is the option that was not given.
+  static Result<std::optional<ReportFile>> create_if_asked(const std::string& path);
 
   ReportFile(ReportFile&& other) noexcept;
   ReportFile& operator=(ReportFile&&) = delete;

@@ -1,12 +1,11 @@
 #include "runtime/infer/inference.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "pager/base/assert.h"
 #include "pager/io/model_file.h"
+#include "runtime/infer/backend.h"
 #include "runtime/network/weight_source.h"
-#include "runtime/ops/cpu/operations.h"
 
 namespace weightpager::infer {
 namespace {
@@ -14,37 +13,29 @@ namespace {
 using network::Network;
 using network::Piece;
 using network::WeightSource;
-using ops::Channels;
-using ops::CpuOperations;
 using pipeline::Executor;
 using pipeline::UnitCosts;
 using pipeline::UnitTimes;
 
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
-  StreamedInference(const Network& network, WeightSource source, io::ModelFile file,
-                    CpuOperations operations, std::vector<memory::Activations> activations)
-      : network_(network),
-        source_(std::move(source)),
-        file_(std::move(file)),
-        operations_(std::move(operations)),
-        activations_(std::move(activations)) {}
+  StreamedInference(const Network& network, WeightSource source, io::ModelFile file)
+      : network_(network), source_(std::move(source)), file_(std::move(file)) {}
 
   Status prepare(const InferenceOptions& options);
 
   Status run(std::span<const std::span<const float>> inputs) override;
   const memory::Activations& activations(size_t image) const override {
     WP_ASSERT(image < images_with_outputs_);
-    return activations_[image];
+    return backend_->activations(image);
   }
   const pipeline::Timeline& times() const override { return executor_->times(); }
   std::vector<UnitCosts> layer_costs() const override;
   const WindowUse& window() const override { return use_; }
   uint64_t window_bytes() const override { return executor_->window_bytes(); }
-  uint64_t activation_bytes() const override {
-    return activations_.size() * activations_.front().layout().plan.total_bytes;
-  }
-  uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
+  uint64_t activation_bytes() const override { return backend_->activation_bytes(); }
+  uint64_t scratch_bytes() const override { return backend_->scratch_bytes(); }
+  DeviceMemoryUse device_memory() const override { return backend_->device_memory(); }
   uint64_t read_bytes() const override { return executor_->read_bytes(); }
   const char* reader_name() const override { return executor_->reader_name(); }
   bool is_direct() const override { return file_.is_direct(); }
@@ -56,19 +47,26 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   const Network network_;
   WeightSource source_;
   const io::ModelFile file_;
-  CpuOperations operations_;
-  std::vector<memory::Activations> activations_;  // by image
+  std::unique_ptr<Backend> backend_;
   WindowUse use_;
-  size_t images_ = 0;  // of this run
+  uint32_t batch_ = 1;
   size_t images_with_outputs_ = 0;
   // Its threads use everything above: first to go.
   std::unique_ptr<Executor> executor_;
 };
 
 Status StreamedInference::prepare(const InferenceOptions& options) {
-  auto use = use_window(network_, source_, options.window);
+  batch_ = options.batch;
+  WindowRequest request = options.window;
+  request.device = options.device;
+  auto use = use_window(network_, source_, request);
   if (!use) return forward_error(std::move(use));
   use_ = std::move(*use);
+  const auto open_backend =
+      options.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
+  auto backend = open_backend(network_, source_, options);
+  if (!backend) return forward_error(std::move(backend));
+  backend_ = std::move(*backend);
   auto executor =
       Executor::make(use_.units,
                      {.schedule = {.pipeline = options.window.pipeline,
@@ -78,22 +76,23 @@ Status StreamedInference::prepare(const InferenceOptions& options) {
                       .file_name = source_.path(),
                       .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
                       .open_reader = options.open_reader},
-                     *this);
+                     *this, backend_->make_device());
   if (!executor) return forward_error(std::move(executor));
   executor_ = std::move(*executor);
+  backend_->on_window_taken();
   return {};
 }
 
 Status StreamedInference::run(std::span<const std::span<const float>> inputs) {
-  WP_ASSERT(!inputs.empty() && inputs.size() <= activations_.size());
+  WP_ASSERT(!inputs.empty() && inputs.size() <= batch_);
   images_with_outputs_ = 0;
-  images_ = inputs.size();
-  for (size_t image = 0; image < images_; ++image) {
-    WP_ASSERT(inputs[image].size() == network_.input.elements());
-    std::copy(inputs[image].begin(), inputs[image].end(), activations_[image].input());
+  for (const std::span<const float> input : inputs) {
+    WP_ASSERT(input.size() == network_.input.elements());
   }
+  if (Status begun = backend_->begin(inputs); !begun) return begun;
   if (Status ran = executor_->run(); !ran) return ran;
-  images_with_outputs_ = images_;
+  if (Status ended = backend_->end(); !ended) return ended;
+  images_with_outputs_ = inputs.size();
   return {};
 }
 
@@ -103,22 +102,13 @@ Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
   return {};
 }
 
-// While the weights are here, all images go by.
 Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
   const Piece& piece = use_.pieces[unit];
-  Channels channels = operations_.all_channels(piece.layer);
-  ops::TileWeights weights;
-  if (bytes != nullptr) {
-    channels = {piece.first_channel, piece.end_channel};
-    weights = {.biases = source_.biases(piece.layer) + piece.first_channel,
-               .weights = source_.weights_in(piece, bytes)};
+  if (bytes == nullptr) {
+    return backend_->compute(piece.layer, backend_->all_channels(piece.layer), nullptr);
   }
-  for (const memory::Activations& image : std::span(activations_).first(images_)) {
-    Status ran = operations_.run(piece.layer, channels, weights, image.inputs(piece.layer),
-                                 image.output(piece.layer));
-    if (!ran) return ran;
-  }
-  return {};
+  return backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
+                           source_.weights_in(piece, bytes));
 }
 
 std::vector<UnitCosts> StreamedInference::layer_costs() const {
@@ -158,16 +148,7 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
   if (!again || !(again->identity() == file->identity())) {
     return fail(weights_path + ": was replaced while it was opened", "start again");
   }
-  auto operations = CpuOperations::make(network, options.threads);
-  if (!operations) return forward_error(std::move(operations));
-  std::vector<memory::Activations> activations;
-  for (uint32_t image = 0; image < options.batch; ++image) {
-    auto made = memory::Activations::make(network);
-    if (!made) return forward_error(std::move(made));
-    activations.push_back(std::move(*made));
-  }
-  auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file),
-                                                std::move(*operations), std::move(activations));
+  auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file));
   if (Status prepared = it->prepare(options); !prepared) return forward_error(std::move(prepared));
   return it;
 }

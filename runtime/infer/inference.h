@@ -1,8 +1,8 @@
 // Runs a network on one image after the other, with a sliver of its weights in memory.
 //
 // Ties the rooms together: the network says what to compute (network/), the window's use which
-// pieces of it are read when (window_use.h, pipeline/), the operations compute each piece from the
-// weights where they lie (ops/), and all activations share one arena (memory/).
+// pieces of it are read when (window_use.h, pipeline/), a processor or a GPU computes each piece
+// from the weights where they lie (backend.h, ops/), and all activations share one arena (memory/).
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,25 @@ namespace weightpager::infer {
 
 struct InferenceOptions {
   WindowRequest window;
+  /// What computes. `window.device` follows it.
+  DeviceKind device = DeviceKind::cpu;
   /// Begin with the next image's first layers while the last ones of this one are computed.
   bool reads_across_inferences = true;
+  /// On processors.
   int threads = 1;
   /// Images that one pass over the weights may serve, each with activations of its own.
   uint32_t batch = 1;
   /// Tests only, see ExecutorOptions.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+};
+
+/// Memory of a GPU, as its driver counts it before and after: in whole allocations. Nothing on
+/// processors.
+struct DeviceMemoryUse {
+  /// What the window took of it.
+  uint64_t weights_bytes = 0;
+  /// With activations, scratch memory and what the libraries take.
+  uint64_t all_bytes = 0;
 };
 
 /// Layers whose outputs are there at the end: those of kind yolo, and the last.
@@ -65,6 +77,7 @@ class Inference {
   virtual uint64_t window_bytes() const = 0;
   virtual uint64_t activation_bytes() const = 0;
   virtual uint64_t scratch_bytes() const = 0;
+  virtual DeviceMemoryUse device_memory() const = 0;
   virtual uint64_t read_bytes() const = 0;
   /// "io_uring" or "pread", and whether past the page cache.
   virtual const char* reader_name() const = 0;

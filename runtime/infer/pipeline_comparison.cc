@@ -67,7 +67,8 @@ class Comparer {
   }
 
   Status add(const std::string& name, const WindowRequest& request) {
-    InferenceOptions options = {.window = request, .threads = options_.threads};
+    InferenceOptions options = {
+        .window = request, .device = options_.device, .threads = options_.threads};
     // As in the paper, each inference begins with an empty window.
     options.reads_across_inferences = false;
     auto inference = Inference::open(network_, options_.weights_path, options);
@@ -78,6 +79,7 @@ class Comparer {
     it.window_bytes = arm.inference->window_bytes();
     it.pieces = arm.inference->window().pieces.size();
     it.pinned_bytes = it.window_bytes - arm.inference->window().rings.bytes();
+    it.device_memory = arm.inference->device_memory();
     arms_.push_back(std::move(arm));
     return {};
   }
@@ -134,9 +136,14 @@ class Comparer {
       if (Status added = add(name, {.pipeline = pipeline, .rings = rings}); !added) return added;
       arms_.back().configuration.predicted_ns = pipeline::delay_ns(pipeline, layer_costs_, rings);
     }
+    // In the pipeline that one would use: on a GPU, 2S computes over the bus.
+    const bool is_gpu = options_.device == DeviceKind::cuda;
     for (const uint64_t window_bytes : options_.tiled_windows_bytes) {
-      const WindowRequest request = {.window_bytes = window_bytes, .layer_costs = layer_costs_};
-      if (Status added = add("2S tiles", request); !added) return added;
+      const WindowRequest request = {
+          .pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
+          .window_bytes = window_bytes,
+          .layer_costs = layer_costs_};
+      if (Status added = add(is_gpu ? "Async tiles" : "2S tiles", request); !added) return added;
     }
     return {};
   }
@@ -178,6 +185,8 @@ class Comparer {
                      .is_direct = arms_.front().inference->is_direct()};
     for (Arm& arm : arms_) {
       std::sort(arm.configuration.delays_ns.begin(), arm.configuration.delays_ns.end());
+      arm.configuration.last = {arm.configuration.name, arm.inference->window().pieces,
+                                arm.inference->times()};
       it.configurations.push_back(std::move(arm.configuration));
     }
     return it;

@@ -18,18 +18,20 @@
 
 #include "pager/base/result.h"
 #include "runtime/infer/inference.h"
+#include "runtime/infer/trace.h"
 #include "runtime/network/network.h"
 
 namespace weightpager::infer {
 
 struct ComparisonOptions {
   std::string weights_path;
+  DeviceKind device = DeviceKind::cpu;
   int threads = 1;
   /// Inferences that count, of each configuration.
   uint32_t inferences = 20;
   /// They take turns, so many inferences at a time, after one that does not count.
   uint32_t inferences_per_turn = 5;
-  /// Two-stage pipelines with layers in tiles, in these windows.
+  /// Two-stage pipelines (on a GPU, asynchronous ones) with layers in tiles, in these windows.
   std::vector<uint64_t> tiled_windows_bytes;
   /// "yolov4: round 2 of 4": what is going on.
   std::function<void(const std::string&)> on_progress;
@@ -37,12 +39,15 @@ struct ComparisonOptions {
 
 /// One pipeline with one window.
 struct Configuration {
-  /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" with tiles.
+  /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" or "Async
+  /// tiles" with tiles.
   std::string name;
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
   /// Memory for weights, as it was taken.
   uint64_t window_bytes = 0;
   uint64_t pinned_bytes = 0;
+  /// Of a GPU's memory, as measured.
+  DeviceMemoryUse device_memory;
   size_t pieces = 0;
   /// Read in one inference.
   uint64_t read_bytes = 0;
@@ -50,6 +55,8 @@ struct Configuration {
   uint64_t predicted_ns = 0;
   /// Measured, sorted.
   std::vector<uint64_t> delays_ns;
+  /// The last inference.
+  TracedInference last;
 
   uint64_t median_ns() const { return delays_ns.at(delays_ns.size() / 2); }
 };

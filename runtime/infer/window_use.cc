@@ -24,20 +24,24 @@ using pipeline::Rings;
 using pipeline::UnitBytes;
 using pipeline::UnitCosts;
 
-// For estimates: a disk, memory, and two processors of our time. Only their ratio matters, and only
-// for what is pinned beyond the ring.
-constexpr double read_bytes_per_ns = 2.0;
-constexpr double copy_bytes_per_ns = 8.0;
-constexpr double operations_per_ns = 80;
-constexpr uint64_t kernel_ns_min = 20'000;
+// For estimates: a disk, memory, and two processors or a GPU of our time. Only their ratio matters,
+// and only for what is pinned beyond the ring.
+struct Rates {
+  double read_bytes_per_ns;
+  double copy_bytes_per_ns;
+  double operations_per_ns;
+  uint64_t kernel_ns_min;
+};
+constexpr Rates processor_rates = {2, 8, 80, 20'000};
+constexpr Rates gpu_rates = {2, 20, 20'000, 10'000};
 
-UnitCosts estimate(const Layer& layer) {
+UnitCosts estimate(const Layer& layer, const Rates& rates) {
   const auto bytes = static_cast<double>(layer.weights() * sizeof(float));
-  return {.read_ns = static_cast<uint64_t>(bytes / read_bytes_per_ns),
-          .copy_ns = static_cast<uint64_t>(bytes / copy_bytes_per_ns),
-          .kernel_ns =
-              kernel_ns_min +
-              static_cast<uint64_t>(static_cast<double>(operations(layer)) / operations_per_ns)};
+  const auto operations_of_layer = static_cast<double>(operations(layer));
+  return {.read_ns = static_cast<uint64_t>(bytes / rates.read_bytes_per_ns),
+          .copy_ns = static_cast<uint64_t>(bytes / rates.copy_bytes_per_ns),
+          .kernel_ns = rates.kernel_ns_min +
+                       static_cast<uint64_t>(operations_of_layer / rates.operations_per_ns)};
 }
 
 /// Channels of different groups do not see the same inputs; such layers are small anyway.
@@ -58,10 +62,11 @@ struct CutNetwork {
 
 CutNetwork cut(const Network& network, const WeightSource& source, const WindowRequest& request,
                uint64_t tile_bytes_max) {
+  const Rates& rates = request.device == DeviceKind::cuda ? gpu_rates : processor_rates;
   std::vector<pipeline::TileableLayer> layers;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    UnitCosts costs = request.layer_costs.empty() ? estimate(layer) : request.layer_costs[i];
+    UnitCosts costs = request.layer_costs.empty() ? estimate(layer, rates) : request.layer_costs[i];
     costs.size_bytes = layer.weights() * sizeof(float);
     const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
     layers.push_back({costs, can_be_cut(layer) ? channels : 1});
@@ -126,6 +131,37 @@ auto too_small(const WindowRequest& request, uint64_t needed_bytes) {
                   : fmt::format("give --window {}KiB or more", (needed_bytes + KiB - 1) / KiB));
 }
 
+uint64_t largest_unit(const WindowUse& use) {
+  uint64_t largest_bytes = 0;
+  for (const UnitBytes& unit : use.units) {
+    largest_bytes = std::max(largest_bytes, unit.length_bytes);
+  }
+  return largest_bytes;
+}
+
+// Everything in memory: only on a GPU does it come there through a ring.
+Result<WindowUse> use_for_preload(WindowUse use, const WindowRequest& request) {
+  uint64_t all_bytes = 0;
+  for (const UnitBytes& unit : use.units) all_bytes += unit.length_bytes;
+  if (request.device == DeviceKind::cuda) use.rings.host_bytes = largest_unit(use);
+  all_bytes += use.rings.host_bytes;
+  if (request.window_bytes != 0 && request.window_bytes < all_bytes) {
+    return too_small(request, all_bytes);
+  }
+  return use;
+}
+
+// To a whole number of a GPU's steps: upwards where the window has room for that.
+void round_gpu_ring(Rings& rings, uint64_t needed_bytes, uint64_t spare_bytes) {
+  const uint64_t up_bytes = round_up(rings.device_bytes, pipeline::gpu_ring_step_bytes);
+  const uint64_t down_bytes = round_down(rings.device_bytes, pipeline::gpu_ring_step_bytes);
+  if (up_bytes - rings.device_bytes <= spare_bytes) {
+    rings.device_bytes = up_bytes;
+  } else if (down_bytes >= needed_bytes) {
+    rings.device_bytes = down_bytes;
+  }
+}
+
 }  // namespace
 
 uint64_t operations(const Layer& layer) {
@@ -139,26 +175,32 @@ Result<WindowUse> use_window(const Network& network, const WeightSource& source,
                              const WindowRequest& request) {
   CutNetwork it = cut_for_window(network, source, request);
   WindowUse use{.pieces = std::move(it.pieces), .units = it.units};
+  const bool is_gpu = request.device == DeviceKind::cuda;
+  if (request.pipeline == Pipeline::preload) return use_for_preload(std::move(use), request);
   const Rings smallest = it.smallest_rings(request.pipeline);
-  if (request.pipeline == Pipeline::preload) {
-    uint64_t all_bytes = 0;
-    for (const UnitBytes& unit : use.units) all_bytes += unit.length_bytes;
-    if (request.window_bytes != 0 && request.window_bytes < all_bytes) {
-      return too_small(request, all_bytes);
-    }
+  use.rings = request.rings.value_or(smallest);
+  if (request.rings || request.window_bytes == 0) {
+    if (is_gpu) round_gpu_ring(use.rings, smallest.device_bytes, UINT64_MAX);
     return use;
   }
-  use.rings = request.rings.value_or(smallest);
-  if (request.rings || request.window_bytes == 0) return use;
   if (request.window_bytes < smallest.bytes()) return too_small(request, smallest.bytes());
   const bool has_own_pace =
       request.pipeline == Pipeline::asynchronous || request.pipeline == Pipeline::two_stage;
-  if (!has_own_pace) return use;
-
+  if (!has_own_pace) {
+    if (is_gpu) {
+      round_gpu_ring(use.rings, smallest.device_bytes, request.window_bytes - smallest.bytes());
+    }
+    return use;
+  }
   const auto plan = pipeline::plan_window(request.pipeline, it.costs, request.window_bytes);
   if (!plan) return tl::make_unexpected(plan.error());
   use.rings = plan->rings;
   for (size_t i = 0; i < use.units.size(); ++i) use.units[i].is_pinned = plan->is_pinned[i];
+  if (is_gpu) {
+    const Rings needed =
+        pipeline::smallest_rings(request.pipeline, pipeline::work_units(it.costs, plan->is_pinned));
+    round_gpu_ring(use.rings, needed.device_bytes, request.window_bytes - plan->window_bytes());
+  }
   return use;
 }
 

@@ -26,8 +26,13 @@
 
 namespace weightpager::infer {
 
+enum class DeviceKind { cpu, cuda };
+
 struct WindowRequest {
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
+  /// A GPU has memory of its own: its rings come in steps (pipeline::gpu_ring_step_bytes), as far
+  /// as the window allows, and what stays there goes through a ring of the host's.
+  DeviceKind device = DeviceKind::cpu;
   /// Memory for weights. 0: the least that the pipeline takes without tiles.
   uint64_t window_bytes = 0;
   /// Larger layers are cut, whatever the window; nothing: as the window makes it necessary.

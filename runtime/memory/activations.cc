@@ -165,7 +165,7 @@ Activations& Activations::operator=(Activations&& other) noexcept {
 }
 
 Activations::~Activations() {
-  if (memory_ != nullptr) munmap(memory_, length_bytes_);
+  if (length_bytes_ != 0) munmap(memory_, length_bytes_);
 }
 
 float* Activations::at(uint64_t offset_bytes) const {

@@ -41,6 +41,11 @@ ActivationLayout lay_out(const network::Network& network);
 class Activations {
  public:
   static Result<Activations> make(const network::Network& network);
+  /// The same in somebody else's memory, which need not be this process's to look into, and has
+  /// `layout().plan.total_bytes`.
+  static Activations over(const network::Network& network, void* memory) {
+    return Activations(network, memory, 0);
+  }
   Activations(Activations&& other) noexcept;
   Activations& operator=(Activations&& other) noexcept;
   ~Activations();
@@ -58,7 +63,7 @@ class Activations {
 
   ActivationLayout layout_;
   void* memory_ = nullptr;
-  uint64_t length_bytes_ = 0;
+  uint64_t length_bytes_ = 0;  // 0: somebody else's
   std::vector<std::vector<const float*>> inputs_;
 };
 

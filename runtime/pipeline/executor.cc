@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,7 +23,6 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
-#include "runtime/pipeline/mirrored_ring.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
@@ -41,6 +39,7 @@ struct Word {
     let_go,
     set_reads_across,
     copy_finished,
+    copy_failed,
     kernel_finished,
     kernel_failed,
     stop
@@ -83,15 +82,6 @@ class Mailbox {
   std::vector<Word> words_;
 };
 
-struct Copy {
-  enum class Kind { copy, stop };
-  Kind kind = Kind::stop;
-  UnitNumber unit = 0;
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  uint64_t length_bytes = 0;
-};
-
 struct Kernel {
   enum class Kind { compute, end };
   Kind kind = Kind::end;
@@ -101,44 +91,16 @@ struct Kernel {
   Status outcome;  // end: of the inference
 };
 
-/// Memory of pinned units.
-class PinnedMemory {
- public:
-  Status take(uint64_t length_bytes) {
-    if (length_bytes == 0) return {};
-    void* const address =
-        mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) {
-      return fail(fmt::format("no memory to keep {} of weights: {}", format_size(length_bytes),
-                              std::strerror(errno)),
-                  "choose a smaller --window, or raise the memory limit", errno);
-    }
-    address_ = static_cast<std::byte*>(address);
-    length_bytes_ = length_bytes;
-    madvise(address_, length_bytes_, MADV_HUGEPAGE);
-    return {};
-  }
-  PinnedMemory() = default;
-  PinnedMemory(const PinnedMemory&) = delete;
-  PinnedMemory& operator=(const PinnedMemory&) = delete;
-  ~PinnedMemory() {
-    if (address_ != nullptr) munmap(address_, length_bytes_);
-  }
-  std::byte* at(uint64_t offset_bytes) const { return address_ + offset_bytes; }
-
- private:
-  std::byte* address_ = nullptr;
-  uint64_t length_bytes_ = 0;
-};
-
-class DrivenExecutor final : public Executor {
+class DrivenExecutor final : public Executor, private DeviceListener {
  public:
   DrivenExecutor(std::vector<UnitBytes> units, const ExecutorOptions& options, UnitWork& work,
-                 Schedule schedule)
+                 const ScheduleSettings& settings, Schedule schedule,
+                 std::unique_ptr<Device> device)
       : units_(std::move(units)),
         options_(options),
         work_(work),
-        schedule_settings_(options.schedule),
+        device_(std::move(device)),
+        schedule_settings_(settings),
         schedule_(std::move(schedule)) {
     for (Timeline& times : times_) times.units.resize(units_.size());
     is_read_.resize(2 * units_.size());
@@ -165,6 +127,7 @@ class DrivenExecutor final : public Executor {
  private:
   void drive(std::promise<Status>& opened);
   Status open_reader();
+  uint64_t largest_streamed_bytes() const;
   void start_actions();
   void start_reads();
   void take_reads(std::span<const io::Completion> completions);
@@ -176,7 +139,8 @@ class DrivenExecutor final : public Executor {
   void tell_failure();
   void begin_anew();
   bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
-  void copy_units();
+  void on_copied(UnitNumber unit, Result<Span> when) override;
+  void on_computed(UnitNumber unit, Result<Span> when) override;
 
   static constexpr UnitNumber never = UINT64_MAX;
 
@@ -186,22 +150,17 @@ class DrivenExecutor final : public Executor {
   UnitTimes& times(UnitNumber unit) {
     return times_[slot(unit / units_.size())].units[schedule_.index(unit)];
   }
-  std::byte* address(const Place& place) const;
-  void forget_mirror(const Place& place, UnitNumber unit) const;
   Place& read_place(UnitNumber unit) { return read_places_[unit % read_places_.size()]; }
   Place& kernel_place(UnitNumber unit) { return kernel_places_[unit % kernel_places_.size()]; }
 
   const std::vector<UnitBytes> units_;
   const ExecutorOptions options_;
   UnitWork& work_;
-  MirroredRing host_ring_;
-  MirroredRing device_ring_;
-  PinnedMemory pinned_;
   Mailbox mailbox_;
-  WorkLine<Copy> copies_line_;
+  // Reports to the mailbox.
+  std::unique_ptr<Device> device_;
   WorkLine<Kernel> kernels_line_;
   std::thread driver_;
-  std::thread copier_;
   // Two inferences are under way at most: the one that computes and the one that is read ahead.
   std::array<Timeline, 2> times_;
   size_t last_slot_ = 0;
@@ -237,18 +196,12 @@ Status DrivenExecutor::open() {
     return fail(fmt::format("no eventfd: {}", std::strerror(errno)),
                 "too many open files: raise `ulimit -n`", errno);
   }
-  auto host_ring = MirroredRing::make(schedule_.rings().host_bytes);
-  if (!host_ring) return forward_error(std::move(host_ring));
-  host_ring_ = std::move(*host_ring);
-  auto device_ring = MirroredRing::make(schedule_.rings().device_bytes);
-  if (!device_ring) return forward_error(std::move(device_ring));
-  device_ring_ = std::move(*device_ring);
-  if (Status taken = pinned_.take(schedule_.pinned_bytes()); !taken) return taken;
-  if (schedule_.has_copies()) {
-    auto copier = start_thread("wp-copier", [this] { copy_units(); });
-    if (!copier) return forward_error(std::move(copier));
-    copier_ = std::move(*copier);
-  }
+  const DeviceNeeds needs = {.rings = schedule_.rings(),
+                             .pinned_bytes = schedule_.pinned_bytes(),
+                             .has_copies = schedule_.has_copies(),
+                             .piece_bytes_max = largest_streamed_bytes(),
+                             .units_under_way_max = 2 * units_.size()};
+  if (Status taken = device_->open(needs, *this); !taken) return taken;
   auto driver =
       start_thread_that_opens("wp-driver", [this](std::promise<Status>& opened) { drive(opened); });
   if (!driver) return forward_error(std::move(driver));
@@ -257,14 +210,17 @@ Status DrivenExecutor::open() {
 }
 
 DrivenExecutor::~DrivenExecutor() {
-  if (driver_.joinable()) {
-    mailbox_.put({.kind = Word::Kind::stop});
-    driver_.join();
+  if (!driver_.joinable()) return;
+  mailbox_.put({.kind = Word::Kind::stop});
+  driver_.join();
+}
+
+uint64_t DrivenExecutor::largest_streamed_bytes() const {
+  uint64_t largest = 0;
+  for (const UnitBytes& unit : units_) {
+    if (!unit.is_pinned) largest = std::max(largest, unit.length_bytes);
   }
-  if (copier_.joinable()) {
-    copies_line_.put({.kind = Copy::Kind::stop});
-    copier_.join();
-  }
+  return largest;
 }
 
 // ---- The thread that computes ----
@@ -274,11 +230,14 @@ Status DrivenExecutor::run() {
   Status outcome;
   for (;;) {
     Result<std::optional<UnitTask>> task = take();
-    if (!task) return forward_error(std::move(task));
+    if (!task) {
+      device_->drain();
+      return forward_error(std::move(task));
+    }
     if (!*task) return {};
     // What was in line behind a unit that failed is given back as it is.
-    if (outcome) outcome = work_.compute((*task)->unit, (*task)->bytes);
-    finish(**task, outcome);
+    if (outcome) outcome = device_->compute(**task, work_);
+    if (!outcome) finish(**task, outcome);
   }
 }
 
@@ -310,27 +269,24 @@ Result<std::optional<UnitTask>> DrivenExecutor::take() {
 }
 
 void DrivenExecutor::finish(const UnitTask& task, Status computed) {
-  Word word{.kind = Word::Kind::kernel_finished,
-            .unit = task.number,
-            .when = {task.taken_ns, monotonic_ns()}};
-  if (!computed) {
-    word.kind = Word::Kind::kernel_failed;
-    word.error = std::move(computed).error();
-  }
+  if (computed) return on_computed(task.number, Span{task.taken_ns, monotonic_ns()});
+  on_computed(task.number, tl::make_unexpected(std::move(computed).error()));
+}
+
+// ---- The device's threads, and the one that computes ----
+
+void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
+  Word word{.kind = Word::Kind::copy_finished, .unit = unit};
+  if (!when) word = {.kind = Word::Kind::copy_failed, .error = std::move(when).error()};
+  if (when) word.when = *when;
   mailbox_.put(std::move(word));
 }
 
-// ---- The thread that copies ----
-
-void DrivenExecutor::copy_units() {
-  for (;;) {
-    const Copy copy = copies_line_.take();
-    if (copy.kind == Copy::Kind::stop) return;
-    const uint64_t start_ns = monotonic_ns();
-    std::memcpy(copy.to, copy.from, copy.length_bytes);
-    mailbox_.put(
-        {.kind = Word::Kind::copy_finished, .unit = copy.unit, .when = {start_ns, monotonic_ns()}});
-  }
+void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
+  Word word{.kind = Word::Kind::kernel_finished, .unit = unit};
+  if (!when) word = {.kind = Word::Kind::kernel_failed, .error = std::move(when).error()};
+  if (when) word.when = *when;
+  mailbox_.put(std::move(word));
 }
 
 // ---- The driver ----
@@ -391,11 +347,7 @@ void DrivenExecutor::start_actions() {
         break;
       case Action::Kind::copy:
         ++copies_;
-        copies_line_.put({.kind = Copy::Kind::copy,
-                          .unit = action.unit,
-                          .from = address(action.from),
-                          .to = address(action.to),
-                          .length_bytes = at(action.unit).length_bytes});
+        device_->start_copy(action.unit, action.from, action.to, at(action.unit).length_bytes);
         break;
       case Action::Kind::kernel:
         ++kernels_;
@@ -403,7 +355,7 @@ void DrivenExecutor::start_actions() {
         kernels_line_.put({.kind = Kernel::Kind::compute,
                            .unit = action.unit,
                            .index = schedule_.index(action.unit),
-                           .bytes = address(action.from)});
+                           .bytes = device_->kernel_address(action.from)});
         break;
       case Action::Kind::none:
         break;
@@ -424,7 +376,7 @@ void DrivenExecutor::start_reads() {
                     .fd = options_.fd,
                     .offset_bytes = at(unit).offset_bytes,
                     .length_bytes = static_cast<uint32_t>(at(unit).length_bytes),
-                    .buffer = address(read_place(unit))});
+                    .buffer = device_->host_address(read_place(unit))});
   }
 }
 
@@ -458,8 +410,8 @@ void DrivenExecutor::take_in_order() {
     const UnitNumber unit = reads_in_order_.front();
     if (!is_read_[unit % is_read_.size()]) return;
     reads_in_order_.pop_front();
-    Status taken =
-        work_.take_in(schedule_.index(unit), {address(read_place(unit)), at(unit).length_bytes});
+    Status taken = work_.take_in(schedule_.index(unit),
+                                 {device_->host_address(read_place(unit)), at(unit).length_bytes});
     if (!taken) return give_up(std::move(taken).error());
     schedule_.on_read_finished(unit);
   }
@@ -490,9 +442,12 @@ void DrivenExecutor::take_word(Word& word) {
       --copies_;
       if (failure_) return;
       times(word.unit).copy = word.when;
-      forget_mirror(read_place(word.unit), word.unit);
+      device_->let_go(read_place(word.unit), at(word.unit).length_bytes);
       schedule_.on_copy_finished(word.unit);
       return;
+    case Word::Kind::copy_failed:
+      --copies_;
+      return give_up(std::move(word.error));
     case Word::Kind::kernel_failed:
       --kernels_;
       return give_up(std::move(word.error));
@@ -502,7 +457,7 @@ void DrivenExecutor::take_word(Word& word) {
       // Not read in this pass: pinned, or without weights.
       if (last_reads_[schedule_.index(word.unit)] != word.unit) times(word.unit) = {};
       times(word.unit).kernel = word.when;
-      forget_mirror(kernel_place(word.unit), word.unit);
+      device_->let_go(kernel_place(word.unit), at(word.unit).length_bytes);
       schedule_.on_kernel_finished(word.unit);
       return;
   }
@@ -530,7 +485,7 @@ void DrivenExecutor::give_up(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
   reads_waiting_.clear();
-  copies_ -= copies_line_.remove_if([](const Copy& it) { return it.kind == Copy::Kind::copy; });
+  copies_ -= device_->cancel_copies();
   // The ends of earlier inferences stay in line: somebody may wait for one.
   kernels_ -=
       kernels_line_.remove_if([](const Kernel& it) { return it.kind == Kernel::Kind::compute; });
@@ -551,6 +506,7 @@ void DrivenExecutor::tell_failure() {
 
 void DrivenExecutor::begin_anew() {
   WP_ASSERT(is_idle());
+  device_->begin_anew();
   failure_.reset();
   is_failure_told_ = false;
   reads_in_order_.clear();
@@ -564,42 +520,22 @@ void DrivenExecutor::begin_anew() {
   schedule_ = *Schedule::make(std::move(units), schedule_settings_);
 }
 
-std::byte* DrivenExecutor::address(const Place& place) const {
-  switch (place.memory) {
-    case Place::Memory::none:
-      return nullptr;
-    case Place::Memory::host_ring:
-      return host_ring_.at(place.offset_bytes);
-    case Place::Memory::device_ring:
-      return device_ring_.at(place.offset_bytes);
-    case Place::Memory::pinned:
-      return pinned_.at(place.offset_bytes);
-  }
-  return nullptr;
-}
-
-void DrivenExecutor::forget_mirror(const Place& place, UnitNumber unit) const {
-  const uint64_t length_bytes = at(unit).length_bytes;
-  if (place.memory == Place::Memory::host_ring) {
-    host_ring_.forget_mirror(place.offset_bytes, length_bytes);
-  } else if (place.memory == Place::Memory::device_ring) {
-    device_ring_.forget_mirror(place.offset_bytes, length_bytes);
-  }
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
-                                                 const ExecutorOptions& options, UnitWork& work) {
+                                                 const ExecutorOptions& options, UnitWork& work,
+                                                 std::unique_ptr<Device> device) {
   std::vector<WorkUnit> work_units;
   for (const UnitBytes& unit : units) {
     WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
     work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
   }
-  auto schedule = Schedule::make(std::move(work_units), options.schedule);
+  ScheduleSettings settings = options.schedule;
+  settings.kernels_follow_copies = device->kernels_follow_copies();
+  auto schedule = Schedule::make(std::move(work_units), settings);
   if (!schedule) return forward_error(std::move(schedule));
-  auto executor =
-      std::make_unique<DrivenExecutor>(std::move(units), options, work, std::move(*schedule));
+  auto executor = std::make_unique<DrivenExecutor>(std::move(units), options, work, settings,
+                                                   std::move(*schedule), std::move(device));
   if (Status opened = executor->open(); !opened) return forward_error(std::move(opened));
   return executor;
 }

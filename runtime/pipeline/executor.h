@@ -5,10 +5,10 @@
 // wait for an idle one.
 //
 // Idea. One thread, the driver, owns the schedule and the reader; it sleeps in one place, for a
-// finished read or for word from the others. Kernels are computed by the thread that calls `run`,
-// which is the engine's own (its OpenMP threads stay warm); copies have a thread of their own. They
-// get their work through short queues, several units ahead, so that between two kernels there is no
-// wait for the driver.
+// finished read or for word from the others. Copies and kernels are the device's (device.h), a
+// processor's or a GPU's. Kernels are computed, or on a GPU started, by the thread that calls
+// `run`, which is the engine's own (its OpenMP threads stay warm). It gets its work through a short
+// queue, several units ahead, so that between two kernels there is no wait for the driver.
 //
 // Start reading at `Executor::drive`.
 //
@@ -28,6 +28,7 @@
 
 #include "pager/base/result.h"
 #include "pager/io/reader.h"
+#include "runtime/pipeline/device.h"
 #include "runtime/pipeline/schedule.h"
 #include "runtime/pipeline/timeline.h"
 
@@ -42,27 +43,6 @@ struct UnitBytes {
   /// Fewer than `length_bytes` where the file ends; what is missing otherwise is an error.
   uint64_t needed_bytes = 0;
   bool is_pinned = false;
-};
-
-/// What the units are, to whoever runs them.
-class UnitWork {
- public:
-  virtual ~UnitWork() = default;
-  /// The unit's bytes have arrived. Checks them and makes them what `compute` expects, in place.
-  /// On the driver's thread, once per read, before anybody else sees them. Units of one inference
-  /// come in order.
-  virtual Status take_in(uint32_t unit, std::span<std::byte> bytes) = 0;
-  /// `bytes` as in UnitTask. On the thread that called `Executor::run`, in order.
-  virtual Status compute(uint32_t unit, const std::byte* bytes) = 0;
-};
-
-/// A unit that is ready to be computed.
-struct UnitTask {
-  UnitNumber number = 0;
-  uint32_t unit = 0;
-  /// As take_in left them, wherever they lie now; nullptr for a unit without weights.
-  const std::byte* bytes = nullptr;
-  uint64_t taken_ns = 0;
 };
 
 struct ExecutorOptions {
@@ -80,16 +60,17 @@ struct ExecutorOptions {
 class Executor {
  public:
   /// Takes the memory for rings and pins, and starts the threads. `work` outlives it.
-  static Result<std::unique_ptr<Executor>> make(std::vector<UnitBytes> units,
-                                                const ExecutorOptions& options, UnitWork& work);
+  static Result<std::unique_ptr<Executor>> make(
+      std::vector<UnitBytes> units, const ExecutorOptions& options, UnitWork& work,
+      std::unique_ptr<Device> device = make_host_device());
   virtual ~Executor() = default;
 
   /// One inference: `start`, then `work.compute` for every unit. One thread at a time.
   virtual Status run() = 0;
 
-  // The same for who would rather call than be called. After `start`, `take` and `finish` each unit
-  // until `take` says that the inference is over. Units are numbered on across inferences; after an
-  // error they are numbered from 0 again.
+  // The same for who would rather call than be called, on a processor. After `start`, `take` and
+  // `finish` each unit until `take` says that the inference is over. Units are numbered on across
+  // inferences; after an error they are numbered from 0 again.
 
   /// Also while the inference before is not over; in pipelines that cannot compute two at once it
   /// begins after that.

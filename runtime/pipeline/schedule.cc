@@ -210,7 +210,8 @@ bool Schedule::is_kernel_due() const {
   if (next_kernel_ == end_of_started()) return false;
   if (next_kernel_ == (has_copies_ ? next_copy_ : next_read_)) return false;
   if (settings_.pipeline == Pipeline::synchronous && next_kernel_ + 2 > cycle_) return false;
-  return has_copies_ ? progress(next_kernel_).is_copied : progress(next_kernel_).is_read;
+  if (!has_copies_) return progress(next_kernel_).is_read;
+  return progress(next_kernel_).is_copied || settings_.kernels_follow_copies;
 }
 
 Action Schedule::take_read() {

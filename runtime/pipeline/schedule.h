@@ -107,6 +107,10 @@ struct ScheduleSettings {
   /// soon as there is space for them, before `start_inference` asks for it. The other pipelines are
   /// drained between inferences by what they are, except that `preload` always reads before.
   bool reads_across_inferences = false;
+  /// The device holds a kernel back until its copy is finished, as a CUDA stream does that waits
+  /// for an event. Then the kernel is started right behind its copy, and nobody is asked between
+  /// them.
+  bool kernels_follow_copies = false;
 };
 
 /// The driver's contract:

@@ -6,123 +6,21 @@
 
 #include <cerrno>
 #include <fstream>
-#include <random>
 #include <thread>
 
 #include "pager/base/units.h"
-#include "runtime/network/make_network.h"
-#include "runtime/network/packed_file.h"
-#include "runtime/network/parser.h"
+#include "tests/infer/small_network.h"
 #include "tests/io/faulty_reader.h"
-#include "tests/model/temporary_directory.h"
 #include "tests/ops/compute_threads.h"
 
 namespace weightpager::infer {
 namespace {
 
-using network::Network;
 using pipeline::Pipeline;
 
-/// Everything that a detector has, in small: about 1 MiB of weights, the largest layer half of it.
-constexpr const char* description = R"(
-[net]
-width=64
-height=64
-channels=3
-[convolutional]
-batch_normalize=1
-filters=16
-size=3
-stride=1
-pad=1
-activation=mish
-[convolutional]
-batch_normalize=1
-filters=32
-size=3
-stride=2
-pad=1
-activation=leaky
-[route]
-layers=-1
-groups=2
-group_id=1
-[convolutional]
-filters=32
-size=1
-stride=1
-activation=leaky
-[route]
-layers=-1,-3
-[maxpool]
-size=2
-stride=2
-[convolutional]
-batch_normalize=1
-filters=128
-size=3
-stride=1
-pad=1
-activation=leaky
-[convolutional]
-batch_normalize=1
-filters=128
-size=3
-stride=1
-pad=1
-activation=linear
-[shortcut]
-from=-2
-activation=leaky
-[convolutional]
-batch_normalize=1
-filters=200
-size=3
-pad=1
-stride=2
-activation=swish
-[upsample]
-stride=2
-[convolutional]
-filters=21
-size=1
-stride=1
-activation=linear
-[yolo]
-mask=0,1,2
-anchors=10,14, 23,27, 37,58
-classes=2
-num=3
-)";
-
-class InferenceTest : public testing::Test {
+class InferenceTest : public testing::Test, protected SmallNetwork {
  protected:
-  void SetUp() override {
-    auto parsed = network::parse_network(description, "small.cfg");
-    ASSERT_TRUE(parsed) << parsed.error().message;
-    network_ = std::move(*parsed);
-    write_weights();
-    packed_path_ = directory_.path("small.packed");
-    const auto packed = network::pack_weights(network_, {weights_path_, packed_path_, true, {}});
-    ASSERT_TRUE(packed) << packed.error().message;
-    std::mt19937 random(3);
-    std::uniform_real_distribution<float> brightness(0, 1);
-    input_.resize(network_.input.elements());
-    for (float& value : input_) value = brightness(random);
-  }
-
-  void write_weights() {
-    weights_path_ = directory_.path("small.weights");
-    std::ofstream file(weights_path_, std::ios::binary);
-    const int32_t header[] = {0, 2, 0, 0, 0};
-    file.write(reinterpret_cast<const char*>(header), sizeof header);
-    const auto scales = network::weight_scales(network_);
-    for (size_t i = 0; i < network_.layers.size(); ++i) {
-      const auto floats = network::make_raw_layer(network_.layers[i], scales[i], 100 + i);
-      file.write(reinterpret_cast<const char*>(floats.data()),
-                 static_cast<std::streamsize>(floats.size() * sizeof(float)));
-    }
-  }
+  void SetUp() override { make(); }
 
   Result<std::unique_ptr<Inference>> open(const WindowRequest& window, bool is_packed = true) {
     return Inference::open(network_, is_packed ? packed_path_ : weights_path_,
@@ -161,12 +59,6 @@ class InferenceTest : public testing::Test {
                                                         });
             }};
   }
-
-  model::TemporaryDirectory directory_;
-  Network network_;
-  std::string weights_path_;
-  std::string packed_path_;
-  std::vector<float> input_;
 };
 
 TEST_F(InferenceTest, EveryPipelineAndWindowGivesTheSameBits) {

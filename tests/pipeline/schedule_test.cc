@@ -70,7 +70,7 @@ class Machine {
 
   bool step() {
     start_all();
-    const size_t choices = reads_.size() + !copies_.empty() + !kernels_.empty();
+    const size_t choices = reads_.size() + !copies_.empty() + may_finish_kernel();
     if (choices == 0) return false;
     const size_t choice = random_.up_to(choices - 1);
     if (choice < reads_.size()) {
@@ -124,6 +124,12 @@ class Machine {
       if (skipped.size_bytes > 0 && !is_here && is_needed) return read_before_;
     }
     return read_before_++;
+  }
+
+  // The device holds a kernel back until its copy is finished, if the schedule does not.
+  bool may_finish_kernel() const {
+    if (kernels_.empty()) return false;
+    return copies_.empty() || copies_.front().unit > kernels_.front().unit;
   }
 
   void finish_read(size_t which) {
@@ -217,7 +223,8 @@ TEST(Schedule, NoUnitIsOverwrittenWhileItIsNeeded) {
       }
       const ScheduleSettings settings{.pipeline = pipeline,
                                       .rings = random.rings(pipeline, units),
-                                      .reads_across_inferences = random.up_to(1) == 0};
+                                      .reads_across_inferences = random.up_to(1) == 0,
+                                      .kernels_follow_copies = random.up_to(1) == 0};
       Machine machine(units, settings, random);
       for (int inference = 1; inference <= 4; ++inference) {
         machine.run_inference();
@@ -313,6 +320,31 @@ TEST(Schedule, EachRingIsFreedByTheEventThatFreesIt) {
   expect_none(it);
   it.on_kernel_finished(0);
   expect_action(it, Kind::copy, 1, {Memory::host_ring, 0}, {Memory::device_ring, 0});
+}
+
+// On a device that orders the two itself: a kernel is started with its copy, and the space of both
+// is freed as ever.
+TEST(Schedule, KernelsFollowTheirCopies) {
+  Schedule it =
+      make({{.size_bytes = 4}, {.size_bytes = 4}},
+           {.pipeline = Pipeline::asynchronous, .rings = {4, 8}, .kernels_follow_copies = true});
+  it.start_inference();
+  expect_action(it, Kind::read, 0, {}, {Memory::host_ring, 0});
+  expect_none(it);
+  it.on_read_finished(0);
+  expect_action(it, Kind::copy, 0, {Memory::host_ring, 0}, {Memory::device_ring, 0});
+  expect_action(it, Kind::kernel, 0, {Memory::device_ring, 0}, {});
+  expect_none(it);
+  it.on_copy_finished(0);
+  expect_action(it, Kind::read, 1, {}, {Memory::host_ring, 0});
+  it.on_read_finished(1);
+  expect_action(it, Kind::copy, 1, {Memory::host_ring, 0}, {Memory::device_ring, 4});
+  expect_action(it, Kind::kernel, 1, {Memory::device_ring, 4}, {});
+  it.on_kernel_finished(0);
+  EXPECT_FALSE(it.is_inference_finished());
+  it.on_copy_finished(1);
+  it.on_kernel_finished(1);
+  EXPECT_TRUE(it.is_inference_finished());
 }
 
 // Nothing of the next cycle starts before all of this one is finished; the next inference begins

@@ -1,0 +1,14 @@
+// In builds without CUDA's compiler: what asking for a GPU comes to.
+#include "runtime/infer/backend.h"
+
+namespace weightpager::infer {
+
+Result<std::unique_ptr<Backend>> open_cuda_backend(const network::Network&,
+                                                   const network::WeightSource&,
+                                                   const InferenceOptions&) {
+  return fail("this build of weightpager has no CUDA",
+              "install CUDA's compiler (nvcc) and build again: cmake --preset release says whether "
+              "it was found");
+}
+
+}  // namespace weightpager::infer

@@ -1,0 +1,28 @@
+// What happened when in an inference, for looking at: chrome://tracing and ui.perfetto.dev show it
+// as lanes of reads, copies and kernels.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/network/network.h"
+#include "runtime/network/weight_source.h"
+#include "runtime/pipeline/timeline.h"
+
+namespace weightpager::infer {
+
+/// One inference: what is shown as a process of its own.
+struct TracedInference {
+  std::string name;
+  std::vector<network::Piece> pieces;
+  /// By piece.
+  pipeline::Timeline times;
+};
+
+/// The trace's JSON (Trace Event Format). Each inference begins at 0; what was read ahead of it is
+/// shown before that.
+std::string chrome_trace(const network::Network& network,
+                         std::span<const TracedInference> inferences);
+
+}  // namespace weightpager::infer

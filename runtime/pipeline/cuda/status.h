@@ -1,0 +1,30 @@
+// What CUDA's answers mean to a user.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string_view>
+
+#include "pager/base/result.h"
+
+namespace weightpager::cuda {
+
+/// `what`: what could not be done, as "no memory for activations".
+Status check(cudaError_t error, std::string_view what);
+
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
+using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
+
+/// `flags` as of cudaEventCreateWithFlags.
+Result<Event> make_event(unsigned flags);
+/// One that waits for no other stream unless it is told to.
+Result<Stream> make_stream();
+
+}  // namespace weightpager::cuda

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Gathers what a machine with a GPU and nothing else of ours needs to test and measure: programs and
+# the libraries that they are linked with, stripped, in build/gpu. tools/gpu/run_all.sh runs them there.
+# That machine has its own C and C++ libraries, a GPU driver and cuBLAS.
+#
+#   cmake --build --preset release && tools/gpu/pack.sh
+set -euo pipefail
+# shellcheck source=tools/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
+
+PROGRAMS=(tools/weightpager tests/test_cuda bench/cuda_alias)
+# What every Linux with a C++ compiler has.
+THEIRS='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
+FOLDER=$WP_ROOT/build/gpu
+MEBIBYTES_MAX=48
+
+# libraries PROGRAM: names and paths of those that it takes along.
+libraries() {
+  ldd "$1" | awk '$2 == "=>" {print $1, $3}' | grep -vE "$THEIRS" || true
+}
+
+main() {
+  case ${1:-} in -h | --help) usage && exit 0 ;; esac
+  rm -rf -- "$FOLDER"
+  mkdir -p "$FOLDER/bin" "$FOLDER/lib"
+  local program name path
+  for program in "${PROGRAMS[@]}"; do
+    [[ -x $WP_BUILD/$program ]] ||
+      fail "$WP_BUILD/$program is not there: build it with cmake --build --preset release, where nvcc is"
+    strip -o "$FOLDER/bin/$(basename -- "$program")" "$WP_BUILD/$program"
+    while read -r name path; do
+      [[ -n $name ]] || continue
+      [[ -e $path ]] || fail "$program needs $name, which is not here"
+      [[ -e $FOLDER/lib/$name ]] || strip -o "$FOLDER/lib/$name" "$(readlink -f -- "$path")"
+    done < <(libraries "$WP_BUILD/$program")
+  done
+  for program in "$FOLDER"/bin/*; do
+    if LD_LIBRARY_PATH=$FOLDER/lib ldd "$program" | grep -E 'not found|libcuda|libcublas|libcudart'; then
+      fail "$program does not start on a machine without the libraries above"
+    fi
+  done
+  local size_mib
+  size_mib=$(du -sm --apparent-size "$FOLDER" | cut -f1)
+  ((size_mib <= MEBIBYTES_MAX)) || fail "$FOLDER has $size_mib MiB, more than $MEBIBYTES_MAX"
+  say "$FOLDER: $size_mib MiB"
+  ls -l "$FOLDER/bin" "$FOLDER/lib"
+}
+
+main "$@"

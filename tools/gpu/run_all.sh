@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Everything that wants a GPU, in one call of ten minutes, on a machine to which build/gpu was carried
+# (tools/gpu/pack.sh): the tests of room cuda, the two ways of a layer's place (bench/cuda_alias.cu), a
+# network on CPU and GPU with the same answers, and the five networks in every pipeline. Results go to
+# $OUT, or build/gpu/results. Ends with the number of steps that failed.
+#
+#   tools/gpu/run_all.sh [NETWORK…]      (yolov3 yolov4 yolov4-p6 resnet152 densenet201)
+set -uo pipefail
+# shellcheck source=tools/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
+
+FOLDER=$WP_ROOT/build/gpu
+OUT=${OUT:-$FOLDER/results}
+NETS=$(mktemp -d "${WP_NETS:-/var/tmp}/nets.XXXXXX")
+trap 'rm -rf -- "$NETS"' EXIT
+INFERENCES=${WP_INFERENCES:-20}
+FAILED=0
+
+# step WHAT COMMAND…: goes on whatever comes of it.
+step() {
+  local what=$1 status=0 started=$SECONDS
+  shift
+  say "$what"
+  "$@" || status=$?
+  ((status == 0)) || { FAILED=$((FAILED + 1)) && note "FAILED ($status): $what"; }
+  note "took $((SECONDS - started)) s"
+}
+
+# cuBLAS lies in the driver's path, in CUDA's folder, or in a Python package.
+find_cublas() {
+  local library
+  ldconfig -p | grep -q 'libcublasLt\.so\.1[23]' && return
+  library=$(find /usr/local /opt /usr/lib -name 'libcublasLt.so.1[23]' -print -quit 2>/dev/null)
+  [[ -n $library ]] || fail "no libcublasLt.so.13 or .12 on this machine: pip install nvidia-cublas"
+  note "cuBLAS: $library"
+  LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname -- "$library")
+}
+
+# The picture is one that everybody can make: no two rows alike.
+make_picture() {
+  python3 - "$1" <<'PY'
+import sys
+width, height = 300, 200
+pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
+with open(sys.argv[1], "wb") as file:
+    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
+PY
+}
+
+# same_answers CFG WEIGHTS: the classes of a picture, on CPU and GPU.
+same_answers() {
+  make_picture "$NETS/picture.ppm"
+  local device
+  for device in cpu cuda; do
+    timeout 60 weightpager infer "$1" "$2" "$NETS/picture.ppm" --device "$device" --json "$NETS/$device.json" || return
+  done
+  python3 - "$NETS/cpu.json" "$NETS/cuda.json" <<'PY'
+import json, sys
+cpu, cuda = ([(c["class"], c["probability"]) for c in json.load(open(path))["pictures"][0]["classes"]] for path in sys.argv[1:])
+print(cpu, cuda, sep="\n")
+sys.exit(any(a[0] != b[0] or abs(a[1] - b[1]) > 1e-3 * a[1] for a, b in zip(cpu, cuda)))
+PY
+}
+
+run_tests() {
+  (cd "$NETS" && timeout 200 test_cuda --gtest_brief=1 --gtest_output="xml:$OUT/test_cuda.xml")
+}
+
+run_alias() {
+  timeout 60 cuda_alias >"$OUT/cuda_alias.json" && cat "$OUT/cuda_alias.json"
+}
+
+bench_network() {
+  local net=$NETS/$1
+  weightpager model make --net "$1" -o "$NETS" && weightpager model pack "$net.cfg" "$net.weights" -o "$net.packed" ||
+    return
+  rm -f -- "$net.weights"
+  timeout 100 weightpager bench pipelines "$net.cfg" "$net.packed" --device cuda --inferences "$INFERENCES" \
+    --windows 9MiB,18MiB --json "$NETS/bench/$1.json" --trace "$NETS/traces/$1.trace.json"
+}
+main() {
+  case ${1:-} in -h | --help) usage && exit 0 ;; esac
+  local networks=("$@") net
+  (($#)) || networks=(yolov3 yolov4 yolov4-p6 resnet152 densenet201)
+  [[ -x $FOLDER/bin/weightpager ]] || fail "$FOLDER is not here: tools/gpu/pack.sh makes it"
+  mkdir -p "$OUT" "$NETS/bench" "$NETS/traces"
+  export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
+  # Without one the tests would all be skipped, and nothing would have failed.
+  have nvidia-smi || fail "no NVIDIA GPU on this machine"
+  nvidia-smi -L || fail "no NVIDIA GPU that answers"
+  find_cublas
+  # For the record: what it says of page faults is no matter here.
+  weightpager doctor || true
+  step "tests" run_tests
+  step "cuda_alias" run_alias
+  for net in "${networks[@]}"; do
+    step "$net" bench_network "$net"
+    if [[ $net == resnet152 ]]; then
+      step "the same answers on CPU and GPU" same_answers "$NETS/$net.cfg" "$NETS/$net.packed"
+    fi
+    rm -f -- "$NETS/$net.packed"
+  done
+  python3 - "$NETS"/bench/*.json >"$OUT/pipelines.json" <<'PY'
+import json, sys
+print(json.dumps([json.load(open(path)) for path in sys.argv[1:]]))
+PY
+  tar -C "$NETS" -czf "$OUT/traces.tar.gz" traces
+  say "$FAILED steps failed; results are in $OUT"
+  return "$FAILED"
+}
+
+main "$@"
