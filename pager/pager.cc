@@ -154,8 +154,9 @@ Status Pager::open_everything() {
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes_, 4, std::max(window_chunks_ / 4, 4u)));
-  policy_.emplace(table_,
-                  policy::Settings{.chunk_bytes = chunk_bytes_, .reads_max = prefetch_reads_max});
+  if (auto known = policy::check_policy(options_.policy, true); !known) return known;
+  policy_ = policy::make_policy(options_.policy, table_,
+                                {.chunk_bytes = chunk_bytes_, .reads_max = prefetch_reads_max});
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -179,6 +180,7 @@ Status Pager::open_everything() {
   process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
+  std::snprintf(telemetry_.policy, sizeof telemetry_.policy, "%s", options_.policy.c_str());
   set(telemetry_.chunk_bytes, chunk_bytes_);
   set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes_);
   return {};
@@ -189,6 +191,7 @@ void Pager::serve() {
     // 1. Sleep until a read is finished, a thread faults, or somebody rings.
     const io::Wakeup wakeup = reader_->wait(sleep_max_ns());
     now_ns_ = telemetry::monotonic_ns();
+    policy_->on_time(now_ns_);
 
     // 2. What was read is ready; what is waited for is mapped, and its toucher runs on.
     take_reads(wakeup);
@@ -749,7 +752,7 @@ void Pager::move_to_waiter(ChunkId chunk) {
     return map(chunk);
   }
   release(chunk);
-  policy_->on_touch(chunk);
+  policy_->on_touch(chunk, policy::anywhere);
 }
 
 void Pager::evict(ChunkId chunk) {
@@ -766,7 +769,7 @@ void Pager::release_if_nowhere(ChunkId chunk) {
   if (table_.state(chunk) != ChunkState::mapped || owner(chunk).is_placed(chunk)) return;
   if (owner(chunk).is_kept) return table_.hold(chunk);
   release(chunk);
-  if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
+  if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk, policy::anywhere);
 }
 
 // Who waits where the chunk now lies was woken by that; who waits for it in another region touches

@@ -31,7 +31,7 @@
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
 #include "pager/paging_service.h"
-#include "pager/policy/pin_stream.h"
+#include "pager/policy/make_policy.h"
 #include "pager/served_file.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/window/address_space.h"
@@ -60,6 +60,8 @@ struct PagerOptions {
   bool follows_memory_limit = false;
   /// One of window::mapper_names.
   std::string mapper = "auto";
+  /// One that check_policy() finds fit to be used live.
+  std::string policy{policy::default_policy};
   /// What "auto" is chosen for: regions that are writable, or those that are not.
   bool expects_writable = false;
   /// Of all regions; see policy/chunk_size.h.
@@ -232,7 +234,7 @@ class Pager final : public PagingService {
   std::optional<window::MemoryHeadroom> headroom_;
   std::optional<window::PageMap> page_map_;
   window::ChunkTable table_;
-  std::optional<policy::PinStream> policy_;
+  std::unique_ptr<policy::Policy> policy_;
   std::vector<std::unique_ptr<ServedFile>> files_;
   std::vector<Place> regions_;                 // of all files, by address space and address
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused

@@ -289,7 +289,7 @@ void Pager::tell_order() {
   policy_->set_order(order);
   // What was touched and not served yet must not be forgotten with the old order.
   for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {
-    if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
+    if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk, policy::anywhere);
   }
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;

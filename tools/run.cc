@@ -49,6 +49,9 @@ Command run_description() {
        "page these files too, beside *.gguf and *.safetensors;\n"
        "may be given several times"},
       {0, "mapper", "NAME", "how chunks get into place: auto (default), move,\ncollapse, copy"},
+      {0, "policy", "NAME",
+       "what is read ahead, kept and evicted: expert (default);\n"
+       "`weightpager bench policies --help` lists them"},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
@@ -107,6 +110,19 @@ Status check_mapper(const std::string& mapper) {
               meant.empty() ? all : fmt::format("did you mean {}? {}", meant, all));
 }
 
+Status check_live_policy(const std::string& name) {
+  auto known = policy::check_policy(name, true);
+  if (known) return {};
+  Error error = known.error();
+  error.message = "--policy: " + error.message;
+  std::vector<std::string> names;
+  for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
+  const std::string meant = nearest(name, names);
+  if (!meant.empty() && meant != name)
+    error.hint = fmt::format("did you mean {}? {}", meant, error.hint);
+  return tl::make_unexpected(std::move(error));
+}
+
 /// The globs travel in one variable, separated by colons.
 Status check_match(const std::vector<std::string>& globs) {
   for (const std::string& glob : globs) {
@@ -127,7 +143,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", usage_example);
   }
-  for (const char* own : {"window", "mapper"}) {
+  for (const char* own : {"window", "mapper", "policy"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -137,11 +153,14 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   options.attach = arguments.value("attach").value_or("");
   options.match = arguments.values("match");
   options.mapper = arguments.value("mapper").value_or("auto");
+  options.policy = arguments.value("policy").value_or(options.policy);
   options.json_path = arguments.value("json").value_or("");
   options.quiet = arguments.has("quiet");
   options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
   if (auto mapper = check_mapper(options.mapper); !mapper) return forward_error(std::move(mapper));
+  if (auto known = check_live_policy(options.policy); !known)
+    return forward_error(std::move(known));
   if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
   return options;
 }
@@ -168,6 +187,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_ATTACH", only_if(!server_socket.empty(), server_socket)},
       {"WEIGHTPAGER_MATCH", only_if(!options.match.empty(), joined(options.match, ':'))},
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
+      {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::default_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_RUN_DIR", run_directory},

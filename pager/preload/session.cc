@@ -50,6 +50,7 @@ struct Configuration {
   uint64_t window_bytes = 0;
   std::vector<std::string> globs;
   std::string mapper = "auto";
+  std::string policy;
   std::string server_socket;  // "": a pager of its own
   std::string run_directory;
   bool wants_profiles = true;
@@ -109,6 +110,7 @@ Configuration read_configuration() {
     begin = end + 1;
   }
   it.mapper = environment("WEIGHTPAGER_MAPPER", "auto");
+  it.policy = environment("WEIGHTPAGER_POLICY", policy::default_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
@@ -162,6 +164,7 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
   options.mapper = configuration.mapper;
+  options.policy = configuration.policy;
   // PyTorch maps a safetensors file to be read for its header, and then writable for its weights.
   options.expects_writable = is_writable || model.format == model::Format::safetensors;
   options.chunk_bytes = policy::chunk_bytes_for(model);
