@@ -34,6 +34,7 @@
 #include "pager/policy/make_policy.h"
 #include "pager/served_file.h"
 #include "pager/telemetry/telemetry.h"
+#include "pager/telemetry/touch_record.h"
 #include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/mapper.h"
@@ -73,6 +74,10 @@ struct PagerOptions {
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
   /// Where the counters go; not owned, outlives the pager.
   telemetry::Telemetry* telemetry = nullptr;
+  /// Where every touch is written down, for a trace; not owned, outlives the pager. Chunks are then
+  /// only shown when they are touched, and taken away again, with their bytes kept, when enough
+  /// others were touched since: touching them costs a fault each time. nullptr: no record.
+  telemetry::TouchRecord* touch_record = nullptr;
 };
 
 class Pager final : public PagingService {
@@ -153,6 +158,7 @@ class Pager final : public PagingService {
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
   void take_commands();
+  void record_touch(policy::ChunkId chunk, uint32_t offset_bytes);
   void retry_held_chunks();
   void take_new_slots();
   void carry_out_policy();
@@ -240,7 +246,9 @@ class Pager final : public PagingService {
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
-  std::vector<policy::ChunkId> held_;          // waited for, but the kernel holds their pages
+  std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
+  size_t recorded_next_ = 0;
+  std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;

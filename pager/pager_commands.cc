@@ -236,6 +236,9 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   }
   served->first_chunk = take_chunk_ids(served->chunks);
   for (uint32_t i = 0; i < served->chunks; ++i) owners_[served->first_chunk + i] = served.get();
+  if (options_.touch_record != nullptr) {
+    options_.touch_record->add_file(request.name, served->first_chunk, served->chunks);
+  }
   add(telemetry_.models, 1);
   files_.push_back(std::move(served));
   return files_.back().get();

@@ -16,6 +16,7 @@
 #include "tools/engine_file.h"
 #include "tools/engine_process.h"
 #include "tools/model_arguments.h"
+#include "tools/record.h"
 #include "tools/report_file.h"
 #include "tools/run_directory.h"
 #include "tools/server_socket.h"
@@ -53,6 +54,9 @@ Command run_description() {
        "what is read ahead, kept and evicted: expert (default);\n"
        "`weightpager bench policies --help` lists them"},
       {0, "json", "FILE", "write the run's numbers to FILE"},
+      {0, "record", "FILE",
+       "write what the engine touches to FILE, as a trace for\n"
+       "`weightpager bench policies`; slows the engine a little"},
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
        "do not adapt to known engines (ggml: no repacked copy of\n"
@@ -143,7 +147,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", usage_example);
   }
-  for (const char* own : {"window", "mapper", "policy"}) {
+  for (const char* own : {"window", "mapper", "policy", "record"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -155,6 +159,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   options.mapper = arguments.value("mapper").value_or("auto");
   options.policy = arguments.value("policy").value_or(options.policy);
   options.json_path = arguments.value("json").value_or("");
+  options.record_path = arguments.value("record").value_or("");
   options.quiet = arguments.has("quiet");
   options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
@@ -190,6 +195,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::default_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
+      {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
       {"WEIGHTPAGER_RUN_DIR", run_directory},
   };
 }
@@ -216,6 +222,7 @@ struct Plan {
   std::string server_socket;  // "": a window of its own
   RunDirectory directory;
   std::optional<ReportFile> json;
+  std::optional<ReportFile> record;
 };
 
 /// The window, once the model files among the engine's arguments are found sound; 0 if it is a
@@ -252,12 +259,18 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   if (!interposer) return forward_error(std::move(interposer));
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
-  Plan plan{std::move(report),     engine,      *interposer, std::move(*server),
-            std::move(*directory), std::nullopt};
-  if (options.json_path.empty()) return plan;
-  auto json = ReportFile::create(options.json_path);
-  if (!json) return forward_error(std::move(json));
-  plan.json.emplace(std::move(*json));
+  Plan plan{std::move(report),     engine,       *interposer, std::move(*server),
+            std::move(*directory), std::nullopt, std::nullopt};
+  if (!options.json_path.empty()) {
+    auto json = ReportFile::create(options.json_path);
+    if (!json) return forward_error(std::move(json));
+    plan.json.emplace(std::move(*json));
+  }
+  if (!options.record_path.empty()) {
+    auto record = ReportFile::create(options.record_path, "--record");
+    if (!record) return forward_error(std::move(record));
+    plan.record.emplace(std::move(*record));
+  }
   return plan;
 }
 
@@ -278,6 +291,10 @@ Result<EngineExit> carry_out(Plan plan) {
     // The engine's work is done: its exit status stands, whatever becomes of the report.
     if (auto written = plan.json->commit(report_json(report)); !written)
       print_error(written.error());
+  }
+  if (plan.record) {
+    if (auto kept = keep_record(plan.directory.path(), *plan.record); !kept)
+      print_error(kept.error());
   }
   return ended;
 }

@@ -20,7 +20,8 @@ struct RunOptions {
   std::vector<std::string> match;  // globs of model files beside the built-in ones
   std::string mapper = "auto";
   std::string policy{policy::default_policy};
-  std::string json_path;  // "" for no report
+  std::string json_path;    // "" for no report
+  std::string record_path;  // "" for no trace
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

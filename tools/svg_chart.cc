@@ -59,6 +59,35 @@ std::string x_axis(double y, double begin, double end, const std::string& label)
   return svg + text_at(left + plot_width / 2, y + 36, "middle", label);
 }
 
+// A pixel has one colour: that of most of its time, if most of it has any.
+std::vector<TimeBar> in_pixels(const std::vector<TimeBar>& bars, double end, size_t colours) {
+  constexpr auto pixels = static_cast<size_t>(plot_width);
+  const double pixel = end / pixels;
+  std::vector<std::vector<double>> times(pixels, std::vector<double>(colours, 0));
+  for (const TimeBar& bar : bars) {
+    const auto last = std::min(static_cast<size_t>(bar.end / pixel), pixels - 1);
+    for (auto at = static_cast<size_t>(bar.begin / pixel); at <= last; ++at) {
+      const double begin = std::max(bar.begin, static_cast<double>(at) * pixel);
+      times[at][bar.colour] += std::min(bar.end, static_cast<double>(at + 1) * pixel) - begin;
+    }
+  }
+  std::vector<TimeBar> joined;
+  for (size_t at = 0; at < pixels; ++at) {
+    const auto most = std::max_element(times[at].begin(), times[at].end());
+    if (*most < pixel / static_cast<double>(colours + 1)) continue;
+    const TimeBar bar{static_cast<double>(at) * pixel, static_cast<double>(at + 1) * pixel,
+                      static_cast<size_t>(most - times[at].begin())};
+    const bool goes_on = !joined.empty() && joined.back().colour == bar.colour &&
+                         bar.begin - joined.back().end < pixel / 2;
+    if (goes_on) {
+      joined.back().end = bar.end;
+    } else {
+      joined.push_back(bar);
+    }
+  }
+  return joined;
+}
+
 }  // namespace
 
 std::string html_text(const std::string& text) {
@@ -146,24 +175,13 @@ std::string svg_of(const TimeChart& chart) {
   }
   if (end == 0) end = 1;
   const double bottom = top + row_height * static_cast<double>(chart.rows.size());
-  // Less than a third of a pixel is not seen.
-  const double nothing = end / plot_width / 3;
 
   std::string svg = svg_begin(bottom + axis_height, chart.title);
   svg += x_axis(bottom, 0, end, chart.x_label);
   double y = top;
   for (const TimeRow& row : chart.rows) {
     svg += text_at(left - 8, y + row_height * 0.65, "end", row.name);
-    std::vector<TimeBar> joined;
-    for (const TimeBar& bar : row.bars) {
-      const bool goes_on = !joined.empty() && joined.back().colour == bar.colour &&
-                           bar.begin - joined.back().end <= nothing;
-      if (goes_on) {
-        joined.back().end = std::max(joined.back().end, bar.end);
-      } else {
-        joined.push_back(bar);
-      }
-    }
+    const std::vector<TimeBar> joined = in_pixels(row.bars, end, chart.colours.size());
     for (const TimeBar& bar : joined) {
       svg += fmt::format(
           "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",

@@ -47,7 +47,7 @@ struct TimeChart {
   std::vector<TimeRow> rows;
 };
 
-/// Bars of a row that are too near to be told apart are joined.
+/// As many bars as there are pixels at most, however many are given.
 std::string svg_of(const TimeChart& chart);
 
 /// With &, < and > as entities.

@@ -53,6 +53,7 @@ struct Configuration {
   std::string policy;
   std::string server_socket;  // "": a pager of its own
   std::string run_directory;
+  bool records_touches = false;
   bool wants_profiles = true;
 };
 
@@ -113,6 +114,7 @@ Configuration read_configuration() {
   it.policy = environment("WEIGHTPAGER_POLICY", policy::default_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
+  it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   return it;
 }
@@ -171,6 +173,11 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   options.device = io::device_limits(fd);
   options.follows_memory_limit = true;
   options.telemetry = session->telemetry;
+  if (configuration.records_touches) {
+    auto record = telemetry::TouchRecord::create(configuration.run_directory);
+    if (!record) return forward_error(std::move(record));
+    options.touch_record = *record;
+  }
   return Pager::start(options);
 }
 
