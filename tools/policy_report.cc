@@ -48,8 +48,9 @@ const PassFigures& best_known(const PolicyRun& run) {
 
 std::string run_row(const PolicyRun& run, const WindowRuns& window, bool with_live) {
   const PassFigures& figures = best_known(run);
+  const std::string name = run.policy + (with_live && !run.live ? "*" : "");
   std::string row = fmt::format(
-      "  {:<14} {:>10.3f} {:>8.3f} {:>8.3f} {:>7.2f}x {:>10.3f} {:>9.3f} {:>7.2f}x", run.policy,
+      "  {:<14} {:>10.3f} {:>8.3f} {:>8.3f} {:>7.2f}x {:>10.3f} {:>9.3f} {:>7.2f}x", name,
       seconds(figures.median_ns), seconds(figures.shortest_ns), seconds(figures.longest_ns),
       static_cast<double>(figures.median_ns) / static_cast<double>(window.least_ns),
       seconds(figures.stall_ns), gib(figures.read_bytes),
@@ -138,6 +139,7 @@ std::string comparison_text(const PolicyComparison& comparison) {
         with_live ? fmt::format(" {:>10} {:>9}", "simul. s", "differs") : "");
     for (const PolicyRun& run : window.runs) text += run_row(run, window, with_live);
   }
+  if (with_live) text += "* only simulated\n";
   for (const std::string& remark : comparison.remarks) text += "remark: " + remark + "\n";
   return text;
 }

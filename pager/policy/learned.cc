@@ -1,7 +1,6 @@
 #include "pager/policy/learned.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace weightpager::policy {
 namespace {
@@ -14,48 +13,25 @@ constexpr size_t neighbours = 16;
 
 }  // namespace
 
-Lesson Learned::lesson() const {
-  return {{order().begin(), order().end()}, lessons_ == 0 ? std::vector<float>{} : pace()};
-}
-
-void Learned::set_order(const ChunkOrder& order) {
-  if (earlier_.order.empty()) return PinStream::set_order(order);
-  std::vector<bool> is_cyclic(table().chunks(), false);
-  for (ChunkId chunk : order.cyclic) is_cyclic[chunk] = true;
-  ChunkOrder known = order;
-  known.cyclic.clear();
-  std::vector<float> pace;
-  for (size_t at = 0; at < earlier_.order.size(); ++at) {
-    const ChunkId chunk = earlier_.order[at];
-    if (chunk >= is_cyclic.size() || !is_cyclic[chunk]) continue;
-    is_cyclic[chunk] = false;
-    known.cyclic.push_back(chunk);
-    pace.push_back(at < earlier_.pace.size() ? earlier_.pace[at] : 0);
-  }
-  // What is not known may have come since: behind the rest, until touches tell.
-  for (ChunkId chunk : order.cyclic) {
-    if (!is_cyclic[chunk]) continue;
-    known.cyclic.push_back(chunk);
-    pace.push_back(0);
-  }
-  known.layer_begins.clear();
-  PinStream::set_order(known);
-  if (!earlier_.pace.empty()) set_pace(std::move(pace));
-}
-
 void Learned::order_changed() {
   computed_ns_.assign(order().size(), 0);
   seen_ = 0;
   lessons_ = 0;
   has_place_ = false;
+  waited_for_ = window::no_chunk;
 }
 
 void Learned::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   const ChunkState state = table().state(chunk);
   PinStream::on_touch(chunk, offset_bytes);
   if (position(chunk) != nowhere) note_place(position(chunk));
-  const bool waits = state == ChunkState::absent || state == ChunkState::reading;
-  if (!waits || waited_for_ != window::no_chunk) return;
+  const auto is_on_its_way = [](ChunkState it) {
+    return it == ChunkState::absent || it == ChunkState::reading;
+  };
+  // One whose read failed is not waited for any more.
+  const bool waits_already =
+      waited_for_ != window::no_chunk && is_on_its_way(table().state(waited_for_));
+  if (!is_on_its_way(state) || waits_already) return;
   waited_for_ = chunk;
   waiting_since_ns_ = now_ns_;
 }
@@ -75,16 +51,17 @@ void Learned::note_place(uint32_t position) {
   const uint32_t steps = position >= place_ ? position - place_ : position + size - place_;
   const bool goes_on = has_place_ && steps <= size / 2;
   if (has_place_ && !goes_on && size - steps <= size / 4) return;  // a thread that is late
+  if (goes_on && steps == 0) return;
   if (goes_on) {
-    const float each_ns = steps == 0 ? 0
-                                     : static_cast<float>(computed_ns - place_computed_ns_) /
-                                           static_cast<float>(steps);
+    // A wait is taken off when it is over; another thread may have been here meanwhile.
+    const auto since_ns = static_cast<int64_t>(computed_ns - place_computed_ns_);
+    const float each_ns =
+        static_cast<float>(std::max<int64_t>(since_ns, 0)) / static_cast<float>(steps);
     for (uint32_t i = 0; i < steps; ++i) {
       float& known_ns = computed_ns_[(place_ + i) % size];
       known_ns = seen_ < size ? each_ns : (known_ns + each_ns) / 2;
       ++seen_;
     }
-    if (steps == 0) return;
   }
   has_place_ = true;
   place_ = position;

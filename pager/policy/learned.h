@@ -5,37 +5,19 @@
 // where little of it is. Two passes show how long the engine computes from each part of the order,
 // waiting not counted; then the pins are spread by that, and once more two passes later, when it no
 // longer waits where it did. The order itself is learned by pin-stream.
-//
-// What was learned can be taken away (`lesson`) and given to the next start, whose first pass then
-// runs like a later one.
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "pager/policy/pin_stream.h"
 
 namespace weightpager::policy {
 
-struct Lesson {
-  /// In the order of their first touch in a pass.
-  std::vector<ChunkId> order;
-  /// How long the engine computes from each, in nanoseconds; empty: not known.
-  std::vector<float> pace;
-};
-
 class Learned final : public PinStream {
  public:
   using PinStream::PinStream;
 
-  /// What an earlier run has learned about the same chunks; used from the next set_order on, as far
-  /// as it is about chunks that are cyclic there.
-  void teach(Lesson lesson) { earlier_ = std::move(lesson); }
-  /// The order in use, with its pace if that is known.
-  Lesson lesson() const;
-
-  void set_order(const ChunkOrder& order) override;
   void on_time(uint64_t now_ns) override { now_ns_ = now_ns; }
   void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
   bool on_ready(ChunkId chunk) override;
@@ -45,7 +27,6 @@ class Learned final : public PinStream {
   void note_place(uint32_t position);
   std::vector<float> pace() const;
 
-  Lesson earlier_;
   uint64_t now_ns_ = 0;
   ChunkId waited_for_ = window::no_chunk;
   uint64_t waiting_since_ns_ = 0;

@@ -18,7 +18,8 @@ static_assert(std::endian::native == std::endian::little);
 constexpr char magic[8] = {'W', 'P', 'T', 'R', 'A', 'C', 'E', '\n'};
 constexpr uint32_t format_version = 1;
 constexpr uint64_t name_bytes_max = 4096;
-constexpr uint64_t chunks_max = 1u << 30;
+// 32 TiB in large chunks; what is kept for each is allocated at once.
+constexpr uint64_t chunks_max = 1u << 24;
 
 struct Head {
   char magic[8];

@@ -30,7 +30,7 @@ for policy in expert lru ring; do
       and (.pass_begins | length == 4) and (.cyclic | length > $last / 2)' \
     "$SCRATCH/run.json" >/dev/null || fail "$policy: $(jq -c '[.pass_begins, .touches[][0]]' "$SCRATCH/run.json")"
 done
-weightpager bench policies "$SCRATCH/run.trace" --policy lru,expert
+weightpager bench policies "$SCRATCH/run.trace" --policy lru,expert --window 50%
 expect_status 0
 
 weightpager run -q --window 64MiB --record "$SCRATCH/none.trace" -- true

@@ -6,8 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "pager/policy/belady.h"
-#include "pager/policy/learned.h"
 #include "pager/simulate/simulator.h"
 #include "tests/simulate/random_trace.h"
 
@@ -116,25 +114,6 @@ TEST(Policies, LearnedPinsWhereComputingIsShort) {
   const PassCounts learned = later_passes(run(trace, "learned", 200), 6);
   EXPECT_LE(learned.reads, even.reads + model_chunks / 20);
   EXPECT_LT(static_cast<double>(learned.stall_ns), 0.5 * static_cast<double>(even.stall_ns));
-}
-
-TEST(Policies, WhatWasLearnedServesTheNextStart) {
-  Trace trace = dense(layers, layer_chunks, 1);
-  policy::ChunkTable table(200);
-  table.add_chunks(trace.chunks);
-  policy::Learned policy(table, {});
-  policy::Lesson lesson;
-  for (ChunkId chunk = trace.chunks; chunk-- > 0;) lesson.order.push_back(chunk);
-  lesson.pace.assign(lesson.order.size(), 1);
-  policy.teach(lesson);
-  policy.set_order(trace.order);
-  EXPECT_EQ(policy.lesson().order, lesson.order);
-  // A chunk that is not there any more, and one that is new.
-  lesson.order.back() = trace.chunks + 7;
-  policy.teach(lesson);
-  policy.set_order(trace.order);
-  lesson.order.back() = 0;
-  EXPECT_EQ(policy.lesson().order, lesson.order);
 }
 
 /// Reads of whoever knows how often each chunk will be used from pass `from` on, and keeps those

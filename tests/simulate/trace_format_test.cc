@@ -5,17 +5,18 @@
 #include <rapidcheck/gtest.h>
 
 #include <cstring>
+#include <span>
 
 #include "tests/simulate/random_trace.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 namespace weightpager::simulate {
 namespace {
 
-/// The checksum made to match again: what lies behind it has to be refused for what it is.
-std::vector<std::byte> resealed(Trace trace) { return encode(trace); }
-
 void expect_refused(const Trace& trace, const std::string& why) {
-  const auto read = decode(resealed(trace), "bad.trace");
+  const auto read = decode(encode(trace), "bad.trace");
   ASSERT_FALSE(read.has_value()) << why;
   EXPECT_NE(read.error().message.find(why), std::string::npos) << read.error().message;
   EXPECT_NE(read.error().message.find("bad.trace"), std::string::npos);
@@ -48,6 +49,42 @@ RC_GTEST_PROP(TraceFormat, AnyPartIsRefused, ()) {
   std::vector<std::byte> bytes = encode(any_trace());
   bytes.resize(*rc::gen::inRange<size_t>(0, bytes.size()));
   RC_ASSERT(!decode(bytes, "test").has_value());
+}
+
+/// Replaces what lies behind the head, with a length and a checksum that match.
+std::vector<std::byte> sealed(std::span<const std::byte> body) {
+  std::vector<std::byte> bytes = encode(dense(1, 1, 1));
+  bytes.resize(32);
+  const uint64_t length = body.size();
+  const uint64_t checksum = XXH3_64bits(body.data(), body.size());
+  std::memcpy(bytes.data() + 16, &length, sizeof length);
+  std::memcpy(bytes.data() + 24, &checksum, sizeof checksum);
+  bytes.insert(bytes.end(), body.begin(), body.end());
+  return bytes;
+}
+
+// Whoever knows how to make the checksum right gets a sound trace or an error, and nothing else.
+RC_GTEST_PROP(TraceFormat, WhatIsSealedIsStillChecked, ()) {
+  const std::vector<std::byte> sound = encode(any_trace());
+  std::vector<std::byte> body(sound.begin() + 32, sound.end());
+  const auto changes = *rc::gen::inRange(1, 8);
+  for (int i = 0; i < changes; ++i) {
+    body[*rc::gen::inRange<size_t>(0, body.size())] = std::byte{*rc::gen::arbitrary<uint8_t>()};
+  }
+  const auto read = decode(sealed(body), "test");
+  if (read) RC_ASSERT(check(*read, "test").has_value());
+}
+
+TEST(TraceFormat, ACountThatCannotBeIsRefusedBeforeAllocating) {
+  // An empty name, 2 MiB, one chunk, and 2^56 chunks in the order.
+  std::vector<std::byte> body;
+  for (const int byte :
+       {0, 0x80, 0x80, 0x80, 1, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}) {
+    body.push_back(static_cast<std::byte>(byte));
+  }
+  const auto read = decode(sealed(body), "test");
+  ASSERT_FALSE(read.has_value());
+  EXPECT_NE(read.error().message.find("not the number"), std::string::npos) << read.error().message;
 }
 
 TEST(TraceFormat, MoreThanATraceIsRefused) {
