@@ -84,7 +84,7 @@ struct Subject {
   std::optional<model::Model> model;
 };
 
-Result<std::vector<std::string>> read_policies(const std::string& text, bool is_live) {
+Result<std::vector<std::string>> read_policies(const std::string& text) {
   std::vector<std::string> names;
   if (text == "all") {
     for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
@@ -93,7 +93,7 @@ Result<std::vector<std::string>> read_policies(const std::string& text, bool is_
   for (std::string& name : split_at_commas(text)) {
     const bool is_compared_already = std::find(names.begin(), names.end(), name) != names.end();
     if (is_compared_already) return fail(fmt::format("--policy: {} is there twice", name));
-    if (auto known = policy::check_policy(name, is_live); !known) {
+    if (auto known = policy::check_policy(name, false); !known) {
       return forward_error(std::move(known));
     }
     names.push_back(std::move(name));
@@ -106,7 +106,7 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
     return fail("expected one model or trace", "weightpager bench policies model.gguf");
   }
   BenchOptions options{.path = arguments.operands().front(), .is_live = arguments.has("live")};
-  auto policies = read_policies(arguments.value("policy").value_or("all"), options.is_live);
+  auto policies = read_policies(arguments.value("policy").value_or("all"));
   if (!policies) return forward_error(std::move(policies));
   options.policies = std::move(*policies);
   auto disk = read_disk(arguments.value("disk").value_or("nvme-gen4"));

@@ -55,7 +55,6 @@ refused 2 'is too small' "$trace" --window 1MiB
 refused 2 'is there twice' "$trace" --policy lru,lru
 refused 2 'disk floppy: unknown' "$trace" --disk floppy
 refused 2 'there are 12 passes' "$trace" --warm-up 12
-refused 2 'knows the future' "$SCRATCH/model.gguf" --live --policy belady
 refused 1 'which has no weights to page' "$trace" --live
 refused 1 'cannot be written' "$trace" --html "$SCRATCH/none/report.html"
 refused 1 'none.gguf' "$SCRATCH/none.gguf"
