@@ -35,10 +35,9 @@ std::string head_text(const PolicyComparison& comparison) {
       comparison.disk.latency_ns / 1000, comparison.disk.queue_depth);
 }
 
-bool has_live(const PolicyComparison& comparison) {
-  return std::any_of(comparison.windows.begin(), comparison.windows.end(), [](const auto& window) {
-    return std::any_of(window.runs.begin(), window.runs.end(),
-                       [](const PolicyRun& run) { return run.live.has_value(); });
+bool has(const PolicyComparison& comparison, bool (*is_meant)(const PolicyRun& run)) {
+  return std::any_of(comparison.windows.begin(), comparison.windows.end(), [&](const auto& window) {
+    return std::any_of(window.runs.begin(), window.runs.end(), is_meant);
   });
 }
 
@@ -126,7 +125,7 @@ TimeChart timeline_of(const PolicyComparison& comparison, const WindowRuns& wind
 }  // namespace
 
 std::string comparison_text(const PolicyComparison& comparison) {
-  const bool with_live = has_live(comparison);
+  const bool with_live = has(comparison, [](const PolicyRun& run) { return run.live.has_value(); });
   std::string text = head_text(comparison);
   for (const WindowRuns& window : comparison.windows) {
     text += fmt::format(
@@ -139,7 +138,9 @@ std::string comparison_text(const PolicyComparison& comparison) {
         with_live ? fmt::format(" {:>10} {:>9}", "simul. s", "differs") : "");
     for (const PolicyRun& run : window.runs) text += run_row(run, window, with_live);
   }
-  if (with_live) text += "* only simulated\n";
+  if (with_live && has(comparison, [](const PolicyRun& run) { return !run.live; })) {
+    text += "* only simulated\n";
+  }
   for (const std::string& remark : comparison.remarks) text += "remark: " + remark + "\n";
   return text;
 }
