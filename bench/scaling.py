@@ -38,7 +38,7 @@ MODELS = {
     "405 B dense": (405e9, "dense", ["--layers", "126", "--dense", size(405e9 / 126)], "readahead", 10, 5),
     # 58 layers of 256 experts, 8 of them used; 37 B active, of which experts 20 B.
     "671 B mixture": (671e9, "moe", ["--layers", "58", "--dense", size(16.6e9 / 58), "--experts", "256",
-                                     "--experts-used", "8", "--slab", size(7168 * 2048)], "demand", 160, 120),
+                                     "--experts-used", "8", "--slab", size(7168 * 2048)], "demand", 80, 60),
 }
 
 
@@ -46,6 +46,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compute", type=float, default=60, help="GB/s of memory (default %(default)s)")
     parser.add_argument("--zipf", type=float, default=0.7, help="favourites among experts (default %(default)s)")
+    parser.add_argument("--models", default=",".join(MODELS), help="default %(default)s")
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true", help="the smallest model, two disks, two windows")
     return parser.parse_args()
@@ -84,9 +85,13 @@ def simulate(name, options, folder):
     return found
 
 
+def tokens(per_second):
+    return f"{per_second:.2f}" if per_second >= 0.1 else f"{per_second:.3f}"
+
+
 def cell(window):
     expert, kernel = (1e9 / it["simulated"]["pass_ns_median"] for it in window["policies"])
-    return f"{expert:.2f} ({kernel:.2f})"
+    return f"{tokens(expert)} ({tokens(kernel)})"
 
 
 def markdown(found):
@@ -106,7 +111,7 @@ def main():
     options = parse_arguments()
     date = datetime.date.today().isoformat()
     output = options.output or ROOT / f"bench/results/{date}-scaling.json"
-    names = list(MODELS)[:1 if options.quick else None]
+    names = options.models.split(",")[:1 if options.quick else None]
     with tempfile.TemporaryDirectory() as folder:
         models = [simulate(it, options, pathlib.Path(folder)) for it in names]
     output.write_text(json.dumps({"date": date, "kernel": platform.release(), "compute_gb_per_s": options.compute,
