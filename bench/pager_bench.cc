@@ -58,8 +58,8 @@ void chunk_in_and_out(benchmark::State& state, const char* name, uint64_t chunk_
     return state.SkipWithError("cannot register memory");
   }
   for (auto _ : state) {
-    const bool is_fine = (*mapper)->show(**region, 0, bytes) == fault::Outcome::done &&
-                         (*mapper)->hide(**region, 0, bytes) == fault::Outcome::done;
+    const bool is_fine = (*mapper)->show(**region, {}, bytes) == fault::Outcome::done &&
+                         (*mapper)->hide(**region, {}, bytes) == fault::Outcome::done;
     if (!is_fine) return state.SkipWithError("the kernel refused");
   }
 }

@@ -42,6 +42,10 @@ namespace {
 // Reads that may be in flight beyond the prefetch depth: what engine threads wait for never queues
 // here.
 constexpr uint32_t demand_reads_max = 64;
+// Small chunks are read and moved together up to this size: then what a request and a move cost
+// (10 to 20 µs) is little beside the time that the disk takes, and whoever waits for the first of
+// them does not wait much longer.
+constexpr uint64_t run_bytes_max = 512 * KiB;
 // Memory kept ready beyond what is in use, while the window fills; and how much of it is made anew
 // between two looks at faults, where it was given back before.
 constexpr uint64_t bytes_ahead = 64 * MiB;
@@ -64,6 +68,9 @@ constexpr uint64_t staging_bytes_max = 32 * MiB;
 // none.
 std::byte no_bytes[chunk_bytes_max];
 
+// What a read is called: its first chunk, and how many there are.
+constexpr uint32_t tag_count_shift = 32;
+
 }  // namespace
 
 Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
@@ -84,6 +91,7 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
       telemetry_(*options.telemetry),
       window_chunks_max_(
           std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes_))),
+      run_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(run_bytes_max / chunk_bytes_, 1))),
       table_(window_chunks),
       window_chunks_(window_chunks),
       window_chunks_wanted_(window_chunks) {}
@@ -159,7 +167,9 @@ Status Pager::open_everything() {
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes_, 4, std::max(window_chunks_ / 4, 4u)));
   if (auto known = policy::check_policy(options_.policy, true); !known) return known;
   policy_ = policy::make_policy(options_.policy, table_,
-                                {.chunk_bytes = chunk_bytes_, .reads_max = prefetch_reads_max});
+                                {.chunk_bytes = chunk_bytes_,
+                                 .reads_max = prefetch_reads_max,
+                                 .evictions_max = run_chunks_max_});
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -171,8 +181,9 @@ Status Pager::open_everything() {
     reader_options.watched_fd = watch_.get();
   }
   reads_max_ = prefetch_reads_max + demand_reads_max;
-  reader_options.reads_max = reads_max_;
-  reader_options.read_bytes_max = static_cast<uint32_t>(chunk_bytes_);
+  // And one that is put together; should all fail, their chunks are read again one by one.
+  reader_options.reads_max = (reads_max_ + 1) * run_chunks_max_;
+  reader_options.read_bytes_max = static_cast<uint32_t>(run_chunks_max_ * chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
@@ -243,46 +254,67 @@ int64_t Pager::sleep_max_ns() const {
 
 void Pager::take_reads(const io::Wakeup& wakeup) {
   for (const io::Completion& completion : wakeup.completions) {
-    const auto chunk = static_cast<ChunkId>(completion.tag);
-    ServedFile& served = owner(chunk);
-    const uint64_t expected_bytes = served.bytes_of(chunk);
+    const Run read{static_cast<ChunkId>(completion.tag),
+                   static_cast<uint32_t>(completion.tag >> tag_count_shift)};
     add(telemetry_.read_bytes, completion.length_bytes);
-    if (waiting_[chunk].is_doomed) {
-      waiting_[chunk].is_doomed = false;
-      table_.finish_read(chunk);
-      release(chunk);
-      close_idle_files();
+    // An error stays where it is: the others' bytes may be fine.
+    if (completion.error_number != 0 && read.count > 1) {
+      for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
       continue;
     }
-    if (completion.error_number != 0) {
-      fail_chunk(chunk, "reading the model file failed", completion.error_number);
-      continue;
-    }
-    if (completion.length_bytes < expected_bytes) {
-      const char* const what = "the model file became shorter while it was in use";
-      if (!ends_there(served, chunk, completion.length_bytes)) {
-        fail_chunk(chunk, what, EIO);
+    Run wanted{read.first, 0};
+    for (uint32_t i = 0; i < read.count; ++i) {
+      const uint64_t begin_bytes = i * chunk_bytes_;
+      const uint64_t arrived_bytes = std::min(
+          std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes, chunk_bytes_);
+      if (take_chunk(read.first + i, completion.error_number, arrived_bytes)) {
+        ++wanted.count;
         continue;
       }
-      report_failure(served, served.offset_of(chunk) + completion.length_bytes,
-                     served.offset_of(chunk) + expected_bytes, what, EIO);
-      seal_from(chunk, static_cast<uint32_t>(round_up(completion.length_bytes, os_page_bytes) /
-                                             os_page_bytes));
+      map(wanted);
+      wanted = {read.first + i + 1, 0};
     }
-    // The slot held another chunk before: behind the file's end mmap shows zeros.
-    if (completion.length_bytes < chunk_bytes_) {
-      std::memset(memory_of(chunk) + completion.length_bytes, 0,
-                  chunk_bytes_ - completion.length_bytes);
-    }
-    if (!served.file.is_direct()) {
-      kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
-                      static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
-    }
-    if (shares_memory()) served.memory->finish_chunk(served.offset_of(chunk));
-    table_.finish_read(chunk);
-    const bool wants_map = policy_->on_ready(chunk) && options_.touch_record == nullptr;
-    if (wants_map || waiting_[chunk].is_waited_for) map(chunk);
+    map(wanted);
   }
+}
+
+// reading → ready. Returns whether it is to be mapped.
+bool Pager::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) {
+  ServedFile& served = owner(chunk);
+  const uint64_t expected_bytes = served.bytes_of(chunk);
+  if (waiting_[chunk].is_doomed) {
+    waiting_[chunk].is_doomed = false;
+    table_.finish_read(chunk);
+    release(chunk);
+    close_idle_files();
+    return false;
+  }
+  if (error_number != 0) {
+    fail_chunk(chunk, "reading the model file failed", error_number);
+    return false;
+  }
+  if (arrived_bytes < expected_bytes) {
+    const char* const what = "the model file became shorter while it was in use";
+    if (!ends_there(served, chunk, arrived_bytes)) {
+      fail_chunk(chunk, what, EIO);
+      return false;
+    }
+    report_failure(served, served.offset_of(chunk) + arrived_bytes,
+                   served.offset_of(chunk) + expected_bytes, what, EIO);
+    seal_from(chunk, static_cast<uint32_t>(round_up(arrived_bytes, os_page_bytes) / os_page_bytes));
+  }
+  // The slot held another chunk before: behind the file's end mmap shows zeros.
+  if (arrived_bytes < chunk_bytes_) {
+    std::memset(memory_of(chunk) + arrived_bytes, 0, chunk_bytes_ - arrived_bytes);
+  }
+  if (!served.file.is_direct()) {
+    kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
+                    static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
+  }
+  if (shares_memory()) served.memory->finish_chunk(served.offset_of(chunk));
+  table_.finish_read(chunk);
+  const bool wants_map = policy_->on_ready(chunk) && options_.touch_record == nullptr;
+  return wants_map || waiting_[chunk].is_waited_for;
 }
 
 // Whether the file now ends inside the chunk, and the read came as far as that. Otherwise what is
@@ -445,7 +477,7 @@ void Pager::prepare_slots(window::SlotId first, uint32_t count) {
 void Pager::ask_for_slots() {
   uint32_t in_use = table_.resident() + table_.free_slots();
   if (pool_ == nullptr) {
-    for (; in_use < window_chunks_; ++in_use) table_.add_slot(0);
+    for (; in_use < window_chunks_; ++in_use) table_.add_slot(take_permit());
     return;
   }
   const auto slots_ahead = static_cast<uint32_t>(bytes_ahead / chunk_bytes_);
@@ -454,6 +486,14 @@ void Pager::ask_for_slots() {
   pool_->want(
       slots_taken_ + std::min(slots_ahead, window_chunks_ - in_use),
       [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+}
+
+// A slot without memory of its own: one that was given back, or one more.
+window::SlotId Pager::take_permit() {
+  if (emptied_slots_.empty()) return slots_taken_++;
+  const window::SlotId slot = emptied_slots_.back();
+  emptied_slots_.pop_back();
+  return slot;
 }
 
 void Pager::refill_slots(uint32_t slots_max) {
@@ -482,12 +522,12 @@ bool Pager::slots_stay_registered() const {
 void Pager::trim_slots() {
   while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks_) {
     const window::SlotId slot = table_.remove_slot();
+    emptied_slots_.push_back(slot);
     if (pool_ == nullptr) continue;
     if (!slots_stay_registered()) {
       own_->uffd().unregister_range(pool_->address(slot), chunk_bytes_);
     }
     pool_->empty(slot);
-    emptied_slots_.push_back(slot);
   }
 }
 
@@ -536,18 +576,19 @@ void Pager::carry_out_policy() {
     const Action action = policy_->next();
     switch (action.kind) {
       case Action::Kind::none:
-        return;
+        return hand_over_reads();
       case Action::Kind::read:
         start_read(action.chunk);
         break;
       case Action::Kind::evict:
-        evict(action.chunk);
+        evict(Run{action.chunk, action.count});
         break;
       case Action::Kind::hold:
         hold(action.chunk);
         break;
     }
   }
+  hand_over_reads();
 }
 
 void Pager::account() {
@@ -609,27 +650,57 @@ void Pager::wake_page(const AddressSpace& space, uintptr_t address) {
   space.uffd().wake(reinterpret_cast<void*>(round_down(address, os_page_bytes)), os_page_bytes);
 }
 
-std::byte* Pager::memory_of(ChunkId chunk) {
+std::byte* Pager::memory_of(ChunkId chunk) const {
   const ServedFile& served = owner(chunk);
   return shares_memory() ? served.memory->at(served.offset_of(chunk))
                          : pool_->address(table_.slot(chunk));
 }
 
+// absent → reading. What lies behind the chunks that are to be read already goes with them.
 void Pager::start_read(ChunkId chunk) {
-  const ServedFile& served = owner(chunk);
   table_.start_read(chunk);
-  reader_->start({.tag = chunk,
+  Run& run = reads_to_start_;
+  const bool goes_along = run.count > 0 && run.count < run_chunks_max_ &&
+                          chunk == run.first + run.count && &owner(chunk) == &owner(run.first) &&
+                          memory_of(chunk) == memory_of(run.first) + run.count * chunk_bytes_;
+  if (goes_along) {
+    ++run.count;
+    return;
+  }
+  hand_over_reads();
+  run = {chunk, 1};
+}
+
+void Pager::hand_over_reads() {
+  if (reads_to_start_.count > 0) start_reader(reads_to_start_);
+  reads_to_start_.count = 0;
+}
+
+void Pager::start_reader(const Run& run) {
+  const ServedFile& served = owner(run.first);
+  reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
                   .fd = served.file.fd(),
-                  .offset_bytes = served.offset_of(chunk),
-                  .length_bytes = static_cast<uint32_t>(chunk_bytes_),
-                  .buffer = memory_of(chunk)});
+                  .offset_bytes = served.offset_of(run.first),
+                  .length_bytes = static_cast<uint32_t>(run.count * chunk_bytes_),
+                  .buffer = memory_of(run.first)});
+}
+
+// The one region that shows the chunk, if its slot's memory itself goes there; else nullptr.
+Region* Pager::moves_to(ChunkId chunk) const {
+  Region* only = nullptr;
+  bool is_moved = !shares_memory();
+  owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
+    is_moved = is_moved && only == nullptr && mapper_->moves_into(region, index);
+    only = &region;
+  });
+  return is_moved ? only : nullptr;
 }
 
 // Shows the chunk in one region, and wakes who waits for it there.
 Outcome Pager::place(Region& region, uint32_t index, std::byte* bytes) {
   Region::Notes& notes = region.notes(index);
   if (notes.is_placed) return Outcome::done;
-  const Outcome outcome = mapper_->show(region, index, bytes);
+  const Outcome outcome = mapper_->show(region, {index}, bytes);
   notes.is_placed = outcome == Outcome::done;
   if (outcome == Outcome::done || region.space().is_own()) return outcome;
   // Whatever is wrong with a guest is no other's business.
@@ -644,6 +715,29 @@ void Pager::show_again(const Region& region, uint32_t index) {
   if (!region.space().is_own()) return region.space().line().hang_up();
   // Out of memory for page tables, at worst: the toucher tries again.
   wake_live_pages(region, index);
+}
+
+// What one read has brought: in one step if that is possible.
+void Pager::map(const Run& run) {
+  if (run.count > 1 && show_at_once(run)) return;
+  for (uint32_t i = 0; i < run.count; ++i) map(run.first + i);
+}
+
+// ready → mapped of all, or false, and nothing has happened.
+bool Pager::show_at_once(const Run& run) {
+  Region* const home = moves_to(run.first);
+  if (home == nullptr) return false;
+  const uint32_t index = run.first - owner(run.first).first_chunk - home->first_file_chunk();
+  for (uint32_t i = 0; i < run.count; ++i) {
+    if (moves_to(run.first + i) != home || home->notes(index + i).is_placed) return false;
+  }
+  if (mapper_->show(*home, {index, run.count}, memory_of(run.first)) != Outcome::done) return false;
+  for (uint32_t i = 0; i < run.count; ++i) {
+    home->notes(index + i).is_placed = true;
+    table_.map(run.first + i, true);
+    stop_waiting(run.first + i);
+  }
+  return true;
 }
 
 // ready → mapped. Wakes who waits for the chunk.
@@ -706,7 +800,7 @@ bool Pager::take_out(ChunkId chunk) {
     served.for_each_view(chunk, [&](Region& region, uint32_t index) {
       Region::Notes& notes = region.notes(index);
       if (!is_out || !notes.is_placed || mapper_->moves_into(region, index) != is_moved) return;
-      is_out = mapper_->hide(region, index, bytes) == Outcome::done;
+      is_out = mapper_->hide(region, {index}, bytes) == Outcome::done;
       notes.is_placed = !is_out;
     });
   }
@@ -775,6 +869,37 @@ void Pager::move_to_waiter(ChunkId chunk) {
   }
   release(chunk);
   policy_->on_touch(chunk, policy::anywhere);
+}
+
+void Pager::evict(const Run& run) {
+  for (uint32_t done = 0; done < run.count;) {
+    const uint32_t count = hide_at_once({run.first + done, run.count - done});
+    for (uint32_t i = 0; i < count; ++i) evict(run.first + done + i);
+    done += count;
+  }
+}
+
+// Takes those out of their region, from the first on, for which one step will do, and says how many
+// these are; at least one, which may still be there.
+uint32_t Pager::hide_at_once(const Run& run) {
+  const auto can_go = [&](ChunkId chunk) {
+    return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
+           moves_to(chunk) != nullptr;
+  };
+  if (run.count == 1 || !can_go(run.first)) return 1;
+  Region* const home = moves_to(run.first);
+  const uint32_t index = run.first - owner(run.first).first_chunk - home->first_file_chunk();
+  uint32_t count = 1;
+  while (count < run.count && can_go(run.first + count) && moves_to(run.first + count) == home &&
+         table_.slot(run.first + count) == table_.slot(run.first) + count) {
+    ++count;
+  }
+  // The kernel may hold a page of one of them: then each goes, or stays, by itself.
+  if (count == 1 || mapper_->hide(*home, {index, count}, memory_of(run.first)) != Outcome::done) {
+    return 1;
+  }
+  for (uint32_t i = 0; i < count; ++i) home->notes(index + i).is_placed = false;
+  return count;
 }
 
 void Pager::evict(ChunkId chunk) {

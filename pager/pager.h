@@ -127,6 +127,12 @@ class Pager final : public PagingService {
     bool is_waited_for = false;  // an engine thread stands still at it
     bool is_doomed = false;      // removed while it was being read
   };
+  /// Neighbours in a file, in slots that lie side by side: what one request reads, and one call of
+  /// the kernel moves.
+  struct Run {
+    policy::ChunkId first = 0;
+    uint32_t count = 0;
+  };
   /// Where an address lies.
   struct Place {
     window::Region* region = nullptr;
@@ -151,6 +157,7 @@ class Pager final : public PagingService {
   void serve();
   int64_t sleep_max_ns() const;
   void take_reads(const io::Wakeup& wakeup);
+  bool take_chunk(policy::ChunkId chunk, int error_number, uint64_t arrived_bytes);
   Status watch_faults(const window::AddressSpace& space);
   void take_all_faults();
   void take_faults(window::AddressSpace& space);
@@ -167,6 +174,7 @@ class Pager final : public PagingService {
 
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();
+  window::SlotId take_permit();
   void refill_slots(uint32_t slots_max);
   bool slots_stay_registered() const;
   void trim_slots();
@@ -175,6 +183,11 @@ class Pager final : public PagingService {
   void follow_memory_limit();
 
   void start_read(policy::ChunkId chunk);
+  void hand_over_reads();
+  void start_reader(const Run& run);
+  window::Region* moves_to(policy::ChunkId chunk) const;
+  void map(const Run& run);
+  bool show_at_once(const Run& run);
   void map(policy::ChunkId chunk);
   bool show_own(policy::ChunkId chunk, fault::Outcome& outcome);
   bool show_shared(policy::ChunkId chunk, fault::Outcome& outcome);
@@ -186,6 +199,8 @@ class Pager final : public PagingService {
   void release(policy::ChunkId chunk);
   void hold(policy::ChunkId chunk);
   void move_to_waiter(policy::ChunkId chunk);
+  void evict(const Run& run);
+  uint32_t hide_at_once(const Run& run);
   void evict(policy::ChunkId chunk);
   void release_if_nowhere(policy::ChunkId chunk);
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
@@ -222,14 +237,15 @@ class Pager final : public PagingService {
   void tell_order();
 
   Place find(const window::AddressSpace& space, uintptr_t address) const;
-  ServedFile& owner(policy::ChunkId chunk) { return *owners_[chunk]; }
-  std::byte* memory_of(policy::ChunkId chunk);
+  ServedFile& owner(policy::ChunkId chunk) const { return *owners_[chunk]; }
+  std::byte* memory_of(policy::ChunkId chunk) const;
   bool shares_memory() const { return mapper_->shares_memory(); }
 
   const PagerOptions options_;
   const uint64_t chunk_bytes_;
   telemetry::Telemetry& telemetry_;
   const uint32_t window_chunks_max_;
+  const uint32_t run_chunks_max_;
 
   // Set up by the pager's thread, used by it alone.
   std::optional<window::AddressSpace> own_;
@@ -248,7 +264,8 @@ class Pager final : public PagingService {
   std::vector<Waiting> waiting_;               // by chunk
   std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
   size_t recorded_next_ = 0;
-  std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
+  std::vector<policy::ChunkId> held_;          // waited for, but the kernel holds their pages
+  Run reads_to_start_;                         // as one request
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "pager/base/assert.h"
+
 namespace weightpager::policy {
 namespace {
 
@@ -272,6 +274,16 @@ ChunkId ExpertCache::next_victim() {
     if (least == none) return no_chunk;
     unclaim(least);
   }
+}
+
+bool ExpertCache::goes_next(ChunkId chunk) const {
+  return !leaving_.is_empty() && leaving_.front() == chunk && !keeps(chunk) &&
+         is_in_memory(table_.state(chunk));
+}
+
+void ExpertCache::let_go(ChunkId chunk) {
+  WP_ASSERT(goes_next(chunk));
+  leaving_.pop();
 }
 
 uint32_t ExpertCache::find_least() const {

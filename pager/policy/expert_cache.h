@@ -81,6 +81,10 @@ class ExpertCache {
   ChunkId next_hold();
   /// A chunk of what is used least, ready or mapped, or no_chunk. Experts in use are never offered.
   ChunkId next_victim();
+  /// Whether no expert claims this chunk any more, and it is the one that has to go next.
+  bool goes_next(ChunkId chunk) const;
+  /// Takes a chunk that goes next off the list.
+  void let_go(ChunkId chunk);
 
  private:
   static constexpr size_t slabs_max = 3;  // later ones are read with the last

@@ -29,7 +29,7 @@ constexpr uint64_t recent_touches = 8;
 constexpr uint64_t refusal_touches = 64;
 
 Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
-  return Action{kind, chunk, is_demand};
+  return {.kind = kind, .chunk = chunk, .is_demand = is_demand};
 }
 
 }  // namespace
@@ -562,8 +562,17 @@ Action PinStream::expert_victim() {
   for (;;) {
     const ChunkId chunk = experts_.next_victim();
     if (chunk == window::no_chunk) return {};
-    if (is_evictable(chunk) && !is_recent(chunk)) return evict(chunk);
-    add_to_clock(chunk);
+    if (!is_evictable(chunk) || is_recent(chunk)) {
+      add_to_clock(chunk);
+      continue;
+    }
+    // Its neighbours with it, if it is their turn: they were read together, and go for one price.
+    Action it = evict(chunk);
+    for (ChunkId next = chunk + 1; it.count < settings_.evictions_max; ++next, ++it.count) {
+      if (!experts_.goes_next(next) || !is_evictable(next) || is_recent(next)) break;
+      experts_.let_go(next);
+    }
+    return it;
   }
 }
 

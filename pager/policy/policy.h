@@ -30,6 +30,8 @@ struct Action {
   ChunkId chunk = window::no_chunk;
   /// An engine thread waits for it: to the device before any other read.
   bool is_demand = false;
+  /// Of `evict`: so many, one after the other, from `chunk` on.
+  uint32_t count = 1;
 };
 
 struct Settings {
@@ -39,6 +41,8 @@ struct Settings {
   uint64_t ring_bytes_max = 128 * MiB;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
+  /// Chunks that one action evicts, at most.
+  uint32_t evictions_max = 1;
   /// Experts of a mixture are kept and read as wholes; otherwise their chunks are like any others
   /// that are not part of every pass.
   bool knows_experts = true;

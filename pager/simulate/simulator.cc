@@ -147,7 +147,7 @@ class Simulator {
           ++pass_counts().reads;
           break;
         case Action::Kind::evict:
-          table_.release(action.chunk);
+          for (uint32_t i = 0; i < action.count; ++i) table_.release(action.chunk + i);
           break;
         case Action::Kind::hold:
           if (options_.keeps_slot) {

@@ -9,9 +9,8 @@ ChunkId ChunkTable::add_chunks(uint32_t count) {
 }
 
 SlotId ChunkTable::remove_slot() {
-  WP_ASSERT(!free_slots_.empty());
-  const SlotId slot = free_slots_.back();
-  free_slots_.pop_back();
+  const SlotId slot = free_slots_.last();
+  free_slots_.take(slot);
   return slot;
 }
 
@@ -19,11 +18,19 @@ SlotId ChunkTable::start_read(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::absent && room() > 0);
   it.state = ChunkState::reading;
-  it.slot = free_slots_.back();
-  free_slots_.pop_back();
+  it.slot = choose_slot(chunk);
+  free_slots_.take(it.slot);
   ++resident_;
   ++reading_;
   return it.slot;
+}
+
+SlotId ChunkTable::choose_slot(ChunkId chunk) const {
+  const SlotId before = chunk > 0 ? chunks_[chunk - 1].slot : no_slot;
+  if (before != no_slot && free_slots_.contains(before + 1)) return before + 1;
+  const SlotId behind = chunk + 1 < chunks() ? chunks_[chunk + 1].slot : no_slot;
+  if (behind != no_slot && behind > 0 && free_slots_.contains(behind - 1)) return behind - 1;
+  return free_slots_.roomiest();
 }
 
 void ChunkTable::finish_read(ChunkId chunk) {
@@ -71,7 +78,7 @@ void ChunkTable::forget_failure(ChunkId chunk) {
 
 void ChunkTable::give_back_slot(Chunk& chunk) {
   if (chunk.slot == no_slot) return;
-  free_slots_.push_back(chunk.slot);
+  free_slots_.add(chunk.slot);
   chunk.slot = no_slot;
 }
 

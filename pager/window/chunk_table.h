@@ -8,20 +8,20 @@
 // A slot is memory that one chunk can be read into. A chunk that is moved into a region keeps its
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
 // the region instead. Either way a chunk that is not absent counts against `resident_max`, the
-// window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1).
+// window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1),
+// but for what `start_read` takes to find a slot (free_slots.h).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "pager/base/assert.h"
+#include "pager/window/free_slots.h"
 
 namespace weightpager::window {
 
 using ChunkId = uint32_t;
-using SlotId = uint32_t;
 inline constexpr ChunkId no_chunk = UINT32_MAX;
-inline constexpr SlotId no_slot = UINT32_MAX;
 
 enum class ChunkState : uint8_t {
   absent,   // bytes are in the file only
@@ -39,8 +39,8 @@ class ChunkTable {
   /// Appends `count` absent chunks and returns the first one's id.
   ChunkId add_chunks(uint32_t count);
   /// Adds a slot that reads may fill from now on.
-  void add_slot(SlotId slot) { free_slots_.push_back(slot); }
-  /// Takes a free slot away. Requires free_slots() > 0.
+  void add_slot(SlotId slot) { free_slots_.add(slot); }
+  /// Takes a free slot away, the last one. Requires free_slots() > 0.
   SlotId remove_slot();
 
   uint32_t chunks() const { return static_cast<uint32_t>(chunks_.size()); }
@@ -53,7 +53,7 @@ class ChunkTable {
   uint32_t resident() const { return resident_; }
   uint32_t resident_max() const { return resident_max_; }
   uint32_t reading() const { return reading_; }
-  uint32_t free_slots() const { return static_cast<uint32_t>(free_slots_.size()); }
+  uint32_t free_slots() const { return free_slots_.count(); }
   /// Reads that could start now without evicting anything.
   uint32_t room() const {
     const uint32_t below_window = resident_ < resident_max_ ? resident_max_ - resident_ : 0;
@@ -61,7 +61,8 @@ class ChunkTable {
   }
   void set_resident_max(uint32_t resident_max) { resident_max_ = resident_max; }
 
-  /// absent → reading. Requires room() > 0. Returns the slot to read into.
+  /// absent → reading. Requires room() > 0. Returns the slot to read into, which lies beside that
+  /// of the chunk before or behind if it can.
   SlotId start_read(ChunkId chunk);
   /// reading → ready.
   void finish_read(ChunkId chunk);
@@ -81,12 +82,11 @@ class ChunkTable {
     ChunkState state = ChunkState::absent;
     SlotId slot = no_slot;
   };
+  SlotId choose_slot(ChunkId chunk) const;
   void give_back_slot(Chunk& chunk);
 
   std::vector<Chunk> chunks_;
-  // Last in, first out: the slot that was used last is the warmest. Reserved for every slot that
-  // was ever added, so that giving back allocates nothing.
-  std::vector<SlotId> free_slots_;
+  FreeSlots free_slots_;
   uint32_t resident_max_;
   uint32_t resident_ = 0;
   uint32_t reading_ = 0;

@@ -35,30 +35,40 @@ class MoveMapper final : public Mapper {
   }
   bool registers_slots() const override { return true; }
 
-  Outcome show(Region& region, uint32_t index, std::byte* slot) override {
-    if (!moves_into(region, index)) return copy_live_pages(region, index, slot);
+  Outcome show(Region& region, ChunkRun run, std::byte* slots) override {
+    if (!moves_into(region, run.index)) return copy_live_pages(region, run.index, slots);
     const Userfaultfd& uffd = region.space().uffd();
-    std::byte* const chunk = region.chunk_address(index);
-    const Outcome outcome = uffd.move(chunk, slot, region.chunk_bytes());
+    std::byte* const chunks = region.chunk_address(run.index);
+    const uint64_t length_bytes = run.count * region.chunk_bytes();
+    const Outcome outcome = uffd.move(chunks, slots, length_bytes);
     if (outcome != Outcome::done) return outcome;
     // Only then may who waits go on: its access may be the write that must not be.
-    uffd.protect(chunk, region.chunk_bytes(), true);
-    if (region.notes(index).is_waited_for) uffd.wake(chunk, region.chunk_bytes());
+    uffd.protect(chunks, length_bytes, true);
+    bool is_waited_for = false;
+    for (uint32_t i = 0; i < run.count; ++i) {
+      is_waited_for = is_waited_for || region.notes(run.index + i).is_waited_for;
+    }
+    if (is_waited_for) uffd.wake(chunks, length_bytes);
     return Outcome::done;
   }
 
-  Outcome hide(Region& region, uint32_t index, std::byte* slot) override {
-    if (!moves_into(region, index)) {
-      drop_live_pages(region, index);
+  Outcome hide(Region& region, ChunkRun run, std::byte* slots) override {
+    if (!moves_into(region, run.index)) {
+      drop_live_pages(region, run.index);
       return Outcome::done;
     }
+    for (uint32_t i = 0; i < run.count; ++i) allow_writing(region, run.index + i);
+    return region.space().uffd().move(slots, region.chunk_address(run.index),
+                                      run.count * region.chunk_bytes());
+  }
+
+ private:
+  // The kernel moves nothing out of a mapping that is not writable.
+  static void allow_writing(Region& region, uint32_t index) {
     Region::Notes& notes = region.notes(index);
-    std::byte* const chunk = region.chunk_address(index);
-    if (notes.is_write_refused) {
-      kernel::mprotect(chunk, region.chunk_bytes(), PROT_READ | PROT_WRITE);
-      notes.is_write_refused = false;
-    }
-    return region.space().uffd().move(slot, chunk, region.chunk_bytes());
+    if (!notes.is_write_refused) return;
+    kernel::mprotect(region.chunk_address(index), region.chunk_bytes(), PROT_READ | PROT_WRITE);
+    notes.is_write_refused = false;
   }
 };
 
@@ -66,11 +76,11 @@ class CopyMapper final : public Mapper {
  public:
   const char* name() const override { return "copy"; }
   bool keeps_slot() const override { return false; }
-  Outcome show(Region& region, uint32_t index, std::byte* slot) override {
-    return copy_live_pages(region, index, slot);
+  Outcome show(Region& region, ChunkRun run, std::byte* slot) override {
+    return copy_live_pages(region, run.index, slot);
   }
-  Outcome hide(Region& region, uint32_t index, std::byte*) override {
-    drop_live_pages(region, index);
+  Outcome hide(Region& region, ChunkRun run, std::byte*) override {
+    drop_live_pages(region, run.index);
     return Outcome::done;
   }
 };
@@ -81,14 +91,14 @@ class CollapseMapper final : public Mapper {
   bool keeps_slot() const override { return true; }
   bool shares_memory() const override { return true; }
 
-  Outcome show(Region& region, uint32_t index, std::byte*) override {
+  Outcome show(Region& region, ChunkRun run, std::byte*) override {
     const AddressSpace& space = region.space();
-    std::byte* const chunk = region.chunk_address(index);
+    std::byte* const chunk = region.chunk_address(run.index);
     // Of small pages this would make a huge one by copying them: dearer than to show them as they
     // are.
-    const bool can_be_huge = has_huge_pages_ && region.edge(index) == nullptr;
+    const bool can_be_huge = has_huge_pages_ && region.edge(run.index) == nullptr;
     if (!can_be_huge || !space.show_huge(chunk, huge_page_bytes)) {
-      return show_live_pages(region, index);
+      return show_live_pages(region, run.index);
     }
     space.uffd().wake(chunk, huge_page_bytes);
     return Outcome::done;
@@ -96,9 +106,9 @@ class CollapseMapper final : public Mapper {
 
   // In this process only, and where nothing can be lost by it. (Eviction does not hide: it takes
   // the memory itself away.)
-  Outcome hide(Region& region, uint32_t index, std::byte*) override {
+  Outcome hide(Region& region, ChunkRun run, std::byte*) override {
     if (!region.space().is_own() || region.extent().is_writable) return Outcome::busy;
-    drop_live_pages(region, index);
+    drop_live_pages(region, run.index);
     return Outcome::done;
   }
 
@@ -145,12 +155,12 @@ Status refuse(const Mapper& mapper, const char* step) {
 Status show_and_hide(Mapper& mapper, Region& region, std::byte* bytes) {
   const uint64_t chunk_bytes = region.chunk_bytes();
   std::memset(bytes, 0x5a, chunk_bytes);
-  if (mapper.show(region, 0, bytes) != Outcome::done) return refuse(mapper, "mapping a chunk");
+  if (mapper.show(region, {}, bytes) != Outcome::done) return refuse(mapper, "mapping a chunk");
   const std::byte* const chunk = region.chunk_address(0);
   if (chunk[0] != std::byte{0x5a} || chunk[chunk_bytes - 1] != std::byte{0x5a}) {
     return refuse(mapper, "the mapped chunk has other bytes than its slot");
   }
-  if (mapper.hide(region, 0, bytes) != Outcome::done) return refuse(mapper, "unmapping a chunk");
+  if (mapper.hide(region, {}, bytes) != Outcome::done) return refuse(mapper, "unmapping a chunk");
   if (mapper.keeps_slot() && bytes[chunk_bytes / 2] != std::byte{0x5a}) {
     return refuse(mapper, "the slot has other bytes than the chunk had");
   }

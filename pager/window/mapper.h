@@ -22,6 +22,12 @@
 
 namespace weightpager::window {
 
+/// Neighbours in a region whose bytes lie as they do, one behind the other.
+struct ChunkRun {
+  uint32_t index = 0;  // of the first one, in the region
+  uint32_t count = 1;
+};
+
 /// Used by the pager's thread only; nothing here allocates.
 class Mapper {
  public:
@@ -40,10 +46,12 @@ class Mapper {
   /// Whether it registers slots for that.
   virtual bool registers_slots() const { return false; }
 
-  /// Shows the live pages of a chunk, whose bytes lie at `bytes`, and wakes who waits for them.
-  virtual fault::Outcome show(Region& region, uint32_t index, std::byte* bytes) = 0;
-  /// Takes them away. `bytes`: where they are to be then, if the chunk keeps its slot.
-  virtual fault::Outcome hide(Region& region, uint32_t index, std::byte* bytes) = 0;
+  // A run is of one chunk, or of chunks that move. Unless the outcome is `done`, nothing has moved.
+
+  /// Shows the live pages of a run, whose bytes lie at `bytes`, and wakes who waits for them.
+  virtual fault::Outcome show(Region& region, ChunkRun run, std::byte* bytes) = 0;
+  /// Takes them away. `bytes`: where they are to be then, if chunks keep their slots.
+  virtual fault::Outcome hide(Region& region, ChunkRun run, std::byte* bytes) = 0;
 };
 
 /// Copies the live pages of a chunk, write-protected: into edges, which are no whole chunk, and

@@ -17,12 +17,26 @@
 namespace weightpager::window {
 namespace {
 
-// Gives the range memory, in huge pages where the kernel has them. On kernels before 5.14 a write
-// to each page does it.
-void populate(std::byte* address, uint64_t length_bytes) {
+// On kernels before 5.14 a write to each page does it.
+void populate_as_advised(std::byte* address, uint64_t length_bytes) {
   if (kernel::madvise(address, length_bytes, MADV_POPULATE_WRITE) == 0) return;
   for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
     reinterpret_cast<volatile char*>(address)[at] = 0;
+  }
+}
+
+// Gives the range memory, in huge pages where the kernel has them. Of smaller slots the kernel
+// takes them apart when the first slot is moved, but what lay side by side in memory still does: a
+// read into a slot is one piece for the device. (Of scattered pages each is a piece, and a queue of
+// 256 places is full with 1 MiB: mixtures were read at 1.3 instead of 2.3 GiB/s.)
+void populate(std::byte* address, uint64_t length_bytes, uint64_t chunk_bytes) {
+  kernel::madvise(address, length_bytes, MADV_HUGEPAGE);
+  populate_as_advised(address, length_bytes);
+  advise_page_size(address, length_bytes, chunk_bytes);
+  if (chunk_bytes == huge_page_bytes) return;
+  // A page of zeros would be given up when its huge page is taken apart (Linux 6.12).
+  for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
+    reinterpret_cast<volatile char*>(address)[at] = 1;
   }
 }
 
@@ -73,13 +87,13 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
   }
   if (threads_[0].joinable() || threads_[1].joinable()) return;
   // No room for a thread: the caller does it, and waits.
-  populate(address(populated_), uint64_t{wanted - populated_} * chunk_bytes_);
+  populate(address(populated_), uint64_t{wanted - populated_} * chunk_bytes_, chunk_bytes_);
   populated_.store(wanted);
 }
 
 void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes_, MADV_DONTNEED); }
 
-void SlotPool::refill(SlotId slot) { populate(address(slot), chunk_bytes_); }
+void SlotPool::refill(SlotId slot) { populate_as_advised(address(slot), chunk_bytes_); }
 
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
   for (;;) {
@@ -90,7 +104,7 @@ void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
       wanted_.wait(wanted);
     }
     if (stopping_.load()) return;
-    populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_);
+    populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_, chunk_bytes_);
     if (finish_batch(batch)) announce(context);
   }
 }

@@ -77,13 +77,34 @@ float common_length(float left, float left_length, float right, float right_leng
   return std::max(0.0f, end - begin);
 }
 
+// From the beginning of the first to the end of the last.
+float spanned_length(float left, float left_length, float right, float right_length) {
+  const float begin = std::min(left - left_length / 2, right - right_length / 2);
+  const float end = std::max(left + left_length / 2, right + right_length / 2);
+  return end - begin;
+}
+
+// How much of one box the other repeats, as the network wants it to be counted: boxes that lie
+// about one another with their centres apart are of two things rather than of one (distance IoU,
+// Zheng et al. 2020).
+float repetition(const Box& left, const Box& right, const network::Yolo& yolo) {
+  const float common = overlap(left, right);
+  if (!yolo.counts_distance) return common;
+  const float diagonal = std::hypot(spanned_length(left.x, left.width, right.x, right.width),
+                                    spanned_length(left.y, left.height, right.y, right.height));
+  if (diagonal == 0) return common;
+  const float apart = std::hypot(left.x - right.x, left.y - right.y) / diagonal;
+  return common - std::pow(apart * apart, yolo.distance_exponent);
+}
+
 // `found` has the most probable first.
-std::vector<Detection> without_repetitions(const std::vector<Detection>& found, float overlap_max) {
+std::vector<Detection> without_repetitions(const std::vector<Detection>& found, float overlap_max,
+                                           const network::Yolo& yolo) {
   std::vector<Detection> kept;
   for (const Detection& detection : found) {
     const bool is_repetition = std::any_of(kept.begin(), kept.end(), [&](const Detection& other) {
       return other.class_index == detection.class_index &&
-             overlap(other.box, detection.box) > overlap_max;
+             repetition(other.box, detection.box, yolo) > overlap_max;
     });
     if (!is_repetition) kept.push_back(detection);
   }
@@ -102,9 +123,11 @@ std::vector<Detection> find_detections(const network::Network& network,
                                        const memory::Activations& activations, Size picture,
                                        const DetectionLimits& limits) {
   std::vector<Detection> found;
+  const network::Yolo* yolo = nullptr;
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
     const network::Layer& layer = network.layers[number];
     if (!std::holds_alternative<network::Yolo>(layer.operation)) continue;
+    yolo = &std::get<network::Yolo>(layer.operation);
     Grid(layer, network.input, activations.output(number)).collect(limits.probability_min, found);
   }
   const Size inner = letterboxed(picture, {network.input.width, network.input.height});
@@ -115,7 +138,8 @@ std::vector<Detection> find_detections(const network::Network& network,
   std::stable_sort(found.begin(), found.end(), [](const Detection& left, const Detection& right) {
     return left.probability > right.probability;
   });
-  return without_repetitions(found, limits.overlap_max);
+  // Darknet takes the last layer at its word, for the boxes of all.
+  return yolo == nullptr ? found : without_repetitions(found, limits.overlap_max, *yolo);
 }
 
 std::vector<Guess> best_guesses(std::span<const float> probabilities, uint32_t count) {

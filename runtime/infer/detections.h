@@ -35,7 +35,8 @@ struct Detection {
 
 struct DetectionLimits {
   float probability_min = 0.5f;
-  /// Of two boxes of a class that overlap by more, the less probable one goes.
+  /// Of two boxes of a class that overlap by more (less their distance, if the network has
+  /// counts_distance), the less probable one goes.
   float overlap_max = 0.45f;
 };
 

@@ -188,6 +188,13 @@ class SignalFollower {
     const double scale = static_cast<double>(it.scale);
     return {scale * input.mean, scale * scale * input.square};
   }
+  Signal pass(const Layer& layer, const Crop& it, WeightScale& /*scale*/) const {
+    const Signal input = first(layer);
+    const double scale = static_cast<double>(it.scale);
+    const double shift = static_cast<double>(it.shift);
+    return {scale * input.mean + shift,
+            scale * scale * input.square + 2 * scale * shift * input.mean + shift * shift};
+  }
   template <typename Unchanged>
   Signal pass(const Layer& layer, const Unchanged& /*it*/, WeightScale& /*scale*/) const {
     return first(layer);

@@ -63,7 +63,7 @@ uint64_t Network::largest_folded_bytes() const {
 const char* section_name(const Operation& operation) {
   constexpr std::array names = {"convolutional", "connected", "maxpool",  "avgpool",
                                 "dropout",       "route",     "shortcut", "upsample",
-                                "yolo",          "softmax",   "cost"};
+                                "yolo",          "softmax",   "cost",     "crop"};
   static_assert(names.size() == std::variant_size_v<Operation>);
   return names[operation.index()];
 }

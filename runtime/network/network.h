@@ -61,6 +61,12 @@ struct MaxPool {
 /// The mean of each channel.
 struct AveragePool {};
 
+/// The middle of each channel, scaled and shifted.
+struct Crop {
+  float scale = 1;
+  float shift = 0;
+};
+
 /// Computes nothing at inference.
 struct Dropout {};
 
@@ -109,7 +115,7 @@ struct Softmax {
 struct Cost {};
 
 using Operation = std::variant<Convolutional, Connected, MaxPool, AveragePool, Dropout, Route,
-                               Shortcut, Upsample, Yolo, Softmax, Cost>;
+                               Shortcut, Upsample, Yolo, Softmax, Cost, Crop>;
 
 /// The network's own input, where a layer's number is expected.
 inline constexpr uint32_t network_input = UINT32_MAX;

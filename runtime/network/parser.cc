@@ -256,6 +256,19 @@ void parse_cost(SectionReader& section, const Network& /*before*/, Layer& layer)
   layer.output = layer.input;
 }
 
+// Where in the picture, and whether mirrored, is up to chance while training only.
+void parse_crop(SectionReader& section, const Network& /*before*/, Layer& layer) {
+  Crop it;
+  layer.output = {layer.input.channels, section.number("crop_height", 1, 1),
+                  section.number("crop_width", 1, 1)};
+  if (!section.flag("noadjust")) it = {.scale = 2, .shift = -1};
+  section.ignore("flip angle saturation exposure shift");
+  layer.operation = it;
+  if (layer.output.height > layer.input.height || layer.output.width > layer.input.width)
+    section.refuse("crop_height", fmt::format("expected a part of {}, found {}",
+                                              describe(layer.input), describe(layer.output)));
+}
+
 struct SectionKind {
   std::string_view name;
   void (*parse)(SectionReader&, const Network&, Layer&);
@@ -278,6 +291,7 @@ constexpr std::array section_kinds = {
     SectionKind{"softmax", parse_softmax},
     SectionKind{"soft", parse_softmax},
     SectionKind{"cost", parse_cost},
+    SectionKind{"crop", parse_crop},
 };
 
 // --- the whole ----------------------------------------------------------------------------------

@@ -13,6 +13,10 @@
 #include "pager/base/owned_fd.h"
 #include "pager/base/units.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 namespace weightpager::pipeline {
 namespace {
 
@@ -22,6 +26,8 @@ auto refused(uint64_t capacity_bytes) {
                           std::strerror(error_number)),
               "choose a smaller --window, or raise the memory limit", error_number);
 }
+
+uint64_t reservation_bytes(uint64_t capacity_bytes) { return 2 * capacity_bytes + huge_page_bytes; }
 
 }  // namespace
 
@@ -34,10 +40,12 @@ Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
     return refused(capacity_bytes);
   }
   // One reservation for both, so that nothing else can come between.
-  void* const base =
-      mmap(nullptr, 2 * capacity_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) return refused(capacity_bytes);
-  ring.base_ = static_cast<std::byte*>(base);
+  void* const reservation = mmap(nullptr, reservation_bytes(capacity_bytes), PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (reservation == MAP_FAILED) return refused(capacity_bytes);
+  ring.reservation_ = static_cast<std::byte*>(reservation);
+  ring.base_ = reinterpret_cast<std::byte*>(
+      round_up(reinterpret_cast<uintptr_t>(reservation), huge_page_bytes));
   ring.capacity_bytes_ = capacity_bytes;
   constexpr int protection = PROT_READ | PROT_WRITE;
   // Memory that is missing shall be missing now, and not be a SIGBUS in the middle of a layer.
@@ -48,11 +56,15 @@ Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
       mmap(ring.base_ + capacity_bytes, capacity_bytes, protection, MAP_SHARED | MAP_FIXED,
            memory.get(), 0) != MAP_FAILED;
   if (!is_there) return refused(capacity_bytes);
+  // One by one, so that the others come if there is no memory in one piece for some.
+  for (uint64_t at = 0; at + huge_page_bytes <= capacity_bytes; at += huge_page_bytes) {
+    madvise(ring.base_ + at, huge_page_bytes, MADV_COLLAPSE);
+  }
   return ring;
 }
 
 MirroredRing::~MirroredRing() {
-  if (base_ != nullptr) munmap(base_, 2 * capacity_bytes_);
+  if (reservation_ != nullptr) munmap(reservation_, reservation_bytes(capacity_bytes_));
 }
 
 void MirroredRing::forget_mirror(uint64_t offset_bytes, uint64_t length_bytes) const {

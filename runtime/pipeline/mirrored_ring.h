@@ -5,9 +5,11 @@
 // delay rise and fall as the window grows (research on Algorithm 1: up to 10 MiB on YOLOv4).
 //
 // Idea. The same memory is mapped twice, one behind the other: what reaches over the end of the
-// first mapping lies at the beginning of the ring, and still is one piece. Cost: address space, and
-// page table entries for what is looked at through the second mapping, which `forget_mirror` takes
-// away again.
+// first mapping lies at the beginning of the ring, and still is one piece. The memory is of huge
+// pages where the kernel makes them (Linux 6.1), which every read into it is cheaper for.
+//
+// Cost: address space; page table entries for what is looked at through the second mapping, which
+// `forget_mirror` takes away again; about 0.5 ms per MiB, once, to make huge pages.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +30,7 @@ class MirroredRing {
   MirroredRing() = default;
   MirroredRing(MirroredRing&& other) noexcept { *this = std::move(other); }
   MirroredRing& operator=(MirroredRing&& other) noexcept {
+    std::swap(reservation_, other.reservation_);
     std::swap(base_, other.base_);
     std::swap(capacity_bytes_, other.capacity_bytes_);
     return *this;
@@ -43,7 +46,8 @@ class MirroredRing {
   void forget_mirror(uint64_t offset_bytes, uint64_t length_bytes) const;
 
  private:
-  std::byte* base_ = nullptr;
+  std::byte* reservation_ = nullptr;
+  std::byte* base_ = nullptr;  // in it, where a huge page may begin
   uint64_t capacity_bytes_ = 0;
 };
 

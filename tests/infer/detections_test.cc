@@ -87,6 +87,23 @@ TEST(Detections, OfOverlappingBoxesOfAClassTheLikeliestStays) {
   EXPECT_FLOAT_EQ(found[2].probability, 0.6f);
 }
 
+// Expected: Darknet's box_diounms, by hand. Two boxes of 1/8 × 1/8 whose centres lie 0.025 apart:
+// they overlap by 2/3; all around both is 0.15 × 0.125, its diagonal squared 0.038125, so the
+// distance counts (0.025² / 0.038125)^e: 0.0850 for e = 0.6, 0.6625 for e = 0.1.
+TEST(Detections, DistanceCountsWhereTheNetworkSaysSo) {
+  network::Network network = detector(false);
+  auto& yolo = std::get<network::Yolo>(network.layers[0].operation);
+  const float size = std::log(0.5f);  // of an anchor of 16 × 8
+  const Cell likely{0, 1, 1, {0.5f, 0.5f, size, 0, 0.9f, 1, 0}};
+  const Cell repetition{0, 1, 2, {-0.4f, 0.5f, size, 0, 0.8f, 1, 0}};
+  EXPECT_EQ(detections_of(network, {likely, repetition}).size(), 1u);
+  yolo.counts_distance = true;
+  yolo.distance_exponent = 0.6f;
+  EXPECT_EQ(detections_of(network, {likely, repetition}).size(), 1u);
+  yolo.distance_exponent = 0.1f;
+  EXPECT_EQ(detections_of(network, {likely, repetition}).size(), 2u);
+}
+
 TEST(Detections, ABoxThatWasRemovedRemovesNoOther) {
   // A row of three: the middle one overlaps both, the outer two not each other by much.
   const Cell first{0, 1, 1, {0, 0, 0, 0, 0.9f, 1, 0}};

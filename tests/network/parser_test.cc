@@ -168,12 +168,27 @@ TEST(Parser, UnknownKeysAndSectionsAreRefusedWithWhatIsKnown) {
                  "keys that count: dontload, dontloadscales, dontsave, numload; keys of training, "
                  "which are ignored: learning_rate, onlyforward, stopbackward, dont_update, "
                  "burnin_update, train_only_bn, clip, truth, smooth");
-  expect_refused(net + "[crop]\nflip=1\n",
-                 ", line 5: expected a kind of layer that is computed here, found [crop]",
+  expect_refused(net + "[reorg]\nstride=2\n",
+                 ", line 5: expected a kind of layer that is computed here, found [reorg]",
                  "known are convolutional, conv, connected, conn, maxpool, max, avgpool, avg, "
-                 "dropout, route, shortcut, upsample, yolo, softmax, soft, cost");
+                 "dropout, route, shortcut, upsample, yolo, softmax, soft, cost, crop");
   expect_refused(net + "batch_size=3\n[avgpool]\n",
                  ", line 5: expected a key of [net], found 'batch_size'");
+}
+
+TEST(Parser, ACropIsTheMiddleAdjustedOrNot) {
+  const Network network = parsed(net +
+                                 "[crop]\ncrop_height=20\ncrop_width=30\nflip=1\nangle=7\n"
+                                 "[crop]\ncrop_height=10\ncrop_width=30\nnoadjust=1\n");
+  EXPECT_EQ(network.layers[0].output, (Shape{3, 20, 30}));
+  EXPECT_EQ(operation<Crop>(network, 0).scale, 2.0F);
+  EXPECT_EQ(operation<Crop>(network, 0).shift, -1.0F);
+  EXPECT_EQ(network.layers[1].output, (Shape{3, 10, 30}));
+  EXPECT_EQ(operation<Crop>(network, 1).scale, 1.0F);
+  EXPECT_EQ(operation<Crop>(network, 1).shift, 0.0F);
+  expect_refused(
+      net + "[crop]\ncrop_height=2000\n",
+      ", line 6: expected a part of 3 channels of 48 x 32, found 3 channels of 1 x 2000");
 }
 
 TEST(Parser, WhatWouldBeComputedDifferentlyIsRefused) {
@@ -382,9 +397,8 @@ TEST(DebianNetworks, AreRefusedOnlyForWhatIsNotComputed) {
                                                       {"gru.cfg", "[net]"},
                                                       {"rnn.cfg", "[net]"},
                                                       {"rnn.train.cfg", "[net]"},
-                                                      {"strided.cfg", "[crop]"},
+                                                      {"strided.cfg", "'ramp'"},
                                                       {"t1.test.cfg", "[detection]"},
-                                                      {"vgg-16.cfg", "[crop]"},
                                                       {"yolo9000.cfg", "[region]"},
                                                       {"yolov1-tiny.cfg", "[detection]"},
                                                       {"yolov1.cfg", "[local]"},

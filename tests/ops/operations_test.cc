@@ -254,6 +254,19 @@ TEST(Upsample, RepeatsAndScales) {
   EXPECT_EQ(run_layer(of_layers(shape, {layer}), {input.data()}), expected);
 }
 
+TEST(Crop, IsTheMiddleScaledAndShifted) {
+  const Shape shape{2, 7, 8};
+  const Values input = random_values(shape.elements(), 5);
+  const Layer layer = of_operation(network::Crop{2, -1}, shape, {2, 4, 5});
+  Values expected;
+  for (uint32_t channel = 0; channel < 2; ++channel) {
+    for (uint32_t y = 1; y < 5; ++y) {
+      for (uint32_t x = 1; x < 6; ++x) expected.push_back(2 * input[(channel * 7 + y) * 8 + x] - 1);
+    }
+  }
+  EXPECT_EQ(run_layer(of_layers(shape, {layer}), {input.data()}), expected);
+}
+
 TEST(Softmax, IsOverEachGroupAndKnowsTemperature) {
   const Shape shape{30, 1, 2};
   const Values input = random_values(shape.elements(), 5, 8);

@@ -11,7 +11,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/outputs.sh"
 DARKNET=/usr/lib/darknet
 CONFIGURATIONS=/usr/share/darknet/cfg
 NETWORKS=(yolov3 96 yolov3-tiny 96 yolov3-spp 64 resnet50 64 resnet152 64 resnext50 64 densenet201 64 darknet19 96
-  darknet53 64 alexnet 227 extraction 96 tiny 96)
+  darknet53 64 alexnet 227 extraction 96 tiny 96 vgg-16 256)
 # Random weights give boxes by the thousand. Of less sure ones there are so many that two overlapping boxes come to be
 # equally probable but for rounding, which then decides which of them stays.
 PROBABILITY_MIN=0.1

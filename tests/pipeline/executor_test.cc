@@ -302,6 +302,24 @@ TEST(MirroredRingTest, WhatReachesOverTheEndIsAtTheBeginning) {
   for (uint64_t i = 0; i < 8 * KiB; ++i) ASSERT_EQ(piece[i], static_cast<std::byte>(i % 251));
 }
 
+// Huge pages, and small ones behind the last of them.
+TEST(MirroredRingTest, AllSizesOfPagesAreTheSameMemoryTwice) {
+  constexpr uint64_t capacity = 5 * MiB + 4 * KiB;
+  auto ring = MirroredRing::make(capacity);
+  ASSERT_TRUE(ring) << ring.error().message;
+  for (uint64_t i = 0; i < capacity; i += 512) {
+    *reinterpret_cast<uint64_t*>(ring->at(0) + i) = i * 2654435761;
+  }
+  for (uint64_t i = 0; i < capacity; i += 512) {
+    ASSERT_EQ(*reinterpret_cast<const uint64_t*>(ring->at(0) + capacity + i), i * 2654435761);
+  }
+  ring->forget_mirror(4 * MiB, 4 * MiB);
+  *reinterpret_cast<uint64_t*>(ring->at(0) + capacity + MiB) = 7;
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(ring->at(MiB)), 7u);
+  MirroredRing moved = std::move(*ring);
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(moved.at(MiB)), 7u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Pipelines, ExecutorTest, testing::ValuesIn(pipelines), [](const auto& of) {
   std::string it(name(of.param));
   std::replace(it.begin(), it.end(), '-', '_');

@@ -16,8 +16,10 @@ constexpr uint64_t chunk_bytes = MixtureShape{}.chunk_bytes;
 
 /// An engine that runs a mixture in a window.
 struct Runner : Simulation {
-  Runner(const Mixture& of, uint32_t window, bool keeps_slot = true)
-      : Simulation(of.chunks(), window, {.chunk_bytes = of.shape().chunk_bytes}, keeps_slot),
+  Runner(const Mixture& of, uint32_t window, bool keeps_slot = true, uint32_t evictions_max = 1)
+      : Simulation(of.chunks(), window,
+                   {.chunk_bytes = of.shape().chunk_bytes, .evictions_max = evictions_max},
+                   keeps_slot),
         mixture(of) {
     policy.set_order(mixture.order());
   }
@@ -396,6 +398,20 @@ std::vector<Chunks> chunks_of(const ExpertChunks& expert) {
     for (const ChunkPart& part : slab) slabs.back().push_back(part.chunk);
   }
   return slabs;
+}
+
+TEST(Experts, ChunksThatGoTogetherCostNoReads) {
+  const Mixture mixture({.slab_bytes = 13 * MiB / 4, .chunk_bytes = 128 * KiB});
+  Runner one_by_one(mixture, window_for(mixture, 0.3));
+  Runner together(mixture, window_for(mixture, 0.3), true, 4);
+  Router router(mixture.shape(), 1.0, 5);
+  for (int token = 0; token < 100; ++token) {
+    const Routing routing = router.next();
+    one_by_one.token(routing);
+    together.token(routing);
+  }
+  EXPECT_LT(together.counts.reads, one_by_one.counts.reads * 101 / 100);
+  EXPECT_LT(together.eviction_actions, together.counts.evictions / 3);
 }
 
 TEST(ExpertOrder, SmallExpertsAreJoinedUntilTheyFillAChunk) {

@@ -86,9 +86,8 @@ class Simulation {
           counts.demand_reads += action.is_demand;
           break;
         case Action::Kind::evict:
-          if (is_refused(action.chunk)) break;
-          table.release(action.chunk);
-          ++counts.evictions;
+          ++eviction_actions;
+          for (uint32_t i = 0; i < action.count; ++i) evict(action.chunk + i);
           break;
         case Action::Kind::hold:
           ASSERT_NE(table.slot(action.chunk), window::no_slot);
@@ -106,7 +105,7 @@ class Simulation {
     while (table.resident() > table.resident_max()) {
       const Action action = policy.next();
       ASSERT_EQ(action.kind, Action::Kind::evict);
-      if (!is_refused(action.chunk)) table.release(action.chunk);
+      for (uint32_t i = 0; i < action.count; ++i) evict(action.chunk + i);
     }
   }
 
@@ -125,8 +124,14 @@ class Simulation {
   std::set<ChunkId> kept_by_the_kernel;  // evicting and holding these is refused while mapped
   std::set<ChunkId> never_read;          // reading these never ends
   int refusals = 0;
+  uint64_t eviction_actions = 0;
 
  private:
+  void evict(ChunkId chunk) {
+    if (is_refused(chunk)) return;
+    table.release(chunk);
+    ++counts.evictions;
+  }
   bool is_refused(ChunkId chunk) {
     if (table.state(chunk) != ChunkState::mapped || !kept_by_the_kernel.contains(chunk))
       return false;

@@ -37,6 +37,27 @@ TEST(ChunkTable, AMapThatCopiesGivesTheSlotBackButCountsAgainstTheWindow) {
   EXPECT_EQ(table.room(), 0u);
 }
 
+TEST(ChunkTable, NeighboursLieSideBySideWhereTheyCan) {
+  ChunkTable table(12);
+  table.add_chunks(40);
+  for (SlotId slot = 0; slot < 12; ++slot) table.add_slot(slot);
+  EXPECT_EQ(table.start_read(10), 0u);
+  EXPECT_EQ(table.start_read(11), 1u);
+  EXPECT_EQ(table.start_read(30), 2u);
+  EXPECT_EQ(table.start_read(12), 3u) << "slot 2 is taken, and slots 3 to 11 are the longest run";
+  EXPECT_EQ(table.start_read(13), 4u);
+  table.finish_read(30);
+  table.release(30);
+  EXPECT_EQ(table.start_read(31), 5u);
+  EXPECT_EQ(table.start_read(14), 6u) << "slot 5 is taken";
+  table.finish_read(31);
+  table.release(31);
+  EXPECT_EQ(table.start_read(32), 7u);
+  table.finish_read(14);
+  table.release(14);
+  EXPECT_EQ(table.start_read(31), 6u) << "before the chunk behind it";
+}
+
 TEST(ChunkTableDeathTest, RefusesImpossibleTransitions) {
   ChunkTable table(1);
   const ChunkId chunk = table.add_chunks(1);

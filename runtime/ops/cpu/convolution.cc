@@ -16,6 +16,8 @@ namespace {
 // What a block's unfolded surroundings and its outputs may take together: a processor's share of
 // the second-level cache, doubled because sgemm reads the former once.
 constexpr uint64_t block_floats_max = 2 * MiB / sizeof(float);
+// So that a thread that is kept for a while leaves little that the others wait for.
+constexpr uint32_t parts_per_thread = 4;
 // One or two vectors.
 constexpr uint64_t block_pixels_unit = 16;
 
@@ -97,7 +99,8 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
 Status Convolution::run_blocks(const Piece& piece, float* scratch) const {
   const uint64_t unfolded_floats = terms_ * block_pixels_;
   std::atomic<int> failed = dnnl_success;
-#pragma omp parallel for schedule(static, 1) num_threads(threads_)
+  // Whoever is free takes the next one: another program, or this one's reads, may keep a thread.
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
   for (uint64_t number = 0; number < blocks(); ++number) {
     const Block block{number * block_pixels_,
                       std::min(block_pixels_, pixels_ - number * block_pixels_)};
@@ -114,16 +117,17 @@ Status Convolution::run_blocks(const Piece& piece, float* scratch) const {
 Status Convolution::run_channels(const Piece& piece, float* scratch) const {
   const Block block{0, pixels_};
   const float* unfolded = unfold(piece.input, block, scratch);
-  const auto boundary = [&](int part) {
+  const uint32_t parts = static_cast<uint32_t>(threads_) * parts_per_thread;
+  const auto boundary = [&](uint32_t part) {
     const auto [begin, end] = piece.channels;
-    if (part == threads_) return end;
-    const uint64_t even = begin + uint64_t{end - begin} * part / threads_;
+    if (part == parts) return end;
+    const uint64_t even = begin + uint64_t{end - begin} * part / parts;
     return std::max(begin, static_cast<uint32_t>(round_down(even, tile_channels)));
   };
   std::atomic<int> failed = dnnl_success;
-#pragma omp parallel for schedule(static, 1) num_threads(threads_)
-  for (int thread = 0; thread < threads_; ++thread) {
-    const Channels mine{boundary(thread), boundary(thread + 1)};
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
+  for (uint32_t part = 0; part < parts; ++part) {
+    const Channels mine{boundary(part), boundary(part + 1)};
     if (mine.count() == 0) continue;
     const int status = multiply(piece, mine, block, unfolded, pixels_);
     if (status != dnnl_success) failed = status;

@@ -145,6 +145,7 @@ Status CpuOperations::prepare(uint32_t number) {
       [](const network::Dropout&) { return Status(); },
       [](const network::Route&) { return Status(); },
       [](const network::Cost&) { return Status(); },
+      [](const network::Crop&) { return Status(); },
   };
   return std::visit(visit, layer.operation);
 }
@@ -212,6 +213,7 @@ Status CpuOperations::run(uint32_t number, Channels channels, const TileWeights&
       [&](const network::Route& it) { return run_route(layer, it, inputs, output); },
       [&](const network::Dropout&) { return copy(inputs[0], layer.output.elements(), output); },
       [&](const network::Cost&) { return copy(inputs[0], layer.output.elements(), output); },
+      [&](const network::Crop& it) { return run_crop(layer, it, inputs[0], output); },
   };
   return std::visit(visit, layer.operation);
 }
@@ -276,6 +278,23 @@ Status CpuOperations::run_route(const Layer& layer, const network::Route& route,
       return status;
     }
     output += part;
+  }
+  return {};
+}
+
+// As it is the picture that is cropped, this is little work, done once.
+Status CpuOperations::run_crop(const Layer& layer, const network::Crop& crop, const float* input,
+                               float* output) const {
+  const network::Shape& whole = layer.input;
+  const network::Shape& part = layer.output;
+  const uint32_t top = (whole.height - part.height) / 2;
+  const uint32_t left = (whole.width - part.width) / 2;
+  for (uint32_t row = 0; row < part.channels * part.height; ++row) {
+    const uint64_t channel = row / part.height;
+    const uint64_t from_row = channel * whole.height + top + row % part.height;
+    const float* const from = input + from_row * whole.width + left;
+    float* const to = output + uint64_t{row} * part.width;
+    for (uint32_t x = 0; x < part.width; ++x) to[x] = from[x] * crop.scale + crop.shift;
   }
   return {};
 }

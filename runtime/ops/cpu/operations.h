@@ -71,6 +71,8 @@ class CpuOperations {
                       std::span<const float* const> inputs, float* output);
   Status run_route(const network::Layer& layer, const network::Route& route,
                    std::span<const float* const> inputs, float* output);
+  Status run_crop(const network::Layer& layer, const network::Crop& crop, const float* input,
+                  float* output) const;
   Status run_yolo(const network::Layer& layer, const network::Yolo& yolo, const float* input,
                   float* output);
   Status copy(const float* from, uint64_t elements, float* to) const;
