@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
@@ -55,6 +56,8 @@ constexpr int64_t standstill_retry_ns = 1'000'000;
 // A disk that has not answered for so long may not answer at all; slow ones (an SD card: 20 MB/s)
 // take about that for one chunk.
 constexpr int64_t late_read_ns = 100'000'000;
+// Of a chunk that is being recorded a touch counts once more when so much else was touched since.
+constexpr uint64_t recorded_bytes = 32 * MiB;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
@@ -162,9 +165,11 @@ Status Pager::open_everything() {
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
   const auto prefetch_reads_max = static_cast<uint32_t>(
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes_, 4, std::max(window_chunks_ / 4, 4u)));
-  policy_.emplace(table_, policy::Settings{.chunk_bytes = chunk_bytes_,
-                                           .reads_max = prefetch_reads_max,
-                                           .evictions_max = run_chunks_max_});
+  if (auto known = policy::check_policy(options_.policy, true); !known) return known;
+  policy_ = policy::make_policy(options_.policy, table_,
+                                {.chunk_bytes = chunk_bytes_,
+                                 .reads_max = prefetch_reads_max,
+                                 .evictions_max = run_chunks_max_});
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -185,10 +190,16 @@ Status Pager::open_everything() {
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
 
+  if (options_.touch_record != nullptr) {
+    options_.touch_record->set_chunk_bytes(chunk_bytes_);
+    recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
+                     window::no_chunk);
+  }
   if (options_.follows_memory_limit) headroom_.emplace();
   process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
+  std::snprintf(telemetry_.policy, sizeof telemetry_.policy, "%s", options_.policy.c_str());
   set(telemetry_.chunk_bytes, chunk_bytes_);
   set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes_);
   return {};
@@ -199,6 +210,7 @@ void Pager::serve() {
     // 1. Sleep until a read is finished, a thread faults, or somebody rings.
     const io::Wakeup wakeup = reader_->wait(sleep_max_ns());
     now_ns_ = telemetry::monotonic_ns();
+    policy_->on_time(now_ns_);
 
     // 2. What was read is ready; what is waited for is mapped, and its toucher runs on.
     take_reads(wakeup);
@@ -301,7 +313,7 @@ bool Pager::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) 
   }
   if (shares_memory()) served.memory->finish_chunk(served.offset_of(chunk));
   table_.finish_read(chunk);
-  const bool wants_map = policy_->on_ready(chunk);
+  const bool wants_map = policy_->on_ready(chunk) && options_.touch_record == nullptr;
   return wants_map || waiting_[chunk].is_waited_for;
 }
 
@@ -367,7 +379,9 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
-  policy_->on_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes_));
+  const auto offset_bytes = static_cast<uint32_t>(fault.address % chunk_bytes_);
+  if (options_.touch_record != nullptr) record_touch(chunk, offset_bytes);
+  policy_->on_touch(chunk, offset_bytes);
   if (state == ChunkState::ready || (state == ChunkState::mapped && shares_memory())) {
     map(chunk);
   } else if (state == ChunkState::mapped) {
@@ -409,6 +423,18 @@ void Pager::take_write(ServedFile& served, Region& region, uintptr_t touched) {
   const ChunkId chunk = served.chunk_of(region, index);
   release_if_nowhere(chunk);
   is_order_stale_ = true;
+}
+
+// The chunk that was touched longest ago is taken out of the engine's sight, to show its next
+// touch.
+void Pager::record_touch(ChunkId chunk, uint32_t offset_bytes) {
+  options_.touch_record->add_touch(chunk, offset_bytes, now_ns_);
+  const ChunkId oldest = std::exchange(recorded_[recorded_next_], chunk);
+  recorded_next_ = (recorded_next_ + 1) % recorded_.size();
+  const bool can_be_held =
+      oldest != window::no_chunk && oldest != chunk && table_.state(oldest) == ChunkState::mapped &&
+      table_.slot(oldest) != window::no_slot && !waiting_[oldest].is_waited_for;
+  if (can_be_held && take_out(oldest)) table_.hold(oldest);
 }
 
 void Pager::retry_held_chunks() {
@@ -842,7 +868,7 @@ void Pager::move_to_waiter(ChunkId chunk) {
     return map(chunk);
   }
   release(chunk);
-  policy_->on_touch(chunk);
+  policy_->on_touch(chunk, policy::anywhere);
 }
 
 void Pager::evict(const Run& run) {
@@ -890,7 +916,7 @@ void Pager::release_if_nowhere(ChunkId chunk) {
   if (table_.state(chunk) != ChunkState::mapped || owner(chunk).is_placed(chunk)) return;
   if (owner(chunk).is_kept) return table_.hold(chunk);
   release(chunk);
-  if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
+  if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk, policy::anywhere);
 }
 
 // Who waits where the chunk now lies was woken by that; who waits for it in another region touches
@@ -904,6 +930,9 @@ void Pager::stop_waiting(ChunkId chunk) {
     if (must_retry) wake_live_pages(region, index);
   });
   waiting_[chunk].is_waited_for = false;
+  if (options_.touch_record != nullptr) {
+    options_.touch_record->mark_served(chunk, telemetry::monotonic_ns());
+  }
   if (--waiting_chunks_ == 0)
     add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
 }

@@ -31,9 +31,10 @@
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
 #include "pager/paging_service.h"
-#include "pager/policy/pin_stream.h"
+#include "pager/policy/make_policy.h"
 #include "pager/served_file.h"
 #include "pager/telemetry/telemetry.h"
+#include "pager/telemetry/touch_record.h"
 #include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/mapper.h"
@@ -60,6 +61,8 @@ struct PagerOptions {
   bool follows_memory_limit = false;
   /// One of window::mapper_names.
   std::string mapper = "auto";
+  /// One that check_policy() finds fit to be used live.
+  std::string policy{policy::default_policy};
   /// What "auto" is chosen for: regions that are writable, or those that are not.
   bool expects_writable = false;
   /// Of all regions; see policy/chunk_size.h.
@@ -71,6 +74,10 @@ struct PagerOptions {
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
   /// Where the counters go; not owned, outlives the pager.
   telemetry::Telemetry* telemetry = nullptr;
+  /// Where every touch is written down, for a trace; not owned, outlives the pager. Chunks are then
+  /// only shown when they are touched, and taken away again, with their bytes kept, when enough
+  /// others were touched since: touching them costs a fault each time. nullptr: no record.
+  telemetry::TouchRecord* touch_record = nullptr;
 };
 
 class Pager final : public PagingService {
@@ -158,6 +165,7 @@ class Pager final : public PagingService {
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
   void take_commands();
+  void record_touch(policy::ChunkId chunk, uint32_t offset_bytes);
   void retry_held_chunks();
   void take_new_slots();
   void carry_out_policy();
@@ -248,12 +256,14 @@ class Pager final : public PagingService {
   std::optional<window::MemoryHeadroom> headroom_;
   std::optional<window::PageMap> page_map_;
   window::ChunkTable table_;
-  std::optional<policy::PinStream> policy_;
+  std::unique_ptr<policy::Policy> policy_;
   std::vector<std::unique_ptr<ServedFile>> files_;
   std::vector<Place> regions_;                 // of all files, by address space and address
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
+  std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
+  size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;          // waited for, but the kernel holds their pages
   Run reads_to_start_;                         // as one request
   uint32_t reads_max_ = 0;

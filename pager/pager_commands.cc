@@ -236,6 +236,9 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   }
   served->first_chunk = take_chunk_ids(served->chunks);
   for (uint32_t i = 0; i < served->chunks; ++i) owners_[served->first_chunk + i] = served.get();
+  if (options_.touch_record != nullptr) {
+    options_.touch_record->add_file(request.name, served->first_chunk, served->chunks);
+  }
   add(telemetry_.models, 1);
   files_.push_back(std::move(served));
   return files_.back().get();
@@ -289,7 +292,7 @@ void Pager::tell_order() {
   policy_->set_order(order);
   // What was touched and not served yet must not be forgotten with the old order.
   for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {
-    if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk);
+    if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk, policy::anywhere);
   }
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;

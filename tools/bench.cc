@@ -13,12 +13,17 @@ Command bench_table() {
           .purpose = "Memory for weights against delay.\n",
           .usage =
               "  weightpager bench pipelines NET.cfg NET.weights [OPTIONS]\n"
-              "  weightpager bench simulate NET.cfg --kernels MS [OPTIONS]\n",
+              "  weightpager bench simulate NET.cfg --kernels MS [OPTIONS]\n"
+              "  weightpager bench policies MODEL|TRACE [OPTIONS]\n"
+              "  weightpager bench disk FILE [OPTIONS]\n",
           .subcommands = {{"pipelines", "a network in every pipeline, on this machine"},
-                          {"simulate", "the same by equation, on disks that are not at hand"}},
+                          {"simulate", "the same by equation, on disks that are not at hand"},
+                          {"policies", "what is best read ahead, kept and evicted, and the bound"},
+                          {"disk", "measure a disk, for policies --disk"}},
           .examples =
               "  weightpager bench pipelines yolov4.cfg yolov4.weights\n"
-              "  weightpager bench simulate yolov4.cfg --kernels 160.8\n"};
+              "  weightpager bench simulate yolov4.cfg --kernels 160.8\n"
+              "  weightpager bench policies model.gguf --window 25%,50%\n"};
 }
 
 }  // namespace
@@ -30,13 +35,14 @@ int bench_command(int argc, char** argv) {
     print(stdout, help_text(bench_table()));
     return exit_success;
   }
-  if (word == "pipelines") return bench_pipelines_command({words.begin() + 1, words.end()});
-  if (word == "simulate") return bench_simulate_command({words.begin() + 1, words.end()});
-  print_error({word.empty()
-                   ? "bench: expected pipelines or simulate, found nothing"
-                   : fmt::format("bench: expected pipelines or simulate, found '{}'", word),
-               "`weightpager bench --help` tells what they do"});
-  return exit_misuse;
+  const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
+  if (word == "pipelines") return bench_pipelines_command(rest);
+  if (word == "simulate") return bench_simulate_command(rest);
+  if (word == "policies") return bench_policies_command(rest);
+  if (word == "disk") return bench_disk_command(rest);
+  return misuse({fmt::format("bench: expected pipelines, simulate, policies or disk, found {}",
+                             word.empty() ? "nothing" : "'" + word + "'"),
+                 "`weightpager bench --help` tells what they do"});
 }
 
 }  // namespace weightpager::tools

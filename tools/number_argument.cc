@@ -20,6 +20,8 @@ bool parse(const std::string& text, Number& value) {
   return problem == std::errc{} && stopped_at == end;
 }
 
+}  // namespace
+
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin <= text.size();) {
@@ -29,8 +31,6 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   }
   return words;
 }
-
-}  // namespace
 
 Result<uint32_t> parse_count(const std::string& text, const std::string& option, uint32_t most) {
   uint32_t value = 0;

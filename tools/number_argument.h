@@ -16,6 +16,9 @@ Result<uint32_t> parse_count(const std::string& text, const std::string& option,
 /// A number from 0 to 1.
 Result<float> parse_share(const std::string& text, const std::string& option);
 
+/// What stands between commas: "a,b"; an empty text is one empty word.
+std::vector<std::string> split_at_commas(const std::string& text);
+
 /// Numbers above 0, with commas between them: "0.5,1,7".
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option);
 

@@ -61,11 +61,9 @@ constexpr CounterKey counter_keys[] = {
 };
 
 Json process_json(const Telemetry& process, uint64_t memory_bytes) {
-  Json json = {{"process_id", process.process_id},
-               {"command", process.command},
-               {"mapper", process.mapper},
-               {"reader", process.reader},
-               {"profile", process.profile}};
+  Json json = {{"process_id", process.process_id}, {"command", process.command},
+               {"mapper", process.mapper},         {"reader", process.reader},
+               {"policy", process.policy},         {"profile", process.profile}};
   for (const CounterKey& entry : counter_keys) json[entry.key] = (process.*entry.counter).load();
   const Ratios ratio = ratios(process);
   json["elapsed_ns"] = ratio.elapsed_ns;
@@ -80,9 +78,10 @@ Json process_json(const Telemetry& process, uint64_t memory_bytes) {
 
 Json config_json(const RunReport& report) {
   const RunOptions& options = report.options;
-  return {{"window", options.window},   {"window_bytes", report.window_bytes},
-          {"match", options.match},     {"mapper", options.mapper},
-          {"profile", options.profile}, {"engine", options.engine}};
+  return {{"window", options.window}, {"window_bytes", report.window_bytes},
+          {"match", options.match},   {"mapper", options.mapper},
+          {"policy", options.policy}, {"profile", options.profile},
+          {"engine", options.engine}};
 }
 
 Json exit_json(const EngineExit& exit) {
@@ -95,8 +94,9 @@ Json exit_json(const EngineExit& exit) {
   return json;
 }
 
-tl::unexpected<Error> cannot_write(const std::string& path, int error_number) {
-  return fail(fmt::format("--json {}: cannot be written: {}", path, strerror(error_number)), {},
+tl::unexpected<Error> cannot_write(const std::string& option, const std::string& path,
+                                   int error_number) {
+  return fail(fmt::format("{} {}: cannot be written: {}", option, path, strerror(error_number)), {},
               error_number);
 }
 
@@ -119,12 +119,16 @@ bool is_written_in_place(const std::string& path) {
 
 }  // namespace
 
-ReportFile::ReportFile(int fd, std::string path, std::string temporary_path)
-    : fd_(fd), path_(std::move(path)), temporary_path_(std::move(temporary_path)) {}
+ReportFile::ReportFile(int fd, std::string path, std::string temporary_path, std::string option)
+    : fd_(fd),
+      path_(std::move(path)),
+      option_(std::move(option)),
+      temporary_path_(std::move(temporary_path)) {}
 
 ReportFile::ReportFile(ReportFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)),
+      option_(std::move(other.option_)),
       temporary_path_(std::exchange(other.temporary_path_, {})) {}
 
 ReportFile::~ReportFile() {
@@ -139,23 +143,24 @@ Result<std::optional<ReportFile>> ReportFile::create_if_asked(const std::string&
   return std::optional(std::move(*created));
 }
 
-Result<ReportFile> ReportFile::create(const std::string& path) {
+Result<ReportFile> ReportFile::create(const std::string& path, const std::string& option) {
   if (path == "-") {
-    return fail("--json -: standard output belongs to the engine",
-                "give a file, or --json /dev/stdout to mix them all the same");
+    return fail(option + " -: standard output belongs to the engine",
+                "give a file, or " + option + " /dev/stdout to mix them all the same");
   }
   std::string temporary_path;
   if (!is_written_in_place(path)) temporary_path = fmt::format("{}.partial-{}", path, getpid());
   const std::string& opened = temporary_path.empty() ? path : temporary_path;
   const int fd = open(opened.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return cannot_write(path, errno);
-  return ReportFile(fd, path, std::move(temporary_path));
+  if (fd < 0) return cannot_write(option, path, errno);
+  return ReportFile(fd, path, std::move(temporary_path), option);
 }
 
 Status ReportFile::commit(const std::string& text) {
-  if (!write_all(fd_, text)) return cannot_write(path_, errno);
+  if (!write_all(fd_, text)) return cannot_write(option_, path_, errno);
   if (temporary_path_.empty()) return {};
-  if (rename(temporary_path_.c_str(), path_.c_str()) != 0) return cannot_write(path_, errno);
+  if (rename(temporary_path_.c_str(), path_.c_str()) != 0)
+    return cannot_write(option_, path_, errno);
   temporary_path_.clear();
   return {};
 }

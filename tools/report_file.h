@@ -13,7 +13,8 @@ namespace weightpager::tools {
 /// a long run does not end with "permission denied".
 class ReportFile {
  public:
-  static Result<ReportFile> create(const std::string& path);
+  /// `option` is what the user gave the path with, for messages.
+  static Result<ReportFile> create(const std::string& path, const std::string& option = "--json");
   /// Nothing for the path "", which is the option that was not given.
   static Result<std::optional<ReportFile>> create_if_asked(const std::string& path);
 
@@ -26,10 +27,11 @@ class ReportFile {
   Status commit(const std::string& text);
 
  private:
-  ReportFile(int fd, std::string path, std::string temporary_path);
+  ReportFile(int fd, std::string path, std::string temporary_path, std::string option);
 
   int fd_ = -1;
   std::string path_;
+  std::string option_;
   /// "" where the path itself is written: devices, pipes.
   std::string temporary_path_;
 };

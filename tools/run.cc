@@ -16,6 +16,7 @@
 #include "tools/engine_file.h"
 #include "tools/engine_process.h"
 #include "tools/model_arguments.h"
+#include "tools/record.h"
 #include "tools/report_file.h"
 #include "tools/run_directory.h"
 #include "tools/server_socket.h"
@@ -49,7 +50,13 @@ Command run_description() {
        "page these files too, beside *.gguf and *.safetensors;\n"
        "may be given several times"},
       {0, "mapper", "NAME", "how chunks get into place: auto (default), move,\ncollapse, copy"},
+      {0, "policy", "NAME",
+       "what is read ahead, kept and evicted: expert (default);\n"
+       "`weightpager bench policies --help` lists them"},
       {0, "json", "FILE", "write the run's numbers to FILE"},
+      {0, "record", "FILE",
+       "write what the engine touches to FILE, as a trace for\n"
+       "`weightpager bench policies`; slows the engine a little"},
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
        "do not adapt to known engines (ggml: no repacked copy of\n"
@@ -107,6 +114,19 @@ Status check_mapper(const std::string& mapper) {
               meant.empty() ? all : fmt::format("did you mean {}? {}", meant, all));
 }
 
+Status check_live_policy(const std::string& name) {
+  auto known = policy::check_policy(name, true);
+  if (known) return {};
+  Error error = known.error();
+  error.message = "--policy: " + error.message;
+  std::vector<std::string> names;
+  for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
+  const std::string meant = nearest(name, names);
+  if (!meant.empty() && meant != name)
+    error.hint = fmt::format("did you mean {}? {}", meant, error.hint);
+  return tl::make_unexpected(std::move(error));
+}
+
 /// The globs travel in one variable, separated by colons.
 Status check_match(const std::vector<std::string>& globs) {
   for (const std::string& glob : globs) {
@@ -127,7 +147,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", usage_example);
   }
-  for (const char* own : {"window", "mapper"}) {
+  for (const char* own : {"window", "mapper", "policy", "record"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -137,11 +157,15 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   options.attach = arguments.value("attach").value_or("");
   options.match = arguments.values("match");
   options.mapper = arguments.value("mapper").value_or("auto");
+  options.policy = arguments.value("policy").value_or(options.policy);
   options.json_path = arguments.value("json").value_or("");
+  options.record_path = arguments.value("record").value_or("");
   options.quiet = arguments.has("quiet");
   options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
   if (auto mapper = check_mapper(options.mapper); !mapper) return forward_error(std::move(mapper));
+  if (auto known = check_live_policy(options.policy); !known)
+    return forward_error(std::move(known));
   if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
   return options;
 }
@@ -168,8 +192,10 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_ATTACH", only_if(!server_socket.empty(), server_socket)},
       {"WEIGHTPAGER_MATCH", only_if(!options.match.empty(), joined(options.match, ':'))},
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
+      {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::default_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
+      {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
       {"WEIGHTPAGER_RUN_DIR", run_directory},
   };
 }
@@ -196,6 +222,7 @@ struct Plan {
   std::string server_socket;  // "": a window of its own
   RunDirectory directory;
   std::optional<ReportFile> json;
+  std::optional<ReportFile> record;
 };
 
 /// The window, once the model files among the engine's arguments are found sound; 0 if it is a
@@ -232,12 +259,18 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   if (!interposer) return forward_error(std::move(interposer));
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
-  Plan plan{std::move(report),     engine,      *interposer, std::move(*server),
-            std::move(*directory), std::nullopt};
-  if (options.json_path.empty()) return plan;
-  auto json = ReportFile::create(options.json_path);
-  if (!json) return forward_error(std::move(json));
-  plan.json.emplace(std::move(*json));
+  Plan plan{std::move(report),     engine,       *interposer, std::move(*server),
+            std::move(*directory), std::nullopt, std::nullopt};
+  if (!options.json_path.empty()) {
+    auto json = ReportFile::create(options.json_path);
+    if (!json) return forward_error(std::move(json));
+    plan.json.emplace(std::move(*json));
+  }
+  if (!options.record_path.empty()) {
+    auto record = ReportFile::create(options.record_path, "--record");
+    if (!record) return forward_error(std::move(record));
+    plan.record.emplace(std::move(*record));
+  }
   return plan;
 }
 
@@ -258,6 +291,10 @@ Result<EngineExit> carry_out(Plan plan) {
     // The engine's work is done: its exit status stands, whatever becomes of the report.
     if (auto written = plan.json->commit(report_json(report)); !written)
       print_error(written.error());
+  }
+  if (plan.record) {
+    if (auto kept = keep_record(plan.directory.path(), *plan.record); !kept)
+      print_error(kept.error());
   }
   return ended;
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "pager/policy/make_policy.h"
+
 namespace weightpager::tools {
 
 /// What the user asked for.
@@ -17,7 +19,9 @@ struct RunOptions {
   std::string attach;              // the server's name; "": a window of its own
   std::vector<std::string> match;  // globs of model files beside the built-in ones
   std::string mapper = "auto";
-  std::string json_path;  // "" for no report
+  std::string policy{policy::default_policy};
+  std::string json_path;    // "" for no report
+  std::string record_path;  // "" for no trace
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

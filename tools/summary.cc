@@ -121,13 +121,19 @@ std::string attached_text(const Telemetry& process) {
   return text;
 }
 
+/// Of the policy only if the user has chosen one.
+std::string other_policy(std::string_view policy) {
+  return policy.empty() || policy == policy::default_policy ? ""
+                                                            : fmt::format(", policy {}", policy);
+}
+
 std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
   if (std::string_view(process.mapper) == telemetry::attached) return attached_text(process);
   const Ratios ratio = ratios(process);
   const std::string command = printable(process.command).substr(0, command_columns);
   std::string text =
-      fmt::format("weightpager: {} (pid {}), window {}, mapper {}\n", command, process.process_id,
-                  format_size(process.window_bytes), process.mapper);
+      fmt::format("weightpager: {} (pid {}), window {}, mapper {}{}\n", command, process.process_id,
+                  format_size(process.window_bytes), process.mapper, other_policy(process.policy));
   text += row("memory",
               fmt::format("peak {} of the model's {}; engine's own {}",
                           format_size(process.resident_bytes_max), format_size(process.model_bytes),

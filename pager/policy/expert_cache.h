@@ -28,32 +28,11 @@
 #include <span>
 #include <vector>
 
+#include "pager/policy/chunk_order.h"
 #include "pager/policy/chunk_queue.h"
 #include "pager/policy/expert_rules.h"
-#include "pager/window/chunk_table.h"
 
 namespace weightpager::policy {
-
-using window::ChunkId;
-using window::ChunkTable;
-
-/// The bytes of a chunk that are an expert's.
-struct ChunkPart {
-  ChunkId chunk = window::no_chunk;
-  uint32_t begin_bytes = 0;
-  uint32_t end_bytes = 0;
-};
-
-/// One expert's chunks. Chunks that are also used by what is no expert are left out.
-struct ExpertChunks {
-  /// Layers with experts, numbered in execution order.
-  uint32_t layer = 0;
-  /// In execution order: gate, up, down.
-  std::vector<std::vector<ChunkPart>> slabs;
-};
-
-/// For an offset in a chunk that is not known.
-inline constexpr uint32_t anywhere = UINT32_MAX;
 
 class ExpertCache {
  public:

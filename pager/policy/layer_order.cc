@@ -37,9 +37,11 @@ class Orderer {
   void add_layers() {
     for (const model::Layer& layer : model_.layers) {
       if (layer.access == model::Access::sparse) continue;
+      const auto begin = static_cast<uint32_t>(order_.cyclic.size());
       for (uint32_t tensor : layer.tensors) {
         if (!is_of_experts_[tensor]) add_tensor(model_.tensors[tensor]);
       }
+      if (order_.cyclic.size() > begin) order_.layer_begins.push_back(begin);
     }
   }
 
@@ -154,6 +156,12 @@ void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRan
 }
 
 void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone) {
+  std::vector<uint32_t> left_before{0};
+  for (ChunkId chunk : order.cyclic) left_before.push_back(left_before.back() + !is_gone(chunk));
+  for (uint32_t& begin : order.layer_begins) begin = left_before[begin];
+  std::erase(order.layer_begins, left_before.back());
+  const auto end = std::unique(order.layer_begins.begin(), order.layer_begins.end());
+  order.layer_begins.erase(end, order.layer_begins.end());
   std::erase_if(order.cyclic, is_gone);
   std::erase_if(order.revisited, is_gone);
   for (ExpertChunks& expert : order.experts) {

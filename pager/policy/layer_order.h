@@ -5,7 +5,7 @@
 
 #include "pager/base/units.h"
 #include "pager/model/model.h"
-#include "pager/policy/pin_stream.h"
+#include "pager/policy/chunk_order.h"
 
 namespace weightpager::policy {
 
@@ -18,11 +18,12 @@ struct ChunkRange {
   uint64_t chunk_bytes = chunk_bytes_max;
 };
 
-/// Adds the chunks of file `file` of `model` to `order` in execution order. Chunks that hold only
-/// sparse tensors, or no tensor at all, are left out. A chunk that two tensors share takes its
-/// place at the first one, and counts as revisited if the other comes much later. Experts come
-/// apart: an expert's chunks are those that only experts use. Experts whose slabs are shorter than
-/// a chunk are joined with their neighbours until they are not, as they are read together anyway.
+/// Adds the chunks of file `file` of `model` to `order` in execution order, by layers. Chunks that
+/// hold only sparse tensors, or no tensor at all, are left out. A chunk that two tensors share
+/// takes its place at the first one, and counts as revisited if the other comes much later. Experts
+/// come apart: an expert's chunks are those that only experts use. Experts whose slabs are shorter
+/// than a chunk are joined with their neighbours until they are not, as they are read together
+/// anyway.
 void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRange& range,
                         ChunkOrder& order);
 

@@ -52,7 +52,8 @@ void PinStream::set_order(const ChunkOrder& order) {
   is_learning_ = true;
   strays_ = 0;
   unlearned_ = chunks;
-  experts_.set_experts(order.experts);
+  experts_.set_experts(settings_.knows_experts ? std::span(order.experts)
+                                               : std::span<const ExpertChunks>());
   declared_order_ = order.cyclic;
   install_order(declared_order_);
   if (is_pass_expected_) begin_pass();
@@ -60,6 +61,7 @@ void PinStream::set_order(const ChunkOrder& order) {
 
 void PinStream::install_order(std::vector<ChunkId> order) {
   order_ = std::move(order);
+  pace_.clear();
   for (Facts& facts : facts_) {
     facts.position = nowhere;
     facts.is_prefetched = false;
@@ -72,11 +74,42 @@ void PinStream::install_order(std::vector<ChunkId> order) {
   candidate_ = nowhere;
   choose_pins();
   rebuild_lists();
+  order_changed();
 }
 
 void PinStream::on_resized() {
   choose_pins();
   rebuild_lists();
+}
+
+void PinStream::set_pace(std::vector<float> pace) {
+  WP_ASSERT(pace.size() == order_.size());
+  pace_ = std::move(pace);
+  on_resized();
+}
+
+// By position: what of it should be pinned, so that everywhere the same share of the time that the
+// engine computes is needed to read the rest. Where it computes for so long that all could be
+// streamed, nothing is pinned, and the others share what that saves.
+std::vector<float> PinStream::pinned_shares() const {
+  std::vector<float> shares(size(), 1);
+  if (pace_.empty()) return shares;
+  std::vector<bool> is_streamed(size(), false);
+  for (;;) {
+    double streamed = size() - pinned_;
+    double time = 0;
+    for (uint32_t at = 0; at < size(); ++at) {
+      is_streamed[at] ? streamed -= 1 : time += pace_[at];
+    }
+    bool is_settled = true;
+    for (uint32_t at = 0; at < size(); ++at) {
+      const double share = is_streamed[at] || time <= 0 ? 1 : streamed * pace_[at] / time;
+      is_settled = is_settled && (is_streamed[at] || share < 1);
+      is_streamed[at] = share >= 1;
+      shares[at] = static_cast<float>(1 - std::min(share, 1.0));
+    }
+    if (is_settled) return shares;
+  }
 }
 
 // Splits the window into pins, ring and sparse share, and spreads the pins. Multiples of the golden
@@ -114,11 +147,12 @@ void PinStream::choose_pins() {
 
   std::vector<uint32_t> positions(size());
   std::iota(positions.begin(), positions.end(), 0u);
+  const std::vector<float> shares = pinned_shares();
   const auto rank = [&](uint32_t position) {
-    const Facts& facts = facts_[order_[position]];
     constexpr double golden_ratio = 0.6180339887498949;
-    const double turn = position * golden_ratio;
-    return (facts.is_revisited ? -1 : 0) + (turn - std::floor(turn));
+    const double turn = position * golden_ratio - std::floor(position * golden_ratio);
+    if (facts_[order_[position]].is_revisited) return turn - 1;
+    return turn / std::max<double>(shares[position], 1e-6);
   };
   std::sort(positions.begin(), positions.end(),
             [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });

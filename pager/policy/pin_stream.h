@@ -29,107 +29,51 @@
 #include <span>
 #include <vector>
 
-#include "pager/base/units.h"
 #include "pager/policy/chunk_queue.h"
 #include "pager/policy/expert_cache.h"
-#include "pager/window/chunk_table.h"
+#include "pager/policy/policy.h"
 
 namespace weightpager::policy {
 
-using window::ChunkId;
-using window::ChunkState;
-using window::ChunkTable;
-
-/// What the driver shall do now. `evict`, `hold` may be refused by the kernel; see `on_refused`.
-struct Action {
-  enum class Kind {
-    none,   // nothing to do until the next event
-    read,   // absent → reading; the table has room for it
-    evict,  // ready or mapped → absent
-    hold,   // mapped → ready: keep the bytes, notice the next touch
-  };
-  Kind kind = Kind::none;
-  ChunkId chunk = window::no_chunk;
-  /// Of `evict`: so many, one after the other, from `chunk` on.
-  uint32_t count = 1;
-  /// An engine thread waits for it: to the device before any other read.
-  bool is_demand = false;
-};
-
-/// How the model's chunks are used, as far as its files tell.
-struct ChunkOrder {
-  /// Chunks that every pass touches, in the order of their first touch. No duplicates.
-  std::vector<ChunkId> cyclic;
-  /// Those of them that a pass comes back to later (two tensors share the chunk): pinned first.
-  std::vector<ChunkId> revisited;
-  /// By layer, then by place in the file. None of their chunks is cyclic.
-  std::vector<ExpertChunks> experts;
-};
-
-struct Settings {
-  uint64_t chunk_bytes = chunk_bytes_max;
-  /// The ring, at most; the policy takes a shorter one when the window is small, or when so little
-  /// is missing from the window that a shorter ring leaves less to read.
-  uint64_t ring_bytes_max = 128 * MiB;
-  /// Reads in flight, at most.
-  uint32_t reads_max = 16;
-  /// Chunks that one action evicts, at most.
-  uint32_t evictions_max = 1;
-};
-
-/// Counters since the beginning.
-struct PolicyStatistics {
-  uint64_t passes = 0;
-  uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
-  uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
-  uint64_t order_corrections = 0;
-  uint64_t expert_uses = 0;            // an expert in a pass over its layer
-  uint64_t expert_misses = 0;          // … of which some chunks were absent
-  uint64_t expert_chunks_missing = 0;  // … these
-};
-
-class PinStream {
+class PinStream : public Policy {
  public:
   /// `table` outlives the policy.
   PinStream(const ChunkTable& table, const Settings& settings);
 
-  /// The set of chunks or what is known about their use changed; chunks in none of the lists are
-  /// sparse. What was learned about the order before is forgotten.
-  void set_order(const ChunkOrder& order);
-  /// The table's resident_max changed.
-  void on_resized();
+  void set_order(const ChunkOrder& order) override;
+  void on_resized() override;
+  void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
+  bool on_ready(ChunkId chunk) override;
+  void on_refused(ChunkId chunk) override;
+  void on_standstill() override;
+  /// Before the first touch, advice on more than half of the window makes it read from the order's
+  /// first chunk on.
+  void will_need(std::span<const ChunkId> chunks) override;
+  void consumed(std::span<const ChunkId> chunks) override;
+  Action next() override;
 
-  /// An engine thread touched a chunk that is not mapped, and waits. `offset_bytes`: where in the
-  /// chunk.
-  void on_touch(ChunkId chunk, uint32_t offset_bytes = anywhere);
-  /// A read ended well. True: map it now. False: leave it ready, as a tripwire. (A chunk that an
-  /// engine thread waits for is mapped without asking.)
-  bool on_ready(ChunkId chunk);
-  /// The kernel refused to evict or hold the chunk (somebody pins its pages).
-  void on_refused(ChunkId chunk);
-  /// Threads wait, and nothing has happened for a while: what was refused may be asked for again,
-  /// and until the next read ends none that is in flight is counted upon. O(N).
-  void on_standstill();
-  /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
-  /// it says that a pass will begin, and before the first touch reading begins with the order's
-  /// first.
-  void will_need(std::span<const ChunkId> chunks);
-  /// Advice: these chunks are not needed again in this pass.
-  void consumed(std::span<const ChunkId> chunks);
+  /// How long the engine computes from each chunk of the order in use, in any unit: pins are then
+  /// spread so that what is streamed needs the same share of that time everywhere.
+  void set_pace(std::vector<float> pace);
 
-  /// Call until it returns `none`, carrying out each action before the next call.
-  Action next();
-
-  uint32_t ring_chunks() const { return ring_; }
-  uint32_t pinned_chunks() const { return pinned_; }
-  const PolicyStatistics& statistics() const { return statistics_; }
+  uint32_t ring_chunks() const override { return ring_; }
+  uint32_t pinned_chunks() const override { return pinned_; }
+  const PolicyStatistics& statistics() const override { return statistics_; }
   /// The order in use now, for inspection and tests.
   std::span<const ChunkId> order() const { return order_; }
+
+ protected:
+  static constexpr uint32_t nowhere = UINT32_MAX;
+
+  /// There is another order in use, and no pace for it.
+  virtual void order_changed() {}
+  const ChunkTable& table() const { return table_; }
+  /// In the order in use, or nowhere.
+  uint32_t position(ChunkId chunk) const { return facts_[chunk].position; }
 
  private:
   // A place is a position in the order, counted on across passes: place = pass · N + position.
   using Place = uint64_t;
-  static constexpr uint32_t nowhere = UINT32_MAX;
 
   struct Facts {
     uint32_t position = nowhere;       // in order_; nowhere: sparse
@@ -161,6 +105,7 @@ class PinStream {
   void install_order(std::vector<ChunkId> order);
   void begin_pass();
   void choose_pins();
+  std::vector<float> pinned_shares() const;
   void rebuild_lists();
   void follow_cursor(ChunkId chunk);
   void advance_to(Place place);
@@ -197,6 +142,7 @@ class PinStream {
 
   std::vector<ChunkId> declared_order_;  // what set_order said
   std::vector<ChunkId> order_;
+  std::vector<float> pace_;   // by position; empty: all alike
   std::vector<Facts> facts_;  // by chunk
   uint32_t ring_ = 0;
   uint32_t pinned_ = 0;

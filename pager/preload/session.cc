@@ -50,8 +50,10 @@ struct Configuration {
   uint64_t window_bytes = 0;
   std::vector<std::string> globs;
   std::string mapper = "auto";
+  std::string policy;
   std::string server_socket;  // "": a pager of its own
   std::string run_directory;
+  bool records_touches = false;
   bool wants_profiles = true;
 };
 
@@ -109,8 +111,10 @@ Configuration read_configuration() {
     begin = end + 1;
   }
   it.mapper = environment("WEIGHTPAGER_MAPPER", "auto");
+  it.policy = environment("WEIGHTPAGER_POLICY", policy::default_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
+  it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   return it;
 }
@@ -162,12 +166,18 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
   options.mapper = configuration.mapper;
+  options.policy = configuration.policy;
   // PyTorch maps a safetensors file to be read for its header, and then writable for its weights.
   options.expects_writable = is_writable || model.format == model::Format::safetensors;
   options.chunk_bytes = policy::chunk_bytes_for(model);
   options.device = io::device_limits(fd);
   options.follows_memory_limit = true;
   options.telemetry = session->telemetry;
+  if (configuration.records_touches) {
+    auto record = telemetry::TouchRecord::create(configuration.run_directory);
+    if (!record) return forward_error(std::move(record));
+    options.touch_record = *record;
+  }
   return Pager::start(options);
 }
 

@@ -15,7 +15,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 3;
+inline constexpr uint32_t telemetry_version = 4;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -31,6 +31,7 @@ struct Telemetry {
   uint32_t reserved = 0;
   char mapper[16] = {};   // "move", "collapse", "copy"
   char reader[16] = {};   // "io_uring", "pread"
+  char policy[16] = {};   // policy::named_policies
   char profile[64] = {};  // what the engine profile did, "" if it did nothing
   char command[64] = {};  // the process's name
 

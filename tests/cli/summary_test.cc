@@ -198,6 +198,13 @@ TEST_F(SummaryTest, JudgesAMixtureByTheExpertsThatStayed) {
             "a larger one would keep more of them");
 }
 
+TEST_F(SummaryTest, NamesAPolicyThatIsNotTheDefault) {
+  strcpy(process_.policy, "expert");
+  EXPECT_EQ(summary_text(report_).find("policy"), std::string::npos);
+  strcpy(process_.policy, "ring");
+  EXPECT_NE(summary_text(report_).find("mapper move, policy ring\n"), std::string::npos);
+}
+
 TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   report_.options.engine = {"llama-cli", "\xff.gguf"};
   report_.window_bytes = 1 * GiB;
@@ -212,7 +219,7 @@ TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   EXPECT_EQ(process["command"], "llama-cli");
   const size_t counters =
       (sizeof(Telemetry) - offsetof(Telemetry, window_bytes)) / sizeof(telemetry::Counter);
-  const size_t names = 5, derived = 7;
+  const size_t names = 6, derived = 7;
   EXPECT_EQ(process.size(), names + counters + derived) << "a counter is missing in the report";
   EXPECT_EQ(process["faults_late"], 340);
   EXPECT_EQ(process["read_bytes"], 20 * GiB);

@@ -243,6 +243,13 @@ TEST_F(CudaOperationsTest, AveragePoolAndUpsample) {
       {input});
 }
 
+TEST_F(CudaOperationsTest, Crop) {
+  const Shape shape{3, 17, 20};
+  expect_same_as_processor(
+      {.input = shape, .layers = {of_operation(network::Crop{2, -1}, shape, {3, 12, 13})}},
+      {random_values(shape.elements(), 5)});
+}
+
 TEST_F(CudaOperationsTest, SoftmaxOverGroupsWithATemperatureAndInPlace) {
   for (const network::Softmax& softmax : {network::Softmax{4, 2.5f}, network::Softmax{1, 1}}) {
     const Shape shape{1000, 1, 2};

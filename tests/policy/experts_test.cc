@@ -66,16 +66,16 @@ uint32_t window_for(const Mixture& mixture, double share) {
 TEST(Experts, TheFirstTouchReadsAllOfTheExpert) {
   const Mixture mixture({});
   Runner it(mixture, 150);
-  it.policy.on_touch(mixture.slab(2, 5, 0).front());
+  it.policy.on_touch(mixture.slab(2, 5, 0).front(), anywhere);
   EXPECT_EQ(reads_wanted(it), mixture.all_of(2, 5));
 }
 
 TEST(Experts, GatesAreReadBeforeUpsAndUpsBeforeDowns) {
   const Mixture mixture({});
   Runner it(mixture, 150);
-  it.policy.on_touch(mixture.slab(2, 5, 0).front());
+  it.policy.on_touch(mixture.slab(2, 5, 0).front(), anywhere);
   it.table.start_read(it.policy.next().chunk);
-  it.policy.on_touch(mixture.slab(2, 7, 0).front());
+  it.policy.on_touch(mixture.slab(2, 7, 0).front(), anywhere);
   const Chunks gates{mixture.slab(2, 7, 0)[0], mixture.slab(2, 5, 0)[1], mixture.slab(2, 7, 0)[1]};
   EXPECT_EQ(reads_wanted(it), gates + mixture.slab(2, 5, 1) + mixture.slab(2, 7, 1) +
                                   mixture.slab(2, 5, 2) + mixture.slab(2, 7, 2));

@@ -151,6 +151,16 @@ __global__ void upsample_kernel(uint32_t count, uint32_t stride, float scale, Sh
   output[place] = scale * input[(channel * in.height + y) * in.width + x];
 }
 
+__global__ void crop_kernel(uint32_t count, float scale, float shift, Shape in, Shape out,
+                            const float* input, float* output) {
+  const uint32_t place = piece_of_thread();
+  if (place >= count) return;
+  const uint32_t channel = place / (out.width * out.height);
+  const uint32_t y = place / out.width % out.height + (in.height - out.height) / 2;
+  const uint32_t x = place % out.width + (in.width - out.width) / 2;
+  output[place] = input[(channel * in.height + y) * in.width + x] * scale + shift;
+}
+
 // Rows and columns of the added one that are skipped, or of the output that get nothing.
 struct Steps {
   uint32_t of_added_x;
@@ -223,6 +233,12 @@ void average_pool(cudaStream_t stream, const Shape& input, const float* values, 
 void upsample(cudaStream_t stream, const network::Layer& layer, const float* input, float* output) {
   const auto& it = std::get<network::Upsample>(layer.operation);
   launch_threads(upsample_kernel, stream, elements(layer.output), it.stride, it.scale, layer.input,
+                 layer.output, input, output);
+}
+
+void crop(cudaStream_t stream, const network::Layer& layer, const float* input, float* output) {
+  const auto& it = std::get<network::Crop>(layer.operation);
+  launch_threads(crop_kernel, stream, elements(layer.output), it.scale, it.shift, layer.input,
                  layer.output, input, output);
 }
 

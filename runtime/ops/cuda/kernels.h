@@ -36,6 +36,7 @@ void max_pool(cudaStream_t stream, const network::Layer& layer, const float* inp
 void average_pool(cudaStream_t stream, const network::Shape& input, const float* values,
                   float* output);
 void upsample(cudaStream_t stream, const network::Layer& layer, const float* input, float* output);
+void crop(cudaStream_t stream, const network::Layer& layer, const float* input, float* output);
 /// Of each of the groups, of which each has `elements` values.
 void softmax(cudaStream_t stream, uint32_t groups, uint32_t elements, float temperature,
              const float* input, float* output);

@@ -212,6 +212,10 @@ Status CudaOperations::run_other(const Layer& layer, std::span<const float* cons
       [&](const network::Route& it) { return run_route(layer, it, inputs, output); },
       [&](const network::Dropout&) { return copy(input, elements, output); },
       [&](const network::Cost&) { return copy(input, elements, output); },
+      [&](const network::Crop&) {
+        crop(stream_, layer, input, output);
+        return Status();
+      },
   };
   return std::visit(visit, layer.operation);
 }

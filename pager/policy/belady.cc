@@ -1,0 +1,136 @@
+#include "pager/policy/belady.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "pager/base/assert.h"
+
+namespace weightpager::policy {
+namespace {
+
+constexpr uint32_t never = UINT32_MAX;
+
+/// By place: where the same chunk is touched next.
+std::vector<uint32_t> next_uses_of(std::span<const ChunkId> touches, uint32_t chunks) {
+  std::vector<uint32_t> next(touches.size(), never);
+  std::vector<uint32_t> later(chunks, never);
+  for (size_t place = touches.size(); place-- > 0;) {
+    next[place] = std::exchange(later[touches[place]], static_cast<uint32_t>(place));
+  }
+  return next;
+}
+
+/// What is in memory, by when it is needed next.
+class Memory {
+ public:
+  explicit Memory(uint32_t chunks) : next_use_(chunks, not_there) {}
+
+  bool contains(ChunkId chunk) const { return next_use_[chunk] != not_there; }
+  size_t size() const { return by_next_use_.size(); }
+  void put(ChunkId chunk, uint32_t next_use) {
+    if (contains(chunk)) by_next_use_.erase({next_use_[chunk], chunk});
+    next_use_[chunk] = next_use;
+    by_next_use_.insert({next_use, chunk});
+  }
+  ChunkId take_last_needed() {
+    const auto last = std::prev(by_next_use_.end());
+    const ChunkId chunk = last->second;
+    next_use_[chunk] = not_there;
+    by_next_use_.erase(last);
+    return chunk;
+  }
+
+ private:
+  static constexpr uint64_t not_there = UINT64_MAX;
+  std::vector<uint64_t> next_use_;  // by chunk
+  std::set<std::pair<uint64_t, ChunkId>> by_next_use_;
+};
+
+}  // namespace
+
+Belady::Belady(const ChunkTable& table, const Settings& settings, std::span<const ChunkId> future)
+    : table_(table), settings_(settings), future_(future) {
+  WP_ASSERT(future.size() < never);
+}
+
+void Belady::set_order(const ChunkOrder& /*order*/) { plan(); }
+
+// From where the engine is on, with what is resident now.
+void Belady::plan() {
+  const std::vector<uint32_t> next = next_uses_of(future_, table_.chunks());
+  const size_t window = table_.resident_max();
+  std::vector<int64_t> last_use(table_.chunks(), -1);
+  Memory memory(table_.chunks());
+  evictions_.clear();
+  reads_.clear();
+  evictions_done_ = reads_done_ = 0;
+
+  const auto from = static_cast<size_t>(std::max<int64_t>(place_, 0));
+  std::vector<uint32_t> first_use(table_.chunks(), never);
+  for (size_t place = future_.size(); place-- > from;) {
+    first_use[future_[place]] = static_cast<uint32_t>(place);
+  }
+  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
+    if (table_.is_resident(chunk)) memory.put(chunk, first_use[chunk]);
+  }
+  while (memory.size() > window) evictions_.push_back({memory.take_last_needed(), -1});
+  for (size_t place = from; place < future_.size(); ++place) {
+    const ChunkId chunk = future_[place];
+    if (!memory.contains(chunk)) {
+      if (memory.size() == window) {
+        const ChunkId victim = memory.take_last_needed();
+        evictions_.push_back({victim, last_use[victim]});
+      }
+      reads_.push_back({chunk, static_cast<int64_t>(place)});
+    }
+    memory.put(chunk, next[place]);
+    last_use[chunk] = static_cast<int64_t>(place);
+  }
+  std::stable_sort(evictions_.begin(), evictions_.end(),
+                   [](const Eviction& a, const Eviction& b) { return a.last_use < b.last_use; });
+}
+
+void Belady::on_touch(ChunkId chunk, uint32_t /*offset_bytes*/) {
+  ++place_;
+  WP_ASSERT(static_cast<size_t>(place_) < future_.size() && future_[place_] == chunk);
+}
+
+// In the order of need, each as soon as there is room. One that is still there, to be evicted
+// first, holds the others up: they need its room.
+Action Belady::next() {
+  if (evictions_done_ < evictions_.size()) {
+    const Eviction& eviction = evictions_[evictions_done_];
+    const ChunkState state = table_.state(eviction.chunk);
+    const bool is_there = state == ChunkState::ready || state == ChunkState::mapped;
+    if (eviction.last_use < place_ && is_there) {
+      ++evictions_done_;
+      return {Action::Kind::evict, eviction.chunk};
+    }
+  }
+  if (reads_done_ == reads_.size() || table_.room() == 0) return {};
+  const Read& read = reads_[reads_done_];
+  const bool is_demand = read.needed_at <= place_;
+  if (!is_demand && table_.reading() >= settings_.reads_max) return {};
+  if (table_.state(read.chunk) != ChunkState::absent) return {};
+  ++reads_done_;
+  return {Action::Kind::read, read.chunk, is_demand};
+}
+
+uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
+                     size_t from) {
+  const std::vector<uint32_t> next = next_uses_of(touches, chunks);
+  Memory memory(chunks);
+  uint64_t reads = 0;
+  for (size_t place = 0; place < touches.size(); ++place) {
+    const ChunkId chunk = touches[place];
+    if (!memory.contains(chunk)) {
+      reads += place >= from;
+      if (memory.size() == window) memory.take_last_needed();
+    }
+    memory.put(chunk, next[place]);
+  }
+  return reads;
+}
+
+}  // namespace weightpager::policy

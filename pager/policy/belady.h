@@ -1,0 +1,69 @@
+// `belady`: the bound. It is told all touches to come, and reads the fewest chunks that any policy
+// with this window can.
+//
+// What has to go is what is needed again last (Belady 1966). These decisions are made once, for the
+// whole trace, and then carried out as early as they may be: a chunk goes as soon as its last use
+// before its eviction is over, and the next missing ones are read into the room. So the number of
+// reads is the least there is, and most of their time is hidden ("conservative" prefetching, Cao et
+// al. 1995). It is no bound on time: whoever reads more, but at better moments, may be faster; the
+// time that nobody beats is max(computing, least bytes / bandwidth).
+//
+// Cost: O(T log W) to plan T touches; O(1) amortised a touch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/policy/policy.h"
+
+namespace weightpager::policy {
+
+class Belady final : public Policy {
+ public:
+  /// `table` outlives the policy, as does `future`: the chunks that will be touched, in order. What
+  /// is touched otherwise ends the program.
+  Belady(const ChunkTable& table, const Settings& settings, std::span<const ChunkId> future);
+
+  void set_order(const ChunkOrder& order) override;
+  void on_resized() override { plan(); }
+  void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
+  bool on_ready(ChunkId) override { return true; }
+  void on_refused(ChunkId) override {}
+  void on_standstill() override {}
+  void will_need(std::span<const ChunkId>) override {}
+  void consumed(std::span<const ChunkId>) override {}
+  Action next() override;
+  bool sees_every_touch() const override { return true; }
+  const PolicyStatistics& statistics() const override { return statistics_; }
+
+ private:
+  // A place is an index into the future.
+  struct Eviction {
+    ChunkId chunk;
+    int64_t last_use;  // before it; -1: it was there before the first touch
+  };
+  struct Read {
+    ChunkId chunk;
+    int64_t needed_at;
+  };
+
+  void plan();
+
+  const ChunkTable& table_;
+  const Settings settings_;
+  const std::span<const ChunkId> future_;
+  std::vector<Eviction> evictions_;  // by last use
+  std::vector<Read> reads_;          // by need
+  size_t evictions_done_ = 0;
+  size_t reads_done_ = 0;
+  int64_t place_ = -1;  // the engine is at this touch
+  PolicyStatistics statistics_;
+};
+
+/// The least reads that serve these touches with so many chunks of memory, beginning with none; of
+/// them, those that touches from place `from` on are the cause of.
+uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
+                     size_t from = 0);
+
+}  // namespace weightpager::policy

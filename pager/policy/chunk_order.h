@@ -1,0 +1,44 @@
+// What the files tell about how chunks are used: the order of a pass, its layers, the experts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/window/chunk_table.h"
+
+namespace weightpager::policy {
+
+using window::ChunkId;
+using window::ChunkState;
+using window::ChunkTable;
+
+/// For an offset in a chunk that is not known.
+inline constexpr uint32_t anywhere = UINT32_MAX;
+
+/// The bytes of a chunk that are an expert's.
+struct ChunkPart {
+  ChunkId chunk = window::no_chunk;
+  uint32_t begin_bytes = 0;
+  uint32_t end_bytes = 0;
+};
+
+/// One expert's chunks. Chunks that are also used by what is no expert are left out.
+struct ExpertChunks {
+  /// Layers with experts, numbered in execution order.
+  uint32_t layer = 0;
+  /// In execution order: gate, up, down.
+  std::vector<std::vector<ChunkPart>> slabs;
+};
+
+struct ChunkOrder {
+  /// Chunks that every pass touches, in the order of their first touch. No duplicates.
+  std::vector<ChunkId> cyclic;
+  /// Where in `cyclic` layers begin, ascending; empty: nothing is known of layers.
+  std::vector<uint32_t> layer_begins;
+  /// Chunks of `cyclic` that a pass comes back to later (two tensors share the chunk).
+  std::vector<ChunkId> revisited;
+  /// By layer, then by place in the file. None of their chunks is cyclic.
+  std::vector<ExpertChunks> experts;
+};
+
+}  // namespace weightpager::policy

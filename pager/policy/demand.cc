@@ -1,0 +1,17 @@
+#include "pager/policy/demand.h"
+
+namespace weightpager::policy {
+
+Action Demand::victim(bool /*for_demand*/) {
+  for (uint64_t steps = 2 * uint64_t{ages_.size()}; steps > 0; --steps) {
+    const ChunkId chunk = ages_.back();
+    ages_.put_front(chunk);
+    if (!is_evictable(chunk) || is_recent(chunk)) continue;
+    if (!is_referenced_[chunk]) return evict(chunk);
+    is_referenced_[chunk] = false;
+    if (can_be_held(chunk)) return {Action::Kind::hold, chunk};
+  }
+  return {};
+}
+
+}  // namespace weightpager::policy

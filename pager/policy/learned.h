@@ -1,0 +1,43 @@
+// `learned`: pin-stream (with experts) that has seen how long the engine stays where.
+//
+// Layers of one size need not compute for the same time: an output matrix, a convolution with many
+// pixels, a layer on another device. Reads of what is streamed hide under computing, so pins belong
+// where little of it is. Two passes show how long the engine computes from each part of the order,
+// waiting not counted; then the pins are spread by that, and once more two passes later, when it no
+// longer waits where it did. The order itself is learned by pin-stream.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/policy/pin_stream.h"
+
+namespace weightpager::policy {
+
+class Learned final : public PinStream {
+ public:
+  using PinStream::PinStream;
+
+  void on_time(uint64_t now_ns) override { now_ns_ = now_ns; }
+  void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
+  bool on_ready(ChunkId chunk) override;
+
+ private:
+  void order_changed() override;
+  void note_place(uint32_t position);
+  std::vector<float> pace() const;
+
+  uint64_t now_ns_ = 0;
+  ChunkId waited_for_ = window::no_chunk;
+  uint64_t waiting_since_ns_ = 0;
+  uint64_t waited_ns_ = 0;
+
+  std::vector<float> computed_ns_;  // by position, smoothed over the passes
+  uint64_t seen_ = 0;               // positions that the engine has passed since then
+  bool has_place_ = false;
+  uint32_t place_ = 0;
+  uint64_t place_computed_ns_ = 0;
+  uint32_t lessons_ = 0;
+};
+
+}  // namespace weightpager::policy

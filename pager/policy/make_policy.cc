@@ -1,0 +1,83 @@
+#include "pager/policy/make_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "pager/base/assert.h"
+#include "pager/policy/belady.h"
+#include "pager/policy/demand.h"
+#include "pager/policy/double_buffer.h"
+#include "pager/policy/learned.h"
+#include "pager/policy/lru.h"
+#include "pager/policy/next_layer.h"
+#include "pager/policy/pin_stream.h"
+#include "pager/policy/readahead.h"
+#include "pager/policy/ring.h"
+
+namespace weightpager::policy {
+namespace {
+
+template <typename Kind>
+std::unique_ptr<Policy> make(const ChunkTable& table, const Settings& settings,
+                             std::span<const ChunkId> /*future*/) {
+  return std::make_unique<Kind>(table, settings);
+}
+
+std::unique_ptr<Policy> make_pin_stream(const ChunkTable& table, const Settings& settings,
+                                        std::span<const ChunkId> /*future*/) {
+  Settings without_experts = settings;
+  without_experts.knows_experts = false;
+  return std::make_unique<PinStream>(table, without_experts);
+}
+
+std::unique_ptr<Policy> make_belady(const ChunkTable& table, const Settings& settings,
+                                    std::span<const ChunkId> future) {
+  return std::make_unique<Belady>(table, settings, future);
+}
+
+constexpr std::array<NamedPolicy, 10> policies{{
+    {"demand", "reads what is touched; the clock says who goes", make<Demand>},
+    {"lru", "reads what is touched; least recently used goes", make<Lru>},
+    {"readahead", "as an operating system: reads on in the file, ever further", make<Readahead>},
+    {"next-layer", "reads the next layer while one computes", make<NextLayer>},
+    {"double-buffer", "two halves of the window in turn", make<DoubleBuffer>},
+    {"ring", "reads ahead as far as the window allows, keeps nothing", make<Ring>},
+    {"pin-stream", "keeps a share of every layer, streams the rest", make_pin_stream},
+    {"expert", "pin-stream, with a mixture's experts kept by use", make<PinStream>},
+    {"learned", "expert, with pins where the engine computes shortest", make<Learned>},
+    {"belady", "knows the future: the fewest reads there can be", make_belady, true},
+}};
+
+const NamedPolicy* find(std::string_view name) {
+  const auto found = std::find_if(policies.begin(), policies.end(),
+                                  [&](const NamedPolicy& it) { return it.name == name; });
+  return found == policies.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::span<const NamedPolicy> named_policies() { return policies; }
+
+Status check_policy(std::string_view name, bool is_live) {
+  const NamedPolicy* const found = find(name);
+  if (found != nullptr && !(is_live && found->needs_future)) return {};
+  std::string known;
+  for (const NamedPolicy& it : policies) {
+    if (is_live && it.needs_future) continue;
+    known += (known.empty() ? "there are " : ", ") + std::string(it.name);
+  }
+  const std::string what = found == nullptr
+                               ? ": unknown policy"
+                               : ": knows the future, which only a simulation can tell it";
+  return fail("policy " + std::string(name) + what, known);
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name, const ChunkTable& table,
+                                    const Settings& settings, std::span<const ChunkId> future) {
+  const NamedPolicy* const found = find(name);
+  WP_ASSERT(found != nullptr);
+  return found->make(table, settings, future);
+}
+
+}  // namespace weightpager::policy

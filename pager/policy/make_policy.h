@@ -1,0 +1,35 @@
+// Policies by name.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "pager/base/result.h"
+#include "pager/policy/policy.h"
+
+namespace weightpager::policy {
+
+/// What the live pager takes unless it is told otherwise.
+inline constexpr std::string_view default_policy = "expert";
+
+struct NamedPolicy {
+  std::string_view name;
+  std::string_view description;
+  std::unique_ptr<Policy> (*make)(const ChunkTable& table, const Settings& settings,
+                                  std::span<const ChunkId> future);
+  /// Has to be told the future, so that only a simulator can use it.
+  bool needs_future = false;
+};
+
+/// All of them, from the simplest to the bound.
+std::span<const NamedPolicy> named_policies();
+
+/// Fails, listing the names, if there is no such policy. `is_live`: … or if it needs the future.
+Status check_policy(std::string_view name, bool is_live);
+
+/// `table`, and `future` for one that needs it, outlive the policy. Requires check_policy().
+std::unique_ptr<Policy> make_policy(std::string_view name, const ChunkTable& table,
+                                    const Settings& settings, std::span<const ChunkId> future = {});
+
+}  // namespace weightpager::policy

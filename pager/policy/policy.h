@@ -1,0 +1,103 @@
+// What every policy is: a pure state machine that is told events and asked for actions.
+//
+// Events: a touch, a read that ended, what the kernel refused, advice, the window's size. Actions:
+// read, evict, hold (take a chunk out of the engine's sight and keep its bytes). A policy knows no
+// I/O, no threads and no clock of its own; it reads the chunk table and never writes it. So the
+// live pager, the simulator (simulate/simulator.h) and the tests drive the same objects, and what
+// the simulator says about a policy is said about the one that runs.
+//
+// A policy sees no more than a userfaultfd shows: touches of chunks that are not mapped. Only
+// `belady`, which cannot run live anyway, asks for all of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "pager/base/units.h"
+#include "pager/policy/chunk_order.h"
+
+namespace weightpager::policy {
+
+/// What the driver shall do now. `evict`, `hold` may be refused by the kernel; see `on_refused`.
+struct Action {
+  enum class Kind {
+    none,   // nothing to do until the next event
+    read,   // absent → reading; the table has room for it
+    evict,  // ready or mapped → absent
+    hold,   // mapped → ready: keep the bytes, notice the next touch
+  };
+  Kind kind = Kind::none;
+  ChunkId chunk = window::no_chunk;
+  /// An engine thread waits for it: to the device before any other read.
+  bool is_demand = false;
+  /// Of `evict`: so many, one after the other, from `chunk` on.
+  uint32_t count = 1;
+};
+
+struct Settings {
+  uint64_t chunk_bytes = chunk_bytes_max;
+  /// The ring, at most; a policy takes a shorter one when the window is small, or when so little is
+  /// missing from the window that a shorter ring leaves less to read.
+  uint64_t ring_bytes_max = 128 * MiB;
+  /// Reads in flight, at most.
+  uint32_t reads_max = 16;
+  /// Chunks that one action evicts, at most.
+  uint32_t evictions_max = 1;
+  /// Experts of a mixture are kept and read as wholes; otherwise their chunks are like any others
+  /// that are not part of every pass.
+  bool knows_experts = true;
+};
+
+/// Counters since the beginning.
+struct PolicyStatistics {
+  uint64_t passes = 0;
+  uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
+  uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
+  uint64_t order_corrections = 0;
+  uint64_t expert_uses = 0;            // an expert in a pass over its layer
+  uint64_t expert_misses = 0;          // … of which some chunks were absent
+  uint64_t expert_chunks_missing = 0;  // … these
+};
+
+/// Events allocate nothing, but where an order is learned.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  /// The set of chunks or what is known about their use changed; chunks in none of the lists are
+  /// sparse. What was learned about the order before is forgotten.
+  virtual void set_order(const ChunkOrder& order) = 0;
+  /// The table's resident_max changed.
+  virtual void on_resized() = 0;
+
+  /// What the driver's clock says at the events that follow; never goes back.
+  virtual void on_time(uint64_t /*now_ns*/) {}
+  /// An engine thread touched a chunk that is not mapped, and waits. `offset_bytes`: where in the
+  /// chunk, or `anywhere`.
+  virtual void on_touch(ChunkId chunk, uint32_t offset_bytes) = 0;
+  /// A read ended well. True: map it now. False: leave it ready, as a tripwire. (A chunk that an
+  /// engine thread waits for is mapped without asking.)
+  virtual bool on_ready(ChunkId chunk) = 0;
+  /// The kernel refused to evict or hold the chunk (somebody pins its pages).
+  virtual void on_refused(ChunkId chunk) = 0;
+  /// Threads wait, and nothing has happened for a while: what was refused may be asked for again,
+  /// and until the next read ends none that is in flight is counted upon. O(N).
+  virtual void on_standstill() = 0;
+  /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
+  /// it says that a pass will begin.
+  virtual void will_need(std::span<const ChunkId> chunks) = 0;
+  /// Advice: these chunks are not needed again in this pass.
+  virtual void consumed(std::span<const ChunkId> chunks) = 0;
+
+  /// Call until it returns `none`, carrying out each action before the next call.
+  virtual Action next() = 0;
+
+  /// Whether on_touch shall be called for mapped chunks, too. No live driver can do that.
+  virtual bool sees_every_touch() const { return false; }
+  /// The parts of the window that stream and that stay, where the policy divides it.
+  virtual uint32_t ring_chunks() const { return 0; }
+  virtual uint32_t pinned_chunks() const { return 0; }
+  virtual const PolicyStatistics& statistics() const = 0;
+};
+
+}  // namespace weightpager::policy

@@ -1,0 +1,103 @@
+// What all policies but pin-stream and belady have in common.
+//
+// What an engine thread waits for is read before anything else; what was just delivered, and what
+// the kernel keeps, is not evicted; of the rest, whatever is oldest goes first. A policy adds what
+// is to be read ahead, what must stay for that, and what "old" means to it.
+//
+// Cost: O(1) an event, and for an eviction a walk over those old chunks that must stay.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/policy/chunk_list.h"
+#include "pager/policy/chunk_queue.h"
+#include "pager/policy/policy.h"
+
+namespace weightpager::policy {
+
+class PolicyBase : public Policy {
+ public:
+  /// `table` outlives the policy.
+  PolicyBase(const ChunkTable& table, const Settings& settings)
+      : table_(table), settings_(settings) {}
+
+  void set_order(const ChunkOrder& order) final;
+  void on_resized() override {}
+  void on_touch(ChunkId chunk, uint32_t offset_bytes) final;
+  bool on_ready(ChunkId chunk) final;
+  void on_refused(ChunkId chunk) final;
+  void on_standstill() final;
+  void will_need(std::span<const ChunkId> chunks) final;
+  void consumed(std::span<const ChunkId> chunks) final;
+  Action next() final;
+  const PolicyStatistics& statistics() const final { return statistics_; }
+
+ protected:
+  static constexpr uint32_t nowhere = UINT32_MAX;
+
+  // What a policy adds.
+
+  /// There is a new order. It is called with everything else forgotten but what is resident.
+  virtual void use_order() {}
+  /// An engine thread came to the chunk.
+  virtual void touched(ChunkId chunk) { ages_.put_front(chunk); }
+  /// The chunk was read: whether to map it at once.
+  virtual bool arrived(ChunkId /*chunk*/) { return true; }
+  /// A mapped chunk whose next touch shall be seen, or no_chunk; each one once.
+  virtual ChunkId next_hold() { return window::no_chunk; }
+  /// The absent chunk to be read ahead, or no_chunk; the same until it is read.
+  virtual ChunkId next_ahead() { return window::no_chunk; }
+  /// Whether the chunk may make room for one that is read ahead.
+  virtual bool may_go(ChunkId /*chunk*/) const { return true; }
+  /// Evicts, or holds to learn who may be evicted.
+  virtual Action victim(bool for_demand);
+
+  // What it builds on.
+
+  uint32_t chunks_in(uint64_t bytes) const {
+    return static_cast<uint32_t>(bytes / settings_.chunk_bytes);
+  }
+  const ChunkOrder& order() const { return order_; }
+  uint32_t order_size() const { return static_cast<uint32_t>(order_.cyclic.size()); }
+  /// In the order, or nowhere.
+  uint32_t position(ChunkId chunk) const { return facts_[chunk].position; }
+  /// Just delivered: the engine is at it, or about to be.
+  bool is_recent(ChunkId chunk) const;
+  bool is_evictable(ChunkId chunk) const;
+  bool can_be_held(ChunkId chunk) const;
+  /// The action, and what has to be noted with it.
+  Action evict(ChunkId chunk);
+
+  const ChunkTable& table_;
+  const Settings settings_;
+  /// What is resident, oldest last.
+  ChunkList ages_;
+
+ private:
+  struct Facts {
+    uint32_t position = nowhere;
+    uint64_t last_touch = 0;           // by the count of touches; 0: never
+    uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
+  };
+
+  void count_pass(uint32_t position);
+  Action demand();
+  Action hold();
+  Action advised();
+  Action ahead();
+  Action make_room(bool for_demand);
+  Action last_resort();
+
+  ChunkOrder order_;
+  std::vector<Facts> facts_;  // by chunk
+  ChunkQueue demand_;
+  ChunkQueue advice_;
+  uint64_t touches_ = 0;
+  uint32_t last_position_ = 0;
+  bool is_at_standstill_ = false;  // reads in flight may never end
+  PolicyStatistics statistics_;
+};
+
+}  // namespace weightpager::policy

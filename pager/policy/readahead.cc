@@ -1,0 +1,46 @@
+#include "pager/policy/readahead.h"
+
+#include <algorithm>
+
+#include "pager/base/units.h"
+
+namespace weightpager::policy {
+namespace {
+
+constexpr uint64_t length_bytes_first = 4 * MiB;
+constexpr uint64_t length_bytes_max = 32 * MiB;
+
+}  // namespace
+
+void Readahead::use_order() {
+  Lru::use_order();
+  next_ = end_ = 0;
+  marker_ = window::no_chunk;
+  length_ = 0;
+}
+
+void Readahead::touched(ChunkId chunk) {
+  Lru::touched(chunk);
+  const bool is_miss = table_.state(chunk) == ChunkState::absent;
+  if (!is_miss && chunk != marker_) return;
+  const uint32_t length_max =
+      std::clamp(table_.resident_max() / 4, 1u, chunks_in(length_bytes_max));
+  const bool goes_on = chunk == marker_ || (length_ > 0 && chunk == end_);
+  const uint32_t wanted = goes_on ? 2 * length_ : chunks_in(length_bytes_first);
+  const ChunkId begin = chunk == marker_ ? end_ : chunk + 1;
+  read_from(begin, std::clamp(wanted, 1u, length_max));
+}
+
+void Readahead::read_from(ChunkId begin, uint32_t chunks) {
+  length_ = chunks;
+  next_ = std::min(begin, table_.chunks());
+  end_ = std::min(begin + chunks, table_.chunks());
+  marker_ = next_ahead();
+}
+
+ChunkId Readahead::next_ahead() {
+  while (next_ < end_ && table_.state(next_) != ChunkState::absent) ++next_;
+  return next_ < end_ ? next_ : window::no_chunk;
+}
+
+}  // namespace weightpager::policy

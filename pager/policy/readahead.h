@@ -1,0 +1,33 @@
+// `readahead`: what an operating system does for a file that is read in order.
+//
+// A fault reads a few chunks ahead in file order; if the next fault goes on where the last reading
+// ended, twice as far, up to a maximum; a fault elsewhere begins anew. The first chunk of what was
+// read ahead is a tripwire: touching it starts the next reading, so that a steady reader never
+// waits for a whole one. Least recently used goes first. It knows files, not layers, and nothing of
+// a pass that will come round. Cost: O(1) an event.
+#pragma once
+
+#include "pager/policy/lru.h"
+
+namespace weightpager::policy {
+
+class Readahead final : public Lru {
+ public:
+  using Lru::Lru;
+
+ private:
+  void use_order() override;
+  void touched(ChunkId chunk) override;
+  bool arrived(ChunkId chunk) override { return chunk != marker_; }
+  ChunkId next_ahead() override;
+
+  void read_from(ChunkId begin, uint32_t chunks);
+
+  // Being read ahead: [next_, end_).
+  ChunkId next_ = 0;
+  ChunkId end_ = 0;
+  ChunkId marker_ = window::no_chunk;
+  uint32_t length_ = 0;  // of the last reading ahead
+};
+
+}  // namespace weightpager::policy

@@ -1,0 +1,74 @@
+// A disk on paper: how long reads take that are not done.
+//
+// A read waits until one of `queue_depth` places at the device is free (what an engine thread waits
+// for goes first), then for the device's latency, then for its turn on the bus, which carries
+// `bytes_per_s`, one read after the other. So a single read takes latency + bytes / bandwidth, and
+// enough reads at once hide the latency. Jitter makes the latency longer by an exponentially
+// distributed part of itself. Deterministic: the same seed gives the same times.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "pager/base/result.h"
+
+namespace weightpager::simulate {
+
+struct DiskModel {
+  std::string name;
+  double bytes_per_s = 0;
+  uint64_t latency_ns = 0;
+  /// Reads of whole chunks that the device works on at once.
+  uint32_t queue_depth = 16;
+  /// Mean of what latency is longer by, as a share of it.
+  double jitter = 0;
+};
+
+/// "nvme-gen4", "nvme-gen5", "sata", "emmc".
+std::span<const DiskModel> disk_presets();
+
+/// A preset by its name, or a speed with a preset's other qualities ("3GB/s": 10^9 bytes).
+Result<DiskModel> disk_by_name(std::string_view name);
+
+class SimulatedDisk {
+ public:
+  struct Finished {
+    uint64_t tag;
+    uint64_t started_ns;  // when it got its place at the device
+    uint64_t finished_ns;
+  };
+
+  SimulatedDisk(const DiskModel& model, uint64_t seed) : model_(model), random_(seed) {}
+
+  /// `now_ns` never goes back. An urgent read overtakes those that have no place yet.
+  void start(uint64_t tag, uint64_t length_bytes, bool is_urgent, uint64_t now_ns);
+  bool is_idle() const { return at_device_.empty(); }
+  uint32_t reads_in_flight() const {
+    return static_cast<uint32_t>(at_device_.size() + waiting_.size() + urgent_.size());
+  }
+  /// Of the read that ends next. Requires !is_idle().
+  uint64_t next_finish_ns() const { return at_device_.front().finished_ns; }
+  Finished take_finished();
+
+ private:
+  struct Request {
+    uint64_t tag;
+    uint64_t length_bytes;
+  };
+
+  void begin(const Request& request, uint64_t now_ns);
+  uint64_t latency_ns();
+
+  const DiskModel model_;
+  std::mt19937_64 random_;
+  std::deque<Request> urgent_;
+  std::deque<Request> waiting_;
+  std::deque<Finished> at_device_;  // in the order in which they end
+  uint64_t bus_free_ns_ = 0;
+};
+
+}  // namespace weightpager::simulate

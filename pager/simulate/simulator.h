@@ -1,0 +1,86 @@
+// A run on paper: a trace, a policy, a disk, a window; how long each pass takes and what it reads.
+//
+// The same policy object that the live pager drives, and a chunk table of the same kind; only disk,
+// clock and engine are made up. The engine is one thread that touches what the trace says; a touch
+// of a chunk that is not mapped is a fault, and costs what a fault costs. Deterministic. Cost: some
+// hundred nanoseconds an event (bench/simulate_bench.cc).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/policy/make_policy.h"
+#include "pager/simulate/disk_model.h"
+#include "pager/simulate/trace.h"
+
+namespace weightpager::simulate {
+
+/// What faults cost beside reading: a thread that goes to sleep, a pager that wakes, and back.
+/// Measured on the machine of docs/policies.md.
+inline constexpr uint64_t fault_ns_default = 70'000;
+
+struct Situation {
+  const policy::ChunkTable& table;
+  /// The chunk that the engine waits for, or no_chunk.
+  ChunkId waited_for;
+  /// The chunk that it computes from, if it had to wait for it, or no_chunk: the policy cannot know
+  /// of others.
+  ChunkId delivered;
+};
+
+struct SimulatorOptions {
+  std::string policy{policy::default_policy};
+  uint32_t window_chunks = 0;
+  DiskModel disk;
+  uint64_t fault_ns = fault_ns_default;
+  uint64_t seed = 1;
+  /// As mapper `move` and `collapse` do. `copy` frees the slot of a mapped chunk, so that nothing
+  /// can be held.
+  bool keeps_slot = true;
+  /// The pass whose reads, stalls and computing are kept, if there are as many.
+  size_t timeline_pass = SIZE_MAX;
+  /// Another window from a pass on, if there are as many.
+  size_t resize_pass = SIZE_MAX;
+  uint32_t resize_chunks = 0;
+  /// Called before each action is carried out. For tests.
+  std::function<void(const policy::Action& action, const Situation& now)> on_action;
+};
+
+struct PassCounts {
+  uint64_t time_ns = 0;
+  uint64_t stall_ns = 0;
+  uint64_t compute_ns = 0;
+  uint64_t reads = 0;         // chunks, by when their reading was begun
+  uint64_t demand_reads = 0;  // … of which an engine thread waited
+  uint64_t late_touches = 0;  // of chunks that were being read
+  uint64_t tripwires = 0;     // touches of chunks that were ready, and not mapped
+};
+
+struct TimelineSpan {
+  enum class Kind : uint8_t { read, demand_read, stall, compute };
+  Kind kind;
+  ChunkId chunk;
+  uint64_t begin_ns;  // since the pass began
+  uint64_t end_ns;
+};
+
+struct SimulatedRun {
+  std::vector<PassCounts> passes;
+  std::vector<TimelineSpan> timeline;
+  policy::PolicyStatistics statistics;
+  uint32_t pinned_chunks = 0;
+  uint32_t ring_chunks = 0;
+  /// Touches, reads, actions.
+  uint64_t events = 0;
+};
+
+/// The smallest window that any policy is driven with: some threads and a read ahead.
+inline constexpr uint32_t window_chunks_min = 16;
+
+/// Fails if the policy is unknown, or the window smaller than window_chunks_min.
+Result<SimulatedRun> simulate(const Trace& trace, const SimulatorOptions& options);
+
+}  // namespace weightpager::simulate

@@ -1,0 +1,47 @@
+// What an engine touches: recorded from a run (docs/policies.md says how), or made up
+// (make_trace.h).
+//
+// A trace knows what a live policy is told at the start (the order and the experts that the model's
+// files give away) and then, touch by touch, what the engine comes to and how long it computes
+// before it comes to the next. Waiting is not in it: that depends on who pages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pager/base/units.h"
+#include "pager/policy/chunk_order.h"
+
+namespace weightpager::simulate {
+
+using policy::ChunkId;
+
+struct Touch {
+  ChunkId chunk = window::no_chunk;
+  /// Where in the chunk; policy::anywhere if that is not known.
+  uint32_t offset_bytes = policy::anywhere;
+  /// From here to the next touch, waiting not counted.
+  uint64_t compute_ns = 0;
+};
+
+struct Trace {
+  /// "dense cyclic", the model's file name, …
+  std::string name;
+  uint64_t chunk_bytes = chunk_bytes_max;
+  uint32_t chunks = 0;
+  policy::ChunkOrder order;
+  std::vector<Touch> touches;
+  /// Where in `touches` passes begin, ascending, the first at 0.
+  std::vector<uint64_t> pass_begins;
+
+  uint64_t model_bytes() const { return chunks * chunk_bytes; }
+  uint64_t compute_ns() const;
+  /// The touches of pass `pass`: [pass_begins[pass], pass_end(pass)).
+  uint64_t pass_end(size_t pass) const {
+    return pass + 1 < pass_begins.size() ? pass_begins[pass + 1] : touches.size();
+  }
+  std::vector<ChunkId> touched_chunks() const;
+};
+
+}  // namespace weightpager::simulate

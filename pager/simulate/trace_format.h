@@ -1,0 +1,50 @@
+// Traces as bytes.
+//
+//     8 bytes   "WPTRACE\n"
+//     4         version, 1
+//     4         0
+//     8         length of what follows the checksum
+//     8         checksum of that: XXH3, 64 bits, seed 0
+//     …         the trace
+//
+// Numbers above are little-endian. The trace itself is a row of numbers of 7 bits a byte, the
+// lowest first, every byte but a number's last with its top bit set (LEB128). "Step" is the
+// difference to the number before it in the same list (at first: to 0), which is twice the
+// difference, or, where it is negative, twice its amount less 1.
+//
+//     name: length, then so many bytes as they are
+//     chunk_bytes, chunks
+//     cyclic: count, steps
+//     layer_begins: count, steps
+//     revisited: count, steps
+//     experts: count, each: layer, count of slabs, each: count of parts, each:
+//         step of the chunk (to the part before, across slabs and experts), begin_bytes, end_bytes
+//     pass_begins: count, steps
+//     touches: count, each: step of the chunk, offset_bytes + 1 (0: anywhere), compute_ns
+//
+// About 6 bytes a touch. A reader refuses what is damaged, contradicts itself or goes on too long;
+// what it allocates is in proportion to the file.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/simulate/trace.h"
+
+namespace weightpager::simulate {
+
+std::vector<std::byte> encode(const Trace& trace);
+
+/// `name` is the file's, for messages.
+Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name);
+
+/// Whether these are the first bytes of a trace, damaged or not.
+bool looks_like_trace(std::span<const std::byte> bytes);
+
+/// Whether the trace is one that an engine could leave: every number within its bounds.
+Status check(const Trace& trace, const std::string& name);
+
+}  // namespace weightpager::simulate

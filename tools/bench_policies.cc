@@ -1,0 +1,285 @@
+// `weightpager bench policies`: which policy is best for a model, a disk and an amount of memory,
+// and how far it is from the bound; on this machine, or on one that is not at hand.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "pager/base/memory_limit.h"
+#include "pager/base/units.h"
+#include "pager/simulate/make_trace.h"
+#include "tools/bench.h"
+#include "tools/cli.h"
+#include "tools/disk_file.h"
+#include "tools/live_policy.h"
+#include "tools/number_argument.h"
+#include "tools/policy_comparison.h"
+#include "tools/policy_report.h"
+#include "tools/report_file.h"
+#include "tools/trace_file.h"
+#include "tools/window_argument.h"
+
+namespace weightpager::tools {
+namespace {
+
+using simulate::Trace;
+
+constexpr uint32_t passes_max = 10'000;
+constexpr uint32_t warm_up_passes_default = 4;
+// What others may read from the disk while a run is measured, as a share of what it reads itself.
+constexpr double others_share_max = 0.05;
+
+std::string policies_text() {
+  std::string text = "names with commas between them, or all (all):";
+  for (const policy::NamedPolicy& it : policy::named_policies()) {
+    text += fmt::format("\n{:<14} {}", it.name, it.description);
+  }
+  return text;
+}
+
+Command policies_table() {
+  return {
+      .name = "weightpager bench policies",
+      .purpose =
+          "Compares what can be read ahead, kept and evicted: the time of a pass and the bytes\n"
+          "that it reads, against the least that is possible.\n",
+      .usage = "  weightpager bench policies MODEL|TRACE [OPTIONS]\n",
+      .options = {{'w', "window", "SIZE,…", "windows, or shares of the model (10%,25%,50%)"},
+                  {0, "policy", "NAME,…", policies_text()},
+                  {0, "simulate", "", "on paper; so it is unless --live is given"},
+                  {0, "live", "", "with the real pager on the real file, beside the simulation"},
+                  {0, "disk", "NAME",
+                   "the simulation's: nvme-gen4 (so it is otherwise), nvme-gen5,\n"
+                   "sata, emmc, a speed (3.5GB/s), or a file of `bench disk`"},
+                  {0, "passes", "N", "passes over a MODEL's layers (12)"},
+                  {0, "warm-up", "N", "passes that are not counted (4, at most half)"},
+                  {0, "compute", "GB/S",
+                   "how fast a MODEL's resident weights are gone through (20)"},
+                  {0, "zipf", "X", "routing of a MODEL's experts: 0.01 nearly even (1)"},
+                  {0, "seed", "N", "another seed, other routing and jitter (1)"},
+                  {0, "json", "FILE", "write all figures to FILE"},
+                  {0, "csv", "FILE", "write a table to FILE"},
+                  {0, "html", "FILE", "write a report with plots to FILE"}},
+      .examples =
+          "  weightpager bench policies model.gguf --window 25%,50% --html report.html\n"
+          "  weightpager bench disk model.gguf --json disk.json\n"
+          "  weightpager bench policies model.gguf --live --disk disk.json\n"
+          "  weightpager bench policies moe.trace --policy lru,expert,belady --disk sata\n",
+      .exit_status = "  0 done, 1 something failed, 2 misuse\n"};
+}
+
+struct BenchOptions {
+  std::string path;
+  bool is_live = false;
+  std::vector<std::string> policies;
+  simulate::DiskModel disk;
+  simulate::Workload workload;
+  std::optional<uint32_t> warm_up_passes;
+};
+
+/// What is compared: of a model, the trace that was made from it.
+struct Subject {
+  Trace trace;
+  std::optional<model::Model> model;
+};
+
+Result<std::vector<std::string>> read_policies(const std::string& text) {
+  std::vector<std::string> names;
+  if (text == "all") {
+    for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
+    return names;
+  }
+  for (std::string& name : split_at_commas(text)) {
+    const bool is_compared_already = std::find(names.begin(), names.end(), name) != names.end();
+    if (is_compared_already) return fail(fmt::format("--policy: {} is there twice", name));
+    if (auto known = policy::check_policy(name, false); !known) {
+      return forward_error(std::move(known));
+    }
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+Result<BenchOptions> read_options(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) {
+    return fail("expected one model or trace", "weightpager bench policies model.gguf");
+  }
+  BenchOptions options{.path = arguments.operands().front(), .is_live = arguments.has("live")};
+  auto policies = read_policies(arguments.value("policy").value_or("all"));
+  if (!policies) return forward_error(std::move(policies));
+  options.policies = std::move(*policies);
+  auto disk = read_disk(arguments.value("disk").value_or("nvme-gen4"));
+  if (!disk) return forward_error(std::move(disk));
+  options.disk = std::move(*disk);
+
+  const auto passes = parse_count(arguments.value("passes").value_or("12"), "--passes", passes_max);
+  if (!passes) return tl::make_unexpected(passes.error());
+  options.workload.passes = *passes;
+  if (const auto given = arguments.value("warm-up")) {
+    const auto warm_up = parse_count(*given, "--warm-up", passes_max);
+    if (!warm_up) return tl::make_unexpected(warm_up.error());
+    options.warm_up_passes = *warm_up;
+  }
+  const auto seed = parse_count(arguments.value("seed").value_or("1"), "--seed", UINT32_MAX);
+  if (!seed) return tl::make_unexpected(seed.error());
+  options.workload.seed = *seed;
+  const auto compute = parse_numbers(arguments.value("compute").value_or("20"), "--compute");
+  if (!compute) return tl::make_unexpected(compute.error());
+  const auto zipf = parse_numbers(arguments.value("zipf").value_or("1"), "--zipf");
+  if (!zipf) return tl::make_unexpected(zipf.error());
+  if (compute->size() != 1 || zipf->size() != 1) {
+    return fail("--compute and --zipf: expected one number each");
+  }
+  options.workload.compute_bytes_per_s = compute->front() * 1e9;
+  options.workload.zipf_exponent = zipf->front();
+  return options;
+}
+
+Result<Subject> read_subject(const BenchOptions& options) {
+  Subject subject;
+  if (is_trace_file(options.path)) {
+    if (options.is_live) {
+      return fail(fmt::format("--live: {} is a trace, which has no weights to page", options.path),
+                  "give the model itself, or leave --live away");
+    }
+    auto trace = read_trace(options.path);
+    if (!trace) return forward_error(std::move(trace));
+    subject.trace = std::move(*trace);
+    return subject;
+  }
+  auto model = model::open_model(options.path);
+  if (!model) return forward_error(std::move(model));
+  if (options.is_live && model->files.size() > 1) {
+    return fail(fmt::format("--live: the model has {} files, expected one", model->files.size()),
+                "leave --live away, or take a model in one file");
+  }
+  subject.trace = simulate::make_trace(*model, options.workload, options.path);
+  subject.model = std::move(*model);
+  return subject;
+}
+
+Result<std::vector<uint32_t>> read_windows(const std::string& text, const Trace& trace,
+                                           bool is_live) {
+  const WindowGrain grain{.bytes_min = std::max(simulate::window_chunks_min * trace.chunk_bytes,
+                                                is_live ? window_bytes_min : 0),
+                          .step_bytes = trace.chunk_bytes};
+  const MemoryLimit limit = is_live ? memory_limit() : MemoryLimit{UINT64_MAX, "a simulation"};
+  std::vector<uint32_t> windows;
+  for (const std::string& word : split_at_commas(text)) {
+    const auto bytes = parse_window(word, trace.model_bytes(), limit, grain);
+    if (!bytes) return tl::make_unexpected(bytes.error());
+    const auto chunks = static_cast<uint32_t>(
+        std::min<uint64_t>(*bytes / trace.chunk_bytes, uint64_t{trace.chunks} * 2 + 64));
+    windows.push_back(chunks);
+  }
+  std::sort(windows.begin(), windows.end());
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return windows;
+}
+
+Result<size_t> choose_warm_up(const BenchOptions& options, const Trace& trace) {
+  const size_t passes = trace.pass_begins.size();
+  const size_t warm_up =
+      options.warm_up_passes.value_or(std::min<size_t>(warm_up_passes_default, passes / 2));
+  if (warm_up < passes) return warm_up;
+  return fail(fmt::format("--warm-up {}: there are {} passes", warm_up, passes),
+              "give fewer, or more --passes");
+}
+
+/// Adds live figures to each run of a policy that can be live.
+Status measure_live(const Subject& subject, PolicyComparison& comparison) {
+  bool has_company = false;
+  for (WindowRuns& window : comparison.windows) {
+    for (PolicyRun& run : window.runs) {
+      if (!policy::check_policy(run.policy, true)) continue;
+      print(stderr, fmt::format("live: {} in {}\n", run.policy, format_size(window.window_bytes)));
+      const auto live = run_live(*subject.model, subject.trace, run.policy, window.window_bytes);
+      if (!live) return tl::make_unexpected(live.error());
+      run.live = figures_of(live->passes, comparison.warm_up_passes, comparison.chunk_bytes);
+      const auto own = static_cast<double>(live->own_read_bytes);
+      has_company = has_company ||
+                    static_cast<double>(live->device_read_bytes) > own * (1 + others_share_max);
+    }
+  }
+  if (has_company) {
+    comparison.remarks.push_back(
+        "another process read from the disk meanwhile: these times are not comparable");
+  }
+  return {};
+}
+
+struct Reports {
+  std::optional<ReportFile> json;
+  std::optional<ReportFile> csv;
+  std::optional<ReportFile> html;
+};
+
+Result<Reports> open_reports(const Arguments& arguments) {
+  Reports reports;
+  const std::pair<const char*, std::optional<ReportFile>*> all[] = {
+      {"json", &reports.json}, {"csv", &reports.csv}, {"html", &reports.html}};
+  for (const auto& [name, file] : all) {
+    if (!arguments.has(name)) continue;
+    auto created = ReportFile::create(*arguments.value(name), std::string("--") + name);
+    if (!created) return forward_error(std::move(created));
+    file->emplace(std::move(*created));
+  }
+  return reports;
+}
+
+Status write_reports(Reports& reports, const PolicyComparison& comparison) {
+  if (reports.json) {
+    if (auto done = reports.json->commit(comparison_json(comparison)); !done) return done;
+  }
+  if (reports.csv) {
+    if (auto done = reports.csv->commit(comparison_csv(comparison)); !done) return done;
+  }
+  return reports.html ? reports.html->commit(comparison_html(comparison)) : Status{};
+}
+
+int compare(const Arguments& arguments, const BenchOptions& options) {
+  const auto subject = read_subject(options);
+  if (!subject) return failure(subject.error());
+  const Trace& trace = subject->trace;
+  const auto windows =
+      read_windows(arguments.value("window").value_or("10%,25%,50%"), trace, options.is_live);
+  if (!windows) return misuse(windows.error());
+  const auto warm_up = choose_warm_up(options, trace);
+  if (!warm_up) return misuse(warm_up.error());
+  auto reports = open_reports(arguments);
+  if (!reports) return failure(reports.error());
+
+  PolicyComparison comparison = simulate_policies(trace, options.disk, *windows, options.policies,
+                                                  *warm_up, options.workload.seed);
+#ifndef NDEBUG
+  comparison.remarks.push_back("this is a build for debugging: live times are not comparable");
+#endif
+  if (options.is_live) {
+    if (auto measured = measure_live(*subject, comparison); !measured) {
+      return failure(measured.error());
+    }
+  }
+  print(stdout, comparison_text(comparison));
+  if (auto written = write_reports(*reports, comparison); !written) return failure(written.error());
+  return exit_success;
+}
+
+}  // namespace
+
+int bench_policies_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(policies_table(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(policies_table()));
+    return exit_success;
+  }
+  if (arguments->has("live") && arguments->has("simulate")) {
+    return misuse({"--live simulates, too: --simulate is not needed", "leave one of them away"});
+  }
+  const auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return compare(*arguments, *options);
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,144 @@
+#include "tools/live_policy.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "pager/io/model_file.h"
+#include "pager/pager.h"
+#include "pager/telemetry/telemetry.h"
+
+namespace weightpager::tools {
+namespace {
+
+using simulate::PassCounts;
+using simulate::Touch;
+using simulate::Trace;
+using telemetry::Telemetry;
+
+// Shorter naps would be longer than they are meant to.
+constexpr int64_t nap_ns_min = 200'000;
+constexpr uint64_t sector_bytes = 512;
+
+/// Sleeps instead of computing, and makes up for what sleeping takes too long.
+class PretendedComputing {
+ public:
+  PretendedComputing() { prctl(PR_SET_TIMERSLACK, 1); }
+
+  void compute(uint64_t ns) {
+    owed_ns_ += static_cast<int64_t>(ns);
+    if (owed_ns_ < nap_ns_min) return;
+    const uint64_t began_ns = telemetry::monotonic_ns();
+    std::this_thread::sleep_for(std::chrono::nanoseconds(owed_ns_));
+    owed_ns_ -= static_cast<int64_t>(telemetry::monotonic_ns() - began_ns);
+  }
+
+ private:
+  int64_t owed_ns_ = 0;
+};
+
+/// What everybody has read from the device so far; 0 if the kernel does not say.
+uint64_t read_from_device_of(int fd) {
+  struct stat facts;
+  if (fstat(fd, &facts) != 0) return 0;
+  std::ifstream file(
+      fmt::format("/sys/dev/block/{}:{}/stat", major(facts.st_dev), minor(facts.st_dev)));
+  uint64_t reads = 0;
+  uint64_t merges = 0;
+  uint64_t sectors = 0;
+  file >> reads >> merges >> sectors;
+  return sectors * sector_bytes;
+}
+
+/// All that is counted, at one moment.
+struct Moment {
+  explicit Moment(const Telemetry& telemetry)
+      : now_ns(telemetry::monotonic_ns()),
+        read_bytes(telemetry.read_bytes),
+        stall_ns(telemetry.stall_ns),
+        demand(telemetry.faults_demand),
+        late(telemetry.faults_late),
+        tripwires(telemetry.faults_tripwire) {}
+
+  uint64_t now_ns;
+  uint64_t read_bytes;
+  uint64_t stall_ns;
+  uint64_t demand;
+  uint64_t late;
+  uint64_t tripwires;
+};
+
+PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
+                   uint64_t chunk_bytes) {
+  return {.time_ns = end.now_ns - begin.now_ns,
+          .stall_ns = end.stall_ns - begin.stall_ns,
+          .compute_ns = compute_ns,
+          .reads = (end.read_bytes - begin.read_bytes + chunk_bytes - 1) / chunk_bytes,
+          .demand_reads = end.demand - begin.demand,
+          .late_touches = end.late - begin.late,
+          .tripwires = end.tripwires - begin.tripwires};
+}
+
+LiveRun drive(const Trace& trace, const std::byte* region, const Telemetry& telemetry, int fd) {
+  LiveRun run;
+  PretendedComputing engine;
+  const uint64_t read_before = read_from_device_of(fd);
+  for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
+    const Moment begin(telemetry);
+    uint64_t compute_ns = 0;
+    for (uint64_t place = trace.pass_begins[pass]; place < trace.pass_end(pass); ++place) {
+      const Touch& touch = trace.touches[place];
+      const uint64_t offset = touch.offset_bytes == policy::anywhere ? 0 : touch.offset_bytes;
+      // Reading it is the whole purpose.
+      static_cast<void>(*reinterpret_cast<const volatile char*>(
+          region + touch.chunk * trace.chunk_bytes + offset));
+      engine.compute(touch.compute_ns);
+      compute_ns += touch.compute_ns;
+    }
+    run.passes.push_back(between(begin, Moment(telemetry), compute_ns, trace.chunk_bytes));
+  }
+  run.device_read_bytes = read_from_device_of(fd) - read_before;
+  run.own_read_bytes = telemetry.read_bytes;
+  return run;
+}
+
+}  // namespace
+
+Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const std::string& policy,
+                         uint64_t window_bytes) {
+  const std::string& path = model.files.front().path;
+  auto file = io::ModelFile::open(path);
+  if (!file) return forward_error(std::move(file));
+  if (!file->is_direct()) {
+    return fail(fmt::format("{}: no direct reads on this filesystem", path),
+                "what is read would come from the page cache: take a file on a disk");
+  }
+  auto telemetry = telemetry::create("");
+  if (!telemetry) return forward_error(std::move(telemetry));
+  PagerOptions options;
+  options.window_bytes = window_bytes;
+  options.policy = policy;
+  options.chunk_bytes = trace.chunk_bytes;
+  options.device = io::device_limits(file->fd());
+  options.telemetry = *telemetry;
+  auto pager = Pager::start(options);
+  if (!pager) return forward_error(std::move(pager));
+  RegionRequest request;
+  request.path = request.name = path;
+  request.length_bytes = file->size_bytes();
+  request.model = &model;
+  const auto region = (*pager)->add_region(request);
+  if (!region) return tl::make_unexpected(region.error());
+  LiveRun run = drive(trace, *region, **telemetry, file->fd());
+  (*pager)->remove(*region, file->size_bytes());
+  pager->reset();
+  telemetry::close(*telemetry);
+  return run;
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,29 @@
+// A policy in the live pager, with an engine that only pretends to compute.
+//
+// The real pager on a real file; the engine touches a byte of each chunk when the trace says so,
+// and sleeps for as long as the trace says that it computes. So one machine shows for any policy
+// what paging costs there, and how far the simulator is off.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/model/model.h"
+#include "pager/simulate/simulator.h"
+
+namespace weightpager::tools {
+
+struct LiveRun {
+  std::vector<simulate::PassCounts> passes;
+  /// Read from the file's device by anyone, this process included, while the passes ran; 0 where
+  /// that cannot be told.
+  uint64_t device_read_bytes = 0;
+  uint64_t own_read_bytes = 0;
+};
+
+/// `trace` was made from `model`, whose only file is read. Requires a policy that can run live.
+Result<LiveRun> run_live(const model::Model& model, const simulate::Trace& trace,
+                         const std::string& policy, uint64_t window_bytes);
+
+}  // namespace weightpager::tools

@@ -1,0 +1,65 @@
+// Policies against each other and against the bound: a trace, some windows, a disk.
+//
+// Simulated, live, or both. What is told of a pass is told of those after the warm-up, in which the
+// window fills and policies learn.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pager/simulate/simulator.h"
+
+namespace weightpager::tools {
+
+/// Of the passes after the warm-up.
+struct PassFigures {
+  uint64_t median_ns = 0;
+  uint64_t shortest_ns = 0;
+  uint64_t longest_ns = 0;
+  uint64_t stall_ns = 0;    // on average
+  uint64_t read_bytes = 0;  // on average
+};
+
+PassFigures figures_of(const std::vector<simulate::PassCounts>& passes, size_t warm_up_passes,
+                       uint64_t chunk_bytes);
+
+struct PolicyRun {
+  std::string policy;
+  std::optional<PassFigures> simulated;
+  std::optional<PassFigures> live;
+  /// Of the last pass, simulated; kept for the window in the middle.
+  std::vector<simulate::TimelineSpan> timeline;
+};
+
+struct WindowRuns {
+  uint64_t window_bytes = 0;
+  /// The fewest bytes a pass that any policy can read on average, and the time that none beats:
+  /// computing, or reading those bytes at the disk's speed.
+  uint64_t least_read_bytes = 0;
+  uint64_t least_ns = 0;
+  std::vector<PolicyRun> runs;
+};
+
+struct PolicyComparison {
+  std::string name;  // the trace's
+  uint64_t model_bytes = 0;
+  uint64_t chunk_bytes = 0;
+  size_t passes = 0;
+  size_t warm_up_passes = 0;
+  uint64_t compute_ns = 0;  // a pass, on average
+  simulate::DiskModel disk;
+  std::vector<WindowRuns> windows;
+  /// Why these figures may not be comparable with others.
+  std::vector<std::string> remarks;
+};
+
+/// Everything but live figures. Requires windows of window_chunks_min or more, known policies, and
+/// more passes than warm-up.
+PolicyComparison simulate_policies(const simulate::Trace& trace, const simulate::DiskModel& disk,
+                                   const std::vector<uint32_t>& windows_chunks,
+                                   const std::vector<std::string>& policies, size_t warm_up_passes,
+                                   uint64_t seed);
+
+}  // namespace weightpager::tools
