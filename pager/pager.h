@@ -264,8 +264,8 @@ class Pager final : public PagingService {
   std::vector<Waiting> waiting_;               // by chunk
   std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
   size_t recorded_next_ = 0;
-  std::vector<policy::ChunkId> held_;          // waited for, but the kernel holds their pages
-  Run reads_to_start_;                         // as one request
+  std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
+  Run reads_to_start_;                 // as one request
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;
