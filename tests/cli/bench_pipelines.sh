@@ -13,11 +13,10 @@ for name in Pre Seq Sync Async 2S Async-MD 2S-MD '2S tiles'; do
   grep -qE "^$name +[0-9]+ +[0-9.]+ " "$OUT" || fail "no row for $name: $(cat "$OUT")"
 done
 grep -q 'MiB for weights$' "$OUT" || fail "no picture: $(cat "$OUT")"
-# All bytes are read in every pass; but windows of minimal delay come from measured times, and on a busy machine may
-# be large enough to keep some.
+# What is kept from pass to pass depends on measured times, so on how busy the machine is; the rest is read.
 # shellcheck disable=SC2016  # jq's own variables
 jq -e '.configurations as $all | ($all | length) == 9 and ([$all[].delays_ns | length] | unique) == [2] and
-  ([$all[1:][] | select(.name | endswith("-MD") | not) | select(.read_bytes < 4900000)] | length) == 0 and $all[0].read_bytes == 0 and
+  ([$all[] | select(.read_bytes + .window_bytes < 4900000)] | length) == 0 and $all[0].read_bytes == 0 and
   ([$all[] | select(.name == "2S tiles") | .window_bytes] | .[0] <= 204800 and .[1] <= 1048576) and
   (.layer_costs | length) == 48' "$SCRATCH/bench.json" >/dev/null || fail "figures: $(cat "$SCRATCH/bench.json")"
 
