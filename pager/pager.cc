@@ -727,7 +727,7 @@ void Pager::map(const Run& run) {
 bool Pager::show_at_once(const Run& run) {
   Region* const home = moves_to(run.first);
   if (home == nullptr) return false;
-  const uint32_t index = run.first - owner(run.first).first_chunk - home->first_file_chunk();
+  const uint32_t index = owner(run.first).index_in(*home, run.first);
   for (uint32_t i = 0; i < run.count; ++i) {
     if (moves_to(run.first + i) != home || home->notes(index + i).is_placed) return false;
   }
@@ -772,7 +772,7 @@ bool Pager::show_own(ChunkId chunk, Outcome& outcome) {
     outcome = place(region, index, memory_of(chunk));
   });
   if (home == nullptr || outcome != Outcome::done) return false;
-  const uint32_t index = chunk - served.first_chunk - home->first_file_chunk();
+  const uint32_t index = served.index_in(*home, chunk);
   outcome = place(*home, index, memory_of(chunk));
   return mapper_->moves_into(*home, index);
 }
@@ -847,8 +847,7 @@ void Pager::move_to_waiter(ChunkId chunk) {
     source = &region;
     source_index = index;
   });
-  const uint32_t index =
-      target == nullptr ? 0 : chunk - served.first_chunk - target->first_file_chunk();
+  const uint32_t index = target == nullptr ? 0 : served.index_in(*target, chunk);
   // Into a region that chunks are moved to they need a slot.
   const bool can_copy = source != nullptr && target != nullptr && target != source &&
                         !mapper_->moves_into(*target, index);
@@ -888,7 +887,7 @@ uint32_t Pager::hide_at_once(const Run& run) {
   };
   if (run.count == 1 || !can_go(run.first)) return 1;
   Region* const home = moves_to(run.first);
-  const uint32_t index = run.first - owner(run.first).first_chunk - home->first_file_chunk();
+  const uint32_t index = owner(run.first).index_in(*home, run.first);
   uint32_t count = 1;
   while (count < run.count && can_go(run.first + count) && moves_to(run.first + count) == home &&
          table_.slot(run.first + count) == table_.slot(run.first) + count) {

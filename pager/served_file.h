@@ -48,12 +48,16 @@ struct ServedFile {
     return first_chunk + region.first_file_chunk() + index;
   }
 
+  /// Where in the region the chunk is; no less than region.chunks() if it is not in it.
+  uint32_t index_in(const window::Region& region, window::ChunkId chunk) const {
+    return chunk - first_chunk - region.first_file_chunk();
+  }
+
   /// Calls `act(region, index)` for each region that shows live pages of the chunk.
   template <typename Act>
   void for_each_view(window::ChunkId chunk, Act act) const {
-    const uint32_t in_file = chunk - first_chunk;
     for (const auto& region : regions) {
-      const uint32_t index = in_file - region->first_file_chunk();
+      const uint32_t index = index_in(*region, chunk);
       if (index < region->chunks() && region->is_live(index)) act(*region, index);
     }
   }

@@ -1,5 +1,7 @@
 #include "runtime/network/network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -66,6 +68,13 @@ const char* section_name(const Operation& operation) {
                                 "yolo",          "softmax",   "cost",     "crop"};
   static_assert(names.size() == std::variant_size_v<Operation>);
   return names[operation.index()];
+}
+
+Error about_layer(const Network& network, uint32_t number, Error error) {
+  const Layer& layer = network.layers[number];
+  error.message = fmt::format("layer {} ({}, line {}): {}", number, section_name(layer.operation),
+                              layer.line, error.message);
+  return error;
 }
 
 const char* activation_name(Activation activation) {

@@ -16,6 +16,8 @@
 #include <variant>
 #include <vector>
 
+#include "pager/base/result.h"
+
 namespace weightpager::network {
 
 /// Of one image's activations, in memory as [channels][height][width], 32-bit floats. What a
@@ -154,5 +156,7 @@ struct Network {
 /// "convolutional", "route", …: the section's name in a .cfg.
 const char* section_name(const Operation& operation);
 const char* activation_name(Activation activation);
+/// The error, with the layer that it is about in front.
+Error about_layer(const Network& network, uint32_t number, Error error);
 
 }  // namespace weightpager::network

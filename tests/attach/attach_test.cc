@@ -92,14 +92,7 @@ class AttachTest : public ::testing::Test {
     options.mapper = "collapse";
     options.serves_guests = true;
     options.telemetry = served_;
-    if (plan) {
-      options.open_reader =
-          [plan](const io::ReaderOptions& wanted) -> Result<std::unique_ptr<io::Reader>> {
-        auto real = io::open_pread_reader(wanted);
-        if (!real) return real;
-        return std::make_unique<io::FaultyReader>(std::move(*real), wanted.reads_max, plan);
-      };
-    }
+    if (plan) options.open_reader = io::faulty_pread(plan);
     auto pager = Pager::start(options);
     if (!pager) return 2;
     auto server = Server::start(socket_path_, std::move(*pager));

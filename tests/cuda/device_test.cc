@@ -12,6 +12,7 @@
 #include "tests/cuda/gpu.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/io/pattern_file.h"
+#include "tests/pipeline/some_units.h"
 
 namespace weightpager::cuda {
 namespace {
@@ -20,25 +21,9 @@ using io::PatternFile;
 using pipeline::Executor;
 using pipeline::ExecutorOptions;
 using pipeline::Pipeline;
+using pipeline::pipelines;
+using pipeline::some_units;
 using pipeline::UnitBytes;
-
-constexpr Pipeline pipelines[] = {Pipeline::preload, Pipeline::sequential, Pipeline::synchronous,
-                                  Pipeline::asynchronous, Pipeline::two_stage};
-
-/// Units of all sizes, some of none, one that ends where the file does, in the middle of a page.
-std::vector<UnitBytes> some_units(uint64_t file_bytes) {
-  std::vector<UnitBytes> units;
-  uint64_t offset_bytes = 0;
-  for (uint64_t pages = 1; offset_bytes < file_bytes; pages = pages * 7 % 61 + 1) {
-    const uint64_t needed_bytes = std::min(pages * os_page_bytes, file_bytes - offset_bytes);
-    units.push_back({.offset_bytes = offset_bytes,
-                     .length_bytes = round_up(needed_bytes, os_page_bytes),
-                     .needed_bytes = needed_bytes});
-    if (units.size() % 5 == 0) units.push_back({});
-    offset_bytes += needed_bytes;
-  }
-  return units;
-}
 
 /// Keeps what a kernel finds of each unit, by copies in the stream of the kernels.
 class KeepingWork final : public pipeline::UnitWork {
@@ -195,15 +180,7 @@ TEST_P(CudaDeviceTest, TimesAreInTheirOrder) {
 TEST_P(CudaDeviceTest, AReadThatFailsFailsTheInferenceAndNotTheNext) {
   ExecutorOptions it = options(64 * KiB);
   it.open_reader =
-      [](const io::ReaderOptions& reader_options) -> Result<std::unique_ptr<io::Reader>> {
-    auto real = io::open_pread_reader(reader_options);
-    if (!real) return real;
-    return std::make_unique<io::FaultyReader>(
-        std::move(*real), reader_options.reads_max, [](uint64_t at, const io::Read&) {
-          return at == 17 ? io::Fault{.kind = io::Fault::Kind::error, .error_number = EIO}
-                          : io::Fault{};
-        });
-  };
+      io::faulty_pread(io::at_read(17, {.kind = io::Fault::Kind::error, .error_number = EIO}));
   const auto executor = make(it);
   ASSERT_NE(executor, nullptr);
   const Status failed = executor->run();

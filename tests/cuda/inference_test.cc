@@ -13,14 +13,13 @@
 #include "tests/infer/small_network.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/ops/compute_threads.h"
+#include "tests/pipeline/some_units.h"
 
 namespace weightpager::infer {
 namespace {
 
 using pipeline::Pipeline;
-
-constexpr Pipeline pipelines[] = {Pipeline::preload, Pipeline::sequential, Pipeline::synchronous,
-                                  Pipeline::asynchronous, Pipeline::two_stage};
+using pipeline::pipelines;
 
 class CudaInferenceTest : public testing::Test, protected SmallNetwork {
  protected:
@@ -32,23 +31,6 @@ class CudaInferenceTest : public testing::Test, protected SmallNetwork {
   Result<std::unique_ptr<Inference>> open(const WindowRequest& window, bool is_packed = true) {
     return Inference::open(network_, is_packed ? packed_path_ : weights_path_,
                            {.window = window, .device = DeviceKind::cuda});
-  }
-
-  Status run(Inference& inference) const {
-    const std::span<const float> input = input_;
-    return inference.run({&input, 1});
-  }
-
-  std::vector<float> last_output(const Inference& inference, size_t image = 0) const {
-    const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
-    const float* const output = inference.activations(image).output(last);
-    return {output, output + network_.layers[last].output.elements()};
-  }
-
-  std::vector<float> output_of(Inference& inference) const {
-    const Status ran = run(inference);
-    EXPECT_TRUE(ran) << ran.error().message;
-    return ran ? last_output(inference) : std::vector<float>();
   }
 
   std::vector<float> reference() {
@@ -104,16 +86,8 @@ TEST_F(CudaInferenceTest, AReadErrorInTheMiddleIsAnErrorAndTheNextImageIsRight) 
     const InferenceOptions options = {
         .window = {.pipeline = pipeline},
         .device = DeviceKind::cuda,
-        .open_reader =
-            [](const io::ReaderOptions& reader_options) -> Result<std::unique_ptr<io::Reader>> {
-          auto real = io::open_pread_reader(reader_options);
-          if (!real) return real;
-          return std::make_unique<io::FaultyReader>(
-              std::move(*real), reader_options.reads_max, [](uint64_t number, const io::Read&) {
-                return number == 3 ? io::Fault{.kind = io::Fault::Kind::error, .error_number = EIO}
-                                   : io::Fault{};
-              });
-        }};
+        .open_reader = io::faulty_pread(
+            io::at_read(3, {.kind = io::Fault::Kind::error, .error_number = EIO}))};
     auto inference = Inference::open(network_, packed_path_, options);
     ASSERT_TRUE(inference) << inference.error().message;
     const Status failed = run(**inference);
@@ -127,20 +101,11 @@ TEST_F(CudaInferenceTest, ADamagedByteOfPackedWeightsIsNeverAResult) {
   for (const Pipeline pipeline : {Pipeline::asynchronous, Pipeline::two_stage}) {
     auto inference = open({.pipeline = pipeline, .window_bytes = 400 * KiB});
     ASSERT_TRUE(inference) << inference.error().message;
-    const auto offset_bytes = static_cast<std::streamoff>(network_.folded_bytes() * 3 / 4);
-    std::fstream file(packed_path_, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekg(offset_bytes);
-    const char byte = static_cast<char>(file.get());
-    const auto put = [&](int value) {
-      file.seekp(offset_bytes);
-      file.put(static_cast<char>(value));
-      file.flush();
-    };
-    put(byte ^ 1);
+    flip_a_packed_bit();
     const Status failed = run(**inference);
     ASSERT_FALSE(failed) << name(pipeline);
     EXPECT_NE(failed.error().message.find("checksum"), std::string::npos);
-    put(byte);
+    flip_a_packed_bit();
     EXPECT_TRUE(run(**inference));
   }
 }

@@ -12,6 +12,7 @@
 #include "runtime/pipeline/cuda/status.h"
 #include "tests/cuda/gpu.h"
 #include "tests/ops/compute_threads.h"
+#include "tests/ops/layers.h"
 #include "tests/ops/naive.h"
 
 namespace weightpager::cuda {
@@ -22,39 +23,13 @@ using network::Layer;
 using network::Network;
 using network::Shape;
 using ops::Channels;
+using ops::convolutional;
 using ops::CpuOperations;
+using ops::of_operation;
+using ops::relative_error;
+using ops::Weights;
 using ops::naive::random_values;
 using ops::naive::Values;
-
-Layer of_operation(network::Operation operation, const Shape& input, const Shape& output,
-                   std::vector<uint32_t> inputs = {network::network_input}) {
-  Layer layer;
-  layer.operation = std::move(operation);
-  layer.inputs = std::move(inputs);
-  layer.input = input;
-  layer.output = output;
-  return layer;
-}
-
-Layer convolutional(const Shape& input, const network::Convolutional& it) {
-  const auto side = [&](uint32_t length) {
-    return (length + 2 * it.padding - it.size) / it.stride + 1;
-  };
-  return of_operation(it, input, {it.filters, side(input.height), side(input.width)});
-}
-
-// The largest difference, over the largest value that is expected.
-double relative_error(const Values& expected, const Values& found) {
-  EXPECT_EQ(expected.size(), found.size());
-  double difference = 0;
-  double magnitude = 1e-30;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (!std::isfinite(found[i])) return INFINITY;
-    difference = std::max(difference, std::abs(double{expected[i]} - found[i]));
-    magnitude = std::max(magnitude, std::abs(double{expected[i]}));
-  }
-  return difference / magnitude;
-}
 
 bool same_bits(const Values& left, const Values& right) {
   return left.size() == right.size() &&
@@ -114,18 +89,6 @@ class CudaOperationsTest : public testing::Test {
   Stream stream_;
 };
 
-struct Weights {
-  Values biases;
-  // One float longer in front: weights need not be aligned to more than a float.
-  Values floats;
-
-  explicit Weights(const Layer& layer)
-      : biases(random_values(layer.channels_with_bias(), 7)),
-        floats(random_values(layer.weights() + 1, 8,
-                             std::sqrt(3.0f * static_cast<float>(layer.output.channels) /
-                                       static_cast<float>(layer.weights())))) {}
-};
-
 struct WeightedCase {
   const char* what;
   Layer layer;
@@ -178,8 +141,7 @@ TEST_P(CudaWeighted, EqualsTheProcessorsAndItsTiles) {
   Values expected(layer.output.elements());
   const float* const inputs[] = {input.data()};
   ASSERT_TRUE(processor->run(0, processor->all_channels(0),
-                             {weights.biases.data(), weights.floats.data() + 1}, inputs,
-                             expected.data()));
+                             {weights.biases.data(), weights.first()}, inputs, expected.data()));
   CudaOperations operations = make(network);
   const Values whole = run_tiles(operations, layer.output.channels);
   EXPECT_LT(relative_error(expected, whole), 1e-5);

@@ -12,6 +12,7 @@
 #include "tests/infer/small_network.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/ops/compute_threads.h"
+#include "tests/pipeline/some_units.h"
 
 namespace weightpager::infer {
 namespace {
@@ -27,20 +28,6 @@ class InferenceTest : public testing::Test, protected SmallNetwork {
                            {.window = window, .threads = ops::compute_threads});
   }
 
-  Status run(Inference& inference) const {
-    const std::span<const float> input = input_;
-    return inference.run({&input, 1});
-  }
-
-  std::vector<float> output_of(Inference& inference) {
-    const Status ran = run(inference);
-    EXPECT_TRUE(ran) << ran.error().message;
-    if (!ran) return {};
-    const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
-    const float* const output = inference.activations().output(last);
-    return {output, output + network_.layers[last].output.elements()};
-  }
-
   std::vector<float> reference() {
     auto inference = open({.pipeline = Pipeline::preload});
     EXPECT_TRUE(inference) << inference.error().message;
@@ -49,15 +36,7 @@ class InferenceTest : public testing::Test, protected SmallNetwork {
 
   InferenceOptions with_fault(const io::Fault& fault) const {
     return {.threads = ops::compute_threads,
-            .open_reader =
-                [fault](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
-              auto real = io::open_pread_reader(options);
-              if (!real) return real;
-              return std::make_unique<io::FaultyReader>(std::move(*real), options.reads_max,
-                                                        [fault](uint64_t number, const io::Read&) {
-                                                          return number == 3 ? fault : io::Fault{};
-                                                        });
-            }};
+            .open_reader = io::faulty_pread(io::at_read(3, fault))};
   }
 };
 
@@ -66,8 +45,7 @@ TEST_F(InferenceTest, EveryPipelineAndWindowGivesTheSameBits) {
   ASSERT_FALSE(expected.empty());
   const auto [least, most] = std::minmax_element(expected.begin(), expected.end());
   ASSERT_LT(*least, *most) << "an output that is all the same proves nothing";
-  for (const Pipeline pipeline : {Pipeline::preload, Pipeline::sequential, Pipeline::synchronous,
-                                  Pipeline::asynchronous, Pipeline::two_stage}) {
+  for (const Pipeline pipeline : pipeline::pipelines) {
     // 0: as small as it goes without tiles; the small ones need tiles.
     for (const uint64_t window_bytes : {uint64_t{0}, 340 * KiB, 700 * KiB, 1500 * KiB, 64 * MiB}) {
       for (const bool is_packed : {true, false}) {
@@ -136,21 +114,12 @@ TEST_F(InferenceTest, ADamagedByteOfPackedWeightsIsNeverComputedWith) {
   for (const uint64_t window_bytes : {uint64_t{0}, 200 * KiB}) {
     auto inference = open({.window_bytes = window_bytes});
     ASSERT_TRUE(inference) << inference.error().message;
-    // In the middle of the largest layer's weights, after the file was opened and checked.
-    const uint64_t offset_bytes = network_.folded_bytes() * 3 / 4;
-    std::fstream file(packed_path_, std::ios::binary | std::ios::in | std::ios::out);
-    file.seekg(static_cast<std::streamoff>(offset_bytes));
-    const char byte = static_cast<char>(file.get());
-    const auto put = [&](char value) {
-      file.seekp(static_cast<std::streamoff>(offset_bytes));
-      file.put(value);
-      file.flush();
-    };
-    put(static_cast<char>(byte ^ 1));
+    // After the file was opened and checked.
+    flip_a_packed_bit();
     const Status failed = run(**inference);
     ASSERT_FALSE(failed) << "window " << window_bytes;
     EXPECT_NE(failed.error().message.find("checksum"), std::string::npos);
-    put(byte);
+    flip_a_packed_bit();
     EXPECT_TRUE(run(**inference));
   }
 }
@@ -168,8 +137,6 @@ TEST_F(InferenceTest, ABatchReadsTheWeightsOnceAndGivesEachImageItsOwnAnswer) {
   for (const pipeline::UnitBytes& it : (*batch)->window().units) unit_bytes += it.length_bytes;
   std::vector<std::vector<float>> images(3, input_);
   for (size_t i = 0; i < images.size(); ++i) images[i][i * 100] += 0.5f;
-  const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
-  const uint64_t elements = network_.layers[last].output.elements();
   // All three, then two: a batch need not be full.
   for (const size_t count : {3, 2}) {
     std::vector<std::span<const float>> inputs;
@@ -180,8 +147,7 @@ TEST_F(InferenceTest, ABatchReadsTheWeightsOnceAndGivesEachImageItsOwnAnswer) {
     EXPECT_LE((*batch)->read_bytes() - before_bytes, unit_bytes);
     for (size_t i = 0; i < count; ++i) {
       input_ = images[i];
-      const float* const output = (*batch)->activations(i).output(last);
-      EXPECT_EQ(std::vector<float>(output, output + elements), output_of(**alone)) << i;
+      EXPECT_EQ(last_output(**batch, i), output_of(**alone)) << i;
     }
   }
 }

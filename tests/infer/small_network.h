@@ -5,9 +5,11 @@
 
 #include <fstream>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/infer/inference.h"
 #include "runtime/network/make_network.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/parser.h"
@@ -115,6 +117,34 @@ class SmallNetwork {
       file.write(reinterpret_cast<const char*>(floats.data()),
                  static_cast<std::streamsize>(floats.size() * sizeof(float)));
     }
+  }
+
+  Status run(Inference& inference) const {
+    const std::span<const float> input = input_;
+    return inference.run({&input, 1});
+  }
+
+  std::vector<float> last_output(const Inference& inference, size_t image = 0) const {
+    const auto last = static_cast<uint32_t>(network_.layers.size() - 1);
+    const float* const output = inference.activations(image).output(last);
+    return {output, output + network_.layers[last].output.elements()};
+  }
+
+  std::vector<float> output_of(Inference& inference) const {
+    const Status ran = run(inference);
+    EXPECT_TRUE(ran) << ran.error().message;
+    return ran ? last_output(inference) : std::vector<float>();
+  }
+
+  /// In the middle of the largest layer's packed weights. Twice, and all is as before.
+  void flip_a_packed_bit() const {
+    const auto offset_bytes = static_cast<std::streamoff>(network_.folded_bytes() * 3 / 4);
+    std::fstream file(packed_path_, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(offset_bytes);
+    const int byte = file.get();
+    file.seekp(offset_bytes);
+    file.put(static_cast<char>(byte ^ 1));
+    ASSERT_TRUE(file.flush()) << packed_path_;
   }
 
   model::TemporaryDirectory directory_;

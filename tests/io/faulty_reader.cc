@@ -117,4 +117,16 @@ int64_t FaultyReader::sleep_ns_max() const {
   return sleep_ns;
 }
 
+FaultPlan at_read(uint64_t number, const Fault& fault) {
+  return [=](uint64_t at, const Read&) { return at == number ? fault : Fault{}; };
+}
+
+std::function<Result<std::unique_ptr<Reader>>(const ReaderOptions&)> faulty_pread(FaultPlan plan) {
+  return [plan](const ReaderOptions& options) -> Result<std::unique_ptr<Reader>> {
+    auto real = open_pread_reader(options);
+    if (!real) return real;
+    return std::make_unique<FaultyReader>(std::move(*real), options.reads_max, plan);
+  };
+}
+
 }  // namespace weightpager::io

@@ -37,6 +37,9 @@ struct Fault {
 /// What happens to the reader's read `number` (from 0 on). Called by `start`, in its thread.
 using FaultPlan = std::function<Fault(uint64_t number, const Read& read)>;
 
+/// Read `number` (from 0 on) meets `fault`.
+FaultPlan at_read(uint64_t number, const Fault& fault);
+
 /// A device that ends at `size_bytes`, whatever the file's size is.
 FaultPlan device_ends_at(uint64_t size_bytes);
 
@@ -78,5 +81,8 @@ class FaultyReader final : public Reader {
   std::vector<Completion> completions_;
   std::atomic<bool> is_released_{false};
 };
+
+/// For `open_reader` of whatever has such an option: pread, going wrong as planned.
+std::function<Result<std::unique_ptr<Reader>>(const ReaderOptions&)> faulty_pread(FaultPlan plan);
 
 }  // namespace weightpager::io

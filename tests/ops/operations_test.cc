@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "tests/ops/compute_threads.h"
+#include "tests/ops/layers.h"
 #include "tests/ops/naive.h"
 
 namespace weightpager::ops {
@@ -27,35 +28,6 @@ using network::Shape;
 
 Network of_layers(const Shape& input, std::vector<Layer> layers) {
   return Network{.input = input, .layers = std::move(layers)};
-}
-
-Layer of_operation(network::Operation operation, const Shape& input, const Shape& output,
-                   std::vector<uint32_t> inputs = {network::network_input}) {
-  Layer layer;
-  layer.operation = std::move(operation);
-  layer.inputs = std::move(inputs);
-  layer.input = input;
-  layer.output = output;
-  return layer;
-}
-
-Layer convolutional(const Shape& input, network::Convolutional it) {
-  const auto side = [&](uint32_t length) {
-    return (length + 2 * it.padding - it.size) / it.stride + 1;
-  };
-  return of_operation(it, input, {it.filters, side(input.height), side(input.width)});
-}
-
-// The largest difference, over the largest value that is expected.
-double relative_error(const Values& expected, const Values& found) {
-  EXPECT_EQ(expected.size(), found.size());
-  double difference = 0;
-  double magnitude = 1e-30;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    difference = std::max(difference, std::abs(double{expected[i]} - found[i]));
-    magnitude = std::max(magnitude, std::abs(double{expected[i]}));
-  }
-  return difference / magnitude;
 }
 
 CpuOperations make(const Network& network) {
@@ -74,20 +46,6 @@ Values run_layer(const Network& network, std::vector<const float*> inputs, Value
   EXPECT_TRUE(status) << status.error().message;
   return output;
 }
-
-struct Weights {
-  Values biases;
-  // One float longer in front: weights need not be aligned to more than a float.
-  Values floats;
-
-  explicit Weights(const Layer& layer)
-      : biases(random_values(layer.channels_with_bias(), 7)),
-        floats(random_values(layer.weights() + 1, 8,
-                             std::sqrt(3.0f * static_cast<float>(layer.output.channels) /
-                                       static_cast<float>(layer.weights())))) {}
-  const float* first() const { return floats.data() + 1; }
-  Values plain() const { return Values(floats.begin() + 1, floats.end()); }
-};
 
 Values run_tiles(CpuOperations& operations, const Layer& layer, const Weights& weights,
                  const Values& input, uint32_t tile) {

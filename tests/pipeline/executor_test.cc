@@ -16,6 +16,7 @@
 #include "runtime/pipeline/mirrored_ring.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/io/pattern_file.h"
+#include "tests/pipeline/some_units.h"
 
 namespace weightpager::pipeline {
 namespace {
@@ -58,35 +59,6 @@ class CheckingWork final : public UnitWork {
   uint64_t computed_ = 0;
 };
 
-/// Units of all sizes, some of none, one that ends where the file does, in the middle of a page.
-std::vector<UnitBytes> some_units(uint64_t file_bytes) {
-  std::vector<UnitBytes> units;
-  uint64_t offset_bytes = 0;
-  for (uint64_t pages = 1; offset_bytes < file_bytes; pages = pages * 7 % 61 + 1) {
-    const uint64_t needed_bytes = std::min(pages * os_page_bytes, file_bytes - offset_bytes);
-    units.push_back({.offset_bytes = offset_bytes,
-                     .length_bytes = round_up(needed_bytes, os_page_bytes),
-                     .needed_bytes = needed_bytes});
-    if (units.size() % 5 == 0) units.push_back({});
-    offset_bytes += needed_bytes;
-  }
-  return units;
-}
-
-constexpr Pipeline pipelines[] = {Pipeline::preload, Pipeline::sequential, Pipeline::synchronous,
-                                  Pipeline::asynchronous, Pipeline::two_stage};
-
-/// A reader whose read `number` (from 0 on) meets `fault`.
-decltype(ExecutorOptions::open_reader) faulty_reader(uint64_t number, const io::Fault& fault) {
-  return [=](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
-    auto real = io::open_pread_reader(options);
-    if (!real) return real;
-    return std::make_unique<io::FaultyReader>(
-        std::move(*real), options.reads_max,
-        [=](uint64_t at, const io::Read&) { return at == number ? fault : io::Fault{}; });
-  };
-}
-
 class ExecutorTest : public testing::TestWithParam<Pipeline> {
  protected:
   ExecutorOptions options(uint64_t slack_bytes = 0) const {
@@ -105,7 +77,7 @@ class ExecutorTest : public testing::TestWithParam<Pipeline> {
 
   ExecutorOptions faulty_options(uint64_t number, const io::Fault& fault) const {
     ExecutorOptions it = options(64 * KiB);
-    it.open_reader = faulty_reader(number, fault);
+    it.open_reader = io::faulty_pread(io::at_read(number, fault));
     return it;
   }
 
@@ -268,15 +240,15 @@ TEST(ExecutorLimitsTest, AReadAheadThatFailsLeavesTheInferenceBeforeItAlone) {
   const PatternFile file(256 * KiB);
   const std::vector<UnitBytes> units = {{.length_bytes = 256 * KiB, .needed_bytes = 256 * KiB}};
   CheckingWork work(units);
-  auto executor = Executor::make(
-      units,
-      {.schedule = {.pipeline = Pipeline::two_stage,
-                    .rings = {.host_bytes = 256 * KiB},
-                    .reads_across_inferences = true},
-       .fd = file.fd(),
-       .file_name = "pattern.weights",
-       .open_reader = faulty_reader(1, {.kind = io::Fault::Kind::error, .error_number = EIO})},
-      work);
+  auto executor = Executor::make(units,
+                                 {.schedule = {.pipeline = Pipeline::two_stage,
+                                               .rings = {.host_bytes = 256 * KiB},
+                                               .reads_across_inferences = true},
+                                  .fd = file.fd(),
+                                  .file_name = "pattern.weights",
+                                  .open_reader = io::faulty_pread(io::at_read(
+                                      1, {.kind = io::Fault::Kind::error, .error_number = EIO}))},
+                                 work);
   ASSERT_TRUE(executor) << executor.error().message;
   (*executor)->start();
   const auto task = (*executor)->take();

@@ -75,13 +75,7 @@ class LayerStreamTest : public testing::Test {
                                            uint64_t number, Fault fault) {
     LayerStreamOptions options = {
         .path = file_.path(), .window_bytes = window_bytes, .layers = std::move(layers)};
-    options.open_reader = [=](const io::ReaderOptions& it) -> Result<std::unique_ptr<io::Reader>> {
-      auto real = io::open_pread_reader(it);
-      if (!real) return real;
-      return std::make_unique<io::FaultyReader>(
-          std::move(*real), it.reads_max,
-          [=](uint64_t at, const io::Read&) { return at == number ? fault : Fault{}; });
-    };
+    options.open_reader = io::faulty_pread(io::at_read(number, fault));
     return open(options);
   }
   /// `count` layers of `length_bytes`, one behind the other.

@@ -1,6 +1,5 @@
 #include "runtime/ops/cpu/operations.h"
 
-#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -92,12 +91,7 @@ Result<CpuOperations> CpuOperations::make(const network::Network& network, int t
   CpuOperations operations(network, threads);
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
     if (Status status = operations.prepare(number); !status) {
-      const Layer& layer = network.layers[number];
-      Error error = std::move(status).error();
-      error.message =
-          fmt::format("layer {} ({}, line {}): {}", number, network::section_name(layer.operation),
-                      layer.line, error.message);
-      return tl::make_unexpected(std::move(error));
+      return tl::make_unexpected(about_layer(network, number, std::move(status).error()));
     }
   }
   uint64_t scratch_floats = 0;

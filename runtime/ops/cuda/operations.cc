@@ -49,12 +49,7 @@ Result<CudaOperations> CudaOperations::make(const Network& network, cudaStream_t
   uint64_t scratch_floats = 0;
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
     if (Status status = operations.prepare(number); !status) {
-      const Layer& layer = network.layers[number];
-      Error error = std::move(status).error();
-      error.message =
-          fmt::format("layer {} ({}, line {}): {}", number, network::section_name(layer.operation),
-                      layer.line, error.message);
-      return tl::make_unexpected(std::move(error));
+      return tl::make_unexpected(about_layer(network, number, std::move(status).error()));
     }
     if (const auto& it = operations.weighted_[number]; it && it->is_unfolded) {
       scratch_floats = std::max(scratch_floats, uint64_t{it->terms} * it->block_pixels);
