@@ -61,6 +61,10 @@ constexpr uint64_t recorded_bytes = 32 * MiB;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
+// For the policies on paper: a fast disk's, as what is slow about a slow one is its bandwidth.
+constexpr uint64_t read_latency_ns = 80'000;
+// Chunks that are hidden between two looks at faults, when a sample begins: 1 ms.
+constexpr uint32_t hidden_at_once = 64;
 // Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
 constexpr uint64_t staging_bytes_min = 8 * MiB;
 constexpr uint64_t staging_bytes_max = 32 * MiB;
@@ -122,9 +126,10 @@ void Pager::run(std::promise<Status>& opened) {
   page_map_.reset();
   guests_.clear();
   own_.reset();
-  // Last, because its thread may be ringing: with the userfaultfd gone nobody waits at the
+  // Last, because their threads may be ringing: with the userfaultfd gone nobody waits at the
   // doorbell.
   pool_.reset();
+  judge_.reset();
   watch_ = {};
   process_status_ = {};
 }
@@ -166,10 +171,20 @@ Status Pager::open_everything() {
   const auto prefetch_reads_max = static_cast<uint32_t>(
       std::clamp<uint64_t>(in_flight_bytes / chunk_bytes_, 4, std::max(window_chunks_ / 4, 4u)));
   if (auto known = policy::check_policy(options_.policy, true); !known) return known;
-  policy_ = policy::make_policy(options_.policy, table_,
-                                {.chunk_bytes = chunk_bytes_,
-                                 .reads_max = prefetch_reads_max,
-                                 .evictions_max = run_chunks_max_});
+  policy_settings_ = {.chunk_bytes = chunk_bytes_,
+                      .reads_max = prefetch_reads_max,
+                      .evictions_max = run_chunks_max_};
+  const bool is_adaptive = options_.policy == policy::adaptive_policy;
+  make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
+  // Where chunks that are shown cannot be hidden again, what the engine touches cannot be seen.
+  if (is_adaptive && options_.touch_record == nullptr && mapper_->keeps_slot()) {
+    auto sample = telemetry::TouchRecord::create_private();
+    if (!sample) return forward_error(std::move(sample));
+    sample_ = *sample;
+    adaptation_.emplace(policy::default_policy);
+    adaptation_->set_window(table_.resident_max(), {});
+    judge_ = std::make_unique<shadow::JudgeThread>();
+  }
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -190,8 +205,9 @@ Status Pager::open_everything() {
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
 
-  if (options_.touch_record != nullptr) {
-    options_.touch_record->set_chunk_bytes(chunk_bytes_);
+  record_ = options_.touch_record;
+  if (record_ != nullptr) record_->set_chunk_bytes(chunk_bytes_);
+  if (record_ != nullptr || adaptation_) {
     recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
                      window::no_chunk);
   }
@@ -199,7 +215,6 @@ Status Pager::open_everything() {
   process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
   std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
-  std::snprintf(telemetry_.policy, sizeof telemetry_.policy, "%s", options_.policy.c_str());
   set(telemetry_.chunk_bytes, chunk_bytes_);
   set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes_);
   return {};
@@ -234,10 +249,13 @@ void Pager::serve() {
     const bool is_in_vain = wakeup.completions.empty() && !wakeup.watched_fd_readable;
     if (is_in_vain && waiting_chunks_ > 0 && held_.empty()) policy_->on_standstill();
 
-    // 9. Evict, hold and read what the policy wants, until it has no more wishes.
+    // 9. Now and then: would another policy serve the engine better?
+    if (adaptation_) adapt();
+
+    // 10. Evict, hold and read what the policy wants, until it has no more wishes.
     carry_out_policy();
 
-    // 10. Keep the counters.
+    // 11. Keep the counters.
     account();
   }
 }
@@ -245,7 +263,7 @@ void Pager::serve() {
 // Without an end (or until memory is to be looked at), unless the kernel has to be asked again for
 // chunks whose pages it held, or threads wait: then it may be that nothing under way helps them.
 int64_t Pager::sleep_max_ns() const {
-  if (!held_.empty()) return held_retry_ns;
+  if (!held_.empty() || is_hiding()) return held_retry_ns;
   if (waiting_chunks_ > 0) {
     return reader_->reads_in_flight() > 0 ? late_read_ns : standstill_retry_ns;
   }
@@ -313,7 +331,7 @@ bool Pager::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) 
   }
   if (shares_memory()) served.memory->finish_chunk(served.offset_of(chunk));
   table_.finish_read(chunk);
-  const bool wants_map = policy_->on_ready(chunk) && options_.touch_record == nullptr;
+  const bool wants_map = policy_->on_ready(chunk) && record_ == nullptr;
   return wants_map || waiting_[chunk].is_waited_for;
 }
 
@@ -380,7 +398,7 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
                                      : telemetry_.faults_tripwire,
       1);
   const auto offset_bytes = static_cast<uint32_t>(fault.address % chunk_bytes_);
-  if (options_.touch_record != nullptr) record_touch(chunk, offset_bytes);
+  if (record_ != nullptr) record_touch(chunk, offset_bytes);
   policy_->on_touch(chunk, offset_bytes);
   if (state == ChunkState::ready || (state == ChunkState::mapped && shares_memory())) {
     map(chunk);
@@ -428,13 +446,19 @@ void Pager::take_write(ServedFile& served, Region& region, uintptr_t touched) {
 // The chunk that was touched longest ago is taken out of the engine's sight, to show its next
 // touch.
 void Pager::record_touch(ChunkId chunk, uint32_t offset_bytes) {
-  options_.touch_record->add_touch(chunk, offset_bytes, now_ns_);
+  record_->add_touch(chunk, offset_bytes, now_ns_);
   const ChunkId oldest = std::exchange(recorded_[recorded_next_], chunk);
   recorded_next_ = (recorded_next_ + 1) % recorded_.size();
-  const bool can_be_held =
-      oldest != window::no_chunk && oldest != chunk && table_.state(oldest) == ChunkState::mapped &&
-      table_.slot(oldest) != window::no_slot && !waiting_[oldest].is_waited_for;
-  if (can_be_held && take_out(oldest)) table_.hold(oldest);
+  if (oldest != window::no_chunk && oldest != chunk) take_out_of_sight(oldest);
+}
+
+// mapped → ready, where that is possible.
+bool Pager::take_out_of_sight(ChunkId chunk) {
+  const bool can_be_held = table_.state(chunk) == ChunkState::mapped &&
+                           table_.slot(chunk) != window::no_slot && !waiting_[chunk].is_waited_for;
+  if (!can_be_held || !take_out(chunk)) return false;
+  table_.hold(chunk);
+  return true;
 }
 
 void Pager::retry_held_chunks() {
@@ -569,6 +593,106 @@ void Pager::fit_table_to_window() {
   if (table_.resident_max() == window_chunks_ - staging_slots) return;
   table_.set_resident_max(window_chunks_ - staging_slots);
   if (policy_) policy_->on_resized();
+  if (adaptation_) adaptation_->set_window(table_.resident_max(), progress());
+}
+
+// Carries out what adaptation_ decides.
+void Pager::adapt() {
+  if (const auto verdict = judge_->take()) {
+    add(telemetry_.policies_judged, 1);
+    adaptation_->on_verdict(*verdict);
+  }
+  switch (adaptation_->next(progress())) {
+    case shadow::Adaptation::Step::none:
+      break;
+    case shadow::Adaptation::Step::sample:
+      begin_sample();
+      break;
+    case shadow::Adaptation::Step::judge:
+      record_ = nullptr;
+      ask_judge();
+      break;
+    case shadow::Adaptation::Step::adopt:
+      record_ = nullptr;
+      use_policy(adaptation_->policy());
+      break;
+    case shadow::Adaptation::Step::end_sample:
+      record_ = nullptr;
+      set(telemetry_.wait_ns, adaptation_->wait_ns());
+      break;
+  }
+  for (uint32_t left = hidden_at_once; is_hiding() && left > 0; ++unhidden_) {
+    if (take_out_of_sight(unhidden_)) --left;
+  }
+}
+
+// A sample has begun, and some chunks that were shown before have yet to be hidden.
+bool Pager::is_hiding() const {
+  return record_ != nullptr && record_ == sample_ && unhidden_ < table_.chunks();
+}
+
+policy::PolicyStatistics Pager::statistics() const {
+  policy::PolicyStatistics all = statistics_before_;
+  return all += policy_->statistics();
+}
+
+shadow::Progress Pager::progress() const {
+  const auto touches = record_ == nullptr ? 0 : static_cast<uint32_t>(record_->touches().size());
+  return {.now_ns = now_ns_,
+          .stall_ns = telemetry_.stall_ns,
+          .chunks_read = telemetry_.read_bytes / chunk_bytes_,
+          .passes = statistics().passes,
+          .touches_sampled = touches};
+}
+
+void Pager::begin_sample() {
+  sample_->forget_touches();
+  std::fill(recorded_.begin(), recorded_.end(), window::no_chunk);
+  record_ = sample_;
+  unhidden_ = 0;
+}
+
+// On paper the disk is as fast as it has been so far.
+void Pager::ask_judge() {
+  uint32_t shown_chunks = 0;
+  shadow::Question question{
+      .touches = sample_->touches(),
+      .chunk_bytes = chunk_bytes_,
+      .chunks = table_.chunks(),
+      .order = find_order(shown_chunks),
+      .situation = {},
+      .refuted = {adaptation_->refuted().begin(), adaptation_->refuted().end()}};
+  const auto busy_s = static_cast<double>(std::max<uint64_t>(telemetry_.read_busy_ns, 1)) / 1e9;
+  question.situation.policy = adaptation_->policy();
+  question.situation.window_chunks = table_.resident_max();
+  question.situation.disk = {.name = "as measured",
+                             .bytes_per_s = static_cast<double>(telemetry_.read_bytes) / busy_s,
+                             .latency_ns = read_latency_ns};
+  const bool is_asked =
+      table_.resident_max() >= simulate::window_chunks_min &&
+      judge_->ask(
+          std::move(question), [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); },
+          &doorbell_);
+  if (!is_asked) adaptation_->on_verdict({.best = adaptation_->policy()});
+}
+
+// Another one, with what the window holds now.
+void Pager::use_policy(std::string_view name) {
+  statistics_before_ += policy_->statistics();
+  make_policy(name);
+  policy_->on_time(now_ns_);
+  tell_order();
+  add(telemetry_.policy_changes, 1);
+  set(telemetry_.policy_changed_ns, now_ns_);
+  set(telemetry_.former_wait_ns, adaptation_->former_wait_ns());
+  set(telemetry_.wait_ns, adaptation_->wait_ns());
+  std::snprintf(telemetry_.former_policy, sizeof telemetry_.former_policy, "%s",
+                std::string(adaptation_->former_policy()).c_str());
+}
+
+void Pager::make_policy(std::string_view name) {
+  policy_ = policy::make_policy(name, table_, policy_settings_);
+  std::snprintf(telemetry_.policy, sizeof telemetry_.policy, "%s", std::string(name).c_str());
 }
 
 void Pager::carry_out_policy() {
@@ -602,7 +726,7 @@ void Pager::account() {
   const uint64_t resident_bytes = uint64_t{table_.resident()} * chunk_bytes_;
   set(telemetry_.resident_bytes, resident_bytes);
   raise_to(telemetry_.resident_bytes_max, resident_bytes);
-  const policy::PolicyStatistics& statistics = policy_->statistics();
+  const policy::PolicyStatistics statistics = this->statistics();
   set(telemetry_.prefetch_hidden, statistics.prefetch_hidden);
   set(telemetry_.prefetch_unused, statistics.prefetch_unused);
   set(telemetry_.passes, statistics.passes);
@@ -929,9 +1053,7 @@ void Pager::stop_waiting(ChunkId chunk) {
     if (must_retry) wake_live_pages(region, index);
   });
   waiting_[chunk].is_waited_for = false;
-  if (options_.touch_record != nullptr) {
-    options_.touch_record->mark_served(chunk, telemetry::monotonic_ns());
-  }
+  if (record_ != nullptr) record_->mark_served(chunk, telemetry::monotonic_ns());
   if (--waiting_chunks_ == 0)
     add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
 }

@@ -33,6 +33,8 @@
 #include "pager/paging_service.h"
 #include "pager/policy/make_policy.h"
 #include "pager/served_file.h"
+#include "pager/shadow/adaptation.h"
+#include "pager/shadow/judge_thread.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/telemetry/touch_record.h"
 #include "pager/window/address_space.h"
@@ -62,7 +64,7 @@ struct PagerOptions {
   /// One of window::mapper_names.
   std::string mapper = "auto";
   /// One that check_policy() finds fit to be used live.
-  std::string policy{policy::default_policy};
+  std::string policy{policy::adaptive_policy};
   /// What "auto" is chosen for: regions that are writable, or those that are not.
   bool expects_writable = false;
   /// Of all regions; see policy/chunk_size.h.
@@ -166,8 +168,17 @@ class Pager final : public PagingService {
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
   void take_commands();
   void record_touch(policy::ChunkId chunk, uint32_t offset_bytes);
+  bool take_out_of_sight(policy::ChunkId chunk);
   void retry_held_chunks();
   void take_new_slots();
+  void adapt();
+  void begin_sample();
+  void ask_judge();
+  void use_policy(std::string_view name);
+  void make_policy(std::string_view name);
+  shadow::Progress progress() const;
+  policy::PolicyStatistics statistics() const;
+  bool is_hiding() const;
   void carry_out_policy();
   void account();
   uint64_t engine_bytes() const;
@@ -234,6 +245,7 @@ class Pager final : public PagingService {
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
   void close_idle_files();
+  policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
   void tell_order();
 
   Place find(const window::AddressSpace& space, uintptr_t address) const;
@@ -256,7 +268,14 @@ class Pager final : public PagingService {
   std::optional<window::MemoryHeadroom> headroom_;
   std::optional<window::PageMap> page_map_;
   window::ChunkTable table_;
+  policy::Settings policy_settings_;
   std::unique_ptr<policy::Policy> policy_;
+  policy::PolicyStatistics statistics_before_;  // of former policies
+  std::optional<shadow::Adaptation> adaptation_;
+  std::unique_ptr<shadow::JudgeThread> judge_;
+  telemetry::TouchRecord* sample_ = nullptr;  // for the judge
+  telemetry::TouchRecord* record_ = nullptr;  // where touches are written down now, or nullptr
+  policy::ChunkId unhidden_ = 0;  // chunks from here on were not yet hidden for the sample
   std::vector<std::unique_ptr<ServedFile>> files_;
   std::vector<Place> regions_;                 // of all files, by address space and address
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused

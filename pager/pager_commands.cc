@@ -264,16 +264,15 @@ ChunkId Pager::take_chunk_ids(uint32_t count) {
   return first;
 }
 
-void Pager::tell_order() {
-  is_order_stale_ = false;
-  order_told_ns_ = now_ns_;
+// Of the chunks that somebody can touch now; also says how many these are.
+policy::ChunkOrder Pager::find_order(uint32_t& shown_chunks) const {
   policy::ChunkOrder order;
   for (const auto& served : files_) {
     policy::append_chunk_order(served->model, 0,
                                {served->first_chunk, served->chunks, 0, chunk_bytes_}, order);
   }
   std::vector<bool> is_shown(table_.chunks());
-  uint64_t shown_chunks = 0;
+  shown_chunks = 0;
   for (const auto& served : files_) {
     if (!served->is_kept) continue;
     std::fill_n(is_shown.begin() + served->first_chunk, served->chunks, true);
@@ -289,14 +288,25 @@ void Pager::tell_order() {
   }
   const auto is_gone = [&](ChunkId chunk) { return !is_shown[chunk]; };
   policy::erase_chunks(order, is_gone);
+  return order;
+}
+
+void Pager::tell_order() {
+  is_order_stale_ = false;
+  order_told_ns_ = now_ns_;
+  uint32_t shown_chunks = 0;
+  const policy::ChunkOrder order = find_order(shown_chunks);
   policy_->set_order(order);
+  if (adaptation_) {
+    adaptation_->set_chunks(shown_chunks, static_cast<uint32_t>(order.cyclic.size()), progress());
+  }
   // What was touched and not served yet must not be forgotten with the old order.
   for (ChunkId chunk = 0; chunk < waiting_.size(); ++chunk) {
     if (waiting_[chunk].is_waited_for) policy_->on_touch(chunk, policy::anywhere);
   }
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
-  raise_to(telemetry_.model_bytes, shown_chunks * chunk_bytes_);
+  raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * chunk_bytes_);
   set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes_);
   set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes_);
 }

@@ -194,7 +194,8 @@ Status measure_live(const Subject& subject, PolicyComparison& comparison) {
     for (PolicyRun& run : window.runs) {
       if (!policy::check_policy(run.policy, true)) continue;
       print(stderr, fmt::format("live: {} in {}\n", run.policy, format_size(window.window_bytes)));
-      const auto live = run_live(*subject.model, subject.trace, run.policy, window.window_bytes);
+      const auto live = run_live(*subject.model, subject.trace,
+                                 {.policy = run.policy, .window_bytes = window.window_bytes});
       if (!live) return tl::make_unexpected(live.error());
       run.live = figures_of(live->passes, comparison.warm_up_passes, comparison.chunk_bytes);
       const auto own = static_cast<double>(live->own_read_bytes);

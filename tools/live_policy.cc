@@ -84,11 +84,13 @@ PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
           .tripwires = end.tripwires - begin.tripwires};
 }
 
-LiveRun drive(const Trace& trace, const std::byte* region, const Telemetry& telemetry, int fd) {
+LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, const std::byte* region,
+              const Telemetry& telemetry, int fd) {
   LiveRun run;
   PretendedComputing engine;
   const uint64_t read_before = read_from_device_of(fd);
   for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
+    if (pass == options.resize_pass) pager.resize(options.resize_bytes);
     const Moment begin(telemetry);
     uint64_t compute_ns = 0;
     for (uint64_t place = trace.pass_begins[pass]; place < trace.pass_end(pass); ++place) {
@@ -109,8 +111,7 @@ LiveRun drive(const Trace& trace, const std::byte* region, const Telemetry& tele
 
 }  // namespace
 
-Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const std::string& policy,
-                         uint64_t window_bytes) {
+Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const LiveOptions& live) {
   const std::string& path = model.files.front().path;
   auto file = io::ModelFile::open(path);
   if (!file) return forward_error(std::move(file));
@@ -121,8 +122,9 @@ Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const st
   auto telemetry = telemetry::create("");
   if (!telemetry) return forward_error(std::move(telemetry));
   PagerOptions options;
-  options.window_bytes = window_bytes;
-  options.policy = policy;
+  options.window_bytes = live.window_bytes;
+  options.window_bytes_max = live.resize_bytes;
+  options.policy = live.policy;
   options.chunk_bytes = trace.chunk_bytes;
   options.device = io::device_limits(file->fd());
   options.telemetry = *telemetry;
@@ -134,7 +136,7 @@ Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const st
   request.model = &model;
   const auto region = (*pager)->add_region(request);
   if (!region) return tl::make_unexpected(region.error());
-  LiveRun run = drive(trace, *region, **telemetry, file->fd());
+  LiveRun run = drive(trace, live, **pager, *region, **telemetry, file->fd());
   (*pager)->remove(*region, file->size_bytes());
   pager->reset();
   telemetry::close(*telemetry);

@@ -22,8 +22,17 @@ struct LiveRun {
   uint64_t own_read_bytes = 0;
 };
 
-/// `trace` was made from `model`, whose only file is read. Requires a policy that can run live.
+struct LiveOptions {
+  /// One that can run live.
+  std::string policy;
+  uint64_t window_bytes = 0;
+  /// Another window from a pass on, if there are as many.
+  size_t resize_pass = SIZE_MAX;
+  uint64_t resize_bytes = 0;
+};
+
+/// `trace` was made from `model`, whose only file is read.
 Result<LiveRun> run_live(const model::Model& model, const simulate::Trace& trace,
-                         const std::string& policy, uint64_t window_bytes);
+                         const LiveOptions& options);
 
 }  // namespace weightpager::tools

@@ -38,6 +38,8 @@ struct WindowRuns {
   /// The fewest bytes a pass that any policy can read on average, and the time that none beats:
   /// computing, or reading those bytes at the disk's speed.
   uint64_t least_read_bytes = 0;
+  /// … and if the same chunks stayed for good: policy::reads_of_fixed_set().
+  uint64_t fixed_set_read_bytes = 0;
   uint64_t least_ns = 0;
   std::vector<PolicyRun> runs;
 };

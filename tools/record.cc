@@ -17,7 +17,6 @@ namespace fs = std::filesystem;
 using policy::ChunkId;
 using simulate::Trace;
 using telemetry::RecordedFile;
-using telemetry::RecordedTouch;
 using telemetry::TouchRecord;
 
 constexpr uint32_t nowhere = UINT32_MAX;
@@ -59,14 +58,7 @@ Result<Trace> trace_of(const TouchRecord& record) {
                                 .chunk_bytes = trace.chunk_bytes},
                                trace.order);
   }
-  const auto touches = record.touches();
-  for (size_t i = 0; i < touches.size(); ++i) {
-    const RecordedTouch& touch = touches[i];
-    const uint64_t next_ns = i + 1 < touches.size() ? touches[i + 1].touched_ns : 0;
-    const bool computes = touch.served_ns != 0 && next_ns > touch.served_ns;
-    trace.touches.push_back(
-        {touch.chunk, touch.offset_bytes, computes ? next_ns - touch.served_ns : 0});
-  }
+  trace.touches = simulate::touches_of(record.touches());
   if (trace.touches.empty()) {
     return fail("--record: no touch of a model was seen",
                 "did the engine map one? See the summary");

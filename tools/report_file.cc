@@ -54,6 +54,11 @@ constexpr CounterKey counter_keys[] = {
     {"read_bytes", &Telemetry::read_bytes},
     {"read_busy_ns", &Telemetry::read_busy_ns},
     {"read_errors", &Telemetry::read_errors},
+    {"policies_judged", &Telemetry::policies_judged},
+    {"policy_changes", &Telemetry::policy_changes},
+    {"policy_changed_ns", &Telemetry::policy_changed_ns},
+    {"former_wait_ns", &Telemetry::former_wait_ns},
+    {"wait_ns", &Telemetry::wait_ns},
     {"started_ns", &Telemetry::started_ns},
     {"last_event_ns", &Telemetry::last_event_ns},
     {"stall_ns", &Telemetry::stall_ns},
@@ -63,7 +68,8 @@ constexpr CounterKey counter_keys[] = {
 Json process_json(const Telemetry& process, uint64_t memory_bytes) {
   Json json = {{"process_id", process.process_id}, {"command", process.command},
                {"mapper", process.mapper},         {"reader", process.reader},
-               {"policy", process.policy},         {"profile", process.profile}};
+               {"policy", process.policy},         {"former_policy", process.former_policy},
+               {"profile", process.profile}};
   for (const CounterKey& entry : counter_keys) json[entry.key] = (process.*entry.counter).load();
   const Ratios ratio = ratios(process);
   json["elapsed_ns"] = ratio.elapsed_ns;

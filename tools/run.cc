@@ -51,8 +51,10 @@ Command run_description() {
        "may be given several times"},
       {0, "mapper", "NAME", "how chunks get into place: auto (default), move,\ncollapse, copy"},
       {0, "policy", "NAME",
-       "what is read ahead, kept and evicted: expert (default);\n"
-       "`weightpager bench policies --help` lists them"},
+       "what is read ahead, kept and evicted: auto (default),\n"
+       "which begins with expert and takes another where that\n"
+       "serves better; `weightpager bench policies --help`\n"
+       "lists them"},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
        "write what the engine touches to FILE, as a trace for\n"
@@ -119,7 +121,7 @@ Status check_live_policy(const std::string& name) {
   if (known) return {};
   Error error = known.error();
   error.message = "--policy: " + error.message;
-  std::vector<std::string> names;
+  std::vector<std::string> names{std::string(policy::adaptive_policy)};
   for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
   const std::string meant = nearest(name, names);
   if (!meant.empty() && meant != name)
@@ -192,7 +194,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_ATTACH", only_if(!server_socket.empty(), server_socket)},
       {"WEIGHTPAGER_MATCH", only_if(!options.match.empty(), joined(options.match, ':'))},
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
-      {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::default_policy, options.policy)},
+      {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},

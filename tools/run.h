@@ -19,7 +19,7 @@ struct RunOptions {
   std::string attach;              // the server's name; "": a window of its own
   std::vector<std::string> match;  // globs of model files beside the built-in ones
   std::string mapper = "auto";
-  std::string policy{policy::default_policy};
+  std::string policy{policy::adaptive_policy};
   std::string json_path;    // "" for no report
   std::string record_path;  // "" for no trace
   bool quiet = false;

@@ -121,7 +121,22 @@ std::string attached_text(const Telemetry& process) {
   return text;
 }
 
-/// Of the policy only if the user has chosen one.
+/// What came of looking at other policies, if one of them took over.
+std::string change_text(const Telemetry& process) {
+  if (!*process.former_policy) {
+    return fmt::format("{} again, another looked better on paper and was not", process.policy);
+  }
+  const double after_s = seconds(process.policy_changed_ns - process.started_ns);
+  const std::string proof = process.wait_ns == 0
+                                ? "not proved yet"
+                                : fmt::format("waits {:.2f} times as long",
+                                              divide(static_cast<double>(process.wait_ns),
+                                                     static_cast<double>(process.former_wait_ns)));
+  return fmt::format("{} took over from {} after {:.1f} s, {}", process.policy,
+                     process.former_policy, after_s, proof);
+}
+
+/// Of the policy only if it is not the one that most have.
 std::string other_policy(std::string_view policy) {
   return policy.empty() || policy == policy::default_policy ? ""
                                                             : fmt::format(", policy {}", policy);
@@ -153,6 +168,7 @@ std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
         row("written", fmt::format("{} of weights that the engine changed, kept beyond the window",
                                    format_size(process.written_bytes)));
   }
+  if (process.policy_changes > 0) text += row("policy", change_text(process));
   if (*process.profile) text += row("profile", printable(process.profile));
   text += row("advice", advice(process, memory_bytes));
   return text;

@@ -120,6 +120,7 @@ std::string touches_csv(const Trace& trace) {
 }  // namespace
 
 bool is_trace_file(const std::string& path) {
+  if (std::string_view(path).ends_with(".json")) return true;
   std::ifstream file(path, std::ios::binary);
   std::vector<std::byte> head(magic_bytes);
   file.read(reinterpret_cast<char*>(head.data()), magic_bytes);

@@ -8,7 +8,8 @@
 
 namespace weightpager::tools {
 
-/// Whether the file begins as a binary trace; false also if it cannot be read.
+/// Whether the file begins as a binary trace, or is named as a JSON one; false also if it cannot be
+/// read.
 bool is_trace_file(const std::string& path);
 
 /// Reads either form; the first byte tells which.

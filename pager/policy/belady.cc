@@ -1,6 +1,7 @@
 #include "pager/policy/belady.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -129,6 +130,28 @@ uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t
       if (memory.size() == window) memory.take_last_needed();
     }
     memory.put(chunk, next[place]);
+  }
+  return reads;
+}
+
+uint64_t reads_of_fixed_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
+                            size_t from) {
+  std::vector<uint32_t> uses(chunks);
+  for (const ChunkId chunk : touches) ++uses[chunk];
+  std::vector<ChunkId> by_use(chunks);
+  std::iota(by_use.begin(), by_use.end(), 0);
+  const uint32_t kept = std::min(window - 1, chunks);
+  std::nth_element(by_use.begin(), by_use.begin() + kept, by_use.end(),
+                   [&](ChunkId a, ChunkId b) { return uses[a] > uses[b]; });
+  std::vector<bool> stays(chunks);
+  for (uint32_t i = 0; i < kept; ++i) stays[by_use[i]] = true;
+  uint64_t reads = 0;
+  ChunkId passing = window::no_chunk;
+  for (size_t place = 0; place < touches.size(); ++place) {
+    const ChunkId chunk = touches[place];
+    if (stays[chunk] || chunk == passing) continue;
+    passing = chunk;
+    reads += place >= from;
   }
   return reads;
 }

@@ -61,6 +61,13 @@ class Belady final : public Policy {
   PolicyStatistics statistics_;
 };
 
+/// Reads of the touches from place `from` on, if the chunks that are touched most often stay in a
+/// window of so many chunks and one place in it serves the others. Of touches that do not depend on
+/// each other no policy that does not know the future reads less on average (Aho, Denning & Ullman,
+/// "Principles of Optimal Page Replacement", 1971: A0).
+uint64_t reads_of_fixed_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
+                            size_t from);
+
 /// The least reads that serve these touches with so many chunks of memory, beginning with none; of
 /// them, those that touches from place `from` on are the cause of.
 uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,

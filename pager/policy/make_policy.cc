@@ -60,9 +60,10 @@ const NamedPolicy* find(std::string_view name) {
 std::span<const NamedPolicy> named_policies() { return policies; }
 
 Status check_policy(std::string_view name, bool is_live) {
+  if (is_live && name == adaptive_policy) return {};
   const NamedPolicy* const found = find(name);
   if (found != nullptr && !(is_live && found->needs_future)) return {};
-  std::string known;
+  std::string known = is_live ? "there are " + std::string(adaptive_policy) : "";
   for (const NamedPolicy& it : policies) {
     if (is_live && it.needs_future) continue;
     known += (known.empty() ? "there are " : ", ") + std::string(it.name);

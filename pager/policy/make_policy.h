@@ -10,8 +10,11 @@
 
 namespace weightpager::policy {
 
-/// What the live pager takes unless it is told otherwise.
+/// What serves most engines best.
 inline constexpr std::string_view default_policy = "expert";
+/// For the live pager alone, and what it does unless it is told otherwise: begins with the default
+/// one, and takes another where that serves the engine better (pager/shadow).
+inline constexpr std::string_view adaptive_policy = "auto";
 
 struct NamedPolicy {
   std::string_view name;
@@ -25,10 +28,12 @@ struct NamedPolicy {
 /// All of them, from the simplest to the bound.
 std::span<const NamedPolicy> named_policies();
 
-/// Fails, listing the names, if there is no such policy. `is_live`: … or if it needs the future.
+/// Fails, listing the names, if there is no such policy. `is_live`: … or if it needs the future;
+/// the adaptive one is known then.
 Status check_policy(std::string_view name, bool is_live);
 
-/// `table`, and `future` for one that needs it, outlive the policy. Requires check_policy().
+/// `table`, and `future` for one that needs it, outlive the policy. Requires a name of
+/// named_policies().
 std::unique_ptr<Policy> make_policy(std::string_view name, const ChunkTable& table,
                                     const Settings& settings, std::span<const ChunkId> future = {});
 

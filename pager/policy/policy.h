@@ -57,6 +57,17 @@ struct PolicyStatistics {
   uint64_t expert_uses = 0;            // an expert in a pass over its layer
   uint64_t expert_misses = 0;          // … of which some chunks were absent
   uint64_t expert_chunks_missing = 0;  // … these
+
+  PolicyStatistics& operator+=(const PolicyStatistics& other) {
+    passes += other.passes;
+    prefetch_hidden += other.prefetch_hidden;
+    prefetch_unused += other.prefetch_unused;
+    order_corrections += other.order_corrections;
+    expert_uses += other.expert_uses;
+    expert_misses += other.expert_misses;
+    expert_chunks_missing += other.expert_chunks_missing;
+    return *this;
+  }
 };
 
 /// Events allocate nothing, but where an order is learned.

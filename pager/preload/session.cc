@@ -111,7 +111,7 @@ Configuration read_configuration() {
     begin = end + 1;
   }
   it.mapper = environment("WEIGHTPAGER_MAPPER", "auto");
-  it.policy = environment("WEIGHTPAGER_POLICY", policy::default_policy.data());
+  it.policy = environment("WEIGHTPAGER_POLICY", policy::adaptive_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
   it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";

@@ -43,8 +43,10 @@ class Simulator {
     demanded_.assign(trace.chunks, false);
   }
 
-  SimulatedRun run() {
-    for (size_t pass = 0; pass < trace_.pass_begins.size(); ++pass) run_pass(pass);
+  Result<SimulatedRun> run() {
+    for (size_t pass = 0; pass < trace_.pass_begins.size() && !is_abandoned(); ++pass)
+      run_pass(pass);
+    if (is_abandoned()) return fail("the simulation was abandoned", "");
     run_.statistics = policy_->statistics();
     run_.pinned_chunks = policy_->pinned_chunks();
     run_.ring_chunks = policy_->ring_chunks();
@@ -52,12 +54,17 @@ class Simulator {
   }
 
  private:
+  bool is_abandoned() const {
+    return options_.is_abandoned != nullptr && options_.is_abandoned->load();
+  }
+
   void run_pass(size_t pass) {
     if (pass == options_.resize_pass) resize(options_.resize_chunks);
     run_.passes.emplace_back();
     pass_began_ns_ = now_ns_;
     keeps_timeline_ = pass == options_.timeline_pass;
     for (uint64_t place = trace_.pass_begins[pass]; place < trace_.pass_end(pass); ++place) {
+      if (is_abandoned()) return;
       const Touch& touch = trace_.touches[place];
       come_to(touch);
       keep(TimelineSpan::Kind::compute, touch.chunk, now_ns_, now_ns_ + touch.compute_ns);

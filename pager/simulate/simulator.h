@@ -6,6 +6,7 @@
 // hundred nanoseconds an event (bench/simulate_bench.cc).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -45,6 +46,8 @@ struct SimulatorOptions {
   /// Another window from a pass on, if there are as many.
   size_t resize_pass = SIZE_MAX;
   uint32_t resize_chunks = 0;
+  /// If this becomes true the run ends, and fails.
+  const std::atomic<bool>* is_abandoned = nullptr;
   /// Called before each action is carried out. For tests.
   std::function<void(const policy::Action& action, const Situation& now)> on_action;
 };
@@ -80,7 +83,7 @@ struct SimulatedRun {
 /// The smallest window that any policy is driven with: some threads and a read ahead.
 inline constexpr uint32_t window_chunks_min = 16;
 
-/// Fails if the policy is unknown, or the window smaller than window_chunks_min.
+/// Fails if the policy is unknown, the window smaller than window_chunks_min, or the run abandoned.
 Result<SimulatedRun> simulate(const Trace& trace, const SimulatorOptions& options);
 
 }  // namespace weightpager::simulate

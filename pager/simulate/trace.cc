@@ -20,4 +20,16 @@ std::vector<ChunkId> Trace::touched_chunks() const {
   return touched;
 }
 
+std::vector<Touch> touches_of(std::span<const telemetry::RecordedTouch> recorded) {
+  std::vector<Touch> touches;
+  touches.reserve(recorded.size());
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    const telemetry::RecordedTouch& touch = recorded[i];
+    const uint64_t next_ns = i + 1 < recorded.size() ? recorded[i + 1].touched_ns : 0;
+    const bool computes = touch.served_ns != 0 && next_ns > touch.served_ns;
+    touches.push_back({touch.chunk, touch.offset_bytes, computes ? next_ns - touch.served_ns : 0});
+  }
+  return touches;
+}
+
 }  // namespace weightpager::simulate

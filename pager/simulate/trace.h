@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "pager/base/units.h"
 #include "pager/policy/chunk_order.h"
+#include "pager/telemetry/touch_record.h"
 
 namespace weightpager::simulate {
 
@@ -43,5 +45,9 @@ struct Trace {
   }
   std::vector<ChunkId> touched_chunks() const;
 };
+
+/// What was written down while the engine ran. Computing is the time from when a touch was served
+/// to the next touch, and nothing where threads' touches overlap.
+std::vector<Touch> touches_of(std::span<const telemetry::RecordedTouch> recorded);
 
 }  // namespace weightpager::simulate

@@ -15,7 +15,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 4;
+inline constexpr uint32_t telemetry_version = 5;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -31,7 +31,8 @@ struct Telemetry {
   uint32_t reserved = 0;
   char mapper[16] = {};   // "move", "collapse", "copy"
   char reader[16] = {};   // "io_uring", "pread"
-  char policy[16] = {};   // policy::named_policies
+  char policy[16] = {};   // policy::named_policies; the one in use now
+  char former_policy[16] = {};  // … that it replaced, "" if it replaced none
   char profile[64] = {};  // what the engine profile did, "" if it did nothing
   char command[64] = {};  // the process's name
 
@@ -63,6 +64,13 @@ struct Telemetry {
   Counter expert_uses;           // an expert that a pass used
   Counter expert_misses;         // … of which some chunks were absent
   Counter expert_missing_bytes;  // … these: the least that had to be read then
+
+  // Other policies beside the one in use (pager/shadow).
+  Counter policies_judged;  // verdicts on what was sampled of the engine's touches
+  Counter policy_changes;
+  Counter policy_changed_ns;  // when it changed last
+  Counter former_wait_ns;     // for a touch, on average, of those sampled under the former policy
+  Counter wait_ns;            // … and under this one; 0 until it is known
 
   // What was read.
   Counter read_bytes;

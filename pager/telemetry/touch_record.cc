@@ -45,6 +45,16 @@ Result<TouchRecord*> TouchRecord::create(const std::string& directory) {
   return record;
 }
 
+Result<TouchRecord*> TouchRecord::create_private() {
+  void* const memory = mmap(nullptr, sizeof(TouchRecord), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    return fail(std::string("no memory for a record of touches: ") + std::strerror(errno), "",
+                errno);
+  }
+  return reinterpret_cast<TouchRecord*>(memory);
+}
+
 Result<const TouchRecord*> TouchRecord::open(const std::string& path) {
   const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return fail_to("open", path, errno);
@@ -58,6 +68,8 @@ Result<const TouchRecord*> TouchRecord::open(const std::string& path) {
   munmap(memory, sizeof(TouchRecord));
   return fail_to("use", path, EINVAL);
 }
+
+void TouchRecord::forget_touches() { touch_count_ = 0; }
 
 void TouchRecord::add_file(const std::string& path, uint32_t first_chunk, uint32_t chunks) {
   RecordedFile& file = files_[std::min(file_count_.load(), files_max - 1)];

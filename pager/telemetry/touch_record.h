@@ -35,10 +35,13 @@ class TouchRecord {
 
   /// Creates and maps `directory`/<pid>.touches.
   static Result<TouchRecord*> create(const std::string& directory);
+  /// In this process's memory only, for as long as it lives. Takes none before touches are added.
+  static Result<TouchRecord*> create_private();
   /// Maps an existing one, for as long as the process lives.
   static Result<const TouchRecord*> open(const std::string& path);
 
   // The pager's thread.
+  void forget_touches();
   void set_chunk_bytes(uint64_t chunk_bytes) { chunk_bytes_ = chunk_bytes; }
   void add_file(const std::string& path, uint32_t first_chunk, uint32_t chunks);
   void add_touch(uint32_t chunk, uint32_t offset_bytes, uint64_t now_ns);

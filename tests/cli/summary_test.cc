@@ -96,6 +96,26 @@ TEST_F(SummaryTest, SaysWhatAProfileDid) {
             std::string::npos);
 }
 
+TEST_F(SummaryTest, SaysWhichPolicyTookOver) {
+  strcpy(process_.policy, "lru");
+  strcpy(process_.former_policy, "expert");
+  process_.policy_changes = 1;
+  process_.policy_changed_ns = 103 * second_ns;
+  process_.former_wait_ns = 400'000;
+  EXPECT_NE(summary_text(report_).find(
+                "  policy    lru took over from expert after 3.0 s, not proved yet\n"),
+            std::string::npos);
+  process_.wait_ns = 100'000;
+  EXPECT_NE(summary_text(report_).find(
+                "lru took over from expert after 3.0 s, waits 0.25 times as long\n"),
+            std::string::npos);
+  strcpy(process_.policy, "expert");
+  strcpy(process_.former_policy, "");
+  EXPECT_NE(summary_text(report_).find(
+                "  policy    expert again, another looked better on paper and was not\n"),
+            std::string::npos);
+}
+
 TEST_F(SummaryTest, HoldsWhatAMixtureReadAgainstWhatWasMissing) {
   EXPECT_EQ(summary_text(report_).find("  experts "), std::string::npos);
   process_.expert_uses = 1627;
@@ -219,7 +239,7 @@ TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   EXPECT_EQ(process["command"], "llama-cli");
   const size_t counters =
       (sizeof(Telemetry) - offsetof(Telemetry, window_bytes)) / sizeof(telemetry::Counter);
-  const size_t names = 6, derived = 7;
+  const size_t names = 7, derived = 7;
   EXPECT_EQ(process.size(), names + counters + derived) << "a counter is missing in the report";
   EXPECT_EQ(process["faults_late"], 340);
   EXPECT_EQ(process["read_bytes"], 20 * GiB);

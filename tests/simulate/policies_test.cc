@@ -6,6 +6,7 @@
 #include <numeric>
 #include <set>
 
+#include "pager/policy/belady.h"
 #include "pager/simulate/simulator.h"
 #include "tests/simulate/random_trace.h"
 
@@ -76,6 +77,25 @@ TEST(Policies, BeladyReadsWhatDoesNotFit) {
     const double least = (model_chunks - window) * double{model_chunks} / (model_chunks - 1);
     EXPECT_NEAR(reads_per_pass(run(trace, "belady", window)), least, 0.02 * model_chunks) << window;
   }
+}
+
+TEST(FixedSet, KeepsOfACyclicModelWhatFitsBesideOneChunk) {
+  const Trace trace = dense(layers, layer_chunks, 8);
+  const auto touched = trace.touched_chunks();
+  for (const uint32_t window : {40u, 200u, 360u}) {
+    const uint64_t reads = policy::reads_of_fixed_set(touched, trace.chunks, window, 0);
+    EXPECT_EQ(reads, 8 * (model_chunks - window + 1));
+    EXPECT_EQ(policy::reads_of_fixed_set(touched, trace.chunks, window, 7 * model_chunks),
+              reads / 8);
+  }
+}
+
+TEST(FixedSet, KeepsWhatIsTouchedMost) {
+  const std::vector<ChunkId> touched{0, 1, 2, 1, 1, 3, 1, 2, 2, 0};
+  // 1 stays; of the others those count that follow another one.
+  EXPECT_EQ(policy::reads_of_fixed_set(touched, 4, 2, 0), 5u);
+  EXPECT_EQ(policy::reads_of_fixed_set(touched, 4, 3, 0), 3u);
+  EXPECT_EQ(policy::reads_of_fixed_set(touched, 4, 5, 0), 0u);
 }
 
 TEST(Policies, EverythingFitsMeansNothingIsRead) {

@@ -1,0 +1,143 @@
+#include "pager/shadow/adaptation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/telemetry/touch_record.h"
+
+namespace weightpager::shadow {
+namespace {
+
+// Below that there is little to win.
+constexpr double stall_share_min = 0.1;
+// What a pass reads beyond the least that is possible, as a share of that, and is no reason to
+// look.
+constexpr double reads_excess_max = 0.1;
+constexpr uint32_t passes_sampled = 3;
+constexpr uint32_t touches_min = 256;
+constexpr uint32_t rest_passes_max = 1u << 20;
+
+bool differs(uint32_t before, uint32_t now) {
+  return before > now + now / 4 || now > before + before / 4;
+}
+
+}  // namespace
+
+void Adaptation::set_chunks(uint32_t chunks, uint32_t cyclic_chunks, const Progress& now) {
+  cyclic_chunks_ = cyclic_chunks;
+  if (!differs(chunks_, chunks)) return;
+  chunks_ = chunks;
+  begin_anew(now);
+}
+
+void Adaptation::set_window(uint32_t chunks, const Progress& now) {
+  if (!differs(window_chunks_, chunks)) return;
+  window_chunks_ = chunks;
+  begin_anew(now);
+}
+
+void Adaptation::begin_anew(const Progress& now) {
+  refuted_.clear();
+  rest_passes_ = rest_passes_first;
+  if (phase_ == Phase::judging) {
+    is_verdict_stale_ = true;
+  } else if (phase_ == Phase::resting) {
+    since_ = now;
+  }
+}
+
+Adaptation::Step Adaptation::next(const Progress& now) {
+  switch (phase_) {
+    case Phase::resting:
+      if (!has_rested(now)) return Step::none;
+      if (!is_worth_a_look(now)) {
+        since_ = now;
+        return Step::none;
+      }
+      phase_ = Phase::sampling;
+      since_ = now;
+      return Step::sample;
+    case Phase::sampling:
+      if (now.touches_sampled < touches_wanted()) return Step::none;
+      sampling_took_ns_ = now.now_ns - since_.now_ns;
+      wait_ns_ = sampled_wait_ns(now);
+      phase_ = Phase::judging;
+      since_ = now;
+      return Step::judge;
+    case Phase::judging:
+      return Step::none;
+    case Phase::adopting:
+      phase_ = Phase::settling;
+      since_ = now;
+      return Step::adopt;
+    case Phase::settling:
+      if (!has_settled(now)) return Step::none;
+      phase_ = Phase::proving;
+      since_ = now;
+      return Step::sample;
+    case Phase::proving:
+      return now.touches_sampled < touches_wanted() ? Step::none : conclude(now);
+  }
+  return Step::none;
+}
+
+void Adaptation::on_verdict(const Verdict& verdict) {
+  WP_ASSERT(phase_ == Phase::judging);
+  const bool is_stale = std::exchange(is_verdict_stale_, false);
+  if (is_stale || verdict.best == policy_) return rest(since_);
+  former_ = std::exchange(policy_, verdict.best);
+  former_wait_ns_ = std::exchange(wait_ns_, 0);
+  phase_ = Phase::adopting;
+}
+
+// Does the new policy do in earnest what it did on paper?
+Adaptation::Step Adaptation::conclude(const Progress& now) {
+  wait_ns_ = sampled_wait_ns(now);
+  rest(now);
+  if (wait_ns_ < former_wait_ns_) return Step::end_sample;
+  refuted_.push_back(policy_);
+  policy_ = std::exchange(former_, {});
+  wait_ns_ = std::exchange(former_wait_ns_, 0);
+  return Step::adopt;
+}
+
+void Adaptation::rest(const Progress& now) {
+  phase_ = Phase::resting;
+  since_ = now;
+  rest_passes_ = std::min(2 * rest_passes_, rest_passes_max);
+}
+
+bool Adaptation::has_rested(const Progress& now) const {
+  const uint64_t chunks_read = now.chunks_read - since_.chunks_read;
+  return chunks_ > 0 && chunks_read >= uint64_t{chunks_} * rest_passes_;
+}
+
+// A cyclic engine needs what does not fit at each pass, whoever pages.
+bool Adaptation::is_worth_a_look(const Progress& now) const {
+  const auto elapsed_ns = static_cast<double>(now.now_ns - since_.now_ns);
+  if (static_cast<double>(now.stall_ns - since_.stall_ns) < stall_share_min * elapsed_ns) {
+    return false;
+  }
+  const auto reads = static_cast<double>(now.chunks_read - since_.chunks_read);
+  const uint64_t passes = now.passes - since_.passes;
+  const uint32_t least = cyclic_chunks_ - std::min(cyclic_chunks_, window_chunks_);
+  return reads > static_cast<double>(passes * least) * (1 + reads_excess_max);
+}
+
+// A policy that reads little does not come to read that much again.
+bool Adaptation::has_settled(const Progress& now) const {
+  return now.chunks_read - since_.chunks_read >= chunks_ ||
+         now.now_ns - since_.now_ns >= 2 * sampling_took_ns_;
+}
+
+uint64_t Adaptation::sampled_wait_ns(const Progress& now) const {
+  return (now.stall_ns - since_.stall_ns) / now.touches_sampled;
+}
+
+uint32_t Adaptation::touches_wanted() const {
+  return std::clamp<uint32_t>(std::min(chunks_, UINT32_MAX / passes_sampled) * passes_sampled,
+                              touches_min, telemetry::TouchRecord::touches_max);
+}
+
+}  // namespace weightpager::shadow

@@ -1,0 +1,103 @@
+// When to ask whether another policy would do better, and what to make of the answer.
+//
+// Problem. Which policy is best depends on how the engine uses its weights, which the model's files
+// tell only in part. What an engine that is served well touches is silent; to see it costs a fault
+// for each chunk.
+//
+// Idea. While the engine waits little, or reads no more than any policy must, nothing is done.
+// Otherwise its touches are sampled for as many as three passes have, and the other policies play
+// the sample on paper (judge.h). One that is faster there takes over, and has to prove it: a second
+// sample shows how long the engine waits for each touch now. If that is no less than before, the
+// former policy comes back, and this one is not tried again. After each judgement the next one is
+// twice as far away, until the window or the model changes.
+//
+// A pure state machine: the pager tells how far things are, and carries out steps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "pager/shadow/judge.h"
+
+namespace weightpager::shadow {
+
+/// All of them grow.
+struct Progress {
+  uint64_t now_ns = 0;
+  uint64_t stall_ns = 0;
+  uint64_t chunks_read = 0;
+  uint64_t passes = 0;
+  /// Since the sample was begun.
+  uint32_t touches_sampled = 0;
+};
+
+class Adaptation {
+ public:
+  enum class Step {
+    none,
+    sample,      // from now on touches are to be seen
+    judge,       // enough was seen: no more sampling, and a verdict, please
+    adopt,       // no more sampling, if there was any; policy() takes over
+    end_sample,  // no more sampling
+  };
+
+  /// `policy`, and every verdict's, is a name of policy::named_policies().
+  explicit Adaptation(std::string_view policy) : policy_(policy) {}
+
+  /// So many chunks are in use, of which so many are touched in every pass. What is known so far is
+  /// forgotten if they, or the window, change by more than a quarter.
+  void set_chunks(uint32_t chunks, uint32_t cyclic_chunks, const Progress& now);
+  void set_window(uint32_t chunks, const Progress& now);
+  /// To be called often.
+  Step next(const Progress& now);
+  void on_verdict(const Verdict& verdict);
+
+  std::string_view policy() const { return policy_; }
+  /// The one before it, if that was replaced and did not come back; else empty.
+  std::string_view former_policy() const { return former_; }
+  std::span<const std::string_view> refuted() const { return refuted_; }
+  bool is_sampling() const { return phase_ == Phase::sampling || phase_ == Phase::proving; }
+  /// How long the engine waited for a touch on average, under the former policy and this one; 0 as
+  /// long as that is not known.
+  uint64_t former_wait_ns() const { return former_wait_ns_; }
+  uint64_t wait_ns() const { return wait_ns_; }
+
+ private:
+  enum class Phase {
+    resting,   // until enough was read to look at
+    sampling,  // what the engine touches
+    judging,   // the verdict is on its way
+    adopting,  // it is there, and another one is better
+    settling,  // the window fills with what the new policy wants in it
+    proving,   // sampling again
+  };
+
+  void begin_anew(const Progress& now);
+  void rest(const Progress& now);
+  bool has_rested(const Progress& now) const;
+  bool is_worth_a_look(const Progress& now) const;
+  bool has_settled(const Progress& now) const;
+  uint64_t sampled_wait_ns(const Progress& now) const;
+  Step conclude(const Progress& now);
+  uint32_t touches_wanted() const;
+
+  std::string_view policy_;
+  std::string_view former_;
+  std::vector<std::string_view> refuted_;
+  Phase phase_ = Phase::resting;
+  Progress since_;  // the phase
+  uint32_t chunks_ = 0;
+  uint32_t cyclic_chunks_ = 0;
+  uint32_t window_chunks_ = 0;
+  uint32_t rest_passes_ = rest_passes_first;
+  bool is_verdict_stale_ = false;
+  uint64_t sampling_took_ns_ = 0;
+  uint64_t former_wait_ns_ = 0;
+  uint64_t wait_ns_ = 0;
+
+  static constexpr uint32_t rest_passes_first = 2;
+};
+
+}  // namespace weightpager::shadow

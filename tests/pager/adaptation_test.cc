@@ -1,0 +1,82 @@
+// An engine that the default policy serves badly gets another one while it runs, and right bytes
+// throughout.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <string_view>
+
+#include "tests/pager/model_file_fixture.h"
+
+namespace weightpager {
+namespace {
+
+constexpr uint64_t file_bytes = 128 * MiB;
+
+class AdaptationTest : public PagerTest {
+ protected:
+  /// At any time a part of the file is in use, here and there, and another one later.
+  void touch_drifting(const std::byte* region, uint32_t times) {
+    for (uint32_t i = 0; i < times; ++i, begin_ += 32 * KiB) {
+      const uint64_t at = (begin_ + random_() % (16 * MiB) / 8 * 8) % file_bytes;
+      if (load(region + at) != word_at(at)) ++wrong_words_;
+    }
+  }
+
+  void pass_over(const std::byte* region) {
+    for (uint64_t at = 0; at < file_bytes; at += os_page_bytes) {
+      if (load(region + at) != word_at(at)) ++wrong_words_;
+    }
+  }
+
+  std::mt19937_64 random_{1};
+  uint64_t begin_ = 0;
+  uint64_t wrong_words_ = 0;
+};
+
+// Without end if it does not adapt.
+TEST_P(AdaptationTest, AnEngineWithoutAnOrderGetsAPolicyThatNeedsNone) {
+  const PatternFile file(file_bytes);
+  std::byte* const region = map(file);
+  ASSERT_STREQ(telemetry_->policy, "expert");
+  while (telemetry_->policy_changes == 0) touch_drifting(region, 1000);
+  EXPECT_GE(telemetry_->policies_judged, 1u);
+  // It proves itself, or the former one comes back; either way bytes are the right ones.
+  touch_drifting(region, 5000);
+  pass_over(region);
+  EXPECT_EQ(wrong_words_, 0u);
+  const std::string_view former = telemetry_->former_policy;
+  const bool is_back = std::string_view(telemetry_->policy) == "expert";
+  EXPECT_EQ(former, is_back ? "" : "expert");
+  pager_->remove(region, file_bytes);
+}
+
+TEST_P(AdaptationTest, ACyclicEngineKeepsItsPolicy) {
+  const PatternFile file(file_bytes);
+  std::byte* const region = map(file);
+  for (int pass = 0; pass < 8; ++pass) pass_over(region);
+  EXPECT_STREQ(telemetry_->policy, "expert");
+  EXPECT_EQ(telemetry_->policy_changes, 0u);
+  EXPECT_EQ(wrong_words_, 0u);
+  pager_->remove(region, file_bytes);
+}
+
+TEST_P(AdaptationTest, TheWindowMayChangeMeanwhile) {
+  const PatternFile file(file_bytes);
+  std::byte* const region = map(file);
+  for (int i = 0; i < 10; ++i) {
+    touch_drifting(region, 1000);
+    pager_->resize(i % 2 == 0 ? 64 * MiB : 32 * MiB);
+    if (i % 5 == 0) pass_over(region);
+  }
+  EXPECT_EQ(wrong_words_, 0u);
+  pager_->remove(region, file_bytes);
+}
+
+// Mapper copy cannot hide what it has shown, and does not adapt.
+constexpr MapperAndChunk mappers_that_hide[] = {
+    {"move", 2 * MiB}, {"collapse", 2 * MiB}, {"move", 128 * KiB}, {"collapse", 128 * KiB}};
+INSTANTIATE_TEST_SUITE_P(Mappers, AdaptationTest, testing::ValuesIn(mappers_that_hide), name_of);
+
+}  // namespace
+}  // namespace weightpager
