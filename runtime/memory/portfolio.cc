@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "runtime/memory/bounds.h"
@@ -72,16 +73,28 @@ void consider(Choice& choice, Plan plan, uint64_t total_bytes, std::string name,
   choice.attempts.push_back({std::move(name), std::move(ties), total_bytes});
 }
 
+/// The lowest first: placed in this order again, tensors hardly move.
+Order by_offset(const OffsetPlan& plan) {
+  Order order(plan.offset_bytes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t left, uint32_t right) {
+    return plan.offset_bytes[left] < plan.offset_bytes[right];
+  });
+  return order;
+}
+
 void try_swaps(Tensors tensors, OffsetsChoice& choice) {
   const uint64_t pairs = std::max<uint64_t>(uint64_t{tensors.size()} * tensors.size(), 1);
   const uint64_t trials_max = std::clamp<uint64_t>(swap_work / pairs, 1, swap_trials_max);
-  for (const Ties ties : both_ties) {
-    if (choice.plan.total_bytes <= choice.lower_bound_bytes) return;
-    OrderSearch search =
-        place_by_swaps(tensors, by_size(tensors, ties), choice.lower_bound_bytes, trials_max);
+  const std::pair<const char*, Order> beginnings[] = {
+      {"greedy by size", by_size(tensors, Ties::earlier_first)},
+      {"the best of these", by_offset(choice.plan)}};
+  for (const auto& [words, order] : beginnings) {
+    if (choice.plan.total_bytes == choice.lower_bound_bytes) return;
+    OrderSearch search = place_by_swaps(tensors, order, choice.lower_bound_bytes, trials_max);
     const uint64_t total_bytes = search.plan.total_bytes;
-    consider(choice, std::move(search.plan), total_bytes, "greedy by size, swaps",
-             fmt::format("{} first, {} trials", word(ties), search.trials));
+    consider(choice, std::move(search.plan), total_bytes, "swaps",
+             fmt::format("from {}, {} trials", words, search.trials));
   }
 }
 

@@ -214,7 +214,7 @@ TEST(Strategies, SharedObjectsOfAnyRecordsArePlans) {
 
 TEST(Portfolio, KeepsTheBestOfAnyRecords) {
   EXPECT_TRUE(rc::check([] {
-    const auto tensors = *any_records(15);
+    const auto tensors = *any_records(30);
     const OffsetsChoice offsets = choose_offsets(tensors, Effort::every_strategy);
     RC_ASSERT(find_overlaps(tensors, offsets.plan).empty());
     RC_ASSERT(offsets.plan.total_bytes == offsets.attempts[offsets.kept].total_bytes);
@@ -276,7 +276,7 @@ uint64_t least_shared_bytes(Tensors tensors, std::vector<std::vector<uint32_t>>&
 
 TEST(ExactSharing, IsWhatTryingAllPlansFinds) {
   EXPECT_TRUE(rc::check([] {
-    const auto tensors = *any_records(7, 8);
+    const auto tensors = *any_records(9, 8);
     std::vector<std::vector<uint32_t>> objects;
     const uint64_t least = least_shared_bytes(tensors, objects, 0);
     // Any plan to begin with: each tensor in an object of its own.
@@ -330,7 +330,7 @@ uint64_t least_offset_bytes(Tensors tensors) {
 
 TEST(Portfolio, OffsetsOfFewTensorsAreTheOptimum) {
   EXPECT_TRUE(rc::check([] {
-    const auto tensors = *any_records(6, 8);
+    const auto tensors = *any_records(7, 8);
     const OffsetsChoice choice = choose_offsets(tensors, Effort::until_bound);
     RC_ASSERT(choice.plan.total_bytes == least_offset_bytes(tensors));
   }));
