@@ -10,6 +10,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
+#include "runtime/memory/portfolio.h"
 
 namespace weightpager::memory {
 namespace {
@@ -36,7 +37,7 @@ class Planner {
 
   ActivationLayout finish() {
     ActivationLayout layout;
-    layout.plan = plan_activations(tensors_);
+    layout.plan = choose_offsets(tensors_, Effort::until_bound).plan;
     layout.tensors = std::move(tensors_);
     const auto offset = [&](const View& view) {
       return layout.plan.offset_bytes[view.tensor] + view.offset_bytes;
@@ -129,7 +130,8 @@ ActivationLayout lay_out(const Network& network) { return Planner(network).finis
 
 Result<Activations> Activations::make(const Network& network) {
   WP_ASSERT(!network.layers.empty());
-  const uint64_t length_bytes = round_up(lay_out(network).plan.total_bytes, huge_page_bytes);
+  ActivationLayout layout = lay_out(network);
+  const uint64_t length_bytes = round_up(layout.plan.total_bytes, huge_page_bytes);
   void* memory =
       mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
@@ -141,11 +143,12 @@ Result<Activations> Activations::make(const Network& network) {
   }
   // A convolution walks through all of it. Where there are no huge pages it only takes longer.
   madvise(memory, length_bytes, MADV_HUGEPAGE);
-  return Activations(network, memory, length_bytes);
+  return Activations(network, std::move(layout), memory, length_bytes);
 }
 
-Activations::Activations(const Network& network, void* memory, uint64_t length_bytes)
-    : layout_(lay_out(network)), memory_(memory), length_bytes_(length_bytes) {
+Activations::Activations(const Network& network, ActivationLayout layout, void* memory,
+                         uint64_t length_bytes)
+    : layout_(std::move(layout)), memory_(memory), length_bytes_(length_bytes) {
   for (const Layer& layer : network.layers) {
     std::vector<const float*>& pointers = inputs_.emplace_back();
     for (const uint32_t source : layer.inputs) {

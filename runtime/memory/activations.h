@@ -1,7 +1,7 @@
 // A network's activations: how long each layer's output is needed, where it lies, and the memory.
 //
-// Outputs share one piece of memory by the plan of plan.h. Three things make that smaller yet:
-// layers that only look at an input (dropout, cost, a route of one input) are a view of it;
+// Outputs share one piece of memory by the best plan of portfolio.h. Three things make that smaller
+// yet: layers that only look at an input (dropout, cost, a route of one input) are a view of it;
 // shortcut, softmax and yolo overwrite their first input where nobody needs it afterwards; and what
 // is kept until the end is only what a user asks for, the last layer's output and those of yolo
 // layers.
@@ -25,7 +25,7 @@ struct ActivationLayout {
   /// One for each output (or the network's input) that is no view of another; operations are
   /// layers' numbers. What is kept for the user is needed by an operation after the last.
   std::vector<TensorUsage> tensors;
-  ActivationPlan plan;
+  OffsetPlan plan;
   /// From the beginning of the memory.
   uint64_t input_offset_bytes = 0;
   std::vector<uint64_t> output_offset_bytes;
@@ -44,7 +44,7 @@ class Activations {
   /// The same in somebody else's memory, which need not be this process's to look into, and has
   /// `layout().plan.total_bytes`.
   static Activations over(const network::Network& network, void* memory) {
-    return Activations(network, memory, 0);
+    return Activations(network, lay_out(network), memory, 0);
   }
   Activations(Activations&& other) noexcept;
   Activations& operator=(Activations&& other) noexcept;
@@ -58,7 +58,8 @@ class Activations {
   std::span<const float* const> inputs(uint32_t layer) const { return inputs_[layer]; }
 
  private:
-  Activations(const network::Network& network, void* memory, uint64_t length_bytes);
+  Activations(const network::Network& network, ActivationLayout layout, void* memory,
+              uint64_t length_bytes);
   float* at(uint64_t offset_bytes) const;
 
   ActivationLayout layout_;

@@ -1,50 +1,47 @@
-// Where tensors lie that are needed for a while only.
+// Where tensors lie that are needed for a while only: the two kinds of plans, and what makes one
+// wrong.
 //
 // Problem. Of all activations of a network only a few are needed at any time. Laid out side by side
 // they take many times the memory.
 //
-// Idea. Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020),
-// algorithm 3: the largest first, each into the smallest gap that it fits into between those placed
-// already that are needed at the same time.
-//
-// Cost. The square of the number of tensors, once per network: 1 ms for 300.
+// Idea. Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020): either
+// all tensors share one block, each at an offset, or each goes into one of several objects, where a
+// block cannot be cut (textures of a GPU, buffers of another library). Strategies are one file
+// each; portfolio.h tries them all. Whatever one returns, find_overlaps says whether it is a plan.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
+
+#include "runtime/memory/usage.h"
 
 namespace weightpager::memory {
 
-/// A tensor is there from the operation that makes it to the last one that needs it, both included.
-struct TensorUsage {
-  uint32_t first_operation = 0;
-  uint32_t last_operation = 0;
-  uint64_t size_bytes = 0;
-
-  bool is_live_with(const TensorUsage& other) const {
-    return first_operation <= other.last_operation && other.first_operation <= last_operation;
-  }
-};
-
-struct ActivationPlan {
-  /// By tensor. Multiples of the sizes' greatest common divisor: round sizes for alignment.
+/// Tensors in one block.
+struct OffsetPlan {
+  /// By tensor. Sums of sizes: where all are multiples of an alignment, so are they.
   std::vector<uint64_t> offset_bytes;
   uint64_t total_bytes = 0;
-  /// What the operation needs for which most is live. No plan takes less.
-  uint64_t lower_bound_bytes = 0;
 };
 
-ActivationPlan plan_activations(std::span<const TensorUsage> tensors);
+/// Tensors in objects that hold one at a time.
+struct SharedObjectsPlan {
+  /// By tensor.
+  std::vector<uint32_t> object;
+  /// By object: the size of the largest tensor that it ever holds.
+  std::vector<uint64_t> object_bytes;
 
-/// Two tensors that are live at the same time, in the same bytes.
+  uint64_t total_bytes() const;
+};
+
+/// Two tensors that are live at the same time, in the same bytes or in the same object.
 struct Overlap {
   uint32_t first = 0;
   uint32_t second = 0;
 };
-/// Every overlap of a plan, and every tensor that reaches beyond its end (as an overlap with
-/// itself).
-std::vector<Overlap> find_overlaps(std::span<const TensorUsage> tensors,
-                                   const ActivationPlan& plan);
+/// Every overlap of a plan, and every tensor that reaches beyond the plan's end or does not fit
+/// into its object (as an overlap with itself).
+std::vector<Overlap> find_overlaps(Tensors tensors, const OffsetPlan& plan);
+std::vector<Overlap> find_overlaps(Tensors tensors, const SharedObjectsPlan& plan);
 
 }  // namespace weightpager::memory

@@ -1,0 +1,29 @@
+#include "runtime/memory/order_search.h"
+
+#include <random>
+#include <utility>
+
+namespace weightpager::memory {
+
+OrderSearch place_by_swaps(Tensors tensors, Order order, uint64_t enough_bytes,
+                           uint64_t trials_max) {
+  constexpr uint32_t seed = 1;
+  std::mt19937 random(seed);
+  OrderSearch search{place_in_order(tensors, order), 1};
+  while (search.plan.total_bytes > enough_bytes && search.trials < trials_max) {
+    // The remainder, and not a distribution, which other libraries define otherwise.
+    uint32_t& one = order[random() % order.size()];
+    uint32_t& other = order[random() % order.size()];
+    std::swap(one, other);
+    OffsetPlan plan = place_in_order(tensors, order);
+    ++search.trials;
+    if (plan.total_bytes <= search.plan.total_bytes) {
+      search.plan = std::move(plan);
+    } else {
+      std::swap(one, other);
+    }
+  }
+  return search;
+}
+
+}  // namespace weightpager::memory

@@ -1,0 +1,29 @@
+// A better order for placing tensors (offsets.h), by trial.
+//
+// Problem. Where greedy orders end above the bound, a small change of the order often reaches it:
+// two tensors that take each other's turn.
+//
+// Idea. Two turns are swapped, the tensors placed anew, and the swap kept unless the block has
+// become larger. Random numbers come from a fixed seed, so the same tensors get the same plan.
+//
+// Cost: a placement, the square of the number of tensors, per trial.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/memory/offsets.h"
+
+namespace weightpager::memory {
+
+struct OrderSearch {
+  OffsetPlan plan;
+  /// Placements that were made.
+  uint64_t trials = 0;
+};
+
+/// Begins with `order`; ends at `enough_bytes` or after `trials_max` trials. Never worse than
+/// place_in_order(tensors, order).
+OrderSearch place_by_swaps(Tensors tensors, Order order, uint64_t enough_bytes,
+                           uint64_t trials_max);
+
+}  // namespace weightpager::memory

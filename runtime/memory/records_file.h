@@ -1,0 +1,33 @@
+// Usage records out of a file, for networks that others run.
+//
+//   {"records": [[0, 1, 1605632], [1, 2, 1605632]]}
+//
+// A record is a tensor's first operation, its last, and its size in bytes, rounded up as the tensor
+// is to be placed. Operations are numbered in execution order. Tensors are numbered as they stand
+// there. Other keys are not looked at, so what `weightpager plan activations --json` writes is such
+// a file, too.
+//
+// The file may come from anyone: what is no record is refused with its place, and there are limits,
+// so that no sum overflows and planning ends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/memory/usage.h"
+
+namespace weightpager::memory {
+
+inline constexpr uint32_t record_operation_max = 1'000'000'000;
+inline constexpr uint64_t record_bytes_max = uint64_t{1} << 48;
+inline constexpr size_t records_max = 2000;
+
+/// `name` is what errors call the text.
+Result<std::vector<TensorUsage>> parse_records(std::string_view text, const std::string& name);
+
+Result<std::vector<TensorUsage>> read_records(const std::string& path);
+
+}  // namespace weightpager::memory

@@ -1,0 +1,136 @@
+#include "runtime/memory/size_improved.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "runtime/memory/bounds.h"
+
+namespace weightpager::memory {
+namespace {
+
+using Unsuited = SizeImprovedRules::Unsuited;
+using Idle = SizeImprovedRules::Idle;
+
+/// Idle times: what is before everything in an object, and what does not go into it.
+constexpr uint64_t nothing_near = UINT64_MAX - 1;
+constexpr uint64_t not_suitable = UINT64_MAX;
+
+class Sharing {
+ public:
+  Sharing(Tensors tensors, const SizeImprovedRules& rules) : tensors_(tensors), rules_(rules) {
+    plan_.object.resize(tensors.size());
+  }
+
+  SharedObjectsPlan run() {
+    const std::vector<uint64_t> maxima = positional_maxima_bytes(tensors_);
+    const Order order = by_size(tensors_, Ties::earlier_first);
+    for (auto begin = order.begin(); begin != order.end();) {
+      const auto end = std::find_if(begin, order.end(), [&](uint32_t tensor) {
+        return stage(maxima, tensor) != stage(maxima, *begin);
+      });
+      run_stage({begin, end});
+      begin = end;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  /// A tensor, an object, and how long that is idle between the tensor and what it holds.
+  struct Pair {
+    uint32_t tensor = 0;
+    uint32_t object = 0;
+    uint64_t idle = not_suitable;
+  };
+
+  /// Ascends as sizes descend. Odd: equal to a maximum. Even: between two.
+  size_t stage(const std::vector<uint64_t>& maxima, uint32_t tensor) const {
+    const uint64_t size_bytes = tensors_[tensor].size_bytes;
+    const auto at_most = std::find_if(maxima.begin(), maxima.end(),
+                                      [&](uint64_t maximum) { return maximum <= size_bytes; });
+    const size_t place = 2 * static_cast<size_t>(at_most - maxima.begin());
+    return at_most != maxima.end() && *at_most == size_bytes ? place + 1 : place;
+  }
+
+  void run_stage(std::vector<uint32_t> waiting) {
+    while (!waiting.empty()) {
+      const Pair pair = next(waiting);
+      assign(pair.tensor, pair.object);
+      waiting.erase(std::find(waiting.begin(), waiting.end(), pair.tensor));
+    }
+  }
+
+  Pair next(const std::vector<uint32_t>& waiting) {
+    std::optional<Pair> best;
+    std::optional<uint32_t> unsuited;
+    for (const uint32_t tensor : waiting) {
+      const Pair pair = best_object(tensor);
+      if (pair.idle == not_suitable) {
+        if (!unsuited || key(tensor) < key(*unsuited)) unsuited = tensor;
+      } else if (!best ||
+                 std::tuple(pair.idle, key(tensor)) < std::tuple(best->idle, key(best->tensor))) {
+        best = pair;
+      }
+    }
+    if (unsuited && (!best || rules_.unsuited == Unsuited::first)) return {*unsuited, add(), 0};
+    return *best;
+  }
+
+  Pair best_object(uint32_t tensor) const {
+    Pair best{tensor, 0, not_suitable};
+    for (uint32_t object = 0; object < idle_.size(); ++object) {
+      if (idle_[object][tensor] < best.idle) best = {tensor, object, idle_[object][tensor]};
+    }
+    return best;
+  }
+
+  /// The least comes first.
+  std::tuple<uint64_t, uint32_t> key(uint32_t tensor) const {
+    const uint64_t size = rules_.larger_first ? UINT64_MAX - tensors_[tensor].size_bytes : 0;
+    return {size, rules_.ties == Ties::earlier_first ? tensor : UINT32_MAX - tensor};
+  }
+
+  uint32_t add() {
+    idle_.emplace_back(tensors_.size(), nothing_near);
+    plan_.object_bytes.push_back(0);
+    return static_cast<uint32_t>(idle_.size()) - 1;
+  }
+
+  void assign(uint32_t tensor, uint32_t object) {
+    plan_.object[tensor] = object;
+    uint64_t& object_bytes = plan_.object_bytes[object];
+    object_bytes = std::max(object_bytes, tensors_[tensor].size_bytes);
+    for (uint32_t other = 0; other < tensors_.size(); ++other) {
+      uint64_t& idle = idle_[object][other];
+      if (idle != not_suitable) idle = std::min(idle, idle_between(tensor, other));
+      if (tensors_[tensor].is_live_with(tensors_[other])) idle = not_suitable;
+    }
+  }
+
+  /// While `held` is over and `other` has not begun, or, if that counts, the other way round.
+  uint64_t idle_between(uint32_t held, uint32_t other) const {
+    const TensorUsage& there = tensors_[held];
+    const TensorUsage& coming = tensors_[other];
+    if (there.last_operation < coming.first_operation) {
+      return coming.first_operation - there.last_operation;
+    }
+    if (rules_.idle == Idle::before || coming.last_operation >= there.first_operation) {
+      return nothing_near;
+    }
+    return there.first_operation - coming.last_operation;
+  }
+
+  Tensors tensors_;
+  SizeImprovedRules rules_;
+  SharedObjectsPlan plan_;
+  /// By object, then tensor: how long the object would be idle beside the tensor.
+  std::vector<std::vector<uint64_t>> idle_;
+};
+
+}  // namespace
+
+SharedObjectsPlan share_by_size_improved(Tensors tensors, const SizeImprovedRules& rules) {
+  return Sharing(tensors, rules).run();
+}
+
+}  // namespace weightpager::memory

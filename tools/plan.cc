@@ -1,0 +1,37 @@
+// `weightpager plan`: chooses the subcommand.
+#include "tools/plan.h"
+
+#include <fmt/format.h>
+
+#include "tools/cli.h"
+
+namespace weightpager::tools {
+namespace {
+
+Command plan_table() {
+  return {.name = "weightpager plan",
+          .purpose = "Plans the memory of a network before it runs.\n",
+          .usage = "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n",
+          .subcommands = {{"activations",
+                           "where activations lie, and how near that is to the "
+                           "least possible"}},
+          .examples = "  weightpager plan activations yolov4.cfg\n"};
+}
+
+}  // namespace
+
+int plan_command(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string word = words.empty() ? "" : words.front();
+  if (word == "-h" || word == "--help") {
+    print(stdout, help_text(plan_table()));
+    return exit_success;
+  }
+  const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
+  if (word == "activations") return plan_activations_command(rest);
+  return misuse({fmt::format("plan: expected activations, found {}",
+                             word.empty() ? "nothing" : "'" + word + "'"),
+                 "`weightpager plan --help` tells what it does"});
+}
+
+}  // namespace weightpager::tools
