@@ -93,11 +93,12 @@ class Sweep {
     return 0;
   }
 
-  /// All that can be the case after the last step's tensor is placed, each once.
+  /// All that can be the case after the last step's tensor is placed, each once; a part of it where
+  /// that is beyond the limit.
   std::vector<Case> cases_with(uint32_t tensor) const {
     std::map<std::vector<uint32_t>, Case> found;
     const std::vector<Case>& before = steps_.back().cases;
-    for (size_t parent = 0; parent < before.size(); ++parent) {
+    for (size_t parent = 0; parent < before.size() && found.size() <= cases_max_; ++parent) {
       std::vector<uint32_t> taken_until = before[parent].taken_until;
       for (uint32_t& until : taken_until) {
         if (until <= tensors_[tensor].first_operation) until = 0;

@@ -8,7 +8,7 @@
 // tensors get the same plan, on every machine.
 //
 // Cost: some 10 placements, the square of the number of tensors each, and, where none meets the
-// bound, `swap_work` for swaps. Shared objects, besides 24 strategies of about the same cost: the
+// bound, `swap_work` for swaps. Shared objects, besides 26 strategies of about the same cost: the
 // cube of the number of tensors for the flow, and `exact_work`.
 #pragma once
 
