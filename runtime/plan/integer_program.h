@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "pager/base/result.h"
 #include "runtime/plan/selection.h"
@@ -28,5 +29,9 @@ Result<Selection> least_memory_by_cbc(const Instance& instance, double time_ns_m
 /// By series-parallel reduction, and where that is impossible by CBC.
 Result<Selection> fastest_of_any_network(const Instance& instance, uint64_t memory_bytes_max,
                                          uint64_t quantum_bytes = 1);
+
+/// The front; of networks that only CBC can plan, its points at `budgets` budgets, evenly apart.
+Result<std::vector<Selection>> front_of_any_network(const Instance& instance,
+                                                    uint64_t quantum_bytes, uint32_t budgets);
 
 }  // namespace weightpager::plan
