@@ -22,6 +22,11 @@ if(NOT WP_FUZZ)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
 endif()
 
+# CBC solves integer programs; without it, networks that are not series-parallel get no plan.
+pkg_check_modules(CBC QUIET IMPORTED_TARGET cbc)
+set(WP_HAS_CBC ${CBC_FOUND})
+message(STATUS "CBC: ${WP_HAS_CBC} (coinor-libcbc-dev)")
+
 # The interposer goes into processes that may have no liburing of their own, so it takes the static
 # library where there is one.
 find_library(LIBURING_STATIC liburing.a)

@@ -1,0 +1,150 @@
+// oneDNN's convolutions. Each is asked for with both layouts given, so that what it would rather
+// have does not matter, and with the weights' layout open. What exists only for reference is left
+// out: it is a hundred times slower.
+#include <fmt/format.h>
+
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "runtime/ops/cpu/convolution_candidate.h"
+#include "runtime/ops/cpu/primitive.h"
+
+namespace weightpager::ops {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::memory;
+using Forward = dnnl::convolution_forward;
+
+memory::dims plain_weight_dims(const network::Layer& layer) {
+  const auto& it = std::get<network::Convolutional>(layer.operation);
+  const memory::dim inputs = layer.input.channels / it.groups;
+  if (it.groups == 1) return {it.filters, inputs, it.size, it.size};
+  return {it.groups, it.filters / it.groups, inputs, it.size, it.size};
+}
+
+memory::desc weights(const network::Layer& layer, bool is_plain) {
+  const memory::dims dims = plain_weight_dims(layer);
+  const auto plain = dims.size() == 4 ? memory::format_tag::oihw : memory::format_tag::goihw;
+  return memory::desc(dims, memory::data_type::f32, is_plain ? plain : memory::format_tag::any);
+}
+
+Status failed(const char* what, const dnnl::error& error) {
+  return fail(fmt::format("oneDNN failed while it {}: {} (status {})", what, error.what(),
+                          static_cast<int>(error.status)),
+              "status 1 is want of memory: leave more for others");
+}
+
+class OnednnCandidate : public ConvolutionCandidate {
+ public:
+  OnednnCandidate(Traits traits, const network::Layer& layer,
+                  const Forward::primitive_desc& description)
+      : ConvolutionCandidate(std::move(traits)),
+        plain_(weights(layer, true)),
+        forward_(description),
+        source_(memory(description.src_desc(), cpu_engine(), DNNL_MEMORY_NONE)),
+        packed_(memory(description.weights_desc(), cpu_engine(), DNNL_MEMORY_NONE)),
+        biases_(memory(description.bias_desc(), cpu_engine(), DNNL_MEMORY_NONE)),
+        output_(memory(description.dst_desc(), cpu_engine(), DNNL_MEMORY_NONE)),
+        workspace_(memory(description.scratchpad_desc(), cpu_engine(), DNNL_MEMORY_NONE)) {}
+
+  Status pack(const float* weights, float* packed) override {
+    try {
+      dnnl::stream stream(cpu_engine());
+      memory from(plain_, cpu_engine(), const_cast<float*>(weights));
+      packed_.set_data_handle(packed);
+      dnnl::reorder(from, packed_).execute(stream, from, packed_);
+      return {};
+    } catch (const dnnl::error& error) {
+      return failed("packed weights", error);
+    }
+  }
+
+  Status run(const Pointers& pointers) override {
+    try {
+      // oneDNN takes sources, too, as pointers that it could write through.
+      source_.set_data_handle(const_cast<float*>(pointers.input));
+      packed_.set_data_handle(const_cast<float*>(pointers.packed));
+      biases_.set_data_handle(const_cast<float*>(pointers.biases));
+      output_.set_data_handle(pointers.output);
+      workspace_.set_data_handle(pointers.workspace);
+      dnnl::stream stream(cpu_engine());
+      forward_.execute(stream, {{DNNL_ARG_SRC, source_},
+                                {DNNL_ARG_WEIGHTS, packed_},
+                                {DNNL_ARG_BIAS, biases_},
+                                {DNNL_ARG_DST, output_},
+                                {DNNL_ARG_SCRATCHPAD, workspace_}});
+      return {};
+    } catch (const dnnl::error& error) {
+      return failed("computed a convolution", error);
+    }
+  }
+
+ private:
+  memory::desc plain_;
+  Forward forward_;
+  memory source_;
+  memory packed_;
+  memory biases_;
+  memory output_;
+  memory workspace_;
+};
+
+Forward::desc describe(const network::Layer& layer, algorithm method, Layout in, Layout out) {
+  const auto& it = std::get<network::Convolutional>(layer.operation);
+  const memory::dims strides = {it.stride, it.stride};
+  // At the right and the bottom there can be less to see than the padding has: the output's size
+  // says how much.
+  const auto after = [&](uint32_t length_in, uint32_t length_out) {
+    return int64_t{length_out - 1} * it.stride + it.size - length_in - it.padding;
+  };
+  const memory::desc biases({it.filters}, memory::data_type::f32, memory::format_tag::a);
+  return Forward::desc(dnnl::prop_kind::forward_inference, method, picture(layer.input, in),
+                       weights(layer, false), biases, picture(layer.output, out), strides,
+                       {it.padding, it.padding},
+                       {after(layer.input.height, layer.output.height),
+                        after(layer.input.width, layer.output.width)});
+}
+
+// Names of what was there already: some come up for several algorithms.
+using Known = std::set<std::tuple<std::string, Layout, Layout>>;
+
+void add_implementations(const network::Layer& layer, algorithm method, Layout in, Layout out,
+                         Known& known, ConvolutionCandidates& candidates) {
+  try {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    // next_impl() looks at it again: a temporary would be gone by then.
+    const Forward::desc wanted = describe(layer, method, in, out);
+    Forward::primitive_desc description(wanted, attributes, cpu_engine());
+    do {
+      const std::string name = description.impl_info_str();
+      if (std::string_view(name).starts_with("ref")) continue;
+      if (!known.emplace(name, in, out).second) continue;
+      candidates.push_back(std::make_unique<OnednnCandidate>(
+          ConvolutionCandidate::Traits{name, in, out, description.scratchpad_desc().get_size(),
+                                       description.weights_desc().get_size()},
+          layer, description));
+    } while (description.next_impl());
+  } catch (const dnnl::error&) {
+    // There is none for these layouts: others may be taken.
+  }
+}
+
+}  // namespace
+
+ConvolutionCandidates onednn_candidates(const network::Layer& layer) {
+  ConvolutionCandidates candidates;
+  Known known;
+  for (const algorithm method : {algorithm::convolution_direct, algorithm::convolution_winograd}) {
+    for (const Layout in : all_layouts) {
+      for (const Layout out : all_layouts) {
+        add_implementations(layer, method, in, out, known, candidates);
+      }
+    }
+  }
+  return candidates;
+}
+
+}  // namespace weightpager::ops

@@ -1,0 +1,30 @@
+// What selection is compared with.
+//
+// Greedy, as Wen et al. describe it (5.3.2): start fast; while the budget is exceeded, the node
+// that needs most gets the fastest of its candidates that need less. Its layouts are not looked at:
+// that is what makes it up to eight times slower than the optimum where memory is tight.
+//
+// By time alone, as Anderson & Gregg's partitioned boolean quadratic programming: the fastest
+// network, with layouts, whatever memory it takes. On series-parallel networks their reductions are
+// exact, so that is the fastest selection there is, one point of the front.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/plan/selection.h"
+
+namespace weightpager::plan {
+
+/// For each node its fastest candidate (of several: the one that needs least), layouts ignored.
+std::vector<uint32_t> fastest_of_each(const Instance& instance);
+
+/// From `start` downwards until the budget is met. Fails where no node can do with less any more.
+Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
+                         std::vector<uint32_t> start);
+
+/// Fails if the network is not series-parallel.
+Result<Selection> fastest_ignoring_memory(const Instance& instance);
+
+}  // namespace weightpager::plan

@@ -1,0 +1,33 @@
+#include "runtime/plan/integer_program.h"
+
+#include <utility>
+
+#include "runtime/plan/select.h"
+#include "runtime/plan/series_parallel.h"
+
+namespace weightpager::plan {
+
+Result<Selection> fastest_of_any_network(const Instance& instance, uint64_t memory_bytes_max,
+                                         uint64_t quantum_bytes) {
+  if (check_series_parallel(instance)) return fastest(instance, memory_bytes_max, quantum_bytes);
+  return fastest_by_cbc(instance, memory_bytes_max);
+}
+
+Result<std::vector<Selection>> front_of_any_network(const Instance& instance,
+                                                    uint64_t quantum_bytes, uint32_t budgets) {
+  if (check_series_parallel(instance)) return pareto_front(instance, quantum_bytes);
+  const auto everything = fastest_by_cbc(instance, UINT64_MAX / 2);
+  if (!everything) return tl::make_unexpected(everything.error());
+  const uint64_t least = least_memory_bytes(instance);
+  const uint64_t range = everything->memory_bytes() - least;
+  std::vector<Selection> front;
+  for (uint32_t i = 0; i < budgets; ++i) {
+    auto found = fastest_by_cbc(instance, least + range / budgets * i);
+    if (!found) return forward_error(std::move(found));
+    if (front.empty() || found->time_ns < front.back().time_ns) front.push_back(std::move(*found));
+  }
+  if (everything->time_ns < front.back().time_ns) front.push_back(*everything);
+  return front;
+}
+
+}  // namespace weightpager::plan

@@ -1,0 +1,140 @@
+#include "runtime/plan/network_instance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "pager/base/assert.h"
+
+namespace weightpager::plan {
+namespace {
+
+using network::Layer;
+using network::Network;
+using network::Shape;
+using ops::Layout;
+
+uint32_t number(Layout layout) { return static_cast<uint32_t>(layout); }
+
+// Layouts that a layer can take in and give out unchanged.
+bool takes_any_layout(const Network& network, const Layer& layer) {
+  if (const auto* it = std::get_if<network::Route>(&layer.operation)) return it->groups == 1;
+  if (std::holds_alternative<network::Shortcut>(layer.operation)) {
+    const uint32_t added = layer.inputs[1];
+    const Shape& shape =
+        added == network::network_input ? network.input : network.layers[added].output;
+    return shape == layer.output;
+  }
+  return std::holds_alternative<network::MaxPool>(layer.operation) ||
+         std::holds_alternative<network::Upsample>(layer.operation) ||
+         std::holds_alternative<network::Dropout>(layer.operation);
+}
+
+class Maker {
+ public:
+  Maker(const Network& network, const Profile& profile, Strategy strategy, double read_bytes_per_s)
+      : network_(network),
+        profile_(profile),
+        strategy_(strategy),
+        read_bytes_per_s_(read_bytes_per_s) {}
+
+  NetworkInstance run() {
+    made_.instance.layouts = layout_count;
+    add_node({Candidate{}}, {""});
+    for (const Layer& layer : network_.layers) add_layer(layer);
+    for (uint32_t i = 0; i < network_.layers.size(); ++i) add_edges(i);
+    return std::move(made_);
+  }
+
+ private:
+  void add_node(std::vector<Candidate> candidates, std::vector<std::string> names) {
+    made_.instance.nodes.push_back({std::move(candidates)});
+    made_.names.push_back(std::move(names));
+  }
+
+  void add_layer(const Layer& layer) {
+    if (std::holds_alternative<network::Convolutional>(layer.operation)) return add_choices(layer);
+    if (takes_any_layout(network_, layer)) return add_layouts();
+    add_node({with_weights({}, layer.folded_bytes(), 0)}, {""});
+  }
+
+  void add_choices(const Layer& layer) {
+    const auto found = profile_.convolutions.find(convolution_key(layer));
+    WP_ASSERT(found != profile_.convolutions.end());
+    std::vector<Candidate> candidates;
+    std::vector<std::string> names;
+    for (const MeasuredCandidate& it : found->second) {
+      const CandidateTraits& traits = it.traits;
+      candidates.push_back(with_weights({.time_ns = it.time_ns,
+                                         .layout_in = number(traits.layout_in),
+                                         .layout_out = number(traits.layout_out)},
+                                        traits.packed_bytes + bias_bytes(layer),
+                                        traits.workspace_bytes));
+      const std::string in = ops::layout_name(traits.layout_in);
+      const std::string out = ops::layout_name(traits.layout_out);
+      names.push_back(fmt::format("{} {}", traits.name, in == out ? in : in + "-" + out));
+    }
+    add_node(std::move(candidates), std::move(names));
+  }
+
+  void add_layouts() {
+    std::vector<Candidate> candidates;
+    std::vector<std::string> names;
+    for (const Layout layout : ops::all_layouts) {
+      candidates.push_back({.layout_in = number(layout), .layout_out = number(layout)});
+      names.emplace_back(ops::layout_name(layout));
+    }
+    add_node(std::move(candidates), std::move(names));
+  }
+
+  static uint64_t bias_bytes(const Layer& layer) {
+    return layer.channels_with_bias() * sizeof(float);
+  }
+
+  Candidate with_weights(Candidate candidate, uint64_t weight_bytes,
+                         uint64_t workspace_bytes) const {
+    if (strategy_ == Strategy::whole_network) {
+      candidate.held_bytes = weight_bytes;
+      candidate.workspace_bytes = workspace_bytes;
+      return candidate;
+    }
+    candidate.workspace_bytes = weight_bytes + workspace_bytes;
+    candidate.time_ns += static_cast<double>(weight_bytes) / read_bytes_per_s_ * 1e9;
+    return candidate;
+  }
+
+  void add_edges(uint32_t layer) {
+    // A route may take a layer twice: it is brought into the layout once.
+    const std::vector<uint32_t>& inputs = network_.layers[layer].inputs;
+    for (const uint32_t from : std::set<uint32_t>(inputs.begin(), inputs.end())) {
+      const bool is_input = from == network::network_input;
+      const Shape& shape = is_input ? network_.input : network_.layers[from].output;
+      const auto found = profile_.changes.find(picture_key(shape));
+      WP_ASSERT(found != profile_.changes.end());
+      Edge edge{is_input ? 0 : NetworkInstance::node_of_layer(from),
+                NetworkInstance::node_of_layer(layer),
+                {}};
+      for (const auto& row : found->second) {
+        edge.change_ns.insert(edge.change_ns.end(), row.begin(), row.end());
+      }
+      made_.instance.edges.push_back(std::move(edge));
+    }
+  }
+
+  const Network& network_;
+  const Profile& profile_;
+  const Strategy strategy_;
+  const double read_bytes_per_s_;
+  NetworkInstance made_;
+};
+
+}  // namespace
+
+NetworkInstance make_instance(const Network& network, const Profile& profile, Strategy strategy,
+                              double read_bytes_per_s) {
+  return Maker(network, profile, strategy, read_bytes_per_s).run();
+}
+
+}  // namespace weightpager::plan

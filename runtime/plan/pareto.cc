@@ -1,0 +1,157 @@
+#include "runtime/plan/pareto.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "pager/base/assert.h"
+
+namespace weightpager::plan {
+namespace {
+
+constexpr double infinite_ns = std::numeric_limits<double>::infinity();
+// So many least times are in the first-level cache.
+constexpr int bucket_bits = 12;
+
+// A sum that may be good.
+struct Sum {
+  uint64_t memory_bytes = 0;
+  double time_ns = 0;
+  Origin left = no_origin;
+  Origin right = no_origin;
+};
+
+bool is_before(uint64_t left_bytes, double left_ns, uint64_t right_bytes, double right_ns) {
+  return left_bytes != right_bytes ? left_bytes < right_bytes : left_ns < right_ns;
+}
+
+template <typename Visit>
+void visit(std::span<const Sums> sums, uint64_t memory_bytes_max, Visit each) {
+  for (const Sums& it : sums) {
+    for (const Label& right : *it.right) {
+      if (right.memory_bytes > memory_bytes_max) break;
+      const uint64_t left_max = memory_bytes_max - right.memory_bytes;
+      for (const Label& left : *it.left) {
+        if (left.memory_bytes > left_max) break;
+        each(left, right);
+      }
+    }
+  }
+}
+
+// The range of memory that sums can have; first > second if there are none.
+std::pair<uint64_t, uint64_t> range_of(std::span<const Sums> sums, uint64_t memory_bytes_max) {
+  uint64_t least = UINT64_MAX;
+  uint64_t most = 0;
+  for (const Sums& it : sums) {
+    if (it.left->empty() || it.right->empty()) continue;
+    least = std::min(least, it.left->front().memory_bytes + it.right->front().memory_bytes);
+    most = std::max(most, it.left->back().memory_bytes + it.right->back().memory_bytes);
+  }
+  return {least, std::min(most, memory_bytes_max)};
+}
+
+class Buckets {
+ public:
+  Buckets(uint64_t least_bytes, uint64_t most_bytes)
+      : least_bytes_(least_bytes),
+        shift_(
+            std::max(0, static_cast<int>(std::bit_width(most_bytes - least_bytes)) - bucket_bits)),
+        least_ns_(((most_bytes - least_bytes) >> shift_) + 1, infinite_ns) {}
+
+  void note(uint64_t memory_bytes, double time_ns) {
+    double& least = least_ns_[(memory_bytes - least_bytes_) >> shift_];
+    least = std::min(least, time_ns);
+  }
+  // After the last note(): for each bucket the least of all lower ones.
+  void accumulate() {
+    double least = infinite_ns;
+    for (double& it : least_ns_) {
+      const double below = least;
+      least = std::min(least, it);
+      it = below;
+    }
+  }
+  bool may_be_best(uint64_t memory_bytes, double time_ns) const {
+    return time_ns < least_ns_[(memory_bytes - least_bytes_) >> shift_];
+  }
+
+ private:
+  uint64_t least_bytes_;
+  int shift_;
+  std::vector<double> least_ns_;
+};
+
+}  // namespace
+
+Origin Choices::of_candidate(uint32_t node, uint32_t candidate) {
+  WP_ASSERT(records_.size() < no_origin);
+  records_.push_back({node, candidate, true});
+  return static_cast<Origin>(records_.size() - 1);
+}
+
+Origin Choices::of_both(Origin left, Origin right) {
+  if (left == no_origin) return right;
+  if (right == no_origin) return left;
+  WP_ASSERT(records_.size() < no_origin);
+  records_.push_back({left, right, false});
+  return static_cast<Origin>(records_.size() - 1);
+}
+
+void Choices::write(Origin origin, std::vector<uint32_t>& candidates) const {
+  // Trees are as deep as networks are long: no recursion.
+  std::vector<Origin> left_to_do = {origin};
+  while (!left_to_do.empty()) {
+    const Origin next = left_to_do.back();
+    left_to_do.pop_back();
+    if (next == no_origin) continue;
+    const Record& record = records_[next];
+    if (record.is_candidate) {
+      candidates[record.left] = record.right;
+      continue;
+    }
+    left_to_do.push_back(record.left);
+    left_to_do.push_back(record.right);
+  }
+}
+
+void keep_best(Front& labels) {
+  std::sort(labels.begin(), labels.end(), [](const Label& left, const Label& right) {
+    return is_before(left.memory_bytes, left.time_ns, right.memory_bytes, right.time_ns);
+  });
+  double least_ns = infinite_ns;
+  std::erase_if(labels, [&](const Label& label) {
+    if (label.time_ns >= least_ns) return true;
+    least_ns = label.time_ns;
+    return false;
+  });
+}
+
+Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& choices) {
+  const auto [least_bytes, most_bytes] = range_of(sums, memory_bytes_max);
+  if (least_bytes > most_bytes) return {};
+  Buckets buckets(least_bytes, most_bytes);
+  visit(sums, memory_bytes_max, [&](const Label& left, const Label& right) {
+    buckets.note(left.memory_bytes + right.memory_bytes, left.time_ns + right.time_ns);
+  });
+  buckets.accumulate();
+  std::vector<Sum> good;
+  visit(sums, memory_bytes_max, [&](const Label& left, const Label& right) {
+    const Sum sum{left.memory_bytes + right.memory_bytes, left.time_ns + right.time_ns, left.origin,
+                  right.origin};
+    if (buckets.may_be_best(sum.memory_bytes, sum.time_ns)) good.push_back(sum);
+  });
+  std::sort(good.begin(), good.end(), [](const Sum& left, const Sum& right) {
+    return is_before(left.memory_bytes, left.time_ns, right.memory_bytes, right.time_ns);
+  });
+  Front best;
+  double least_ns = infinite_ns;
+  for (const Sum& sum : good) {
+    if (sum.time_ns >= least_ns) continue;
+    least_ns = sum.time_ns;
+    best.push_back({sum.memory_bytes, sum.time_ns, choices.of_both(sum.left, sum.right)});
+  }
+  return best;
+}
+
+}  // namespace weightpager::plan

@@ -1,0 +1,65 @@
+// What can be had for how much: sets of (memory, time) of which none is better in both.
+//
+// Problem. Two parts of a network have hundreds of good combinations each; together they have the
+// product, of which again some hundreds are good. Sorting the products is where a planner's time
+// goes.
+//
+// Idea. Memory is divided into some thousand buckets. A first walk over all sums notes the least
+// time in each bucket; a second keeps only the sums that are faster than everything in lower
+// buckets, a small share. Only those are sorted, and the result is exact.
+//
+// What was chosen is kept as a tree of references, made only for what survives.
+//
+// Cost. Two walks over the products at about 1 ns each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace weightpager::plan {
+
+/// How a label came about; a number that Choices knows.
+using Origin = uint32_t;
+inline constexpr Origin no_origin = UINT32_MAX;
+
+class Choices {
+ public:
+  Origin of_candidate(uint32_t node, uint32_t candidate);
+  /// Both; one of them may be no_origin.
+  Origin of_both(Origin left, Origin right);
+  /// Writes the candidate of every node that `origin` comes from.
+  void write(Origin origin, std::vector<uint32_t>& candidates) const;
+
+ private:
+  struct Record {
+    // Two origins; or is_candidate, a node and its candidate.
+    uint32_t left = 0;
+    uint32_t right = 0;
+    bool is_candidate = false;
+  };
+  std::vector<Record> records_;
+};
+
+struct Label {
+  uint64_t memory_bytes = 0;
+  double time_ns = 0;
+  Origin origin = no_origin;
+};
+
+/// Memory rises, time falls.
+using Front = std::vector<Label>;
+
+/// Sorts `labels` and drops those that another is no worse than in both.
+void keep_best(Front& labels);
+
+/// All sums of a label from the one and a label from the other.
+struct Sums {
+  const Front* left = nullptr;
+  const Front* right = nullptr;
+};
+
+/// The best of all `sums` together, up to this much memory.
+Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& choices);
+
+}  // namespace weightpager::plan

@@ -1,0 +1,155 @@
+#include "runtime/plan/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace weightpager::plan {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int schema_version = 1;
+// A day: what takes longer was not measured here.
+constexpr double time_ns_max = 86'400e9;
+constexpr uint64_t size_bytes_max = uint64_t{1} << 44;
+
+const Json* find(const Json& object, const char* key) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::optional<double> time_in(const Json* value) {
+  if (value == nullptr || !value->is_number()) return std::nullopt;
+  const double time_ns = value->get<double>();
+  if (!std::isfinite(time_ns) || time_ns < 0 || time_ns > time_ns_max) return std::nullopt;
+  return time_ns;
+}
+
+std::optional<uint64_t> size_in(const Json* value) {
+  if (value == nullptr || !value->is_number_unsigned()) return std::nullopt;
+  const uint64_t size_bytes = value->get<uint64_t>();
+  return size_bytes <= size_bytes_max ? std::optional(size_bytes) : std::nullopt;
+}
+
+std::optional<ops::Layout> layout_in(const Json* value) {
+  if (value == nullptr || !value->is_string()) return std::nullopt;
+  for (const ops::Layout layout : ops::all_layouts) {
+    if (value->get_ref<const std::string&>() == ops::layout_name(layout)) return layout;
+  }
+  return std::nullopt;
+}
+
+std::optional<MeasuredCandidate> candidate_in(const Json& value) {
+  const Json* const name = find(value, "name");
+  const auto in = layout_in(find(value, "layout_in"));
+  const auto out = layout_in(find(value, "layout_out"));
+  const auto workspace = size_in(find(value, "workspace_bytes"));
+  const auto packed = size_in(find(value, "packed_bytes"));
+  const auto time_ns = time_in(find(value, "time_ns"));
+  if (name == nullptr || !name->is_string()) return std::nullopt;
+  if (!in || !out || !workspace || !packed || !time_ns) return std::nullopt;
+  return MeasuredCandidate{{name->get<std::string>(), *in, *out, *workspace, *packed}, *time_ns};
+}
+
+std::optional<ChangeTimes> changes_in(const Json& value) {
+  ChangeTimes times{};
+  if (!value.is_array() || value.size() != times.size()) return std::nullopt;
+  for (size_t from = 0; from < times.size(); ++from) {
+    const Json& row = value[from];
+    if (!row.is_array() || row.size() != times.size()) return std::nullopt;
+    for (size_t to = 0; to < times.size(); ++to) {
+      const auto time_ns = time_in(&row[to]);
+      if (!time_ns) return std::nullopt;
+      times[from][to] = *time_ns;
+    }
+  }
+  return times;
+}
+
+bool read_convolutions(const Json& json, Profile& profile) {
+  if (!json.is_object()) return false;
+  for (const auto& [key, list] : json.items()) {
+    if (!list.is_array()) return false;
+    auto& candidates = profile.convolutions[key];
+    for (const Json& value : list) {
+      auto candidate = candidate_in(value);
+      if (!candidate) return false;
+      candidates.push_back(std::move(*candidate));
+    }
+  }
+  return true;
+}
+
+bool read_changes(const Json& json, Profile& profile) {
+  if (!json.is_object()) return false;
+  for (const auto& [key, value] : json.items()) {
+    const auto times = changes_in(value);
+    if (!times) return false;
+    profile.changes[key] = *times;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string picture_key(const network::Shape& shape) {
+  return fmt::format("{}x{}x{}", shape.channels, shape.height, shape.width);
+}
+
+std::string convolution_key(const network::Layer& layer) {
+  const auto& it = std::get<network::Convolutional>(layer.operation);
+  return fmt::format("{} {} filters {}x{} stride {} padding {} groups {}", picture_key(layer.input),
+                     it.filters, it.size, it.size, it.stride, it.padding, it.groups);
+}
+
+std::string profile_text(const Profile& profile) {
+  nlohmann::ordered_json json = {{"schema_version", schema_version},
+                                 {"machine", profile.machine},
+                                 {"convolutions", nlohmann::ordered_json::object()},
+                                 {"layout_changes_ns", profile.changes}};
+  for (const auto& [key, candidates] : profile.convolutions) {
+    auto& list = json["convolutions"][key] = nlohmann::ordered_json::array();
+    for (const MeasuredCandidate& it : candidates) {
+      list.push_back({{"name", it.traits.name},
+                      {"layout_in", ops::layout_name(it.traits.layout_in)},
+                      {"layout_out", ops::layout_name(it.traits.layout_out)},
+                      {"workspace_bytes", it.traits.workspace_bytes},
+                      {"packed_bytes", it.traits.packed_bytes},
+                      {"time_ns", it.time_ns}});
+    }
+  }
+  return json.dump(1) + "\n";
+}
+
+Result<Profile> parse_profile(std::string_view text, const std::string& machine,
+                              const std::string& name) {
+  const std::string hint = fmt::format("rm {}; it is made again", name);
+  const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+  const Json* const version = find(json, "schema_version");
+  if (version == nullptr || *version != schema_version) {
+    return fail(fmt::format("{} is not a profile of this version of weightpager", name), hint);
+  }
+  Profile profile;
+  const Json* const of = find(json, "machine");
+  if (of == nullptr || !of->is_string() || *of != machine) {
+    return fail(fmt::format("{} is the profile of another machine, expected '{}'", name, machine),
+                hint);
+  }
+  profile.machine = machine;
+  const Json* const convolutions = find(json, "convolutions");
+  const Json* const changes = find(json, "layout_changes_ns");
+  if (convolutions == nullptr || !read_convolutions(*convolutions, profile)) {
+    return fail(fmt::format("{}: \"convolutions\" is damaged", name), hint);
+  }
+  if (changes == nullptr || !read_changes(*changes, profile)) {
+    return fail(fmt::format("{}: \"layout_changes_ns\" is damaged", name), hint);
+  }
+  return profile;
+}
+
+}  // namespace weightpager::plan

@@ -1,0 +1,276 @@
+#include "runtime/plan/profiler.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "pager/base/log.h"
+#include "runtime/plan/profile_cache.h"
+
+namespace weightpager::plan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using network::Layer;
+using network::Network;
+using network::Shape;
+
+// Of our own candidates: their times change with them.
+constexpr int candidates_version = 1;
+
+// Candidates take turns, so that what disturbs one round is not held against one of them.
+constexpr int rounds = 3;
+// In each round, until one of both is reached.
+constexpr int runs_min = 3;
+constexpr int runs_max = 10;
+constexpr double round_ns = 10e6;
+// What takes that long and that much longer than the best has had its only round.
+constexpr double hopeless_ns = 20e6;
+constexpr double hopeless_factor = 10;
+
+// Filled with small numbers of both signs: denormal ones would be computed at another speed.
+class Memory {
+ public:
+  explicit Memory(uint64_t size_bytes) {
+    const uint64_t rounded = (size_bytes / ops::candidate_alignment + 1) * ops::candidate_alignment;
+    data_.reset(static_cast<float*>(std::aligned_alloc(ops::candidate_alignment, rounded)));
+    if (!data_) throw std::bad_alloc();
+    uint32_t state = 1;
+    for (uint64_t i = 0; i < rounded / sizeof(float); ++i) {
+      state = state * 1664525 + 1013904223;
+      data_.get()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
+    }
+  }
+  float* data() { return data_.get(); }
+
+ private:
+  struct Free {
+    void operator()(float* data) const { std::free(data); }
+  };
+  std::unique_ptr<float, Free> data_;
+};
+
+constexpr double infinite_ns = std::numeric_limits<double>::infinity();
+
+// The least of a round's runs.
+template <typename Run>
+Result<double> round_of(Run run) {
+  double least_ns = infinite_ns;
+  double sum_ns = 0;
+  for (int i = 0; i < runs_max && (i < runs_min || sum_ns < round_ns); ++i) {
+    const auto started = Clock::now();
+    if (Status ran = run(); !ran) return tl::make_unexpected(ran.error());
+    const double took_ns = std::chrono::duration<double, std::nano>(Clock::now() - started).count();
+    least_ns = std::min(least_ns, took_ns);
+    sum_ns += took_ns;
+  }
+  return least_ns;
+}
+
+// What candidates are measured with: as much as any of them needs. What the numbers mean does not
+// matter for how long it takes.
+struct Buffers {
+  Memory input;
+  Memory output;
+  Memory packed;
+  Memory workspace;
+  Memory biases;
+
+  Buffers(const Layer& layer, const ops::ConvolutionCandidates& candidates)
+      : input(most(candidates,
+                   [&](const CandidateTraits& it) {
+                     return ops::picture_bytes(layer.input, it.layout_in);
+                   })),
+        output(most(candidates,
+                    [&](const CandidateTraits& it) {
+                      return ops::picture_bytes(layer.output, it.layout_out);
+                    })),
+        packed(most(candidates, [](const CandidateTraits& it) { return it.packed_bytes; })),
+        workspace(most(candidates, [](const CandidateTraits& it) { return it.workspace_bytes; })),
+        biases(layer.channels_with_bias() * sizeof(float)) {}
+
+  template <typename Size>
+  static uint64_t most(const ops::ConvolutionCandidates& candidates, Size size) {
+    uint64_t most_bytes = 0;
+    for (const auto& it : candidates) most_bytes = std::max(most_bytes, size(it->traits()));
+    return most_bytes;
+  }
+  ops::ConvolutionCandidate::Pointers pointers() {
+    return {input.data(), biases.data(), packed.data(), output.data(), workspace.data()};
+  }
+};
+
+bool are_same(const CandidateTraits& left, const CandidateTraits& right) {
+  return left.name == right.name && left.layout_in == right.layout_in &&
+         left.layout_out == right.layout_out && left.workspace_bytes == right.workspace_bytes &&
+         left.packed_bytes == right.packed_bytes;
+}
+
+class Profiler {
+ public:
+  Profiler(const Network& network, const ProfilerOptions& options)
+      : network_(network),
+        options_(options),
+        known_(read_profile_cache(options.cache_path, machine_words(options.threads))) {}
+
+  Result<Profile> run() {
+    omp_set_num_threads(options_.threads);
+    Profile profile{.machine = known_.machine};
+    size_t done = 0;
+    for (const Layer& layer : network_.layers) {
+      say(fmt::format("layer {} of {}", ++done, network_.layers.size()));
+      if (std::holds_alternative<network::Convolutional>(layer.operation)) {
+        if (Status added = add_convolution(layer, profile); !added) {
+          return forward_error(std::move(added));
+        }
+      }
+      if (Status added = add_changes(layer.output, profile); !added) {
+        return forward_error(std::move(added));
+      }
+    }
+    if (Status added = add_changes(network_.input, profile); !added) {
+      return forward_error(std::move(added));
+    }
+    if (has_measured_ && !options_.cache_path.empty()) keep();
+    return profile;
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.on_progress) options_.on_progress(text);
+  }
+
+  Status add_convolution(const Layer& layer, Profile& profile) {
+    const std::string key = convolution_key(layer);
+    if (profile.convolutions.count(key) > 0) return {};
+    const auto candidates = ops::convolution_candidates(layer, options_.threads);
+    if (is_known(key, candidates)) {
+      profile.convolutions[key] = known_.convolutions[key];
+      return {};
+    }
+    auto measured = measure(layer, candidates);
+    if (!measured) return forward_error(std::move(measured));
+    known_.convolutions[key] = *measured;
+    profile.convolutions[key] = std::move(*measured);
+    has_measured_ = true;
+    return {};
+  }
+
+  bool is_known(const std::string& key, const ops::ConvolutionCandidates& candidates) const {
+    const auto found = known_.convolutions.find(key);
+    return found != known_.convolutions.end() &&
+           std::equal(found->second.begin(), found->second.end(), candidates.begin(),
+                      candidates.end(), [](const MeasuredCandidate& left, const auto& right) {
+                        return are_same(left.traits, right->traits());
+                      });
+  }
+
+  Result<std::vector<MeasuredCandidate>> measure(const Layer& layer,
+                                                 const ops::ConvolutionCandidates& candidates) {
+    Buffers buffers(layer, candidates);
+    std::vector<MeasuredCandidate> measured;
+    for (const auto& it : candidates) measured.push_back({it->traits(), infinite_ns});
+    double best_ns = infinite_ns;
+    for (int round = 0; round < rounds; ++round) {
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        double& least_ns = measured[i].time_ns;
+        const bool is_hopeless =
+            round > 0 && least_ns > hopeless_ns && least_ns > hopeless_factor * best_ns;
+        if (is_hopeless) continue;
+        const auto time_ns = round_of([&] { return candidates[i]->run(buffers.pointers()); });
+        if (!time_ns) return tl::make_unexpected(time_ns.error());
+        least_ns = std::min(least_ns, *time_ns);
+        best_ns = std::min(best_ns, least_ns);
+      }
+    }
+    return measured;
+  }
+
+  Status add_changes(const Shape& shape, Profile& profile) {
+    const std::string key = picture_key(shape);
+    if (profile.changes.count(key) > 0) return {};
+    const auto found = known_.changes.find(key);
+    if (found == known_.changes.end()) {
+      auto times = measure_changes(shape);
+      if (!times) return forward_error(std::move(times));
+      known_.changes[key] = *times;
+      has_measured_ = true;
+    }
+    profile.changes[key] = known_.changes[key];
+    return {};
+  }
+
+  Result<ChangeTimes> measure_changes(const Shape& shape) {
+    ChangeTimes times{};
+    uint64_t most_bytes = 0;
+    for (const ops::Layout layout : ops::all_layouts) {
+      most_bytes = std::max(most_bytes, ops::picture_bytes(shape, layout));
+    }
+    Memory input(most_bytes);
+    Memory output(most_bytes);
+    for (int round = 0; round < rounds; ++round) {
+      for (const ops::Layout from : ops::all_layouts) {
+        for (const ops::Layout to : ops::all_layouts) {
+          if (from == to) continue;
+          auto change = ops::LayoutChange::make(shape, from, to);
+          if (!change) return forward_error(std::move(change));
+          const auto time_ns = round_of([&] { return change->run(input.data(), output.data()); });
+          if (!time_ns) return tl::make_unexpected(time_ns.error());
+          double& least_ns = times[static_cast<size_t>(from)][static_cast<size_t>(to)];
+          least_ns = round == 0 ? *time_ns : std::min(least_ns, *time_ns);
+        }
+      }
+    }
+    return times;
+  }
+
+  void keep() const {
+    if (Status kept = write_profile_cache(options_.cache_path, known_); !kept) {
+      notice(fmt::format("{}; the next plan measures again", kept.error().message));
+    }
+  }
+
+  const Network& network_;
+  const ProfilerOptions& options_;
+  // What the cache has, and what was measured: also of other networks.
+  Profile known_;
+  bool has_measured_ = false;
+};
+
+std::string processor_name() {
+  std::ifstream lines("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown processor";
+}
+
+}  // namespace
+
+std::string machine_words(int threads) {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("{}, oneDNN {}.{}.{} {}, instruction set {}, {} threads, candidates {}",
+                     processor_name(), version->major, version->minor, version->patch,
+                     version->hash, static_cast<int>(dnnl_get_effective_cpu_isa()), threads,
+                     candidates_version);
+}
+
+Result<Profile> profile_network(const Network& network, const ProfilerOptions& options) {
+  try {
+    return Profiler(network, options).run();
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory while measuring convolutions", "leave more memory for the planner");
+  }
+}
+
+}  // namespace weightpager::plan

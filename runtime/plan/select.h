@@ -1,0 +1,43 @@
+// The answers: which candidates to run within a budget, and the whole front of budgets.
+//
+// Problem. What is held adds up over nodes, workspace is shared: the memory of a selection is a sum
+// plus a maximum, which no table of sums can hold.
+//
+// Idea. Fix the maximum: leave out candidates that need more workspace, and the rest is a sum
+// (series_parallel.h). Only values that some candidate has need to be tried; where nothing is held,
+// the least that is fast enough is found by bisection over them.
+//
+// With a quantum q, values of workspace that share a multiple of q are tried once. What is found is
+// then at least as fast as any selection that takes ((nodes + 1) · q) less. q = 1 is exact.
+//
+// Cost. One reduction per value of workspace that is tried: for the 57 convolutions with 57
+// candidates each of seeds' GoogLeNet 0.2 s where all is held (bench/selection_bench.cc).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/plan/selection.h"
+
+namespace weightpager::plan {
+
+/// Selections of which none is better than another in memory and time: memory rises, time falls.
+/// Fails if the network is not series-parallel; so do the others here.
+Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes = 1);
+
+/// The fastest within a budget; the error of a budget that is too small names the least that is
+/// feasible, and what forces it.
+Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
+                          uint64_t quantum_bytes = 1);
+
+/// The smallest workspace with which a selection takes no longer than that, whatever it holds: the
+/// paper's equation 15. The selection is the fastest with that workspace.
+Result<Selection> least_workspace(const Instance& instance, double time_ns_max);
+
+/// What a budget too small is refused with, by all solvers.
+Error budget_too_small(const Instance& instance, uint64_t memory_bytes_max);
+/// The same for a time that is too short; the fastest takes that long.
+Error time_too_short(double time_ns_max, double least_time_ns);
+
+}  // namespace weightpager::plan

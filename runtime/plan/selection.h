@@ -1,0 +1,78 @@
+// Which implementation of every layer to run: the question, as data.
+//
+// Problem. A convolution can be computed in many ways. Some are fast and need memory beside it
+// (unfolded pictures, weights packed four times as large), some need none; each wants its input and
+// gives its output in a layout of its own, and between two that differ somebody has to change it.
+//
+// Idea. Nodes are layers, each with candidates; edges are tensors, each with what a change of
+// layout costs. One candidate per node is to be chosen. This is the model of Wen et al., "TASO:
+// Time and Space Optimization for Memory-Constrained DNN Inference" (2020), sections 4.3 to 4.5,
+// with two kinds of memory instead of one, so that both of the paper's strategies are one question:
+//   - whole network in memory (its equation 13): what a candidate needs counts as held;
+//   - a workspace, layer by layer (its equation 15): what a candidate needs counts as workspace;
+//   - a runtime that keeps weights and shares one workspace: weights held, the rest workspace.
+//
+// The paper's equations sum over all pairs of layers; only edges are meant. A layout is changed
+// once per edge, also where two edges leave a node and want the same.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/base/result.h"
+
+namespace weightpager::plan {
+
+/// One way to compute a node.
+struct Candidate {
+  double time_ns = 0;
+  /// As long as the network is there, such as packed weights: of all nodes, the sum counts.
+  uint64_t held_bytes = 0;
+  /// While the node runs; nodes take turns with it: of all nodes, the largest counts.
+  uint64_t workspace_bytes = 0;
+  /// Numbers below Instance::layouts.
+  uint32_t layout_in = 0;
+  uint32_t layout_out = 0;
+};
+
+struct Node {
+  std::vector<Candidate> candidates;
+};
+
+/// A tensor from one node to a later one.
+struct Edge {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  /// Of a change of layout: change_ns[from · layouts + to].
+  std::vector<double> change_ns;
+};
+
+struct Instance {
+  uint32_t layouts = 1;
+  std::vector<Node> nodes;
+  /// At most one from a node to another.
+  std::vector<Edge> edges;
+};
+
+/// A candidate for every node, and what that amounts to.
+struct Selection {
+  std::vector<uint32_t> candidates;
+  double time_ns = 0;
+  uint64_t held_bytes = 0;
+  uint64_t workspace_bytes = 0;
+
+  uint64_t memory_bytes() const { return held_bytes + workspace_bytes; }
+};
+
+/// Fails unless numbers are in range, edges lead to later nodes, each node has candidates, and
+/// times are finite and not negative. What else is here takes instances that pass.
+Status check(const Instance& instance);
+
+/// `candidates` has one number per node.
+Selection evaluate(const Instance& instance, std::span<const uint32_t> candidates);
+
+/// The least memory that any selection takes.
+uint64_t least_memory_bytes(const Instance& instance);
+
+}  // namespace weightpager::plan

@@ -1,0 +1,54 @@
+// The best selections of a series-parallel network, exactly.
+//
+// Problem. The number of selections is a product over all layers.
+//
+// Idea. What a part of a network costs depends on the rest only by the layouts at its ends. So a
+// part is a table: for each pair of layouts, the Pareto front of memory and time. Parts are joined
+// until one is left:
+//   - an edge, a node with one edge in and one out, an edge: in series, one edge;
+//   - two edges between the same nodes: in parallel, one edge;
+//   - a node with a single edge (a network's input, or one of its outputs): into its neighbor.
+// Networks of chains, Inception modules, residual and dense blocks and pyramids come down to one
+// node; where something is left, the network is not series-parallel, and the answer is an error.
+//
+// Memory is what lies above the least that each node can do with, rounded up per node to multiples
+// of a quantum. With a quantum of 1 all is exact. With q, a selection is found that is at least as
+// fast as any that takes (nodes · q) less; what is found never takes more than is said.
+//
+// Cost. (layouts³ + layouts² · fronts' product) per join: pareto.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/plan/pareto.h"
+#include "runtime/plan/selection.h"
+
+namespace weightpager::plan {
+
+struct Limits {
+  /// Candidates that need more are left out.
+  uint64_t workspace_bytes_max = UINT64_MAX;
+  /// Of what is held.
+  uint64_t held_bytes_max = UINT64_MAX;
+  uint64_t quantum_bytes = 1;
+};
+
+/// What is left: one front, of what is held by the whole network.
+struct Reduced {
+  /// Empty where limits leave nothing.
+  Front front;
+  Choices choices;
+  size_t nodes = 0;
+
+  std::vector<uint32_t> candidates(const Label& label) const;
+};
+
+/// Fails if the network is not series-parallel.
+Result<Reduced> reduce(const Instance& instance, const Limits& limits);
+
+/// Whether reduce() would succeed; the error says which nodes are in the way.
+Status check_series_parallel(const Instance& instance);
+
+}  // namespace weightpager::plan

@@ -1,0 +1,272 @@
+// `weightpager plan primitives`: how to compute each convolution of a network here, and what less
+// memory costs in time.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "pager/base/units.h"
+#include "runtime/network/parser.h"
+#include "runtime/plan/baselines.h"
+#include "runtime/plan/integer_program.h"
+#include "runtime/plan/network_instance.h"
+#include "runtime/plan/profile_cache.h"
+#include "runtime/plan/profiler.h"
+#include "runtime/plan/select.h"
+#include "tools/cli.h"
+#include "tools/number_argument.h"
+#include "tools/plan.h"
+#include "tools/report_file.h"
+
+namespace weightpager::tools {
+namespace {
+
+using network::Network;
+using plan::NetworkInstance;
+using plan::Selection;
+using plan::Strategy;
+
+constexpr int schema_version = 1;
+// Of memory, in which plans are told apart: series_parallel.h.
+constexpr uint64_t quantum_bytes = 64 * KiB;
+constexpr size_t points_shown = 12;
+const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
+
+Command primitives_table() {
+  return {.name = "weightpager plan primitives",
+          .purpose =
+              "Measures every way to compute each convolution of a Darknet network on this\n"
+              "machine, and finds the fastest selection within a budget of memory for weights and\n"
+              "workspace. What was measured is kept in ~/.cache/weightpager.\n",
+          .usage = "  weightpager plan primitives NET.cfg [OPTIONS]\n",
+          .options = {{0, "budget", "SIZE", "for weights and workspace (enough for the fastest)"},
+                      {0, "layer-by-layer", "",
+                       "only the weights of the layer that runs are in memory; each is read\n"
+                       "from the disk before"},
+                      {0, "disk", "GB/S", "how fast that disk reads (2)"},
+                      {0, "threads", "N", "that compute (one per processor)"},
+                      {0, "json", "FILE", "write the front and all choices to FILE"}},
+          .examples =
+              "  weightpager plan primitives yolov3.cfg\n"
+              "  weightpager plan primitives vgg16.cfg --layer-by-layer --disk 0.5\n",
+          .exit_status = "  0 planned, 1 something failed, 2 misuse\n"};
+}
+
+struct Options {
+  std::string cfg_path;
+  std::optional<uint64_t> budget_bytes;
+  Strategy strategy = Strategy::whole_network;
+  double disk_gb_per_s = 2;
+  int threads = 1;
+  std::string json_path;
+};
+
+Result<Options> read_options(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) return fail("expected one .cfg", usage_example);
+  Options options{.cfg_path = arguments.operands().front()};
+  if (const auto budget = arguments.value("budget")) {
+    const auto bytes = parse_size(*budget, "--budget");
+    if (!bytes) return tl::make_unexpected(bytes.error());
+    options.budget_bytes = *bytes;
+  }
+  if (arguments.has("layer-by-layer")) options.strategy = Strategy::layer_by_layer;
+  const auto disk = parse_numbers(arguments.value("disk").value_or("2"), "--disk");
+  if (!disk) return tl::make_unexpected(disk.error());
+  if (disk->size() != 1) return fail("--disk: expected one number", "--disk 2");
+  options.disk_gb_per_s = disk->front();
+  const auto threads = parse_threads(arguments);
+  if (!threads) return tl::make_unexpected(threads.error());
+  options.threads = *threads;
+  options.json_path = arguments.value("json").value_or("");
+  return options;
+}
+
+/// A point of the front, and what the greedy selection makes of its memory.
+struct Point {
+  const Selection* best = nullptr;
+  std::optional<Selection> greedy;
+};
+
+struct Plan {
+  Network network;
+  std::string machine;
+  NetworkInstance instance;
+  std::vector<Selection> front;
+  std::vector<Point> points;
+  Selection chosen;
+};
+
+double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
+double milliseconds(double ns) { return ns / 1e6; }
+
+Result<plan::Profile> measure(const Network& network, const Options& options) {
+  const std::string machine = plan::machine_words(options.threads);
+  plan::ProfilerOptions profiler{.threads = options.threads,
+                                 .cache_path = plan::profile_cache_path(machine)};
+  const bool is_terminal = isatty(STDERR_FILENO) != 0;
+  profiler.on_progress = [&](const std::string& text) {
+    if (is_terminal) print(stderr, fmt::format("\r\033[Kmeasuring {}", text));
+  };
+  auto profile = plan::profile_network(network, profiler);
+  if (is_terminal) print(stderr, "\r\033[K");
+  return profile;
+}
+
+/// Evenly spread over the front, its ends among them.
+std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance) {
+  const size_t count = std::min(points_shown, front.size());
+  std::vector<Point> points;
+  for (size_t i = 0; i < count; ++i) {
+    const Selection& best = front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)];
+    auto greedy = plan::greedy(instance, best.memory_bytes(), plan::fastest_of_each(instance));
+    points.push_back({&best, greedy ? std::optional(*std::move(greedy)) : std::nullopt});
+  }
+  return points;
+}
+
+Result<Plan> make_plan(const Options& options) {
+  auto network = network::read_network(options.cfg_path);
+  if (!network) return forward_error(std::move(network));
+  auto profile = measure(*network, options);
+  if (!profile) return forward_error(std::move(profile));
+  Plan made{.network = std::move(*network), .machine = profile->machine};
+  made.instance =
+      plan::make_instance(made.network, *profile, options.strategy, options.disk_gb_per_s * 1e9);
+  const plan::Instance& instance = made.instance.instance;
+  auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown);
+  if (!front) return forward_error(std::move(front));
+  made.front = std::move(*front);
+  made.points = points_of(made.front, instance);
+  made.chosen = made.front.back();
+  if (!options.budget_bytes) return made;
+  auto chosen = plan::fastest_of_any_network(instance, *options.budget_bytes, quantum_bytes);
+  if (!chosen) return forward_error(std::move(chosen));
+  made.chosen = std::move(*chosen);
+  return made;
+}
+
+size_t convolutions(const Network& network) {
+  return static_cast<size_t>(
+      std::count_if(network.layers.begin(), network.layers.end(), [](const network::Layer& layer) {
+        return std::holds_alternative<network::Convolutional>(layer.operation);
+      }));
+}
+
+void print_front(const Plan& made) {
+  fmt::print("{:>10} {:>11} {:>13} {:>10} {:>11} {:>8}\n", "memory MiB", "weights MiB",
+             "workspace MiB", "time ms", "greedy ms", "slower");
+  for (const Point& point : made.points) {
+    const Selection& it = *point.best;
+    fmt::print("{:>10.2f} {:>11.2f} {:>13.2f} {:>10.2f}", mebibytes(it.memory_bytes()),
+               mebibytes(it.held_bytes), mebibytes(it.workspace_bytes), milliseconds(it.time_ns));
+    if (point.greedy) {
+      fmt::print(" {:>11.2f} {:>7.2f}×\n", milliseconds(point.greedy->time_ns),
+                 point.greedy->time_ns / it.time_ns);
+    } else {
+      fmt::print(" {:>11} {:>8}\n", "none", "");
+    }
+  }
+}
+
+/// Of the convolutions: the others have no choice, or none that is worth a line.
+void print_choices(const Plan& made) {
+  fmt::print("\n{:>5}  {:<34} {:<38} {:>8} {:>10} {:>13}\n", "layer", "convolution", "computed by",
+             "time ms", "weights MiB", "workspace MiB");
+  for (uint32_t i = 0; i < made.network.layers.size(); ++i) {
+    const network::Layer& layer = made.network.layers[i];
+    const auto* it = std::get_if<network::Convolutional>(&layer.operation);
+    if (it == nullptr) continue;
+    const uint32_t node = NetworkInstance::node_of_layer(i);
+    const uint32_t choice = made.chosen.candidates[node];
+    const plan::Candidate& candidate = made.instance.instance.nodes[node].candidates[choice];
+    fmt::print("{:>5}  {:<34} {:<38} {:>8.3f} {:>11.3f} {:>13.3f}\n", i,
+               fmt::format("{} {}×{}, {} filters", plan::picture_key(layer.input), it->size,
+                           it->size, it->filters),
+               made.instance.names[node][choice], milliseconds(candidate.time_ns),
+               mebibytes(candidate.held_bytes), mebibytes(candidate.workspace_bytes));
+  }
+}
+
+void print_plan(const Plan& made, const Options& options) {
+  fmt::print("{}: {} convolutions, {}\n{}, {} points\n\n", options.cfg_path,
+             convolutions(made.network), made.machine,
+             options.strategy == Strategy::whole_network
+                 ? "all weights in memory, one workspace"
+                 : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
+             made.front.size());
+  print_front(made);
+  fmt::print("\n{}: {:.2f} ms in {:.2f} MiB\n",
+             options.budget_bytes ? fmt::format("within {}", format_size(*options.budget_bytes))
+                                  : "the fastest",
+             milliseconds(made.chosen.time_ns), mebibytes(made.chosen.memory_bytes()));
+  print_choices(made);
+}
+
+nlohmann::ordered_json selection_json(const Selection& it) {
+  return {{"memory_bytes", it.memory_bytes()},
+          {"held_bytes", it.held_bytes},
+          {"workspace_bytes", it.workspace_bytes},
+          {"time_ns", it.time_ns}};
+}
+
+nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
+  nlohmann::ordered_json json = {
+      {"schema_version", schema_version},
+      {"plan", "primitives"},
+      {"network", options.cfg_path},
+      {"machine", made.machine},
+      {"strategy",
+       options.strategy == Strategy::whole_network ? "whole-network" : "layer-by-layer"},
+      {"read_bytes_per_s", options.disk_gb_per_s * 1e9},
+      {"quantum_bytes", quantum_bytes},
+      {"chosen", selection_json(made.chosen)}};
+  for (uint32_t i = 0; i < made.network.layers.size(); ++i) {
+    const uint32_t node = NetworkInstance::node_of_layer(i);
+    const uint32_t choice = made.chosen.candidates[node];
+    const plan::Candidate& candidate = made.instance.instance.nodes[node].candidates[choice];
+    json["layers"].push_back({{"layer", i},
+                              {"computed_by", made.instance.names[node][choice]},
+                              {"candidates", made.instance.names[node].size()},
+                              {"time_ns", candidate.time_ns},
+                              {"held_bytes", candidate.held_bytes},
+                              {"workspace_bytes", candidate.workspace_bytes}});
+  }
+  for (const Selection& it : made.front) json["front"].push_back(selection_json(it));
+  for (const Point& point : made.points) {
+    json["greedy"].push_back(
+        {{"budget_bytes", point.best->memory_bytes()},
+         {"best_time_ns", point.best->time_ns},
+         {"time_ns", point.greedy ? nlohmann::ordered_json(point.greedy->time_ns)
+                                  : nlohmann::ordered_json()}});
+  }
+  return json;
+}
+
+int plan_primitives(const Options& options) {
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  const auto made = make_plan(options);
+  if (!made) return failure(made.error());
+  print_plan(*made, options);
+  if (!*report) return exit_success;
+  const Status written = (*report)->commit(to_json(*made, options).dump(1) + "\n");
+  return written ? exit_success : failure(written.error());
+}
+
+}  // namespace
+
+int plan_primitives_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(primitives_table(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(primitives_table()));
+    return exit_success;
+  }
+  const auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return plan_primitives(*options);
+}
+
+}  // namespace weightpager::tools
