@@ -10,6 +10,7 @@
 #include "tools/doctor.h"
 #include "tools/infer.h"
 #include "tools/model.h"
+#include "tools/plan.h"
 #include "tools/run.h"
 #include "tools/serve.h"
 #include "tools/trace.h"
@@ -29,6 +30,7 @@ constexpr Entry entries[] = {
     {"serve", "serve a model to several engines from one window", serve_command},
     {"infer", "run a Darknet network with a sliver of its weights in memory", infer_command},
     {"bench", "memory for weights against delay, measured or by equation", bench_command},
+    {"plan", "divide memory among networks before they run", plan_command},
     {"trace", "what engines touch: show, convert and make traces", trace_command},
     {"model", "show what is in a model's files, or make a synthetic model", model_command},
     {"doctor", "try what a run needs of this machine, and say what to mend", doctor_command},

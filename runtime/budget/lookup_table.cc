@@ -17,18 +17,11 @@ uint64_t model_bytes(const BlockedNetwork& network) {
   return bytes;
 }
 
-// `carry`: what of ov(i−1) the next block pays for.
-template <typename Carry>
-uint64_t sum_uncovered_ns(std::span<const LayerCosts> blocks, Carry carry) {
-  int64_t before_ns = 0;
-  uint64_t sum_ns = 0;
-  for (size_t i = 1; i < blocks.size(); ++i) {
-    const uint64_t read_ns = i + 1 < blocks.size() ? blocks[i + 1].read_ns : 0;
-    const auto moved_ns = static_cast<int64_t>(blocks[i - 1].release_ns + read_ns);
-    before_ns = moved_ns - (static_cast<int64_t>(blocks[i].kernel_ns) + carry(before_ns));
-    sum_ns += static_cast<uint64_t>(std::max<int64_t>(before_ns, 0));
-  }
-  return sum_ns;
+// ov(i): blocks by number from 0. `carried_ns` is what of ov(i−1) the block pays for.
+int64_t overlap_ns(std::span<const LayerCosts> blocks, size_t i, int64_t carried_ns) {
+  const uint64_t read_ns = i + 1 < blocks.size() ? blocks[i + 1].read_ns : 0;
+  const auto moved_ns = static_cast<int64_t>(blocks[i - 1].release_ns + read_ns);
+  return moved_ns - (static_cast<int64_t>(blocks[i].kernel_ns) + carried_ns);
 }
 
 // C(n, k), or `most` + 1 if it is more than that.
@@ -63,11 +56,21 @@ uint64_t suggested_blocks(uint64_t model_bytes, uint64_t budget_bytes) {
 }
 
 uint64_t uncovered_ns(std::span<const LayerCosts> blocks) {
-  return sum_uncovered_ns(blocks, [](int64_t ns) { return std::max<int64_t>(ns, 0); });
+  int64_t before_ns = 0, sum_ns = 0;
+  for (size_t i = 1; i + 1 < blocks.size(); ++i) {
+    before_ns = std::max<int64_t>(overlap_ns(blocks, i, before_ns), 0);
+    sum_ns += before_ns;
+  }
+  return static_cast<uint64_t>(sum_ns);
 }
 
 uint64_t uncovered_as_printed_ns(std::span<const LayerCosts> blocks) {
-  return sum_uncovered_ns(blocks, [](int64_t ns) { return ns; });
+  int64_t before_ns = 0, sum_ns = 0;
+  for (size_t i = 1; i < blocks.size(); ++i) {
+    before_ns = overlap_ns(blocks, i, before_ns);
+    sum_ns += std::max<int64_t>(before_ns, 0);
+  }
+  return static_cast<uint64_t>(sum_ns);
 }
 
 uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks) {

@@ -6,9 +6,10 @@
 //   ov(i) = out(i−1) + in(i+1) − (ex(i) + max(ov(i−1), 0)),   i = 2 … n
 //
 // As printed the last term is ov(i−1) also where that is negative, which makes time that was left
-// over delay the next block. And the sum lacks in(1) and what of in(2) shows behind ex(1), which
-// differ from cut to cut. Both are mended here; that a read may find the channel busy is not: what
-// it predicts is a lower bound of the delay.
+// over delay the next block. ov(n) counts what is let go while the last block computes, which
+// delays nothing. And the sum lacks in(1) and what of in(2) shows behind ex(1), which differ from
+// cut to cut. All three are mended here; that a read may find the channel busy is not: what it
+// predicts is a lower bound of the delay.
 //
 // Cost: rows are all C(layers − 1, blocks − 1) cuts, O(blocks) each.
 #pragma once

@@ -72,6 +72,15 @@ uint64_t least_bytes_of(const std::vector<std::vector<UnitCosts>>& cuts) {
 
 }  // namespace
 
+SharingNetwork sharing_network(const WindowChoice& choice, uint64_t period_ns,
+                               uint64_t deadline_ns) {
+  auto schedule =
+      pipeline::Schedule::make(pipeline::work_units(choice.units, choice.plan.is_pinned),
+                               {.pipeline = Pipeline::two_stage, .rings = choice.plan.rings});
+  WP_ASSERT(schedule);
+  return {*std::move(schedule), choice.units, period_ns, deadline_ns};
+}
+
 WindowPlans WindowPlans::make(std::span<const pipeline::TileableLayer> layers,
                               const WindowPlanSettings& settings) {
   const auto cuts = cuts_of(layers, settings);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/budget/shared_disk.h"
 #include "runtime/budget/staircase.h"
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/tiles.h"
@@ -35,6 +36,10 @@ struct WindowChoice {
   std::vector<pipeline::UnitCosts> units;
   pipeline::WindowPlan plan;
 };
+
+/// What the choice looks like to others that read from the same disk (shared_disk.h).
+SharingNetwork sharing_network(const WindowChoice& choice, uint64_t period_ns,
+                               uint64_t deadline_ns);
 
 class WindowPlans {
  public:

@@ -32,10 +32,7 @@ struct Arm {
 class Comparer {
  public:
   Comparer(const Network& network, const ComparisonOptions& options)
-      : network_(network),
-        options_(options),
-        input_(some_input(network)),
-        input_span_(input_) {}
+      : network_(network), options_(options), input_(some_input(network)), input_span_(input_) {}
 
   Result<Comparison> run() {
     if (Status added = add_pipelines(); !added) return forward_error(std::move(added));

@@ -33,6 +33,17 @@ TEST(LookupTable, TheEquationMended) {
   EXPECT_EQ(delay_ns({.layers = blocks}, BlockEnds{1, 2, 3, 4}), 275u);
 }
 
+// A block that takes long to let go, while the last one computes: nobody waits for it.
+TEST(LookupTable, WhatIsLetGoInTheEndDelaysNothing) {
+  const std::vector<LayerCosts> blocks = {
+      {.size_bytes = 1, .read_ns = 10, .kernel_ns = 50, .release_ns = 300},
+      {.size_bytes = 1, .read_ns = 10, .kernel_ns = 40}};
+  EXPECT_EQ(uncovered_as_printed_ns(blocks), 260u);
+  EXPECT_EQ(uncovered_ns(blocks), 0u);
+  EXPECT_EQ(predicted_delay_ns(blocks), 100u);
+  EXPECT_EQ(delay_ns({.layers = blocks}, BlockEnds{1, 2}), 100u);
+}
+
 TEST(LookupTable, TheWorkedExample) {
   const BlockedNetwork network = six_layers();
   EXPECT_EQ(uncovered_ns(block_costs(network, BlockEnds{2, 3, 6})), 57u);

@@ -1,0 +1,15 @@
+// `weightpager plan`: what memory a network needs, before it runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weightpager::tools {
+
+/// argv[0] is "plan". Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
+int plan_command(int argc, char** argv);
+
+/// The subcommands, each with what follows its name.
+int plan_budgets_command(const std::vector<std::string>& words);
+
+}  // namespace weightpager::tools
