@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
@@ -27,19 +29,27 @@ class Sums {
   }
 
   uint32_t layers() const { return static_cast<uint32_t>(sums_.size() - 1); }
+  const LayerCosts& all() const { return sums_.back(); }
 
   uint64_t bytes(uint32_t begin, uint32_t end) const {
     return sums_[end].size_bytes - sums_[begin].size_bytes;
   }
 
+  // Sums of the layers, without what there is once per block.
+  LayerCosts layers_between(uint32_t begin, uint32_t end) const {
+    const LayerCosts &from = sums_[begin], &to = sums_[end];
+    return {.size_bytes = to.size_bytes - from.size_bytes,
+            .read_ns = to.read_ns - from.read_ns,
+            .kernel_ns = to.kernel_ns - from.kernel_ns,
+            .release_ns = to.release_ns - from.release_ns};
+  }
+
   // Without bytes there is nothing to read or to let go.
   LayerCosts block(uint32_t begin, uint32_t end) const {
-    const LayerCosts &from = sums_[begin], &to = sums_[end];
-    LayerCosts costs = {.size_bytes = bytes(begin, end),
-                        .kernel_ns = to.kernel_ns - from.kernel_ns};
-    if (costs.size_bytes == 0) return costs;
-    costs.read_ns = to.read_ns - from.read_ns + per_block_.read_ns;
-    costs.release_ns = to.release_ns - from.release_ns + per_block_.release_ns;
+    LayerCosts costs = layers_between(begin, end);
+    if (costs.size_bytes == 0) return {.kernel_ns = costs.kernel_ns};
+    costs.read_ns += per_block_.read_ns;
+    costs.release_ns += per_block_.release_ns;
     return costs;
   }
 
@@ -50,18 +60,23 @@ class Sums {
 
 // The channel and the processor after some blocks.
 struct Progress {
+  // The last block is in.
+  uint64_t read_ns = 0;
   // The block before the last has left, the last one is in: the next may be read.
   uint64_t channel_free_ns = 0;
   uint64_t computed_ns = 0;
 
   static Progress first(const LayerCosts& block) {
-    return {.channel_free_ns = block.read_ns, .computed_ns = block.read_ns + block.kernel_ns};
+    return {.read_ns = block.read_ns,
+            .channel_free_ns = block.read_ns,
+            .computed_ns = block.read_ns + block.kernel_ns};
   }
 
   Progress then(const LayerCosts& block, uint64_t release_of_last_ns) const {
-    const uint64_t read_ns = channel_free_ns + block.read_ns;
-    return {.channel_free_ns = std::max(read_ns, computed_ns) + release_of_last_ns,
-            .computed_ns = std::max(read_ns, computed_ns) + block.kernel_ns};
+    const uint64_t in_ns = channel_free_ns + block.read_ns;
+    return {.read_ns = in_ns,
+            .channel_free_ns = std::max(in_ns, computed_ns) + release_of_last_ns,
+            .computed_ns = std::max(in_ns, computed_ns) + block.kernel_ns};
   }
 };
 
@@ -103,39 +118,55 @@ class Front {
   std::vector<State> kept_;
 };
 
+// The best of all partitions within a budget whose delay is at most a bound; states that cannot
+// keep to the bound any more are not followed.
 class Planner {
  public:
-  Planner(const Sums& sums, uint64_t budget_bytes)
-      : sums_(sums), budget_bytes_(budget_bytes), fronts_(sums.layers() + 1) {}
+  Planner(const Sums& sums, uint64_t budget_bytes, uint64_t delay_max_ns)
+      : sums_(sums),
+        budget_bytes_(budget_bytes),
+        delay_max_ns_(delay_max_ns),
+        fronts_(sums.layers() + 1) {}
 
-  BlockEnds run() {
+  std::optional<BlockEnds> run() {
     for (uint32_t end = 1; end <= sums_.layers(); ++end) end_blocks_at(end);
     return best_ends();
   }
 
  private:
+  // What is not computed yet takes its time, and so does what is not read.
+  bool may_be_in_time(const Progress& progress, uint32_t end) const {
+    const LayerCosts rest = sums_.layers_between(end, sums_.layers());
+    return progress.computed_ns + rest.kernel_ns <= delay_max_ns_ &&
+           progress.read_ns + rest.read_ns <= delay_max_ns_;
+  }
+
+  void offer(uint32_t end, const State& state) {
+    if (may_be_in_time(state.progress, end)) fronts_[end].offer(state);
+  }
+
   void end_blocks_at(uint32_t end) {
     for (uint32_t begin = end - 1; sums_.bytes(begin, end) <= budget_bytes_; --begin) {
       const LayerCosts block = sums_.block(begin, end);
       if (begin == 0) {
-        fronts_[end].offer({.progress = Progress::first(block)});
+        offer(end, {.progress = Progress::first(block)});
         return;
       }
       const std::vector<State>& before = fronts_[begin].kept();
       for (uint32_t i = 0; i < before.size(); ++i) {
         if (sums_.bytes(before[i].begin, end) > budget_bytes_) continue;
         const uint64_t release_ns = sums_.block(before[i].begin, begin).release_ns;
-        fronts_[end].offer({.begin = begin,
-                            .blocks = before[i].blocks + 1,
-                            .progress = before[i].progress.then(block, release_ns),
-                            .before = i});
+        offer(end, {.begin = begin,
+                    .blocks = before[i].blocks + 1,
+                    .progress = before[i].progress.then(block, release_ns),
+                    .before = i});
       }
     }
   }
 
-  BlockEnds best_ends() const {
+  std::optional<BlockEnds> best_ends() const {
     const std::vector<State>& last = fronts_[sums_.layers()].kept();
-    WP_ASSERT(!last.empty());  // the budget is the least or more
+    if (last.empty()) return std::nullopt;
     const auto worth = [](const State& state) {
       return std::tuple(state.progress.computed_ns, state.blocks);
     };
@@ -153,8 +184,15 @@ class Planner {
 
   const Sums& sums_;
   uint64_t budget_bytes_;
+  uint64_t delay_max_ns_;
   std::vector<Front> fronts_;  // by the layer after the last block
 };
+
+BlockEnds one_layer_each(const BlockedNetwork& network) {
+  BlockEnds ends(network.layers.size());
+  std::iota(ends.begin(), ends.end(), 1);
+  return ends;
+}
 
 }  // namespace
 
@@ -191,9 +229,7 @@ uint64_t peak_bytes(const BlockedNetwork& network, std::span<const uint32_t> end
 
 // However layers are joined, two that follow each other are in one block or in neighbouring ones.
 uint64_t least_budget_bytes(const BlockedNetwork& network) {
-  BlockEnds ends;
-  for (uint32_t layer = 0; layer < network.layers.size(); ++layer) ends.push_back(layer + 1);
-  return peak_bytes(network, ends);
+  return peak_bytes(network, one_layer_each(network));
 }
 
 uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
@@ -223,9 +259,23 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
   return least_bytes;
 }
 
+std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
+                                            uint64_t delay_max_ns) {
+  const Sums sums(network);
+  auto ends = Planner(sums, budget_bytes, delay_max_ns).run();
+  if (!ends) return std::nullopt;
+  BlockPlan plan = {.ends = std::move(*ends)};
+  plan.delay_ns = delay_ns(network, plan.ends);
+  plan.peak_bytes = peak_bytes(network, plan.ends);
+  return plan;
+}
+
+// Most networks have blocks that take little longer than computing alone: with a tight bound they
+// are found soon, and nothing better was cut off. Otherwise the bound is raised, until blocks of
+// one layer keep to it.
 Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes) {
-  WP_ASSERT(!network.layers.empty());
-  const uint64_t least_bytes = least_budget_bytes(network);
+  const BlockEnds ones = one_layer_each(network);
+  const uint64_t least_bytes = peak_bytes(network, ones);
   if (budget_bytes < least_bytes) {
     return fail(
         fmt::format("{} ({} bytes) are too few for blocks of these layers: the two largest "
@@ -233,11 +283,14 @@ Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_byt
                     format_size(budget_bytes), budget_bytes, format_size(least_bytes), least_bytes),
         "give a larger --budget, or plan windows with layers in tiles (--by window)");
   }
-  const Sums sums(network);
-  BlockPlan plan = {.ends = Planner(sums, budget_bytes).run()};
-  plan.delay_ns = delay_ns(network, plan.ends);
-  plan.peak_bytes = peak_bytes(network, plan.ends);
-  return plan;
+  const uint64_t computing_ns = Sums(network).all().kernel_ns;
+  const uint64_t delay_max_ns = delay_ns(network, ones);
+  for (uint64_t slack_ns = (delay_max_ns - computing_ns) / 64 + 1;; slack_ns *= 4) {
+    const uint64_t bound_ns = std::min(computing_ns + slack_ns, delay_max_ns);
+    auto plan = plan_blocks_within(network, budget_bytes, bound_ns);
+    if (plan) return std::move(*plan);
+    WP_ASSERT(bound_ns < delay_max_ns);
+  }
 }
 
 }  // namespace weightpager::budget

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -70,6 +71,11 @@ uint64_t peak_bytes(const BlockedNetwork& network, std::span<const uint32_t> end
 uint64_t least_budget_bytes(const BlockedNetwork& network);
 /// The same for so many blocks; there are at least as many layers.
 uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks);
+
+/// The least delay in this budget, if it is at most `delay_max_ns`: the lower that is, the sooner
+/// it is answered.
+std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
+                                            uint64_t delay_max_ns);
 
 /// The least delay in this budget; of equal delays the fewest blocks among those that were kept.
 /// Fails below `least_budget_bytes`, and says so.

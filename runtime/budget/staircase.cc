@@ -32,21 +32,38 @@ std::optional<uint64_t> Staircase::least_bytes_for(uint64_t delay_max_ns) const 
   return found->budget_bytes;
 }
 
-// The least delay in a budget is that of every budget down to the peak of its blocks. Just below,
-// it may be the same with other blocks; then the step goes on.
+namespace {
+
+// The least budget in which blocks keep to the delay of a plan: by bisection, each time down to
+// what the blocks that were found need.
+uint64_t step_begin_bytes(const BlockedNetwork& network, const BlockPlan& plan,
+                          uint64_t least_bytes) {
+  uint64_t low_bytes = least_bytes, high_bytes = plan.peak_bytes;
+  while (low_bytes < high_bytes) {
+    const uint64_t middle_bytes = low_bytes + (high_bytes - low_bytes) / 2;
+    const auto found = plan_blocks_within(network, middle_bytes, plan.delay_ns);
+    if (found) {
+      high_bytes = found->peak_bytes;
+    } else {
+      low_bytes = middle_bytes + 1;
+    }
+  }
+  return high_bytes;
+}
+
+}  // namespace
+
 Staircase block_staircase(const BlockedNetwork& network) {
   const uint64_t least_bytes = least_budget_bytes(network);
   std::vector<Step> falling;
   uint64_t budget_bytes =
       peak_bytes(network, BlockEnds{static_cast<uint32_t>(network.layers.size())});
-  for (;;) {
+  do {
     const auto plan = plan_blocks(network, budget_bytes);
     WP_ASSERT(plan);
-    if (!falling.empty() && falling.back().delay_ns == plan->delay_ns) falling.pop_back();
-    falling.push_back({plan->peak_bytes, plan->delay_ns});
-    if (plan->peak_bytes <= least_bytes) break;
-    budget_bytes = plan->peak_bytes - 1;
-  }
+    falling.push_back({step_begin_bytes(network, *plan, least_bytes), plan->delay_ns});
+    budget_bytes = falling.back().budget_bytes - 1;
+  } while (falling.back().budget_bytes > least_bytes);
   std::reverse(falling.begin(), falling.end());
   return Staircase(std::move(falling));
 }

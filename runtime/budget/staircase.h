@@ -4,8 +4,9 @@
 // changes. What each of them does with its share is the expensive question; it is answered once,
 // for all shares, and then looked up.
 //
-// Where the steps come from: from the blocks of SwapNet (exactly: below a plan's peak the next plan
-// is another one), or from windows as our runtime uses them (on a grid: window_plans.h).
+// Where the steps come from: from the blocks of SwapNet (exactly: each step's
+// begin by bisection, and just below it the next), or from windows as our runtime uses them (on a
+// grid: window_plans.h).
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
@@ -86,15 +87,28 @@ WindowPlans WindowPlans::make(std::span<const pipeline::TileableLayer> layers,
   const auto cuts = cuts_of(layers, settings);
   const uint64_t model_bytes = pipeline::bytes_per_pass(cuts[0]);
   std::vector<Step> steps;
-  std::vector<WindowChoice> choices;
+  std::vector<Choice> choices;
+  const auto worth = [](const WindowChoice& it) {
+    return std::tuple(it.plan.delay_ns, it.plan.bytes_per_pass);
+  };
   for (const uint64_t budget_bytes : budgets_between(least_bytes_of(cuts), model_bytes)) {
     auto choice = best_choice(cuts, budget_bytes);
     WP_ASSERT(choice);
-    if (!steps.empty() && choice->plan.delay_ns >= steps.back().delay_ns) continue;
-    steps.push_back({budget_bytes, choice->plan.delay_ns});
-    choices.push_back(std::move(*choice));
+    if (!choices.empty() && worth(*choice) >= worth(choices.back().choice)) continue;
+    const uint64_t delay_ns = choice->plan.delay_ns;
+    if (steps.empty() || delay_ns < steps.back().delay_ns)
+      steps.push_back({budget_bytes, delay_ns});
+    choices.push_back({budget_bytes, std::move(*choice)});
   }
   return {Staircase(std::move(steps)), std::move(choices)};
+}
+
+const WindowChoice& WindowPlans::choice(uint64_t budget_bytes) const {
+  WP_ASSERT(budget_bytes >= staircase_.least_bytes());
+  const auto above = std::upper_bound(
+      choices_.begin(), choices_.end(), budget_bytes,
+      [](uint64_t bytes, const Choice& choice) { return bytes < choice.budget_bytes; });
+  return (above - 1)->choice;
 }
 
 }  // namespace weightpager::budget

@@ -48,17 +48,21 @@ class WindowPlans {
                           const WindowPlanSettings& settings);
 
   const Staircase& staircase() const { return staircase_; }
-  /// `budget_bytes` is the staircase's least or more.
-  const WindowChoice& choice(uint64_t budget_bytes) const {
-    return choices_[staircase_.step_number(budget_bytes)];
-  }
+  /// With the staircase's delay; of such plans the one that reads least, which leaves the disk to
+  /// others. `budget_bytes` is the staircase's least or more.
+  const WindowChoice& choice(uint64_t budget_bytes) const;
 
  private:
-  WindowPlans(Staircase staircase, std::vector<WindowChoice> choices)
+  struct Choice {
+    uint64_t budget_bytes = 0;
+    WindowChoice choice;
+  };
+
+  WindowPlans(Staircase staircase, std::vector<Choice> choices)
       : staircase_(std::move(staircase)), choices_(std::move(choices)) {}
 
   Staircase staircase_;
-  std::vector<WindowChoice> choices_;  // by step
+  std::vector<Choice> choices_;  // budgets rise, delays and bytes fall
 };
 
 }  // namespace weightpager::budget

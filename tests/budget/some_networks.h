@@ -35,11 +35,13 @@ inline BlockedNetwork of_sizes(std::initializer_list<uint64_t> sizes) {
   return network;
 }
 
+/// Tensors as PyTorch has them: with batch normalization weights, scale, shift, mean, variance and
+/// the number of batches; otherwise weights and biases. Its bytes are those of the first five.
 inline Work convolution(uint64_t inputs, uint64_t outputs, uint64_t size, uint64_t pixels,
                         bool is_normalized) {
   const uint64_t weights = size * size * inputs * outputs;
   return {.size_bytes = 4 * (weights + (is_normalized ? 4 : 1) * outputs),
-          .tensors = is_normalized ? 3u : 2u,
+          .tensors = is_normalized ? 6u : 2u,
           .operations = 2 * weights * pixels};
 }
 
@@ -74,7 +76,7 @@ inline void add(Work& work, const Work& more) {
 }
 
 /// 101 layers at 224 × 224, 170.3 MiB. Where a stage begins, the shortcut's convolution counts to
-/// the block's last one.
+/// the first one.
 inline std::vector<Work> resnet101() {
   std::vector<Work> layers = {convolution(3, 64, 7, 112 * 112, true)};
   uint64_t channels = 64, width = 56;
@@ -83,9 +85,9 @@ inline std::vector<Work> resnet101() {
     for (int i = 0; i < count; ++i) {
       const uint64_t pixels = width * width;
       layers.push_back(convolution(channels, inner, 1, pixels, true));
+      if (i == 0) add(layers.back(), convolution(channels, 4 * inner, 1, pixels, true));
       layers.push_back(convolution(inner, inner, 3, pixels, true));
       layers.push_back(convolution(inner, 4 * inner, 1, pixels, true));
-      if (i == 0) add(layers.back(), convolution(channels, 4 * inner, 1, pixels, true));
       channels = 4 * inner;
     }
     width /= 2;

@@ -42,6 +42,21 @@ TEST(WindowPlans, KeepToEveryBudget) {
   }
 }
 
+// Once nothing waits any more, a larger budget still reads less.
+TEST(WindowPlans, LargerBudgetsLeaveTheDiskToOthers) {
+  const WindowPlans plans = WindowPlans::make(yolov4_in_pages(), {});
+  const uint64_t least_bytes = plans.staircase().least_bytes();
+  uint64_t before_bytes = UINT64_MAX;
+  for (const uint64_t budget_bytes : {least_bytes, 60 * MiB, 120 * MiB, 180 * MiB, 300 * MiB}) {
+    const WindowChoice& choice = plans.choice(budget_bytes);
+    EXPECT_LE(choice.plan.window_bytes(), budget_bytes);
+    EXPECT_EQ(choice.plan.delay_ns, plans.staircase().delay_ns(budget_bytes));
+    EXPECT_LT(choice.plan.bytes_per_pass, before_bytes);
+    before_bytes = choice.plan.bytes_per_pass;
+  }
+  EXPECT_EQ(before_bytes, 0u);
+}
+
 // A slow disk: between a ring alone and everything pinned, each mebibyte saves its read.
 TEST(WindowPlans, OnASlowDiskPinsSaveTime) {
   std::vector<TileableLayer> layers = yolov4_in_pages();
