@@ -131,7 +131,7 @@ RC_GTEST_PROP(AnyBlocks, TakeAsLongAsTheirEvents, ()) {
 
 RC_GTEST_PROP(AnyBlocks, PlansAreTheBestOfAllPartitions, ()) {
   const BlockedNetwork network = any_network(11);
-  const auto budget_bytes = *rc::gen::inRange<uint64_t>(0, 60);
+  const auto budget_bytes = pick<uint64_t>(0, 60);
   const auto plan = plan_blocks(network, budget_bytes);
   const auto least_ns = least_delay_ns(network, budget_bytes);
   RC_TAG(plan.has_value());

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+#include "tests/budget/pick.h"
+
 namespace weightpager::budget {
 namespace {
 
@@ -129,14 +131,14 @@ TEST(DelayModel, CostsOfALayerAndOfItsBlock) {
 // No coefficient is negative, and no other choice without negative ones explains more.
 RC_GTEST_PROP(AnyFit, IsTheBestWithoutNegativeCoefficients, ()) {
   std::vector<Sample> samples;
-  const auto count = *rc::gen::inRange(4, 20);
+  const auto count = pick(4, 20);
   for (int i = 0; i < count; ++i) {
-    samples.push_back({.work = {.size_bytes = *rc::gen::inRange<uint64_t>(1, 50),
-                                .tensors = *rc::gen::inRange<uint64_t>(1, 6),
-                                .operations = *rc::gen::inRange<uint64_t>(0, 50)},
-                       .read_ns = *rc::gen::inRange<uint64_t>(0, 1000),
-                       .kernel_ns = *rc::gen::inRange<uint64_t>(0, 1000),
-                       .release_ns = *rc::gen::inRange<uint64_t>(0, 1000)});
+    samples.push_back({.work = {.size_bytes = pick<uint64_t>(1, 50),
+                                .tensors = pick<uint64_t>(1, 6),
+                                .operations = pick<uint64_t>(0, 50)},
+                       .read_ns = pick<uint64_t>(0, 1000),
+                       .kernel_ns = pick<uint64_t>(0, 1000),
+                       .release_ns = pick<uint64_t>(0, 1000)});
   }
   const auto fitted = fit_delays(samples);
   RC_PRE(fitted.has_value());

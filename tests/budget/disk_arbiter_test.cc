@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "tests/budget/pick.h"
 #include "tests/pipeline/random_network.h"
 
 namespace weightpager::budget {
@@ -162,18 +163,17 @@ class Watched {
 
 // One network is always late and never stops asking: the worst there can be for the others.
 RC_GTEST_PROP(AnyReads, StartByLeastSlackAndNobodyStarves, ()) {
-  const auto networks = *rc::gen::inRange(1u, 6u);
-  Watched watched(networks, {.in_flight_bytes_max = *rc::gen::inRange<uint64_t>(1, 60),
-                             .overtaking_bytes_max = *rc::gen::inRange<uint64_t>(0, 200)});
+  const auto networks = pick(1u, 6u);
+  Watched watched(networks, {.in_flight_bytes_max = pick<uint64_t>(1, 60),
+                             .overtaking_bytes_max = pick<uint64_t>(0, 200)});
   const bool is_one_greedy = *rc::gen::arbitrary<bool>();
-  const auto events = *rc::gen::inRange(1, 300);
+  const auto events = pick(1, 300);
   for (int i = 0; i < events; ++i) {
     if (is_one_greedy) watched.ask(0, 20, INT64_MIN / 2);
     if (*rc::gen::arbitrary<bool>()) {
-      watched.ask(*rc::gen::inRange(0u, networks), *rc::gen::inRange<uint64_t>(1, 30),
-                  *rc::gen::inRange<int64_t>(-20, 20));
+      watched.ask(pick(0u, networks), pick<uint64_t>(1, 30), pick<int64_t>(-20, 20));
     } else {
-      watched.finish_one(*rc::gen::inRange<size_t>(0, 8));
+      watched.finish_one(pick<size_t>(0, 8));
     }
     watched.start_all();
   }

@@ -111,8 +111,8 @@ TEST(LookupTable, MoreMemoryMakesThePapersBlocksSlower) {
 RC_GTEST_PROP(AnyTable, ChoosesWhatIsPredictedBestOfItsCuts, ()) {
   const BlockedNetwork network = any_network(9);
   const auto layers = static_cast<uint32_t>(network.layers.size());
-  const auto blocks = *rc::gen::inRange(1u, layers + 1);
-  const auto budget_bytes = *rc::gen::inRange<uint64_t>(1, 60);
+  const auto blocks = pick(1u, layers + 1);
+  const auto budget_bytes = pick<uint64_t>(1, 60);
   const auto table = LookupTable::make(network, blocks);
   RC_ASSERT(table.has_value());
   std::optional<uint64_t> least_ns;

@@ -7,6 +7,7 @@
 
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/simulate.h"
+#include "tests/budget/pick.h"
 #include "tests/pipeline/random_network.h"
 
 namespace weightpager::budget {
@@ -92,7 +93,7 @@ TEST(SharedDisk, OneNetworkIsAsTheSimulatorSays) {
 RC_GTEST_PROP(AnyNetworks, AreNeverFasterTogetherThanAlone, ()) {
   pipeline::RandomNetworks random(*rc::gen::arbitrary<uint32_t>());
   std::vector<SharingNetwork> networks;
-  const auto count = *rc::gen::inRange(1, 5);
+  const auto count = pick(1, 5);
   for (int i = 0; i < count; ++i) {
     const std::vector<UnitCosts> costs = random.costs();
     const uint64_t ring_bytes =
@@ -101,11 +102,10 @@ RC_GTEST_PROP(AnyNetworks, AreNeverFasterTogetherThanAlone, ()) {
     networks.push_back(
         network_of(costs, ring_bytes, 1 + random.up_to(2000), 1 + random.up_to(3000)));
   }
-  const SharedDiskSettings settings = {
-      .arbiter = {.in_flight_bytes_max = *rc::gen::inRange<uint64_t>(1, 40),
-                  .overtaking_bytes_max = *rc::gen::inRange<uint64_t>(0, 100)},
-      .read_bytes_max = *rc::gen::inRange<uint64_t>(1, 10),
-      .inferences_min = 5};
+  const SharedDiskSettings settings = {.arbiter = {.in_flight_bytes_max = pick<uint64_t>(1, 40),
+                                                   .overtaking_bytes_max = pick<uint64_t>(0, 100)},
+                                       .read_bytes_max = pick<uint64_t>(1, 10),
+                                       .inferences_min = 5};
   const SharedDiskTimes together = simulate_shared_disk(networks, settings);
   for (size_t i = 0; i < networks.size(); ++i) {
     const uint64_t alone_ns =

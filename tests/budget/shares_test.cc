@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "pager/base/units.h"
+#include "tests/budget/pick.h"
 
 namespace weightpager::budget {
 namespace {
@@ -148,26 +149,25 @@ struct Case {
 
 Case any_case() {
   Case it;
-  const auto networks = *rc::gen::inRange(1, 5);
+  const auto networks = pick(1, 5);
   uint64_t all_bytes = 0, least_bytes = 0;
   for (int i = 0; i < networks; ++i) {
-    std::vector<Step> steps = {
-        {*rc::gen::inRange<uint64_t>(1, 500), *rc::gen::inRange<uint64_t>(500, 2000)}};
-    for (int more = *rc::gen::inRange(0, 5); more > 0; --more) {
-      steps.push_back({steps.back().budget_bytes + *rc::gen::inRange<uint64_t>(1, 400),
-                       steps.back().delay_ns - *rc::gen::inRange<uint64_t>(1, 100)});
+    std::vector<Step> steps = {{pick<uint64_t>(1, 500), pick<uint64_t>(500, 2000)}};
+    for (int more = pick(0, 5); more > 0; --more) {
+      steps.push_back({steps.back().budget_bytes + pick<uint64_t>(1, 400),
+                       steps.back().delay_ns - pick<uint64_t>(1, 100)});
     }
     Claim claim = {.name = "net",
-                   .model_bytes = steps.back().budget_bytes + *rc::gen::inRange<uint64_t>(0, 300),
+                   .model_bytes = steps.back().budget_bytes + pick<uint64_t>(0, 300),
                    .least_bytes = steps.front().budget_bytes,
-                   .latency_ns = *rc::gen::inRange<uint64_t>(0, 1000),
+                   .latency_ns = pick<uint64_t>(0, 1000),
                    .urgency = *rc::gen::element(1.0, 1.0, 0.25, 3.0, 1.7)};
     all_bytes += claim.model_bytes;
     least_bytes += claim.least_bytes;
     it.claims.push_back(claim);
     it.stairs.emplace_back(std::move(steps));
   }
-  it.budget_bytes = *rc::gen::inRange<uint64_t>(least_bytes, all_bytes + 100);
+  it.budget_bytes = pick<uint64_t>(least_bytes, all_bytes + 100);
   return it;
 }
 

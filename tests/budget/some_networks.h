@@ -9,6 +9,7 @@
 
 #include "runtime/budget/blocks.h"
 #include "runtime/budget/delay_model.h"
+#include "tests/budget/pick.h"
 
 namespace weightpager::budget {
 
@@ -99,18 +100,17 @@ inline std::vector<Work> resnet101() {
 /// Few layers, short times: many events coincide, and a third of the layers are empty.
 inline BlockedNetwork any_network(uint32_t layers_max) {
   BlockedNetwork network;
-  network.layers.resize(*rc::gen::inRange(1u, layers_max + 1));
+  network.layers.resize(pick(1u, layers_max + 1));
   const auto longest_ns = *rc::gen::element<uint64_t>(4, 40, 1000);
-  const auto time_ns = rc::gen::inRange<uint64_t>(0, longest_ns + 1);
+  const auto time_ns = [&] { return pick<uint64_t>(0, longest_ns + 1); };
   for (LayerCosts& layer : network.layers) {
-    layer.kernel_ns = *time_ns;
-    if (*rc::gen::inRange(0, 3) == 0) continue;
-    layer.size_bytes = *rc::gen::inRange<uint64_t>(1, 9);
-    layer.read_ns = *time_ns;
-    layer.release_ns = *time_ns / *rc::gen::inRange<uint64_t>(1, 5);
+    layer.kernel_ns = time_ns();
+    if (pick(0, 3) == 0) continue;
+    layer.size_bytes = pick<uint64_t>(1, 9);
+    layer.read_ns = time_ns();
+    layer.release_ns = time_ns() / pick<uint64_t>(1, 5);
   }
-  network.per_block = {.read_ns = *rc::gen::inRange<uint64_t>(0, 4),
-                       .release_ns = *rc::gen::inRange<uint64_t>(0, 4)};
+  network.per_block = {.read_ns = pick<uint64_t>(0, 4), .release_ns = pick<uint64_t>(0, 4)};
   return network;
 }
 
