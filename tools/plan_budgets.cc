@@ -48,17 +48,21 @@ Command budgets_table() {
       .name = "weightpager plan budgets",
       .purpose =
           "Says how to divide one budget of memory for weights among several Darknet\n"
-          "networks: by SwapNet's equation (1), and so that the slowest is as fast as\n"
-          "possible. Runs nothing.\n",
+          "networks: by SwapNet's equation (1), and so that the one that suffers most\n"
+          "suffers as little as possible. Runs nothing.\n",
       .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
       .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
-                  {0, "urgency", "N,…", "by network: 2 shall take half as long as 1 (1)"},
+                  {0, "urgency", "N,…", "by network: of 2 every delay counts twice (1)"},
                   {0, "period", "MS,…",
-                   "by network: an image comes every so often, and\nis due "
-                   "when the next one comes (one after the other)"},
+                   "by network: an image comes every so often, and\n"
+                   "is due when the next one comes (one after the other)"},
+                  {0, "goal", "WHAT",
+                   "of the joint plan, slowdown: the largest share of the\n"
+                   "time in memory, or of the period, that a network takes;\n"
+                   "latency: the largest time (slowdown)"},
                   {0, "by", "WHAT",
-                   "window: a ring of layers or tiles, the rest pinned;\nblocks: "
-                   "two blocks of layers at a time, as SwapNet (window)"},
+                   "window: a ring of layers or tiles, the rest pinned;\n"
+                   "blocks: two blocks of layers at a time, as SwapNet (window)"},
                   {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
                   {0, "json", "FILE", "write all figures to FILE"}},
       .examples =
@@ -74,6 +78,7 @@ struct BudgetsOptions {
   std::vector<double> urgencies;
   std::vector<double> periods_ms;  // empty: one inference right after the other
   bool is_by_blocks = false;
+  bool is_for_latency = false;
   std::string profile_path;
   std::string json_path;
 };
@@ -90,6 +95,14 @@ Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::st
   if (!numbers || numbers->size() == networks) return numbers;
   return fail(fmt::format("--{} {}: expected a number for each of {} networks, found {}", option,
                           *text, networks, numbers->size()));
+}
+
+/// Of two words that an option may have, the first without it.
+Result<bool> is_second(const Arguments& arguments, const std::string& option,
+                       const std::string& first, const std::string& second) {
+  const std::string word = arguments.value(option).value_or(first);
+  if (word == first || word == second) return word == second;
+  return fail(fmt::format("--{} {}: expected {} or {}", option, word, first, second));
 }
 
 Result<BudgetsOptions> read_options(const Arguments& arguments) {
@@ -112,11 +125,12 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
   auto periods = numbers_of(arguments, "period", std::nullopt);
   if (!periods) return forward_error(std::move(periods));
   options.periods_ms = std::move(*periods);
-  const std::string by = arguments.value("by").value_or("window");
-  if (by != "window" && by != "blocks") {
-    return fail(fmt::format("--by {}: expected window or blocks", by));
-  }
-  options.is_by_blocks = by == "blocks";
+  const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
+  if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
+  options.is_by_blocks = *is_by_blocks;
+  const auto is_for_latency = is_second(arguments, "goal", "slowdown", "latency");
+  if (!is_for_latency) return tl::make_unexpected(is_for_latency.error());
+  options.is_for_latency = *is_for_latency;
   return options;
 }
 
@@ -214,20 +228,25 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   return PlannedNetwork{.claim = claim, .staircase = staircase, .windows = std::move(windows)};
 }
 
+/// What a network's delay is compared with: 1 ms for the latency itself.
+double goal_ns(const BudgetsOptions& options, const PlannedNetwork& network) {
+  if (options.is_for_latency) return 1e6;
+  const uint64_t ns = network.period_ns > 0 ? network.period_ns : network.claim.latency_ns;
+  return static_cast<double>(std::max<uint64_t>(ns, 1));
+}
+
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
                                                   const DelayModel& model) {
   std::vector<PlannedNetwork> networks;
-  double longest_period_ms = 0;
-  for (const double ms : options.periods_ms) longest_period_ms = std::max(longest_period_ms, ms);
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
     auto network = plan_network(options.cfg_paths[i], model, options.is_by_blocks);
     if (!network) return forward_error(std::move(network));
-    network->claim.urgency = options.urgencies[i];
     if (!options.periods_ms.empty()) {
-      // What counts is the share of the period.
-      network->claim.urgency *= longest_period_ms / options.periods_ms[i];
       network->period_ns = static_cast<uint64_t>(options.periods_ms[i] * 1e6);
     }
+    network->claim.urgency = options.urgencies[i];
+    // In millionths of the goal, so that whole numbers are fine enough.
+    network->claim.weight = 1e6 * options.urgencies[i] / goal_ns(options, *network);
     networks.push_back(std::move(*network));
   }
   return networks;
@@ -282,7 +301,8 @@ struct BudgetPlan {
   uint64_t least_bytes = 0;
   Division equation;
   Division joint;
-  uint64_t target_ns = 0;
+  /// The largest of what the joint plan makes small: delay by goal, times urgency.
+  double joint_worst = 0;
 };
 
 Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& model) {
@@ -301,7 +321,7 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   BudgetPlan plan = {.least_bytes = budget::least_budget_bytes(claims),
                      .equation = divide(*networks, std::move(*equation)),
                      .joint = divide(*networks, std::move(joint->shares)),
-                     .target_ns = joint->target_ns};
+                     .joint_worst = static_cast<double>(joint->target_ns) / 1e6};
   plan.networks = std::move(*networks);
   return plan;
 }
@@ -351,7 +371,8 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                  {"by", options.is_by_blocks ? "blocks" : "window"},
                                  {"budget_bytes", options.budget_bytes},
                                  {"least_budget_bytes", plan.least_bytes},
-                                 {"joint_target_ns", plan.target_ns}};
+                                 {"goal", options.is_for_latency ? "latency" : "slowdown"},
+                                 {"joint_worst", plan.joint_worst}};
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const PlannedNetwork& it = plan.networks[i];
     nlohmann::ordered_json network = {{"name", it.claim.name},

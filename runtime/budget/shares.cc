@@ -116,7 +116,7 @@ class JointSharing {
  private:
   // The largest delay whose weighted one is at most the target.
   uint64_t delay_max_ns(size_t i, uint64_t target_ns) const {
-    const double end_ns = (static_cast<double>(target_ns) + 1) / claims_[i].urgency;
+    const double end_ns = (static_cast<double>(target_ns) + 1) / claims_[i].weight;
     auto delay_ns = static_cast<uint64_t>(end_ns);
     // To the nanosecond, whatever rounding did.
     while (weighted_ns(claims_[i], delay_ns) > target_ns) --delay_ns;
@@ -243,7 +243,7 @@ std::vector<double> shares_as_printed(Claims claims, uint64_t budget_bytes) {
 }
 
 uint64_t weighted_ns(const Claim& claim, uint64_t delay_ns) {
-  return static_cast<uint64_t>(static_cast<double>(delay_ns) * claim.urgency);
+  return static_cast<uint64_t>(static_cast<double>(delay_ns) * claim.weight);
 }
 
 Result<JointShares> share_jointly(Claims claims, std::span<const Staircase> staircases,

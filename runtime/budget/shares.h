@@ -14,10 +14,11 @@
 //    which the shares, each held between its limits, add up to the budget.
 //  - Joint budgets. With every network's delay by budget (staircase.h), the largest of all delays
 //  is
-//    made as small as it can be: a target that all networks can reach within the budget stays
-//    reachable if it is raised, so it is found by bisection. Then the slowest networks are settled,
-//    and the same is asked of the others with what is left. What nobody needs to be faster is given
-//    out by size, to be pinned: it saves reads.
+//    made as small as it can be (each times a weight, as the caller has it): a target that all
+//    networks can reach within the budget stays reachable if it is raised, so it is found by
+//    bisection. Then the slowest networks are settled, and the same is asked of the others with
+//    what is left. What nobody needs to be faster is given out by size, to be pinned: it saves
+//    reads.
 //
 // Shares are whole bytes; their sum is the budget, or all weights where these are less.
 //
@@ -45,8 +46,11 @@ struct Claim {
   std::string forced_by;
   /// With all weights in memory.
   uint64_t latency_ns = 0;
-  /// Above 0; 1 is ordinary, 2 twice as urgent: joint budgets want it to take half as long.
+  /// Above 0; 1 is ordinary. For the equation.
   double urgency = 1;
+  /// Above 0. Joint budgets make the largest of all delays times their weights small: with 1 the
+  /// slowest network's, with 1 / latency the one's that is slowed down most.
+  double weight = 1;
 };
 
 /// By claim.
@@ -62,7 +66,7 @@ Result<Shares> share_by_score(std::span<const Claim> claims, uint64_t budget_byt
 /// Equation (1) as it is printed, without limits: for comparison.
 std::vector<double> shares_as_printed(std::span<const Claim> claims, uint64_t budget_bytes);
 
-/// What is made small: a network's delay, times its urgency, rounded down.
+/// A network's delay, times its weight, rounded down.
 uint64_t weighted_ns(const Claim& claim, uint64_t delay_ns);
 
 struct JointShares {

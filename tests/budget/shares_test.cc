@@ -130,12 +130,12 @@ TEST(JointShares, AreSettledOneAfterTheOther) {
   EXPECT_EQ(joint->shares, (Shares{10, 50, 10}));
 }
 
-TEST(JointShares, UrgentNetworksAreToBeFaster) {
+TEST(JointShares, NetworksOfMoreWeightAreToBeFaster) {
   std::vector<Claim> claims = {claim(100, 10, 10), claim(100, 10, 10)};
   const std::vector<Staircase> stairs = {Staircase({{10, 50}, {80, 30}}),
                                          Staircase({{10, 60}, {80, 30}})};
   EXPECT_GE(share_jointly(claims, stairs, 90)->shares[1], 80u);
-  claims[0].urgency = 1.5;
+  claims[0].weight = 1.5;
   const auto joint = share_jointly(claims, stairs, 90);
   EXPECT_GE(joint->shares[0], 80u);
   EXPECT_EQ(joint->target_ns, 60u) << "75 otherwise";
@@ -161,7 +161,8 @@ Case any_case() {
                    .model_bytes = steps.back().budget_bytes + pick<uint64_t>(0, 300),
                    .least_bytes = steps.front().budget_bytes,
                    .latency_ns = pick<uint64_t>(0, 1000),
-                   .urgency = *rc::gen::element(1.0, 1.0, 0.25, 3.0, 1.7)};
+                   .urgency = *rc::gen::element(1.0, 1.0, 0.25, 3.0, 1.7),
+                   .weight = *rc::gen::element(1.0, 1.0, 0.001, 2.5, 1e6 / 7)};
     all_bytes += claim.model_bytes;
     least_bytes += claim.least_bytes;
     it.claims.push_back(claim);

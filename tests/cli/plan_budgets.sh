@@ -23,8 +23,15 @@ for kind in equation joint; do
   jq -e --arg kind $kind 'all(.networks[][$kind]; .shared_delay_ns >= .delay_ns)' "$plan" >/dev/null ||
     fail "faster together: $(cat "$plan")"
 done
-jq -e '([.networks[].joint.delay_ns] | max) as $joint | $joint == .joint_target_ns and
-  $joint <= ([.networks[].equation.delay_ns] | max)' "$plan" >/dev/null || fail "joint is worse: $(cat "$plan")"
+# worst WORD: the largest delay of that plan by what it is compared with.
+worst_slowdown() { jq "[.networks[] | .$1.delay_ns / .in_memory_ns] | max" "$plan"; }
+worst_latency() { jq "[.networks[].$1.delay_ns / 1e6] | max" "$plan"; }
+for goal in slowdown latency; do
+  weightpager plan budgets "$small" "$large" --budget 6MiB --goal $goal --json "$plan"
+  expect_status 0
+  awk -v joint="$(worst_$goal joint)" -v equation="$(worst_$goal equation)" -v told="$(jq .joint_worst "$plan")" \
+    'BEGIN { exit !(joint <= equation && told <= joint && told >= joint - 1e-5) }' || fail "joint is worse: $(cat "$plan")"
+done
 
 # Everything fits: nobody reads.
 weightpager plan budgets "$small" "$large" --budget 40MiB --json "$plan"
@@ -86,6 +93,9 @@ expect_error '--urgency'
 weightpager plan budgets "$small" --budget 12MiB --by guess
 expect_status 2
 expect_error 'window or blocks'
+weightpager plan budgets "$small" --budget 12MiB --goal guess
+expect_status 2
+expect_error 'slowdown or latency'
 weightpager plan
 expect_status 2
 expect_error 'plan: expected'
