@@ -7,6 +7,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(tl-expected REQUIRED)
 find_package(cxxopts REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(STB REQUIRED IMPORTED_TARGET stb)
 

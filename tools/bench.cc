@@ -14,10 +14,12 @@ Command bench_table() {
           .usage =
               "  weightpager bench pipelines NET.cfg NET.weights [OPTIONS]\n"
               "  weightpager bench simulate NET.cfg --kernels MS [OPTIONS]\n"
+              "  weightpager bench blocks NET.cfg NET.weights [OPTIONS]\n"
               "  weightpager bench policies MODEL|TRACE [OPTIONS]\n"
               "  weightpager bench disk FILE [OPTIONS]\n",
           .subcommands = {{"pipelines", "a network in every pipeline, on this machine"},
                           {"simulate", "the same by equation, on disks that are not at hand"},
+                          {"blocks", "what a byte and an operation cost here"},
                           {"policies", "what is best read ahead, kept and evicted, and the bound"},
                           {"disk", "measure a disk, for policies --disk"}},
           .examples =
@@ -38,9 +40,10 @@ int bench_command(int argc, char** argv) {
   const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
   if (word == "pipelines") return bench_pipelines_command(rest);
   if (word == "simulate") return bench_simulate_command(rest);
+  if (word == "blocks") return bench_blocks_command(rest);
   if (word == "policies") return bench_policies_command(rest);
   if (word == "disk") return bench_disk_command(rest);
-  return misuse({fmt::format("bench: expected pipelines, simulate, policies or disk, found {}",
+  return misuse({fmt::format("bench: expected pipelines, simulate, blocks, policies or disk, found {}",
                              word.empty() ? "nothing" : "'" + word + "'"),
                  "`weightpager bench --help` tells what they do"});
 }

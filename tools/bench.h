@@ -11,6 +11,7 @@ int bench_command(int argc, char** argv);
 // Its subcommands; `words` are what follows their names.
 int bench_pipelines_command(const std::vector<std::string>& words);
 int bench_simulate_command(const std::vector<std::string>& words);
+int bench_blocks_command(const std::vector<std::string>& words);
 int bench_policies_command(const std::vector<std::string>& words);
 int bench_disk_command(const std::vector<std::string>& words);
 

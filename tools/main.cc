@@ -30,7 +30,7 @@ constexpr Entry entries[] = {
     {"serve", "serve a model to several engines from one window", serve_command},
     {"infer", "run a Darknet network with a sliver of its weights in memory", infer_command},
     {"bench", "memory for weights against delay, measured or by equation", bench_command},
-    {"plan", "the least memory that a network's parts need, and where they go", plan_command},
+    {"plan", "where memory goes: activations, convolutions, several networks", plan_command},
     {"trace", "what engines touch: show, convert and make traces", trace_command},
     {"model", "show what is in a model's files, or make a synthetic model", model_command},
     {"doctor", "try what a run needs of this machine, and say what to mend", doctor_command},

@@ -3,25 +3,39 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "tools/cli.h"
 
 namespace weightpager::tools {
 namespace {
 
+struct Part {
+  std::string_view name;
+  int (*run)(const std::vector<std::string>& words);
+};
+
+constexpr std::array<Part, 3> parts{{{"activations", plan_activations_command},
+                                     {"primitives", plan_primitives_command},
+                                     {"budgets", plan_budgets_command}}};
+
 Command plan_table() {
   return {.name = "weightpager plan",
-          .purpose = "Plans the memory of a network before it runs.\n",
-<<<<<<< HEAD
-          .usage = "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n",
+          .purpose = "Plans the memory of networks before they run.\n",
+          .usage =
+              "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n"
+              "  weightpager plan primitives NET.cfg [OPTIONS]\n"
+              "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
           .subcommands = {{"activations",
-                           "where activations lie, and how near that is to the "
-                           "least possible"}},
-          .examples = "  weightpager plan activations yolov4.cfg\n"};
-=======
-          .usage = "  weightpager plan primitives NET.cfg [OPTIONS]\n",
-          .subcommands = {{"primitives", "how to compute each convolution: time against memory"}},
-          .examples = "  weightpager plan primitives yolov3.cfg --budget 400MiB\n"};
->>>>>>> 9ecbc61bb1ae28e456de6cf48f3fc4d518bcb36c
+                           "where activations lie, and how near that is to the least possible"},
+                          {"primitives", "how to compute each convolution: time against memory"},
+                          {"budgets", "one memory budget for the weights of several networks"}},
+          .examples =
+              "  weightpager plan activations yolov4.cfg\n"
+              "  weightpager plan primitives yolov3.cfg --budget 400MiB\n"
+              "  weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB\n"};
 }
 
 }  // namespace
@@ -33,16 +47,12 @@ int plan_command(int argc, char** argv) {
     print(stdout, help_text(plan_table()));
     return exit_success;
   }
-  const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
-<<<<<<< HEAD
-  if (word == "activations") return plan_activations_command(rest);
-  return misuse({fmt::format("plan: expected activations, found {}",
-=======
-  if (word == "primitives") return plan_primitives_command(rest);
-  return misuse({fmt::format("plan: expected primitives, found {}",
->>>>>>> 9ecbc61bb1ae28e456de6cf48f3fc4d518bcb36c
+  const auto part =
+      std::find_if(parts.begin(), parts.end(), [&](const Part& it) { return it.name == word; });
+  if (part != parts.end()) return part->run({words.begin() + 1, words.end()});
+  return misuse({fmt::format("plan: expected activations, primitives or budgets, found {}",
                              word.empty() ? "nothing" : "'" + word + "'"),
-                 "`weightpager plan --help` tells what it does"});
+                 "`weightpager plan --help` tells what they do"});
 }
 
 }  // namespace weightpager::tools

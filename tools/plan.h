@@ -12,5 +12,6 @@ int plan_command(int argc, char** argv);
 /// The subcommands, each with what follows its name.
 int plan_activations_command(const std::vector<std::string>& words);
 int plan_primitives_command(const std::vector<std::string>& words);
+int plan_budgets_command(const std::vector<std::string>& words);
 
 }  // namespace weightpager::tools

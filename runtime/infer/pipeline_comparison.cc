@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <utility>
 
+#include "runtime/infer/layer_measurement.h"
 #include "runtime/pipeline/search.h"
 
 namespace weightpager::infer {
@@ -29,22 +29,10 @@ struct Arm {
   std::unique_ptr<Inference> inference;
 };
 
-uint64_t median(std::vector<uint64_t> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 class Comparer {
  public:
   Comparer(const Network& network, const ComparisonOptions& options)
-      : network_(network), options_(options), input_(network.input.elements()) {
-    // Any picture will do: what layers cost does not depend on it.
-    std::mt19937 random(1);
-    std::uniform_real_distribution<float> brightness(0, 1);
-    for (float& value : input_) value = brightness(random);
-    input_span_ = input_;
-  }
+      : network_(network), options_(options), input_(some_input(network)), input_span_(input_) {}
 
   Result<Comparison> run() {
     if (Status added = add_pipelines(); !added) return forward_error(std::move(added));
@@ -96,31 +84,12 @@ class Comparer {
     return {};
   }
 
-  // What reads and copies take when nothing else is going on, and kernels when everything is there.
   Status measure_layers() {
     say("measuring layers");
-    Inference& preloaded = *arms_[0].inference;
-    Inference& sequential = *arms_[1].inference;
     constexpr int repeats = 5;
-    std::vector<std::vector<UnitCosts>> alone;
-    std::vector<std::vector<UnitCosts>> computed;
-    for (int i = 0; i <= repeats; ++i) {
-      for (auto& [inference, costs] : {std::pair(&sequential, &alone), {&preloaded, &computed}}) {
-        if (Status ran = inference->run({&input_span_, 1}); !ran) return ran;
-        if (i > 0) costs->push_back(inference->layer_costs());
-      }
-    }
-    const auto median_of = [](const auto& runs, size_t layer, uint64_t UnitCosts::*part) {
-      std::vector<uint64_t> values;
-      for (const auto& run : runs) values.push_back(run[layer].*part);
-      return median(std::move(values));
-    };
-    for (size_t layer = 0; layer < network_.layers.size(); ++layer) {
-      layer_costs_.push_back({.size_bytes = alone.front()[layer].size_bytes,
-                              .read_ns = median_of(alone, layer, &UnitCosts::read_ns),
-                              .copy_ns = median_of(alone, layer, &UnitCosts::copy_ns),
-                              .kernel_ns = median_of(computed, layer, &UnitCosts::kernel_ns)});
-    }
+    auto costs = infer::measure_layers(*arms_[1].inference, *arms_[0].inference, input_, repeats);
+    if (!costs) return forward_error(std::move(costs));
+    layer_costs_ = std::move(*costs);
     for (Arm& arm : arms_) {
       arm.configuration.predicted_ns = pipeline::delay_ns(arm.configuration.pipeline, layer_costs_,
                                                           arm.inference->window().rings);

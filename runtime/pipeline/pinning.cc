@@ -17,9 +17,7 @@ namespace {
 
 using Costs = std::span<const UnitCosts>;
 
-// How finely ring sizes and rates of earning are tried.
-constexpr double ring_ratio = 0.96;
-constexpr int rates_per_octave = 16;
+// The range of rates that are tried.
 constexpr int octaves_below_one = 4;
 constexpr int octaves_above_one = 6;
 
@@ -81,8 +79,8 @@ class Pins {
 
 class Planner {
  public:
-  Planner(Pipeline pipeline, Costs costs, uint64_t budget_bytes)
-      : pipeline_(pipeline), costs_(costs), budget_bytes_(budget_bytes) {}
+  Planner(Pipeline pipeline, Costs costs, uint64_t budget_bytes, const PlanTrials& trials)
+      : pipeline_(pipeline), costs_(costs), budget_bytes_(budget_bytes), trials_(trials) {}
 
   std::optional<WindowPlan> run() {
     try_ring(0);
@@ -92,7 +90,7 @@ class Planner {
     try_ring(round_up(largest_unit(costs_), ring_step_bytes));
     while (ring_bytes > 0) {
       try_ring(ring_bytes);
-      const double smaller = static_cast<double>(ring_bytes) * ring_ratio;
+      const double smaller = static_cast<double>(ring_bytes) * trials_.ring_ratio;
       ring_bytes = round_down(static_cast<uint64_t>(smaller), ring_step_bytes);
     }
     return std::move(best_);
@@ -105,10 +103,10 @@ class Planner {
     Pins needed(costs_, budget_bytes_ - rings.bytes());
     if (!needed.pin_larger_than(ring_bytes)) return;
     consider(rings, Pins(needed).take());
-    for (int step = -octaves_below_one * rates_per_octave;
-         step <= octaves_above_one * rates_per_octave; ++step) {
+    for (int step = -octaves_below_one * trials_.rates_per_octave;
+         step <= octaves_above_one * trials_.rates_per_octave; ++step) {
       Pins pins = needed;
-      pins.pin_unearned(std::exp2(static_cast<double>(step) / rates_per_octave));
+      pins.pin_unearned(std::exp2(static_cast<double>(step) / trials_.rates_per_octave));
       consider(rings, pins.take());
     }
   }
@@ -130,14 +128,16 @@ class Planner {
   Pipeline pipeline_;
   Costs costs_;
   uint64_t budget_bytes_;
+  PlanTrials trials_;
   std::optional<WindowPlan> best_;
 };
 
 }  // namespace
 
-Result<WindowPlan> plan_window(Pipeline pipeline, Costs costs, uint64_t budget_bytes) {
+Result<WindowPlan> plan_window(Pipeline pipeline, Costs costs, uint64_t budget_bytes,
+                               const PlanTrials& trials) {
   WP_ASSERT(pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage);
-  auto plan = Planner(pipeline, costs, budget_bytes).run();
+  auto plan = Planner(pipeline, costs, budget_bytes, trials).run();
   if (plan) return *std::move(plan);
   const uint64_t needed_bytes =
       rings_of(pipeline, costs, round_up(largest_unit(costs), ring_step_bytes)).bytes();

@@ -35,11 +35,19 @@ struct WindowPlan {
   uint64_t window_bytes() const { return rings.bytes() + pinned_bytes; }
 };
 
+/// How finely rings and rates of earning are tried. As they are: for one plan that is used for long.
+/// Coarser ones are for many plans that are compared.
+struct PlanTrials {
+  /// Each ring tried is this share of the one before.
+  double ring_ratio = 0.96;
+  int rates_per_octave = 16;
+};
+
 /// The least delay in a window of at most `budget_bytes`; of equal delays the one that reads least,
 /// and of these the smallest window. For `asynchronous` and `two_stage`. Fails if not even the
 /// smallest rings fit; the error says what would.
 Result<WindowPlan> plan_window(Pipeline pipeline, std::span<const UnitCosts> costs,
-                               uint64_t budget_bytes);
+                               uint64_t budget_bytes, const PlanTrials& trials = {});
 
 /// The units that `plan` makes a schedule of.
 std::vector<WorkUnit> work_units(std::span<const UnitCosts> costs,

@@ -28,6 +28,6 @@ expect_status 2
 expect_error '--windows'
 weightpager bench
 expect_status 2
-expect_error 'bench: expected pipelines, simulate, policies or disk, found nothing'
+expect_error 'bench: expected pipelines, simulate, blocks, policies or disk, found nothing'
 weightpager bench pipelines "$net.cfg" "$net.cfg"
 expect_status 1

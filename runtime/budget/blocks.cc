@@ -1,0 +1,296 @@
+// See blocks.h.
+#include "runtime/budget/blocks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/units.h"
+
+namespace weightpager::budget {
+namespace {
+
+// Sums over the layers before each, so that a block's costs are differences.
+class Sums {
+ public:
+  explicit Sums(const BlockedNetwork& network) : per_block_(network.per_block), sums_(1) {
+    for (const LayerCosts& layer : network.layers) {
+      LayerCosts sum = sums_.back();
+      sum.size_bytes += layer.size_bytes;
+      sum.read_ns += layer.read_ns;
+      sum.kernel_ns += layer.kernel_ns;
+      sum.release_ns += layer.release_ns;
+      sums_.push_back(sum);
+    }
+  }
+
+  uint32_t layers() const { return static_cast<uint32_t>(sums_.size() - 1); }
+  const LayerCosts& all() const { return sums_.back(); }
+
+  uint64_t bytes(uint32_t begin, uint32_t end) const {
+    return sums_[end].size_bytes - sums_[begin].size_bytes;
+  }
+
+  // Sums of the layers, without what there is once per block.
+  LayerCosts layers_between(uint32_t begin, uint32_t end) const {
+    const LayerCosts &from = sums_[begin], &to = sums_[end];
+    return {.size_bytes = to.size_bytes - from.size_bytes,
+            .read_ns = to.read_ns - from.read_ns,
+            .kernel_ns = to.kernel_ns - from.kernel_ns,
+            .release_ns = to.release_ns - from.release_ns};
+  }
+
+  // Without bytes there is nothing to read or to let go.
+  LayerCosts block(uint32_t begin, uint32_t end) const {
+    LayerCosts costs = layers_between(begin, end);
+    if (costs.size_bytes == 0) return {.kernel_ns = costs.kernel_ns};
+    costs.read_ns += per_block_.read_ns;
+    costs.release_ns += per_block_.release_ns;
+    return costs;
+  }
+
+ private:
+  PerBlock per_block_;
+  std::vector<LayerCosts> sums_;
+};
+
+// The channel and the processor after some blocks.
+struct Progress {
+  // The last block is in.
+  uint64_t read_ns = 0;
+  // The block before the last has left, the last one is in: the next may be read.
+  uint64_t channel_free_ns = 0;
+  uint64_t computed_ns = 0;
+
+  static Progress first(const LayerCosts& block) {
+    return {.read_ns = block.read_ns,
+            .channel_free_ns = block.read_ns,
+            .computed_ns = block.read_ns + block.kernel_ns};
+  }
+
+  Progress then(const LayerCosts& block, uint64_t release_of_last_ns) const {
+    const uint64_t in_ns = channel_free_ns + block.read_ns;
+    return {.read_ns = in_ns,
+            .channel_free_ns = std::max(in_ns, computed_ns) + release_of_last_ns,
+            .computed_ns = std::max(in_ns, computed_ns) + block.kernel_ns};
+  }
+};
+
+// The first `end` layers in blocks, the last of which begins at `begin`.
+struct State {
+  uint32_t begin = 0;
+  uint32_t blocks = 1;
+  Progress progress;
+  // Into the states that end at `begin`; of the first block nothing.
+  uint32_t before = 0;
+};
+
+// Of the states that end at one layer: those that no other beats. They come with `begin` falling,
+// so one that has come before is as good in that, and only the two times are compared.
+class Front {
+ public:
+  void offer(const State& state) {
+    const auto is_earlier = [](const State& a, uint64_t channel_free_ns) {
+      return a.progress.channel_free_ns < channel_free_ns;
+    };
+    // By channel_free_ns rising, computed_ns falling.
+    auto at =
+        std::lower_bound(edge_.begin(), edge_.end(), state.progress.channel_free_ns, is_earlier);
+    if (at != edge_.begin() && (at - 1)->progress.computed_ns <= state.progress.computed_ns) return;
+    if (at != edge_.end() && at->progress.channel_free_ns == state.progress.channel_free_ns &&
+        at->progress.computed_ns <= state.progress.computed_ns) {
+      return;
+    }
+    auto end = at;
+    while (end != edge_.end() && end->progress.computed_ns >= state.progress.computed_ns) ++end;
+    edge_.insert(edge_.erase(at, end), state);
+    kept_.push_back(state);
+  }
+
+  const std::vector<State>& kept() const { return kept_; }
+
+ private:
+  std::vector<State> edge_;
+  std::vector<State> kept_;
+};
+
+// The best of all partitions within a budget whose delay is at most a bound; states that cannot
+// keep to the bound any more are not followed.
+class Planner {
+ public:
+  Planner(const Sums& sums, uint64_t budget_bytes, uint64_t delay_max_ns)
+      : sums_(sums),
+        budget_bytes_(budget_bytes),
+        delay_max_ns_(delay_max_ns),
+        fronts_(sums.layers() + 1) {}
+
+  std::optional<BlockEnds> run() {
+    for (uint32_t end = 1; end <= sums_.layers(); ++end) end_blocks_at(end);
+    return best_ends();
+  }
+
+ private:
+  // What is not computed yet takes its time, and so does what is not read.
+  bool may_be_in_time(const Progress& progress, uint32_t end) const {
+    const LayerCosts rest = sums_.layers_between(end, sums_.layers());
+    return progress.computed_ns + rest.kernel_ns <= delay_max_ns_ &&
+           progress.read_ns + rest.read_ns <= delay_max_ns_;
+  }
+
+  void offer(uint32_t end, const State& state) {
+    if (may_be_in_time(state.progress, end)) fronts_[end].offer(state);
+  }
+
+  void end_blocks_at(uint32_t end) {
+    for (uint32_t begin = end - 1; sums_.bytes(begin, end) <= budget_bytes_; --begin) {
+      const LayerCosts block = sums_.block(begin, end);
+      if (begin == 0) {
+        offer(end, {.progress = Progress::first(block)});
+        return;
+      }
+      const std::vector<State>& before = fronts_[begin].kept();
+      for (uint32_t i = 0; i < before.size(); ++i) {
+        if (sums_.bytes(before[i].begin, end) > budget_bytes_) continue;
+        const uint64_t release_ns = sums_.block(before[i].begin, begin).release_ns;
+        offer(end, {.begin = begin,
+                    .blocks = before[i].blocks + 1,
+                    .progress = before[i].progress.then(block, release_ns),
+                    .before = i});
+      }
+    }
+  }
+
+  std::optional<BlockEnds> best_ends() const {
+    const std::vector<State>& last = fronts_[sums_.layers()].kept();
+    if (last.empty()) return std::nullopt;
+    const auto worth = [](const State& state) {
+      return std::tuple(state.progress.computed_ns, state.blocks);
+    };
+    const State* state =
+        &*std::min_element(last.begin(), last.end(),
+                           [&](const State& a, const State& b) { return worth(a) < worth(b); });
+    BlockEnds ends = {sums_.layers()};
+    while (state->begin > 0) {
+      ends.push_back(state->begin);
+      state = &fronts_[state->begin].kept()[state->before];
+    }
+    std::reverse(ends.begin(), ends.end());
+    return ends;
+  }
+
+  const Sums& sums_;
+  uint64_t budget_bytes_;
+  uint64_t delay_max_ns_;
+  std::vector<Front> fronts_;  // by the layer after the last block
+};
+
+BlockEnds one_layer_each(const BlockedNetwork& network) {
+  BlockEnds ends(network.layers.size());
+  std::iota(ends.begin(), ends.end(), 1);
+  return ends;
+}
+
+}  // namespace
+
+std::vector<LayerCosts> block_costs(const BlockedNetwork& network, std::span<const uint32_t> ends) {
+  const Sums sums(network);
+  WP_ASSERT(!ends.empty() && ends.back() == sums.layers());
+  std::vector<LayerCosts> blocks;
+  uint32_t begin = 0;
+  for (const uint32_t end : ends) {
+    WP_ASSERT(end > begin);
+    blocks.push_back(sums.block(begin, end));
+    begin = end;
+  }
+  return blocks;
+}
+
+uint64_t delay_ns(const BlockedNetwork& network, std::span<const uint32_t> ends) {
+  const std::vector<LayerCosts> blocks = block_costs(network, ends);
+  Progress progress = Progress::first(blocks.front());
+  for (size_t i = 1; i < blocks.size(); ++i) {
+    progress = progress.then(blocks[i], blocks[i - 1].release_ns);
+  }
+  return progress.computed_ns;
+}
+
+uint64_t peak_bytes(const BlockedNetwork& network, std::span<const uint32_t> ends) {
+  const std::vector<LayerCosts> blocks = block_costs(network, ends);
+  uint64_t peak_bytes = blocks.front().size_bytes;
+  for (size_t i = 1; i < blocks.size(); ++i) {
+    peak_bytes = std::max(peak_bytes, blocks[i - 1].size_bytes + blocks[i].size_bytes);
+  }
+  return peak_bytes;
+}
+
+// However layers are joined, two that follow each other are in one block or in neighbouring ones.
+uint64_t least_budget_bytes(const BlockedNetwork& network) {
+  return peak_bytes(network, one_layer_each(network));
+}
+
+uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
+  const Sums sums(network);
+  const uint32_t layers = sums.layers();
+  WP_ASSERT(blocks > 0 && blocks <= layers);
+  // By the last block's begin and end: the least peak of so many blocks.
+  using Peaks = std::vector<std::vector<uint64_t>>;
+  Peaks peaks(layers, std::vector<uint64_t>(layers + 1, UINT64_MAX));
+  for (uint32_t end = 1; end <= layers; ++end) peaks[0][end] = sums.bytes(0, end);
+  for (uint32_t count = 2; count <= blocks; ++count) {
+    Peaks next(layers, std::vector<uint64_t>(layers + 1, UINT64_MAX));
+    for (uint32_t begin = 0; begin < layers; ++begin) {
+      for (uint32_t middle = begin + 1; middle < layers; ++middle) {
+        if (peaks[begin][middle] == UINT64_MAX) continue;
+        for (uint32_t end = middle + 1; end <= layers; ++end) {
+          const uint64_t peak = std::max(peaks[begin][middle], sums.bytes(begin, end));
+          next[middle][end] = std::min(next[middle][end], peak);
+        }
+      }
+    }
+    peaks = std::move(next);
+  }
+  uint64_t least_bytes = UINT64_MAX;
+  for (const std::vector<uint64_t>& by_end : peaks)
+    least_bytes = std::min(least_bytes, by_end.back());
+  return least_bytes;
+}
+
+std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
+                                            uint64_t delay_max_ns) {
+  const Sums sums(network);
+  auto ends = Planner(sums, budget_bytes, delay_max_ns).run();
+  if (!ends) return std::nullopt;
+  BlockPlan plan = {.ends = std::move(*ends)};
+  plan.delay_ns = delay_ns(network, plan.ends);
+  plan.peak_bytes = peak_bytes(network, plan.ends);
+  return plan;
+}
+
+// Most networks have blocks that take little longer than computing alone: with a tight bound they
+// are found soon, and nothing better was cut off. Otherwise the bound is raised, until blocks of
+// one layer keep to it.
+Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes) {
+  const BlockEnds ones = one_layer_each(network);
+  const uint64_t least_bytes = peak_bytes(network, ones);
+  if (budget_bytes < least_bytes) {
+    return fail(
+        fmt::format("{} ({} bytes) are too few for blocks of these layers: the two largest "
+                    "that follow each other take {} ({} bytes)",
+                    format_size(budget_bytes), budget_bytes, format_size(least_bytes), least_bytes),
+        "give a larger --budget, or plan windows with layers in tiles (--by window)");
+  }
+  const uint64_t computing_ns = Sums(network).all().kernel_ns;
+  const uint64_t delay_max_ns = delay_ns(network, ones);
+  for (uint64_t slack_ns = (delay_max_ns - computing_ns) / 64 + 1;; slack_ns *= 4) {
+    const uint64_t bound_ns = std::min(computing_ns + slack_ns, delay_max_ns);
+    auto plan = plan_blocks_within(network, budget_bytes, bound_ns);
+    if (plan) return std::move(*plan);
+    WP_ASSERT(bound_ns < delay_max_ns);
+  }
+}
+
+}  // namespace weightpager::budget

@@ -1,0 +1,76 @@
+// What reading, computing and letting go of a block costs, as SwapNet models it, and the regression
+// that finds the model of a machine.
+//
+//   in  = alpha · bytes + beta · tensors + constant
+//   ex  = gamma · operations (+ constant, per layer)
+//   out = eta · tensors + constant
+//
+// Idea. Least squares over measured layers. No cost can be negative, but two columns that grow
+// together (bytes and tensors of a network whose layers are all alike) make the plain solution
+// subtract one from the other. With at most three columns the best solution without negative
+// coefficients is found by solving for each subset of them. R² says how much of what was measured
+// the model explains; the residuals say which layers it does not.
+//
+// Cost: microseconds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/budget/blocks.h"
+
+namespace weightpager::budget {
+
+/// What there is to do, of a layer or of a block.
+struct Work {
+  uint64_t size_bytes = 0;
+  uint64_t tensors = 0;
+  uint64_t operations = 0;
+};
+
+struct DelayModel {
+  double read_ns_per_byte = 0;    // alpha
+  double read_ns_per_tensor = 0;  // beta
+  double read_ns_per_block = 0;
+  double kernel_ns_per_operation = 0;  // gamma
+  double kernel_ns_per_layer = 0;
+  double release_ns_per_tensor = 0;  // eta
+  double release_ns_per_block = 0;
+
+  /// Without what there is once per block.
+  LayerCosts layer_costs(const Work& layer) const;
+  PerBlock per_block() const;
+};
+
+BlockedNetwork blocked_network(const DelayModel& model, std::span<const Work> layers);
+
+/// One layer, measured alone.
+struct Sample {
+  Work work;
+  uint64_t read_ns = 0;
+  uint64_t kernel_ns = 0;
+  uint64_t release_ns = 0;
+};
+
+/// One of the three equations.
+struct Fit {
+  size_t samples = 0;
+  /// 1: all of the difference between samples is explained; 0: none.
+  double r_squared = 0;
+  /// Measured minus modelled, by sample: of reads and releases those with bytes.
+  std::vector<double> residuals_ns;
+};
+
+struct FittedModel {
+  DelayModel model;
+  Fit read;
+  Fit kernel;
+  Fit release;
+};
+
+/// Fails with fewer than four samples that have bytes, or if these are all of one size.
+Result<FittedModel> fit_delays(std::span<const Sample> samples);
+
+}  // namespace weightpager::budget

@@ -1,0 +1,59 @@
+#include "runtime/infer/layer_measurement.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "runtime/infer/window_use.h"
+
+namespace weightpager::infer {
+namespace {
+
+using pipeline::UnitCosts;
+using Runs = std::vector<std::vector<UnitCosts>>;
+
+uint64_t median_of(const Runs& runs, size_t layer, uint64_t UnitCosts::*part) {
+  std::vector<uint64_t> values;
+  for (const auto& run : runs) values.push_back(run[layer].*part);
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::vector<float> some_input(const network::Network& network) {
+  std::vector<float> input(network.input.elements());
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> brightness(0, 1);
+  for (float& value : input) value = brightness(random);
+  return input;
+}
+
+Result<std::vector<UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
+                                              std::span<const float> input, int repeats) {
+  Runs alone, computed;
+  for (int i = 0; i <= repeats; ++i) {
+    for (auto& [inference, costs] : {std::pair(&sequential, &alone), {&preloaded, &computed}}) {
+      if (Status ran = inference->run({&input, 1}); !ran) return forward_error(std::move(ran));
+      // The first run brings in what every run needs.
+      if (i > 0) costs->push_back(inference->layer_costs());
+    }
+  }
+  std::vector<UnitCosts> layers;
+  for (size_t layer = 0; layer < alone.front().size(); ++layer) {
+    layers.push_back({.size_bytes = alone.front()[layer].size_bytes,
+                      .read_ns = median_of(alone, layer, &UnitCosts::read_ns),
+                      .copy_ns = median_of(alone, layer, &UnitCosts::copy_ns),
+                      .kernel_ns = median_of(computed, layer, &UnitCosts::kernel_ns)});
+  }
+  return layers;
+}
+
+budget::Work work_of(const network::Layer& layer) {
+  uint64_t tensors = 0;
+  if (layer.weights() > 0) tensors = layer.is_batch_normalized() ? 5 : 2;
+  return {.size_bytes = layer.folded_bytes(), .tensors = tensors, .operations = operations(layer)};
+}
+
+}  // namespace weightpager::infer

@@ -1,0 +1,74 @@
+// Windows by budget: within it, as the equations say, from the smallest tile to everything pinned.
+#include "runtime/budget/window_plans.h"
+
+#include <gtest/gtest.h>
+
+#include "pager/base/units.h"
+#include "tests/pipeline/yolov4.h"
+
+namespace weightpager::budget {
+namespace {
+
+using pipeline::Pipeline;
+using pipeline::TileableLayer;
+
+std::vector<TileableLayer> yolov4_in_pages() {
+  std::vector<TileableLayer> layers = pipeline::yolov4();
+  for (TileableLayer& layer : layers) {
+    layer.costs.size_bytes = round_up(layer.costs.size_bytes, os_page_bytes);
+  }
+  return layers;
+}
+
+TEST(WindowPlans, KeepToEveryBudget) {
+  const std::vector<TileableLayer> layers = yolov4_in_pages();
+  uint64_t model_bytes = 0, kernels_ns = 0;
+  for (const TileableLayer& layer : layers) {
+    model_bytes += layer.costs.size_bytes;
+    kernels_ns += layer.costs.kernel_ns;
+  }
+  const WindowPlans plans = WindowPlans::make(layers, {});
+  const std::vector<Step>& steps = plans.staircase().steps();
+  EXPECT_GT(steps.size(), 8u);
+  EXPECT_LE(plans.staircase().least_bytes(), 2 * MiB) << "tiles, not the layer of 18 MiB";
+  EXPECT_EQ(steps.back().delay_ns, kernels_ns) << "everything is pinned";
+  EXPECT_LE(steps.back().budget_bytes, model_bytes);
+  for (const Step& step : steps) {
+    const WindowChoice& choice = plans.choice(step.budget_bytes);
+    EXPECT_LE(choice.plan.window_bytes(), step.budget_bytes);
+    EXPECT_EQ(choice.plan.delay_ns, step.delay_ns);
+    const auto later = pipeline::after_first_pass(choice.units, choice.plan.is_pinned);
+    EXPECT_EQ(pipeline::delay_ns(Pipeline::two_stage, later, choice.plan.rings), step.delay_ns);
+  }
+}
+
+// Once nothing waits any more, a larger budget still reads less.
+TEST(WindowPlans, LargerBudgetsLeaveTheDiskToOthers) {
+  const WindowPlans plans = WindowPlans::make(yolov4_in_pages(), {});
+  const uint64_t least_bytes = plans.staircase().least_bytes();
+  uint64_t before_bytes = UINT64_MAX;
+  for (const uint64_t budget_bytes : {least_bytes, 60 * MiB, 120 * MiB, 180 * MiB, 300 * MiB}) {
+    const WindowChoice& choice = plans.choice(budget_bytes);
+    EXPECT_LE(choice.plan.window_bytes(), budget_bytes);
+    EXPECT_EQ(choice.plan.delay_ns, plans.staircase().delay_ns(budget_bytes));
+    EXPECT_LT(choice.plan.bytes_per_pass, before_bytes);
+    before_bytes = choice.plan.bytes_per_pass;
+  }
+  EXPECT_EQ(before_bytes, 0u);
+}
+
+// A slow disk: between a ring alone and everything pinned, each mebibyte saves its read.
+TEST(WindowPlans, OnASlowDiskPinsSaveTime) {
+  std::vector<TileableLayer> layers = yolov4_in_pages();
+  for (TileableLayer& layer : layers) layer.costs.read_ns = layer.costs.size_bytes;  // 1 GB/s
+  const Staircase stairs = WindowPlans::make(layers, {}).staircase();
+  const auto ms = [&](uint64_t mebibytes) {
+    return static_cast<double>(stairs.delay_ns(mebibytes * MiB)) / 1e6;
+  };
+  EXPECT_GT(ms(20), 250);
+  EXPECT_LT(ms(120), 200) << "a ring alone takes 266 ms";
+  EXPECT_LT(ms(200), 165);
+}
+
+}  // namespace
+}  // namespace weightpager::budget

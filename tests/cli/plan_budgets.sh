@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Two networks in one budget: shares add up to it, the joint plan is never worse, what is too small says so.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+for net in squeezenet yolov3-tiny; do
+  weightpager model make --net $net -o "$SCRATCH"
+  expect_status 0
+done
+small=$SCRATCH/squeezenet.cfg
+large=$SCRATCH/yolov3-tiny.cfg
+plan=$SCRATCH/plan.json
+
+weightpager plan budgets "$small" "$large" --budget 12MiB --json "$plan"
+expect_status 0
+grep -qE '^squeezenet +4\.[0-9]+ ' "$OUT" || fail "no row: $(cat "$OUT")"
+grep -qE '^yolov3-tiny +33\.[0-9]+ ' "$OUT" || fail "no row: $(cat "$OUT")"
+for kind in equation joint; do
+  jq -e --arg kind $kind '([.networks[][$kind].budget_bytes] | add) == 12582912' "$plan" >/dev/null ||
+    fail "shares by $kind do not add up: $(cat "$plan")"
+  # Others on the disk make nobody faster.
+  jq -e --arg kind $kind 'all(.networks[][$kind]; .shared_delay_ns >= .delay_ns)' "$plan" >/dev/null ||
+    fail "faster together: $(cat "$plan")"
+done
+# worst WORD: the largest delay of that plan by what it is compared with.
+worst_slowdown() { jq "[.networks[] | .$1.delay_ns / .in_memory_ns] | max" "$plan"; }
+worst_latency() { jq "[.networks[].$1.delay_ns / 1e6] | max" "$plan"; }
+for goal in slowdown latency; do
+  weightpager plan budgets "$small" "$large" --budget 6MiB --goal $goal --json "$plan"
+  expect_status 0
+  awk -v joint="$(worst_$goal joint)" -v equation="$(worst_$goal equation)" -v told="$(jq .joint_worst "$plan")" \
+    'BEGIN { exit !(joint <= equation && told <= joint && told >= joint - 1e-5) }' || fail "joint is worse: $(cat "$plan")"
+done
+
+# Everything fits: nobody reads.
+weightpager plan budgets "$small" "$large" --budget 40MiB --json "$plan"
+expect_status 0
+jq -e 'all(.networks[]; .joint.budget_bytes == .weights_bytes and .joint.delay_ns == .in_memory_ns and
+  .joint.shared_delay_ns == .in_memory_ns)' "$plan" >/dev/null || fail "all in memory: $(cat "$plan")"
+
+# Periods that both keep, and one that the larger cannot.
+weightpager plan budgets "$small" "$large" --budget 12MiB --period 1000,1000 --json "$plan"
+expect_status 0
+jq -e 'all(.networks[].joint; .late == 0)' "$plan" >/dev/null || fail "late: $(cat "$plan")"
+weightpager plan budgets "$small" "$large" --budget 12MiB --period 1000,1 --json "$plan"
+expect_status 0
+jq -e '.networks[0].joint.late == 0 and .networks[1].joint.late > 0' "$plan" >/dev/null || fail "late: $(cat "$plan")"
+
+# Blocks need the two largest neighbours at once; windows a tile.
+least_of() { jq .least_budget_bytes "$plan"; }
+weightpager plan budgets "$large" --budget 30MiB --by blocks --json "$plan"
+expect_status 0
+blocks=$(least_of)
+weightpager plan budgets "$large" --budget 30MiB --json "$plan"
+expect_status 0
+[[ $(least_of) -lt $((blocks / 4)) ]] || fail "tiles of $(least_of), blocks of $blocks"
+weightpager plan budgets "$large" --budget $((blocks - 1)) --by blocks
+expect_status 1
+expect_error "the least budget is"
+expect_error "forced by yolov3-tiny: layer "
+
+# A model of some machine, and what is none.
+parts=(read_ns_per_byte read_ns_per_tensor read_ns_per_block kernel_ns_per_operation kernel_ns_per_layer
+  release_ns_per_tensor release_ns_per_block)
+printf '%s\n' "${parts[@]}" | jq -R . | jq -s '{model: (map({(.): 0}) | add | .kernel_ns_per_layer = 1000)}' >"$SCRATCH/model.json"
+weightpager plan budgets "$small" --budget 3MiB --profile "$SCRATCH/model.json" --json "$plan"
+expect_status 0
+jq -e '.networks[0].in_memory_ns == 48000' "$plan" >/dev/null || fail "48 layers: $(cat "$plan")"
+jq '.model.read_ns_per_byte = -1' "$SCRATCH/model.json" >"$SCRATCH/negative.json"
+weightpager plan budgets "$small" --budget 3MiB --profile "$SCRATCH/negative.json"
+expect_status 1
+expect_error 'read_ns_per_byte is -1'
+weightpager plan budgets "$small" --budget 3MiB --profile "$small"
+expect_status 1
+expect_error 'not a delay model'
+
+weightpager plan budgets "$small" --budget 1KiB
+expect_status 1
+expect_error 'least budget'
+weightpager plan budgets "$small"
+expect_status 2
+expect_error '--budget is missing'
+weightpager plan budgets --budget 1MiB
+expect_status 2
+expect_error 'expected one .cfg or more'
+weightpager plan budgets "$small" "$large" --budget 12MiB --urgency 2
+expect_status 2
+expect_error 'expected a number for each of 2 networks, found 1'
+weightpager plan budgets "$small" --budget 12MiB --urgency 1e9
+expect_status 2
+expect_error '--urgency'
+weightpager plan budgets "$small" --budget 12MiB --by guess
+expect_status 2
+expect_error 'window or blocks'
+weightpager plan budgets "$small" --budget 12MiB --goal guess
+expect_status 2
+expect_error 'slowdown or latency'
+weightpager plan
+expect_status 2
+expect_error 'plan: expected'

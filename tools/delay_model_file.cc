@@ -1,0 +1,72 @@
+#include "tools/delay_model_file.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace weightpager::tools {
+namespace {
+
+using budget::DelayModel;
+using Json = nlohmann::ordered_json;
+
+constexpr int schema_version = 1;
+/// A second for one byte, operation, tensor or block.
+constexpr double ns_max = 1e9;
+
+constexpr std::pair<const char*, double DelayModel::*> parts[] = {
+    {"read_ns_per_byte", &DelayModel::read_ns_per_byte},
+    {"read_ns_per_tensor", &DelayModel::read_ns_per_tensor},
+    {"read_ns_per_block", &DelayModel::read_ns_per_block},
+    {"kernel_ns_per_operation", &DelayModel::kernel_ns_per_operation},
+    {"kernel_ns_per_layer", &DelayModel::kernel_ns_per_layer},
+    {"release_ns_per_tensor", &DelayModel::release_ns_per_tensor},
+    {"release_ns_per_block", &DelayModel::release_ns_per_block}};
+
+Json fit_json(const budget::Fit& fit) {
+  return {{"samples", fit.samples}, {"r_squared", fit.r_squared}};
+}
+
+}  // namespace
+
+Result<DelayModel> read_delay_model(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return fail(path + ": cannot be read", "is it there?");
+  DelayModel model;
+  try {
+    const Json json = Json::parse(file).at("model");
+    for (const auto& [name, part] : parts) model.*part = json.at(name);
+  } catch (const Json::exception& problem) {
+    return fail(fmt::format("{}: not a delay model: {}", path, problem.what()),
+                "`weightpager bench blocks NET.cfg NET.weights --json FILE` measures one");
+  }
+  for (const auto& [name, part] : parts) {
+    if (model.*part >= 0 && model.*part <= ns_max) continue;
+    return fail(fmt::format("{}: {} is {}: expected a number from 0 to {}", path, name, model.*part,
+                            ns_max),
+                "`weightpager bench blocks NET.cfg NET.weights --json FILE` measures it");
+  }
+  return model;
+}
+
+std::string delay_model_json(const std::vector<budget::Sample>& samples,
+                             const budget::FittedModel& fitted) {
+  Json json = {{"schema_version", schema_version}, {"benchmark", "blocks"}};
+  for (const auto& [name, part] : parts) json["model"][name] = fitted.model.*part;
+  json["fit"] = {{"read", fit_json(fitted.read)},
+                 {"kernel", fit_json(fitted.kernel)},
+                 {"release", fit_json(fitted.release)}};
+  for (const budget::Sample& it : samples) {
+    json["samples"].push_back({{"size_bytes", it.work.size_bytes},
+                               {"tensors", it.work.tensors},
+                               {"operations", it.work.operations},
+                               {"read_ns", it.read_ns},
+                               {"kernel_ns", it.kernel_ns},
+                               {"release_ns", it.release_ns}});
+  }
+  return json.dump(1) + "\n";
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,430 @@
+// `weightpager plan budgets`: one memory budget for the weights of several networks, by SwapNet's
+// equation and jointly, and whether the plans hold when all of them read from one disk.
+//
+// Nothing is run. What a layer costs is a delay model's answer: of this machine, if somebody has
+// measured it (`bench blocks --json`), otherwise of two processors of our time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "pager/base/units.h"
+#include "runtime/budget/shared_disk.h"
+#include "runtime/budget/shares.h"
+#include "runtime/budget/window_plans.h"
+#include "runtime/infer/layer_measurement.h"
+#include "runtime/network/parser.h"
+#include "tools/cli.h"
+#include "tools/delay_model_file.h"
+#include "tools/number_argument.h"
+#include "tools/plan.h"
+#include "tools/report_file.h"
+
+namespace weightpager::tools {
+namespace {
+
+using budget::Claim;
+using budget::DelayModel;
+using budget::Shares;
+using budget::Staircase;
+using budget::WindowPlans;
+using network::Network;
+
+constexpr int schema_version = 1;
+/// 2 GB/s, 80 operations per nanosecond.
+constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
+                                       .read_ns_per_block = 50'000,
+                                       .kernel_ns_per_operation = 1 / 80.0,
+                                       .kernel_ns_per_layer = 20'000};
+/// Of each network on the shared disk; the first brings in what is pinned and does not count.
+constexpr uint32_t inferences_simulated = 9;
+constexpr double urgency_max = 1000;
+const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
+
+Command budgets_table() {
+  return {
+      .name = "weightpager plan budgets",
+      .purpose =
+          "Says how to divide one budget of memory for weights among several Darknet\n"
+          "networks: by SwapNet's equation (1), and so that the one that suffers most\n"
+          "suffers as little as possible. Runs nothing.\n",
+      .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
+      .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
+                  {0, "urgency", "N,…", "by network: of 2 every delay counts twice (1)"},
+                  {0, "period", "MS,…",
+                   "by network: an image comes every so often, and\n"
+                   "is due when the next one comes (one after the other)"},
+                  {0, "goal", "WHAT",
+                   "of the joint plan, slowdown: the largest share of the\n"
+                   "time in memory, or of the period, that a network takes;\n"
+                   "latency: the largest time (slowdown)"},
+                  {0, "by", "WHAT",
+                   "window: a ring of layers or tiles, the rest pinned;\n"
+                   "blocks: two blocks of layers at a time, as SwapNet (window)"},
+                  {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
+                  {0, "json", "FILE", "write all figures to FILE"}},
+      .examples =
+          "  weightpager model make --net yolov3 -o nets\n"
+          "  weightpager model make --net vgg19 -o nets\n"
+          "  weightpager plan budgets nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB\n",
+      .exit_status = "  0 planned, 1 the budget is too small or a file cannot be read, 2 misuse\n"};
+}
+
+struct BudgetsOptions {
+  std::vector<std::string> cfg_paths;
+  uint64_t budget_bytes = 0;
+  std::vector<double> urgencies;
+  std::vector<double> periods_ms;  // empty: one inference right after the other
+  bool is_by_blocks = false;
+  bool is_for_latency = false;
+  std::string profile_path;
+  std::string json_path;
+};
+
+/// One number for each network; without the option `otherwise` for each, or nothing.
+Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
+                                       std::optional<double> otherwise) {
+  const size_t networks = arguments.operands().size();
+  const auto text = arguments.value(option);
+  if (!text) {
+    return otherwise ? std::vector<double>(networks, *otherwise) : std::vector<double>();
+  }
+  auto numbers = parse_numbers(*text, "--" + option);
+  if (!numbers || numbers->size() == networks) return numbers;
+  return fail(fmt::format("--{} {}: expected a number for each of {} networks, found {}", option,
+                          *text, networks, numbers->size()));
+}
+
+/// Of two words that an option may have, the first without it.
+Result<bool> is_second(const Arguments& arguments, const std::string& option,
+                       const std::string& first, const std::string& second) {
+  const std::string word = arguments.value(option).value_or(first);
+  if (word == first || word == second) return word == second;
+  return fail(fmt::format("--{} {}: expected {} or {}", option, word, first, second));
+}
+
+Result<BudgetsOptions> read_options(const Arguments& arguments) {
+  BudgetsOptions options = {.cfg_paths = arguments.operands(),
+                            .profile_path = arguments.value("profile").value_or(""),
+                            .json_path = arguments.value("json").value_or("")};
+  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", usage_example);
+  if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
+  const auto budget = parse_size(*arguments.value("budget"), "--budget");
+  if (!budget) return tl::make_unexpected(budget.error());
+  options.budget_bytes = *budget;
+  auto urgencies = numbers_of(arguments, "urgency", 1);
+  if (!urgencies) return forward_error(std::move(urgencies));
+  options.urgencies = std::move(*urgencies);
+  for (const double urgency : options.urgencies) {
+    if (urgency >= 1 / urgency_max && urgency <= urgency_max) continue;
+    return fail(fmt::format("--urgency {}: expected numbers from {} to {}", urgency,
+                            1 / urgency_max, urgency_max));
+  }
+  auto periods = numbers_of(arguments, "period", std::nullopt);
+  if (!periods) return forward_error(std::move(periods));
+  options.periods_ms = std::move(*periods);
+  const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
+  if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
+  options.is_by_blocks = *is_by_blocks;
+  const auto is_for_latency = is_second(arguments, "goal", "slowdown", "latency");
+  if (!is_for_latency) return tl::make_unexpected(is_for_latency.error());
+  options.is_for_latency = *is_for_latency;
+  return options;
+}
+
+/// A network, what it asks for, and what it does with what it gets.
+struct PlannedNetwork {
+  Claim claim;
+  Staircase staircase;
+  std::optional<WindowPlans> windows;  // nothing for blocks
+  uint64_t period_ns = 0;
+};
+
+std::string layer_name(const Network& network, size_t layer) {
+  return fmt::format("layer {} ({})", layer, section_name(network.layers[layer].operation));
+}
+
+/// By what the delay model says; sizes in whole pages.
+budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model) {
+  std::vector<budget::Work> layers;
+  for (const network::Layer& layer : network.layers) {
+    layers.push_back(infer::work_of(layer));
+    layers.back().size_bytes = round_up(layers.back().size_bytes, os_page_bytes);
+  }
+  return budget::blocked_network(model, layers);
+}
+
+std::vector<pipeline::TileableLayer> tileable(const Network& network,
+                                              const budget::BlockedNetwork& costs) {
+  std::vector<pipeline::TileableLayer> layers;
+  for (size_t i = 0; i < costs.layers.size(); ++i) {
+    const budget::LayerCosts& layer = costs.layers[i];
+    const bool has_bytes = layer.size_bytes > 0;
+    const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
+    layers.push_back(
+        {.costs = {.size_bytes = layer.size_bytes,
+                   .read_ns = layer.read_ns + (has_bytes ? costs.per_block.read_ns : 0),
+                   .kernel_ns = layer.kernel_ns},
+         .output_channels = std::max(channels, 1u)});
+  }
+  return layers;
+}
+
+/// Which two neighbours need the least budget of blocks.
+std::string forcing_layers(const Network& network, const budget::BlockedNetwork& costs) {
+  size_t first = 0;
+  uint64_t largest_bytes = 0;
+  for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
+    const uint64_t bytes = costs.layers[i].size_bytes + costs.layers[i + 1].size_bytes;
+    if (bytes <= largest_bytes) continue;
+    largest_bytes = bytes;
+    first = i;
+  }
+  if (costs.layers.size() == 1) return layer_name(network, 0);
+  return fmt::format("{} and {} are next to each other", layer_name(network, first),
+                     layer_name(network, first + 1));
+}
+
+/// Which layer has the tile that a ring must hold at least.
+std::string forcing_tile(const Network& network,
+                         const std::vector<pipeline::TileableLayer>& layers) {
+  const auto tiles = pipeline::split_into_tiles(
+      layers, {.tile_bytes_max = budget::WindowPlanSettings{}.tile_bytes_max});
+  const auto largest = std::max_element(
+      tiles.begin(), tiles.end(),
+      [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
+  return fmt::format("{} of the {} channels of {} are the largest tile",
+                     largest->end_channel - largest->first_channel,
+                     layers[largest->layer].output_channels, layer_name(network, largest->layer));
+}
+
+Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
+                                    bool is_by_blocks) {
+  const auto network = network::read_network(cfg_path);
+  if (!network) return tl::make_unexpected(network.error());
+  if (network->folded_bytes() == 0) {
+    return fail(cfg_path + ": has no weights, so there is no budget to plan",
+                "leave it out: it takes none of the memory");
+  }
+  const budget::BlockedNetwork costs = costs_of(*network, model);
+  const auto layers = tileable(*network, costs);
+  std::optional<WindowPlans> windows;
+  if (!is_by_blocks) {
+    windows = WindowPlans::make(
+        layers, {.read_ns_per_tile = costs.per_block.read_ns,
+                 .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
+  }
+  const Staircase staircase = windows ? windows->staircase() : budget::block_staircase(costs);
+  Claim claim = {
+      .name = std::filesystem::path(cfg_path).stem(),
+      .least_bytes = staircase.least_bytes(),
+      .forced_by = is_by_blocks ? forcing_layers(*network, costs) : forcing_tile(*network, layers)};
+  for (const budget::LayerCosts& layer : costs.layers) {
+    claim.model_bytes += layer.size_bytes;
+    claim.latency_ns += layer.kernel_ns;
+  }
+  return PlannedNetwork{.claim = claim, .staircase = staircase, .windows = std::move(windows)};
+}
+
+/// What a network's delay is compared with: 1 ms for the latency itself.
+double goal_ns(const BudgetsOptions& options, const PlannedNetwork& network) {
+  if (options.is_for_latency) return 1e6;
+  const uint64_t ns = network.period_ns > 0 ? network.period_ns : network.claim.latency_ns;
+  return static_cast<double>(std::max<uint64_t>(ns, 1));
+}
+
+Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
+                                                  const DelayModel& model) {
+  std::vector<PlannedNetwork> networks;
+  for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
+    auto network = plan_network(options.cfg_paths[i], model, options.is_by_blocks);
+    if (!network) return forward_error(std::move(network));
+    if (!options.periods_ms.empty()) {
+      network->period_ns = static_cast<uint64_t>(options.periods_ms[i] * 1e6);
+    }
+    network->claim.urgency = options.urgencies[i];
+    // In millionths of the goal, so that whole numbers are fine enough.
+    network->claim.weight = 1e6 * options.urgencies[i] / goal_ns(options, *network);
+    networks.push_back(std::move(*network));
+  }
+  return networks;
+}
+
+/// One way to divide the budget, and what comes of it.
+struct Division {
+  Shares shares;
+  std::vector<uint64_t> alone_ns;
+  /// The median with all networks on one disk, and how many were late; empty for blocks.
+  std::vector<uint64_t> shared_ns;
+  std::vector<uint32_t> late;
+};
+
+uint64_t median_after_first(std::vector<uint64_t> delays_ns) {
+  delays_ns.erase(delays_ns.begin());
+  const auto middle = delays_ns.begin() + static_cast<ptrdiff_t>(delays_ns.size() / 2);
+  std::nth_element(delays_ns.begin(), middle, delays_ns.end());
+  return *middle;
+}
+
+void simulate_together(const std::vector<PlannedNetwork>& networks, Division& division) {
+  std::vector<budget::SharingNetwork> sharing;
+  for (size_t i = 0; i < networks.size(); ++i) {
+    const PlannedNetwork& network = networks[i];
+    // Without periods: as long as it takes alone, the urgent ones sooner.
+    const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.claim.urgency;
+    const uint64_t deadline_ns =
+        network.period_ns > 0 ? network.period_ns : static_cast<uint64_t>(wanted_ns);
+    sharing.push_back(budget::sharing_network(network.windows->choice(division.shares[i]),
+                                              network.period_ns, deadline_ns));
+  }
+  const budget::SharedDiskTimes times =
+      budget::simulate_shared_disk(std::move(sharing), {.inferences_min = inferences_simulated});
+  for (const budget::NetworkTimes& it : times.networks) {
+    division.shared_ns.push_back(median_after_first(it.delays_ns));
+    division.late.push_back(it.late);
+  }
+}
+
+Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
+  Division division = {.shares = std::move(shares)};
+  for (size_t i = 0; i < networks.size(); ++i) {
+    division.alone_ns.push_back(networks[i].staircase.delay_ns(division.shares[i]));
+  }
+  if (networks.front().windows) simulate_together(networks, division);
+  return division;
+}
+
+struct BudgetPlan {
+  std::vector<PlannedNetwork> networks;
+  uint64_t least_bytes = 0;
+  Division equation;
+  Division joint;
+  /// The largest of what the joint plan makes small: delay by goal, times urgency.
+  double joint_worst = 0;
+};
+
+Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& model) {
+  auto networks = plan_networks(options, model);
+  if (!networks) return forward_error(std::move(networks));
+  std::vector<Claim> claims;
+  std::vector<Staircase> staircases;
+  for (const PlannedNetwork& it : *networks) {
+    claims.push_back(it.claim);
+    staircases.push_back(it.staircase);
+  }
+  auto equation = budget::share_by_score(claims, options.budget_bytes);
+  if (!equation) return forward_error(std::move(equation));
+  auto joint = budget::share_jointly(claims, staircases, options.budget_bytes);
+  if (!joint) return forward_error(std::move(joint));
+  BudgetPlan plan = {.least_bytes = budget::least_budget_bytes(claims),
+                     .equation = divide(*networks, std::move(*equation)),
+                     .joint = divide(*networks, std::move(joint->shares)),
+                     .joint_worst = static_cast<double>(joint->target_ns) / 1e6};
+  plan.networks = std::move(*networks);
+  return plan;
+}
+
+double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
+double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+std::string columns(const Division& division, size_t network) {
+  const std::string shared = division.shared_ns.empty()
+                                 ? "-"
+                                 : fmt::format("{:.1f}", milliseconds(division.shared_ns[network]));
+  return fmt::format(" {:>9.2f} {:>8.1f} {:>8}", mebibytes(division.shares[network]),
+                     milliseconds(division.alone_ns[network]), shared);
+}
+
+void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
+  uint64_t all_bytes = 0;
+  for (const PlannedNetwork& it : plan.networks) all_bytes += it.claim.model_bytes;
+  fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
+             mebibytes(all_bytes), mebibytes(options.budget_bytes), mebibytes(plan.least_bytes));
+  fmt::print("MiB; ms alone on the disk, and with the others on it\n\n");
+  fmt::print("{:<12} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", "", "", "all in", "equation (1)",
+             "joint");
+  fmt::print("{:<12} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
+             "weights", "least", "memory", "budget", "alone", "shared", "budget", "alone",
+             "shared");
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const Claim& claim = plan.networks[i].claim;
+    fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
+               mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
+               milliseconds(claim.latency_ns), columns(plan.equation, i), columns(plan.joint, i));
+  }
+}
+
+nlohmann::ordered_json to_json(const Division& division, size_t i) {
+  nlohmann::ordered_json json = {{"budget_bytes", division.shares[i]},
+                                 {"delay_ns", division.alone_ns[i]}};
+  if (division.shared_ns.empty()) return json;
+  json["shared_delay_ns"] = division.shared_ns[i];
+  json["late"] = division.late[i];
+  return json;
+}
+
+std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
+  nlohmann::ordered_json json = {{"schema_version", schema_version},
+                                 {"plan", "budgets"},
+                                 {"by", options.is_by_blocks ? "blocks" : "window"},
+                                 {"budget_bytes", options.budget_bytes},
+                                 {"least_budget_bytes", plan.least_bytes},
+                                 {"goal", options.is_for_latency ? "latency" : "slowdown"},
+                                 {"joint_worst", plan.joint_worst}};
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const PlannedNetwork& it = plan.networks[i];
+    nlohmann::ordered_json network = {{"name", it.claim.name},
+                                      {"cfg", options.cfg_paths[i]},
+                                      {"weights_bytes", it.claim.model_bytes},
+                                      {"least_bytes", it.claim.least_bytes},
+                                      {"forced_by", it.claim.forced_by},
+                                      {"in_memory_ns", it.claim.latency_ns},
+                                      {"urgency", options.urgencies[i]},
+                                      {"period_ns", it.period_ns},
+                                      {"equation", to_json(plan.equation, i)},
+                                      {"joint", to_json(plan.joint, i)}};
+    for (const budget::Step& step : it.staircase.steps()) {
+      network["steps"].push_back(
+          {{"budget_bytes", step.budget_bytes}, {"delay_ns", step.delay_ns}});
+    }
+    json["networks"].push_back(std::move(network));
+  }
+  return json.dump(1) + "\n";
+}
+
+int run_budgets(const BudgetsOptions& options) {
+  DelayModel model = two_processors;
+  if (!options.profile_path.empty()) {
+    const auto measured = read_delay_model(options.profile_path);
+    if (!measured) return failure(measured.error());
+    model = *measured;
+  }
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  const auto plan = make_plan(options, model);
+  if (!plan) return failure(plan.error());
+  print_plan(options, *plan);
+  if (*report) {
+    const Status written = (*report)->commit(to_json(options, *plan));
+    if (!written) return failure(written.error());
+  }
+  return exit_success;
+}
+
+}  // namespace
+
+int plan_budgets_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(budgets_table(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(budgets_table()));
+    return exit_success;
+  }
+  const auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return run_budgets(*options);
+}
+
+}  // namespace weightpager::tools
