@@ -686,13 +686,12 @@ void Pager::use_policy(std::string_view name) {
   set(telemetry_.policy_changed_ns, now_ns_);
   set(telemetry_.former_wait_ns, adaptation_->former_wait_ns());
   set(telemetry_.wait_ns, adaptation_->wait_ns());
-  std::snprintf(telemetry_.former_policy, sizeof telemetry_.former_policy, "%s",
-                std::string(adaptation_->former_policy()).c_str());
+  set(telemetry_.former_policy, policy::policy_number(adaptation_->former_policy()));
 }
 
 void Pager::make_policy(std::string_view name) {
   policy_ = policy::make_policy(name, table_, policy_settings_);
-  std::snprintf(telemetry_.policy, sizeof telemetry_.policy, "%s", std::string(name).c_str());
+  set(telemetry_.policy, policy::policy_number(name));
 }
 
 void Pager::carry_out_policy() {

@@ -43,9 +43,10 @@ int bench_command(int argc, char** argv) {
   if (word == "blocks") return bench_blocks_command(rest);
   if (word == "policies") return bench_policies_command(rest);
   if (word == "disk") return bench_disk_command(rest);
-  return misuse({fmt::format("bench: expected pipelines, simulate, blocks, policies or disk, found {}",
-                             word.empty() ? "nothing" : "'" + word + "'"),
-                 "`weightpager bench --help` tells what they do"});
+  return misuse(
+      {fmt::format("bench: expected pipelines, simulate, blocks, policies or disk, found {}",
+                   word.empty() ? "nothing" : "'" + word + "'"),
+       "`weightpager bench --help` tells what they do"});
 }
 
 }  // namespace weightpager::tools

@@ -66,9 +66,12 @@ constexpr CounterKey counter_keys[] = {
 };
 
 Json process_json(const Telemetry& process, uint64_t memory_bytes) {
-  Json json = {{"process_id", process.process_id}, {"command", process.command},
-               {"mapper", process.mapper},         {"reader", process.reader},
-               {"policy", process.policy},         {"former_policy", process.former_policy},
+  Json json = {{"process_id", process.process_id},
+               {"command", process.command},
+               {"mapper", process.mapper},
+               {"reader", process.reader},
+               {"policy", policy::policy_name(process.policy)},
+               {"former_policy", policy::policy_name(process.former_policy)},
                {"profile", process.profile}};
   for (const CounterKey& entry : counter_keys) json[entry.key] = (process.*entry.counter).load();
   const Ratios ratio = ratios(process);

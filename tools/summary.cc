@@ -123,8 +123,9 @@ std::string attached_text(const Telemetry& process) {
 
 /// What came of looking at other policies, if one of them took over.
 std::string change_text(const Telemetry& process) {
-  if (!*process.former_policy) {
-    return fmt::format("{} again, another looked better on paper and was not", process.policy);
+  const std::string_view policy = policy::policy_name(process.policy);
+  if (process.former_policy == 0) {
+    return fmt::format("{} again, another looked better on paper and was not", policy);
   }
   const double after_s = seconds(process.policy_changed_ns - process.started_ns);
   const std::string proof = process.wait_ns == 0
@@ -132,8 +133,8 @@ std::string change_text(const Telemetry& process) {
                                 : fmt::format("waits {:.2f} times as long",
                                               divide(static_cast<double>(process.wait_ns),
                                                      static_cast<double>(process.former_wait_ns)));
-  return fmt::format("{} took over from {} after {:.1f} s, {}", process.policy,
-                     process.former_policy, after_s, proof);
+  return fmt::format("{} took over from {} after {:.1f} s, {}", policy,
+                     policy::policy_name(process.former_policy), after_s, proof);
 }
 
 /// Of the policy only if it is not the one that most have.
@@ -146,9 +147,9 @@ std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
   if (std::string_view(process.mapper) == telemetry::attached) return attached_text(process);
   const Ratios ratio = ratios(process);
   const std::string command = printable(process.command).substr(0, command_columns);
-  std::string text =
-      fmt::format("weightpager: {} (pid {}), window {}, mapper {}{}\n", command, process.process_id,
-                  format_size(process.window_bytes), process.mapper, other_policy(process.policy));
+  std::string text = fmt::format("weightpager: {} (pid {}), window {}, mapper {}{}\n", command,
+                                 process.process_id, format_size(process.window_bytes),
+                                 process.mapper, other_policy(policy::policy_name(process.policy)));
   text += row("memory",
               fmt::format("peak {} of the model's {}; engine's own {}",
                           format_size(process.resident_bytes_max), format_size(process.model_bytes),

@@ -59,6 +59,15 @@ const NamedPolicy* find(std::string_view name) {
 
 std::span<const NamedPolicy> named_policies() { return policies; }
 
+uint64_t policy_number(std::string_view name) {
+  const NamedPolicy* const found = find(name);
+  return found == nullptr ? 0 : static_cast<uint64_t>(found - policies.data()) + 1;
+}
+
+std::string_view policy_name(uint64_t number) {
+  return number == 0 || number > policies.size() ? "" : policies[number - 1].name;
+}
+
 Status check_policy(std::string_view name, bool is_live) {
   if (is_live && name == adaptive_policy) return {};
   const NamedPolicy* const found = find(name);

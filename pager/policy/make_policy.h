@@ -28,6 +28,11 @@ struct NamedPolicy {
 /// All of them, from the simplest to the bound.
 std::span<const NamedPolicy> named_policies();
 
+/// For counters: 1 and up, in the order of named_policies(); 0 for none. The name of 0, and of what
+/// is no number, is empty.
+uint64_t policy_number(std::string_view name);
+std::string_view policy_name(uint64_t number);
+
 /// Fails, listing the names, if there is no such policy. `is_live`: … or if it needs the future;
 /// the adaptive one is known then.
 Status check_policy(std::string_view name, bool is_live);

@@ -29,12 +29,14 @@ struct Telemetry {
   uint32_t version = telemetry_version;
   int32_t process_id = 0;
   uint32_t reserved = 0;
-  char mapper[16] = {};         // "move", "collapse", "copy"
-  char reader[16] = {};         // "io_uring", "pread"
-  char policy[16] = {};         // policy::named_policies; the one in use now
-  char former_policy[16] = {};  // … that it replaced, "" if it replaced none
-  char profile[64] = {};        // what the engine profile did, "" if it did nothing
-  char command[64] = {};        // the process's name
+  char mapper[16] = {};   // "move", "collapse", "copy"
+  char reader[16] = {};   // "io_uring", "pread"
+  char profile[64] = {};  // what the engine profile did, "" if it did nothing
+  char command[64] = {};  // the process's name
+
+  // By policy::policy_number(); 0 is none.
+  Counter policy;         // in use now
+  Counter former_policy;  // that it took over from
 
   // Sizes now and at most.
   Counter window_bytes;        // the memory budget

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "pager/base/units.h"
+#include "pager/policy/make_policy.h"
 #include "tools/report_file.h"
 
 namespace weightpager::tools {
@@ -97,8 +98,8 @@ TEST_F(SummaryTest, SaysWhatAProfileDid) {
 }
 
 TEST_F(SummaryTest, SaysWhichPolicyTookOver) {
-  strcpy(process_.policy, "lru");
-  strcpy(process_.former_policy, "expert");
+  process_.policy = policy::policy_number("lru");
+  process_.former_policy = policy::policy_number("expert");
   process_.policy_changes = 1;
   process_.policy_changed_ns = 103 * second_ns;
   process_.former_wait_ns = 400'000;
@@ -109,8 +110,8 @@ TEST_F(SummaryTest, SaysWhichPolicyTookOver) {
   EXPECT_NE(summary_text(report_).find(
                 "lru took over from expert after 3.0 s, waits 0.25 times as long\n"),
             std::string::npos);
-  strcpy(process_.policy, "expert");
-  strcpy(process_.former_policy, "");
+  process_.policy = policy::policy_number("expert");
+  process_.former_policy = policy::policy_number("");
   EXPECT_NE(summary_text(report_).find(
                 "  policy    expert again, another looked better on paper and was not\n"),
             std::string::npos);
@@ -219,9 +220,9 @@ TEST_F(SummaryTest, JudgesAMixtureByTheExpertsThatStayed) {
 }
 
 TEST_F(SummaryTest, NamesAPolicyThatIsNotTheDefault) {
-  strcpy(process_.policy, "expert");
+  process_.policy = policy::policy_number("expert");
   EXPECT_EQ(summary_text(report_).find("policy"), std::string::npos);
-  strcpy(process_.policy, "ring");
+  process_.policy = policy::policy_number("ring");
   EXPECT_NE(summary_text(report_).find("mapper move, policy ring\n"), std::string::npos);
 }
 
@@ -238,8 +239,8 @@ TEST_F(SummaryTest, JsonHasCountersRatiosAndConfiguration) {
   const auto& process = json["processes"][0];
   EXPECT_EQ(process["command"], "llama-cli");
   const size_t counters =
-      (sizeof(Telemetry) - offsetof(Telemetry, window_bytes)) / sizeof(telemetry::Counter);
-  const size_t names = 7, derived = 7;
+      (sizeof(Telemetry) - offsetof(Telemetry, policy)) / sizeof(telemetry::Counter);
+  const size_t names = 5, derived = 7;
   EXPECT_EQ(process.size(), names + counters + derived) << "a counter is missing in the report";
   EXPECT_EQ(process["faults_late"], 340);
   EXPECT_EQ(process["read_bytes"], 20 * GiB);
