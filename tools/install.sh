@@ -17,7 +17,7 @@ COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shel
   python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm)
 # Libraries have no command to look for, so the package database is asked.
 LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
-  libdnnl-dev libxxhash-dev libstb-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
+  libdnnl-dev coinor-libcbc-dev libxxhash-dev libstb-dev libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev
   ca-certificates python3-venv)
 
 KERNEL_COMMANDS=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static mke2fs:e2fsprogs cpio:cpio
