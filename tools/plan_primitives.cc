@@ -115,12 +115,13 @@ Result<plan::Profile> measure(const Network& network, const Options& options) {
 }
 
 /// Evenly spread over the front, its ends among them.
-std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance) {
+std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance,
+                             const Selection& fastest) {
   const size_t count = std::min(points_shown, front.size());
   std::vector<Point> points;
   for (size_t i = 0; i < count; ++i) {
     const Selection& best = front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)];
-    auto greedy = plan::greedy(instance, best.memory_bytes(), plan::fastest_of_each(instance));
+    auto greedy = plan::greedy(instance, best.memory_bytes(), fastest.candidates);
     points.push_back({&best, greedy ? std::optional(*std::move(greedy)) : std::nullopt});
   }
   return points;
@@ -138,7 +139,9 @@ Result<Plan> make_plan(const Options& options) {
   auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown);
   if (!front) return forward_error(std::move(front));
   made.front = std::move(*front);
-  made.points = points_of(made.front, instance);
+  const auto by_time = plan::fastest_ignoring_memory(instance);
+  if (!by_time) return tl::make_unexpected(by_time.error());
+  made.points = points_of(made.front, instance, *by_time);
   made.chosen = made.front.back();
   if (!options.budget_bytes) return made;
   auto chosen = plan::fastest_of_any_network(instance, *options.budget_bytes, quantum_bytes);

@@ -95,7 +95,7 @@ Result<Selection> fastest_ignoring_memory(const Instance& instance) {
   for (Node& node : free.nodes) {
     for (Candidate& it : node.candidates) it.held_bytes = it.workspace_bytes = 0;
   }
-  auto found = fastest(free, 0);
+  auto found = fastest_of_any_network(free, 0);
   if (!found) return forward_error(std::move(found));
   return evaluate(instance, found->candidates);
 }

@@ -1,8 +1,9 @@
 // What selection is compared with.
 //
-// Greedy, as Wen et al. describe it (5.3.2): start fast; while the budget is exceeded, the node
-// that needs most gets the fastest of its candidates that need less. Its layouts are not looked at:
-// that is what makes it up to eight times slower than the optimum where memory is tight.
+// Greedy, as Wen et al. describe it (5.3.2): start with the fastest network; while the budget is
+// exceeded, the node that needs most gets the fastest of its candidates that need less. Its layouts
+// are not looked at: that is what makes it up to eight times slower than the optimum where memory
+// is tight.
 //
 // By time alone, as Anderson & Gregg's partitioned boolean quadratic programming: the fastest
 // network, with layouts, whatever memory it takes. On series-parallel networks their reductions are
@@ -24,7 +25,7 @@ std::vector<uint32_t> fastest_of_each(const Instance& instance);
 Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
                          std::vector<uint32_t> start);
 
-/// Fails if the network is not series-parallel.
+/// Fails if the network is not series-parallel and there is no CBC.
 Result<Selection> fastest_ignoring_memory(const Instance& instance);
 
 }  // namespace weightpager::plan

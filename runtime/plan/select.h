@@ -10,8 +10,9 @@
 // With a quantum q, values of workspace that share a multiple of q are tried once. What is found is
 // then at least as fast as any selection that takes ((nodes + 1) · q) less. q = 1 is exact.
 //
-// Cost. One reduction per value of workspace that is tried: for the 57 convolutions with 57
-// candidates each of seeds' GoogLeNet 0.2 s where all is held (bench/selection_bench.cc).
+// Cost. One reduction per value of workspace that is tried: some 25 ms of processor time for the
+// whole front of GoogLeNet's 57 convolutions with 57 candidates each, where all is held
+// (bench/selection_bench.cc, AMD EPYC, 2026-11-22).
 #pragma once
 
 #include <cstdint>

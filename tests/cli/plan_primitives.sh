@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# A network's convolutions are measured and chosen, within a budget and without; what cannot be is refused.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+
+export XDG_CACHE_HOME=$SCRATCH/cache
+cat >"$SCRATCH/net.cfg" <<'END'
+[net]
+height=24
+width=24
+channels=3
+[convolutional]
+filters=16
+size=3
+stride=1
+pad=1
+activation=relu
+[maxpool]
+size=2
+stride=2
+[convolutional]
+filters=32
+size=3
+stride=1
+pad=1
+activation=relu
+END
+
+plan() { weightpager plan primitives "$SCRATCH/net.cfg" --threads 1 --json "$SCRATCH/plan.json" "$@"; }
+
+plan
+expect_status 0
+jq -e '.front[0].memory_bytes == (.front | map(.memory_bytes) | min) and
+  .chosen.time_ns == (.front | map(.time_ns) | min) and
+  (.layers | length) == 3 and .layers[2].candidates >= 8' "$SCRATCH/plan.json" >/dev/null ||
+  fail "plan: $(cat "$SCRATCH/plan.json")"
+[[ -n $(find "$XDG_CACHE_HOME/weightpager" -name 'primitives-*.json') ]] || fail "nothing was kept"
+
+# From the cache, so times are the same: the least memory is enough for one selection only.
+least=$(jq '.front[0].memory_bytes' "$SCRATCH/plan.json")
+time_ns=$(jq '.front[0].time_ns' "$SCRATCH/plan.json")
+plan --budget "$least"
+expect_status 0
+jq -e --argjson least "$least" --argjson time "$time_ns" \
+  '.chosen.memory_bytes == $least and .chosen.time_ns == $time' "$SCRATCH/plan.json" >/dev/null ||
+  fail "within $least bytes: $(jq .chosen "$SCRATCH/plan.json")"
+plan --budget "$((least - 1))"
+expect_status 1
+expect_error "the least that any selection takes is"
+expect_error "($least bytes)"
+
+# Weights come from a disk: on a slower one that takes longer.
+plan --layer-by-layer --disk 2
+expect_status 0
+fast=$(jq '.chosen.time_ns' "$SCRATCH/plan.json")
+plan --layer-by-layer --disk 0.001
+jq -e --argjson fast "$fast" '.chosen.held_bytes == 0 and .chosen.time_ns > $fast' \
+  "$SCRATCH/plan.json" >/dev/null || fail "layer by layer: $(jq .chosen "$SCRATCH/plan.json")"
+
+# A cache that somebody broke is measured again, and said to be.
+for file in "$XDG_CACHE_HOME"/weightpager/primitives-*.json; do echo '{' >"$file"; done
+plan
+expect_status 0
+grep -qF 'is not a profile of this version of weightpager' "$ERR" || fail "stderr: $(cat "$ERR")"
+
+weightpager plan primitives
+expect_status 2
+expect_error 'expected one .cfg'
+weightpager plan primitives "$SCRATCH/none.cfg"
+expect_status 1
+weightpager plan nothing
+expect_status 2
+expect_error "found 'nothing'"
+weightpager plan --help
+expect_status 0
