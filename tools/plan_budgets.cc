@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "pager/base/units.h"
+#include "runtime/budget/lookup_table.h"
 #include "runtime/budget/shared_disk.h"
 #include "runtime/budget/shares.h"
 #include "runtime/budget/window_plans.h"
@@ -41,6 +42,8 @@ constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
 /// Of each network on the shared disk; the first brings in what is pinned and does not count.
 constexpr uint32_t inferences_simulated = 9;
 constexpr double urgency_max = 1000;
+constexpr double period_ms_min = 1;
+constexpr double period_ms_max = 60'000;
 const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
 
 Command budgets_table() {
@@ -125,6 +128,11 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
   auto periods = numbers_of(arguments, "period", std::nullopt);
   if (!periods) return forward_error(std::move(periods));
   options.periods_ms = std::move(*periods);
+  for (const double ms : options.periods_ms) {
+    if (ms >= period_ms_min && ms <= period_ms_max) continue;
+    return fail(fmt::format("--period {}: expected milliseconds from {} to {}", ms, period_ms_min,
+                            period_ms_max));
+  }
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
@@ -139,6 +147,7 @@ struct PlannedNetwork {
   Claim claim;
   Staircase staircase;
   std::optional<WindowPlans> windows;  // nothing for blocks
+  budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
 };
 
@@ -225,7 +234,8 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
     claim.model_bytes += layer.size_bytes;
     claim.latency_ns += layer.kernel_ns;
   }
-  return PlannedNetwork{.claim = claim, .staircase = staircase, .windows = std::move(windows)};
+  return PlannedNetwork{
+      .claim = claim, .staircase = staircase, .windows = std::move(windows), .costs = costs};
 }
 
 /// What a network's delay is compared with: 1 ms for the latency itself.
@@ -259,6 +269,8 @@ struct Division {
   /// The median with all networks on one disk, and how many were late; empty for blocks.
   std::vector<uint64_t> shared_ns;
   std::vector<uint32_t> late;
+  /// What SwapNet's own cuts take; empty for windows, nothing where it has no table or no row fits.
+  std::vector<std::optional<uint64_t>> table_ns;
 };
 
 uint64_t median_after_first(std::vector<uint64_t> delays_ns) {
@@ -292,7 +304,14 @@ Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
   for (size_t i = 0; i < networks.size(); ++i) {
     division.alone_ns.push_back(networks[i].staircase.delay_ns(division.shares[i]));
   }
-  if (networks.front().windows) simulate_together(networks, division);
+  if (networks.front().windows) {
+    simulate_together(networks, division);
+    return division;
+  }
+  for (size_t i = 0; i < networks.size(); ++i) {
+    const auto plan = budget::plan_by_table(networks[i].costs, division.shares[i]);
+    division.table_ns.push_back(plan ? std::optional(plan->delay_ns) : std::nullopt);
+  }
   return division;
 }
 
@@ -330,11 +349,14 @@ double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_ca
 double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 std::string columns(const Division& division, size_t network) {
-  const std::string shared = division.shared_ns.empty()
-                                 ? "-"
-                                 : fmt::format("{:.1f}", milliseconds(division.shared_ns[network]));
+  std::string last = "-";
+  if (!division.shared_ns.empty()) {
+    last = fmt::format("{:.1f}", milliseconds(division.shared_ns[network]));
+  } else if (division.table_ns[network]) {
+    last = fmt::format("{:.1f}", milliseconds(*division.table_ns[network]));
+  }
   return fmt::format(" {:>9.2f} {:>8.1f} {:>8}", mebibytes(division.shares[network]),
-                     milliseconds(division.alone_ns[network]), shared);
+                     milliseconds(division.alone_ns[network]), last);
 }
 
 void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
@@ -342,12 +364,14 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
   for (const PlannedNetwork& it : plan.networks) all_bytes += it.claim.model_bytes;
   fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
              mebibytes(all_bytes), mebibytes(options.budget_bytes), mebibytes(plan.least_bytes));
-  fmt::print("MiB; ms alone on the disk, and with the others on it\n\n");
+  fmt::print("MiB; ms alone on the disk, and {}\n\n",
+             options.is_by_blocks ? "with the cuts of SwapNet's table (-: it has none)"
+                                  : "with the others on it");
   fmt::print("{:<12} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", "", "", "all in", "equation (1)",
              "joint");
+  const char* const last = options.is_by_blocks ? "table" : "shared";
   fmt::print("{:<12} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
-             "weights", "least", "memory", "budget", "alone", "shared", "budget", "alone",
-             "shared");
+             "weights", "least", "memory", "budget", "alone", last, "budget", "alone", last);
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const Claim& claim = plan.networks[i].claim;
     fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
@@ -359,7 +383,10 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
 nlohmann::ordered_json to_json(const Division& division, size_t i) {
   nlohmann::ordered_json json = {{"budget_bytes", division.shares[i]},
                                  {"delay_ns", division.alone_ns[i]}};
-  if (division.shared_ns.empty()) return json;
+  if (division.shared_ns.empty()) {
+    if (division.table_ns[i]) json["table_delay_ns"] = *division.table_ns[i];
+    return json;
+  }
   json["shared_delay_ns"] = division.shared_ns[i];
   json["late"] = division.late[i];
   return json;

@@ -219,7 +219,10 @@ uint64_t delay_ns(const BlockedNetwork& network, std::span<const uint32_t> ends)
 }
 
 uint64_t peak_bytes(const BlockedNetwork& network, std::span<const uint32_t> ends) {
-  const std::vector<LayerCosts> blocks = block_costs(network, ends);
+  return peak_bytes(block_costs(network, ends));
+}
+
+uint64_t peak_bytes(std::span<const LayerCosts> blocks) {
   uint64_t peak_bytes = blocks.front().size_bytes;
   for (size_t i = 1; i < blocks.size(); ++i) {
     peak_bytes = std::max(peak_bytes, blocks[i - 1].size_bytes + blocks[i].size_bytes);

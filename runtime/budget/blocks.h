@@ -65,6 +65,7 @@ std::vector<LayerCosts> block_costs(const BlockedNetwork& network, std::span<con
 /// Of these blocks, beginning with nothing in memory.
 uint64_t delay_ns(const BlockedNetwork& network, std::span<const uint32_t> ends);
 uint64_t peak_bytes(const BlockedNetwork& network, std::span<const uint32_t> ends);
+uint64_t peak_bytes(std::span<const LayerCosts> blocks);
 
 /// The least budget for which there are blocks: of all neighbouring layers the largest two. A layer
 /// without bytes counts as a neighbour: the one before it leaves before the one behind it comes.

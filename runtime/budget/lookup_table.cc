@@ -104,8 +104,8 @@ void LookupTable::add_all_rows() {
   for (uint32_t i = 1; i < blocks_; ++i) ends.push_back(i);
   ends.push_back(layers);
   do {
-    rows_.push_back({.peak_bytes = peak_bytes(network_, ends),
-                     .predicted_ns = predicted_delay_ns(block_costs(network_, ends))});
+    const std::vector<LayerCosts> blocks = block_costs(network_, ends);
+    rows_.push_back({.peak_bytes = peak_bytes(blocks), .predicted_ns = predicted_delay_ns(blocks)});
     ends_.insert(ends_.end(), ends.begin(), ends.end());
   } while (advance(ends, layers));
 }

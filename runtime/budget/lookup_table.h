@@ -35,8 +35,8 @@ uint64_t uncovered_as_printed_ns(std::span<const LayerCosts> blocks);
 /// What the mended equation says the delay is.
 uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks);
 
-/// Rows of a table beyond which it is refused.
-inline constexpr uint64_t table_rows_max = 5'000'000;
+/// Rows of a table beyond which it is refused: a second's work.
+inline constexpr uint64_t table_rows_max = 1'000'000;
 
 /// All cuts into so many blocks, with the bytes they need and the delay that is predicted: what the
 /// paper makes once per network. A row is 16 bytes and a cut's numbers.

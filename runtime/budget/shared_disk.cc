@@ -113,6 +113,28 @@ struct UnitRead {
   uint64_t pieces_left = 0;
 };
 
+// Things with numbers, which are used again once they are given back.
+template <typename Thing>
+class Numbered {
+ public:
+  size_t add(const Thing& thing) {
+    if (free_.empty()) {
+      things_.push_back(thing);
+      return things_.size() - 1;
+    }
+    const size_t number = free_.back();
+    free_.pop_back();
+    things_[number] = thing;
+    return number;
+  }
+  void give_back(size_t number) { free_.push_back(number); }
+  Thing& operator[](size_t number) { return things_[number]; }
+
+ private:
+  std::vector<Thing> things_;
+  std::vector<size_t> free_;
+};
+
 class Simulation {
  public:
   Simulation(std::vector<SharingNetwork> networks, const SharedDiskSettings& settings)
@@ -163,10 +185,12 @@ class Simulation {
 
   void finish_piece() {
     const Piece piece = pieces_[at_disk_.front().piece];
+    pieces_.give_back(at_disk_.front().piece);
     at_disk_.pop_front();
     arbiter_.on_finished(piece.size_bytes);
-    UnitRead& read = reads_[piece.read];
-    if (--read.pieces_left > 0) return;
+    if (--reads_[piece.read].pieces_left > 0) return;
+    const UnitRead read = reads_[piece.read];
+    reads_.give_back(piece.read);
     runners_[read.network].on_read_finished(read.unit);
     carry_out(read.network);
   }
@@ -179,16 +203,16 @@ class Simulation {
     const pipeline::UnitCosts& cost = runners_[network].cost(unit);
     const uint64_t count =
         (cost.size_bytes + settings_.read_bytes_max - 1) / settings_.read_bytes_max;
-    reads_.push_back({.network = network, .unit = unit, .pieces_left = count});
+    const size_t read = reads_.add({.network = network, .unit = unit, .pieces_left = count});
     const int64_t latest_start_ns = runners_[network].latest_start_ns(unit);
     for (uint64_t i = 0; i < count; ++i) {
       const uint64_t begin = i * settings_.read_bytes_max;
       const uint64_t end = std::min(begin + settings_.read_bytes_max, cost.size_bytes);
       const uint64_t begin_ns = share(cost, begin);
-      arbiter_.ask(network, {.tag = pieces_.size(),
+      const size_t piece = pieces_.add({read, end - begin, share(cost, end) - begin_ns});
+      arbiter_.ask(network, {.tag = piece,
                              .size_bytes = end - begin,
                              .latest_start_ns = latest_start_ns + static_cast<int64_t>(begin_ns)});
-      pieces_.push_back({reads_.size() - 1, end - begin, share(cost, end) - begin_ns});
     }
   }
 
@@ -210,8 +234,8 @@ class Simulation {
   SharedDiskSettings settings_;
   DiskArbiter arbiter_;
   std::vector<Runner> runners_;
-  std::vector<UnitRead> reads_;
-  std::vector<Piece> pieces_;
+  Numbered<UnitRead> reads_;
+  Numbered<Piece> pieces_;
   std::deque<AtDisk> at_disk_;
   uint64_t disk_idle_ns_ = 0;
   uint64_t disk_busy_ns_ = 0;

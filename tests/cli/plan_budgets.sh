@@ -52,6 +52,7 @@ least_of() { jq .least_budget_bytes "$plan"; }
 weightpager plan budgets "$large" --budget 30MiB --by blocks --json "$plan"
 expect_status 0
 blocks=$(least_of)
+jq -e '.networks[0].joint | .table_delay_ns >= .delay_ns' "$plan" >/dev/null || fail "the table is better: $(cat "$plan")"
 weightpager plan budgets "$large" --budget 30MiB --json "$plan"
 expect_status 0
 [[ $(least_of) -lt $((blocks / 4)) ]] || fail "tiles of $(least_of), blocks of $blocks"
@@ -90,6 +91,9 @@ expect_error 'expected a number for each of 2 networks, found 1'
 weightpager plan budgets "$small" --budget 12MiB --urgency 1e9
 expect_status 2
 expect_error '--urgency'
+weightpager plan budgets "$small" --budget 12MiB --period 0.5
+expect_status 2
+expect_error 'expected milliseconds from 1 to 60000'
 weightpager plan budgets "$small" --budget 12MiB --by guess
 expect_status 2
 expect_error 'window or blocks'
