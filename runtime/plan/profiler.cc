@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <memory>
 #include <new>
 #include <utility>
 
 #include "pager/base/log.h"
+#include "runtime/plan/aligned_floats.h"
 #include "runtime/plan/profile_cache.h"
 
 namespace weightpager::plan {
@@ -38,26 +37,15 @@ constexpr double hopeless_ns = 20e6;
 constexpr double hopeless_factor = 10;
 
 // Filled with small numbers of both signs: denormal ones would be computed at another speed.
-class Memory {
- public:
-  explicit Memory(uint64_t size_bytes) {
-    const uint64_t rounded = (size_bytes / ops::candidate_alignment + 1) * ops::candidate_alignment;
-    data_.reset(static_cast<float*>(std::aligned_alloc(ops::candidate_alignment, rounded)));
-    if (!data_) throw std::bad_alloc();
-    uint32_t state = 1;
-    for (uint64_t i = 0; i < rounded / sizeof(float); ++i) {
-      state = state * 1664525 + 1013904223;
-      data_.get()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
-    }
+AlignedFloats some_numbers(uint64_t size_bytes) {
+  AlignedFloats numbers(size_bytes);
+  uint32_t state = 1;
+  for (uint64_t i = 0; i < numbers.floats(); ++i) {
+    state = state * 1664525 + 1013904223;
+    numbers.data()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
   }
-  float* data() { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(float* data) const { std::free(data); }
-  };
-  std::unique_ptr<float, Free> data_;
-};
+  return numbers;
+}
 
 constexpr double infinite_ns = std::numeric_limits<double>::infinity();
 
@@ -79,30 +67,31 @@ Result<double> round_of(Run run) {
 // What candidates are measured with: as much as any of them needs. What the numbers mean does not
 // matter for how long it takes.
 struct Buffers {
-  Memory input;
-  Memory output;
-  Memory packed;
-  Memory workspace;
-  Memory biases;
+  AlignedFloats input;
+  AlignedFloats output;
+  AlignedFloats packed;
+  AlignedFloats workspace;
+  AlignedFloats biases;
 
   Buffers(const Layer& layer, const ops::ConvolutionCandidates& candidates)
-      : input(most(candidates,
-                   [&](const CandidateTraits& it) {
-                     return ops::picture_bytes(layer.input, it.layout_in);
-                   })),
-        output(most(candidates,
-                    [&](const CandidateTraits& it) {
-                      return ops::picture_bytes(layer.output, it.layout_out);
-                    })),
-        packed(most(candidates, [](const CandidateTraits& it) { return it.packed_bytes; })),
-        workspace(most(candidates, [](const CandidateTraits& it) { return it.workspace_bytes; })),
-        biases(layer.channels_with_bias() * sizeof(float)) {}
+      : input(numbers_for(candidates,
+                          [&](const CandidateTraits& it) {
+                            return ops::picture_bytes(layer.input, it.layout_in);
+                          })),
+        output(numbers_for(candidates,
+                           [&](const CandidateTraits& it) {
+                             return ops::picture_bytes(layer.output, it.layout_out);
+                           })),
+        packed(numbers_for(candidates, [](const CandidateTraits& it) { return it.packed_bytes; })),
+        workspace(
+            numbers_for(candidates, [](const CandidateTraits& it) { return it.workspace_bytes; })),
+        biases(some_numbers(layer.channels_with_bias() * sizeof(float))) {}
 
   template <typename Size>
-  static uint64_t most(const ops::ConvolutionCandidates& candidates, Size size) {
+  static AlignedFloats numbers_for(const ops::ConvolutionCandidates& candidates, Size size) {
     uint64_t most_bytes = 0;
     for (const auto& it : candidates) most_bytes = std::max(most_bytes, size(it->traits()));
-    return most_bytes;
+    return some_numbers(most_bytes);
   }
   ops::ConvolutionCandidate::Pointers pointers() {
     return {input.data(), biases.data(), packed.data(), output.data(), workspace.data()};
@@ -215,8 +204,8 @@ class Profiler {
     for (const ops::Layout layout : ops::all_layouts) {
       most_bytes = std::max(most_bytes, ops::picture_bytes(shape, layout));
     }
-    Memory input(most_bytes);
-    Memory output(most_bytes);
+    const AlignedFloats input = some_numbers(most_bytes);
+    const AlignedFloats output = some_numbers(most_bytes);
     for (int round = 0; round < rounds; ++round) {
       for (const ops::Layout from : ops::all_layouts) {
         for (const ops::Layout to : ops::all_layouts) {
