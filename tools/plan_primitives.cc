@@ -4,14 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 
 #include "pager/base/units.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/network_instance.h"
+#include "runtime/plan/planned_network.h"
 #include "runtime/plan/profile_cache.h"
 #include "runtime/plan/profiler.h"
 #include "runtime/plan/select.h"
@@ -32,6 +36,7 @@ constexpr int schema_version = 1;
 // Of memory, in which plans are told apart: series_parallel.h.
 constexpr uint64_t quantum_bytes = 64 * KiB;
 constexpr size_t points_shown = 12;
+constexpr int measured_runs = 10;
 const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
 Command primitives_table() {
@@ -47,6 +52,9 @@ Command primitives_table() {
                        "from the disk before"},
                       {0, "disk", "GB/S", "how fast that disk reads (2)"},
                       {0, "threads", "N", "that compute (one per processor)"},
+                      {0, "measure", "",
+                       "run the network by each selection that is shown (with random weights)\n"
+                       "and measure what was planned"},
                       {0, "json", "FILE", "write the front and all choices to FILE"}},
           .examples =
               "  weightpager plan primitives yolov3.cfg\n"
@@ -60,6 +68,7 @@ struct Options {
   Strategy strategy = Strategy::whole_network;
   double disk_gb_per_s = 2;
   int threads = 1;
+  bool is_measured = false;
   std::string json_path;
 };
 
@@ -79,6 +88,11 @@ Result<Options> read_options(const Arguments& arguments) {
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
+  options.is_measured = arguments.has("measure");
+  if (options.is_measured && options.strategy == Strategy::layer_by_layer) {
+    return fail("--measure runs networks with all weights in memory",
+                "leave --layer-by-layer away");
+  }
   options.json_path = arguments.value("json").value_or("");
   return options;
 }
@@ -87,6 +101,8 @@ Result<Options> read_options(const Arguments& arguments) {
 struct Point {
   const Selection* best = nullptr;
   std::optional<Selection> greedy;
+  /// Of what was planned, where it was asked for: the least of some runs.
+  std::optional<double> measured_ns;
 };
 
 struct Plan {
@@ -122,9 +138,59 @@ std::vector<Point> points_of(const std::vector<Selection>& front, const plan::In
   for (size_t i = 0; i < count; ++i) {
     const Selection& best = front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)];
     auto greedy = plan::greedy(instance, best.memory_bytes(), fastest.candidates);
-    points.push_back({&best, greedy ? std::optional(*std::move(greedy)) : std::nullopt});
+    Point& point = points.emplace_back(Point{.best = &best});
+    if (greedy) point.greedy = *std::move(greedy);
   }
   return points;
+}
+
+/// What layers take does not depend on their weights, as long as numbers stay moderate.
+class RandomWeights {
+ public:
+  explicit RandomWeights(const Network& network) : network_(network) {}
+
+  /// Valid until the next call.
+  ops::TileWeights of(uint32_t layer) {
+    const network::Layer& it = network_.layers[layer];
+    const auto outputs = static_cast<float>(it.output.channels);
+    const float deviation = std::sqrt(2 * outputs / static_cast<float>(it.weights()));
+    std::normal_distribution<float> around(0, deviation);
+    biases_.assign(it.output.channels, 0.01f);
+    weights_.resize(it.weights());
+    for (float& value : weights_) value = around(random_);
+    return {biases_.data(), weights_.data()};
+  }
+
+ private:
+  const Network& network_;
+  std::mt19937 random_{1};
+  std::vector<float> biases_;
+  std::vector<float> weights_;
+};
+
+Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
+  RandomWeights weights(made.network);
+  auto planned = plan::PlannedNetwork::make(
+      made.network, made.instance.instance, selection,
+      [&](uint32_t layer) { return weights.of(layer); }, threads);
+  if (!planned) return forward_error(std::move(planned));
+  const std::vector<float> input(made.network.input.elements(), 0.5f);
+  double least_ns = std::numeric_limits<double>::infinity();
+  for (int run = 0; run < measured_runs; ++run) {
+    const auto times = planned->run(input.data());
+    if (!times) return tl::make_unexpected(times.error());
+    least_ns = std::min(least_ns, times->planned_ns());
+  }
+  return least_ns;
+}
+
+Status measure_points(Plan& made, int threads) {
+  for (Point& point : made.points) {
+    const auto measured_ns = measure_selection(made, *point.best, threads);
+    if (!measured_ns) return tl::make_unexpected(measured_ns.error());
+    point.measured_ns = *measured_ns;
+  }
+  return {};
 }
 
 Result<Plan> make_plan(const Options& options) {
@@ -142,6 +208,11 @@ Result<Plan> make_plan(const Options& options) {
   const auto by_time = plan::fastest_ignoring_memory(instance);
   if (!by_time) return tl::make_unexpected(by_time.error());
   made.points = points_of(made.front, instance, *by_time);
+  if (options.is_measured) {
+    if (Status measured = measure_points(made, options.threads); !measured) {
+      return forward_error(std::move(measured));
+    }
+  }
   made.chosen = made.front.back();
   if (!options.budget_bytes) return made;
   auto chosen = plan::fastest_of_any_network(instance, *options.budget_bytes, quantum_bytes);
@@ -157,19 +228,21 @@ size_t convolutions(const Network& network) {
       }));
 }
 
-void print_front(const Plan& made) {
-  fmt::print("{:>10} {:>11} {:>13} {:>10} {:>11} {:>8}\n", "memory MiB", "weights MiB",
-             "workspace MiB", "time ms", "greedy ms", "slower");
+void print_front(const Plan& made, bool is_measured) {
+  fmt::print("{:>10} {:>11} {:>13} {:>10} {:>11} {:>8}{}\n", "memory MiB", "weights MiB",
+             "workspace MiB", "time ms", "greedy ms", "slower",
+             is_measured ? fmt::format(" {:>11}", "measured ms") : "");
   for (const Point& point : made.points) {
     const Selection& it = *point.best;
-    fmt::print("{:>10.2f} {:>11.2f} {:>13.2f} {:>10.2f}", mebibytes(it.memory_bytes()),
-               mebibytes(it.held_bytes), mebibytes(it.workspace_bytes), milliseconds(it.time_ns));
-    if (point.greedy) {
-      fmt::print(" {:>11.2f} {:>7.2f}×\n", milliseconds(point.greedy->time_ns),
-                 point.greedy->time_ns / it.time_ns);
-    } else {
-      fmt::print(" {:>11} {:>8}\n", "none", "");
-    }
+    const std::string greedy =
+        point.greedy ? fmt::format("{:>11.2f} {:>7.2f}×", milliseconds(point.greedy->time_ns),
+                                   point.greedy->time_ns / it.time_ns)
+                     : fmt::format("{:>11} {:>8}", "none", "");
+    const std::string measured =
+        point.measured_ns ? fmt::format(" {:>11.2f}", milliseconds(*point.measured_ns)) : "";
+    fmt::print("{:>10.2f} {:>11.2f} {:>13.2f} {:>10.2f} {}{}\n", mebibytes(it.memory_bytes()),
+               mebibytes(it.held_bytes), mebibytes(it.workspace_bytes), milliseconds(it.time_ns),
+               greedy, measured);
   }
 }
 
@@ -199,7 +272,7 @@ void print_plan(const Plan& made, const Options& options) {
                  ? "all weights in memory, one workspace"
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
              made.front.size());
-  print_front(made);
+  print_front(made, options.is_measured);
   fmt::print("\n{}: {:.2f} ms in {:.2f} MiB\n",
              options.budget_bytes ? fmt::format("within {}", format_size(*options.budget_bytes))
                                   : "the fastest",
@@ -237,12 +310,15 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
                               {"workspace_bytes", candidate.workspace_bytes}});
   }
   for (const Selection& it : made.front) json["front"].push_back(selection_json(it));
+  const auto or_null = [](bool is_there, double value) {
+    return is_there ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
   for (const Point& point : made.points) {
-    json["greedy"].push_back(
-        {{"budget_bytes", point.best->memory_bytes()},
-         {"best_time_ns", point.best->time_ns},
-         {"time_ns", point.greedy ? nlohmann::ordered_json(point.greedy->time_ns)
-                                  : nlohmann::ordered_json()}});
+    nlohmann::ordered_json it = selection_json(*point.best);
+    it["greedy_time_ns"] =
+        or_null(point.greedy.has_value(), point.greedy ? point.greedy->time_ns : 0);
+    it["measured_time_ns"] = or_null(point.measured_ns.has_value(), point.measured_ns.value_or(0));
+    json["points"].push_back(std::move(it));
   }
   return json;
 }

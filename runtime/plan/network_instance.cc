@@ -18,14 +18,26 @@ using ops::Layout;
 
 uint32_t number(Layout layout) { return static_cast<uint32_t>(layout); }
 
-// Layouts that a layer can take in and give out unchanged.
-bool takes_any_layout(const Network& network, const Layer& layer) {
-  if (const auto* it = std::get_if<network::Route>(&layer.operation)) return it->groups == 1;
+const Shape& shape_of(const Network& network, uint32_t source) {
+  return source == network::network_input ? network.input : network.layers[source].output;
+}
+
+// Blocks of several inputs can be put behind each other where they are full.
+bool fills_blocks(const Network& network, const Layer& layer, Layout layout) {
+  const uint32_t block = layout == Layout::nChw16c ? 16 : layout == Layout::nChw8c ? 8 : 1;
+  return std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](uint32_t source) {
+    return shape_of(network, source).channels % block == 0;
+  });
+}
+
+// Whether a layer can take in this layout and give it out unchanged.
+bool keeps_layout(const Network& network, const Layer& layer, Layout layout) {
+  if (const auto* it = std::get_if<network::Route>(&layer.operation)) {
+    return it->groups == 1 && fills_blocks(network, layer, layout);
+  }
   if (std::holds_alternative<network::Shortcut>(layer.operation)) {
-    const uint32_t added = layer.inputs[1];
-    const Shape& shape =
-        added == network::network_input ? network.input : network.layers[added].output;
-    return shape == layer.output;
+    return shape_of(network, layer.inputs[0]) == layer.output &&
+           shape_of(network, layer.inputs[1]) == layer.output;
   }
   return std::holds_alternative<network::MaxPool>(layer.operation) ||
          std::holds_alternative<network::Upsample>(layer.operation) ||
@@ -50,14 +62,21 @@ class Maker {
 
  private:
   void add_node(std::vector<Candidate> candidates, std::vector<std::string> names) {
-    made_.instance.nodes.push_back({std::move(candidates)});
+    const size_t node = made_.instance.nodes.size();
+    const std::string name =
+        node == 0 ? "the input"
+                  : fmt::format("layer {} ({})", node - 1,
+                                network::section_name(network_.layers[node - 1].operation));
+    made_.instance.nodes.push_back({std::move(candidates), name});
     made_.names.push_back(std::move(names));
   }
 
   void add_layer(const Layer& layer) {
     if (std::holds_alternative<network::Convolutional>(layer.operation)) return add_choices(layer);
-    if (takes_any_layout(network_, layer)) return add_layouts();
-    add_node({with_weights({}, layer.folded_bytes(), 0)}, {""});
+    if (!keeps_layout(network_, layer, Layout::nhwc)) {
+      return add_node({with_weights({}, layer.folded_bytes(), 0)}, {""});
+    }
+    add_layouts(layer);
   }
 
   void add_choices(const Layer& layer) {
@@ -79,10 +98,11 @@ class Maker {
     add_node(std::move(candidates), std::move(names));
   }
 
-  void add_layouts() {
+  void add_layouts(const Layer& layer) {
     std::vector<Candidate> candidates;
     std::vector<std::string> names;
     for (const Layout layout : ops::all_layouts) {
+      if (!keeps_layout(network_, layer, layout)) continue;
       candidates.push_back({.layout_in = number(layout), .layout_out = number(layout)});
       names.emplace_back(ops::layout_name(layout));
     }
@@ -110,8 +130,7 @@ class Maker {
     const std::vector<uint32_t>& inputs = network_.layers[layer].inputs;
     for (const uint32_t from : std::set<uint32_t>(inputs.begin(), inputs.end())) {
       const bool is_input = from == network::network_input;
-      const Shape& shape = is_input ? network_.input : network_.layers[from].output;
-      const auto found = profile_.changes.find(picture_key(shape));
+      const auto found = profile_.changes.find(picture_key(shape_of(network_, from)));
       WP_ASSERT(found != profile_.changes.end());
       Edge edge{is_input ? 0 : NetworkInstance::node_of_layer(from),
                 NetworkInstance::node_of_layer(layer),

@@ -2,8 +2,9 @@
 //
 // Nodes are the network's input and its layers. Convolutions have the candidates of the profile.
 // What moves or compares values pixel by pixel (routes, shortcuts, pools, upsampling) works in any
-// layout, takes about the same time in each, and so only chooses a layout, for nothing; the rest is
-// in Darknet's. Edges cost what a change of layout was measured to take.
+// layout (routes in blocks only where these are full), takes about the same time in each, and so
+// only chooses a layout, for nothing; the rest is in Darknet's. Edges cost what a change of layout
+// was measured to take.
 //
 // Two strategies, as in the paper:
 //   - whole network: all packed weights stay in memory, layers share one workspace;

@@ -6,14 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
-#include <memory>
 #include <new>
 #include <utility>
 
 #include "pager/base/log.h"
+#include "pager/base/units.h"
+#include "runtime/plan/aligned_floats.h"
 #include "runtime/plan/profile_cache.h"
 
 namespace weightpager::plan {
@@ -24,8 +24,8 @@ using network::Layer;
 using network::Network;
 using network::Shape;
 
-// Of our own candidates: their times change with them.
-constexpr int candidates_version = 1;
+// Of our own candidates and of how all are measured: times change with them.
+constexpr int measuring_version = 2;
 
 // Candidates take turns, so that what disturbs one round is not held against one of them.
 constexpr int rounds = 3;
@@ -36,28 +36,19 @@ constexpr double round_ns = 10e6;
 // What takes that long and that much longer than the best has had its only round.
 constexpr double hopeless_ns = 20e6;
 constexpr double hopeless_factor = 10;
+// Several times what caches hold.
+constexpr uint64_t cold_bytes = 128 * MiB;
 
 // Filled with small numbers of both signs: denormal ones would be computed at another speed.
-class Memory {
- public:
-  explicit Memory(uint64_t size_bytes) {
-    const uint64_t rounded = (size_bytes / ops::candidate_alignment + 1) * ops::candidate_alignment;
-    data_.reset(static_cast<float*>(std::aligned_alloc(ops::candidate_alignment, rounded)));
-    if (!data_) throw std::bad_alloc();
-    uint32_t state = 1;
-    for (uint64_t i = 0; i < rounded / sizeof(float); ++i) {
-      state = state * 1664525 + 1013904223;
-      data_.get()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
-    }
+AlignedFloats some_numbers(uint64_t size_bytes) {
+  AlignedFloats numbers(size_bytes);
+  uint32_t state = 1;
+  for (uint64_t i = 0; i < numbers.floats(); ++i) {
+    state = state * 1664525 + 1013904223;
+    numbers.data()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
   }
-  float* data() { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(float* data) const { std::free(data); }
-  };
-  std::unique_ptr<float, Free> data_;
-};
+  return numbers;
+}
 
 constexpr double infinite_ns = std::numeric_limits<double>::infinity();
 
@@ -76,36 +67,56 @@ Result<double> round_of(Run run) {
   return least_ns;
 }
 
+// Weights that no cache has: each run takes the next ones, and comes back to the first when others
+// have pushed them out.
+class ColdWeights {
+ public:
+  const float* next(uint64_t size_bytes) {
+    const uint64_t floats = round_up(size_bytes, ops::candidate_alignment) / sizeof(float);
+    if (floats > numbers_.floats()) {
+      numbers_ = some_numbers(floats * sizeof(float));
+      position_ = 0;
+    }
+    if (position_ + floats > numbers_.floats()) position_ = 0;
+    const float* const taken = numbers_.data() + position_;
+    position_ += floats;
+    return taken;
+  }
+
+ private:
+  AlignedFloats numbers_ = some_numbers(cold_bytes);
+  uint64_t position_ = 0;
+};
+
 // What candidates are measured with: as much as any of them needs. What the numbers mean does not
 // matter for how long it takes.
 struct Buffers {
-  Memory input;
-  Memory output;
-  Memory packed;
-  Memory workspace;
-  Memory biases;
+  AlignedFloats input;
+  AlignedFloats output;
+  AlignedFloats workspace;
+  AlignedFloats biases;
 
   Buffers(const Layer& layer, const ops::ConvolutionCandidates& candidates)
-      : input(most(candidates,
-                   [&](const CandidateTraits& it) {
-                     return ops::picture_bytes(layer.input, it.layout_in);
-                   })),
-        output(most(candidates,
-                    [&](const CandidateTraits& it) {
-                      return ops::picture_bytes(layer.output, it.layout_out);
-                    })),
-        packed(most(candidates, [](const CandidateTraits& it) { return it.packed_bytes; })),
-        workspace(most(candidates, [](const CandidateTraits& it) { return it.workspace_bytes; })),
-        biases(layer.channels_with_bias() * sizeof(float)) {}
+      : input(numbers_for(candidates,
+                          [&](const CandidateTraits& it) {
+                            return ops::picture_bytes(layer.input, it.layout_in);
+                          })),
+        output(numbers_for(candidates,
+                           [&](const CandidateTraits& it) {
+                             return ops::picture_bytes(layer.output, it.layout_out);
+                           })),
+        workspace(
+            numbers_for(candidates, [](const CandidateTraits& it) { return it.workspace_bytes; })),
+        biases(some_numbers(layer.channels_with_bias() * sizeof(float))) {}
 
   template <typename Size>
-  static uint64_t most(const ops::ConvolutionCandidates& candidates, Size size) {
+  static AlignedFloats numbers_for(const ops::ConvolutionCandidates& candidates, Size size) {
     uint64_t most_bytes = 0;
     for (const auto& it : candidates) most_bytes = std::max(most_bytes, size(it->traits()));
-    return most_bytes;
+    return some_numbers(most_bytes);
   }
-  ops::ConvolutionCandidate::Pointers pointers() {
-    return {input.data(), biases.data(), packed.data(), output.data(), workspace.data()};
+  ops::ConvolutionCandidate::Pointers pointers(const float* packed) {
+    return {input.data(), biases.data(), packed, output.data(), workspace.data()};
   }
 };
 
@@ -186,7 +197,10 @@ class Profiler {
         const bool is_hopeless =
             round > 0 && least_ns > hopeless_ns && least_ns > hopeless_factor * best_ns;
         if (is_hopeless) continue;
-        const auto time_ns = round_of([&] { return candidates[i]->run(buffers.pointers()); });
+        const auto time_ns = round_of([&] {
+          const float* const packed = cold_.next(measured[i].traits.packed_bytes);
+          return candidates[i]->run(buffers.pointers(packed));
+        });
         if (!time_ns) return tl::make_unexpected(time_ns.error());
         least_ns = std::min(least_ns, *time_ns);
         best_ns = std::min(best_ns, least_ns);
@@ -215,8 +229,8 @@ class Profiler {
     for (const ops::Layout layout : ops::all_layouts) {
       most_bytes = std::max(most_bytes, ops::picture_bytes(shape, layout));
     }
-    Memory input(most_bytes);
-    Memory output(most_bytes);
+    const AlignedFloats input = some_numbers(most_bytes);
+    const AlignedFloats output = some_numbers(most_bytes);
     for (int round = 0; round < rounds; ++round) {
       for (const ops::Layout from : ops::all_layouts) {
         for (const ops::Layout to : ops::all_layouts) {
@@ -244,6 +258,7 @@ class Profiler {
   // What the cache has, and what was measured: also of other networks.
   Profile known_;
   bool has_measured_ = false;
+  ColdWeights cold_;
 };
 
 std::string processor_name() {
@@ -259,10 +274,10 @@ std::string processor_name() {
 
 std::string machine_words(int threads) {
   const dnnl_version_t* const version = dnnl_version();
-  return fmt::format("{}, oneDNN {}.{}.{} {}, instruction set {}, {} threads, candidates {}",
+  return fmt::format("{}, oneDNN {}.{}.{} {}, instruction set {}, {} threads, measured the {}. way",
                      processor_name(), version->major, version->minor, version->patch,
                      version->hash, static_cast<int>(dnnl_get_effective_cpu_isa()), threads,
-                     candidates_version);
+                     measuring_version);
 }
 
 Result<Profile> profile_network(const Network& network, const ProfilerOptions& options) {

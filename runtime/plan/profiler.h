@@ -8,8 +8,8 @@
 // oneDNN anew, and a layer whose candidates are others than in the cache is measured again.
 //
 // Candidates take turns in several rounds; what is ten times slower than the best has only one.
-// Weights and pictures are in the processor's caches as the run before has left them: in a network
-// they are colder, for all candidates alike.
+// Weights come from memory, not from a cache, as they do in networks larger than the caches;
+// pictures are as warm as the run before has left them, which in a network was the layer before.
 #pragma once
 
 #include <functional>

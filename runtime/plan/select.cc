@@ -89,7 +89,7 @@ std::string largest_need(const Instance& instance) {
       which = i;
     }
   }
-  return fmt::format("node {} alone needs {} bytes", which, most);
+  return fmt::format("{} alone needs {} bytes", name_of(instance, which), most);
 }
 
 }  // namespace

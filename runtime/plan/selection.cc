@@ -122,6 +122,11 @@ Selection evaluate(const Instance& instance, std::span<const uint32_t> candidate
   return selection;
 }
 
+std::string name_of(const Instance& instance, size_t node) {
+  const std::string& name = instance.nodes[node].name;
+  return name.empty() ? fmt::format("node {}", node) : name;
+}
+
 uint64_t least_memory_bytes(const Instance& instance) {
   uint64_t least = UINT64_MAX;
   const uint64_t floor_bytes = largest_of_least_workspaces(instance);

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -38,6 +39,8 @@ struct Candidate {
 
 struct Node {
   std::vector<Candidate> candidates;
+  /// For messages; "" is called by its number.
+  std::string name;
 };
 
 /// A tensor from one node to a later one.
@@ -71,6 +74,9 @@ Status check(const Instance& instance);
 
 /// `candidates` has one number per node.
 Selection evaluate(const Instance& instance, std::span<const uint32_t> candidates);
+
+/// "node 7", or its name.
+std::string name_of(const Instance& instance, size_t node);
 
 /// The least memory that any selection takes.
 uint64_t least_memory_bytes(const Instance& instance);

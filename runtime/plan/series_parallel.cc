@@ -201,7 +201,7 @@ class Reduction {
     size_t left = 0;
     for (uint32_t node = 0; node < nodes_.size(); ++node) {
       if (!is_there_[node] || arcs_of(node) == 0) continue;
-      if (left++ < nodes_named_max) names += fmt::format("{}{}", left == 1 ? "" : ", ", node);
+      if (left++ < nodes_named_max) names += (left == 1 ? "" : ", ") + name_of(instance_, node);
     }
     if (left == 0) return {};
     return fail(
@@ -253,7 +253,8 @@ Result<Reduced> reduce(const Instance& instance, const Limits& limits) {
 }
 
 Status check_series_parallel(const Instance& instance) {
-  Instance bare{.layouts = 1, .nodes = std::vector<Node>(instance.nodes.size(), {{Candidate{}}})};
+  Instance bare{.layouts = 1};
+  for (const Node& node : instance.nodes) bare.nodes.push_back({{Candidate{}}, node.name});
   for (const Edge& edge : instance.edges) bare.edges.push_back({edge.from, edge.to, {0}});
   auto reduced = reduce(bare, {});
   if (!reduced) return forward_error(std::move(reduced));

@@ -64,6 +64,15 @@ plan
 expect_status 0
 grep -qF 'is not a profile of this version of weightpager' "$ERR" || fail "stderr: $(cat "$ERR")"
 
+# Run by each selection that is shown.
+plan --measure
+expect_status 0
+jq -e '(.points | length) > 0 and all(.points[]; .measured_time_ns > 0)' "$SCRATCH/plan.json" >/dev/null ||
+  fail "measured: $(jq .points "$SCRATCH/plan.json")"
+plan --measure --layer-by-layer
+expect_status 2
+expect_error '--measure runs networks with all weights in memory'
+
 weightpager plan primitives
 expect_status 2
 expect_error 'expected one .cfg'

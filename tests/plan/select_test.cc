@@ -160,7 +160,8 @@ Instance not_series_parallel() {
 TEST(Select, NetworksThatAreNotSeriesParallelAreRefused) {
   const Instance instance = not_series_parallel();
   const std::string message =
-      "the network is not series-parallel: 4 nodes cannot be joined, among them 0, 1, 2, 3";
+      "the network is not series-parallel: 4 nodes cannot be joined, among them node 0, node 1, "
+      "node 2, node 3";
   ASSERT_FALSE(pareto_front(instance));
   EXPECT_EQ(pareto_front(instance).error().message, message);
   EXPECT_EQ(fastest(instance, 1000).error().message, message);

@@ -4,7 +4,7 @@
 // on how much memory there is for unfolded pictures and packed weights.
 //
 // Idea. One interface for them all; what chooses (runtime/plan) sees times, bytes and layouts.
-// There are, for a 3 × 3 convolution with stride 1 and AVX-512, 28 of two kinds:
+// There are, for a 3 × 3 convolution with stride 1 and AVX-512, 27 of two kinds:
 //   - every implementation of oneDNN (onednn_candidates.cc), in every pair of layouts that it
 //   takes;
 //   - our own over oneDNN's matrix product (gemm_candidates.cc), and the one that layers run by

@@ -72,7 +72,9 @@ Result<Primitive> Primitive::make(const char* name, Describe describe,
   try {
     // oneDNN's own scratch memory would be one more thing that grows while layers run.
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    typename Description::primitive_desc description(describe(), attributes, cpu_engine());
+    // next_impl() looks at it again: a temporary would be gone by then.
+    const auto wanted = describe();
+    typename Description::primitive_desc description(wanted, attributes, cpu_engine());
     while (std::string_view(description.impl_info_str()).starts_with("ref")) {
       if (!description.next_impl()) {
         return fail(fmt::format("oneDNN has only its reference implementation for {}, which is a "
@@ -106,16 +108,17 @@ Result<Primitive> Primitive::elementwise(const Elementwise& function, uint64_t e
   });
 }
 
-Result<Primitive> Primitive::max_pool(const network::Layer& layer) {
+Result<Primitive> Primitive::max_pool(const network::Layer& layer, Layout layout) {
   const auto& pool = std::get<network::MaxPool>(layer.operation);
   const int64_t before = pool.padding / 2;
   const int64_t after = pool.padding - before;
   const int64_t size = pool.size;
   const int64_t stride = pool.stride;
   return make<dnnl::pooling_forward>("a maximum over windows", [&] {
-    return dnnl::pooling_forward::desc(
-        prop_kind::forward_inference, algorithm::pooling_max, of_image(layer.input),
-        of_image(layer.output), {stride, stride}, {size, size}, {before, before}, {after, after});
+    return dnnl::pooling_forward::desc(prop_kind::forward_inference, algorithm::pooling_max,
+                                       picture(layer.input, layout), picture(layer.output, layout),
+                                       {stride, stride}, {size, size}, {before, before},
+                                       {after, after});
   });
 }
 
@@ -129,16 +132,16 @@ Result<Primitive> Primitive::average_pool(const network::Layer& layer) {
   });
 }
 
-Result<Primitive> Primitive::nearest_upsample(const network::Layer& layer) {
+Result<Primitive> Primitive::nearest_upsample(const network::Layer& layer, Layout layout) {
   const float scale = std::get<network::Upsample>(layer.operation).scale;
   const std::optional<Elementwise> scaling =
       scale == 1 ? std::nullopt : std::optional(Elementwise::linear(scale, 0));
   return make<dnnl::resampling_forward>(
       "a repetition of rows and columns",
       [&] {
-        return dnnl::resampling_forward::desc(prop_kind::forward_inference,
-                                              algorithm::resampling_nearest, of_image(layer.input),
-                                              of_image(layer.output));
+        return dnnl::resampling_forward::desc(
+            prop_kind::forward_inference, algorithm::resampling_nearest,
+            picture(layer.input, layout), picture(layer.output, layout));
       },
       followed_by(scaling));
 }

@@ -13,6 +13,7 @@
 
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
+#include "runtime/ops/cpu/layout.h"
 
 namespace weightpager::ops {
 
@@ -35,14 +36,15 @@ struct Elementwise {
   auto operator<=>(const Elementwise&) const = default;
 };
 
-/// Not thread-safe: it keeps the pointers of the run that goes on. Tensors are dense, in the order
-/// channels, height, width, 32-bit floats.
+/// Not thread-safe: it keeps the pointers of the run that goes on. Tensors are dense, 32-bit
+/// floats, in the order channels, height, width where no layout is given.
 class Primitive {
  public:
   static Result<Primitive> elementwise(const Elementwise& function, uint64_t elements);
-  static Result<Primitive> max_pool(const network::Layer& layer);
+  static Result<Primitive> max_pool(const network::Layer& layer, Layout layout = Layout::nchw);
   static Result<Primitive> average_pool(const network::Layer& layer);
-  static Result<Primitive> nearest_upsample(const network::Layer& layer);
+  static Result<Primitive> nearest_upsample(const network::Layer& layer,
+                                            Layout layout = Layout::nchw);
   static Result<Primitive> softmax(uint64_t groups, uint64_t elements_per_group);
   static Result<Primitive> add(uint64_t elements, network::Activation activation);
 
