@@ -20,10 +20,13 @@ class Sums {
   explicit Sums(const BlockedNetwork& network) : per_block_(network.per_block), sums_(1) {
     for (const LayerCosts& layer : network.layers) {
       LayerCosts sum = sums_.back();
-      sum.size_bytes += layer.size_bytes;
-      sum.read_ns += layer.read_ns;
       sum.kernel_ns += layer.kernel_ns;
-      sum.release_ns += layer.release_ns;
+      // Without bytes there is nothing to read or to let go, whatever it would cost.
+      if (layer.size_bytes > 0) {
+        sum.size_bytes += layer.size_bytes;
+        sum.read_ns += layer.read_ns;
+        sum.release_ns += layer.release_ns;
+      }
       sums_.push_back(sum);
     }
   }
@@ -44,10 +47,9 @@ class Sums {
             .release_ns = to.release_ns - from.release_ns};
   }
 
-  // Without bytes there is nothing to read or to let go.
   LayerCosts block(uint32_t begin, uint32_t end) const {
     LayerCosts costs = layers_between(begin, end);
-    if (costs.size_bytes == 0) return {.kernel_ns = costs.kernel_ns};
+    if (costs.size_bytes == 0) return costs;
     costs.read_ns += per_block_.read_ns;
     costs.release_ns += per_block_.release_ns;
     return costs;

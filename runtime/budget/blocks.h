@@ -30,6 +30,7 @@ namespace weightpager::budget {
 
 /// One layer, without what its block costs for being one.
 struct LayerCosts {
+  /// 0: nothing to read or to let go, whatever read_ns and release_ns say.
   uint64_t size_bytes = 0;
   uint64_t read_ns = 0;
   uint64_t kernel_ns = 0;

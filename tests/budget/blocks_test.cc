@@ -88,7 +88,7 @@ TEST(Blocks, TooSmallABudgetNamesTheLeast) {
 
 TEST(Blocks, WhatABlockCostsForBeingOne) {
   BlockedNetwork network = of_sizes({5, 0, 7});
-  network.layers[1].kernel_ns = 30;
+  network.layers[1] = {.read_ns = 1000, .kernel_ns = 30, .release_ns = 1000};
   network.per_block = {.read_ns = 100, .release_ns = 10};
   const std::vector<LayerCosts> blocks = block_costs(network, BlockEnds{1, 2, 3});
   EXPECT_EQ(blocks[0].read_ns, 105u);

@@ -104,10 +104,9 @@ inline BlockedNetwork any_network(uint32_t layers_max) {
   const auto longest_ns = *rc::gen::element<uint64_t>(4, 40, 1000);
   const auto time_ns = [&] { return pick<uint64_t>(0, longest_ns + 1); };
   for (LayerCosts& layer : network.layers) {
-    layer.kernel_ns = time_ns();
-    if (pick(0, 3) == 0) continue;
-    layer.size_bytes = pick<uint64_t>(1, 9);
+    layer.size_bytes = pick(0, 3) == 0 ? 0 : pick<uint64_t>(1, 9);
     layer.read_ns = time_ns();
+    layer.kernel_ns = time_ns();
     layer.release_ns = time_ns() / pick<uint64_t>(1, 5);
   }
   network.per_block = {.read_ns = pick<uint64_t>(0, 4), .release_ns = pick<uint64_t>(0, 4)};
