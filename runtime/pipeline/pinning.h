@@ -35,8 +35,8 @@ struct WindowPlan {
   uint64_t window_bytes() const { return rings.bytes() + pinned_bytes; }
 };
 
-/// How finely rings and rates of earning are tried. As they are: for one plan that is used for long.
-/// Coarser ones are for many plans that are compared.
+/// How finely rings and rates of earning are tried. As they are: for one plan that is used for
+/// long. Coarser ones are for many plans that are compared.
 struct PlanTrials {
   /// Each ring tried is this share of the one before.
   double ring_ratio = 0.96;
