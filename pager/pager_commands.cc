@@ -298,8 +298,8 @@ void Pager::tell_order() {
   const policy::ChunkOrder order = find_order(shown_chunks);
   policy_->set_order(order);
   if (adaptation_) {
-    // A mixture's policy compares its rules itself (policy/expert_rules.h), and a sample as short as
-    // its chunks are many would be of too few tokens to tell more.
+    // A mixture's policy compares its rules itself (policy/expert_rules.h), and a sample as short
+    // as its chunks are many would be of too few tokens to tell more.
     const uint32_t watched_chunks = order.experts.empty() ? shown_chunks : 0;
     adaptation_->set_chunks(watched_chunks, static_cast<uint32_t>(order.cyclic.size()), progress());
   }
