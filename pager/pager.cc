@@ -178,9 +178,6 @@ Status Pager::open_everything() {
   make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
   // Where chunks that are shown cannot be hidden again, what the engine touches cannot be seen.
   if (is_adaptive && options_.touch_record == nullptr && mapper_->keeps_slot()) {
-    auto sample = telemetry::TouchRecord::create_private();
-    if (!sample) return forward_error(std::move(sample));
-    sample_ = *sample;
     adaptation_.emplace(policy::default_policy);
     adaptation_->set_window(table_.resident_max(), {});
     judge_ = std::make_unique<shadow::JudgeThread>();
@@ -628,7 +625,7 @@ void Pager::adapt() {
 
 // A sample has begun, and some chunks that were shown before have yet to be hidden.
 bool Pager::is_hiding() const {
-  return record_ != nullptr && record_ == sample_ && unhidden_ < table_.chunks();
+  return record_ != nullptr && record_ == sample_.get() && unhidden_ < table_.chunks();
 }
 
 policy::PolicyStatistics Pager::statistics() const {
@@ -645,10 +642,16 @@ shadow::Progress Pager::progress() const {
           .touches_sampled = touches};
 }
 
+// Without room for a record (address space may be limited) the policy stays as it is.
 void Pager::begin_sample() {
+  if (sample_ == nullptr) {
+    auto created = telemetry::TouchRecord::create_private();
+    if (!created) return adaptation_.reset();
+    sample_ = std::move(*created);
+  }
   sample_->forget_touches();
   std::fill(recorded_.begin(), recorded_.end(), window::no_chunk);
-  record_ = sample_;
+  record_ = sample_.get();
   unhidden_ = 0;
 }
 

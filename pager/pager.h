@@ -273,7 +273,7 @@ class Pager final : public PagingService {
   policy::PolicyStatistics statistics_before_;  // of former policies
   std::optional<shadow::Adaptation> adaptation_;
   std::unique_ptr<shadow::JudgeThread> judge_;
-  telemetry::TouchRecord* sample_ = nullptr;  // for the judge
+  telemetry::PrivateTouchRecord sample_;      // for the judge
   telemetry::TouchRecord* record_ = nullptr;  // where touches are written down now, or nullptr
   policy::ChunkId unhidden_ = 0;  // chunks from here on were not yet hidden for the sample
   std::vector<std::unique_ptr<ServedFile>> files_;

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <new>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -47,18 +48,25 @@ void JudgeThread::run(void (*announce)(void*), void* context) {
       if (is_stopping_.load()) return;
       state_.wait(state);
     }
-    simulate::Trace sample;
-    sample.chunk_bytes = question_.chunk_bytes;
-    sample.chunks = question_.chunks;
-    sample.order = std::move(question_.order);
-    sample.touches = simulate::touches_of(question_.touches);
-    const auto verdict = judge(std::move(sample), question_.situation, question_.refuted);
+    const auto verdict = answer();
     State asked = State::asked;
     if (!verdict) return;
     verdict_ = *verdict;
     if (!state_.compare_exchange_strong(asked, State::answered)) return;
     announce(context);
   }
+}
+
+// Memory may be limited: without enough of it everything stays as it is.
+std::optional<Verdict> JudgeThread::answer() try {
+  simulate::Trace sample;
+  sample.chunk_bytes = question_.chunk_bytes;
+  sample.chunks = question_.chunks;
+  sample.order = std::move(question_.order);
+  sample.touches = simulate::touches_of(question_.touches);
+  return judge(std::move(sample), question_.situation, question_.refuted);
+} catch (const std::bad_alloc&) {
+  return Verdict{.best = policy::policy_name(policy::policy_number(question_.situation.policy))};
 }
 
 }  // namespace weightpager::shadow

@@ -46,6 +46,7 @@ class JudgeThread {
   enum class State : uint32_t { idle, asked, answered, stopping };
 
   void run(void (*announce)(void*), void* context);
+  std::optional<Verdict> answer();
 
   std::atomic<State> state_{State::idle};
   std::atomic<bool> is_stopping_{false};

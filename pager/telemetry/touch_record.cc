@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "pager/base/owned_fd.h"
+#include "pager/base/system_calls.h"
 
 namespace weightpager::telemetry {
 namespace {
@@ -45,14 +46,18 @@ Result<TouchRecord*> TouchRecord::create(const std::string& directory) {
   return record;
 }
 
-Result<TouchRecord*> TouchRecord::create_private() {
-  void* const memory = mmap(nullptr, sizeof(TouchRecord), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+void UnmapTouchRecord::operator()(TouchRecord* record) const {
+  kernel::munmap(record, sizeof(TouchRecord));
+}
+
+Result<PrivateTouchRecord> TouchRecord::create_private() {
+  void* const memory = kernel::mmap(nullptr, sizeof(TouchRecord), PROT_READ | PROT_WRITE,
+                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     return fail(std::string("no memory for a record of touches: ") + std::strerror(errno), "",
                 errno);
   }
-  return reinterpret_cast<TouchRecord*>(memory);
+  return PrivateTouchRecord(reinterpret_cast<TouchRecord*>(memory));
 }
 
 Result<const TouchRecord*> TouchRecord::open(const std::string& path) {

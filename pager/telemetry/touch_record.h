@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -28,6 +29,13 @@ struct RecordedFile {
   char path[1016] = {};
 };
 
+class TouchRecord;
+struct UnmapTouchRecord {
+  void operator()(TouchRecord* record) const;
+};
+/// In this process's memory only.
+using PrivateTouchRecord = std::unique_ptr<TouchRecord, UnmapTouchRecord>;
+
 class TouchRecord {
  public:
   static constexpr uint32_t touches_max = 1u << 20;
@@ -35,8 +43,8 @@ class TouchRecord {
 
   /// Creates and maps `directory`/<pid>.touches.
   static Result<TouchRecord*> create(const std::string& directory);
-  /// In this process's memory only, for as long as it lives. Takes none before touches are added.
-  static Result<TouchRecord*> create_private();
+  /// Takes address space at once, and memory as touches are added.
+  static Result<PrivateTouchRecord> create_private();
   /// Maps an existing one, for as long as the process lives.
   static Result<const TouchRecord*> open(const std::string& path);
 
