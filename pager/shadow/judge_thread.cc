@@ -1,6 +1,8 @@
 #include "pager/shadow/judge_thread.h"
 
-#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <new>
 #include <utility>
@@ -9,6 +11,12 @@
 #include "pager/base/thread.h"
 
 namespace weightpager::shadow {
+namespace {
+
+// One part in 70 of a processor that somebody else wants, too.
+constexpr int least_priority = 19;
+
+}  // namespace
 
 JudgeThread::~JudgeThread() {
   if (!thread_.joinable()) return;
@@ -40,9 +48,7 @@ std::optional<Verdict> JudgeThread::take() {
 }
 
 void JudgeThread::run(void (*announce)(void*), void* context) {
-  // Refused in some containers; then it is a thread like any other.
-  const sched_param no_priority{};
-  sched_setscheduler(0, SCHED_IDLE, &no_priority);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), least_priority);
   for (;;) {
     for (State state = state_.load(); state != State::asked; state = state_.load()) {
       if (is_stopping_.load()) return;

@@ -1,4 +1,4 @@
-// The thread on which policies are judged: it has the processor when nobody else wants it.
+// The thread on which policies are judged, at the least priority there is.
 //
 // A question is asked by the pager's thread and answered when there was time for it; then somebody
 // rings. No lock: question and verdict belong to the judge between `ask` and the answer, to the

@@ -10,6 +10,6 @@ programs=()
 for room in window io policy api attach; do
   programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
 done
-programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*")
+programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*")
 exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.1 --limit 480 "${programs[@]}" \
   "$WP_ROOT/tests/preload/every_call_as_with_mmap.sh"

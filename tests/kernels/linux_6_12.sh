@@ -5,6 +5,6 @@ set -euo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
 
-move='*/move-*ThreadsWrite*:*/FaultsTest*:*/CutOff*'
+move='*/move-*ThreadsWrite*:*/FaultsTest*:*/CutOff*:*Adaptation*'
 exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.12 --limit 300 "$WEIGHTPAGER_BUILD/tests/test_window" \
   "$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=$move" "$WP_ROOT/tests/preload/every_call_as_with_mmap.sh"
