@@ -39,9 +39,6 @@ using window::Region;
 
 namespace {
 
-// Reads that may be in flight beyond the prefetch depth: what engine threads wait for never queues
-// here.
-constexpr uint32_t demand_reads_max = 64;
 // Small chunks are read and moved together up to this size: then what a request and a move cost
 // (10 to 20 µs) is little beside the time that the disk takes, and whoever waits for the first of
 // them does not wait much longer.
@@ -168,8 +165,8 @@ Status Pager::open_everything() {
   // Requests to the device times their size, in chunks.
   const uint64_t in_flight_bytes =
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
-  const auto prefetch_reads_max = static_cast<uint32_t>(
-      std::clamp<uint64_t>(in_flight_bytes / chunk_bytes_, 4, std::max(window_chunks_ / 4, 4u)));
+  const uint32_t prefetch_reads_max =
+      policy::reads_ahead_max(in_flight_bytes, chunk_bytes_, window_chunks_);
   if (auto known = policy::check_policy(options_.policy, true); !known) return known;
   policy_settings_ = {.chunk_bytes = chunk_bytes_,
                       .reads_max = prefetch_reads_max,
@@ -192,7 +189,7 @@ Status Pager::open_everything() {
     if (auto done = watch_faults(*own_); !done) return done;
     reader_options.watched_fd = watch_.get();
   }
-  reads_max_ = prefetch_reads_max + demand_reads_max;
+  reads_max_ = prefetch_reads_max + policy::demand_reads_max;
   // And one that is put together; should all fail, their chunks are read again one by one.
   reader_options.reads_max = (reads_max_ + 1) * run_chunks_max_;
   reader_options.read_bytes_max = static_cast<uint32_t>(run_chunks_max_ * chunk_bytes_);

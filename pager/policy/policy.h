@@ -10,6 +10,7 @@
 // `belady`, which cannot run live anyway, asks for all of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -47,6 +48,17 @@ struct Settings {
   /// that are not part of every pass.
   bool knows_experts = true;
 };
+
+/// Reads that may be in flight beyond Settings::reads_max: what engine threads wait for never
+/// queues behind what is read ahead.
+inline constexpr uint32_t demand_reads_max = 64;
+
+/// Settings::reads_max for a device that likes so many bytes in flight.
+inline uint32_t reads_ahead_max(uint64_t in_flight_bytes, uint64_t chunk_bytes,
+                                uint32_t window_chunks) {
+  const uint32_t most = std::max(window_chunks / 4, 4u);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(in_flight_bytes / chunk_bytes, 4, most));
+}
 
 /// Counters since the beginning.
 struct PolicyStatistics {

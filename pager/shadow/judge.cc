@@ -30,15 +30,11 @@ std::optional<Verdict> judge(simulate::Trace sample, const simulate::SimulatorOp
   };
   const auto used_ns = time_ns(situation.policy);
   if (!used_ns) return {};
-  Verdict verdict;
+  Verdict verdict{.best = policy::policy_name(policy::policy_number(situation.policy))};
   uint64_t best_ns = *used_ns;
   for (const policy::NamedPolicy& it : policy::named_policies()) {
-    if (it.name == situation.policy) {
-      if (verdict.best.empty()) verdict.best = it.name;
-      continue;
-    }
     const bool is_refuted = std::find(refuted.begin(), refuted.end(), it.name) != refuted.end();
-    if (it.needs_future || is_refuted) continue;
+    if (it.needs_future || is_refuted || it.name == situation.policy) continue;
     const auto its_ns = time_ns(it.name);
     if (!its_ns) return {};
     const auto enough_ns = static_cast<double>(*used_ns) * time_ratio_max;

@@ -14,15 +14,12 @@ using policy::ChunkState;
 using policy::ChunkTable;
 using window::no_chunk;
 
-// As the live pager does: prefetches are counted in bytes, demand reads come on top.
 constexpr uint64_t prefetch_bytes_in_flight = 16 * MiB;
-constexpr uint32_t demand_reads_max = 64;
 
 policy::Settings settings_for(const Trace& trace, uint32_t window_chunks) {
-  const uint32_t reads_max = std::max(window_chunks / 4, 4u);
   return {.chunk_bytes = trace.chunk_bytes,
-          .reads_max = static_cast<uint32_t>(
-              std::clamp<uint64_t>(prefetch_bytes_in_flight / trace.chunk_bytes, 4, reads_max))};
+          .reads_max =
+              policy::reads_ahead_max(prefetch_bytes_in_flight, trace.chunk_bytes, window_chunks)};
 }
 
 class Simulator {
@@ -35,7 +32,7 @@ class Simulator {
         policy_(policy::make_policy(options.policy, table_,
                                     settings_for(trace, options.window_chunks), future_)),
         disk_(options.disk, options.seed) {
-    reads_max_ = settings_for(trace, options.window_chunks).reads_max + demand_reads_max;
+    reads_max_ = settings_for(trace, options.window_chunks).reads_max + policy::demand_reads_max;
     table_.add_chunks(trace.chunks);
     const uint32_t slots = std::max(options.window_chunks, options.resize_chunks);
     for (window::SlotId slot = 0; slot < slots; ++slot) table_.add_slot(slot);

@@ -129,8 +129,17 @@ class GemmCandidate : public ConvolutionCandidate {
                        sizes_.output_pixels(), keep);
   }
 
-  // Weights of one point of the kernel after the other: [size][size][filters][channels].
-  void pack_by_point(const float* weights, float* packed) const {
+  const Sizes sizes_;
+  const int threads_;
+};
+
+// Weights of one point of the kernel after the other: [size][size][filters][channels].
+class PointByPoint : public GemmCandidate {
+ public:
+  PointByPoint(Traits traits, const network::Layer& layer, int threads)
+      : GemmCandidate(std::move(traits), layer, threads) {}
+
+  Status pack(const float* weights, float* packed) override {
     const int64_t points = sizes_.points();
     const int64_t each = sizes_.filters * sizes_.channels;
     for (int64_t i = 0; i < each; ++i) {
@@ -138,10 +147,8 @@ class GemmCandidate : public ConvolutionCandidate {
         packed[point * each + i] = weights[i * points + point];
       }
     }
+    return {};
   }
-
-  const Sizes sizes_;
-  const int threads_;
 };
 
 class Unfolding : public GemmCandidate {
@@ -247,15 +254,9 @@ class Unfolding : public GemmCandidate {
   const int64_t strip_rows_;
 };
 
-class KernelToRow : public GemmCandidate {
+class KernelToRow : public PointByPoint {
  public:
-  KernelToRow(Traits traits, const network::Layer& layer, int threads)
-      : GemmCandidate(std::move(traits), layer, threads) {}
-
-  Status pack(const float* weights, float* packed) override {
-    pack_by_point(weights, packed);
-    return {};
-  }
+  using PointByPoint::PointByPoint;
 
   Status run(const Pointers& pointers) override {
     fill_with_biases(pointers);
@@ -303,15 +304,9 @@ class KernelToRow : public GemmCandidate {
   }
 };
 
-class Direct : public GemmCandidate {
+class Direct : public PointByPoint {
  public:
-  Direct(Traits traits, const network::Layer& layer, int threads)
-      : GemmCandidate(std::move(traits), layer, threads) {}
-
-  Status pack(const float* weights, float* packed) override {
-    pack_by_point(weights, packed);
-    return {};
-  }
+  using PointByPoint::PointByPoint;
 
   Status run(const Pointers& pointers) override {
     fill_with_biases(pointers);
