@@ -177,7 +177,7 @@ Status Pager::open_everything() {
   if (is_adaptive && options_.touch_record == nullptr && mapper_->keeps_slot()) {
     adaptation_.emplace(policy::default_policy);
     adaptation_->set_window(table_.resident_max(), {});
-    judge_ = std::make_unique<shadow::JudgeThread>();
+    judge_ = std::make_unique<shadow::JudgeThread>(options_.judge);
   }
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;

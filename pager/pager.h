@@ -74,6 +74,9 @@ struct PagerOptions {
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+  /// Who compares policies while the adaptive one is in use, on a thread of its own: tests know the
+  /// verdict beforehand.
+  shadow::Judge judge = shadow::judge;
   /// Where the counters go; not owned, outlives the pager.
   telemetry::Telemetry* telemetry = nullptr;
   /// Where every touch is written down, for a trace; not owned, outlives the pager. Chunks are then

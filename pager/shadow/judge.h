@@ -29,4 +29,7 @@ struct Verdict {
 std::optional<Verdict> judge(simulate::Trace sample, const simulate::SimulatorOptions& situation,
                              std::span<const std::string_view> refuted);
 
+/// Whoever answers as `judge` does.
+using Judge = decltype(&judge);
+
 }  // namespace weightpager::shadow

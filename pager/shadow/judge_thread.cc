@@ -70,7 +70,7 @@ std::optional<Verdict> JudgeThread::answer() try {
   sample.chunks = question_.chunks;
   sample.order = std::move(question_.order);
   sample.touches = simulate::touches_of(question_.touches);
-  return judge(std::move(sample), question_.situation, question_.refuted);
+  return judge_(std::move(sample), question_.situation, question_.refuted);
 } catch (const std::bad_alloc&) {
   return Verdict{.best = policy::policy_name(policy::policy_number(question_.situation.policy))};
 }

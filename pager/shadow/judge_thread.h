@@ -30,7 +30,7 @@ struct Question {
 
 class JudgeThread {
  public:
-  JudgeThread() = default;
+  explicit JudgeThread(Judge judge = shadow::judge) : judge_(judge) {}
   /// An answer that is under way is abandoned.
   ~JudgeThread();
   JudgeThread(const JudgeThread&) = delete;
@@ -48,6 +48,7 @@ class JudgeThread {
   void run(void (*announce)(void*), void* context);
   std::optional<Verdict> answer();
 
+  const Judge judge_;
   std::atomic<State> state_{State::idle};
   std::atomic<bool> is_stopping_{false};
   Question question_;

@@ -85,6 +85,7 @@ class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
     options.window_bytes_max = 2 * window_bytes;
     options.mapper = mapper();
     options.chunk_bytes = chunk_bytes();
+    options.judge = judge_;
     options.telemetry = telemetry_;
     auto pager = Pager::start(options);
     if (!pager) GTEST_SKIP() << pager.error().message;
@@ -115,6 +116,7 @@ class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
     return *reinterpret_cast<const volatile uint64_t*>(address);
   }
 
+  shadow::Judge judge_ = shadow::judge;  // from the next start on
   telemetry::Telemetry* telemetry_ = nullptr;
   std::unique_ptr<Pager> pager_;
 };
