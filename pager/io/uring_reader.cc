@@ -206,7 +206,7 @@ void UringReader::take_answer(PieceName name, int answer) {
   }
 }
 
-const char* cure_of(int error_number) {
+const char* cure_of_ring(int error_number) {
   switch (error_number) {
     case EPERM:
     case EACCES:
@@ -229,8 +229,8 @@ const char* cure_of(int error_number) {
 Result<std::unique_ptr<Reader>> open_uring_reader(const ReaderOptions& options) {
   auto reader = std::make_unique<UringReader>(options);
   if (const int result = reader->set_up_ring(); result < 0) {
-    return fail(fmt::format("io_uring is refused: {}", std::strerror(-result)), cure_of(-result),
-                -result);
+    return fail(fmt::format("io_uring is refused: {}", std::strerror(-result)),
+                cure_of_ring(-result), -result);
   }
   return reader;
 }

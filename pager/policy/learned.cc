@@ -6,7 +6,7 @@ namespace weightpager::policy {
 namespace {
 
 constexpr uint64_t passes_per_lesson = 2;
-constexpr uint32_t lessons_max = 2;
+constexpr uint32_t pace_lessons_max = 2;
 // Touches are seen only every few chunks, and threads touch them out of step: what neighbours took
 // is told together.
 constexpr size_t neighbours = 16;
@@ -66,7 +66,7 @@ void Learned::note_place(uint32_t position) {
   has_place_ = true;
   place_ = position;
   place_computed_ns_ = computed_ns;
-  if (lessons_ == lessons_max || seen_ < (lessons_ + 1) * passes_per_lesson * size) return;
+  if (lessons_ == pace_lessons_max || seen_ < (lessons_ + 1) * passes_per_lesson * size) return;
   ++lessons_;
   set_pace(pace());
 }

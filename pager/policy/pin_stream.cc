@@ -22,11 +22,9 @@ constexpr uint64_t ring_bytes_min = 8 * MiB;
 // Of what is no part of the cyclic order an engine looks at rows here and there, each of which
 // takes a chunk, whatever its size.
 constexpr uint32_t sparse_chunks_max = 16;
-constexpr uint32_t lessons_max = 4;
+constexpr uint32_t order_lessons_max = 4;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
 constexpr uint64_t recent_touches = 8;
-// Whoever pins a chunk's pages keeps them a while: not asked again before as many touches.
-constexpr uint64_t refusal_touches = 64;
 
 Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
   return {.kind = kind, .chunk = chunk, .is_demand = is_demand};
@@ -347,7 +345,7 @@ void PinStream::note_first_touch(ChunkId chunk) {
   const size_t seen = touched_in_order_.size();
   if (is_learning_ && seen >= 8 && facts.touch_rank < seen / 2 && seen >= size() / 4)
     end_learning();
-  if (!is_learning_ && strays_ > std::max(16u, size() / 10) && lessons_ < lessons_max)
+  if (!is_learning_ && strays_ > std::max(16u, size() / 10) && lessons_ < order_lessons_max)
     learn_again();
 }
 

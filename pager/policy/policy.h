@@ -82,6 +82,9 @@ struct PolicyStatistics {
   }
 };
 
+/// Touches after a refusal until the chunk is asked for again.
+constexpr uint64_t refusal_touches = 64;
+
 /// Events allocate nothing, but where an order is learned.
 class Policy {
  public:
@@ -101,7 +104,8 @@ class Policy {
   /// A read ended well. True: map it now. False: leave it ready, as a tripwire. (A chunk that an
   /// engine thread waits for is mapped without asking.)
   virtual bool on_ready(ChunkId chunk) = 0;
-  /// The kernel refused to evict or hold the chunk (somebody pins its pages).
+  /// The kernel refused to evict or hold the chunk: somebody pins its pages and keeps them a while,
+  /// so that it is not asked for again before `refusal_touches`.
   virtual void on_refused(ChunkId chunk) = 0;
   /// Threads wait, and nothing has happened for a while: what was refused may be asked for again,
   /// and until the next read ends none that is in flight is counted upon. O(N).

@@ -8,8 +8,6 @@ namespace {
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe, where the
 // window is not too small for it.
 constexpr uint32_t recent_touches_max = 8;
-// Whoever pins a chunk's pages keeps them a while: not asked again before as many touches.
-constexpr uint64_t refusal_touches = 64;
 
 }  // namespace
 

@@ -20,7 +20,7 @@ namespace weightpager::plan {
 namespace {
 
 // A hundred networks' worth.
-constexpr off_t size_bytes_max = 64 * MiB;
+constexpr off_t file_bytes_max = 64 * MiB;
 
 Result<std::string> read_own_file(const std::string& path) {
   // Not a link, not something that blocks.
@@ -31,9 +31,9 @@ Result<std::string> read_own_file(const std::string& path) {
   }
   struct stat status {};
   if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() ||
-      status.st_size > size_bytes_max) {
+      status.st_size > file_bytes_max) {
     return fail(fmt::format("{}: expected a file of this user's, of at most {}", path,
-                            format_size(size_bytes_max)),
+                            format_size(file_bytes_max)),
                 fmt::format("rm {}; it is made again", path));
   }
   std::string text(static_cast<size_t>(status.st_size), '\0');

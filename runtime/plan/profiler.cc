@@ -50,12 +50,12 @@ AlignedFloats some_numbers(uint64_t size_bytes) {
   return numbers;
 }
 
-constexpr double infinite_ns = std::numeric_limits<double>::infinity();
+constexpr double unmeasured_ns = std::numeric_limits<double>::infinity();
 
 // The least of a round's runs.
 template <typename Run>
 Result<double> round_of(Run run) {
-  double least_ns = infinite_ns;
+  double least_ns = unmeasured_ns;
   double sum_ns = 0;
   for (int i = 0; i < runs_max && (i < runs_min || sum_ns < round_ns); ++i) {
     const auto started = Clock::now();
@@ -189,8 +189,8 @@ class Profiler {
                                                  const ops::ConvolutionCandidates& candidates) {
     Buffers buffers(layer, candidates);
     std::vector<MeasuredCandidate> measured;
-    for (const auto& it : candidates) measured.push_back({it->traits(), infinite_ns});
-    double best_ns = infinite_ns;
+    for (const auto& it : candidates) measured.push_back({it->traits(), unmeasured_ns});
+    double best_ns = unmeasured_ns;
     for (int round = 0; round < rounds; ++round) {
       for (size_t i = 0; i < candidates.size(); ++i) {
         double& least_ns = measured[i].time_ns;

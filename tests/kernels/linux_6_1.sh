@@ -7,7 +7,7 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
 
 programs=()
-for room in window io policy api attach; do
+for room in window io api attach; do
   programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
 done
 programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*")
