@@ -27,7 +27,8 @@ struct Entry {
 
 constexpr Entry entries[] = {
     {"run", "run an engine with its model in a window of memory", run_command},
-    {"serve", "serve a model to several engines from one window", serve_command},
+    {"serve", "serve a model to several engines, or several networks, in one window",
+     serve_command},
     {"infer", "run a Darknet network with a sliver of its weights in memory", infer_command},
     {"bench", "memory for weights against delay, measured or by equation", bench_command},
     {"plan", "where memory goes: activations, convolutions, several networks", plan_command},

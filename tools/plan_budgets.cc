@@ -17,9 +17,10 @@
 #include "runtime/budget/window_plans.h"
 #include "runtime/infer/layer_measurement.h"
 #include "runtime/network/parser.h"
+#include "runtime/serve/demand.h"
 #include "tools/cli.h"
 #include "tools/delay_model_file.h"
-#include "tools/number_argument.h"
+#include "tools/network_loads.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
 
@@ -41,9 +42,6 @@ constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
                                        .kernel_ns_per_layer = 20'000};
 /// Of each network on the shared disk; the first brings in what is pinned and does not count.
 constexpr uint32_t inferences_simulated = 9;
-constexpr double urgency_max = 1000;
-constexpr double period_ms_min = 1;
-constexpr double period_ms_max = 60'000;
 const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
 
 Command budgets_table() {
@@ -55,10 +53,8 @@ Command budgets_table() {
           "suffers as little as possible. Runs nothing.\n",
       .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
       .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
-                  {0, "urgency", "N,…", "by network: of 2 every delay counts twice (1)"},
-                  {0, "period", "MS,…",
-                   "by network: an image comes every so often, and\n"
-                   "is due when the next one comes (one after the other)"},
+                  urgency_option(),
+                  period_option(),
                   {0, "goal", "WHAT",
                    "of the joint plan, slowdown: the largest share of the\n"
                    "time in memory, or of the period, that a network takes;\n"
@@ -78,27 +74,12 @@ Command budgets_table() {
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
   uint64_t budget_bytes = 0;
-  std::vector<double> urgencies;
-  std::vector<double> periods_ms;  // empty: one inference right after the other
+  NetworkLoads loads;
   bool is_by_blocks = false;
   bool is_for_latency = false;
   std::string profile_path;
   std::string json_path;
 };
-
-/// One number for each network; without the option `otherwise` for each, or nothing.
-Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
-                                       std::optional<double> otherwise) {
-  const size_t networks = arguments.operands().size();
-  const auto text = arguments.value(option);
-  if (!text) {
-    return otherwise ? std::vector<double>(networks, *otherwise) : std::vector<double>();
-  }
-  auto numbers = parse_numbers(*text, "--" + option);
-  if (!numbers || numbers->size() == networks) return numbers;
-  return fail(fmt::format("--{} {}: expected a number for each of {} networks, found {}", option,
-                          *text, networks, numbers->size()));
-}
 
 /// Of two words that an option may have, the first without it.
 Result<bool> is_second(const Arguments& arguments, const std::string& option,
@@ -117,22 +98,9 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
   const auto budget = parse_size(*arguments.value("budget"), "--budget");
   if (!budget) return tl::make_unexpected(budget.error());
   options.budget_bytes = *budget;
-  auto urgencies = numbers_of(arguments, "urgency", 1);
-  if (!urgencies) return forward_error(std::move(urgencies));
-  options.urgencies = std::move(*urgencies);
-  for (const double urgency : options.urgencies) {
-    if (urgency >= 1 / urgency_max && urgency <= urgency_max) continue;
-    return fail(fmt::format("--urgency {}: expected numbers from {} to {}", urgency,
-                            1 / urgency_max, urgency_max));
-  }
-  auto periods = numbers_of(arguments, "period", std::nullopt);
-  if (!periods) return forward_error(std::move(periods));
-  options.periods_ms = std::move(*periods);
-  for (const double ms : options.periods_ms) {
-    if (ms >= period_ms_min && ms <= period_ms_max) continue;
-    return fail(fmt::format("--period {}: expected milliseconds from {} to {}", ms, period_ms_min,
-                            period_ms_max));
-  }
+  auto loads = parse_network_loads(arguments);
+  if (!loads) return forward_error(std::move(loads));
+  options.loads = std::move(*loads);
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
@@ -151,10 +119,6 @@ struct PlannedNetwork {
   uint64_t period_ns = 0;
 };
 
-std::string layer_name(const Network& network, size_t layer) {
-  return fmt::format("layer {} ({})", layer, section_name(network.layers[layer].operation));
-}
-
 /// By what the delay model says; sizes in whole pages.
 budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model) {
   std::vector<budget::Work> layers;
@@ -165,18 +129,14 @@ budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model)
   return budget::blocked_network(model, layers);
 }
 
-std::vector<pipeline::TileableLayer> tileable(const Network& network,
-                                              const budget::BlockedNetwork& costs) {
-  std::vector<pipeline::TileableLayer> layers;
-  for (size_t i = 0; i < costs.layers.size(); ++i) {
-    const budget::LayerCosts& layer = costs.layers[i];
-    const bool has_bytes = layer.size_bytes > 0;
-    const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
-    layers.push_back(
-        {.costs = {.size_bytes = layer.size_bytes,
-                   .read_ns = layer.read_ns + (has_bytes ? costs.per_block.read_ns : 0),
-                   .kernel_ns = layer.kernel_ns},
-         .output_channels = std::max(channels, 1u)});
+/// With what reading them as blocks of their own costs.
+std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& costs) {
+  std::vector<pipeline::UnitCosts> layers;
+  for (const budget::LayerCosts& layer : costs.layers) {
+    const uint64_t block_ns = layer.size_bytes > 0 ? costs.per_block.read_ns : 0;
+    layers.push_back({.size_bytes = layer.size_bytes,
+                      .read_ns = layer.read_ns + block_ns,
+                      .kernel_ns = layer.kernel_ns});
   }
   return layers;
 }
@@ -191,22 +151,22 @@ std::string forcing_layers(const Network& network, const budget::BlockedNetwork&
     largest_bytes = bytes;
     first = i;
   }
-  if (costs.layers.size() == 1) return layer_name(network, 0);
-  return fmt::format("{} and {} are next to each other", layer_name(network, first),
-                     layer_name(network, first + 1));
+  if (costs.layers.size() == 1) return serve::layer_name(network, 0);
+  return fmt::format("{} and {} are next to each other", serve::layer_name(network, first),
+                     serve::layer_name(network, first + 1));
 }
 
-/// Which layer has the tile that a ring must hold at least.
-std::string forcing_tile(const Network& network,
-                         const std::vector<pipeline::TileableLayer>& layers) {
-  const auto tiles = pipeline::split_into_tiles(
-      layers, {.tile_bytes_max = budget::WindowPlanSettings{}.tile_bytes_max});
-  const auto largest = std::max_element(
-      tiles.begin(), tiles.end(),
-      [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
-  return fmt::format("{} of the {} channels of {} are the largest tile",
-                     largest->end_channel - largest->first_channel,
-                     layers[largest->layer].output_channels, layer_name(network, largest->layer));
+PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
+                              budget::BlockedNetwork costs) {
+  Staircase staircase = budget::block_staircase(costs);
+  Claim claim = {.name = name,
+                 .least_bytes = staircase.least_bytes(),
+                 .forced_by = forcing_layers(network, costs)};
+  for (const budget::LayerCosts& layer : costs.layers) {
+    claim.model_bytes += layer.size_bytes;
+    claim.latency_ns += layer.kernel_ns;
+  }
+  return {.claim = claim, .staircase = std::move(staircase), .costs = std::move(costs)};
 }
 
 Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
@@ -217,32 +177,24 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
     return fail(cfg_path + ": has no weights, so there is no budget to plan",
                 "leave it out: it takes none of the memory");
   }
-  const budget::BlockedNetwork costs = costs_of(*network, model);
-  const auto layers = tileable(*network, costs);
-  std::optional<WindowPlans> windows;
-  if (!is_by_blocks) {
-    windows = WindowPlans::make(
-        layers, {.read_ns_per_tile = costs.per_block.read_ns,
-                 .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
-  }
-  const Staircase staircase = windows ? windows->staircase() : budget::block_staircase(costs);
-  Claim claim = {
-      .name = std::filesystem::path(cfg_path).stem(),
-      .least_bytes = staircase.least_bytes(),
-      .forced_by = is_by_blocks ? forcing_layers(*network, costs) : forcing_tile(*network, layers)};
-  for (const budget::LayerCosts& layer : costs.layers) {
-    claim.model_bytes += layer.size_bytes;
-    claim.latency_ns += layer.kernel_ns;
-  }
-  return PlannedNetwork{
-      .claim = claim, .staircase = staircase, .windows = std::move(windows), .costs = costs};
+  const std::string name = std::filesystem::path(cfg_path).stem();
+  budget::BlockedNetwork costs = costs_of(*network, model);
+  if (is_by_blocks) return plan_by_blocks(*network, name, std::move(costs));
+  serve::Demand demand =
+      serve::demand_of(*network, name, layer_costs_of(costs),
+                       {.read_ns_per_tile = costs.per_block.read_ns,
+                        .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
+  return PlannedNetwork{.claim = demand.claim,
+                        .staircase = demand.windows.staircase(),
+                        .windows = std::move(demand.windows),
+                        .costs = std::move(costs)};
 }
 
-/// What a network's delay is compared with: 1 ms for the latency itself.
-double goal_ns(const BudgetsOptions& options, const PlannedNetwork& network) {
-  if (options.is_for_latency) return 1e6;
-  const uint64_t ns = network.period_ns > 0 ? network.period_ns : network.claim.latency_ns;
-  return static_cast<double>(std::max<uint64_t>(ns, 1));
+/// For the slowest to be as fast as it can be, in milliseconds, or slowed down as little as it can.
+double weight_of(const BudgetsOptions& options, const PlannedNetwork& network) {
+  const double urgency = network.claim.urgency;
+  if (options.is_for_latency) return urgency;
+  return serve::slowdown_weight(urgency, network.period_ns, network.claim.latency_ns);
 }
 
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
@@ -251,12 +203,9 @@ Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
     auto network = plan_network(options.cfg_paths[i], model, options.is_by_blocks);
     if (!network) return forward_error(std::move(network));
-    if (!options.periods_ms.empty()) {
-      network->period_ns = static_cast<uint64_t>(options.periods_ms[i] * 1e6);
-    }
-    network->claim.urgency = options.urgencies[i];
-    // In millionths of the goal, so that whole numbers are fine enough.
-    network->claim.weight = 1e6 * options.urgencies[i] / goal_ns(options, *network);
+    network->period_ns = options.loads.periods_ns[i];
+    network->claim.urgency = options.loads.urgencies[i];
+    network->claim.weight = weight_of(options, *network);
     networks.push_back(std::move(*network));
   }
   return networks;
@@ -408,7 +357,7 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                       {"least_bytes", it.claim.least_bytes},
                                       {"forced_by", it.claim.forced_by},
                                       {"in_memory_ns", it.claim.latency_ns},
-                                      {"urgency", options.urgencies[i]},
+                                      {"urgency", options.loads.urgencies[i]},
                                       {"period_ns", it.period_ns},
                                       {"equation", to_json(plan.equation, i)},
                                       {"joint", to_json(plan.joint, i)}};

@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -25,8 +23,10 @@
 #include "pager/policy/chunk_size.h"
 #include "pager/telemetry/telemetry.h"
 #include "tools/cli.h"
+#include "tools/ending_signals.h"
 #include "tools/model_arguments.h"
 #include "tools/report_file.h"
+#include "tools/serve_networks.h"
 #include "tools/server_socket.h"
 #include "tools/summary.h"
 #include "tools/userfaultfd_access.h"
@@ -43,7 +43,9 @@ Command serve_description() {
   command.purpose = "Serves a model to several engines from one window of memory.\n";
   command.usage =
       "  weightpager serve MODEL... --window SIZE --name NAME [OPTIONS]\n"
-      "  weightpager run --attach NAME -- ENGINE [ARGUMENTS]\n";
+      "  weightpager run --attach NAME -- ENGINE [ARGUMENTS]\n"
+      "  weightpager serve NET.cfg… --budget SIZE …   runs networks itself: see\n"
+      "  weightpager serve NET.cfg --help\n";
   command.options = {
       {'w', "window", "SIZE",
        "memory for the models' weights, for all engines together:\n"
@@ -124,17 +126,6 @@ struct Plan {
   OwnedFd signals;
   std::optional<ReportFile> json;
 };
-
-/// The signals that end the server, as a descriptor; blocked in every thread from now on.
-Result<OwnedFd> ending_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, number);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);
-  OwnedFd fd(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (fd.is_open()) return fd;
-  return fail(fmt::format("waiting for signals: {}", strerror(errno)), "raise `ulimit -n`", errno);
-}
 
 Result<std::unique_ptr<Pager>> start_pager(const Plan& plan, const Served& served) {
   const OwnedFd model(::open(served.files.front().path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -228,8 +219,10 @@ int serve(const ServeOptions& options) {
 }  // namespace
 
 int serve_command(int argc, char** argv) {
+  const std::vector<std::string> words = {argv + 1, argv + argc};
+  if (names_networks(words)) return serve_networks_command(words);
   const Command command = serve_description();
-  const auto arguments = parse_arguments(command, {argv + 1, argv + argc});
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return refuse(arguments.error(), exit_misuse);
   if (arguments->has("help")) {
     print(stdout, help_text(command));

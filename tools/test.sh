@@ -5,8 +5,7 @@
 # that needs what this machine lacks is skipped and says why.
 #
 #   tools/test.sh           what CI runs, in 40 minutes on two processors
-#   tools/test.sh --all     also what takes minutes and says little that the rest does not: Linux 6.12, and
-#                           the planners under AddressSanitizer
+#   tools/test.sh --all     also what takes minutes and says little that the rest does not: Linux 6.12
 #   tools/test.sh --fast    without the sanitizers
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
@@ -14,12 +13,10 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 JOBS=$(nproc)
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
-# tests). Planners and the simulator compute with vectors and nothing else; their parsers are fuzzed under
-# AddressSanitizer anyway. ThreadSanitizer only where there are threads of ours: in ops and infer they are
-# OpenMP's, which it does not understand, and those of room pipeline.
-ROOMS_WITH_THREADS=(api attach fault io pager pipeline shadow telemetry window)
-ROOMS_WITH_MEMORY=("${ROOMS_WITH_THREADS[@]}" base infer model network ops policy)
-ROOMS_WITH_PLANNERS=(budget memory plan simulate)
+# tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
+# it does not understand, and those of room pipeline.
+ROOMS_WITH_THREADS=(api attach fault io pager pipeline serve shadow telemetry window)
+ROOMS_WITH_MEMORY=("${ROOMS_WITH_THREADS[@]}" base budget infer memory model network ops plan policy simulate)
 LEFT_OUT=(-E '^kernels/linux_6_12$')
 PASSED=0 FAILED=0 SKIPPED=0
 FAILURES=()
@@ -140,7 +137,7 @@ main() {
   case ${1:-} in
     '') ;;
     --fast) sanitizers=false ;;
-    --all) LEFT_OUT=() ROOMS_WITH_MEMORY+=("${ROOMS_WITH_PLANNERS[@]}") ;;
+    --all) LEFT_OUT=() ;;
     -h | --help) usage && exit 0 ;;
     *) fail "unknown option '$1': tools/test.sh [--fast | --all]" ;;
   esac

@@ -31,12 +31,13 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   }
   const pipeline::Timeline& times() const override { return executor_->times(); }
   std::vector<UnitCosts> layer_costs() const override;
+  Status set_window(const WindowRequest& request) override;
   const WindowUse& window() const override { return use_; }
   uint64_t window_bytes() const override { return executor_->window_bytes(); }
   uint64_t activation_bytes() const override { return backend_->activation_bytes(); }
   uint64_t scratch_bytes() const override { return backend_->scratch_bytes(); }
   DeviceMemoryUse device_memory() const override { return backend_->device_memory(); }
-  uint64_t read_bytes() const override { return executor_->read_bytes(); }
+  uint64_t read_bytes() const override { return read_bytes_before_ + executor_->read_bytes(); }
   const char* reader_name() const override { return executor_->reader_name(); }
   bool is_direct() const override { return file_.is_direct(); }
 
@@ -47,35 +48,42 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   const Network network_;
   WeightSource source_;
   const io::ModelFile file_;
+  InferenceOptions options_;
   std::unique_ptr<Backend> backend_;
   WindowUse use_;
-  uint32_t batch_ = 1;
+  uint64_t read_bytes_before_ = 0;  // in former windows
   size_t images_with_outputs_ = 0;
   // Its threads use everything above: first to go.
   std::unique_ptr<Executor> executor_;
 };
 
 Status StreamedInference::prepare(const InferenceOptions& options) {
-  batch_ = options.batch;
-  WindowRequest request = options.window;
-  request.device = options.device;
-  auto use = use_window(network_, source_, request);
-  if (!use) return forward_error(std::move(use));
-  use_ = std::move(*use);
+  options_ = options;
   const auto open_backend =
       options.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
   auto backend = open_backend(network_, source_, options);
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
+  return set_window(options.window);
+}
+
+Status StreamedInference::set_window(const WindowRequest& asked) {
+  WindowRequest request = asked;
+  request.device = options_.device;
+  auto use = use_window(network_, source_, request);
+  if (!use) return forward_error(std::move(use));
+  if (executor_ != nullptr) read_bytes_before_ = read_bytes();
+  executor_.reset();
+  use_ = std::move(*use);
   auto executor =
       Executor::make(use_.units,
-                     {.schedule = {.pipeline = options.window.pipeline,
+                     {.schedule = {.pipeline = request.pipeline,
                                    .rings = use_.rings,
-                                   .reads_across_inferences = options.reads_across_inferences},
+                                   .reads_across_inferences = options_.reads_across_inferences},
                       .fd = file_.fd(),
                       .file_name = source_.path(),
                       .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
-                      .open_reader = options.open_reader},
+                      .open_reader = options_.open_reader},
                      *this, backend_->make_device());
   if (!executor) return forward_error(std::move(executor));
   executor_ = std::move(*executor);
@@ -84,7 +92,7 @@ Status StreamedInference::prepare(const InferenceOptions& options) {
 }
 
 Status StreamedInference::run(std::span<const std::span<const float>> inputs) {
-  WP_ASSERT(!inputs.empty() && inputs.size() <= batch_);
+  WP_ASSERT(!inputs.empty() && inputs.size() <= options_.batch);
   images_with_outputs_ = 0;
   for (const std::span<const float> input : inputs) {
     WP_ASSERT(input.size() == network_.input.elements());

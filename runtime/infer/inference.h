@@ -31,7 +31,8 @@ struct InferenceOptions {
   int threads = 1;
   /// Images that one pass over the weights may serve, each with activations of its own.
   uint32_t batch = 1;
-  /// Tests only, see ExecutorOptions.
+  /// Who reads, where it shall be neither io_uring nor pread: one disk for several networks
+  /// (serve/disk_gate.h), and tests. See ExecutorOptions.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
 };
 
@@ -71,6 +72,9 @@ class Inference {
   /// sequential pipeline.
   virtual std::vector<pipeline::UnitCosts> layer_costs() const = 0;
 
+  /// From the next run on; what the former window held is given back first, and read again where it
+  /// is pinned in this one. After an error only another `set_window` may follow.
+  virtual Status set_window(const WindowRequest& request) = 0;
   virtual const WindowUse& window() const = 0;
   /// Memory for weights, for activations of the whole batch, and for what operations need beside
   /// these.

@@ -33,12 +33,19 @@ std::vector<float> some_input(const network::Network& network) {
 Result<std::vector<UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
                                               std::span<const float> input, int repeats) {
   Runs alone, computed;
+  const auto run = [&input](Inference& inference) -> Result<std::vector<UnitCosts>> {
+    if (Status ran = inference.run({&input, 1}); !ran) return forward_error(std::move(ran));
+    return inference.layer_costs();
+  };
   for (int i = 0; i <= repeats; ++i) {
-    for (auto& [inference, costs] : {std::pair(&sequential, &alone), {&preloaded, &computed}}) {
-      if (Status ran = inference->run({&input, 1}); !ran) return forward_error(std::move(ran));
-      // The first run brings in what every run needs.
-      if (i > 0) costs->push_back(inference->layer_costs());
-    }
+    auto costs_alone = run(sequential);
+    if (!costs_alone) return costs_alone;
+    auto costs_in_memory = &preloaded == &sequential ? costs_alone : run(preloaded);
+    if (!costs_in_memory) return costs_in_memory;
+    // The first run brings in what every run needs.
+    if (i == 0) continue;
+    alone.push_back(std::move(*costs_alone));
+    computed.push_back(std::move(*costs_in_memory));
   }
   std::vector<UnitCosts> layers;
   for (size_t layer = 0; layer < alone.front().size(); ++layer) {

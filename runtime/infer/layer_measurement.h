@@ -20,7 +20,8 @@ namespace weightpager::infer {
 std::vector<float> some_input(const network::Network& network);
 
 /// By layer. `sequential` and `preloaded` are of that pipeline, of the same network, and take one
-/// image.
+/// image. Where not all weights may be in memory both are the sequential one: kernels then begin
+/// with weights that were just read, as they do in every window.
 Result<std::vector<pipeline::UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
                                                         std::span<const float> input, int repeats);
 

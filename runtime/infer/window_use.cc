@@ -174,7 +174,7 @@ uint64_t operations(const Layer& layer) {
 Result<WindowUse> use_window(const Network& network, const WeightSource& source,
                              const WindowRequest& request) {
   CutNetwork it = cut_for_window(network, source, request);
-  WindowUse use{.pieces = std::move(it.pieces), .units = it.units};
+  WindowUse use{.pieces = std::move(it.pieces), .units = it.units, .costs = it.costs};
   const bool is_gpu = request.device == DeviceKind::cuda;
   if (request.pipeline == Pipeline::preload) return use_for_preload(std::move(use), request);
   const Rings smallest = it.smallest_rings(request.pipeline);

@@ -48,6 +48,8 @@ struct WindowUse {
   std::vector<network::Piece> pieces;
   /// Of the pieces.
   std::vector<pipeline::UnitBytes> units;
+  /// What each of them is expected to cost; also read_ns, where it is pinned.
+  std::vector<pipeline::UnitCosts> costs;
   pipeline::Rings rings;
 };
 

@@ -53,7 +53,7 @@ struct ExecutorOptions {
   std::string file_name;
   /// As io::device_limits says.
   uint32_t device_read_bytes = 1u << 20;
-  /// Tests only: the reader to use, instead of io_uring or, where that is refused, pread.
+  /// The reader to use, instead of io_uring or, where that is refused, pread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
 };
 

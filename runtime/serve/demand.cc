@@ -1,0 +1,68 @@
+// See demand.h.
+#include "runtime/serve/demand.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/base/units.h"
+
+namespace weightpager::serve {
+namespace {
+
+using network::Network;
+using pipeline::TileableLayer;
+using pipeline::UnitCosts;
+
+/// Which layer has the tile that a ring must hold at least.
+std::string forcing_tile(const Network& network, const std::vector<TileableLayer>& layers,
+                         uint64_t tile_bytes_max) {
+  const auto tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max});
+  const auto largest = std::max_element(
+      tiles.begin(), tiles.end(),
+      [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
+  return fmt::format("{} of the {} channels of {} are the largest tile",
+                     largest->end_channel - largest->first_channel,
+                     layers[largest->layer].output_channels, layer_name(network, largest->layer));
+}
+
+}  // namespace
+
+std::string layer_name(const Network& network, size_t layer) {
+  return fmt::format("layer {} ({})", layer, section_name(network.layers[layer].operation));
+}
+
+std::vector<TileableLayer> tileable_layers(const Network& network,
+                                           std::span<const UnitCosts> layer_costs) {
+  std::vector<TileableLayer> layers;
+  for (size_t i = 0; i < layer_costs.size(); ++i) {
+    TileableLayer layer = {.costs = layer_costs[i]};
+    layer.costs.size_bytes = round_up(layer.costs.size_bytes, os_page_bytes);
+    const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
+    layer.output_channels = std::max(channels, 1u);
+    layers.push_back(layer);
+  }
+  return layers;
+}
+
+Demand demand_of(const Network& network, const std::string& name,
+                 std::span<const UnitCosts> layer_costs,
+                 const budget::WindowPlanSettings& settings) {
+  const auto layers = tileable_layers(network, layer_costs);
+  Demand demand = {.claim = {.name = name}, .windows = budget::WindowPlans::make(layers, settings)};
+  demand.claim.least_bytes = demand.windows.staircase().least_bytes();
+  demand.claim.forced_by = forcing_tile(network, layers, settings.tile_bytes_max);
+  for (const TileableLayer& layer : layers) {
+    demand.claim.model_bytes += layer.costs.size_bytes;
+    demand.claim.latency_ns += layer.costs.kernel_ns;
+  }
+  return demand;
+}
+
+double slowdown_weight(double urgency, uint64_t period_ns, uint64_t latency_ns) {
+  const uint64_t goal_ns = period_ns > 0 ? period_ns : latency_ns;
+  return 1e6 * urgency / static_cast<double>(std::max<uint64_t>(goal_ns, 1));
+}
+
+}  // namespace weightpager::serve

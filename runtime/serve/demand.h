@@ -1,0 +1,44 @@
+// What a network asks of a memory budget, and what it does with what it gets.
+//
+// Problem. Whoever divides memory among networks needs of each the least that it runs with, what
+// makes it so, and how fast it is with how much. All of that follows from what its layers cost.
+//
+// Cost: that of WindowPlans; tens of milliseconds for 160 layers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/budget/shares.h"
+#include "runtime/budget/window_plans.h"
+#include "runtime/network/network.h"
+#include "runtime/pipeline/tiles.h"
+#include "runtime/pipeline/timeline.h"
+
+namespace weightpager::serve {
+
+/// "layer 38 (convolutional)".
+std::string layer_name(const network::Network& network, size_t layer);
+
+/// By layer; sizes are the costs', in whole pages.
+std::vector<pipeline::TileableLayer> tileable_layers(
+    const network::Network& network, std::span<const pipeline::UnitCosts> layer_costs);
+
+struct Demand {
+  budget::Claim claim;
+  budget::WindowPlans windows;
+};
+
+/// Of a network that has weights. The claim's urgency and weight are the ordinary ones.
+Demand demand_of(const network::Network& network, const std::string& name,
+                 std::span<const pipeline::UnitCosts> layer_costs,
+                 const budget::WindowPlanSettings& settings);
+
+/// For joint budgets that make the largest slowdown small: a delay counts in millionths of the
+/// period, or without one of the latency in memory, so that whole numbers are fine enough.
+double slowdown_weight(double urgency, uint64_t period_ns, uint64_t latency_ns);
+
+}  // namespace weightpager::serve

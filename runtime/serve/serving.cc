@@ -1,0 +1,353 @@
+// See serving.h.
+#include "runtime/serve/serving.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <utility>
+
+#include "pager/base/thread.h"
+#include "pager/base/units.h"
+#include "pager/telemetry/telemetry.h"
+#include "runtime/infer/layer_measurement.h"
+
+namespace weightpager::serve {
+namespace {
+
+using infer::Inference;
+using infer::WindowRequest;
+using pipeline::Pipeline;
+using pipeline::UnitCosts;
+using telemetry::monotonic_ns;
+
+/// Inferences in which layers are measured, after one that brings in what every one needs.
+constexpr int measured_inferences = 3;
+constexpr budget::WindowPlanSettings plan_settings = {
+    .tile_bytes_max = 2 * MiB, .read_ns_per_tile = 50'000, .kernel_ns_per_tile = 20'000};
+
+Status stay_on(const std::vector<int>& processors) {
+  if (processors.empty()) return {};
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  for (const int processor : processors) CPU_SET(processor, &allowed);
+  if (sched_setaffinity(0, sizeof(allowed), &allowed) == 0) return {};
+  return fail(fmt::format("processors {}: {}", fmt::join(processors, ", "), std::strerror(errno)),
+              "this process may run on others only: see `nproc` and `taskset -p $$`", errno);
+}
+
+std::chrono::steady_clock::time_point time_of(uint64_t monotonic) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
+}
+
+}  // namespace
+
+/// A network, and what its thread and the others know of it.
+struct Serving::Member {
+  uint32_t number = 0;
+  NetworkRequest request;
+  std::vector<float> input;
+  std::unique_ptr<Inference> inference;  // its thread's
+  // Known before anybody begins.
+  std::vector<UnitCosts> layer_costs;
+  std::optional<Demand> demand;
+  uint64_t fixed_bytes = 0;
+  // Guarded by the mutex.
+  uint64_t share_bytes = 0;
+  uint64_t held_bytes = 0;
+  uint64_t read_bytes = 0;
+  std::vector<ServedInference> inferences;
+  std::thread thread;
+};
+
+Serving::Serving(const ServingOptions& options, uint32_t networks)
+    : options_(options), gate_(networks, options.arbiter) {}
+
+Result<std::unique_ptr<Serving>> Serving::start(std::vector<NetworkRequest> requests,
+                                                const ServingOptions& options) {
+  std::unique_ptr<Serving> serving(new Serving(options, static_cast<uint32_t>(requests.size())));
+  if (Status opened = serving->open(std::move(requests)); !opened) {
+    return forward_error(std::move(opened));
+  }
+  return serving;
+}
+
+Serving::~Serving() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_all();
+  for (const auto& member : members_) {
+    if (member->thread.joinable()) member->thread.join();
+  }
+}
+
+// One after the other: what a network costs is measured while no other one computes or reads.
+Status Serving::open(std::vector<NetworkRequest> requests) {
+  for (NetworkRequest& request : requests) {
+    if (request.network.folded_bytes() == 0) {
+      return fail(request.name + ": has no weights, so there is no memory to divide",
+                  "leave it out: it takes none of the budget for weights");
+    }
+    auto member = std::make_unique<Member>();
+    member->number = static_cast<uint32_t>(members_.size());
+    member->request = std::move(request);
+    Member& it = *members_.emplace_back(std::move(member));
+    auto thread = start_thread_that_opens("wp-network", [this, &it](std::promise<Status>& opened) {
+      Status measured = measure(it);
+      const bool is_fine = measured.has_value();
+      opened.set_value(std::move(measured));
+      if (is_fine) serve(it);
+      it.inference.reset();
+    });
+    if (!thread) return forward_error(std::move(thread));
+    it.thread = std::move(*thread);
+  }
+  const auto shares = shares_of(options_.budget_bytes);
+  if (!shares) return tl::make_unexpected(shares.error());
+  {
+    const std::lock_guard lock(mutex_);
+    budget_bytes_ = options_.budget_bytes;
+    promise(*shares);
+    has_begun_ = true;
+  }
+  changed_.notify_all();
+  return {};
+}
+
+// In about the least window, so that no budget is exceeded by finding out how to keep it: the
+// sequential pipeline has two rings, each for a tile.
+Status Serving::measure(Member& member) {
+  if (Status stays = stay_on(member.request.processors); !stays) return stays;
+  const network::Network& network = member.request.network;
+  const uint64_t tile_bytes =
+      std::min(plan_settings.tile_bytes_max, network.largest_folded_bytes()) / 2;
+  infer::InferenceOptions options = {
+      .window = {.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes},
+      .threads = member.request.threads};
+  options.open_reader = [this, &member](const io::ReaderOptions& reader_options) {
+    return gate_.open_reader(member.number, reader_options);
+  };
+  auto inference = Inference::open(network, member.request.weights_path, options);
+  if (!inference) return forward_error(std::move(inference));
+  member.inference = std::move(*inference);
+  gate_.set_units(member.number, std::vector<uint64_t>(member.inference->window().units.size()));
+  member.input = infer::some_input(network);
+  auto costs = infer::measure_layers(*member.inference, *member.inference, member.input,
+                                     measured_inferences);
+  if (!costs) return forward_error(std::move(costs));
+  member.layer_costs = std::move(*costs);
+  member.demand = demand_of(network, member.request.name, member.layer_costs, plan_settings);
+  budget::Claim& claim = member.demand->claim;
+  claim.urgency = member.request.urgency;
+  claim.weight = slowdown_weight(claim.urgency, member.request.period_ns, claim.latency_ns);
+  member.fixed_bytes = member.inference->activation_bytes() + member.inference->scratch_bytes();
+  {
+    const std::lock_guard lock(mutex_);
+    member.held_bytes = std::max(member.inference->window_bytes(), claim.least_bytes);
+    note_peak();
+    measuring_peak_bytes_ = peak_bytes_;
+  }
+  return use_window(member, claim.least_bytes);
+}
+
+void Serving::serve(Member& member) {
+  uint64_t due_ns = 0;
+  Status outcome;
+  while (outcome) {
+    // 1. Until an inference is due, the share changes, or everything ends.
+    if (!wait_until_due(member, due_ns)) return;
+
+    // 2. The window that it shall have, as far as others have given the memory back.
+    outcome = follow_share(member);
+
+    // 3. One inference, and when the next one is due: not those that it made impossible.
+    const uint64_t now_ns = monotonic_ns();
+    if (!outcome || now_ns < due_ns) continue;
+    outcome = infer_once(member);
+    const uint64_t period_ns = member.request.period_ns;
+    due_ns = period_ns == 0 ? 0 : std::max(due_ns, now_ns - now_ns % period_ns) + period_ns;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (outcome_) outcome_ = std::move(outcome);
+  }
+  changed_.notify_all();
+}
+
+// False at the end.
+bool Serving::wait_until_due(Member& member, uint64_t& due_ns) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return has_begun_ || is_stopping_; });
+  if (due_ns == 0) due_ns = monotonic_ns();
+  changed_.wait_until(lock, time_of(due_ns), [this, &member] {
+    return is_stopping_ || window_to_take(member).has_value();
+  });
+  return !is_stopping_;
+}
+
+// With the lock held. Memory that it may grow into is promised to nobody else.
+std::optional<uint64_t> Serving::window_to_take(Member& member) {
+  if (member.share_bytes == member.held_bytes) return {};
+  const bool shrinks = member.share_bytes < member.held_bytes;
+  const uint64_t others_bytes = held_bytes() - member.held_bytes;
+  if (!shrinks && fixed_bytes() + others_bytes + member.share_bytes > budget_bytes_) return {};
+  return member.share_bytes;
+}
+
+Status Serving::follow_share(Member& member) {
+  uint64_t window_bytes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto wanted = window_to_take(member);
+    if (!wanted) return {};
+    window_bytes = *wanted;
+    member.held_bytes = std::max(member.held_bytes, window_bytes);
+    note_peak();
+  }
+  return use_window(member, window_bytes);
+}
+
+Status Serving::use_window(Member& member, uint64_t window_bytes) {
+  const WindowRequest request = {.pipeline = Pipeline::two_stage,
+                                 .window_bytes = window_bytes,
+                                 .layer_costs = member.layer_costs};
+  if (Status set = member.inference->set_window(request); !set) return set;
+  std::vector<UnitCosts> costs = member.inference->window().costs;
+  for (size_t unit = 0; unit < costs.size(); ++unit) {
+    if (member.inference->window().units[unit].is_pinned) costs[unit].size_bytes = 0;
+  }
+  gate_.set_units(member.number, budget::latest_starts_before_deadline(costs));
+  {
+    const std::lock_guard lock(mutex_);
+    member.held_bytes = window_bytes;
+  }
+  changed_.notify_all();
+  return {};
+}
+
+Status Serving::infer_once(Member& member) {
+  ServedInference it = {.start_ns = monotonic_ns()};
+  uint64_t wanted_ns = member.request.period_ns;
+  {
+    const std::lock_guard lock(mutex_);
+    it.window_bytes = member.held_bytes;
+    if (wanted_ns == 0) {
+      const budget::Staircase& delays = member.demand->windows.staircase();
+      const uint64_t planned_ns = delays.delay_ns(std::max(it.window_bytes, delays.least_bytes()));
+      wanted_ns = static_cast<uint64_t>(static_cast<double>(planned_ns) / member.request.urgency);
+    }
+  }
+  gate_.begin_inference(member.number, static_cast<int64_t>(it.start_ns + wanted_ns), wanted_ns);
+  const std::span<const float> input = member.input;
+  if (Status ran = member.inference->run({&input, 1}); !ran) return ran;
+  it.finish_ns = monotonic_ns();
+  if (options_.on_inference) options_.on_inference(member.number, *member.inference);
+  const std::lock_guard lock(mutex_);
+  member.read_bytes = member.inference->read_bytes();
+  member.inferences.push_back(it);
+  return {};
+}
+
+// ---- Shares ----
+
+uint64_t Serving::held_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& it : members_) bytes += it->held_bytes;
+  return bytes;
+}
+
+uint64_t Serving::fixed_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& it : members_) bytes += it->fixed_bytes;
+  return bytes;
+}
+
+uint64_t Serving::least_budget_bytes() const {
+  uint64_t bytes = fixed_bytes();
+  for (const auto& it : members_) bytes += it->demand->claim.least_bytes;
+  return std::max(bytes, measuring_peak_bytes_);
+}
+
+void Serving::note_peak() { peak_bytes_ = std::max(peak_bytes_, fixed_bytes() + held_bytes()); }
+
+Result<budget::Shares> Serving::shares_of(uint64_t budget_bytes) const {
+  std::vector<budget::Claim> claims;
+  std::vector<budget::Staircase> staircases;
+  for (const auto& it : members_) {
+    claims.push_back(it->demand->claim);
+    staircases.push_back(it->demand->windows.staircase());
+  }
+  if (budget_bytes < least_budget_bytes()) {
+    const auto greatest = std::max_element(
+        claims.begin(), claims.end(),
+        [](const auto& a, const auto& b) { return a.least_bytes < b.least_bytes; });
+    return fail(
+        fmt::format("a budget of {} is too small: these networks take {} at least, {} of it for "
+                    "activations and scratch memory and {} for the window of {} ({})",
+                    format_size(budget_bytes), format_size(least_budget_bytes()),
+                    format_size(fixed_bytes()), format_size(greatest->least_bytes), greatest->name,
+                    greatest->forced_by),
+        fmt::format("give --budget {}MiB or more, or serve fewer networks",
+                    (least_budget_bytes() + MiB - 1) / MiB));
+  }
+  auto joint = budget::share_jointly(claims, staircases, budget_bytes - fixed_bytes());
+  if (!joint) return forward_error(std::move(joint));
+  for (uint64_t& share : joint->shares) share = round_down(share, os_page_bytes);
+  return std::move(joint->shares);
+}
+
+// With the lock held.
+void Serving::promise(const budget::Shares& shares) {
+  for (const auto& it : members_) it->share_bytes = shares[it->number];
+}
+
+Result<uint64_t> Serving::set_budget(uint64_t budget_bytes) {
+  const uint64_t started_ns = monotonic_ns();
+  const auto shares = shares_of(budget_bytes);
+  if (!shares) return tl::make_unexpected(shares.error());
+  {
+    const std::lock_guard lock(mutex_);
+    budget_bytes_ = budget_bytes;
+    promise(*shares);
+  }
+  changed_.notify_all();
+  return monotonic_ns() - started_ns;
+}
+
+Status Serving::wait(uint64_t timeout_ns) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
+                    [this] { return !outcome_.has_value(); });
+  return outcome_;
+}
+
+ServingState Serving::state() const {
+  const std::lock_guard lock(mutex_);
+  ServingState state = {.budget_bytes = budget_bytes_,
+                        .least_budget_bytes = least_budget_bytes(),
+                        .peak_bytes = peak_bytes_};
+  for (const auto& member : members_) {
+    const Member& it = *member;
+    const budget::Staircase& delays = it.demand->windows.staircase();
+    state.networks.push_back({.name = it.request.name,
+                              .period_ns = it.request.period_ns,
+                              .weights_bytes = it.demand->claim.model_bytes,
+                              .least_window_bytes = it.demand->claim.least_bytes,
+                              .fixed_bytes = it.fixed_bytes,
+                              .share_bytes = it.share_bytes,
+                              .held_bytes = it.held_bytes,
+                              .read_bytes = it.read_bytes,
+                              .in_memory_ns = it.demand->claim.latency_ns,
+                              .planned_ns = delays.delay_ns(it.share_bytes),
+                              .inferences = it.inferences});
+  }
+  return state;
+}
+
+}  // namespace weightpager::serve

@@ -1,0 +1,149 @@
+// Several networks at once in one memory budget, each in a window of its own that follows the
+// budget.
+//
+// Problem. Networks that a device runs side by side have more weights than it has memory for them.
+// Each can do with less than all, at some cost in time; which of them shall? And memory that
+// somebody else needs, or gives back, changes the answer while they run.
+//
+// Idea. What each network's layers cost is measured first, one network after the other; from that
+// follows how fast it is in any window (demand.h), and from these, which windows together make the
+// largest slowdown least (budget/shares.h). Then every network computes on a thread and processors
+// of its own, and reads through one gate, by urgency (disk_gate.h). Activations and scratch memory
+// are theirs for good: only what they leave of the budget is divided.
+//
+// When the budget changes, new shares are looked up at once. A network takes its new window between
+// two inferences. Whoever has to shrink does so first: memory is promised to one network only when
+// others have given it back, so all windows together are within the budget at every instant from
+// then on when the last one has shrunk.
+//
+// Start reading at `Serving::serve`. Cost: some inferences of each network at the start; then two
+// locks per inference.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/budget/disk_arbiter.h"
+#include "runtime/infer/inference.h"
+#include "runtime/network/network.h"
+#include "runtime/serve/demand.h"
+#include "runtime/serve/disk_gate.h"
+
+namespace weightpager::serve {
+
+struct NetworkRequest {
+  std::string name;
+  network::Network network;
+  std::string weights_path;
+  /// Above 0; of 2 every delay counts twice.
+  double urgency = 1;
+  /// An inference is due at every multiple of it; 0: each right after the one before.
+  uint64_t period_ns = 0;
+  int threads = 1;
+  /// That its threads may run on; empty: all.
+  std::vector<int> processors;
+};
+
+struct ServingOptions {
+  /// For windows, activations and scratch memory of all networks.
+  uint64_t budget_bytes = 0;
+  budget::ArbiterSettings arbiter;
+  /// After each inference, on its network's thread.
+  std::function<void(uint32_t network, const infer::Inference& inference)> on_inference;
+};
+
+struct ServedInference {
+  uint64_t start_ns = 0;
+  uint64_t finish_ns = 0;
+  /// That it ran in.
+  uint64_t window_bytes = 0;
+
+  uint64_t delay_ns() const { return finish_ns - start_ns; }
+};
+
+/// How a network fares.
+struct NetworkState {
+  std::string name;
+  uint64_t period_ns = 0;
+  uint64_t weights_bytes = 0;
+  uint64_t least_window_bytes = 0;
+  /// Activations and scratch memory.
+  uint64_t fixed_bytes = 0;
+  /// Of windows: what it shall have, and what it has.
+  uint64_t share_bytes = 0;
+  uint64_t held_bytes = 0;
+  uint64_t read_bytes = 0;
+  /// With all weights in memory, and in its share with the disk to itself: as planned.
+  uint64_t in_memory_ns = 0;
+  uint64_t planned_ns = 0;
+  std::vector<ServedInference> inferences;
+};
+
+struct ServingState {
+  uint64_t budget_bytes = 0;
+  uint64_t least_budget_bytes = 0;
+  /// The most that windows, activations and scratch memory were together, also while measuring.
+  uint64_t peak_bytes = 0;
+  std::vector<NetworkState> networks;
+};
+
+/// Thread-safe once it is started.
+class Serving {
+ public:
+  /// Measures, divides, and lets all begin. Fails if a network cannot be opened, and below the
+  /// least budget, which the error names.
+  static Result<std::unique_ptr<Serving>> start(std::vector<NetworkRequest> requests,
+                                                const ServingOptions& options);
+  /// After the inferences that are under way.
+  ~Serving();
+
+  /// New shares, at once; windows follow as inferences end. Returns how long it took to find them.
+  /// Below the least budget it fails, and everything stays as it is.
+  Result<uint64_t> set_budget(uint64_t budget_bytes);
+
+  /// Returns when so long has passed, or a network has failed: its error. What others do goes on
+  /// until the end.
+  Status wait(uint64_t timeout_ns);
+  ServingState state() const;
+
+ private:
+  struct Member;
+
+  explicit Serving(const ServingOptions& options, uint32_t networks);
+  Status open(std::vector<NetworkRequest> requests);
+  Status measure(Member& member);
+  void serve(Member& member);
+  bool wait_until_due(Member& member, uint64_t& due_ns);
+  Status follow_share(Member& member);
+  Status use_window(Member& member, uint64_t window_bytes);
+  Status infer_once(Member& member);
+  std::optional<uint64_t> window_to_take(Member& member);
+  Result<budget::Shares> shares_of(uint64_t budget_bytes) const;
+  void promise(const budget::Shares& shares);
+  void note_peak();
+  uint64_t held_bytes() const;
+  uint64_t fixed_bytes() const;
+  uint64_t least_budget_bytes() const;
+
+  const ServingOptions options_;
+  DiskGate gate_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t budget_bytes_ = 0;
+  uint64_t peak_bytes_ = 0;
+  uint64_t measuring_peak_bytes_ = 0;
+  bool has_begun_ = false;
+  bool is_stopping_ = false;
+  Status outcome_;
+  std::vector<std::unique_ptr<Member>> members_;
+};
+
+}  // namespace weightpager::serve

@@ -1,0 +1,58 @@
+// See network_loads.h.
+#include "tools/network_loads.h"
+
+#include <fmt/format.h>
+
+#include "tools/number_argument.h"
+
+namespace weightpager::tools {
+namespace {
+
+constexpr double urgency_max = 1000;
+constexpr double period_ms_min = 1;
+constexpr double period_ms_max = 60'000;
+
+/// One number for each network, or `otherwise` without the option.
+Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
+                                       double otherwise, double least, double most) {
+  const size_t networks = arguments.operands().size();
+  const auto text = arguments.value(option);
+  if (!text) return std::vector<double>(networks, otherwise);
+  auto numbers = parse_numbers(*text, "--" + option);
+  if (!numbers) return numbers;
+  if (numbers->size() != networks) {
+    return fail(fmt::format("--{} {}: expected a number for each of {} networks, found {}", option,
+                            *text, networks, numbers->size()));
+  }
+  for (const double number : *numbers) {
+    if (number >= least && number <= most) continue;
+    return fail(
+        fmt::format("--{} {}: expected numbers from {} to {}", option, number, least, most));
+  }
+  return numbers;
+}
+
+}  // namespace
+
+Option urgency_option() {
+  return {0, "urgency", "N,…", "by network: of 2 every delay counts twice (1)"};
+}
+
+Option period_option() {
+  return {0, "period", "MS,…",
+          "by network: an image comes every so many milliseconds, and\n"
+          "is due when the next one comes (one after the other)"};
+}
+
+Result<NetworkLoads> parse_network_loads(const Arguments& arguments) {
+  NetworkLoads loads;
+  auto urgencies = numbers_of(arguments, "urgency", 1, 1 / urgency_max, urgency_max);
+  if (!urgencies) return forward_error(std::move(urgencies));
+  loads.urgencies = std::move(*urgencies);
+  const auto periods_ms = numbers_of(arguments, "period", 0, period_ms_min, period_ms_max);
+  if (!periods_ms) return tl::make_unexpected(periods_ms.error());
+  for (const double ms : *periods_ms) loads.periods_ns.push_back(static_cast<uint64_t>(ms * 1e6));
+  return loads;
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,440 @@
+// See serve_networks.h. Networks run until a signal or the time is up; what they compute is thrown
+// away, how long each inference took is kept. The budget changes by the clock (`--then`) and with
+// the memory cgroup's limit.
+#include "tools/serve_networks.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "pager/base/log.h"
+#include "pager/base/memory_limit.h"
+#include "pager/base/units.h"
+#include "pager/telemetry/telemetry.h"
+#include "runtime/network/parser.h"
+#include "runtime/serve/serving.h"
+#include "tools/cli.h"
+#include "tools/ending_signals.h"
+#include "tools/network_loads.h"
+#include "tools/number_argument.h"
+#include "tools/report_file.h"
+#include "tools/window_argument.h"
+
+namespace weightpager::tools {
+namespace {
+
+using serve::NetworkRequest;
+using serve::NetworkState;
+using serve::ServedInference;
+using serve::Serving;
+using serve::ServingState;
+using telemetry::monotonic_ns;
+
+constexpr int schema_version = 1;
+constexpr uint64_t ms = 1'000'000;
+constexpr uint64_t second = 1'000 * ms;
+/// How often the clock, the memory limit and windows on their way are looked at.
+constexpr uint64_t look_ns = 2 * ms;
+constexpr uint64_t limit_look_ns = 100 * ms;
+const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budget 500MiB";
+
+Command networks_table() {
+  return {.name = "weightpager serve",
+          .purpose =
+              "Runs several Darknet networks side by side in one budget of memory, each in a\n"
+              "window of its own, until SIGINT, and says how long their inferences took.\n",
+          .usage =
+              "  weightpager serve NET.cfg… --budget SIZE [OPTIONS]\n"
+              "The weights are NET.packed, or else NET.weights, beside each NET.cfg.\n",
+          .options = {{0, "budget", "SIZE",
+                       "for windows, activations and scratch memory of all\n"
+                       "networks; less if the memory cgroup's limit is"},
+                      urgency_option(),
+                      period_option(),
+                      {0, "then", "S=SIZE,…",
+                       "after so many seconds another budget: 10=500MiB,20=1GiB"},
+                      {0, "seconds", "N", "end after so long"},
+                      {0, "threads", "N", "that compute each network (processors by networks)"},
+                      {0, "json", "FILE", "write every inference to FILE at the end"},
+                      {'q', "quiet", "", "print only what ends it"}},
+          .examples =
+              "  weightpager model make --net yolov3 -o nets\n"
+              "  weightpager model make --net vgg19 -o nets\n"
+              "  weightpager serve nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB --seconds 20\n",
+          .exit_status =
+              "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
+              "misuse\n"};
+}
+
+/// From so long after the start on.
+struct BudgetStep {
+  uint64_t after_ns = 0;
+  uint64_t budget_bytes = 0;
+};
+
+struct NetworksOptions {
+  std::vector<std::string> cfg_paths;
+  uint64_t budget_bytes = 0;
+  std::vector<BudgetStep> steps;
+  NetworkLoads loads;
+  std::optional<uint64_t> duration_ns;
+  int threads = 1;
+  std::string json_path;
+  bool is_quiet = false;
+};
+
+std::vector<int> processors_allowed() {
+  cpu_set_t allowed;
+  std::vector<int> processors;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) processors.push_back(i);
+  }
+  return processors;
+}
+
+Result<std::vector<BudgetStep>> parse_steps(const std::string& text) {
+  std::vector<BudgetStep> steps;
+  for (const std::string& word : split_at_commas(text)) {
+    const size_t equals = word.find('=');
+    const auto wrong = [&word] {
+      return fail(fmt::format("--then {}: expected SECONDS=SIZE", word),
+                  "a budget of 500MiB from the tenth second on: --then 10=500MiB");
+    };
+    if (equals == std::string::npos) return wrong();
+    const auto after = parse_numbers(word.substr(0, equals), "--then");
+    if (!after || after->size() != 1 || after->front() > 1e6) return wrong();
+    const auto budget = parse_size(word.substr(equals + 1), "--then");
+    if (!budget) return tl::make_unexpected(budget.error());
+    steps.push_back({static_cast<uint64_t>(after->front() * 1e9), *budget});
+    const bool rises =
+        steps.size() == 1 || steps[steps.size() - 2].after_ns < steps.back().after_ns;
+    if (!rises) return fail(fmt::format("--then {}: seconds must rise", text));
+  }
+  return steps;
+}
+
+Result<NetworksOptions> read_options(const Arguments& arguments) {
+  NetworksOptions options = {.cfg_paths = arguments.operands(),
+                             .json_path = arguments.value("json").value_or(""),
+                             .is_quiet = arguments.has("quiet")};
+  if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
+  const auto budget = parse_size(*arguments.value("budget"), "--budget");
+  if (!budget) return tl::make_unexpected(budget.error());
+  options.budget_bytes = *budget;
+  auto loads = parse_network_loads(arguments);
+  if (!loads) return forward_error(std::move(loads));
+  options.loads = std::move(*loads);
+  if (const auto text = arguments.value("then")) {
+    auto steps = parse_steps(*text);
+    if (!steps) return forward_error(std::move(steps));
+    options.steps = std::move(*steps);
+  }
+  if (const auto text = arguments.value("seconds")) {
+    const auto seconds = parse_count(*text, "--seconds", 1'000'000);
+    if (!seconds) return tl::make_unexpected(seconds.error());
+    options.duration_ns = *seconds * second;
+  }
+  const auto threads = parse_threads(arguments);
+  if (!threads) return tl::make_unexpected(threads.error());
+  const auto networks = static_cast<int>(options.cfg_paths.size());
+  options.threads = arguments.has("threads") ? *threads : std::max(*threads / networks, 1);
+  return options;
+}
+
+Result<std::string> weights_beside(const std::string& cfg_path) {
+  namespace fs = std::filesystem;
+  for (const char* const ending : {".packed", ".weights"}) {
+    const fs::path path = fs::path(cfg_path).replace_extension(ending);
+    std::error_code ignored;
+    if (fs::exists(path, ignored)) return path.string();
+  }
+  const fs::path stem = fs::path(cfg_path).replace_extension();
+  return fail(fmt::format("{}: neither {}.packed nor {}.weights is there", cfg_path, stem.string(),
+                          stem.string()),
+              "put the weights beside the .cfg, under its name");
+}
+
+/// Networks that fit on processors of their own get them; others are left to the system.
+Result<std::vector<NetworkRequest>> make_requests(const NetworksOptions& options) {
+  std::vector<NetworkRequest> requests;
+  const std::vector<int> processors = processors_allowed();
+  const size_t each = static_cast<size_t>(options.threads);
+  const bool have_own = options.cfg_paths.size() * each <= processors.size();
+  for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
+    auto network = network::read_network(options.cfg_paths[i]);
+    if (!network) return forward_error(std::move(network));
+    auto weights = weights_beside(options.cfg_paths[i]);
+    if (!weights) return forward_error(std::move(weights));
+    NetworkRequest request = {.name = std::filesystem::path(options.cfg_paths[i]).stem(),
+                              .network = std::move(*network),
+                              .weights_path = std::move(*weights),
+                              .urgency = options.loads.urgencies[i],
+                              .period_ns = options.loads.periods_ns[i],
+                              .threads = options.threads};
+    if (have_own) {
+      request.processors.assign(processors.begin() + static_cast<ptrdiff_t>(i * each),
+                                processors.begin() + static_cast<ptrdiff_t>((i + 1) * each));
+    }
+    requests.push_back(std::move(request));
+  }
+  return requests;
+}
+
+uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t size_pages = 0, resident_pages = 0;
+  file >> size_pages >> resident_pages;
+  return resident_pages * os_page_bytes;
+}
+
+/// Of all memory that this process has, what is no window, activation or scratch memory.
+uint64_t other_bytes(const ServingState& state) {
+  uint64_t counted_bytes = 0;
+  for (const NetworkState& it : state.networks) counted_bytes += it.fixed_bytes + it.held_bytes;
+  const uint64_t all_bytes = resident_bytes();
+  return all_bytes - std::min(all_bytes, counted_bytes);
+}
+
+/// Another budget, and how soon it was kept.
+struct BudgetChange {
+  uint64_t at_ns = 0;  // since the start
+  uint64_t budget_bytes = 0;
+  uint64_t planning_ns = 0;
+  std::vector<uint64_t> shares_bytes;
+  /// Until every network had its window; nothing if that was not so before the end.
+  std::optional<uint64_t> followed_ns;
+};
+
+double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
+double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+/// Runs it to its end.
+class Session {
+ public:
+  Session(const NetworksOptions& options, Serving& serving)
+      : options_(options), serving_(serving), started_ns_(monotonic_ns()) {}
+
+  Status run(const OwnedFd& signals) {
+    note_change(options_.budget_bytes, 0);
+    for (;;) {
+      const uint64_t elapsed_ns = monotonic_ns() - started_ns_;
+      if (options_.duration_ns && elapsed_ns >= *options_.duration_ns) return {};
+      if (pollfd it = {signals.get(), POLLIN, 0}; poll(&it, 1, 0) > 0) return {};
+      look_whether_windows_followed();
+      take_steps(elapsed_ns);
+      if (elapsed_ns >= next_limit_look_ns_) {
+        next_limit_look_ns_ = elapsed_ns + limit_look_ns;
+        if (Status set = follow(wanted_bytes_); !set) return set;
+      }
+      if (Status well = serving_.wait(look_ns); !well) return well;
+    }
+  }
+
+  const std::vector<BudgetChange>& changes() const { return changes_; }
+  uint64_t started_ns() const { return started_ns_; }
+
+ private:
+  void take_steps(uint64_t elapsed_ns) {
+    while (next_step_ < options_.steps.size() &&
+           options_.steps[next_step_].after_ns <= elapsed_ns) {
+      wanted_bytes_ = options_.steps[next_step_++].budget_bytes;
+      next_limit_look_ns_ = elapsed_ns;
+    }
+  }
+
+  /// The budget that was asked for, or what the memory cgroup leaves.
+  Status follow(uint64_t wanted_bytes) {
+    const ServingState state = serving_.state();
+    const uint64_t limit_bytes = memory_limit().bytes;
+    uint64_t budget_bytes = wanted_bytes;
+    if (limit_bytes < wanted_bytes + limit_slack_bytes) {
+      const uint64_t other = other_bytes(state) + limit_slack_bytes;
+      budget_bytes = std::min(wanted_bytes, limit_bytes - std::min(limit_bytes, other));
+      // The process itself breathes a little; that is no reason to divide anew.
+      budget_bytes = round_down(budget_bytes, limit_step_bytes);
+    }
+    if (budget_bytes == changes_.back().budget_bytes) return {};
+    const auto planned = serving_.set_budget(budget_bytes);
+    if (!planned) return tl::make_unexpected(planned.error());
+    note_change(budget_bytes, *planned);
+    return {};
+  }
+
+  void note_change(uint64_t budget_bytes, uint64_t planning_ns) {
+    BudgetChange change = {.at_ns = monotonic_ns() - started_ns_,
+                           .budget_bytes = budget_bytes,
+                           .planning_ns = planning_ns};
+    const ServingState state = serving_.state();
+    for (const NetworkState& it : state.networks) change.shares_bytes.push_back(it.share_bytes);
+    changes_.push_back(std::move(change));
+  }
+
+  void look_whether_windows_followed() {
+    BudgetChange& change = changes_.back();
+    if (change.followed_ns) return;
+    const ServingState state = serving_.state();
+    for (const NetworkState& it : state.networks) {
+      if (it.held_bytes != it.share_bytes) return;
+    }
+    change.followed_ns = monotonic_ns() - started_ns_ - change.at_ns;
+    if (options_.is_quiet) return;
+    std::string shares;
+    for (size_t i = 0; i < state.networks.size(); ++i) {
+      shares += fmt::format("{}{} {:.1f}", i == 0 ? "" : ", ", state.networks[i].name,
+                            mebibytes(change.shares_bytes[i]));
+    }
+    print(stderr,
+          fmt::format("weightpager: {:.1f} s: {:.1f} MiB, windows: {} MiB; planned in {:.2f} ms, "
+                      "there after {:.0f} ms\n",
+                      static_cast<double>(change.at_ns) / 1e9, mebibytes(change.budget_bytes),
+                      shares, milliseconds(change.planning_ns), milliseconds(*change.followed_ns)));
+  }
+
+  static constexpr uint64_t limit_slack_bytes = 16 * MiB;
+  static constexpr uint64_t limit_step_bytes = 4 * MiB;
+
+  const NetworksOptions& options_;
+  Serving& serving_;
+  const uint64_t started_ns_;
+  uint64_t wanted_bytes_ = options_.budget_bytes;
+  uint64_t next_limit_look_ns_ = 0;
+  size_t next_step_ = 0;
+  std::vector<BudgetChange> changes_;
+};
+
+/// Of sorted values.
+uint64_t quantile(const std::vector<uint64_t>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
+}
+
+std::vector<uint64_t> sorted_delays(const NetworkState& network) {
+  std::vector<uint64_t> delays_ns;
+  for (const ServedInference& it : network.inferences) delays_ns.push_back(it.delay_ns());
+  std::sort(delays_ns.begin(), delays_ns.end());
+  return delays_ns;
+}
+
+size_t late(const NetworkState& network) {
+  if (network.period_ns == 0) return 0;
+  return static_cast<size_t>(
+      std::count_if(network.inferences.begin(), network.inferences.end(),
+                    [&](const auto& it) { return it.delay_ns() > network.period_ns; }));
+}
+
+void print_summary(const ServingState& state) {
+  fmt::print("{:<12} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>6} {:>9}\n", "", "weights",
+             "window", "activ.", "inferences", "median", "95 %", "longest", "late", "read");
+  fmt::print("{:<12} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>6} {:>9}\n", "network", "MiB",
+             "MiB", "MiB", "", "ms", "ms", "ms", "", "MiB");
+  for (const NetworkState& it : state.networks) {
+    const auto delays_ns = sorted_delays(it);
+    fmt::print(
+        "{:<12} {:>9.1f} {:>9.1f} {:>9.1f} {:>10} {:>8.1f} {:>8.1f} {:>8.1f} {:>6} {:>9.0f}\n",
+        it.name, mebibytes(it.weights_bytes), mebibytes(it.held_bytes), mebibytes(it.fixed_bytes),
+        it.inferences.size(), milliseconds(quantile(delays_ns, 0.5)),
+        milliseconds(quantile(delays_ns, 0.95)), milliseconds(quantile(delays_ns, 1)),
+        it.period_ns == 0 ? "-" : std::to_string(late(it)), mebibytes(it.read_bytes));
+  }
+  fmt::print("windows, activations and scratch memory: {:.1f} MiB at most, of {:.1f} in the end\n",
+             mebibytes(state.peak_bytes), mebibytes(state.budget_bytes));
+}
+
+std::string to_json(const NetworksOptions& options, const Session& session,
+                    const ServingState& state) {
+  nlohmann::ordered_json json = {{"schema_version", schema_version},
+                                 {"budget_bytes", options.budget_bytes},
+                                 {"least_budget_bytes", state.least_budget_bytes},
+                                 {"peak_bytes", state.peak_bytes},
+                                 {"other_bytes", other_bytes(state)},
+                                 {"threads", options.threads}};
+  for (const BudgetChange& it : session.changes()) {
+    nlohmann::ordered_json change = {{"at_ns", it.at_ns},
+                                     {"budget_bytes", it.budget_bytes},
+                                     {"planning_ns", it.planning_ns},
+                                     {"shares_bytes", it.shares_bytes}};
+    if (it.followed_ns) change["followed_ns"] = *it.followed_ns;
+    json["changes"].push_back(std::move(change));
+  }
+  for (const NetworkState& it : state.networks) {
+    const auto delays_ns = sorted_delays(it);
+    nlohmann::ordered_json network = {{"name", it.name},
+                                      {"weights_bytes", it.weights_bytes},
+                                      {"least_window_bytes", it.least_window_bytes},
+                                      {"fixed_bytes", it.fixed_bytes},
+                                      {"window_bytes", it.held_bytes},
+                                      {"read_bytes", it.read_bytes},
+                                      {"period_ns", it.period_ns},
+                                      {"kernels_ns", it.in_memory_ns},
+                                      {"planned_ns", it.planned_ns},
+                                      {"median_ns", quantile(delays_ns, 0.5)},
+                                      {"late", late(it)},
+                                      {"inferences", nlohmann::ordered_json::array()}};
+    for (const ServedInference& inference : it.inferences) {
+      network["inferences"].push_back({{"start_ns", inference.start_ns - session.started_ns()},
+                                       {"delay_ns", inference.delay_ns()},
+                                       {"window_bytes", inference.window_bytes}});
+    }
+    json["networks"].push_back(std::move(network));
+  }
+  return json.dump(1) + "\n";
+}
+
+int serve_networks(const NetworksOptions& options) {
+  set_quiet(options.is_quiet);
+  auto requests = make_requests(options);
+  if (!requests) return failure(requests.error());
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  const auto signals = ending_signals();
+  if (!signals) return failure(signals.error());
+  if (!options.is_quiet) {
+    print(stderr, fmt::format("weightpager: measuring {} network{}\n", requests->size(),
+                              requests->size() == 1 ? "" : "s"));
+  }
+  auto serving = Serving::start(std::move(*requests), {.budget_bytes = options.budget_bytes});
+  if (!serving) return failure(serving.error());
+  Session session(options, **serving);
+  const Status ended = session.run(*signals);
+  const ServingState state = (*serving)->state();
+  if (!options.is_quiet) print_summary(state);
+  if (*report) {
+    const Status written = (*report)->commit(to_json(options, session, state));
+    if (!written) return failure(written.error());
+  }
+  return ended ? exit_success : failure(ended.error());
+}
+
+}  // namespace
+
+bool names_networks(const std::vector<std::string>& words) {
+  return std::any_of(words.begin(), words.end(),
+                     [](const std::string& word) { return word.ends_with(".cfg"); }) ||
+         std::any_of(words.begin(), words.end(), [](const std::string& word) {
+           return word == "--budget" || word.starts_with("--budget=");
+         });
+}
+
+int serve_networks_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(networks_table(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(networks_table()));
+    return exit_success;
+  }
+  if (arguments->operands().empty()) return misuse({"no network to serve", usage_example});
+  const auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return serve_networks(*options);
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,15 @@
+// `weightpager serve NET.cfg… --budget SIZE`: several networks side by side in one budget of
+// memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weightpager::tools {
+
+/// Whether the words after `serve` name networks, rather than models for engines.
+bool names_networks(const std::vector<std::string>& words);
+
+int serve_networks_command(const std::vector<std::string>& words);
+
+}  // namespace weightpager::tools
