@@ -14,7 +14,8 @@ constexpr double period_ms_max = 60'000;
 
 /// One number for each network, or `otherwise` without the option.
 Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
-                                       double otherwise, double least, double most) {
+                                       const char* unit, double otherwise, double least,
+                                       double most) {
   const size_t networks = arguments.operands().size();
   const auto text = arguments.value(option);
   if (!text) return std::vector<double>(networks, otherwise);
@@ -27,7 +28,7 @@ Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::st
   for (const double number : *numbers) {
     if (number >= least && number <= most) continue;
     return fail(
-        fmt::format("--{} {}: expected numbers from {} to {}", option, number, least, most));
+        fmt::format("--{} {}: expected {} from {} to {}", option, number, unit, least, most));
   }
   return numbers;
 }
@@ -46,10 +47,11 @@ Option period_option() {
 
 Result<NetworkLoads> parse_network_loads(const Arguments& arguments) {
   NetworkLoads loads;
-  auto urgencies = numbers_of(arguments, "urgency", 1, 1 / urgency_max, urgency_max);
+  auto urgencies = numbers_of(arguments, "urgency", "numbers", 1, 1 / urgency_max, urgency_max);
   if (!urgencies) return forward_error(std::move(urgencies));
   loads.urgencies = std::move(*urgencies);
-  const auto periods_ms = numbers_of(arguments, "period", 0, period_ms_min, period_ms_max);
+  const auto periods_ms =
+      numbers_of(arguments, "period", "milliseconds", 0, period_ms_min, period_ms_max);
   if (!periods_ms) return tl::make_unexpected(periods_ms.error());
   for (const double ms : *periods_ms) loads.periods_ns.push_back(static_cast<uint64_t>(ms * 1e6));
   return loads;

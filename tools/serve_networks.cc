@@ -208,7 +208,7 @@ uint64_t other_bytes(const ServingState& state) {
 struct BudgetChange {
   uint64_t at_ns = 0;  // since the start
   uint64_t budget_bytes = 0;
-  uint64_t planning_ns = 0;
+  uint64_t planning_ns = 0;  // 0: the first, which was there before the start
   std::vector<uint64_t> shares_bytes;
   /// Until every network had its window; nothing if that was not so before the end.
   std::optional<uint64_t> followed_ns;
@@ -292,11 +292,15 @@ class Session {
       shares += fmt::format("{}{} {:.1f}", i == 0 ? "" : ", ", state.networks[i].name,
                             mebibytes(change.shares_bytes[i]));
     }
-    print(stderr,
-          fmt::format("weightpager: {:.1f} s: {:.1f} MiB, windows: {} MiB; planned in {:.2f} ms, "
-                      "there after {:.0f} ms\n",
-                      static_cast<double>(change.at_ns) / 1e9, mebibytes(change.budget_bytes),
-                      shares, milliseconds(change.planning_ns), milliseconds(*change.followed_ns)));
+    const std::string planned =
+        change.planning_ns == 0
+            ? ""
+            : fmt::format("planned in {:.2f} ms, ", milliseconds(change.planning_ns));
+    print(
+        stderr,
+        fmt::format("weightpager: {:.1f} s: {:.1f} MiB, windows: {} MiB; {}there after {:.0f} ms\n",
+                    static_cast<double>(change.at_ns) / 1e9, mebibytes(change.budget_bytes), shares,
+                    planned, milliseconds(*change.followed_ns)));
   }
 
   static constexpr uint64_t limit_slack_bytes = 16 * MiB;
