@@ -41,8 +41,10 @@ using telemetry::monotonic_ns;
 constexpr int schema_version = 1;
 constexpr uint64_t ms = 1'000'000;
 constexpr uint64_t second = 1'000 * ms;
-/// How often the clock, the memory limit and windows on their way are looked at.
-constexpr uint64_t look_ns = 2 * ms;
+/// How often the clock is looked at, which takes a moment from whoever computes; more often while
+/// windows are on their way.
+constexpr uint64_t look_ns = 50 * ms;
+constexpr uint64_t close_look_ns = 2 * ms;
 constexpr uint64_t limit_look_ns = 100 * ms;
 const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budget 500MiB";
 
@@ -196,6 +198,20 @@ uint64_t resident_bytes() {
   return resident_pages * os_page_bytes;
 }
 
+/// Beside which the kernel shall not have to look for memory.
+constexpr uint64_t limit_slack_bytes = 16 * MiB;
+/// The process itself breathes a little; that is no reason to divide anew.
+constexpr uint64_t limit_step_bytes = 4 * MiB;
+/// What compiled kernels, threads and the networks' descriptions take, before that is known.
+constexpr uint64_t other_bytes_expected = 64 * MiB;
+
+/// The budget that is asked for, or what the memory cgroup leaves of it.
+uint64_t budget_within_limit(uint64_t asked_bytes, uint64_t limit_bytes, uint64_t other_bytes) {
+  const uint64_t taken_bytes = std::min(limit_bytes, other_bytes + limit_slack_bytes);
+  const uint64_t left_bytes = limit_bytes - taken_bytes;
+  return asked_bytes <= left_bytes ? asked_bytes : round_down(left_bytes, limit_step_bytes);
+}
+
 /// Of all memory that this process has, what is no window, activation or scratch memory.
 uint64_t other_bytes(const ServingState& state) {
   uint64_t counted_bytes = 0;
@@ -224,7 +240,7 @@ class Session {
       : options_(options), serving_(serving), started_ns_(monotonic_ns()) {}
 
   Status run(const OwnedFd& signals) {
-    note_change(options_.budget_bytes, 0);
+    note_change(serving_.state().budget_bytes, 0);
     for (;;) {
       const uint64_t elapsed_ns = monotonic_ns() - started_ns_;
       if (options_.duration_ns && elapsed_ns >= *options_.duration_ns) return {};
@@ -233,9 +249,10 @@ class Session {
       take_steps(elapsed_ns);
       if (elapsed_ns >= next_limit_look_ns_) {
         next_limit_look_ns_ = elapsed_ns + limit_look_ns;
-        if (Status set = follow(wanted_bytes_); !set) return set;
+        if (Status set = follow_limit(); !set) return set;
       }
-      if (Status well = serving_.wait(look_ns); !well) return well;
+      const uint64_t pause_ns = changes_.back().followed_ns ? look_ns : close_look_ns;
+      if (Status well = serving_.wait(pause_ns); !well) return well;
     }
   }
 
@@ -251,17 +268,13 @@ class Session {
     }
   }
 
-  /// The budget that was asked for, or what the memory cgroup leaves.
-  Status follow(uint64_t wanted_bytes) {
+  // Never below what the networks need: then the kernel has to find memory elsewhere.
+  Status follow_limit() {
     const ServingState state = serving_.state();
-    const uint64_t limit_bytes = memory_limit().bytes;
-    uint64_t budget_bytes = wanted_bytes;
-    if (limit_bytes < wanted_bytes + limit_slack_bytes) {
-      const uint64_t other = other_bytes(state) + limit_slack_bytes;
-      budget_bytes = std::min(wanted_bytes, limit_bytes - std::min(limit_bytes, other));
-      // The process itself breathes a little; that is no reason to divide anew.
-      budget_bytes = round_down(budget_bytes, limit_step_bytes);
-    }
+    other_bytes_ = std::max(other_bytes_, other_bytes(state));
+    const uint64_t budget_bytes =
+        std::max(budget_within_limit(wanted_bytes_, memory_limit().bytes, other_bytes_),
+                 state.least_budget_bytes);
     if (budget_bytes == changes_.back().budget_bytes) return {};
     const auto planned = serving_.set_budget(budget_bytes);
     if (!planned) return tl::make_unexpected(planned.error());
@@ -303,13 +316,11 @@ class Session {
                     planned, milliseconds(*change.followed_ns)));
   }
 
-  static constexpr uint64_t limit_slack_bytes = 16 * MiB;
-  static constexpr uint64_t limit_step_bytes = 4 * MiB;
-
   const NetworksOptions& options_;
   Serving& serving_;
   const uint64_t started_ns_;
   uint64_t wanted_bytes_ = options_.budget_bytes;
+  uint64_t other_bytes_ = other_bytes_expected;  // the most so far: windows fill one by one
   uint64_t next_limit_look_ns_ = 0;
   size_t next_step_ = 0;
   std::vector<BudgetChange> changes_;
@@ -321,40 +332,44 @@ uint64_t quantile(const std::vector<uint64_t>& sorted, double share) {
   return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-std::vector<uint64_t> sorted_delays(const NetworkState& network) {
+std::vector<uint64_t> sorted_delays(const std::vector<ServedInference>& inferences) {
   std::vector<uint64_t> delays_ns;
-  for (const ServedInference& it : network.inferences) delays_ns.push_back(it.delay_ns());
+  for (const ServedInference& it : inferences) delays_ns.push_back(it.delay_ns());
   std::sort(delays_ns.begin(), delays_ns.end());
   return delays_ns;
 }
 
-size_t late(const NetworkState& network) {
-  if (network.period_ns == 0) return 0;
-  return static_cast<size_t>(
-      std::count_if(network.inferences.begin(), network.inferences.end(),
-                    [&](const auto& it) { return it.delay_ns() > network.period_ns; }));
+/// Of sorted delays, nothing without a period.
+size_t late(const std::vector<uint64_t>& delays_ns, uint64_t period_ns) {
+  if (period_ns == 0) return 0;
+  return static_cast<size_t>(delays_ns.end() -
+                             std::upper_bound(delays_ns.begin(), delays_ns.end(), period_ns));
 }
 
-void print_summary(const ServingState& state) {
+void print_summary(const Serving& serving) {
+  const ServingState state = serving.state();
   fmt::print("{:<12} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>6} {:>9}\n", "", "weights",
              "window", "activ.", "inferences", "median", "95 %", "longest", "late", "read");
   fmt::print("{:<12} {:>9} {:>9} {:>9} {:>10} {:>8} {:>8} {:>8} {:>6} {:>9}\n", "network", "MiB",
              "MiB", "MiB", "", "ms", "ms", "ms", "", "MiB");
-  for (const NetworkState& it : state.networks) {
-    const auto delays_ns = sorted_delays(it);
+  for (uint32_t i = 0; i < state.networks.size(); ++i) {
+    const NetworkState& it = state.networks[i];
+    const auto delays_ns = sorted_delays(serving.inferences(i));
     fmt::print(
         "{:<12} {:>9.1f} {:>9.1f} {:>9.1f} {:>10} {:>8.1f} {:>8.1f} {:>8.1f} {:>6} {:>9.0f}\n",
         it.name, mebibytes(it.weights_bytes), mebibytes(it.held_bytes), mebibytes(it.fixed_bytes),
-        it.inferences.size(), milliseconds(quantile(delays_ns, 0.5)),
+        it.inferences, milliseconds(quantile(delays_ns, 0.5)),
         milliseconds(quantile(delays_ns, 0.95)), milliseconds(quantile(delays_ns, 1)),
-        it.period_ns == 0 ? "-" : std::to_string(late(it)), mebibytes(it.read_bytes));
+        it.period_ns == 0 ? "-" : std::to_string(late(delays_ns, it.period_ns)),
+        mebibytes(it.read_bytes));
   }
   fmt::print("windows, activations and scratch memory: {:.1f} MiB at most, of {:.1f} in the end\n",
              mebibytes(state.peak_bytes), mebibytes(state.budget_bytes));
 }
 
 std::string to_json(const NetworksOptions& options, const Session& session,
-                    const ServingState& state) {
+                    const Serving& serving) {
+  const ServingState state = serving.state();
   nlohmann::ordered_json json = {{"schema_version", schema_version},
                                  {"budget_bytes", options.budget_bytes},
                                  {"least_budget_bytes", state.least_budget_bytes},
@@ -369,8 +384,10 @@ std::string to_json(const NetworksOptions& options, const Session& session,
     if (it.followed_ns) change["followed_ns"] = *it.followed_ns;
     json["changes"].push_back(std::move(change));
   }
-  for (const NetworkState& it : state.networks) {
-    const auto delays_ns = sorted_delays(it);
+  for (uint32_t i = 0; i < state.networks.size(); ++i) {
+    const NetworkState& it = state.networks[i];
+    const std::vector<ServedInference> inferences = serving.inferences(i);
+    const auto delays_ns = sorted_delays(inferences);
     nlohmann::ordered_json network = {{"name", it.name},
                                       {"weights_bytes", it.weights_bytes},
                                       {"least_window_bytes", it.least_window_bytes},
@@ -381,9 +398,9 @@ std::string to_json(const NetworksOptions& options, const Session& session,
                                       {"kernels_ns", it.in_memory_ns},
                                       {"planned_ns", it.planned_ns},
                                       {"median_ns", quantile(delays_ns, 0.5)},
-                                      {"late", late(it)},
+                                      {"late", late(delays_ns, it.period_ns)},
                                       {"inferences", nlohmann::ordered_json::array()}};
-    for (const ServedInference& inference : it.inferences) {
+    for (const ServedInference& inference : inferences) {
       network["inferences"].push_back({{"start_ns", inference.start_ns - session.started_ns()},
                                        {"delay_ns", inference.delay_ns()},
                                        {"window_bytes", inference.window_bytes}});
@@ -405,14 +422,24 @@ int serve_networks(const NetworksOptions& options) {
     print(stderr, fmt::format("weightpager: measuring {} network{}\n", requests->size(),
                               requests->size() == 1 ? "" : "s"));
   }
-  auto serving = Serving::start(std::move(*requests), {.budget_bytes = options.budget_bytes});
+  const MemoryLimit limit = memory_limit();
+  const uint64_t budget_bytes =
+      budget_within_limit(options.budget_bytes, limit.bytes, other_bytes_expected);
+  if (budget_bytes < options.budget_bytes) {
+    notice(fmt::format("a budget of {} instead of {}: {} allows {}", format_size(budget_bytes),
+                       format_size(options.budget_bytes), limit.source, format_size(limit.bytes)));
+  }
+  auto serving = Serving::start(std::move(*requests), {.budget_bytes = budget_bytes});
   if (!serving) return failure(serving.error());
+  for (const BudgetStep& step : options.steps) {
+    const Status possible = (*serving)->check_budget(step.budget_bytes);
+    if (!possible) return failure(possible.error());
+  }
   Session session(options, **serving);
   const Status ended = session.run(*signals);
-  const ServingState state = (*serving)->state();
-  if (!options.is_quiet) print_summary(state);
+  if (!options.is_quiet) print_summary(**serving);
   if (*report) {
-    const Status written = (*report)->commit(to_json(options, session, state));
+    const Status written = (*report)->commit(to_json(options, session, **serving));
     if (!written) return failure(written.error());
   }
   return ended ? exit_success : failure(ended.error());

@@ -88,14 +88,18 @@ WindowPlans WindowPlans::make(std::span<const pipeline::TileableLayer> layers,
   const uint64_t model_bytes = pipeline::bytes_per_pass(cuts[0]);
   std::vector<Step> steps;
   std::vector<Choice> choices;
-  const auto worth = [](const WindowChoice& it) {
-    return std::tuple(it.plan.delay_ns, it.plan.bytes_per_pass);
+  const auto delay_ns_of = [&settings](const WindowChoice& it) {
+    const auto bytes = static_cast<double>(it.plan.bytes_per_pass);
+    return it.plan.delay_ns + static_cast<uint64_t>(bytes * settings.processor_ns_per_byte);
+  };
+  const auto worth = [&delay_ns_of](const WindowChoice& it) {
+    return std::tuple(delay_ns_of(it), it.plan.bytes_per_pass);
   };
   for (const uint64_t budget_bytes : budgets_between(least_bytes_of(cuts), model_bytes)) {
     auto choice = best_choice(cuts, budget_bytes);
     WP_ASSERT(choice);
     if (!choices.empty() && worth(*choice) >= worth(choices.back().choice)) continue;
-    const uint64_t delay_ns = choice->plan.delay_ns;
+    const uint64_t delay_ns = delay_ns_of(*choice);
     if (steps.empty() || delay_ns < steps.back().delay_ns)
       steps.push_back({budget_bytes, delay_ns});
     choices.push_back({budget_bytes, std::move(*choice)});

@@ -29,6 +29,9 @@ struct WindowPlanSettings {
   uint64_t tile_bytes_max = 2 << 20;
   uint64_t read_ns_per_tile = 0;
   uint64_t kernel_ns_per_tile = 0;
+  /// What a byte that is read takes from the processors that compute: starting reads, taking them
+  /// in. 0 where others have the time for that.
+  double processor_ns_per_byte = 0;
 };
 
 /// One budget's plan, and the units that it is for.

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <future>
 #include <utility>
 
@@ -27,8 +28,12 @@ using telemetry::monotonic_ns;
 
 /// Inferences in which layers are measured, after one that brings in what every one needs.
 constexpr int measured_inferences = 3;
-constexpr budget::WindowPlanSettings plan_settings = {
-    .tile_bytes_max = 2 * MiB, .read_ns_per_tile = 50'000, .kernel_ns_per_tile = 20'000};
+// A byte that is read costs the network's own processors 0.17 ns (docs/budgets.md says how that was
+// measured): networks that are slow for their size do better to read than fast ones.
+constexpr budget::WindowPlanSettings plan_settings = {.tile_bytes_max = 2 * MiB,
+                                                      .read_ns_per_tile = 50'000,
+                                                      .kernel_ns_per_tile = 20'000,
+                                                      .processor_ns_per_byte = 0.17};
 
 Status stay_on(const std::vector<int>& processors) {
   if (processors.empty()) return {};
@@ -60,7 +65,8 @@ struct Serving::Member {
   uint64_t share_bytes = 0;
   uint64_t held_bytes = 0;
   uint64_t read_bytes = 0;
-  std::vector<ServedInference> inferences;
+  uint64_t inferences = 0;
+  std::deque<ServedInference> latest;
   std::thread thread;
 };
 
@@ -250,7 +256,9 @@ Status Serving::infer_once(Member& member) {
   if (options_.on_inference) options_.on_inference(member.number, *member.inference);
   const std::lock_guard lock(mutex_);
   member.read_bytes = member.inference->read_bytes();
-  member.inferences.push_back(it);
+  ++member.inferences;
+  member.latest.push_back(it);
+  if (member.latest.size() > inferences_kept_max) member.latest.pop_front();
   return {};
 }
 
@@ -320,6 +328,12 @@ Result<uint64_t> Serving::set_budget(uint64_t budget_bytes) {
   return monotonic_ns() - started_ns;
 }
 
+Status Serving::check_budget(uint64_t budget_bytes) const {
+  auto shares = shares_of(budget_bytes);
+  if (!shares) return forward_error(std::move(shares));
+  return {};
+}
+
 Status Serving::wait(uint64_t timeout_ns) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
@@ -348,6 +362,12 @@ ServingState Serving::state() const {
                               .inferences = it.inferences});
   }
   return state;
+}
+
+std::vector<ServedInference> Serving::inferences(uint32_t network) const {
+  const std::lock_guard lock(mutex_);
+  const auto& latest = members_[network]->latest;
+  return {latest.begin(), latest.end()};
 }
 
 }  // namespace weightpager::serve

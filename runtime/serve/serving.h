@@ -69,6 +69,8 @@ struct ServedInference {
   uint64_t delay_ns() const { return finish_ns - start_ns; }
 };
 
+inline constexpr size_t inferences_kept_max = 100'000;
+
 /// How a network fares.
 struct NetworkState {
   std::string name;
@@ -84,7 +86,7 @@ struct NetworkState {
   /// With all weights in memory, and in its share with the disk to itself: as planned.
   uint64_t in_memory_ns = 0;
   uint64_t planned_ns = 0;
-  std::vector<ServedInference> inferences;
+  uint64_t inferences = 0;
 };
 
 struct ServingState {
@@ -108,11 +110,15 @@ class Serving {
   /// New shares, at once; windows follow as inferences end. Returns how long it took to find them.
   /// Below the least budget it fails, and everything stays as it is.
   Result<uint64_t> set_budget(uint64_t budget_bytes);
+  /// Whether it would.
+  Status check_budget(uint64_t budget_bytes) const;
 
   /// Returns when so long has passed, or a network has failed: its error. What others do goes on
   /// until the end.
   Status wait(uint64_t timeout_ns);
   ServingState state() const;
+  /// The latest, `inferences_kept_max` at most.
+  std::vector<ServedInference> inferences(uint32_t network) const;
 
  private:
   struct Member;
