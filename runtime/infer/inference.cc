@@ -1,5 +1,6 @@
 #include "runtime/infer/inference.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -38,6 +39,10 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   uint64_t scratch_bytes() const override { return backend_->scratch_bytes(); }
   DeviceMemoryUse device_memory() const override { return backend_->device_memory(); }
   uint64_t read_bytes() const override { return read_bytes_before_ + executor_->read_bytes(); }
+  double reading_ns_per_byte() const override {
+    const auto bytes = static_cast<double>(std::max<uint64_t>(executor_->read_bytes(), 1));
+    return static_cast<double>(executor_->reading_processor_ns()) / bytes;
+  }
   const char* reader_name() const override { return executor_->reader_name(); }
   bool is_direct() const override { return file_.is_direct(); }
 

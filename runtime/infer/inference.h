@@ -83,6 +83,8 @@ class Inference {
   virtual uint64_t scratch_bytes() const = 0;
   virtual DeviceMemoryUse device_memory() const = 0;
   virtual uint64_t read_bytes() const = 0;
+  /// Of the window's reads so far: what they cost processors.
+  virtual double reading_ns_per_byte() const = 0;
   /// "io_uring" or "pread", and whether past the page cache.
   virtual const char* reader_name() const = 0;
   virtual bool is_direct() const = 0;

@@ -1,6 +1,7 @@
 #include "runtime/pipeline/executor.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -122,6 +124,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
     return schedule_.rings().bytes() + schedule_.pinned_bytes();
   }
   uint64_t read_bytes() const override { return read_bytes_; }
+  uint64_t reading_processor_ns() const override;
   const char* reader_name() const override { return reader_name_; }
 
  private:
@@ -213,6 +216,15 @@ DrivenExecutor::~DrivenExecutor() {
   if (!driver_.joinable()) return;
   mailbox_.put({.kind = Word::Kind::stop});
   driver_.join();
+}
+
+uint64_t DrivenExecutor::reading_processor_ns() const {
+  clockid_t clock;
+  timespec taken = {};
+  auto& driver = const_cast<std::thread&>(driver_);
+  if (pthread_getcpuclockid(driver.native_handle(), &clock) != 0) return 0;
+  clock_gettime(clock, &taken);
+  return static_cast<uint64_t>(taken.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(taken.tv_nsec);
 }
 
 uint64_t DrivenExecutor::largest_streamed_bytes() const {

@@ -94,6 +94,8 @@ class Executor {
   virtual uint64_t window_bytes() const = 0;
   /// Read from the file since the beginning.
   virtual uint64_t read_bytes() const = 0;
+  /// What starting these reads and taking them in took of a processor.
+  virtual uint64_t reading_processor_ns() const = 0;
   /// "io_uring" or "pread".
   virtual const char* reader_name() const = 0;
 };

@@ -28,12 +28,7 @@ using telemetry::monotonic_ns;
 
 /// Inferences in which layers are measured, after one that brings in what every one needs.
 constexpr int measured_inferences = 3;
-// A byte that is read costs the network's own processors 0.17 ns (docs/budgets.md says how that was
-// measured): networks that are slow for their size do better to read than fast ones.
-constexpr budget::WindowPlanSettings plan_settings = {.tile_bytes_max = 2 * MiB,
-                                                      .read_ns_per_tile = 50'000,
-                                                      .kernel_ns_per_tile = 20'000,
-                                                      .processor_ns_per_byte = 0.17};
+constexpr uint64_t tile_bytes_max = 2 * MiB;
 
 Status stay_on(const std::vector<int>& processors) {
   if (processors.empty()) return {};
@@ -59,6 +54,7 @@ struct Serving::Member {
   std::unique_ptr<Inference> inference;  // its thread's
   // Known before anybody begins.
   std::vector<UnitCosts> layer_costs;
+  double reading_ns_per_byte = 0;
   std::optional<Demand> demand;
   uint64_t fixed_bytes = 0;
   // Guarded by the mutex.
@@ -131,8 +127,7 @@ Status Serving::open(std::vector<NetworkRequest> requests) {
 Status Serving::measure(Member& member) {
   if (Status stays = stay_on(member.request.processors); !stays) return stays;
   const network::Network& network = member.request.network;
-  const uint64_t tile_bytes =
-      std::min(plan_settings.tile_bytes_max, network.largest_folded_bytes()) / 2;
+  const uint64_t tile_bytes = std::min(tile_bytes_max, network.largest_folded_bytes()) / 2;
   infer::InferenceOptions options = {
       .window = {.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes},
       .threads = member.request.threads};
@@ -148,7 +143,13 @@ Status Serving::measure(Member& member) {
                                      measured_inferences);
   if (!costs) return forward_error(std::move(costs));
   member.layer_costs = std::move(*costs);
-  member.demand = demand_of(network, member.request.name, member.layer_costs, plan_settings);
+  // Networks that are slow for their size do better to read than fast ones.
+  member.reading_ns_per_byte = member.inference->reading_ns_per_byte();
+  member.demand = demand_of(network, member.request.name, member.layer_costs,
+                            {.tile_bytes_max = tile_bytes_max,
+                             .read_ns_per_tile = 50'000,
+                             .kernel_ns_per_tile = 20'000,
+                             .processor_ns_per_byte = member.reading_ns_per_byte});
   budget::Claim& claim = member.demand->claim;
   claim.urgency = member.request.urgency;
   claim.weight = slowdown_weight(claim.urgency, member.request.period_ns, claim.latency_ns);
@@ -357,6 +358,7 @@ ServingState Serving::state() const {
                               .share_bytes = it.share_bytes,
                               .held_bytes = it.held_bytes,
                               .read_bytes = it.read_bytes,
+                              .reading_ns_per_byte = it.reading_ns_per_byte,
                               .in_memory_ns = it.demand->claim.latency_ns,
                               .planned_ns = delays.delay_ns(it.share_bytes),
                               .inferences = it.inferences});

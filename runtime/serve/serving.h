@@ -83,6 +83,8 @@ struct NetworkState {
   uint64_t share_bytes = 0;
   uint64_t held_bytes = 0;
   uint64_t read_bytes = 0;
+  /// What a byte that is read takes from its processors, as measured.
+  double reading_ns_per_byte = 0;
   /// With all weights in memory, and in its share with the disk to itself: as planned.
   uint64_t in_memory_ns = 0;
   uint64_t planned_ns = 0;

@@ -57,6 +57,23 @@ TEST(WindowPlans, LargerBudgetsLeaveTheDiskToOthers) {
   EXPECT_EQ(before_bytes, 0u);
 }
 
+// Where reading takes from computing, no two budgets with different reads are alike.
+TEST(WindowPlans, ABytesProcessorTimeCounts) {
+  constexpr double ns_per_byte = 0.25;
+  const std::vector<TileableLayer> layers = yolov4_in_pages();
+  const WindowPlans free_of_charge = WindowPlans::make(layers, {});
+  const WindowPlans plans = WindowPlans::make(layers, {.processor_ns_per_byte = ns_per_byte});
+  EXPECT_GT(plans.staircase().steps().size(), free_of_charge.staircase().steps().size());
+  for (const Step& step : plans.staircase().steps()) {
+    const WindowChoice& choice = plans.choice(step.budget_bytes);
+    const auto reading_ns =
+        static_cast<uint64_t>(ns_per_byte * static_cast<double>(choice.plan.bytes_per_pass));
+    EXPECT_EQ(step.delay_ns, choice.plan.delay_ns + reading_ns);
+  }
+  EXPECT_EQ(plans.staircase().steps().back().delay_ns,
+            free_of_charge.staircase().steps().back().delay_ns);
+}
+
 // A slow disk: between a ring alone and everything pinned, each mebibyte saves its read.
 TEST(WindowPlans, OnASlowDiskPinsSaveTime) {
   std::vector<TileableLayer> layers = yolov4_in_pages();

@@ -27,6 +27,8 @@ jq -e '([.networks[].fixed_bytes] | add) as $fixed
 jq -e '.changes[1].shares_bytes[1] < .networks[1].weights_bytes' "$report" >/dev/null ||
   fail "40 MiB are no squeeze any more: $(jq -c .changes "$report")"
 
+jq -e 'all(.networks[]; .reading_ns_per_byte > 0)' "$report" >/dev/null || fail "reading costs nothing"
+
 # A period: never more inferences than images.
 weightpager serve "$small" --budget 200MiB --period 250 --seconds 2 -q --json "$report"
 expect_status 0
