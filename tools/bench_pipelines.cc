@@ -13,6 +13,7 @@
 #include "tools/bench.h"
 #include "tools/cli.h"
 #include "tools/device_argument.h"
+#include "tools/figures.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
 
@@ -76,9 +77,6 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   options.comparison.tiled_windows_bytes = std::move(*windows);
   return options;
 }
-
-double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
-double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 double overhead_percent(const Comparison& comparison, const Configuration& it) {
   const auto least = static_cast<double>(comparison.configurations.front().median_ns());

@@ -22,6 +22,7 @@
 #include "runtime/network/parser.h"
 #include "tools/cli.h"
 #include "tools/device_argument.h"
+#include "tools/figures.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
 #include "tools/window_argument.h"
@@ -243,8 +244,6 @@ uint64_t resident_bytes_max() {
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * KiB;
 }
-
-double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 /// "2 threads", or what a GPU gave.
 std::string computed_with(const Inference& inference, const InferOptions& options) {

@@ -15,6 +15,7 @@
 #include "runtime/memory/records_file.h"
 #include "runtime/network/parser.h"
 #include "tools/cli.h"
+#include "tools/figures.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
 
@@ -83,9 +84,6 @@ Planned plan(const std::string& path, std::vector<TensorUsage> tensors) {
 }
 
 // ---- The table ----
-
-double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
-double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 std::string size_and_excess(uint64_t bytes, uint64_t bound_bytes) {
   const double share = static_cast<double>(bytes) / static_cast<double>(bound_bytes);

@@ -20,6 +20,7 @@
 #include "runtime/serve/demand.h"
 #include "tools/cli.h"
 #include "tools/delay_model_file.h"
+#include "tools/figures.h"
 #include "tools/network_loads.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
@@ -293,9 +294,6 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   plan.networks = std::move(*networks);
   return plan;
 }
-
-double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
-double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 std::string columns(const Division& division, size_t network) {
   std::string last = "-";

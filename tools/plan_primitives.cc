@@ -20,6 +20,7 @@
 #include "runtime/plan/profiler.h"
 #include "runtime/plan/select.h"
 #include "tools/cli.h"
+#include "tools/figures.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
@@ -113,9 +114,6 @@ struct Plan {
   std::vector<Point> points;
   Selection chosen;
 };
-
-double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
-double milliseconds(double ns) { return ns / 1e6; }
 
 Result<plan::Profile> measure(const Network& network, const Options& options) {
   const std::string machine = plan::machine_words(options.threads);

@@ -23,6 +23,7 @@
 #include "runtime/serve/serving.h"
 #include "tools/cli.h"
 #include "tools/ending_signals.h"
+#include "tools/figures.h"
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
@@ -229,9 +230,6 @@ struct BudgetChange {
   /// Until every network had its window; nothing if that was not so before the end.
   std::optional<uint64_t> followed_ns;
 };
-
-double mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(MiB); }
-double milliseconds(uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 /// Runs it to its end.
 class Session {
