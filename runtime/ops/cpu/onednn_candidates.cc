@@ -107,6 +107,20 @@ Forward::desc describe(const network::Layer& layer, algorithm method, Layout in,
                         after(layer.input.width, layer.output.width)});
 }
 
+// While this lives, oneDNN keeps no primitives for the next who asks. It takes pictures of one
+// pixel in nchw and in nhwc for the same, and would offer in one layout what it was asked for in
+// the other before: which candidates there are must not depend on that.
+class WithoutPrimitiveCache {
+ public:
+  WithoutPrimitiveCache() { dnnl::set_primitive_cache_capacity(0); }
+  ~WithoutPrimitiveCache() { dnnl::set_primitive_cache_capacity(capacity_); }
+  WithoutPrimitiveCache(const WithoutPrimitiveCache&) = delete;
+  WithoutPrimitiveCache& operator=(const WithoutPrimitiveCache&) = delete;
+
+ private:
+  const int capacity_ = dnnl::get_primitive_cache_capacity();
+};
+
 // Names of what was there already: some come up for several algorithms.
 using Known = std::set<std::tuple<std::string, Layout, Layout>>;
 
@@ -135,6 +149,7 @@ void add_implementations(const network::Layer& layer, algorithm method, Layout i
 }  // namespace
 
 ConvolutionCandidates onednn_candidates(const network::Layer& layer) {
+  const WithoutPrimitiveCache fresh;
   ConvolutionCandidates candidates;
   Known known;
   for (const algorithm method : {algorithm::convolution_direct, algorithm::convolution_winograd}) {
