@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "pager/base/units.h"
 #include "tools/number_argument.h"
 
 namespace weightpager::tools {
@@ -45,8 +46,12 @@ Option period_option() {
           "is due when the next one comes (one after the other)"};
 }
 
-Result<NetworkLoads> parse_network_loads(const Arguments& arguments) {
-  NetworkLoads loads;
+Result<NetworkLoads> parse_network_loads(const Arguments& arguments,
+                                         const std::string& usage_example) {
+  if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
+  const auto budget = parse_size(*arguments.value("budget"), "--budget");
+  if (!budget) return tl::make_unexpected(budget.error());
+  NetworkLoads loads = {.budget_bytes = *budget};
   auto urgencies = numbers_of(arguments, "urgency", "numbers", 1, 1 / urgency_max, urgency_max);
   if (!urgencies) return forward_error(std::move(urgencies));
   loads.urgencies = std::move(*urgencies);

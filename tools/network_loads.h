@@ -1,7 +1,8 @@
-// `--urgency` and `--period`: what is asked of each of several networks.
+// `--budget`, `--urgency` and `--period`: what several networks get, and what is asked of each.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -13,14 +14,16 @@ namespace weightpager::tools {
 Option urgency_option();
 Option period_option();
 
-/// By network.
 struct NetworkLoads {
+  uint64_t budget_bytes = 0;
+  /// By network.
   std::vector<double> urgencies;
   /// 0: one inference right after the other.
   std::vector<uint64_t> periods_ns;
 };
 
-/// One network for each operand.
-Result<NetworkLoads> parse_network_loads(const Arguments& arguments);
+/// One network for each operand. `usage_example`: for who gives no budget.
+Result<NetworkLoads> parse_network_loads(const Arguments& arguments,
+                                         const std::string& usage_example);
 
 }  // namespace weightpager::tools

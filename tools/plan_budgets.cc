@@ -74,7 +74,6 @@ Command budgets_table() {
 
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
-  uint64_t budget_bytes = 0;
   NetworkLoads loads;
   bool is_by_blocks = false;
   bool is_for_latency = false;
@@ -95,11 +94,7 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
                             .profile_path = arguments.value("profile").value_or(""),
                             .json_path = arguments.value("json").value_or("")};
   if (options.cfg_paths.empty()) return fail("expected one .cfg or more", usage_example);
-  if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
-  const auto budget = parse_size(*arguments.value("budget"), "--budget");
-  if (!budget) return tl::make_unexpected(budget.error());
-  options.budget_bytes = *budget;
-  auto loads = parse_network_loads(arguments);
+  auto loads = parse_network_loads(arguments, usage_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
@@ -283,9 +278,9 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
     claims.push_back(it.claim);
     staircases.push_back(it.staircase);
   }
-  auto equation = budget::share_by_score(claims, options.budget_bytes);
+  auto equation = budget::share_by_score(claims, options.loads.budget_bytes);
   if (!equation) return forward_error(std::move(equation));
-  auto joint = budget::share_jointly(claims, staircases, options.budget_bytes);
+  auto joint = budget::share_jointly(claims, staircases, options.loads.budget_bytes);
   if (!joint) return forward_error(std::move(joint));
   BudgetPlan plan = {.least_bytes = budget::least_budget_bytes(claims),
                      .equation = divide(*networks, std::move(*equation)),
@@ -310,7 +305,8 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
   uint64_t all_bytes = 0;
   for (const PlannedNetwork& it : plan.networks) all_bytes += it.claim.model_bytes;
   fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
-             mebibytes(all_bytes), mebibytes(options.budget_bytes), mebibytes(plan.least_bytes));
+             mebibytes(all_bytes), mebibytes(options.loads.budget_bytes),
+             mebibytes(plan.least_bytes));
   fmt::print("MiB; ms alone on the disk, and {}\n\n",
              options.is_by_blocks ? "with the cuts of SwapNet's table (-: it has none)"
                                   : "with the others on it");
@@ -343,7 +339,7 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
   nlohmann::ordered_json json = {{"schema_version", schema_version},
                                  {"plan", "budgets"},
                                  {"by", options.is_by_blocks ? "blocks" : "window"},
-                                 {"budget_bytes", options.budget_bytes},
+                                 {"budget_bytes", options.loads.budget_bytes},
                                  {"least_budget_bytes", plan.least_bytes},
                                  {"goal", options.is_for_latency ? "latency" : "slowdown"},
                                  {"joint_worst", plan.joint_worst}};

@@ -85,7 +85,6 @@ struct BudgetStep {
 
 struct NetworksOptions {
   std::vector<std::string> cfg_paths;
-  uint64_t budget_bytes = 0;
   std::vector<BudgetStep> steps;
   NetworkLoads loads;
   std::optional<uint64_t> duration_ns;
@@ -129,11 +128,7 @@ Result<NetworksOptions> read_options(const Arguments& arguments) {
   NetworksOptions options = {.cfg_paths = arguments.operands(),
                              .json_path = arguments.value("json").value_or(""),
                              .is_quiet = arguments.has("quiet")};
-  if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
-  const auto budget = parse_size(*arguments.value("budget"), "--budget");
-  if (!budget) return tl::make_unexpected(budget.error());
-  options.budget_bytes = *budget;
-  auto loads = parse_network_loads(arguments);
+  auto loads = parse_network_loads(arguments, usage_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
   if (const auto text = arguments.value("then")) {
@@ -317,7 +312,7 @@ class Session {
   const NetworksOptions& options_;
   Serving& serving_;
   const uint64_t started_ns_;
-  uint64_t wanted_bytes_ = options_.budget_bytes;
+  uint64_t wanted_bytes_ = options_.loads.budget_bytes;
   uint64_t other_bytes_ = other_bytes_expected;  // the most so far: windows fill one by one
   uint64_t next_limit_look_ns_ = 0;
   size_t next_step_ = 0;
@@ -369,7 +364,7 @@ std::string to_json(const NetworksOptions& options, const Session& session,
                     const Serving& serving) {
   const ServingState state = serving.state();
   nlohmann::ordered_json json = {{"schema_version", schema_version},
-                                 {"budget_bytes", options.budget_bytes},
+                                 {"budget_bytes", options.loads.budget_bytes},
                                  {"least_budget_bytes", state.least_budget_bytes},
                                  {"peak_bytes", state.peak_bytes},
                                  {"other_bytes", other_bytes(state)},
@@ -423,10 +418,11 @@ int serve_networks(const NetworksOptions& options) {
   }
   const MemoryLimit limit = memory_limit();
   const uint64_t budget_bytes =
-      budget_within_limit(options.budget_bytes, limit.bytes, other_bytes_expected);
-  if (budget_bytes < options.budget_bytes) {
+      budget_within_limit(options.loads.budget_bytes, limit.bytes, other_bytes_expected);
+  if (budget_bytes < options.loads.budget_bytes) {
     notice(fmt::format("a budget of {} instead of {}: {} allows {}", format_size(budget_bytes),
-                       format_size(options.budget_bytes), limit.source, format_size(limit.bytes)));
+                       format_size(options.loads.budget_bytes), limit.source,
+                       format_size(limit.bytes)));
   }
   auto serving = Serving::start(std::move(*requests), {.budget_bytes = budget_bytes});
   if (!serving) return failure(serving.error());
@@ -447,11 +443,9 @@ int serve_networks(const NetworksOptions& options) {
 }  // namespace
 
 bool names_networks(const std::vector<std::string>& words) {
-  return std::any_of(words.begin(), words.end(),
-                     [](const std::string& word) { return word.ends_with(".cfg"); }) ||
-         std::any_of(words.begin(), words.end(), [](const std::string& word) {
-           return word == "--budget" || word.starts_with("--budget=");
-         });
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.ends_with(".cfg") || word == "--budget" || word.starts_with("--budget=");
+  });
 }
 
 int serve_networks_command(const std::vector<std::string>& words) {

@@ -196,6 +196,7 @@ Result<WindowUse> use_window(const Network& network, const WeightSource& source,
   if (!plan) return tl::make_unexpected(plan.error());
   use.rings = plan->rings;
   for (size_t i = 0; i < use.units.size(); ++i) use.units[i].is_pinned = plan->is_pinned[i];
+  use.costs = pipeline::after_first_pass(it.costs, plan->is_pinned);
   if (is_gpu) {
     const Rings needed =
         pipeline::smallest_rings(request.pipeline, pipeline::work_units(it.costs, plan->is_pinned));

@@ -48,7 +48,7 @@ struct WindowUse {
   std::vector<network::Piece> pieces;
   /// Of the pieces.
   std::vector<pipeline::UnitBytes> units;
-  /// What each of them is expected to cost; also read_ns, where it is pinned.
+  /// What each of them is expected to cost from the second inference on: pinned ones are not read.
   std::vector<pipeline::UnitCosts> costs;
   pipeline::Rings rings;
 };

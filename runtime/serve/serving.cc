@@ -225,11 +225,8 @@ Status Serving::use_window(Member& member, uint64_t window_bytes) {
                                  .window_bytes = window_bytes,
                                  .layer_costs = member.layer_costs};
   if (Status set = member.inference->set_window(request); !set) return set;
-  std::vector<UnitCosts> costs = member.inference->window().costs;
-  for (size_t unit = 0; unit < costs.size(); ++unit) {
-    if (member.inference->window().units[unit].is_pinned) costs[unit].size_bytes = 0;
-  }
-  gate_.set_units(member.number, budget::latest_starts_before_deadline(costs));
+  gate_.set_units(member.number,
+                  budget::latest_starts_before_deadline(member.inference->window().costs));
   {
     const std::lock_guard lock(mutex_);
     member.held_bytes = window_bytes;
