@@ -8,10 +8,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 limited=$WP_ROOT/tools/lib/cgroup.sh
 "$limited" --check
 
-for net in squeezenet yolov3-tiny; do
-  weightpager model make --net $net -o "$SCRATCH"
-  expect_status 0
-done
+make_networks squeezenet yolov3-tiny
 least=$("$WEIGHTPAGER" serve "$SCRATCH/squeezenet.cfg" "$SCRATCH/yolov3-tiny.cfg" --budget 1MiB 2>&1 |
   sed -n 's/.*give --budget \([0-9]*\)MiB.*/\1/p')
 # 64 MiB and 16 MiB of slack for the process; the group's limit leaves 8 MiB more than the least.

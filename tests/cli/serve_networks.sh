@@ -4,10 +4,7 @@ set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
-for net in squeezenet yolov3-tiny; do
-  weightpager model make --net $net -o "$SCRATCH"
-  expect_status 0
-done
+make_networks squeezenet yolov3-tiny
 small=$SCRATCH/squeezenet.cfg
 large=$SCRATCH/yolov3-tiny.cfg
 report=$SCRATCH/report.json

@@ -26,6 +26,15 @@ require_interposer() {
     skip "an interposer with sanitizers cannot go into ordinary programs"
 }
 
+# make_networks NAME…: known networks with made weights, in $SCRATCH.
+make_networks() {
+  local net
+  for net in "$@"; do
+    weightpager model make --net "$net" -o "$SCRATCH"
+    expect_status 0
+  done
+}
+
 # engine COMMAND…: runs it under weightpager in some window.
 engine() { weightpager run --window 64MiB -- "$@"; }
 
