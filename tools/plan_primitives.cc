@@ -108,7 +108,7 @@ struct Point {
 
 struct Plan {
   Network network;
-  std::string machine;
+  plan::Profile profile;
   NetworkInstance instance;
   std::vector<Selection> front;
   std::vector<Point> points;
@@ -169,7 +169,8 @@ class RandomWeights {
 Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
   RandomWeights weights(made.network);
   auto planned = plan::PlannedNetwork::make(
-      made.network, made.instance.instance, selection,
+      made.network,
+      plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates),
       [&](uint32_t layer) { return weights.of(layer); }, threads);
   if (!planned) return forward_error(std::move(planned));
   const std::vector<float> input(made.network.input.elements(), 0.5f);
@@ -196,9 +197,9 @@ Result<Plan> make_plan(const Options& options) {
   if (!network) return forward_error(std::move(network));
   auto profile = measure(*network, options);
   if (!profile) return forward_error(std::move(profile));
-  Plan made{.network = std::move(*network), .machine = profile->machine};
-  made.instance =
-      plan::make_instance(made.network, *profile, options.strategy, options.disk_gb_per_s * 1e9);
+  Plan made{.network = std::move(*network), .profile = std::move(*profile)};
+  made.instance = plan::make_instance(made.network, made.profile, options.strategy,
+                                      options.disk_gb_per_s * 1e9);
   const plan::Instance& instance = made.instance.instance;
   auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown);
   if (!front) return forward_error(std::move(front));
@@ -265,7 +266,7 @@ void print_choices(const Plan& made) {
 
 void print_plan(const Plan& made, const Options& options) {
   fmt::print("{}: {} convolutions, {}\n{}, {} points\n\n", options.cfg_path,
-             convolutions(made.network), made.machine,
+             convolutions(made.network), made.profile.machine,
              options.strategy == Strategy::whole_network
                  ? "all weights in memory, one workspace"
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
@@ -290,7 +291,7 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
       {"schema_version", schema_version},
       {"plan", "primitives"},
       {"network", options.cfg_path},
-      {"machine", made.machine},
+      {"machine", made.profile.machine},
       {"strategy",
        options.strategy == Strategy::whole_network ? "whole-network" : "layer-by-layer"},
       {"read_bytes_per_s", options.disk_gb_per_s * 1e9},
