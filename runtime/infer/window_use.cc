@@ -44,12 +44,6 @@ UnitCosts estimate(const Layer& layer, const Rates& rates) {
                        static_cast<uint64_t>(operations_of_layer / rates.operations_per_ns)};
 }
 
-/// Channels of different groups do not see the same inputs; such layers are small anyway.
-bool can_be_cut(const Layer& layer) {
-  if (const auto* it = std::get_if<Convolutional>(&layer.operation)) return it->groups == 1;
-  return layer.weights() > 0;
-}
-
 struct CutNetwork {
   std::vector<Piece> pieces;
   std::vector<UnitBytes> units;

@@ -21,4 +21,24 @@ std::vector<LayerChoice> choices_of(const network::Network& network, const Profi
   return choices;
 }
 
+std::vector<memory::LayerMemory> memory_of(const network::Network& network,
+                                           std::span<const LayerChoice> choices,
+                                           std::span<const uint64_t> workspace_bytes) {
+  std::vector<memory::LayerMemory> memory;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const network::Layer& layer = network.layers[i];
+    memory::LayerMemory& it = memory.emplace_back();
+    it.output_bytes = ops::picture_bytes(layer.output, choices[i].layout_out);
+    it.workspace_bytes = workspace_bytes[i];
+    for (const uint32_t source : layer.inputs) {
+      const bool is_input = source == network::network_input;
+      const auto given = is_input ? ops::Layout::nchw : choices[source].layout_out;
+      const ops::Layout wanted = choices[i].layout_in;
+      const auto& shape = is_input ? network.input : network.layers[source].output;
+      it.changed_bytes.push_back(given == wanted ? 0 : ops::picture_bytes(shape, wanted));
+    }
+  }
+  return memory;
+}
+
 }  // namespace weightpager::plan

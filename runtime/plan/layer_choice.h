@@ -2,9 +2,12 @@
 // or lays out a planned network goes by.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
 #include "runtime/ops/cpu/layout.h"
 #include "runtime/plan/network_instance.h"
@@ -29,5 +32,10 @@ struct LayerChoice {
 std::vector<LayerChoice> choices_of(const network::Network& network, const Profile& profile,
                                     const Instance& instance,
                                     const std::vector<uint32_t>& candidates);
+
+/// By layer: what it needs of the activations' memory. `workspace_bytes`: by layer.
+std::vector<memory::LayerMemory> memory_of(const network::Network& network,
+                                           std::span<const LayerChoice> choices,
+                                           std::span<const uint64_t> workspace_bytes);
 
 }  // namespace weightpager::plan

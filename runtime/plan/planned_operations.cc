@@ -75,20 +75,18 @@ class PlannedOperations::Implementation {
 
   Status prepare(std::span<const LayerChoice> choices) {
     omp_set_num_threads(threads_);
+    std::vector<uint64_t> workspace_bytes;
     for (uint32_t number = 0; number < network_.layers.size(); ++number) {
       Step step{.choice = choices[number]};
-      memory::LayerMemory memory;
-      if (Status done = prepare_inputs(number, step, memory); !done) return done;
+      if (Status done = prepare_inputs(number, step); !done) return done;
       if (Status done = prepare_layer(number, step); !done) return done;
-      memory.output_bytes =
-          ops::picture_bytes(network_.layers[number].output, step.choice.layout_out);
-      memory.workspace_bytes = step.convolution ? step.convolution->traits().workspace_bytes
-                                                : operations_.scratch_bytes(number);
+      workspace_bytes.push_back(step.convolution ? step.convolution->traits().workspace_bytes
+                                                 : operations_.scratch_bytes(number));
       weight_bytes_.push_back(step.convolution ? step.convolution->traits().packed_bytes
                                                : network_.layers[number].weights() * sizeof(float));
-      memory_.push_back(std::move(memory));
       steps_.push_back(std::move(step));
     }
+    memory_ = memory_of(network_, choices, workspace_bytes);
     return {};
   }
 
@@ -150,17 +148,15 @@ class PlannedOperations::Implementation {
     return source == network::network_input ? network_.input : network_.layers[source].output;
   }
 
-  Status prepare_inputs(uint32_t number, Step& step, memory::LayerMemory& memory) const {
+  Status prepare_inputs(uint32_t number, Step& step) const {
     for (const uint32_t source : network_.layers[number].inputs) {
       const Layout given = layout_of(source);
       const Layout wanted = step.choice.layout_in;
       step.changes.emplace_back();
-      memory.changed_bytes.push_back(0);
       if (given == wanted) continue;
       auto change = ops::LayoutChange::make(shape_of(source), given, wanted);
       if (!change) return forward_error(std::move(change));
       step.changes.back() = std::move(*change);
-      memory.changed_bytes.back() = ops::picture_bytes(shape_of(source), wanted);
     }
     return {};
   }
