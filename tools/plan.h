@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli.h"
+
 namespace weightpager::tools {
 
 /// argv[0] is "plan". Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
@@ -13,5 +15,9 @@ int plan_command(int argc, char** argv);
 int plan_activations_command(const std::vector<std::string>& words);
 int plan_primitives_command(const std::vector<std::string>& words);
 int plan_budgets_command(const std::vector<std::string>& words);
+
+/// What `weightpager plan` does without one of them, and its options.
+std::vector<Option> plan_joint_options();
+int plan_joint_command(const Arguments& arguments);
 
 }  // namespace weightpager::tools

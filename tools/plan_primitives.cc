@@ -1,7 +1,6 @@
 // `weightpager plan primitives`: how to compute each convolution of a network here, and what less
 // memory costs in time.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,11 +15,10 @@
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/planned_network.h"
-#include "runtime/plan/profile_cache.h"
-#include "runtime/plan/profiler.h"
 #include "runtime/plan/select.h"
 #include "tools/cli.h"
 #include "tools/figures.h"
+#include "tools/measured_profile.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
@@ -115,19 +113,6 @@ struct Plan {
   Selection chosen;
 };
 
-Result<plan::Profile> measure(const Network& network, const Options& options) {
-  const std::string machine = plan::machine_words(options.threads);
-  plan::ProfilerOptions profiler{.threads = options.threads,
-                                 .cache_path = plan::profile_cache_path(machine)};
-  const bool is_terminal = isatty(STDERR_FILENO) != 0;
-  profiler.on_progress = [&](const std::string& text) {
-    if (is_terminal) print(stderr, fmt::format("\r\033[Kmeasuring {}", text));
-  };
-  auto profile = plan::profile_network(network, profiler);
-  if (is_terminal) print(stderr, "\r\033[K");
-  return profile;
-}
-
 /// Evenly spread over the front, its ends among them.
 std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance,
                              const Selection& fastest) {
@@ -195,7 +180,7 @@ Status measure_points(Plan& made, int threads) {
 Result<Plan> make_plan(const Options& options) {
   auto network = network::read_network(options.cfg_path);
   if (!network) return forward_error(std::move(network));
-  auto profile = measure(*network, options);
+  auto profile = measure_profile(*network, options.threads);
   if (!profile) return forward_error(std::move(profile));
   Plan made{.network = std::move(*network), .profile = std::move(*profile)};
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,

@@ -1,6 +1,9 @@
 #include "runtime/infer/inference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -20,10 +23,12 @@ using pipeline::UnitTimes;
 
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
-  StreamedInference(const Network& network, WeightSource source, io::ModelFile file)
-      : network_(network), source_(std::move(source)), file_(std::move(file)) {}
+  StreamedInference(const Network& network, WeightSource source, io::ModelFile file,
+                    const InferenceOptions& options)
+      : network_(network), source_(std::move(source)), file_(std::move(file)), options_(options) {}
 
-  Status prepare(const InferenceOptions& options);
+  Status prepare();
+  Status prepare_planned(const plan::JointPlan& plan, plan::PlannedOperations operations);
 
   Status run(std::span<const std::span<const float>> inputs) override;
   const memory::Activations& activations(size_t image) const override {
@@ -47,13 +52,14 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   bool is_direct() const override { return file_.is_direct(); }
 
  private:
+  Status take_window(pipeline::Pipeline pipeline, WindowUse use);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status compute(uint32_t unit, const std::byte* bytes) override;
 
   const Network network_;
   WeightSource source_;
   const io::ModelFile file_;
-  InferenceOptions options_;
+  const InferenceOptions options_;
   std::unique_ptr<Backend> backend_;
   WindowUse use_;
   uint64_t read_bytes_before_ = 0;  // in former windows
@@ -62,14 +68,21 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   std::unique_ptr<Executor> executor_;
 };
 
-Status StreamedInference::prepare(const InferenceOptions& options) {
-  options_ = options;
+Status StreamedInference::prepare() {
   const auto open_backend =
-      options.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
-  auto backend = open_backend(network_, source_, options);
+      options_.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
+  auto backend = open_backend(network_, source_, options_);
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
-  return set_window(options.window);
+  return set_window(options_.window);
+}
+
+Status StreamedInference::prepare_planned(const plan::JointPlan& plan,
+                                          plan::PlannedOperations operations) {
+  auto backend = open_planned_backend(network_, source_, std::move(operations), options_.batch);
+  if (!backend) return forward_error(std::move(backend));
+  backend_ = std::move(*backend);
+  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, plan));
 }
 
 Status StreamedInference::set_window(const WindowRequest& asked) {
@@ -77,12 +90,16 @@ Status StreamedInference::set_window(const WindowRequest& asked) {
   request.device = options_.device;
   auto use = use_window(network_, source_, request);
   if (!use) return forward_error(std::move(use));
+  return take_window(request.pipeline, std::move(*use));
+}
+
+Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use) {
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
-  use_ = std::move(*use);
+  use_ = std::move(use);
   auto executor =
       Executor::make(use_.units,
-                     {.schedule = {.pipeline = request.pipeline,
+                     {.schedule = {.pipeline = pipeline,
                                    .rings = use_.rings,
                                    .reads_across_inferences = options_.reads_across_inferences},
                       .fd = file_.fd(),
@@ -137,6 +154,25 @@ std::vector<UnitCosts> StreamedInference::layer_costs() const {
   return costs;
 }
 
+// What of a plan only the weights and the operations know.
+Status check_plan(const plan::JointPlan& plan, const plan::PlannedOperations& operations,
+                  const WeightSource& source) {
+  if (!source.is_packed()) {
+    return fail(fmt::format("{}: a plan is for packed weights", source.path()),
+                "weightpager model pack NET.cfg NET.weights --plan PLAN.json -o FILE, and give "
+                "FILE");
+  }
+  for (const Piece& piece : plan.pieces) {
+    const bool has_weights = piece.end_channel > 0;
+    if (has_weights && !operations.is_tile_boundary(piece.layer, piece.end_channel)) {
+      return fail(fmt::format("the plan cuts layer {} at channel {}, where it cannot be cut",
+                              piece.layer, piece.end_channel),
+                  "make it again: weightpager plan NET.cfg --budget SIZE -o FILE");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<uint32_t> output_layers(const Network& network) {
@@ -154,15 +190,30 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
                                                    const InferenceOptions& options) {
   auto file = io::ModelFile::open(weights_path);
   if (!file) return forward_error(std::move(file));
-  auto source = WeightSource::open(weights_path, network);
+  std::optional<plan::PlannedOperations> operations;
+  if (options.plan != nullptr) {
+    auto made = plan::PlannedOperations::make(network, options.plan->choices, options.threads);
+    if (!made) return forward_error(std::move(made));
+    operations = std::move(*made);
+  }
+  auto source = WeightSource::open(
+      weights_path, network, operations ? operations->weight_forms() : network::WeightForms{});
   if (!source) return forward_error(std::move(source));
+  if (options.plan != nullptr) {
+    if (Status fits = check_plan(*options.plan, *operations, *source); !fits) {
+      return forward_error(std::move(fits));
+    }
+  }
   // Biases of one file and weights of another would be nobody's network.
   const auto again = io::ModelFile::open(weights_path);
   if (!again || !(again->identity() == file->identity())) {
     return fail(weights_path + ": was replaced while it was opened", "start again");
   }
-  auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file));
-  if (Status prepared = it->prepare(options); !prepared) return forward_error(std::move(prepared));
+  auto it =
+      std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file), options);
+  Status prepared =
+      operations ? it->prepare_planned(*options.plan, *std::move(operations)) : it->prepare();
+  if (!prepared) return forward_error(std::move(prepared));
   return it;
 }
 

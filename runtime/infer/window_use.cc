@@ -158,6 +158,23 @@ void round_gpu_ring(Rings& rings, uint64_t needed_bytes, uint64_t spare_bytes) {
 
 }  // namespace
 
+WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
+  WindowUse use{.pieces = plan.pieces, .rings = plan.rings};
+  for (size_t i = 0; i < plan.pieces.size(); ++i) {
+    const FileRange range = source.range(plan.pieces[i]);
+    use.units.push_back({.offset_bytes = range.offset_bytes,
+                         .length_bytes = range.length_bytes,
+                         .needed_bytes = range.needed_bytes,
+                         .is_pinned = plan.is_pinned[i]});
+    const auto bytes = static_cast<double>(range.length_bytes);
+    const auto read_ns = static_cast<uint64_t>(bytes / processor_rates.read_bytes_per_ns);
+    use.costs.push_back(
+        {.size_bytes = range.length_bytes, .read_ns = read_ns, .kernel_ns = plan.kernel_ns[i]});
+  }
+  use.costs = pipeline::after_first_pass(use.costs, plan.is_pinned);
+  return use;
+}
+
 uint64_t operations(const Layer& layer) {
   if (const auto* it = std::get_if<Convolutional>(&layer.operation)) {
     return 2 * layer.weights() / std::max(it->filters, 1u) * layer.output.elements();

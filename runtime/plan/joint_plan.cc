@@ -146,6 +146,7 @@ class JointPlanner::Implementation {
 
   uint64_t least_bytes() const { return least_bytes_; }
   uint64_t most_bytes() const { return most_bytes_; }
+  const std::string& forced_by() const { return forced_by_; }
 
   Result<JointPlan> plan(uint64_t budget_bytes) {
     if (budget_bytes < least_bytes_) return tl::make_unexpected(too_small(budget_bytes));
@@ -204,10 +205,13 @@ class JointPlanner::Implementation {
       const std::string key = other_key(layer);
       const double others_ns = key.empty() ? 0 : profile_.others.at(key);
       const bool is_convolution = std::holds_alternative<network::Convolutional>(layer.operation);
+      const bool is_last = i + 1 == network_.layers.size();
       std::vector<Candidate>& candidates = instance_.nodes[node_of(i)].candidates;
       for (size_t c = 0; c < candidates.size(); ++c) {
         Candidate& it = candidates[c];
         it.time_ns += others_ns;
+        // What comes out of a network is in Darknet's layout.
+        if (is_last && it.layout_out != 0) it.time_ns += forbidden_ns;
         uint64_t weight_bytes = layer.weights() * sizeof(float);
         if (is_convolution) {
           weight_bytes = profile_.convolutions.at(convolution_key(layer))[c].traits.packed_bytes;
@@ -245,7 +249,8 @@ class JointPlanner::Implementation {
     return measured[candidate].traits.name == ops::in_tiles;
   }
   uint64_t whole_bytes(uint32_t node, uint32_t candidate) const {
-    return is_in_tiles(node, candidate) ? 0 : instance_.nodes[node].candidates[candidate].held_bytes;
+    return is_in_tiles(node, candidate) ? 0
+                                        : instance_.nodes[node].candidates[candidate].held_bytes;
   }
 
   void choose_caps() {
@@ -282,8 +287,7 @@ class JointPlanner::Implementation {
   // While a layer runs that takes in a copy of the tensor in this layout.
   uint64_t arena_with_change(const Edge& edge, uint32_t layout) const {
     const auto& shape = edge.from == 0 ? network_.input : layer_of(edge.from).output;
-    return live_bytes_[edge.to - 1] +
-           ops::picture_bytes(shape, static_cast<ops::Layout>(layout));
+    return live_bytes_[edge.to - 1] + ops::picture_bytes(shape, static_cast<ops::Layout>(layout));
   }
 
   void forbid_changes(Instance& instance, uint64_t arena_bytes_max) const {
@@ -360,9 +364,9 @@ class JointPlanner::Implementation {
     std::vector<Ranked> ranked;
     for (const Option& option : options) {
       if (option.largest_whole_bytes > window_bytes) continue;
-      ranked.push_back({std::max(overlap_bound_ns(option, window_bytes),
-                                 order_bound_ns(option, window_bytes)),
-                        &option});
+      ranked.push_back(
+          {std::max(overlap_bound_ns(option, window_bytes), order_bound_ns(option, window_bytes)),
+           &option});
     }
     std::sort(ranked.begin(), ranked.end(), has_smaller_bound);
     double last_ns = 0;
@@ -390,8 +394,8 @@ class JointPlanner::Implementation {
     double least_ns = 0;
     auto left_bytes = static_cast<double>(option.weight_bytes);
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      least_ns = std::max(
-          least_ns, computed_ns + read_ns(left_bytes - static_cast<double>(window_bytes)));
+      least_ns =
+          std::max(least_ns, computed_ns + read_ns(left_bytes - static_cast<double>(window_bytes)));
       const Candidate& it = chosen(option.candidates, i);
       computed_ns += it.time_ns;
       left_bytes -= static_cast<double>(it.held_bytes);
@@ -424,16 +428,15 @@ class JointPlanner::Implementation {
       smallest_bytes.push_back(std::numeric_limits<double>::infinity());
       for (const Candidate& it : instance_.nodes[node_of(i)].candidates) {
         fastest_ns.back() = std::min(fastest_ns.back(), it.time_ns);
-        smallest_bytes.back() =
-            std::min(smallest_bytes.back(), static_cast<double>(it.held_bytes));
+        smallest_bytes.back() = std::min(smallest_bytes.back(), static_cast<double>(it.held_bytes));
       }
       left_bytes += smallest_bytes.back();
     }
     double computed_ns = 0;
     double least_ns = 0;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      least_ns = std::max(
-          least_ns, computed_ns + read_ns(left_bytes - static_cast<double>(window_bytes)));
+      least_ns =
+          std::max(least_ns, computed_ns + read_ns(left_bytes - static_cast<double>(window_bytes)));
       computed_ns += fastest_ns[i];
       left_bytes -= smallest_bytes[i];
     }
@@ -463,8 +466,8 @@ class JointPlanner::Implementation {
     for (const Edge& edge : instance_.edges) {
       const Candidate& from = instance_.nodes[edge.from].candidates[candidates[edge.from]];
       const Candidate& to = instance_.nodes[edge.to].candidates[candidates[edge.to]];
-      layers[edge.to - 1].costs.kernel_ns += static_cast<uint64_t>(
-          edge.change_ns[from.layout_out * instance_.layouts + to.layout_in]);
+      layers[edge.to - 1].costs.kernel_ns +=
+          static_cast<uint64_t>(edge.change_ns[from.layout_out * instance_.layouts + to.layout_in]);
     }
     return layers;
   }
@@ -478,7 +481,8 @@ class JointPlanner::Implementation {
                  const std::vector<uint64_t>& workspace_bytes) {
     std::vector<uint64_t> key = workspace_bytes;
     for (const LayerChoice& it : choices) {
-      key.push_back(static_cast<uint64_t>(it.layout_in) << 8 | static_cast<uint64_t>(it.layout_out));
+      key.push_back(static_cast<uint64_t>(it.layout_in) << 8 |
+                    static_cast<uint64_t>(it.layout_out));
     }
     const auto [found, is_new] = arenas_.try_emplace(std::move(key));
     if (!is_new) return found->second;
@@ -512,8 +516,8 @@ class JointPlanner::Implementation {
                                                    .kernel_ns_per_tile = ns_per_tile});
     // A tile that begins or ends within a page takes the whole page along.
     for (pipeline::Tile& tile : it.tiles) {
-      const bool is_whole = tile.first_channel == 0 &&
-                            tile.end_channel == layers[tile.layer].output_channels;
+      const bool is_whole =
+          tile.first_channel == 0 && tile.end_channel == layers[tile.layer].output_channels;
       if (!is_whole) tile.costs.size_bytes += os_page_bytes;
       it.largest_bytes = std::max(it.largest_bytes, tile.costs.size_bytes);
     }
@@ -555,12 +559,12 @@ class JointPlanner::Implementation {
       plan.weight_bytes += it.costs.size_bytes;
     }
     for (const pipeline::Tile& tile : best_cut->tiles) {
-      const auto channels =
-          static_cast<uint32_t>(network_.layers[tile.layer].channels_with_bias());
+      const auto channels = static_cast<uint32_t>(network_.layers[tile.layer].channels_with_bias());
       const bool is_whole =
           tile.first_channel == 0 && tile.end_channel == layers[tile.layer].output_channels;
-      plan.pieces.push_back({tile.layer, tile.first_channel,
-                             is_whole ? channels : tile.end_channel});
+      plan.pieces.push_back(
+          {tile.layer, tile.first_channel, is_whole ? channels : tile.end_channel});
+      plan.kernel_ns.push_back(tile.costs.kernel_ns);
     }
     plan.is_pinned = best->is_pinned;
     plan.rings = best->rings;
@@ -646,37 +650,39 @@ class JointPlanner::Implementation {
     }
     most_bytes_ = arena_of(choices(fastest_), workspaces(fastest_)).bytes;
     for (const auto& it : tileable(fastest_)) most_bytes_ += it.costs.size_bytes;
+    forced_by_ = what_forces_least();
     return {};
   }
 
-  Error too_small(uint64_t budget_bytes) {
-    const std::vector<uint64_t> workspace_bytes = workspaces(least_candidates_);
-    const uint64_t arena_bytes = arena_of(choices(least_candidates_), workspace_bytes).bytes;
-    const Cut pieces =
-        cut(tileable(least_candidates_), tile_sizes[std::size(tile_sizes) - 1]);
-    const auto largest = std::max_element(pieces.tiles.begin(), pieces.tiles.end(),
-                                          [](const auto& a, const auto& b) {
-                                            return a.costs.size_bytes < b.costs.size_bytes;
-                                          });
+  Error too_small(uint64_t budget_bytes) const {
+    return {
+        fmt::format("a budget of {} is too small: the least is {} ({} bytes), of which {}",
+                    format_size(budget_bytes), format_size(least_bytes_), least_bytes_, forced_by_),
+        fmt::format("give --budget {}KiB or more, or choose a smaller width and height in the "
+                    ".cfg's [net] section",
+                    (least_bytes_ + KiB - 1) / KiB)};
+  }
+
+  std::string what_forces_least() {
+    const uint64_t arena_bytes =
+        arena_of(choices(least_candidates_), workspaces(least_candidates_)).bytes;
+    const Cut pieces = cut(tileable(least_candidates_), tile_sizes[std::size(tile_sizes) - 1]);
+    const auto largest = std::max_element(
+        pieces.tiles.begin(), pieces.tiles.end(),
+        [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
     uint32_t fullest = 0;
     uint64_t most_bytes = 0;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
       const uint64_t bytes = chosen(least_candidates_, i).workspace_bytes;
-      if (bytes > most_bytes) {
-        most_bytes = bytes;
-        fullest = i;
-      }
+      if (bytes <= most_bytes) continue;
+      most_bytes = bytes;
+      fullest = i;
     }
-    return {fmt::format("a budget of {} is too small: the least is {} ({} bytes). {} of it are "
-                        "activations and workspace, most of them while {} runs, {} the largest "
-                        "piece of weights, of {}",
-                        format_size(budget_bytes), format_size(least_bytes_), least_bytes_,
-                        format_size(arena_bytes), network::describe_layer(network_, fullest),
-                        format_size(largest->costs.size_bytes),
-                        network::describe_layer(network_, largest->layer)),
-            fmt::format("give --budget {}KiB or more, or choose a smaller width and height in the "
-                        ".cfg's [net] section",
-                        (least_bytes_ + KiB - 1) / KiB)};
+    return fmt::format(
+        "{} are activations and workspace, most of them while {} runs, and {} the "
+        "largest piece of weights, of {}",
+        format_size(arena_bytes), network::describe_layer(network_, fullest),
+        format_size(largest->costs.size_bytes), network::describe_layer(network_, largest->layer));
   }
 
   const Network& network_;
@@ -697,6 +703,7 @@ class JointPlanner::Implementation {
   std::vector<uint32_t> least_candidates_;
   uint64_t least_bytes_ = 0;
   uint64_t most_bytes_ = 0;
+  std::string forced_by_;
 };
 
 JointPlanner::JointPlanner(std::unique_ptr<Implementation> implementation)
@@ -713,6 +720,7 @@ Result<JointPlanner> JointPlanner::make(const Network& network, const Profile& p
 
 uint64_t JointPlanner::least_bytes() const { return implementation_->least_bytes(); }
 uint64_t JointPlanner::most_bytes() const { return implementation_->most_bytes(); }
+std::string JointPlanner::forced_by() const { return implementation_->forced_by(); }
 Result<JointPlan> JointPlanner::plan(uint64_t budget_bytes) {
   return implementation_->plan(budget_bytes);
 }

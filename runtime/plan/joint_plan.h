@@ -55,7 +55,8 @@ struct JointPlan {
   std::vector<LayerChoice> choices;
   /// In execution order.
   std::vector<network::Piece> pieces;
-  std::vector<bool> is_pinned;  // by piece
+  std::vector<uint64_t> kernel_ns;  // by piece
+  std::vector<bool> is_pinned;      // by piece
   pipeline::Rings rings;
   uint64_t pinned_bytes = 0;
   /// Of activations and workspace, together and what they would be alone.
@@ -87,6 +88,9 @@ class JointPlanner {
   /// Below the first there is no plan, from the second on there is no better one.
   uint64_t least_bytes() const;
   uint64_t most_bytes() const;
+
+  /// What makes the least as large as it is.
+  std::string forced_by() const;
 
   /// The error of a budget that is too small names the least, and what forces it.
   Result<JointPlan> plan(uint64_t budget_bytes);

@@ -83,7 +83,7 @@ class PlannedNetwork::Implementation {
   }
 
   Status take_weights(uint32_t number, const LayerWeights& weights) {
-    const uint64_t bytes = operations_.weight_bytes()[number];
+    const uint64_t bytes = operations_.weight_forms()[number].size_bytes;
     packed_.emplace_back(bytes);
     biases_.emplace_back();
     if (bytes == 0) return {};

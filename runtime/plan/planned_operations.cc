@@ -82,8 +82,7 @@ class PlannedOperations::Implementation {
       if (Status done = prepare_layer(number, step); !done) return done;
       workspace_bytes.push_back(step.convolution ? step.convolution->traits().workspace_bytes
                                                  : operations_.scratch_bytes(number));
-      weight_bytes_.push_back(step.convolution ? step.convolution->traits().packed_bytes
-                                               : network_.layers[number].weights() * sizeof(float));
+      forms_.push_back(form_of(number, step));
       steps_.push_back(std::move(step));
     }
     memory_ = memory_of(network_, choices, workspace_bytes);
@@ -91,7 +90,7 @@ class PlannedOperations::Implementation {
   }
 
   const std::vector<memory::LayerMemory>& memory() const { return memory_; }
-  const std::vector<uint64_t>& weight_bytes() const { return weight_bytes_; }
+  const network::WeightForms& weight_forms() const { return forms_; }
 
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const {
     if (!steps_[layer].convolution) return operations_.is_tile_boundary(layer, channel);
@@ -141,6 +140,14 @@ class PlannedOperations::Implementation {
   bool is_convolution(uint32_t layer) const {
     return std::holds_alternative<network::Convolutional>(network_.layers[layer].operation);
   }
+  network::WeightForm form_of(uint32_t number, const Step& step) const {
+    if (!step.convolution) return {"", network_.layers[number].weights() * sizeof(float)};
+    const auto& traits = step.convolution->traits();
+    return {fmt::format("{} {}-{}", traits.name, ops::layout_name(traits.layout_in),
+                        ops::layout_name(traits.layout_out)),
+            traits.packed_bytes};
+  }
+
   Layout layout_of(uint32_t source) const {
     return source == network::network_input ? Layout::nchw : steps_[source].choice.layout_out;
   }
@@ -238,13 +245,14 @@ class PlannedOperations::Implementation {
   const int threads_;
   std::vector<Step> steps_;
   std::vector<memory::LayerMemory> memory_;
-  std::vector<uint64_t> weight_bytes_;
+  network::WeightForms forms_;
   std::vector<const float*> inputs_;  // of the layer that runs
 };
 
 PlannedOperations::PlannedOperations(std::unique_ptr<Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 PlannedOperations::PlannedOperations(PlannedOperations&&) noexcept = default;
+PlannedOperations& PlannedOperations::operator=(PlannedOperations&&) noexcept = default;
 PlannedOperations::~PlannedOperations() = default;
 
 Result<PlannedOperations> PlannedOperations::make(const Network& network,
@@ -262,8 +270,8 @@ Result<PlannedOperations> PlannedOperations::make(const Network& network,
 const std::vector<memory::LayerMemory>& PlannedOperations::memory() const {
   return implementation_->memory();
 }
-const std::vector<uint64_t>& PlannedOperations::weight_bytes() const {
-  return implementation_->weight_bytes();
+const network::WeightForms& PlannedOperations::weight_forms() const {
+  return implementation_->weight_forms();
 }
 bool PlannedOperations::is_tile_boundary(uint32_t layer, uint32_t channel) const {
   return implementation_->is_tile_boundary(layer, channel);

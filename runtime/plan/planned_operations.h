@@ -13,6 +13,7 @@
 #include "pager/base/result.h"
 #include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
+#include "runtime/network/packed_file.h"
 #include "runtime/ops/cpu/convolution.h"
 #include "runtime/plan/layer_choice.h"
 
@@ -42,17 +43,18 @@ struct LayerPointers {
 /// Not thread-safe. Runs on OpenMP's threads.
 class PlannedOperations {
  public:
-  /// Fails where this machine has no such candidate: the choices were made on another one. Throws
-  /// std::bad_alloc.
+  /// Fails where this machine has no such candidate: the choices were made on another one. The last
+  /// layer's is in Darknet's layout. Throws std::bad_alloc.
   static Result<PlannedOperations> make(const network::Network& network,
                                         std::span<const LayerChoice> choices, int threads);
   PlannedOperations(PlannedOperations&&) noexcept;
+  PlannedOperations& operator=(PlannedOperations&&) noexcept;
   ~PlannedOperations();
 
   /// By layer. An output may lie over the first input where memory::lay_out makes it so.
   const std::vector<memory::LayerMemory>& memory() const;
-  /// By layer: of weights in the order that the candidate wants, without biases.
-  const std::vector<uint64_t>& weight_bytes() const;
+  /// By layer: what its weights are to be packed as.
+  const network::WeightForms& weight_forms() const;
   /// Whether a tile of this layer may begin or end at this channel.
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const;
   ops::Channels all_channels(uint32_t layer) const;
