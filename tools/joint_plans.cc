@@ -88,8 +88,8 @@ std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& 
   if (network.with_more) {
     const BudgetedPlan& more = *network.with_more;
     text += fmt::format(
-        "{} more would make it {:.2f} ms ({:+.1f} %): {:.2f} MiB more that stay, {:.2f} MiB more "
-        "for workspace and activations, computing {:+.2f} ms\n",
+        "{} more would make it {:.2f} ms ({:+.1f} %): {:+.2f} MiB that stay, {:+.2f} MiB for "
+        "workspace and activations, computing {:+.2f} ms\n",
         format_size(more.budget_bytes - network.chosen->budget_bytes),
         milliseconds(more.plan.delay_ns),
         100 * (static_cast<double>(more.plan.delay_ns) / static_cast<double>(plan.delay_ns) - 1),
