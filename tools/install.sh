@@ -4,7 +4,8 @@
 # touches neither the network nor root.
 #
 #   tools/install.sh            compiler, libraries, test tools, Node.js for the llama.cpp engine
-#   tools/install.sh --kernels  also QEMU and what a machine is made with, to test under other kernels
+#   tools/install.sh --kernels  also QEMU, what a machine is made with, and what builds modules, to test under
+#                               other kernels
 #   tools/install.sh --bench    also fio, which measures what the disk can do
 #   tools/install.sh --dev      also clang-format, clang-tidy, and clang for the fuzz targets
 set -euo pipefail
@@ -21,13 +22,15 @@ LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev 
   librapidcheck-dev libbenchmark-dev ca-certificates python3-venv)
 
 KERNEL_COMMANDS=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static mke2fs:e2fsprogs cpio:cpio
-  depmod:kmod xz:xz-utils strip:binutils)
+  depmod:kmod xz:xz-utils strip:binutils make:make sparse:sparse)
+# What modules are built with beside these: the kernel's own programs load it.
+KERNEL_LIBRARIES=(libelf1)
 
 read_options() {
   while (($#)); do
     case $1 in
       --bench) COMMANDS+=(fio:fio) ;;
-      --kernels) COMMANDS+=("${KERNEL_COMMANDS[@]}") ;;
+      --kernels) COMMANDS+=("${KERNEL_COMMANDS[@]}") LIBRARIES+=("${KERNEL_LIBRARIES[@]}") ;;
       --dev)
         COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang)
         LIBRARIES+=(libclang-rt-dev)

@@ -100,3 +100,36 @@ find_kernel() {
   mv -T -- "$work/unpacked" "$KERNEL"
   rm -rf -- "$work"
 }
+
+# What builds modules for that kernel: its headers, and the programs that they use.
+download_headers() {
+  local at=$1 series=$2 release=$3 common=${3%-cloud-amd64} kbuild
+  apt_at "$at" "$(kernel_suite "$series")" || return 1
+  apt-get "${APT[@]}" -o APT::Update::Error-Mode=any update 2>&1 || return 1
+  kbuild=$(apt-cache "${APT[@]}" depends "linux-headers-$release" | sed -n 's/^ *Depends: \(linux-kbuild-.*\)/\1/p')
+  (cd -- "$at" && apt-get "${APT[@]}" download "linux-headers-$release" "linux-headers-$common-common" "$kbuild" 2>&1)
+}
+
+# find_headers 6.1: after find_kernel, sets HEADERS to the folder that modules for that kernel are built against
+# (make -C "$HEADERS" M=…). The first time it downloads about 15 MB. Returns 1, with the reason in
+# KERNEL_MISSING, when there are none.
+find_headers() {
+  local series=$1 release at work log package
+  release=$(cat -- "$KERNEL/release")
+  at=$KERNEL/headers-$release
+  HEADERS=$at/usr/src/linux-headers-$release
+  [[ ! -e $at/complete ]] || return 0
+  work=$(mktemp -d -p "$WP_CACHE/kernels")
+  say "downloading the headers of $release (once): $at" >&2
+  if ! log=$(download_headers "$work" "$series" "$release"); then
+    KERNEL_MISSING="the headers of $release cannot be had: $(grep -m 1 '^E:' <<<"$log")"
+    rm -rf -- "$work"
+    return 1
+  fi
+  rm -rf -- "$at"
+  for package in "$work"/*.deb; do dpkg-deb -x "$package" "$at"; done
+  rm -rf -- "$work"
+  # They think that they lie in /usr.
+  sed -i "s|/usr/src/|$at/usr/src/|g" "$HEADERS/Makefile"
+  touch -- "$at/complete"
+}
