@@ -465,9 +465,8 @@ static struct page *wp_shown_page(struct wp_region *region, pgoff_t pgoff)
 }
 
 /*
- * Maps small pages from the touched one to the chunk's end, where the kernel would come back for
- * each of them. Only where there is a page table already: it stays while the mmap lock is held, so
- * no huge page can be mapped at the same time.
+ * Of small chunks: maps pages from the touched one to the chunk's end, where the kernel would come
+ * back for each of them.
  */
 static bool wp_insert_pages(struct wp_region *region, struct vm_fault *vmf)
 {
@@ -475,7 +474,6 @@ static bool wp_insert_pages(struct wp_region *region, struct vm_fault *vmf)
 	struct wp_context *ctx = region->ctx;
 	struct page *pages[WP_INSERT_AT_ONCE];
 	struct vm_area_struct *vma = vmf->vma;
-	const pmd_t pmd = READ_ONCE(*vmf->pmd);
 	unsigned long address = vmf->address & PAGE_MASK;
 	pgoff_t pgoff = vmf->pgoff;
 	const pgoff_t end = min3(round_down(pgoff, wp_chunk_pages(ctx)) + wp_chunk_pages(ctx), region->pages,
@@ -483,8 +481,6 @@ static bool wp_insert_pages(struct wp_region *region, struct vm_fault *vmf)
 	bool is_touched_mapped = false;
 
 	if ((vmf->flags & FAULT_FLAG_WRITE) || !(vma->vm_flags & VM_MIXEDMAP))
-		return false;
-	if (pmd_none(pmd) || pmd_trans_huge(pmd) || pmd_devmap(pmd))
 		return false;
 	filemap_invalidate_lock_shared(mapping);
 	while (pgoff < end) {
@@ -494,11 +490,9 @@ static bool wp_insert_pages(struct wp_region *region, struct vm_fault *vmf)
 		spin_lock(&ctx->lock);
 		for (; count < WP_INSERT_AT_ONCE && pgoff + count < end; count++) {
 			pages[count] = wp_shown_page(region, pgoff + count);
-			if (!pages[count] || PageCompound(pages[count]))
+			if (!pages[count])
 				break;
 		}
-		if (count < WP_INSERT_AT_ONCE && pgoff + count < end && pages[count])
-			put_page(pages[count]);
 		spin_unlock(&ctx->lock);
 		if (!count)
 			break;
@@ -590,8 +584,16 @@ static const struct vm_operations_struct wp_region_vm_ops = {
 
 static int wp_region_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	/* A core dump shall not read the model. MIXEDMAP: pages may be inserted while faults are served. */
-	vm_flags_set(vma, VM_DONTDUMP | VM_MIXEDMAP);
+	struct wp_region *region = file->private_data;
+
+	/* A core dump shall not read the model. */
+	vm_flags_set(vma, VM_DONTDUMP);
+	/*
+	 * Small pages may be inserted while faults are served. Never where a huge one can be: unmapping
+	 * it, the kernel would think that it has no counts (vma_is_special_huge), and leak it.
+	 */
+	if (wp_chunk_pages(region->ctx) < HPAGE_PMD_NR)
+		vm_flags_set(vma, VM_MIXEDMAP);
 	vma->vm_ops = &wp_region_vm_ops;
 	return 0;
 }
@@ -644,25 +646,23 @@ static const struct file_operations wp_region_fops = {
 	.llseek = noop_llseek,
 };
 
-static int wp_make_region(struct wp_context *ctx, u64 length_bytes, struct file **file)
+static int wp_make_region(struct wp_context *ctx, u32 chunks, struct file **file)
 {
-	const u64 chunks = DIV_ROUND_UP_ULL(length_bytes, 1ull << ctx->chunk_shift);
 	struct wp_region *region;
 	int error = -ENOMEM;
 
-	if (!length_bytes || length_bytes > WP_RING_OFFSET || chunks > WP_CHUNKS_MAX)
+	if (!chunks || chunks > WP_CHUNKS_MAX)
 		return -EINVAL;
 	region = kzalloc(sizeof(*region), GFP_KERNEL_ACCOUNT);
 	if (!region)
 		return -ENOMEM;
 	region->ctx = ctx;
 	region->chunks_count = chunks;
-	region->pages = DIV_ROUND_UP_ULL(length_bytes, PAGE_SIZE);
+	region->pages = chunks * wp_chunk_pages(ctx);
 	region->chunks = kvcalloc(chunks, sizeof(*region->chunks), GFP_KERNEL_ACCOUNT);
 	if (!region->chunks)
 		goto free;
-	/* Whole chunks, so that the last one can be a huge page, too. */
-	region->inode = wp_new_inode(chunks << ctx->chunk_shift);
+	region->inode = wp_new_inode((loff_t)chunks << ctx->chunk_shift);
 	if (IS_ERR(region->inode)) {
 		error = PTR_ERR(region->inode);
 		goto free;
@@ -679,6 +679,7 @@ static int wp_make_region(struct wp_context *ctx, u64 length_bytes, struct file 
 		goto put_inode;
 	}
 	(*file)->private_data = region;
+	__module_get(THIS_MODULE); /* which closing the file gives back */
 	kref_get(&ctx->refs);
 	return region->id;
 put_inode:
@@ -697,11 +698,13 @@ static int wp_add_region(struct wp_context *ctx, struct wp_region_add __user *ar
 
 	if (copy_from_user(&add, argument, sizeof(add)))
 		return -EFAULT;
+	if (add.reserved)
+		return -EINVAL;
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0)
 		return fd;
 	mutex_lock(&ctx->op_lock);
-	id = wp_make_region(ctx, add.length_bytes, &file);
+	id = wp_make_region(ctx, add.chunks, &file);
 	mutex_unlock(&ctx->op_lock);
 	if (id < 0) {
 		put_unused_fd(fd);

@@ -38,9 +38,10 @@ struct wp_setup {
 };
 
 struct wp_region_add {
-	__u64 length_bytes;
-	__s32 fd; /* out: close-on-exec */
-	__u32 id; /* out */
+	__u32 chunks;
+	__u32 reserved; /* 0 */
+	__s32 fd;	/* out: close-on-exec */
+	__u32 id;	/* out */
 };
 
 /* Neighbours in a region, and neighbouring slots. */

@@ -3,10 +3,10 @@
 # that direct reads work), two processors and 2 GiB. QEMU only emulates here (TCG, no KVM), so that it
 # works in any container; what computes takes 10 to 30 times longer than outside.
 #
-#   tools/kernel_test.sh [--kernel 6.1|6.12] [--limit SECONDS] TEST…
+#   tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--limit SECONDS] TEST…
 #
 # TEST is a program or script with its arguments, as one word: 'build/release/tests/test_io --gtest_filter=A.*'.
-# A script finds bash, jq, weightpager and tests/preload's engine. SECONDS is what each test may take
+# A module is loaded before the tests, and lies on the disk, too. A script finds bash, jq, weightpager and tests/preload's engine. SECONDS is what each test may take
 # (default 600). Ends with the status of the last test that failed, with 0 when none did, and with 77 and
 # the reason when QEMU or the kernel cannot be had here. --log FILE keeps the machine's console.
 # Needs what tools/install.sh --kernels installs.
@@ -19,16 +19,17 @@ source "$WP_ROOT/tools/kernel/image.sh"
 PATH=$PATH:/usr/sbin:/sbin
 BUILD=${WEIGHTPAGER_BUILD:-$WP_BUILD}
 DISK_SIZE=2G
-SERIES=6.1 LIMIT_SECONDS=600 LOG='' TESTS=()
+SERIES=6.1 LIMIT_SECONDS=600 LOG='' TESTS=() MODULES=()
 
 read_options() {
   while (($#)); do
     case $1 in
       --kernel) SERIES=${2:-} && shift ;;
+      --module) MODULES+=("$(realpath -e -- "${2:-}")") && shift ;;
       --limit) LIMIT_SECONDS=${2:-} && shift ;;
       --log) LOG=${2:-} && shift ;;
       -h | --help) usage && exit 0 ;;
-      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--limit SECONDS] TEST…" ;;
+      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--limit SECONDS] TEST…" ;;
       *) TESTS+=("$1") ;;
     esac
     shift
@@ -78,7 +79,7 @@ fill_disk() {
   for applet in $("$DISK/bin/busybox" --list); do
     ln -s /bin/busybox "$DISK/usr/bin/$applet"
   done
-  add "$(command -v bash)"
+  add "$(command -v bash)" "${MODULES[@]}"
   cp -- "$(command -v bash)" "$DISK/bin/bash"
   for test in "${TESTS[@]}"; do
     program=$(realpath -e -- "${test%% *}") || fail "there is no test ${test%% *}: build it first"
@@ -103,12 +104,15 @@ make_disk() {
 }
 
 make_initramfs() {
-  local root=$WORK/initramfs
+  local root=$WORK/initramfs module
   mkdir -p -- "$root/bin" "$root/modules"
   cp -- "$(command -v busybox)" "$root/bin/busybox"
   ln -s busybox "$root/bin/sh"
   cp -- "$WP_ROOT/tools/kernel/init.sh" "$root/init"
   cp -- "$KERNEL"/modules/* "$root/modules/" 2>/dev/null || true  # all built in: none to copy
+  for module in "${MODULES[@]}"; do
+    cp -- "$module" "$root/modules/90-${module##*/}"
+  done
   (cd -- "$root" && find . | cpio --quiet -o -H newc) >"$WORK/initramfs.cpio"
 }
 
