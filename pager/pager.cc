@@ -119,6 +119,7 @@ void Pager::run(std::promise<Status>& opened) {
   reader_.reset();
   mapper_.reset();
   files_.clear();
+  module_.reset();
   headroom_.reset();
   page_map_.reset();
   guests_.clear();
@@ -152,6 +153,11 @@ Status Pager::open_everything() {
   }
   WP_ASSERT(!options_.serves_guests || shares_memory());
 
+  if (mapper_->needs_module()) {
+    auto window = window::ModuleWindow::create(window_chunks_max_, chunk_bytes_);
+    if (!window) return forward_error(std::move(window));
+    module_ = std::move(*window);
+  }
   if (shares_memory()) {
     page_map_.emplace();
   } else {
@@ -184,9 +190,12 @@ Status Pager::open_everything() {
 
   io::ReaderOptions reader_options;
   reader_options.watched_fd = own_->uffd().fd();
-  if (options_.serves_guests) {
+  if (options_.serves_guests || module_ != nullptr) {
     watch_ = OwnedFd(epoll_create1(EPOLL_CLOEXEC));
-    if (auto done = watch_faults(*own_); !done) return done;
+    if (auto done = watch_faults(own_->uffd().fd()); !done) return done;
+    if (module_ != nullptr) {
+      if (auto done = watch_faults(module_->fd()); !done) return done;
+    }
     reader_options.watched_fd = watch_.get();
   }
   reads_max_ = prefetch_reads_max + policy::demand_reads_max;
@@ -337,15 +346,37 @@ bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
 }
 
-Status Pager::watch_faults(const AddressSpace& space) {
+Status Pager::watch_faults(int fd) {
   epoll_event event{.events = EPOLLIN, .data = {}};
-  if (epoll_ctl(watch_.get(), EPOLL_CTL_ADD, space.uffd().fd(), &event) == 0) return {};
+  if (epoll_ctl(watch_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
   return fail(std::string("watching for faults: ") + std::strerror(errno), "", errno);
 }
 
 void Pager::take_all_faults() {
   take_faults(*own_);
   for (const auto& guest : guests_) take_faults(*guest);
+  if (module_ != nullptr) take_touches();
+}
+
+// Of the kernel module's memory, which knows chunks and not who touches them where.
+void Pager::take_touches() {
+  while (const auto touch = module_->next_touch()) {
+    const auto served = std::find_if(files_.begin(), files_.end(), [&](const auto& it) {
+      return window::ModuleWindow::number_of(*it->memory) == touch->memory;
+    });
+    // Gone with its last region, and whoever waits with it. (Another may have its number by now.)
+    const auto index = static_cast<uint32_t>(touch->offset_bytes / chunk_bytes_);
+    if (served == files_.end() || index >= (*served)->chunks) continue;
+    const ChunkId chunk = (*served)->first_chunk + index;
+    // It failed before the toucher came, who has to be told so.
+    if (table_.state(chunk) == ChunkState::failed) {
+      (*served)->memory->fail_chunk((*served)->offset_of(chunk));
+      continue;
+    }
+    (*served)->for_each_view(
+        chunk, [](Region& region, uint32_t index) { region.notes(index).is_waited_for = true; });
+    take_touch(chunk, static_cast<uint32_t>(touch->offset_bytes % chunk_bytes_));
+  }
 }
 
 void Pager::take_faults(AddressSpace& space) {
@@ -383,6 +414,12 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
   if (notes.is_waited_for) return;
   notes.is_waited_for = true;
   served.favoured = &region;
+  take_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes_));
+}
+
+// Somebody stands still at a chunk.
+void Pager::take_touch(ChunkId chunk, uint32_t offset_bytes) {
+  const ChunkState state = table_.state(chunk);
   if (waiting_[chunk].is_waited_for) return;
   waiting_[chunk].is_waited_for = true;
   if (waiting_chunks_++ == 0) stalled_since_ns_ = now_ns_;
@@ -391,7 +428,6 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
-  const auto offset_bytes = static_cast<uint32_t>(fault.address % chunk_bytes_);
   if (record_ != nullptr) record_touch(chunk, offset_bytes);
   policy_->on_touch(chunk, offset_bytes);
   if (state == ChunkState::ready || (state == ChunkState::mapped && shares_memory())) {
@@ -541,6 +577,7 @@ void Pager::trim_slots() {
   while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks_) {
     const window::SlotId slot = table_.remove_slot();
     emptied_slots_.push_back(slot);
+    if (module_ != nullptr) module_->empty(slot);
     if (pool_ == nullptr) continue;
     if (!slots_stay_registered()) {
       own_->uffd().unregister_range(pool_->address(slot), chunk_bytes_);
@@ -749,6 +786,8 @@ uint64_t Pager::engine_bytes() const {
     const char* const line = std::strstr(text, key);
     return line == nullptr ? 0 : std::strtoull(line + std::strlen(key), nullptr, 10) * KiB;
   };
+  // The kernel module's is as that of files, and there as often as it is mapped.
+  if (module_ != nullptr) return bytes_of("\nRssAnon:");
   const uint64_t process_bytes = bytes_of("\nRssAnon:") + bytes_of("\nRssFile:");
   if (shares_memory()) return process_bytes;
   const uint64_t window_bytes =
@@ -775,7 +814,7 @@ void Pager::wake_page(const AddressSpace& space, uintptr_t address) {
 
 std::byte* Pager::memory_of(ChunkId chunk) const {
   const ServedFile& served = owner(chunk);
-  return shares_memory() ? served.memory->at(served.offset_of(chunk))
+  return shares_memory() ? served.memory->at(served.offset_of(chunk), table_.slot(chunk))
                          : pool_->address(table_.slot(chunk));
 }
 
@@ -903,10 +942,12 @@ bool Pager::show_own(ChunkId chunk, Outcome& outcome) {
 // Wherever somebody waits for it; if nobody does, where the file was used last.
 bool Pager::show_shared(ChunkId chunk, Outcome& outcome) {
   const ServedFile& served = owner(chunk);
-  const bool is_waited_for = waiting_[chunk].is_waited_for;
+  outcome = served.memory->show_chunk(served.offset_of(chunk), table_.slot(chunk));
+  const bool is_waited_for = waiting_[chunk].is_waited_for && !served.memory->shows_chunks();
   served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    const bool is_wanted =
-        is_waited_for ? region.notes(index).is_waited_for : &region == served.favoured;
+    const bool is_wanted = is_waited_for
+                               ? region.notes(index).is_waited_for
+                               : &region == served.favoured || served.memory->shows_chunks();
     if (outcome == Outcome::done && is_wanted) outcome = place(region, index, memory_of(chunk));
   });
   return true;
@@ -927,6 +968,7 @@ bool Pager::take_out(ChunkId chunk) {
       notes.is_placed = !is_out;
     });
   }
+  if (is_out && shares_memory()) served.memory->hide_chunks(served.offset_of(chunk), 1);
   return is_out;
 }
 
@@ -1004,6 +1046,10 @@ void Pager::evict(const Run& run) {
 // Takes those out of their region, from the first on, for which one step will do, and says how many
 // these are; at least one, which may still be there.
 uint32_t Pager::hide_at_once(const Run& run) {
+  if (shares_memory()) {
+    owner(run.first).memory->hide_chunks(owner(run.first).offset_of(run.first), run.count);
+    return run.count;
+  }
   const auto can_go = [&](ChunkId chunk) {
     return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
            moves_to(chunk) != nullptr;
@@ -1070,6 +1116,8 @@ void Pager::fail_chunk(ChunkId chunk, const char* what, int error_number) {
                  what, error_number);
   if (table_.state(chunk) == ChunkState::mapped) table_.hold(chunk);
   give_back_memory(chunk);
+  // First of all who waits with the process's memory locked, or nothing could be sealed.
+  if (shares_memory()) served.memory->fail_chunk(served.offset_of(chunk));
   table_.fail(chunk);
   seal_from(chunk, 0);
   stop_waiting(chunk);

@@ -41,6 +41,7 @@
 #include "pager/window/chunk_table.h"
 #include "pager/window/mapper.h"
 #include "pager/window/memory_headroom.h"
+#include "pager/window/module_window.h"
 #include "pager/window/page_map.h"
 #include "pager/window/region.h"
 #include "pager/window/slot_pool.h"
@@ -56,8 +57,8 @@ struct PagerOptions {
   uint64_t window_bytes = 0;
   /// How large resize() may make it; 0: no larger than window_bytes.
   uint64_t window_bytes_max = 0;
-  /// Other processes attach to this pager (pager/attach). Requires the mapper "collapse", and a
-  /// process in which nobody closes descriptors that are not his.
+  /// Other processes attach to this pager (pager/attach). Requires the mapper "collapse" or
+  /// "module", and a process in which nobody closes descriptors that are not his.
   bool serves_guests = false;
   /// Shrink the window before the memory limit is reached (window/memory_headroom.h).
   bool follows_memory_limit = false;
@@ -163,9 +164,11 @@ class Pager final : public PagingService {
   int64_t sleep_max_ns() const;
   void take_reads(const io::Wakeup& wakeup);
   bool take_chunk(policy::ChunkId chunk, int error_number, uint64_t arrived_bytes);
-  Status watch_faults(const window::AddressSpace& space);
+  Status watch_faults(int fd);
   void take_all_faults();
   void take_faults(window::AddressSpace& space);
+  void take_touches();
+  void take_touch(policy::ChunkId chunk, uint32_t offset_bytes);
   void take_fault(window::AddressSpace& space, const fault::Fault& fault);
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
@@ -268,6 +271,7 @@ class Pager final : public PagingService {
   std::unique_ptr<window::Mapper> mapper_;
   std::unique_ptr<io::Reader> reader_;
   std::unique_ptr<window::SlotPool> pool_;  // nullptr: memory is shared, and slots are only counted
+  std::unique_ptr<window::ModuleWindow> module_;  // where the memory that is shared is the module's
   std::optional<window::MemoryHeadroom> headroom_;
   std::optional<window::PageMap> page_map_;
   window::ChunkTable table_;

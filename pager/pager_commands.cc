@@ -131,11 +131,12 @@ Result<std::byte*> Pager::do_add_region(const RegionRequest& request) {
                                  .file_size_bytes = (*served)->file.size_bytes(),
                                  .is_writable = request.is_writable},
                                 chunk_bytes_, *own_,
-                                is_view ? (*served)->memory->view_fd() : Region::no_memory);
+                                is_view ? (*served)->memory->view_fd() : Region::no_memory,
+                                module_ != nullptr ? MAP_SHARED : MAP_PRIVATE);
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
   const uint64_t live_bytes = (*region)->live_bytes();
-  if (live_bytes > 0) {
+  if (live_bytes > 0 && module_ == nullptr) {
     auto done = is_view ? own_->uffd().register_view(address, live_bytes)
                         : own_->uffd().register_range(address, live_bytes, true);
     if (!done) return forward_error(std::move(done));
@@ -153,7 +154,8 @@ Result<const ServedFile*> Pager::do_keep_file(const RegionRequest& request) {
 }
 
 Result<Pager::Guest*> Pager::do_add_guest(std::unique_ptr<Guest> guest) {
-  if (auto watched = watch_faults(*guest); !watched) return forward_error(std::move(watched));
+  if (auto watched = watch_faults(guest->uffd().fd()); !watched)
+    return forward_error(std::move(watched));
   guests_.push_back(std::move(guest));
   return guests_.back().get();
 }
@@ -193,6 +195,8 @@ void Pager::show_in(ServedFile& served, std::unique_ptr<Region> region) {
   for (uint32_t i = 0; i < region->chunks(); ++i) {
     const ChunkId chunk = served.chunk_of(*region, i);
     if (table_.state(chunk) == ChunkState::failed) table_.forget_failure(chunk);
+    const bool is_absent = module_ != nullptr && !table_.is_resident(chunk);
+    if (is_absent) served.memory->give_back_chunk(served.offset_of(chunk));
   }
   served.regions.push_back(std::move(region));
   served.favoured = place.region;
@@ -230,7 +234,9 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   if (request.model != nullptr) served->model = *request.model;
   served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes_) / chunk_bytes_);
   if (shares_memory()) {
-    auto memory = window::SharedMemory::create(served->chunks * chunk_bytes_, chunk_bytes_);
+    auto memory = module_ != nullptr
+                      ? module_->add_memory(served->chunks)
+                      : window::SharedMemory::create(served->chunks * chunk_bytes_, chunk_bytes_);
     if (!memory) return forward_error(std::move(memory));
     served->memory = std::move(*memory);
   }
@@ -352,6 +358,10 @@ void Pager::remove_pages(const Place& place, uint32_t index, uint32_t first, uin
   notes.is_placed = false;
   notes.is_waited_for = false;
   if (place.served->is_shown(chunk)) return release_if_nowhere(chunk);
+  // Whoever waits where nothing is any more finds that out; chunks that come back are forgiven.
+  if (module_ != nullptr && waiting_[chunk].is_waited_for) {
+    place.served->memory->fail_chunk(place.served->offset_of(chunk));
+  }
   stop_waiting(chunk);
   if (place.served->is_kept) return release_if_nowhere(chunk);
   if (table_.state(chunk) == ChunkState::reading) {

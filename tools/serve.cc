@@ -78,7 +78,7 @@ Result<ServeOptions> read_options(const Arguments& arguments) {
   if (!arguments.has("name")) return fail("--name is missing", usage_example);
   ServeOptions options;
   options.common.window = *arguments.value("window");
-  options.common.mapper = "collapse";
+  options.common.mapper = window::shared_mapper_name();
   options.common.json_path = arguments.value("json").value_or("");
   options.common.quiet = arguments.has("quiet");
   options.name = *arguments.value("name");

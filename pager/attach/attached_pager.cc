@@ -147,8 +147,10 @@ Status AttachedPager::introduce() {
     if (receive_message(socket_.get(), message, memory) != Received::message) return unlike();
     if (message.kind == Message::Kind::refused) return fail(message.text);
     if (message.kind != Message::Kind::welcome || !memory.is_open()) return unlike();
-    models_.push_back({{message.device, message.inode, message.size_bytes}, std::move(memory)});
-    if (message.value == 1) return {};
+    models_.push_back({{message.device, message.inode, message.size_bytes},
+                       std::move(memory),
+                       (message.value & Welcome::is_module) != 0});
+    if ((message.value & Welcome::is_last) != 0) return {};
   }
 }
 
@@ -221,12 +223,14 @@ Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
                                  .length_bytes = request.length_bytes,
                                  .file_size_bytes = file->size_bytes(),
                                  .is_writable = request.is_writable},
-                                huge_page_bytes, *space_, model->memory.get());
+                                huge_page_bytes, *space_, model->memory.get(),
+                                model->is_module ? MAP_SHARED : MAP_PRIVATE);
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
   if (const uint64_t live_bytes = (*region)->live_bytes(); live_bytes > 0) {
-    if (auto done = space_->uffd().register_view(address, live_bytes); !done) {
-      return forward_error(std::move(done));
+    if (!model->is_module) {
+      auto done = space_->uffd().register_view(address, live_bytes);
+      if (!done) return forward_error(std::move(done));
     }
     const Message add{.kind = Message::Kind::add_region,
                       .file = static_cast<uint32_t>(model - models_.begin()),

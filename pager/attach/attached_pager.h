@@ -50,6 +50,7 @@ class AttachedPager final : public PagingService {
   struct ServedModel {
     io::FileIdentity identity;
     OwnedFd memory;
+    bool is_module = false;  // the memory tells touches itself
   };
   struct Mapped {
     std::unique_ptr<window::Region> region;

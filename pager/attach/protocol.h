@@ -4,7 +4,7 @@
 //   guest                                    server
 //   hello, with its userfaultfd       ──▶
 //                                     ◀──    welcome, one per file, each with a descriptor of the
-//                                            file's memory for reading; the last one has done = 1
+//                                            file's memory for reading; the last one says so
 //   add_region / remove / advise      ──▶    each is answered by
 //                                     ◀──    done, or refused with a reason
 //                                     ◀──    seal, at any time: bytes that could not be read
@@ -24,14 +24,17 @@
 
 namespace weightpager::attach {
 
-inline constexpr uint64_t protocol_version = 1;
+inline constexpr uint64_t protocol_version = 2;
+
+/// is_last: of all files. is_module: the memory is the kernel module's, which tells touches itself.
+enum Welcome : uint64_t { is_last = 1, is_module = 2 };
 
 struct Message {
   enum class Kind : uint32_t { hello, welcome, add_region, remove, advise, done, refused, seal };
   Kind kind = Kind::hello;
   /// welcome: the file's number from 0 on. add_region: which file.
   uint32_t file = 0;
-  /// hello: protocol_version. welcome: 1 in the last one. advise: the Advice.
+  /// hello: protocol_version. welcome: of the Welcome bits. advise: the Advice.
   uint64_t value = 0;
   /// add_region: where in the file. The range (also of remove, advise and seal) lies in the guest.
   uint64_t offset_bytes = 0;

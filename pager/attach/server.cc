@@ -162,9 +162,12 @@ bool Server::welcome(Connection& connection, const Message& hello, OwnedFd fault
   ++guests_seen_;
   for (size_t i = 0; i < files_.size(); ++i) {
     const io::FileIdentity& identity = files_[i]->file.identity();
+    uint64_t bits = 0;
+    if (i + 1 == files_.size()) bits |= Welcome::is_last;
+    if (files_[i]->memory->shows_chunks()) bits |= Welcome::is_module;
     const Message message{.kind = Message::Kind::welcome,
                           .file = static_cast<uint32_t>(i),
-                          .value = i + 1 == files_.size() ? 1u : 0u,
+                          .value = bits,
                           .device = identity.device,
                           .inode = identity.inode,
                           .size_bytes = identity.size_bytes};

@@ -1,6 +1,7 @@
 #include "pager/window/mapper.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/window/module_window.h"
 #include "pager/window/page_size.h"
 #include "pager/window/shared_memory.h"
 
@@ -118,6 +120,17 @@ class CollapseMapper final : public Mapper {
   bool has_huge_pages_ = false;
 };
 
+// A region shows what its memory shows.
+class ModuleMapper final : public Mapper {
+ public:
+  const char* name() const override { return "module"; }
+  bool keeps_slot() const override { return true; }
+  bool shares_memory() const override { return true; }
+  bool needs_module() const override { return true; }
+  Outcome show(Region&, ChunkRun, std::byte*) override { return Outcome::done; }
+  Outcome hide(Region&, ChunkRun, std::byte*) override { return Outcome::done; }
+};
+
 // A chunk of scratch memory, flagged as the slot pool is.
 class ScratchSlot {
  public:
@@ -192,7 +205,24 @@ Status probe_memory(CollapseMapper& mapper, AddressSpace& space, uint64_t chunk_
   auto ready = space.uffd().register_view((*region)->address(), chunk_bytes);
   if (!ready) return ready;
   mapper.set_huge_pages((*memory)->has_huge_pages());
-  return show_and_hide(mapper, **region, (*memory)->at(0));
+  return show_and_hide(mapper, **region, (*memory)->at(0, 0));
+}
+
+// Nothing is hidden at the end: the context goes, with all that it shows.
+Status probe_module(const ModuleMapper& mapper, AddressSpace& space, uint64_t chunk_bytes) {
+  auto window = ModuleWindow::create(1, chunk_bytes);
+  if (!window) return forward_error(std::move(window));
+  auto memory = (*window)->add_memory(1);
+  if (!memory) return forward_error(std::move(memory));
+  auto region = Region::reserve(scratch_extent(chunk_bytes), chunk_bytes, space,
+                                (*memory)->view_fd(), MAP_SHARED);
+  if (!region) return forward_error(std::move(region));
+  std::memset((*memory)->at(0, 0), 0x5a, chunk_bytes);
+  if ((*memory)->show_chunk(0, 0) != Outcome::done) return refuse(mapper, "mapping a chunk");
+  if ((*region)->address()[chunk_bytes - 1] != std::byte{0x5a}) {
+    return refuse(mapper, "the mapped chunk has other bytes than its slot");
+  }
+  return {};
 }
 
 tl::unexpected<Error> too_old(const char* name, const char* what) {
@@ -211,6 +241,13 @@ Result<std::unique_ptr<Mapper>> try_mapper(std::string_view name, AddressSpace& 
     auto mapper = std::make_unique<CollapseMapper>();
     if (auto works = probe_memory(*mapper, space, chunk_bytes); !works)
       return forward_error(std::move(works));
+    return mapper;
+  }
+  if (name == "module") {
+    auto mapper = std::make_unique<ModuleMapper>();
+    if (auto works = probe_module(*mapper, space, chunk_bytes); !works) {
+      return forward_error(std::move(works));
+    }
     return mapper;
   }
   if (name == "move" && !space.uffd().has_move()) {
@@ -257,6 +294,10 @@ bool is_mapper_name(std::string_view name) {
   return std::find(mapper_names.begin(), mapper_names.end(), name) != mapper_names.end();
 }
 
+const char* shared_mapper_name() {
+  return ::access(module_device_path, R_OK | W_OK) == 0 ? "module" : "collapse";
+}
+
 Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpace& space,
                                               uint64_t chunk_bytes, bool expects_writable) {
   WP_ASSERT(is_mapper_name(name));
@@ -267,6 +308,7 @@ Result<std::unique_ptr<Mapper>> choose_mapper(std::string_view name, AddressSpac
   if (memory && (*memory)->has_huge_pages()) {
     best_first.insert(best_first.begin() + (expects_writable ? 0 : 1), "collapse");
   }
+  best_first.insert(best_first.begin(), "module");
   for (const char* candidate : best_first) {
     if (auto mapper = try_mapper(candidate, space, chunk_bytes)) return mapper;
   }

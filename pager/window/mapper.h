@@ -4,7 +4,8 @@
 // way, nothing is copied, zeroed or freed, and the engine gets huge pages. `collapse` (6.1 on): the
 // bytes stay in memory that regions are views of (window/shared_memory.h), and showing them is a
 // matter of page tables: about 6 µs, in as many regions and processes as ask (150 µs without the
-// right to huge pages of this kind). `copy` (4.11 on):
+// right to huge pages of this kind). `module` (where /dev/weightpager is): so do they, and the
+// kernel module shows them everywhere at once (window/module_window.h). `copy` (4.11 on):
 // UFFDIO_COPY fills fresh memory of the region (about 0.6 ms), which eviction frees again. All make
 // a chunk appear all at once. Which ones work is found by trying them. Chunks smaller than a huge
 // page are of small pages everywhere: `move` moves them one by one, `collapse` never makes huge
@@ -40,6 +41,8 @@ class Mapper {
   virtual bool moves_into(const Region&, uint32_t) const { return false; }
   /// Whether regions are views of shared memory, and slots no more than permits to fill a chunk.
   virtual bool shares_memory() const { return false; }
+  /// Whether that memory is the kernel module's, which shows and hides chunks itself.
+  virtual bool needs_module() const { return false; }
 
   /// Makes a populated part of the slot pool fit for use.
   virtual Status prepare_slots(fault::Userfaultfd&, std::byte*, uint64_t) { return {}; }
@@ -65,8 +68,10 @@ fault::Outcome show_live_pages(const Region& region, uint32_t index);
 /// writes at that moment stands still at the protection and finds the page absent when it goes on.
 void drop_live_pages(const Region& region, uint32_t index);
 
-inline constexpr std::array mapper_names = {"auto", "move", "collapse", "copy"};
+inline constexpr std::array mapper_names = {"auto", "move", "collapse", "copy", "module"};
 bool is_mapper_name(std::string_view name);
+/// The best of those whose memory other processes can show.
+const char* shared_mapper_name();
 
 /// `name`: one of mapper_names; "auto" is the best that works here, for regions that are writable
 /// (into which `move` copies, too) or for others. Probes with real memory of `space`, which is this

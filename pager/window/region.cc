@@ -77,7 +77,7 @@ std::unique_ptr<Region> Region::of_guest(const Extent& extent, uint64_t chunk_by
 }
 
 Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t chunk_bytes,
-                                                AddressSpace& space, int memory_fd) {
+                                                AddressSpace& space, int memory_fd, int sharing) {
   const uint64_t length_bytes = round_up(extent.length_bytes, os_page_bytes);
   std::byte* const address = reserve_on_grid(length_bytes, extent.offset_bytes % huge_page_bytes);
   if (address == nullptr) {
@@ -93,8 +93,8 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t c
   if (memory_fd != no_memory) {
     if (!extent.is_writable) it->protection_ = PROT_READ;
     if (kernel::mmap(address, it->live_bytes_, it->protection_,
-                     MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, memory_fd,
-                     static_cast<off_t>(extent.offset_bytes)) == MAP_FAILED) {
+                     (extent.is_writable ? MAP_PRIVATE : sharing) | MAP_FIXED | MAP_NORESERVE,
+                     memory_fd, static_cast<off_t>(extent.offset_bytes)) == MAP_FAILED) {
       return fail("mapping " + format_size(it->live_bytes_) +
                       " of shared memory for a model: " + std::strerror(errno),
                   "raise vm.max_map_count and `ulimit -v`", errno);

@@ -51,9 +51,13 @@ class Region {
  public:
   static constexpr int no_memory = -1;
   /// Reserves the range in this process and seals what lies beyond the file's end. Nothing is
-  /// registered or read yet. `memory_fd`: the shared memory that the region is to be a view of.
+  /// registered or read yet. `memory_fd`: the shared memory that the region is to be a view of;
+  /// `sharing`: how it is mapped where the engine only reads. (A private view of the kernel
+  /// module's would be copied when a GPU's driver pins it, a shared one of other memory cannot be
+  /// watched.)
   static Result<std::unique_ptr<Region>> reserve(const Extent& extent, uint64_t chunk_bytes,
-                                                 AddressSpace& space, int memory_fd = no_memory);
+                                                 AddressSpace& space, int memory_fd = no_memory,
+                                                 int sharing = MAP_PRIVATE);
   /// A region that a guest reserved in its own memory at `address`.
   static std::unique_ptr<Region> of_guest(const Extent& extent, uint64_t chunk_bytes,
                                           AddressSpace& space, std::byte* address);

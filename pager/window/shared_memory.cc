@@ -11,6 +11,7 @@
 #include <string>
 
 #include "pager/base/assert.h"
+#include "pager/base/owned_fd.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/window/page_size.h"
@@ -39,10 +40,31 @@ OwnedFd make_huge_file(uint64_t length_bytes) {
   return OwnedFd(::openat(root.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 }
 
-}  // namespace
+class FileMemory final : public SharedMemory {
+ public:
+  static Result<std::unique_ptr<SharedMemory>> create(uint64_t length_bytes, uint64_t chunk_bytes);
+  ~FileMemory() override;
 
-Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes,
-                                                           uint64_t chunk_bytes) {
+  std::byte* at(uint64_t offset_bytes, SlotId) const override { return base_ + offset_bytes; }
+  void finish_chunk(uint64_t offset_bytes) const override;
+  void give_back_chunk(uint64_t offset_bytes) override;
+  int view_fd() const override { return view_.get(); }
+  bool has_huge_pages() const override { return has_huge_pages_; }
+
+ private:
+  explicit FileMemory(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+
+  const uint64_t chunk_bytes_;
+  OwnedFd file_;
+  OwnedFd view_;
+  std::byte* base_ = nullptr;  // on the 2 MiB grid
+  void* reservation_ = nullptr;
+  uint64_t length_bytes_ = 0;
+  bool has_huge_pages_ = false;
+};
+
+Result<std::unique_ptr<SharedMemory>> FileMemory::create(uint64_t length_bytes,
+                                                         uint64_t chunk_bytes) {
   WP_ASSERT(length_bytes % chunk_bytes == 0);
   const auto no = [&](const char* step, const char* hint) {
     const int error = errno;
@@ -50,7 +72,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes
                     " of memory to be shared: " + std::strerror(error),
                 hint, error);
   };
-  std::unique_ptr<SharedMemory> it(new SharedMemory(chunk_bytes));
+  std::unique_ptr<FileMemory> it(new FileMemory(chunk_bytes));
   it->length_bytes_ = length_bytes;
   if (chunk_bytes == huge_page_bytes) it->file_ = make_huge_file(length_bytes);
   it->has_huge_pages_ = it->file_.is_open();
@@ -80,21 +102,28 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes
   return it;
 }
 
-SharedMemory::~SharedMemory() {
+FileMemory::~FileMemory() {
   if (reservation_ != nullptr) kernel::munmap(reservation_, length_bytes_ + huge_page_bytes);
 }
 
-void SharedMemory::finish_chunk(uint64_t offset_bytes) const {
+void FileMemory::finish_chunk(uint64_t offset_bytes) const {
   // Of a shared mapping only the entries go, not the pages.
-  kernel::madvise(at(offset_bytes), chunk_bytes_, MADV_DONTNEED);
+  kernel::madvise(base_ + offset_bytes, chunk_bytes_, MADV_DONTNEED);
 }
 
-void SharedMemory::give_back_chunk(uint64_t offset_bytes) const {
+void FileMemory::give_back_chunk(uint64_t offset_bytes) {
   const int done = fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                              static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes_));
   // It is asked for whole chunks of an unsealed file in memory, for which there is no reason to
   // fail; a chunk that stayed would be shown with bytes that nobody looks after.
   WP_ASSERT(done == 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes,
+                                                           uint64_t chunk_bytes) {
+  return FileMemory::create(length_bytes, chunk_bytes);
 }
 
 }  // namespace weightpager::window

@@ -17,41 +17,46 @@
 #include <cstdint>
 #include <memory>
 
-#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
+#include "pager/fault/userfaultfd.h"
+#include "pager/window/free_slots.h"
 
 namespace weightpager::window {
 
 class SharedMemory {
  public:
-  /// `length_bytes` of memory, in whole chunks, without a page so far.
+  /// `length_bytes` of memory, in whole chunks, without a page so far. (Memory of the kernel
+  /// module's is made by window/module_window.h.)
   static Result<std::unique_ptr<SharedMemory>> create(uint64_t length_bytes, uint64_t chunk_bytes);
-  ~SharedMemory();
+  virtual ~SharedMemory() = default;
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// Where the owner reads a chunk's bytes to.
-  std::byte* at(uint64_t offset_bytes) const { return base_ + offset_bytes; }
+  /// Where the owner reads a chunk's bytes to; `slot` is the chunk's permit.
+  virtual std::byte* at(uint64_t offset_bytes, SlotId slot) const = 0;
   /// The chunk is complete, and the owner will not come back to it: only views show it now, so that
   /// it counts once as this process's memory.
-  void finish_chunk(uint64_t offset_bytes) const;
-  /// Takes the chunk's pages out of every view and gives them back to the kernel.
-  void give_back_chunk(uint64_t offset_bytes) const;
+  virtual void finish_chunk(uint64_t offset_bytes) const = 0;
+  /// Takes the chunk's pages out of every view and gives them back.
+  virtual void give_back_chunk(uint64_t offset_bytes) = 0;
 
-  /// Opened for reading only: enough for private views, and not for changing the memory.
-  int view_fd() const { return view_.get(); }
-  bool has_huge_pages() const { return has_huge_pages_; }
+  /// Opened for reading only: enough for views, and not for changing the memory.
+  virtual int view_fd() const = 0;
+  virtual bool has_huge_pages() const { return false; }
 
- private:
-  explicit SharedMemory(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+  // Memory that has its own say in what views show (the kernel module's). Of any other, views are
+  // shown and hidden one by one, by a mapper, and who touches what is absent is told by
+  // userfaultfd.
+  virtual bool shows_chunks() const { return false; }
+  /// In every view, known or not. Who waits for the chunk goes on.
+  virtual fault::Outcome show_chunk(uint64_t, SlotId) { return fault::Outcome::done; }
+  /// From every view, in one step; the bytes stay.
+  virtual void hide_chunks(uint64_t, uint32_t) {}
+  /// Touching the chunk is SIGBUS until it is shown or given back, and who waits for it gets that.
+  virtual void fail_chunk(uint64_t) {}
 
-  const uint64_t chunk_bytes_;
-  OwnedFd file_;
-  OwnedFd view_;
-  std::byte* base_ = nullptr;  // on the 2 MiB grid
-  void* reservation_ = nullptr;
-  uint64_t length_bytes_ = 0;
-  bool has_huge_pages_ = false;
+ protected:
+  SharedMemory() = default;
 };
 
 }  // namespace weightpager::window

@@ -89,7 +89,7 @@ class AttachTest : public ::testing::Test {
                  int is_ready) {
     PagerOptions options;
     options.window_bytes = window_bytes;
-    options.mapper = "collapse";
+    options.mapper = window::shared_mapper_name();
     options.serves_guests = true;
     options.telemetry = served_;
     if (plan) options.open_reader = io::faulty_pread(plan);

@@ -57,8 +57,8 @@ struct MapperAndChunk {
 
 /// Every mapper with chunks that are huge pages, and with smaller ones.
 inline constexpr MapperAndChunk mappers_and_chunks[] = {
-    {"move", 2 * MiB},   {"collapse", 2 * MiB},   {"copy", 2 * MiB},
-    {"move", 128 * KiB}, {"collapse", 128 * KiB}, {"copy", 128 * KiB},
+    {"move", 2 * MiB},   {"collapse", 2 * MiB},   {"copy", 2 * MiB},   {"module", 2 * MiB},
+    {"move", 128 * KiB}, {"collapse", 128 * KiB}, {"copy", 128 * KiB}, {"module", 128 * KiB},
 };
 
 inline std::string name_of(const ::testing::TestParamInfo<MapperAndChunk>& it) {

@@ -420,7 +420,7 @@ TEST_P(PagerTest, AWritableRegionKeepsWhatTheEngineWrote) {
   const auto spans = pager_->written_spans();
   EXPECT_EQ(spans.size(), 11u);
   // Shared memory becomes the engine's own by the page, other memory by the chunk.
-  const bool is_shared = mapper() == "collapse";
+  const bool is_shared = mapper() == "collapse" || mapper() == "module";
   const uint64_t unit_bytes = is_shared ? os_page_bytes : chunk_bytes();
   EXPECT_GE(telemetry_->written_bytes.load(), 10 * unit_bytes);
   EXPECT_LE(telemetry_->written_bytes.load(), 11 * unit_bytes);
@@ -457,7 +457,7 @@ TEST_P(PagerTest, WhatWasUnmappedIsNotGivenBackWithWhatWasWritten) {
             hole);
   store(hole + os_page_bytes, 3);
   // By the chunk: before the hole and behind it. By the page: the one that is left.
-  const bool is_shared = mapper() == "collapse";
+  const bool is_shared = mapper() == "collapse" || mapper() == "module";
   EXPECT_EQ(pager_->written_spans().size(), is_shared ? 1u : 2u);
 
   pager_->advise(region + 4 * MiB, 2 * MiB, Advice::discard);

@@ -1,0 +1,67 @@
+// The window in the kernel module's hands (kmod/): where /dev/weightpager is, its slots are the
+// module's memory, and regions are files of the module's, whose absent chunks make everybody wait:
+// engines, system calls, GPUs.
+//
+// The pager reads into slots through one mapping, which stays; what views show is a matter of one
+// ioctl for a run of chunks, in all processes at once. Touches come through a ring that is shared
+// with the kernel. Cost: an ioctl per run, and nothing is copied, zeroed or registered.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "pager/base/owned_fd.h"
+#include "pager/base/result.h"
+#include "pager/window/free_slots.h"
+#include "pager/window/shared_memory.h"
+
+struct wp_ring;
+
+namespace weightpager::window {
+
+inline constexpr const char* module_device_path = "/dev/weightpager";
+
+class ModuleWindow {
+ public:
+  /// Of `slots` slots, without memory so far. Fails where the module is not loaded, or not for this
+  /// user.
+  static Result<std::unique_ptr<ModuleWindow>> create(uint32_t slots, uint64_t chunk_bytes);
+  /// Whoever still waits gets SIGBUS. Requires that its memories are gone.
+  ~ModuleWindow();
+  ModuleWindow(const ModuleWindow&) = delete;
+  ModuleWindow& operator=(const ModuleWindow&) = delete;
+
+  /// Memory for a model of so many chunks.
+  Result<std::unique_ptr<SharedMemory>> add_memory(uint32_t chunks);
+  /// A slot that shows no chunk gives its pages back, until it is read into again.
+  void empty(SlotId slot) const;
+
+  /// A page that somebody waits for.
+  struct Touch {
+    uint32_t memory = 0;  // number_of() a memory
+    uint64_t offset_bytes = 0;
+  };
+  std::optional<Touch> next_touch();
+  static uint32_t number_of(const SharedMemory& memory);
+  /// Readable while there are touches to take.
+  int fd() const { return device_.get(); }
+
+ private:
+  friend class ModuleMemory;
+  explicit ModuleWindow(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+  int change(unsigned long command, uint32_t memory, uint64_t offset_bytes, SlotId slot,
+             uint32_t count) const;
+
+  const uint64_t chunk_bytes_;
+  OwnedFd device_;
+  wp_ring* ring_ = nullptr;
+  uint64_t ring_bytes_ = 0;
+  uint32_t events_ = 0;
+  std::byte* base_ = nullptr;  // on the 2 MiB grid
+  void* reservation_ = nullptr;
+  uint64_t reservation_bytes_ = 0;
+};
+
+}  // namespace weightpager::window
