@@ -397,6 +397,8 @@ static void wp_time_out(struct wp_region *region, u32 chunk)
 		region->chunks[chunk].state = WP_POISONED;
 		region->chunks[chunk].is_requested = false;
 		ctx->counters.timeouts++;
+		pr_warn_ratelimited("chunk %u of region %u: nobody brought it (events: %u sent, %u taken)\n", chunk,
+				    region->id, ctx->head, READ_ONCE(ctx->ring->tail));
 		wp_publish(ctx);
 	}
 	spin_unlock(&ctx->lock);

@@ -365,9 +365,9 @@ void Pager::take_touches() {
       return window::ModuleWindow::number_of(*it->memory) == touch->memory;
     });
     // Gone with its last region, and whoever waits with it. (Another may have its number by now.)
-    const auto index = static_cast<uint32_t>(touch->offset_bytes / chunk_bytes_);
-    if (served == files_.end() || index >= (*served)->chunks) continue;
-    const ChunkId chunk = (*served)->first_chunk + index;
+    const auto at = static_cast<uint32_t>(touch->offset_bytes / chunk_bytes_);
+    if (served == files_.end() || at >= (*served)->chunks) continue;
+    const ChunkId chunk = (*served)->first_chunk + at;
     // It failed before the toucher came, who has to be told so.
     if (table_.state(chunk) == ChunkState::failed) {
       (*served)->memory->fail_chunk((*served)->offset_of(chunk));
@@ -1047,8 +1047,11 @@ void Pager::evict(const Run& run) {
 // these are; at least one, which may still be there.
 uint32_t Pager::hide_at_once(const Run& run) {
   if (shares_memory()) {
-    owner(run.first).memory->hide_chunks(owner(run.first).offset_of(run.first), run.count);
-    return run.count;
+    uint32_t count = 0;
+    while (count < run.count && !waiting_[run.first + count].is_waited_for) ++count;
+    if (count < 2) return 1;
+    owner(run.first).memory->hide_chunks(owner(run.first).offset_of(run.first), count);
+    return count;
   }
   const auto can_go = [&](ChunkId chunk) {
     return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
