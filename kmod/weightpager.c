@@ -41,8 +41,9 @@
 
 #define WP_WAIT_QUEUES_SHIFT 6
 #define WP_INSERT_AT_ONCE 64
-/* How often a touch that found the ring full looks again. */
+/* How often a touch that found the ring full looks again, and one that found room wakes the pager again. */
 #define WP_RING_FULL_RETRY msecs_to_jiffies(10)
+#define WP_WAKE_AGAIN msecs_to_jiffies(100)
 
 enum wp_state { WP_ABSENT, WP_SHOWN, WP_POISONED };
 
@@ -427,8 +428,7 @@ static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page,
 			wp_time_out(region, chunk);
 			break;
 		}
-		if (!is_posted)
-			left = min_t(long, left, WP_RING_FULL_RETRY);
+		left = min_t(long, left, is_posted ? WP_WAKE_AGAIN : WP_RING_FULL_RETRY);
 		left = wait_event_killable_timeout(*queue, wp_is_settled(region, chunk), left);
 		is_killed = left < 0;
 		if (left)
