@@ -93,6 +93,7 @@ struct wp_region {
 	u32 id;
 	u32 chunks_count;
 	pgoff_t pages;
+	atomic_t closes; /* mappings, or parts, that were unmapped so far */
 	struct wp_chunk *chunks;
 };
 
@@ -406,13 +407,17 @@ static void wp_time_out(struct wp_region *region, u32 chunk)
 	wake_up_all(wp_queue(region, chunk));
 }
 
-/* Returns when the chunk is there, failed, or the waiter is killed (true). */
+/*
+ * Returns when the chunk is there, failed, or the waiter is killed (true); also when something was
+ * unmapped, which may be what it waits at: it looks again.
+ */
 static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page, u32 flags)
 {
 	struct wp_context *ctx = region->ctx;
 	wait_queue_head_t *queue = wp_queue(region, chunk);
 	const unsigned long deadline = jiffies + ctx->timeout;
 	const u64 since_ns = ktime_get_ns();
+	const int closes = atomic_read(&region->closes);
 	bool is_posted, is_killed;
 	long left;
 
@@ -429,7 +434,8 @@ static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page,
 			break;
 		}
 		left = min_t(long, left, is_posted ? WP_WAKE_AGAIN : WP_RING_FULL_RETRY);
-		left = wait_event_killable_timeout(*queue, wp_is_settled(region, chunk), left);
+		left = wait_event_killable_timeout(
+			*queue, wp_is_settled(region, chunk) || atomic_read(&region->closes) != closes, left);
 		is_killed = left < 0;
 		if (left)
 			break;
@@ -580,7 +586,18 @@ static vm_fault_t wp_region_fault(struct vm_fault *vmf)
 	}
 }
 
+static void wp_wake(struct wp_region *region, u32 first, u32 count);
+
+static void wp_region_close(struct vm_area_struct *vma)
+{
+	struct wp_region *region = vma->vm_file->private_data;
+
+	atomic_inc(&region->closes);
+	wp_wake(region, 0, region->chunks_count);
+}
+
 static const struct vm_operations_struct wp_region_vm_ops = {
+	.close = wp_region_close,
 	.fault = wp_region_fault,
 };
 

@@ -358,10 +358,6 @@ void Pager::remove_pages(const Place& place, uint32_t index, uint32_t first, uin
   notes.is_placed = false;
   notes.is_waited_for = false;
   if (place.served->is_shown(chunk)) return release_if_nowhere(chunk);
-  // Whoever waits where nothing is any more finds that out; chunks that come back are forgiven.
-  if (module_ != nullptr && waiting_[chunk].is_waited_for) {
-    place.served->memory->fail_chunk(place.served->offset_of(chunk));
-  }
   stop_waiting(chunk);
   if (place.served->is_kept) return release_if_nowhere(chunk);
   if (table_.state(chunk) == ChunkState::reading) {
