@@ -48,8 +48,9 @@
 enum wp_state { WP_ABSENT, WP_SHOWN, WP_POISONED };
 
 struct wp_chunk {
-	u32 slot; /* while it is WP_SHOWN, or leaving */
+	u32 slot; /* while it is WP_SHOWN, held or leaving */
 	u8 state;
+	bool is_held; /* WP_ABSENT, but its slot has its bytes */
 	bool is_leaving; /* no longer WP_SHOWN, but still in mappings */
 	bool is_requested; /* the ring has, or had, an event for it */
 };
@@ -58,7 +59,7 @@ struct wp_chunk {
 struct wp_slot {
 	struct page *huge;
 	struct page **small;
-	bool is_shown;
+	bool is_taken; /* by a chunk that it shows, or that is held */
 };
 
 struct wp_context {
@@ -291,7 +292,7 @@ static void wp_recycle_slot(struct wp_context *ctx, u32 index)
 		}
 	}
 	spin_lock(&ctx->lock);
-	slot->is_shown = false;
+	slot->is_taken = false;
 	spin_unlock(&ctx->lock);
 }
 
@@ -639,7 +640,7 @@ static void wp_free_region(struct wp_region *region)
 	kfree(region);
 }
 
-static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_state state);
+static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_state state, bool keeps_slots);
 
 /* The last mapping and the last descriptor are gone. */
 static int wp_region_release(struct inode *inode, struct file *file)
@@ -650,7 +651,7 @@ static int wp_region_release(struct inode *inode, struct file *file)
 
 	mutex_lock(&ctx->op_lock);
 	if (!ctx->is_dead)
-		wp_hide(region, &all, WP_ABSENT);
+		wp_hide(region, &all, WP_ABSENT, false);
 	xa_erase(&ctx->regions, region->id);
 	mutex_unlock(&ctx->op_lock);
 	wp_free_region(region);
@@ -808,9 +809,11 @@ static int wp_check_show(const struct wp_region *region, const struct wp_run *ru
 	u32 i;
 
 	for (i = 0; i < run->count; i++) {
-		if (region->chunks[run->chunk + i].state == WP_SHOWN)
+		const struct wp_chunk *chunk = &region->chunks[run->chunk + i];
+
+		if (chunk->state == WP_SHOWN)
 			return -EEXIST;
-		if (ctx->slots[run->slot + i].is_shown)
+		if (chunk->is_held ? chunk->slot != run->slot + i : ctx->slots[run->slot + i].is_taken)
 			return -EBUSY;
 		if (!wp_has_memory(&ctx->slots[run->slot + i]))
 			return -ENODATA;
@@ -829,7 +832,7 @@ static int wp_show(struct wp_region *region, const struct wp_run *run)
 	spin_lock(&ctx->lock);
 	error = wp_check_show(region, run);
 	for (i = 0; !error && i < run->count; i++) {
-		ctx->slots[run->slot + i].is_shown = true;
+		ctx->slots[run->slot + i].is_taken = true;
 		region->chunks[run->chunk + i] = (struct wp_chunk){ .slot = run->slot + i, .state = WP_SHOWN };
 	}
 	if (!error) {
@@ -844,9 +847,9 @@ static int wp_show(struct wp_region *region, const struct wp_run *run)
 
 /*
  * First say so, then wait for faults that looked before, then unmap; only then do slots lose their
- * bytes. `state` is what the chunks become.
+ * bytes, unless `keeps_slots`. `state` is what the chunks become.
  */
-static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_state state)
+static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_state state, bool keeps_slots)
 {
 	struct address_space *mapping = region->inode->i_mapping;
 	struct wp_context *ctx = region->ctx;
@@ -855,11 +858,11 @@ static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_s
 
 	for (i = 0; i < run->count; i++) {
 		spin_lock(&ctx->lock);
+		hidden += chunks[i].state == WP_SHOWN;
+		chunks[i].is_leaving = chunks[i].state == WP_SHOWN || (chunks[i].is_held && !keeps_slots);
 		if (chunks[i].state != state) {
-			chunks[i].is_leaving = chunks[i].state == WP_SHOWN;
 			chunks[i].is_requested = false;
 			chunks[i].state = state;
-			hidden += chunks[i].is_leaving;
 		}
 		spin_unlock(&ctx->lock);
 	}
@@ -873,10 +876,12 @@ static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_s
 		unmap_mapping_range(mapping, (loff_t)run->chunk << ctx->chunk_shift,
 				    (loff_t)run->count << ctx->chunk_shift, 0);
 	}
-	for (i = 0; i < run->count && hidden; i++) {
+	for (i = 0; i < run->count; i++) {
 		if (!chunks[i].is_leaving)
 			continue;
-		wp_recycle_slot(ctx, chunks[i].slot);
+		if (!keeps_slots)
+			wp_recycle_slot(ctx, chunks[i].slot);
+		chunks[i].is_held = keeps_slots;
 		chunks[i].is_leaving = false;
 		cond_resched();
 	}
@@ -899,7 +904,7 @@ static int wp_carry_out(struct wp_context *ctx, unsigned int command, const stru
 		return -EINVAL;
 	if (command == WP_IOC_SHOW)
 		return wp_show(region, run);
-	return wp_hide(region, run, command == WP_IOC_HIDE ? WP_ABSENT : WP_POISONED);
+	return wp_hide(region, run, command == WP_IOC_POISON ? WP_POISONED : WP_ABSENT, command == WP_IOC_HIDE);
 }
 
 static int wp_change(struct wp_context *ctx, unsigned int command, struct wp_runs __user *argument)
@@ -941,7 +946,7 @@ static int wp_release_slots(struct wp_context *ctx, const struct wp_slots __user
 		return -EINVAL;
 	mutex_lock(&ctx->op_lock);
 	for (i = 0; !error && i < which.count; i++)
-		if (ctx->slots[which.slot + i].is_shown)
+		if (ctx->slots[which.slot + i].is_taken)
 			error = -EBUSY;
 	for (i = 0; !error && i < which.count; i++) {
 		memory = wp_detach_memory(ctx, &ctx->slots[which.slot + i]);
@@ -1059,6 +1064,7 @@ static long wp_context_ioctl(struct file *file, unsigned int command, unsigned l
 		return wp_add_region(ctx, at);
 	case WP_IOC_SHOW:
 	case WP_IOC_HIDE:
+	case WP_IOC_EVICT:
 	case WP_IOC_POISON:
 		return wp_change(ctx, command, at);
 	case WP_IOC_RELEASE:
@@ -1121,7 +1127,7 @@ static int wp_context_release(struct inode *inode, struct file *file)
 	mutex_lock(&ctx->op_lock);
 	xa_for_each(&ctx->regions, id, region) {
 		all.count = region->chunks_count;
-		wp_hide(region, &all, WP_POISONED);
+		wp_hide(region, &all, WP_POISONED, false);
 	}
 	for (i = 0; i < ctx->slots_count; i++)
 		wp_put_memory(ctx, &ctx->slots[i]);

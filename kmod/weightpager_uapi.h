@@ -67,11 +67,13 @@ struct wp_slots {
 #define WP_IOC_ADD_REGION _IOWR('W', 0xc1, struct wp_region_add)
 /* Chunks appear, complete, in every mapping, and who waits for them goes on. */
 #define WP_IOC_SHOW _IOWR('W', 0xc2, struct wp_runs)
-/* Chunks disappear from every mapping; the next touch waits. Their slots may be written to again. */
+/* Chunks disappear from every mapping; the next touch waits. Their slots keep the bytes, for them alone. */
 #define WP_IOC_HIDE _IOWR('W', 0xc3, struct wp_runs)
+/* The same, also for chunks that are hidden already; their slots may be written to again. */
+#define WP_IOC_EVICT _IOWR('W', 0xc6, struct wp_runs)
 /* Chunks disappear; who touches them, or waits for them, gets SIGBUS (EFAULT), until WP_IOC_SHOW. */
 #define WP_IOC_POISON _IOWR('W', 0xc4, struct wp_runs)
-/* Slots that show no chunk give their memory back; they get new memory when they are written to. */
+/* Slots that have no chunk give their memory back; they get new memory when they are written to. */
 #define WP_IOC_RELEASE _IOW('W', 0xc5, struct wp_slots)
 
 #define WP_EVENT_REMOTE 1 /* somebody else's access: a GPU's, or get_user_pages on another process */

@@ -41,7 +41,7 @@ class ModuleMemory final : public SharedMemory {
   }
   void finish_chunk(uint64_t) const override {}
   void give_back_chunk(uint64_t offset_bytes) override {
-    WP_ASSERT(window_.change(WP_IOC_HIDE, number_, offset_bytes, 0, 1) == 0);
+    WP_ASSERT(window_.change(WP_IOC_EVICT, number_, offset_bytes, 0, 1) == 0);
   }
   int view_fd() const override { return view_.get(); }
 

@@ -106,6 +106,9 @@ class ModulePager {
   int hide(uint32_t region, uint32_t chunk, uint32_t count = 1) const {
     return change(WP_IOC_HIDE, {.region = region, .chunk = chunk, .count = count});
   }
+  int evict(uint32_t region, uint32_t chunk, uint32_t count = 1) const {
+    return change(WP_IOC_EVICT, {.region = region, .chunk = chunk, .count = count});
+  }
   int poison(uint32_t region, uint32_t chunk, uint32_t count = 1) const {
     return change(WP_IOC_POISON, {.region = region, .chunk = chunk, .count = count});
   }
@@ -142,7 +145,7 @@ class ModulePager {
         const auto event = next_event(20);
         if (!event) continue;
         wp_run& out = shown[next];
-        if (out.count > 0) hide(out.region, out.chunk);
+        if (out.count > 0) evict(out.region, out.chunk);
         const auto chunk = static_cast<uint32_t>(event->page / pages_per_chunk());
         fill(event->region, chunk, next);
         out = {.region = event->region, .chunk = chunk, .slot = next, .count = 1};

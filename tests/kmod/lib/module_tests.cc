@@ -158,7 +158,7 @@ TEST_F(Module, WhatIsHiddenWaitsAgainEverywhere) {
   EXPECT_EQ(one.word(6), expected_word(region.id, 6));
   EXPECT_EQ(two.word(6), expected_word(region.id, 6));
   EXPECT_EQ(part.word(2), expected_word(region.id, 6));
-  ASSERT_EQ(pager.hide(region.id, 0), 0);
+  ASSERT_EQ(pager.evict(region.id, 0), 0);
   EXPECT_EQ(pager.counters().slots_replaced, 0u);
   for (const std::byte* const page : {one.page(6), two.page(6), part.page(2)}) {
     std::atomic<uint64_t> word = 0;
@@ -169,8 +169,29 @@ TEST_F(Module, WhatIsHiddenWaitsAgainEverywhere) {
     EXPECT_EQ(pager.show(region.id, 0, 3), 0);
     toucher.join();
     EXPECT_EQ(word, expected_word(region.id, 6));
-    EXPECT_EQ(pager.hide(region.id, 0), 0);
+    EXPECT_EQ(pager.evict(region.id, 0), 0);
   }
+}
+
+TEST_F(Module, WhatIsHiddenKeepsItsBytesWhoeverPinsThem) {
+  ModulePager pager;
+  const auto region = pager.add_region(2 * chunk2m);
+  const View view(region.fd, 2 * chunk2m);
+  const RemoteDevice gpu;
+  uint64_t word = 0;
+  pager.fill(region.id, 0, 0);
+  ASSERT_EQ(pager.show(region.id, 0, 0), 0);
+  ASSERT_EQ(gpu.access(REMOTE_PIN, view.page(3), word), 0);
+  ASSERT_EQ(pager.hide(region.id, 0), 0);
+  EXPECT_EQ(pager.show(region.id, 1, 0), EBUSY);
+  EXPECT_EQ(pager.show(region.id, 0, 1), EBUSY);
+  EXPECT_EQ(pager.release(0), EBUSY);
+  ASSERT_EQ(pager.show(region.id, 0, 0), 0);
+  EXPECT_EQ(view.word(4), expected_word(region.id, 4));
+  EXPECT_EQ(pager.counters().slots_replaced, 0u);
+  ASSERT_EQ(pager.hide(region.id, 0), 0);
+  ASSERT_EQ(pager.evict(region.id, 0), 0);
+  EXPECT_EQ(pager.counters().slots_replaced, 1u);
 }
 
 TEST_F(Module, ARunIsHiddenByOneWalk) {
@@ -181,7 +202,7 @@ TEST_F(Module, ARunIsHiddenByOneWalk) {
   ASSERT_EQ(pager.show(region.id, 0, 0, 8), 0);
   for (uint32_t i = 0; i < 8; ++i) EXPECT_EQ(view.word(i * 512), expected_word(region.id, i * 512));
   EXPECT_EQ(pager.counters().waits, 0u);
-  ASSERT_EQ(pager.hide(region.id, 0, 8), 0);
+  ASSERT_EQ(pager.evict(region.id, 0, 8), 0);
   EXPECT_EQ(pager.counters().unmaps, 1u);
   EXPECT_EQ(pager.counters().chunks_hidden, 8u);
 }
@@ -269,7 +290,7 @@ TEST_F(Module, PrivateMappingsKeepWhatIsWritten) {
   EXPECT_EQ(view.word(4), expected_word(region.id, 4));
   *reinterpret_cast<volatile uint64_t*>(view.page(4)) = 43;  // present
   pager.stop();
-  ASSERT_EQ(pager.hide(region.id, 0), 0);
+  ASSERT_EQ(pager.evict(region.id, 0), 0);
   EXPECT_EQ(view.word(3), 42u);
   EXPECT_EQ(view.word(4), 43u);
   pager.serve();
@@ -308,7 +329,7 @@ TEST_F(Module, ForkMremapAndPartialUnmapping) {
   EXPECT_EQ(word(moved, 7), expected_word(region.id, 1024 + 7));
   EXPECT_EQ(madvise(moved, chunk2m, MADV_DONTNEED), 0);
   EXPECT_EQ(word(moved, 8), expected_word(region.id, 1024 + 8));
-  ASSERT_EQ(pager.hide(region.id, 0, 4), 0);
+  ASSERT_EQ(pager.evict(region.id, 0, 4), 0);
   EXPECT_EQ(pager.counters().slots_replaced, 0u);
   pager.serve();
   EXPECT_EQ(word(moved, 9), expected_word(region.id, 1024 + 9));
@@ -414,7 +435,7 @@ TEST_F(Module, WhatIsPinnedKeepsItsBytes) {
     pinner.join();
     ASSERT_EQ(error, 0);
     EXPECT_EQ(word, expected_word(region.id, 3));
-    ASSERT_EQ(pager.hide(region.id, 0), 0);
+    ASSERT_EQ(pager.evict(region.id, 0), 0);
     EXPECT_EQ(pager.counters().slots_replaced, 1u);
     pager.fill(region.id, 1, 0);
     ASSERT_EQ(pager.show(region.id, 1, 0), 0);
@@ -488,10 +509,10 @@ TEST_F(Module, AClientThatIsKilledInAnyStateIsForgotten) {
       EXPECT_EQ(pager.show(region.id, 1, 1), 0);
     }
     client.kill_now();
-    EXPECT_EQ(pager.hide(region.id, 1, 2), 0);
+    EXPECT_EQ(pager.evict(region.id, 1, 2), 0);
     // Nobody asks again for a chunk that was asked for: hiding what is absent changes nothing.
     EXPECT_EQ(pager.poison(region.id, 1, 2), 0);
-    EXPECT_EQ(pager.hide(region.id, 1, 2), 0);
+    EXPECT_EQ(pager.evict(region.id, 1, 2), 0);
   }
   EXPECT_GE(pager.counters().waits_killed, 20u);
   EXPECT_EQ(view.word(0), expected_word(region.id, 0));
@@ -504,7 +525,7 @@ TEST_F(Module, TheLastDescriptorOfARegionTakesItsChunksAlong) {
   ASSERT_EQ(pager.show(region.id, 0, 0), 0);
   EXPECT_EQ(pager.release(0), EBUSY);
   ::close(region.fd);
-  EXPECT_EQ(pager.hide(region.id, 0), ENOENT);
+  EXPECT_EQ(pager.evict(region.id, 0), ENOENT);
   EXPECT_EQ(pager.release(0), 0);
 }
 
@@ -538,7 +559,7 @@ TEST_F(Module, TenThousandRandomOperationsAgainstAModel) {
         case 1:
         case 2: {
           const bool is_poison = below(3) == 0;
-          ASSERT_EQ(is_poison ? pager.poison(region.id, chunk) : pager.hide(region.id, chunk), 0);
+          ASSERT_EQ(is_poison ? pager.poison(region.id, chunk) : pager.evict(region.id, chunk), 0);
           if (it.state == State::shown) is_used[it.slot] = false;
           it.state = is_poison ? State::poisoned : State::absent;
           break;
