@@ -10,6 +10,10 @@ if(TARGET weightpager_preload)
   install(TARGETS weightpager_preload LIBRARY DESTINATION lib/weightpager)
 endif()
 
+# The kernel module's source, for `dkms add /usr/local/src/weightpager-1` and `dkms install weightpager/1`.
+install(FILES kmod/weightpager.c kmod/weightpager_uapi.h kmod/Kbuild kmod/Makefile kmod/dkms.conf kmod/COPYING
+  DESTINATION src/weightpager-1)
+
 if(NOT TARGET weightpager_shared)
   return()
 endif()
