@@ -24,9 +24,11 @@
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
+#include "pager/telemetry/probes.h"
 
 namespace weightpager {
 
+namespace probes = telemetry::probes;
 using fault::Outcome;
 using policy::Action;
 using policy::ChunkId;
@@ -268,6 +270,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
   for (const io::Completion& completion : wakeup.completions) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
+    probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
     add(telemetry_.read_bytes, completion.length_bytes);
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
@@ -391,6 +394,7 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
+  probes::fault(chunk, static_cast<uint32_t>(state), fault.address, waiting_chunks_);
   const auto offset_bytes = static_cast<uint32_t>(fault.address % chunk_bytes_);
   if (record_ != nullptr) record_touch(chunk, offset_bytes);
   policy_->on_touch(chunk, offset_bytes);
@@ -801,6 +805,7 @@ void Pager::hand_over_reads() {
 
 void Pager::start_reader(const Run& run) {
   const ServedFile& served = owner(run.first);
+  probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
                   .fd = served.file.fd(),
                   .offset_bytes = served.offset_of(run.first),
@@ -855,6 +860,7 @@ bool Pager::show_at_once(const Run& run) {
     if (moves_to(run.first + i) != home || home->notes(index + i).is_placed) return false;
   }
   if (mapper_->show(*home, {index, run.count}, memory_of(run.first)) != Outcome::done) return false;
+  probes::map(run.first, run.count);
   for (uint32_t i = 0; i < run.count; ++i) {
     home->notes(index + i).is_placed = true;
     table_.map(run.first + i, true);
@@ -869,6 +875,7 @@ void Pager::map(ChunkId chunk) {
   const bool keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
   switch (outcome) {
     case Outcome::done:
+      probes::map(chunk, 1);
       if (table_.state(chunk) == ChunkState::ready) table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
       if (!keeps_slot) trim_slots();
@@ -1028,6 +1035,7 @@ void Pager::evict(ChunkId chunk) {
   const bool is_free = !waiting_[chunk].is_waited_for && (shares_memory() || take_out(chunk));
   if (!is_free) return policy_->on_refused(chunk);
   release(chunk);
+  probes::evict(chunk);
   add(telemetry_.evictions, 1);
   trim_slots();
   if (table_.free_slots() == 0) ask_for_slots();
@@ -1055,6 +1063,7 @@ void Pager::stop_waiting(ChunkId chunk) {
   if (record_ != nullptr) record_->mark_served(chunk, telemetry::monotonic_ns());
   if (--waiting_chunks_ == 0)
     add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
+  probes::served(chunk, waiting_chunks_);
 }
 
 void Pager::wake_live_pages(const Region& region, uint32_t index) {
