@@ -9,6 +9,7 @@ echo '#include <sys/sdt.h>' | c++ -E -xc++ - >/dev/null 2>&1 || skip "sys/sdt.h 
 
 # documented: "NAME COUNT" of each probe.
 documented() {
+  # shellcheck disable=SC2016  # backquotes of Markdown
   sed -n 's/^| `\([a-z_]*\)` |[^|]*| \(.*\) |$/\1\t\2/p' "$WP_ROOT/docs/probes.md" |
     sed 's/([^)]*)//' | awk -F '\t' '{ print $1, split($2, arguments, ",") }' | sort
 }
