@@ -11,8 +11,10 @@
 #include "tools/infer.h"
 #include "tools/model.h"
 #include "tools/plan.h"
+#include "tools/ps.h"
 #include "tools/run.h"
 #include "tools/serve.h"
+#include "tools/stat.h"
 #include "tools/trace.h"
 #include "tools/version.h"
 
@@ -29,6 +31,8 @@ constexpr Entry entries[] = {
     {"run", "run an engine with its model in a window of memory", run_command},
     {"serve", "serve a model to several engines, or several networks, in one window",
      serve_command},
+    {"ps", "list processes that have a live pager", ps_command},
+    {"stat", "what a live pager does, a row a second", stat_command},
     {"infer", "run a Darknet network with a sliver of its weights in memory", infer_command},
     {"bench", "memory for weights against delay, measured or by equation", bench_command},
     {"plan", "where memory goes: activations, convolutions, several networks", plan_command},
