@@ -33,6 +33,8 @@ using fault::Outcome;
 using policy::Action;
 using policy::ChunkId;
 using telemetry::add;
+using telemetry::EventKind;
+using telemetry::Histogram;
 using telemetry::raise_to;
 using telemetry::set;
 using window::AddressSpace;
@@ -158,6 +160,10 @@ Status Pager::open_everything() {
     page_map_.emplace();
   } else {
     auto pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
+    if (!pool && window_chunks_max_ > window_chunks_) {
+      window_chunks_max_ = window_chunks_;
+      pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
+    }
     if (!pool) return forward_error(std::move(pool));
     pool_ = std::move(*pool);
   }
@@ -272,6 +278,8 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
     probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
     add(telemetry_.read_bytes, completion.length_bytes);
+    telemetry_.read_latency_ns.add(now_ns_ - std::min(now_ns_, waiting_[read.first].read_ns));
+    note(EventKind::arrive, read.first, read.count);
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
@@ -388,7 +396,17 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
   served.favoured = &region;
   if (waiting_[chunk].is_waited_for) return;
   waiting_[chunk].is_waited_for = true;
-  if (waiting_chunks_++ == 0) stalled_since_ns_ = now_ns_;
+  waiting_[chunk].touched_in = state;
+  waiting_[chunk].touched_ns = now_ns_;
+  if (waiting_chunks_++ == 0) stalled_since_ns_ = stall_shared_out_ns_ = now_ns_;
+  set(telemetry_.cursor_chunk, chunk);
+  if (events_ != nullptr) {
+    events_->add({.time_ns = now_ns_,
+                  .chunk = chunk,
+                  .thread = fault.thread_id,
+                  .kind = EventKind::touch,
+                  .state = static_cast<uint8_t>(state)});
+  }
   set(telemetry_.last_event_ns, now_ns_);
   add(state == ChunkState::absent    ? telemetry_.faults_demand
       : state == ChunkState::reading ? telemetry_.faults_late
@@ -806,6 +824,8 @@ void Pager::hand_over_reads() {
 void Pager::start_reader(const Run& run) {
   const ServedFile& served = owner(run.first);
   probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
+  waiting_[run.first].read_ns = telemetry::monotonic_ns();
+  note(EventKind::read, run.first, run.count);
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
                   .fd = served.file.fd(),
                   .offset_bytes = served.offset_of(run.first),
@@ -861,6 +881,7 @@ bool Pager::show_at_once(const Run& run) {
   }
   if (mapper_->show(*home, {index, run.count}, memory_of(run.first)) != Outcome::done) return false;
   probes::map(run.first, run.count);
+  note(EventKind::map, run.first, run.count);
   for (uint32_t i = 0; i < run.count; ++i) {
     home->notes(index + i).is_placed = true;
     table_.map(run.first + i, true);
@@ -876,6 +897,7 @@ void Pager::map(ChunkId chunk) {
   switch (outcome) {
     case Outcome::done:
       probes::map(chunk, 1);
+      note(EventKind::map, chunk);
       if (table_.state(chunk) == ChunkState::ready) table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
       if (!keeps_slot) trim_slots();
@@ -959,6 +981,7 @@ void Pager::hold(ChunkId chunk) {
     return policy_->on_refused(chunk);
   }
   table_.hold(chunk);
+  note(EventKind::hold, chunk);
 }
 
 // Somebody waits for a mapped chunk in another region than the one that it lies in. One that was
@@ -1037,6 +1060,7 @@ void Pager::evict(ChunkId chunk) {
   release(chunk);
   probes::evict(chunk);
   add(telemetry_.evictions, 1);
+  note(EventKind::evict, chunk);
   trim_slots();
   if (table_.free_slots() == 0) ask_for_slots();
 }
@@ -1060,10 +1084,34 @@ void Pager::stop_waiting(ChunkId chunk) {
     if (must_retry) wake_live_pages(region, index);
   });
   waiting_[chunk].is_waited_for = false;
-  if (record_ != nullptr) record_->mark_served(chunk, telemetry::monotonic_ns());
-  if (--waiting_chunks_ == 0)
-    add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
+  account_wait(chunk);
+}
+
+// The wait is over. Of the time with threads waiting, what has passed since another chunk's wait
+// ended goes to this chunk's layer.
+void Pager::account_wait(ChunkId chunk) {
+  const uint64_t now_ns = telemetry::monotonic_ns();
+  const Waiting& waited = waiting_[chunk];
+  Histogram& histogram = waited.touched_in == ChunkState::absent    ? telemetry_.wait_demand_ns
+                         : waited.touched_in == ChunkState::reading ? telemetry_.wait_late_ns
+                                                                    : telemetry_.wait_tripwire_ns;
+  histogram.add(now_ns - waited.touched_ns);
+  const ServedFile& served = owner(chunk);
+  served.layers->add_stall(served.layers->layer_of(chunk - served.first_chunk),
+                           now_ns - stall_shared_out_ns_);
+  stall_shared_out_ns_ = now_ns;
+  if (record_ != nullptr) record_->mark_served(chunk, now_ns);
+  if (events_ != nullptr) {
+    events_->add({.time_ns = now_ns, .chunk = chunk, .kind = EventKind::served});
+  }
+  if (--waiting_chunks_ == 0) add(telemetry_.stall_ns, now_ns - stalled_since_ns_);
   probes::served(chunk, waiting_chunks_);
+}
+
+void Pager::note(EventKind kind, ChunkId chunk, uint32_t count) {
+  if (events_ == nullptr) return;
+  events_->add(
+      {.time_ns = telemetry::monotonic_ns(), .chunk = chunk, .count = count, .kind = kind});
 }
 
 void Pager::wake_live_pages(const Region& region, uint32_t index) {

@@ -17,6 +17,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,11 +31,13 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
+#include "pager/pager_view.h"
 #include "pager/paging_service.h"
 #include "pager/policy/make_policy.h"
 #include "pager/served_file.h"
 #include "pager/shadow/adaptation.h"
 #include "pager/shadow/judge_thread.h"
+#include "pager/telemetry/event_ring.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/telemetry/touch_record.h"
 #include "pager/window/address_space.h"
@@ -109,6 +112,17 @@ class Pager final : public PagingService {
   /// Makes the window larger or smaller, within its least size and window_bytes_max; returns the
   /// size that it has now. What is too much is evicted as soon as the kernel lets go of it.
   uint64_t resize(uint64_t window_bytes);
+  uint64_t window_bytes_max() const { return window_chunks_max_ * chunk_bytes_; }
+
+  // For whoever looks on (pager/control).
+
+  /// The files that are served, as many as `views` has room for; returns how many there are.
+  size_t look(std::span<FileView> views);
+  /// The states of the chunks from `first` on, as many as `states` has room for; returns how many
+  /// chunks there are. A nanosecond a chunk of the pager's time.
+  uint32_t look(policy::ChunkId first, std::span<ChunkView> states);
+  /// Events go there from now on, which outlives the pager or the next call; nullptr: nowhere.
+  void trace_to(telemetry::EventRing* events);
 
   // For guests: other processes that attach to this pager (pager/attach). Requires
   // options.serves_guests.
@@ -131,6 +145,9 @@ class Pager final : public PagingService {
   struct Waiting {
     bool is_waited_for = false;  // an engine thread stands still at it
     bool is_doomed = false;      // removed while it was being read
+    window::ChunkState touched_in = window::ChunkState::absent;
+    uint64_t touched_ns = 0;
+    uint64_t read_ns = 0;  // when its read was started; of a run, the first one's
   };
   /// Neighbours in a file, in slots that lie side by side: what one request reads, and one call of
   /// the kernel moves.
@@ -222,6 +239,8 @@ class Pager final : public PagingService {
                       const char* what, int error_number);
   void seal_from(policy::ChunkId chunk, uint32_t first);
   void stop_waiting(policy::ChunkId chunk);
+  void account_wait(policy::ChunkId chunk);
+  void note(telemetry::EventKind kind, policy::ChunkId chunk, uint32_t count = 1);
   static void wake_page(const window::AddressSpace& space, uintptr_t address);
   void seal(const window::Region& region, std::byte* address, uint64_t length_bytes);
 
@@ -259,7 +278,7 @@ class Pager final : public PagingService {
   const PagerOptions options_;
   const uint64_t chunk_bytes_;
   telemetry::Telemetry& telemetry_;
-  const uint32_t window_chunks_max_;
+  uint32_t window_chunks_max_;  // less than asked for where address space is short
   const uint32_t run_chunks_max_;
 
   // Set up by the pager's thread, used by it alone.
@@ -293,6 +312,7 @@ class Pager final : public PagingService {
   uint32_t waiting_chunks_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t stalled_since_ns_ = 0;
+  uint64_t stall_shared_out_ns_ = 0;  // until when layers have their part of it
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;
   uint64_t order_told_ns_ = 0;
@@ -303,7 +323,8 @@ class Pager final : public PagingService {
   int thread_id_ = 0;
   OwnedFd watch_;  // for the faults of all address spaces, where there are guests
   OwnedFd process_status_;
-  bool is_order_stale_ = false;  // the engine made chunks its own
+  bool is_order_stale_ = false;             // the engine made chunks its own
+  telemetry::EventRing* events_ = nullptr;  // while somebody traces
   bool is_rung_ = false;
   bool is_stopping_ = false;
   bool is_user_mode_only_ = false;  // written before the thread is said to be started

@@ -64,6 +64,33 @@ uint64_t Pager::resize(uint64_t window_bytes) {
   return window_bytes;
 }
 
+size_t Pager::look(std::span<FileView> views) {
+  size_t files = 0;
+  execute([&] {
+    files = files_.size();
+    for (size_t i = 0; i < std::min(files, views.size()); ++i) {
+      views[i] = {files_[i]->first_chunk, files_[i]->chunks, files_[i]->layers};
+    }
+  });
+  return files;
+}
+
+uint32_t Pager::look(ChunkId first, std::span<ChunkView> states) {
+  uint32_t chunks = 0;
+  execute([&] {
+    chunks = table_.chunks();
+    const size_t count = std::min<size_t>(states.size(), chunks - std::min(first, chunks));
+    for (uint32_t i = 0; i < count; ++i) {
+      states[i] = {table_.state(first + i), policy_->is_pinned(first + i)};
+    }
+  });
+  return chunks;
+}
+
+void Pager::trace_to(telemetry::EventRing* events) {
+  execute([&] { events_ = events; });
+}
+
 std::string Pager::file_link(std::byte* address) {
   std::string link;
   execute([&] { link = find_file_link(address); });
@@ -224,11 +251,13 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   auto served = std::make_unique<ServedFile>(ServedFile{.file = std::move(*file),
                                                         .chunk_bytes = chunk_bytes_,
                                                         .name = request.name,
-                                                        .model = {},
+                                                        .layers = {},
                                                         .regions = {},
                                                         .memory = {}});
-  if (request.model != nullptr) served->model = *request.model;
   served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes_) / chunk_bytes_);
+  served->layers = std::make_shared<ServedLayers>(
+      request.name, size_bytes, request.model == nullptr ? model::Model{} : *request.model,
+      chunk_bytes_, served->chunks);
   if (shares_memory()) {
     auto memory = window::SharedMemory::create(served->chunks * chunk_bytes_, chunk_bytes_);
     if (!memory) return forward_error(std::move(memory));
@@ -268,7 +297,7 @@ ChunkId Pager::take_chunk_ids(uint32_t count) {
 policy::ChunkOrder Pager::find_order(uint32_t& shown_chunks) const {
   policy::ChunkOrder order;
   for (const auto& served : files_) {
-    policy::append_chunk_order(served->model, 0,
+    policy::append_chunk_order(served->layers->model(), 0,
                                {served->first_chunk, served->chunks, 0, chunk_bytes_}, order);
   }
   std::vector<bool> is_shown(table_.chunks());

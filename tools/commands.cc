@@ -8,8 +8,10 @@
 #include "tools/infer.h"
 #include "tools/model.h"
 #include "tools/plan.h"
+#include "tools/ps.h"
 #include "tools/run.h"
 #include "tools/serve.h"
+#include "tools/stat.h"
 #include "tools/trace.h"
 #include "tools/version.h"
 
@@ -24,6 +26,8 @@ Command weightpager_description() {
       {"run", "run an engine with its model in a window of memory", run_description, run_command},
       {"serve", "serve a model to several engines, or several networks, in one window",
        serve_description, serve_command},
+      {"ps", "list processes that have a live pager", ps_description, ps_command},
+      {"stat", "what a live pager does, a row a second", stat_description, stat_command},
       {"infer", "run a Darknet network with a sliver of its weights in memory", infer_description,
        infer_command},
       {"bench", "memory for weights against delay, measured or by equation", bench_description,

@@ -58,6 +58,9 @@ class PinStream : public Policy {
 
   uint32_t ring_chunks() const override { return ring_; }
   uint32_t pinned_chunks() const override { return pinned_; }
+  bool is_pinned(ChunkId chunk) const override {
+    return chunk < facts_.size() && facts_[chunk].is_pinned;
+  }
   const PolicyStatistics& statistics() const override { return statistics_; }
   /// The order in use now, for inspection and tests.
   std::span<const ChunkId> order() const { return order_; }
