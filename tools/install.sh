@@ -17,7 +17,7 @@ COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shel
   python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm
   scdoc:scdoc groff:groff-base zsh:zsh fish:fish)
 # Libraries have no command to look for, so the package database is asked.
-LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
+LIBRARIES=(liburing-dev libuv1-dev libncurses-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
   libdnnl-dev libxxhash-dev libeigen3-dev coinor-libcbc-dev libstb-dev libgtest-dev libgmock-dev
   librapidcheck-dev libbenchmark-dev systemtap-sdt-dev ca-certificates python3-venv)
 
