@@ -7,7 +7,9 @@
 
 #include "tools/bench.h"
 #include "tools/cli.h"
+#include "tools/ctl.h"
 #include "tools/doctor.h"
+#include "tools/hist.h"
 #include "tools/infer.h"
 #include "tools/model.h"
 #include "tools/plan.h"
@@ -33,6 +35,8 @@ constexpr Entry entries[] = {
      serve_command},
     {"ps", "list processes that have a live pager", ps_command},
     {"stat", "what a live pager does, a row a second", stat_command},
+    {"hist", "how long its touches and reads took", hist_command},
+    {"ctl", "change its window, its policy, what is pinned", ctl_command},
     {"infer", "run a Darknet network with a sliver of its weights in memory", infer_command},
     {"bench", "memory for weights against delay, measured or by equation", bench_command},
     {"plan", "where memory goes: activations, convolutions, several networks", plan_command},
