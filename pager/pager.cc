@@ -181,12 +181,7 @@ Status Pager::open_everything() {
                       .evictions_max = run_chunks_max_};
   const bool is_adaptive = options_.policy == policy::adaptive_policy;
   make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
-  // Where chunks that are shown cannot be hidden again, what the engine touches cannot be seen.
-  if (is_adaptive && options_.touch_record == nullptr && mapper_->keeps_slot()) {
-    adaptation_.emplace(policy::default_policy);
-    adaptation_->set_window(table_.resident_max(), {});
-    judge_ = std::make_unique<shadow::JudgeThread>(options_.judge);
-  }
+  if (is_adaptive && can_adapt()) begin_adapting(policy::default_policy);
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -209,10 +204,8 @@ Status Pager::open_everything() {
 
   record_ = options_.touch_record;
   if (record_ != nullptr) record_->set_chunk_bytes(chunk_bytes_);
-  if (record_ != nullptr || adaptation_) {
-    recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
-                     window::no_chunk);
-  }
+  recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
+                   window::no_chunk);
   if (options_.follows_memory_limit) headroom_.emplace();
   process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
@@ -612,9 +605,30 @@ void Pager::fit_table_to_window() {
   if (adaptation_) adaptation_->set_window(table_.resident_max(), progress());
 }
 
+// Where chunks that are shown cannot be hidden again, what the engine touches cannot be seen.
+bool Pager::can_adapt() const { return options_.touch_record == nullptr && mapper_->keeps_slot(); }
+
+void Pager::begin_adapting(std::string_view name) {
+  adaptation_.emplace(name);
+  adapts_.store(true, std::memory_order_relaxed);
+  adaptation_->set_window(table_.resident_max(), {});
+  if (judge_ == nullptr) judge_ = std::make_unique<shadow::JudgeThread>(options_.judge);
+}
+
+void Pager::end_adapting() {
+  adaptation_.reset();
+  adapts_.store(false, std::memory_order_relaxed);
+}
+
 // Carries out what adaptation_ decides.
 void Pager::adapt() {
-  if (const auto verdict = judge_->take()) {
+  const auto verdict = judge_->take();
+  if (is_verdict_unwanted_) {
+    // The judge looks at the sample until then.
+    is_verdict_unwanted_ = !verdict.has_value();
+    return;
+  }
+  if (verdict) {
     add(telemetry_.policies_judged, 1);
     adaptation_->on_verdict(*verdict);
   }
@@ -630,7 +644,7 @@ void Pager::adapt() {
       break;
     case shadow::Adaptation::Step::adopt:
       record_ = nullptr;
-      use_policy(adaptation_->policy());
+      adopt(adaptation_->policy());
       break;
     case shadow::Adaptation::Step::end_sample:
       record_ = nullptr;
@@ -665,7 +679,7 @@ shadow::Progress Pager::progress() const {
 void Pager::begin_sample() {
   if (sample_ == nullptr) {
     auto created = telemetry::TouchRecord::create_private();
-    if (!created) return adaptation_.reset();
+    if (!created) return end_adapting();
     sample_ = std::move(*created);
   }
   sample_->forget_touches();
@@ -699,13 +713,17 @@ void Pager::ask_judge() {
 }
 
 // Another one, with what the window holds now.
-void Pager::use_policy(std::string_view name) {
+void Pager::take_over(std::string_view name) {
   statistics_before_ += policy_->statistics();
   make_policy(name);
   policy_->on_time(now_ns_);
   tell_order();
   add(telemetry_.policy_changes, 1);
   set(telemetry_.policy_changed_ns, now_ns_);
+}
+
+void Pager::adopt(std::string_view name) {
+  take_over(name);
   set(telemetry_.former_wait_ns, adaptation_->former_wait_ns());
   set(telemetry_.wait_ns, adaptation_->wait_ns());
   set(telemetry_.former_policy, policy::policy_number(adaptation_->former_policy()));

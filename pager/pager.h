@@ -109,12 +109,12 @@ class Pager final : public PagingService {
 
   // These too may be called by any thread but the pager's own, and block until done.
 
+  // For whoever looks on (pager/control).
+
   /// Makes the window larger or smaller, within its least size and window_bytes_max; returns the
   /// size that it has now. What is too much is evicted as soon as the kernel lets go of it.
   uint64_t resize(uint64_t window_bytes);
   uint64_t window_bytes_max() const { return window_chunks_max_ * chunk_bytes_; }
-
-  // For whoever looks on (pager/control).
 
   /// The files that are served, as many as `views` has room for; returns how many there are.
   size_t look(std::span<FileView> views);
@@ -123,6 +123,14 @@ class Pager final : public PagingService {
   uint32_t look(policy::ChunkId first, std::span<ChunkView> states);
   /// Events go there from now on, which outlives the pager or the next call; nullptr: nowhere.
   void trace_to(telemetry::EventRing* events);
+  /// Fails, listing the names, if there is no such policy that can be used live.
+  Status change_policy(const std::string& name);
+  bool adapts() const { return adapts_.load(std::memory_order_relaxed); }
+  /// These chunks shall be the first to stay, and no others any more that were asked for before;
+  /// returns how many of them the policy has room for.
+  uint32_t keep(std::span<const policy::ChunkId> chunks);
+  /// Out of memory, but for what is in use right now; returns how many went.
+  uint32_t evict(std::span<const policy::ChunkId> chunks);
 
   // For guests: other processes that attach to this pager (pager/attach). Requires
   // options.serves_guests.
@@ -194,7 +202,11 @@ class Pager final : public PagingService {
   void adapt();
   void begin_sample();
   void ask_judge();
-  void use_policy(std::string_view name);
+  bool can_adapt() const;
+  void begin_adapting(std::string_view name);
+  void end_adapting();
+  void adopt(std::string_view name);
+  void take_over(std::string_view name);
   void make_policy(std::string_view name);
   shadow::Progress progress() const;
   policy::PolicyStatistics statistics() const;
@@ -263,6 +275,9 @@ class Pager final : public PagingService {
   void do_residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
   std::vector<Span> find_written_spans() const;
   uint64_t do_resize(uint64_t window_bytes);
+  Status do_change_policy(const std::string& name);
+  uint32_t do_keep(std::span<const policy::ChunkId> chunks);
+  uint32_t do_evict(std::span<const policy::ChunkId> chunks);
   std::string find_file_link(std::byte* address);
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
@@ -303,6 +318,7 @@ class Pager final : public PagingService {
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
+  std::vector<policy::ChunkId> kept_;          // that were asked to stay
   std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
   size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
@@ -325,6 +341,7 @@ class Pager final : public PagingService {
   OwnedFd process_status_;
   bool is_order_stale_ = false;             // the engine made chunks its own
   telemetry::EventRing* events_ = nullptr;  // while somebody traces
+  bool is_verdict_unwanted_ = false;        // what was asked about is over
   bool is_rung_ = false;
   bool is_stopping_ = false;
   bool is_user_mode_only_ = false;  // written before the thread is said to be started
@@ -332,6 +349,7 @@ class Pager final : public PagingService {
   // Between the threads.
   fault::Doorbell doorbell_;
   fault::CommandStack commands_;
+  std::atomic<bool> adapts_{false};
   std::thread thread_;
 };
 

@@ -59,38 +59,6 @@ void Pager::residency(std::byte* address, uint64_t length_bytes, unsigned char* 
   execute([&] { do_residency(address, length_bytes, pages); });
 }
 
-uint64_t Pager::resize(uint64_t window_bytes) {
-  execute([&] { window_bytes = do_resize(window_bytes); });
-  return window_bytes;
-}
-
-size_t Pager::look(std::span<FileView> views) {
-  size_t files = 0;
-  execute([&] {
-    files = files_.size();
-    for (size_t i = 0; i < std::min(files, views.size()); ++i) {
-      views[i] = {files_[i]->first_chunk, files_[i]->chunks, files_[i]->layers};
-    }
-  });
-  return files;
-}
-
-uint32_t Pager::look(ChunkId first, std::span<ChunkView> states) {
-  uint32_t chunks = 0;
-  execute([&] {
-    chunks = table_.chunks();
-    const size_t count = std::min<size_t>(states.size(), chunks - std::min(first, chunks));
-    for (uint32_t i = 0; i < count; ++i) {
-      states[i] = {table_.state(first + i), policy_->is_pinned(first + i)};
-    }
-  });
-  return chunks;
-}
-
-void Pager::trace_to(telemetry::EventRing* events) {
-  execute([&] { events_ = events; });
-}
-
 std::string Pager::file_link(std::byte* address) {
   std::string link;
   execute([&] { link = find_file_link(address); });
@@ -316,6 +284,7 @@ policy::ChunkOrder Pager::find_order(uint32_t& shown_chunks) const {
     }
   }
   const auto is_gone = [&](ChunkId chunk) { return !is_shown[chunk]; };
+  order.kept = kept_;
   policy::erase_chunks(order, is_gone);
   return order;
 }
@@ -427,6 +396,8 @@ void Pager::close_idle_files() {
       if (table_.state(chunk) == ChunkState::reading) return false;
     }
     for (ChunkId chunk = served->first_chunk; chunk < end; ++chunk) owners_[chunk] = nullptr;
+    std::erase_if(kept_,
+                  [&](ChunkId chunk) { return served->first_chunk <= chunk && chunk < end; });
     return true;
   });
 }
@@ -507,14 +478,6 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
     if (table_.state(chunk) == ChunkState::failed) seal_from(chunk, 0);
     is_order_stale_ = true;
   });
-}
-
-uint64_t Pager::do_resize(uint64_t window_bytes) {
-  const auto chunks_min = static_cast<uint32_t>(window_bytes_min / chunk_bytes_);
-  window_chunks_wanted_ = static_cast<uint32_t>(
-      std::clamp<uint64_t>(window_bytes / chunk_bytes_, chunks_min, window_chunks_max_));
-  set_window(window_chunks_wanted_);
-  return uint64_t{window_chunks_} * chunk_bytes_;
 }
 
 // The pager's thread has a descriptor table of its own, which other processes see under its number.

@@ -4,7 +4,9 @@
 #include <cstdio>
 
 #include "tools/bench.h"
+#include "tools/ctl.h"
 #include "tools/doctor.h"
+#include "tools/hist.h"
 #include "tools/infer.h"
 #include "tools/map.h"
 #include "tools/model.h"
@@ -32,6 +34,8 @@ Command weightpager_description() {
       {"stat", "what a live pager does, a row a second", stat_description, stat_command},
       {"top", "a live pager on the whole screen", top_description, top_command},
       {"map", "which bytes of its models a live pager has in memory", map_description, map_command},
+      {"hist", "how long its touches and reads took", hist_description, hist_command},
+      {"ctl", "change its window, its policy, what is pinned", ctl_description, ctl_command},
       {"infer", "run a Darknet network with a sliver of its weights in memory", infer_description,
        infer_command},
       {"bench", "memory for weights against delay, measured or by equation", bench_description,

@@ -35,17 +35,29 @@ control::Client::Json request_of(const char* name) {
   return {{"version", control::protocol_version}, {"request", name}};
 }
 
+Result<uint32_t> parse_index(const std::string& text, const std::string& option) {
+  uint32_t index = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped_at, problem] = std::from_chars(text.data(), end, index);
+  if (problem == std::errc{} && stopped_at == end) return index;
+  return fail(fmt::format("{} {}: expected a number from 0 up", option, text));
+}
+
+tl::expected<control::Client, int> connect_to(const std::string& text) {
+  const auto process_id = parse_process(text);
+  if (!process_id) return tl::make_unexpected(misuse(process_id.error()));
+  auto client = control::Client::connect(*process_id);
+  if (!client) return tl::make_unexpected(live_failure(client.error()));
+  return std::move(*client);
+}
+
 tl::expected<control::Client, int> connect_to_operand(const Command& command,
                                                       const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
     return tl::make_unexpected(
         misuse({"expected one process id", fmt::format("`{} --help` tells more", command.name)}));
   }
-  const auto process_id = parse_process(arguments.operands().front());
-  if (!process_id) return tl::make_unexpected(misuse(process_id.error()));
-  auto client = control::Client::connect(*process_id);
-  if (!client) return tl::make_unexpected(live_failure(client.error()));
-  return std::move(*client);
+  return connect_to(arguments.operands().front());
 }
 
 }  // namespace weightpager::tools

@@ -26,8 +26,12 @@ Error wrong_answer(const std::string& problem);
 /// A request without anything but its name.
 control::Client::Json request_of(const char* name);
 
-/// Connects to the process that is the only operand. What went wrong has been told already: the
-/// error is the exit status.
+/// From 0.
+Result<uint32_t> parse_index(const std::string& text, const std::string& option);
+
+/// Connects to the process. What went wrong has been told already: the error is the exit status.
+tl::expected<control::Client, int> connect_to(const std::string& process_id);
+/// To the one that is the only operand.
 tl::expected<control::Client, int> connect_to_operand(const Command& command,
                                                       const Arguments& arguments);
 

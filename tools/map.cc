@@ -33,8 +33,10 @@ namespace {
 using Json = control::Client::Json;
 
 constexpr size_t screen_columns = 80;
-constexpr size_t name_columns = 24;
-constexpr size_t strip_columns = screen_columns - name_columns - sizeof(" 123456 100 100 [] ") + 1;
+constexpr size_t index_columns = 4;
+constexpr size_t name_columns = 22;
+constexpr size_t figures_columns = sizeof(" 123456 100 100 []");
+constexpr size_t strip_columns = screen_columns - index_columns - name_columns - figures_columns;
 
 struct MappedModel {
   Json facts;  // as `hello` has them
@@ -94,11 +96,12 @@ std::string cut(const std::string& name, size_t columns) {
   return name.size() <= columns ? name : "~" + name.substr(name.size() - columns + 1);
 }
 
-std::string row_text(const Residency& row, const Glyphs& glyphs) {
-  return fmt::format(
-      "{:<{}} {:>6.0f} {:>3.0f} {:>3.0f} [{}]\n", cut(row.name, name_columns), name_columns,
-      mebibytes(row.size_bytes), percent(row.resident_bytes(), row.size_bytes),
-      percent(row.pinned_bytes, row.size_bytes), share_strip(row, strip_columns, glyphs));
+std::string row_text(size_t index, const Residency& row, const Glyphs& glyphs) {
+  return fmt::format("{:>{}} {:<{}} {:>6.0f} {:>3.0f} {:>3.0f} [{}]\n", index, index_columns,
+                     cut(row.name, name_columns), name_columns, mebibytes(row.size_bytes),
+                     percent(row.resident_bytes(), row.size_bytes),
+                     percent(row.pinned_bytes, row.size_bytes),
+                     share_strip(row, strip_columns, glyphs));
 }
 
 std::string model_text(const MappedModel& model, const char* by, const Glyphs& glyphs) {
@@ -107,8 +110,9 @@ std::string model_text(const MappedModel& model, const char* by, const Glyphs& g
                                  mebibytes(model.facts.at("size_bytes").get<uint64_t>()));
   text += chunk_strip(model.states, screen_columns, glyphs) + "\n";
   if (model.rows.empty()) return text;
-  text += fmt::format("\n{:<{}} {:>6} {:>3} {:>3}\n", by, name_columns, "MiB", "in%", "pin");
-  for (const Residency& row : model.rows) text += row_text(row, glyphs);
+  text += fmt::format("\n{:>{}} {:<{}} {:>6} {:>3} {:>3}\n", "#", index_columns, by, name_columns,
+                      "MiB", "in%", "pin");
+  for (size_t i = 0; i < model.rows.size(); ++i) text += row_text(i, model.rows[i], glyphs);
   return text;
 }
 

@@ -12,6 +12,7 @@
 #include "tools/cli.h"
 #include "tools/number_argument.h"
 #include "tools/trace_file.h"
+#include "tools/trace_record.h"
 
 namespace weightpager::tools {
 namespace {
@@ -31,11 +32,14 @@ Command trace_description() {
       .name = "weightpager trace",
       .purpose = "Shows, converts and makes traces: which chunks an engine touches, and when.\n",
       .usage =
+          "  weightpager trace record PID -o FILE [--for 5s]\n"
           "  weightpager trace show FILE [--top N]\n"
           "  weightpager trace stats FILE\n"
           "  weightpager trace convert FILE -o FILE\n"
           "  weightpager trace make KIND [OPTIONS] -o FILE\n",
-      .subcommands = {{"show", "what the trace is, and its first touches"},
+      .subcommands = {{"record", "what a live pager does, for Chrome or Perfetto to show",
+                       trace_record_description, trace_record_command},
+                      {"show", "what the trace is, and its first touches"},
                       {"stats", "its passes, and the least that any policy must read"},
                       {"convert", "to JSON, to CSV (touches only), and from JSON to binary"},
                       {"make", "dense, prompt, moe, drifting, interleaved or random"}},
@@ -235,6 +239,9 @@ int make_command(const Arguments& arguments, const std::string& kind) {
 }  // namespace
 
 int trace_command(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "record") {
+    return trace_record_command({words.begin() + 1, words.end()});
+  }
   const Command command = trace_description();
   const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
@@ -246,10 +253,11 @@ int trace_command(const std::vector<std::string>& words) {
   const std::string word = operands.empty() ? "" : operands.front();
   const bool is_known = word == "show" || word == "stats" || word == "convert" || word == "make";
   if (!is_known || operands.size() != 2) {
-    return misuse({is_known ? fmt::format("trace {}: expected one operand more", word)
-                            : fmt::format("trace: expected show, stats, convert or make, found {}",
-                                          word.empty() ? "nothing" : "'" + word + "'"),
-                   "`weightpager trace --help` tells what they do"});
+    return misuse(
+        {is_known ? fmt::format("trace {}: expected one operand more", word)
+                  : fmt::format("trace: expected record, show, stats, convert or make, found {}",
+                                word.empty() ? "nothing" : "'" + word + "'"),
+         "`weightpager trace --help` tells what they do"});
   }
   if (word == "make") return make_command(*arguments, operands[1]);
   const auto trace = read_trace(operands[1]);

@@ -7,6 +7,7 @@
 
 #include "pager/base/units.h"
 #include "pager/control/answer.h"
+#include "pager/control/layer_list.h"
 
 namespace weightpager::control {
 
@@ -159,6 +160,7 @@ Result<Json> PagerAnswers::hello(const Request& request) {
                {"reader", telemetry_.reader},
                {"profile", telemetry_.profile},
                {"policy", policy::policy_name(telemetry_.policy)},
+               {"policy_asked", policy_text()},
                {"chunk_bytes", telemetry_.chunk_bytes.load()},
                {"window_bytes", telemetry_.window_bytes.load()},
                {"window_bytes_min", window_bytes_min},
@@ -304,11 +306,31 @@ Result<Json> PagerAnswers::trace(const Request& request) {
 // ---- Changes ----
 
 Result<Json> PagerAnswers::change(const Request& request) {
-  if (auto known = request.expect_only({"window"}); !known) return forward_error(std::move(known));
+  if (auto known = request.expect_only({"window", "policy", "pin", "evict", "model"}); !known) {
+    return forward_error(std::move(known));
+  }
+  const uint64_t now_ns = monotonic_ns();
+  if (now_ns - changed_ns_ < changes_apart_ns) {
+    return fail("set: the last change was less than 50 ms ago", "ask again in a moment");
+  }
+  changed_ns_ = now_ns;
   const auto window = request.text("window");
   if (!window) return tl::make_unexpected(window.error());
-  if (!*window) return fail("set: nothing to set", "it takes window");
-  const auto wanted = parse_size(**window, "window");
+  if (*window) return set_window(**window);
+  const auto policy = request.text("policy");
+  if (!policy) return tl::make_unexpected(policy.error());
+  if (*policy) return set_policy(**policy);
+  const auto pin = request.text("pin");
+  if (!pin) return tl::make_unexpected(pin.error());
+  if (*pin) return this->pin(request, **pin);
+  const auto evict = request.text("evict");
+  if (!evict) return tl::make_unexpected(evict.error());
+  if (*evict) return this->evict(request, **evict);
+  return fail("set: nothing to set", "it takes one of window, policy, pin, evict");
+}
+
+Result<Json> PagerAnswers::set_window(const std::string& text) {
+  const auto wanted = parse_size(text, "window");
   if (!wanted) return tl::make_unexpected(wanted.error());
   if (*wanted < window_bytes_min || *wanted > pager_.window_bytes_max()) {
     return fail(
@@ -316,8 +338,77 @@ Result<Json> PagerAnswers::change(const Request& request) {
         "from " + format_size(window_bytes_min) + " to " + format_size(pager_.window_bytes_max()));
   }
   const uint64_t before = telemetry_.window_bytes;
-  const uint64_t after = pager_.resize(*wanted);
-  return Json{{"changes", {change_json("window_bytes", before, after)}}};
+  return change_json("window_bytes", before, pager_.resize(*wanted));
+}
+
+std::string PagerAnswers::policy_text() const {
+  return std::string(pager_.adapts() ? policy::adaptive_policy
+                                     : policy::policy_name(telemetry_.policy));
+}
+
+Result<Json> PagerAnswers::set_policy(const std::string& name) {
+  const std::string before = policy_text();
+  const Status changed = pager_.change_policy(name);
+  if (!changed) return tl::make_unexpected(changed.error());
+  return change_json("policy", before, policy_text());
+}
+
+// What a layer shares with its neighbour counts as its own.
+Result<std::vector<window::ChunkId>> PagerAnswers::chunks_of_layers(const Request& request,
+                                                                    const std::string& text,
+                                                                    const std::string& key) {
+  look_at_files();
+  const auto model = model_meant(request);
+  if (!model) return tl::make_unexpected(model.error());
+  const FileView& file = **model;
+  const auto& named = file.layers->model();
+  const auto layers = parse_layers(text, static_cast<uint32_t>(named.layers.size()), key);
+  if (!layers) return tl::make_unexpected(layers.error());
+  const uint64_t chunk_bytes = telemetry_.chunk_bytes;
+  std::vector<bool> is_named(file.chunks, text == "all");
+  for (const uint32_t layer : *layers) {
+    for (const uint32_t tensor : named.layers[layer].tensors) {
+      const model::Tensor& it = named.tensors[tensor];
+      for (uint64_t at = it.offset_bytes / chunk_bytes;
+           at < file.chunks && at * chunk_bytes < it.offset_bytes + it.size_bytes; ++at) {
+        is_named[at] = true;
+      }
+    }
+  }
+  std::vector<window::ChunkId> chunks;
+  for (uint32_t i = 0; i < file.chunks; ++i) {
+    if (is_named[i]) chunks.push_back(file.first_chunk + i);
+  }
+  return chunks;
+}
+
+Result<Json> PagerAnswers::pin(const Request& request, const std::string& text) {
+  const auto chunks = chunks_of_layers(request, text, "pin");
+  if (!chunks) return tl::make_unexpected(chunks.error());
+  const uint64_t chunk_bytes = telemetry_.chunk_bytes;
+  const uint32_t pinned = pager_.keep(*chunks);
+  if (pinned == 0 && !chunks->empty()) {
+    pager_.keep({});
+    const std::string policy(policy::policy_name(telemetry_.policy));
+    return fail("pin: policy " + policy + " has no room for them in this window",
+                "policies pin-stream, expert and learned pin; a larger window has more room");
+  }
+  Json change = change_json("pin", kept_text_, text);
+  kept_text_ = text;
+  change["wanted_bytes"] = chunks->size() * chunk_bytes;
+  change["pinned_bytes"] = pinned * chunk_bytes;
+  return change;
+}
+
+Result<Json> PagerAnswers::evict(const Request& request, const std::string& text) {
+  const auto chunks = chunks_of_layers(request, text, "evict");
+  if (!chunks) return tl::make_unexpected(chunks.error());
+  const uint64_t before = telemetry_.resident_bytes;
+  const uint64_t evicted_bytes = pager_.evict(*chunks) * telemetry_.chunk_bytes.load();
+  // The pager has not counted it yet.
+  Json change = change_json("resident_bytes", before, before - std::min(before, evicted_bytes));
+  change["evicted_bytes"] = evicted_bytes;
+  return change;
 }
 
 // ---- Asking the pager ----

@@ -37,10 +37,18 @@ class PagerAnswers {
   Result<Json> residency(const Request& request);
   Result<Json> trace(const Request& request);
   Result<Json> change(const Request& request);
+  Result<Json> set_window(const std::string& text);
+  Result<Json> set_policy(const std::string& name);
+  Result<Json> pin(const Request& request, const std::string& text);
+  Result<Json> evict(const Request& request, const std::string& text);
 
   void look_at_files();
   void look_at_chunks();
   Result<const FileView*> model_meant(const Request& request);
+  Result<std::vector<window::ChunkId>> chunks_of_layers(const Request& request,
+                                                        const std::string& text,
+                                                        const std::string& key);
+  std::string policy_text() const;
   /// Index into files_, or files_.size().
   size_t file_of(window::ChunkId chunk) const;
 
@@ -51,6 +59,8 @@ class PagerAnswers {
   uint64_t files_seen_ns_ = 0;
   uint64_t chunks_seen_ns_ = 0;
   uint64_t looking_took_ns_ = 0;
+  uint64_t changed_ns_ = 0;
+  std::string kept_text_ = "none";  // what is pinned because somebody asked for it
   std::unique_ptr<telemetry::EventRing> events_;
   uint64_t traces_ = 0;  // begun so far
 };

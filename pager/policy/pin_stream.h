@@ -85,6 +85,7 @@ class PinStream : public Policy {
     uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
+    bool is_kept = false;  // the user wants it to be pinned
     bool is_revisited = false;
     bool is_prefetched = false;  // read ahead and not passed by the cursor yet
     bool is_referenced = false;  // touched since the clock's hand came by
