@@ -24,9 +24,11 @@
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
+#include "pager/telemetry/probes.h"
 
 namespace weightpager {
 
+namespace probes = telemetry::probes;
 using fault::Outcome;
 using policy::Action;
 using policy::ChunkId;
@@ -267,6 +269,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
   for (const io::Completion& completion : wakeup.completions) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
+    probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
     add(telemetry_.read_bytes, completion.length_bytes);
     telemetry_.read_latency_ns.add(now_ns_ - std::min(now_ns_, waiting_[read.first].read_ns));
     note(EventKind::arrive, read.first, read.count);
@@ -402,6 +405,7 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
+  probes::fault(chunk, static_cast<uint32_t>(state), fault.address, waiting_chunks_);
   const auto offset_bytes = static_cast<uint32_t>(fault.address % chunk_bytes_);
   if (record_ != nullptr) record_touch(chunk, offset_bytes);
   policy_->on_touch(chunk, offset_bytes);
@@ -837,6 +841,7 @@ void Pager::hand_over_reads() {
 
 void Pager::start_reader(const Run& run) {
   const ServedFile& served = owner(run.first);
+  probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
   waiting_[run.first].read_ns = telemetry::monotonic_ns();
   note(EventKind::read, run.first, run.count);
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
@@ -893,6 +898,7 @@ bool Pager::show_at_once(const Run& run) {
     if (moves_to(run.first + i) != home || home->notes(index + i).is_placed) return false;
   }
   if (mapper_->show(*home, {index, run.count}, memory_of(run.first)) != Outcome::done) return false;
+  probes::map(run.first, run.count);
   note(EventKind::map, run.first, run.count);
   for (uint32_t i = 0; i < run.count; ++i) {
     home->notes(index + i).is_placed = true;
@@ -908,6 +914,7 @@ void Pager::map(ChunkId chunk) {
   const bool keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
   switch (outcome) {
     case Outcome::done:
+      probes::map(chunk, 1);
       note(EventKind::map, chunk);
       if (table_.state(chunk) == ChunkState::ready) table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
@@ -1069,6 +1076,7 @@ void Pager::evict(ChunkId chunk) {
   const bool is_free = !waiting_[chunk].is_waited_for && (shares_memory() || take_out(chunk));
   if (!is_free) return policy_->on_refused(chunk);
   release(chunk);
+  probes::evict(chunk);
   add(telemetry_.evictions, 1);
   note(EventKind::evict, chunk);
   trim_slots();
@@ -1115,6 +1123,7 @@ void Pager::account_wait(ChunkId chunk) {
     events_->add({.time_ns = now_ns, .chunk = chunk, .kind = EventKind::served});
   }
   if (--waiting_chunks_ == 0) add(telemetry_.stall_ns, now_ns - stalled_since_ns_);
+  probes::served(chunk, waiting_chunks_);
 }
 
 void Pager::note(EventKind kind, ChunkId chunk, uint32_t count) {

@@ -11,7 +11,9 @@ namespace {
 
 using Json = control::Client::Json;
 
-Command ctl_table() {
+}  // namespace
+
+Command ctl_description() {
   return {
       .name = "weightpager ctl",
       .purpose = "Changes a live pager, and says what it was before.\n",
@@ -29,8 +31,11 @@ Command ctl_table() {
           "  weightpager ctl 4711 set pin=none            as the policy chooses\n"
           "  weightpager ctl 4711 evict layers:0-3        read again when they are used\n"
           "`weightpager map PID` numbers the layers; budget is for `weightpager serve NET.cfg…`\n",
-      .exit_status = live_exit_status};
+      .exit_status = live_exit_status,
+      .operands = Operands::pagers};
 }
+
+namespace {
 
 /// `set KEY=VALUE` or `evict [LAYERS]`.
 Result<Json> read_request(const std::vector<std::string>& words) {
@@ -67,24 +72,24 @@ void print_change(const Json& answer) {
 
 }  // namespace
 
-int ctl_command(int argc, char** argv) try {
-  const Command command = ctl_table();
-  const auto arguments = parse_arguments(command, {argv + 1, argv + argc});
+int ctl_command(const std::vector<std::string>& words) try {
+  const Command command = ctl_description();
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const std::vector<std::string>& words = arguments->operands();
-  if (words.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
-  auto request = read_request({words.begin() + 1, words.end()});
+  const std::vector<std::string>& operands = arguments->operands();
+  if (operands.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
+  auto request = read_request({operands.begin() + 1, operands.end()});
   if (!request) return misuse(request.error());
   if (const auto text = arguments->value("model")) {
     const auto model = parse_index(*text, "--model");
     if (!model) return misuse(model.error());
     (*request)["model"] = *model;
   }
-  auto client = connect_to(words.front());
+  auto client = connect_to(operands.front());
   if (!client) return client.error();
   const auto answer = client->ask(*request);
   if (!answer) return live_failure(answer.error());

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int exit_failed = 1;
 
+}  // namespace
+
 Command doctor_description() {
   return {
       .name = "weightpager doctor",
@@ -38,6 +40,8 @@ Command doctor_description() {
           "  1  a row failed\n"
           "  2  it was called wrongly\n"};
 }
+
+namespace {
 
 bool wants_colour() {
   const char* const refusal = std::getenv("NO_COLOR");
@@ -67,8 +71,8 @@ Result<std::optional<uint64_t>> read_window(const Arguments& arguments, const Fa
 
 }  // namespace
 
-int doctor_command(int argc, char** argv) {
-  const auto arguments = parse_arguments(doctor_description(), {argv + 1, argv + argc});
+int doctor_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(doctor_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(doctor_description()));

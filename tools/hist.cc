@@ -17,7 +17,9 @@ using Json = control::Client::Json;
 
 constexpr uint64_t bar_columns = 44;
 
-Command hist_table() {
+}  // namespace
+
+Command hist_description() {
   return {.name = "weightpager hist",
           .purpose =
               "Shows how long touches waited for their data, by what the chunk was like (absent:\n"
@@ -26,8 +28,11 @@ Command hist_table() {
           .usage = "  weightpager hist PID [--json]\n",
           .options = {{0, "json", "", "the counts as one JSON object"}},
           .examples = "  weightpager hist 4711\n",
-          .exit_status = live_exit_status};
+          .exit_status = live_exit_status,
+          .operands = Operands::pagers};
 }
+
+namespace {
 
 /// In the largest unit of which there is one.
 std::string duration(uint64_t ns) {
@@ -67,9 +72,9 @@ void print_histogram(const std::string& name, const Json& histogram) {
 
 }  // namespace
 
-int hist_command(int argc, char** argv) try {
-  const Command command = hist_table();
-  const auto arguments = parse_arguments(command, {argv + 1, argv + argc});
+int hist_command(const std::vector<std::string>& words) try {
+  const Command command = hist_description();
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(command));

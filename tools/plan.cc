@@ -1,27 +1,9 @@
 // `weightpager plan`: chooses the subcommand.
 #include "tools/plan.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <string_view>
-
-#include "tools/cli.h"
-
 namespace weightpager::tools {
-namespace {
 
-struct Part {
-  std::string_view name;
-  int (*run)(const std::vector<std::string>& words);
-};
-
-constexpr std::array<Part, 3> parts{{{"activations", plan_activations_command},
-                                     {"primitives", plan_primitives_command},
-                                     {"budgets", plan_budgets_command}}};
-
-Command plan_table() {
+Command plan_description() {
   return {.name = "weightpager plan",
           .purpose = "Plans the memory of networks before they run.\n",
           .usage =
@@ -29,30 +11,20 @@ Command plan_table() {
               "  weightpager plan primitives NET.cfg [OPTIONS]\n"
               "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
           .subcommands = {{"activations",
-                           "where activations lie, and how near that is to the least possible"},
-                          {"primitives", "how to compute each convolution: time against memory"},
-                          {"budgets", "one memory budget for the weights of several networks"}},
+                           "where activations lie, and how near that is to the least possible",
+                           plan_activations_description, plan_activations_command},
+                          {"primitives", "how to compute each convolution: time against memory",
+                           plan_primitives_description, plan_primitives_command},
+                          {"budgets", "one memory budget for the weights of several networks",
+                           plan_budgets_description, plan_budgets_command}},
           .examples =
               "  weightpager plan activations yolov4.cfg\n"
               "  weightpager plan primitives yolov3.cfg --budget 400MiB\n"
               "  weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB\n"};
 }
 
-}  // namespace
-
-int plan_command(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
-  const std::string word = words.empty() ? "" : words.front();
-  if (word == "-h" || word == "--help") {
-    print(stdout, help_text(plan_table()));
-    return exit_success;
-  }
-  const auto part =
-      std::find_if(parts.begin(), parts.end(), [&](const Part& it) { return it.name == word; });
-  if (part != parts.end()) return part->run({words.begin() + 1, words.end()});
-  return misuse({fmt::format("plan: expected activations, primitives or budgets, found {}",
-                             word.empty() ? "nothing" : "'" + word + "'"),
-                 "`weightpager plan --help` tells what they do"});
+int plan_command(const std::vector<std::string>& words) {
+  return run_subcommand(plan_description(), words);
 }
 
 }  // namespace weightpager::tools

@@ -15,7 +15,9 @@ using Json = control::Client::Json;
 
 constexpr size_t command_columns = 16;
 
-Command ps_table() {
+}  // namespace
+
+Command ps_description() {
   return {.name = "weightpager ps",
           .purpose = "Lists your processes that have a live pager.\n",
           .usage = "  weightpager ps [--json]\n",
@@ -26,8 +28,11 @@ Command ps_table() {
           .environment = "  XDG_RUNTIME_DIR       where sockets are, in weightpager/\n",
           .exit_status =
               "  0  success, also where there is none\n"
-              "  2  called wrongly\n"};
+              "  2  called wrongly\n",
+          .operands = Operands::none};
 }
+
+namespace {
 
 /// What is served, as one word for a table.
 std::string models_of(const Json& hello) {
@@ -58,9 +63,9 @@ std::vector<Json> ask_all() {
 
 }  // namespace
 
-int ps_command(int argc, char** argv) try {
-  const Command command = ps_table();
-  const auto arguments = parse_arguments(command, {argv + 1, argv + argc});
+int ps_command(const std::vector<std::string>& words) try {
+  const Command command = ps_description();
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(command));

@@ -26,7 +26,9 @@ constexpr uint64_t interval_ns_min = 10'000'000;
 constexpr int rows_below_header = 22;
 constexpr size_t cursor_columns = 12;
 
-Command stat_table() {
+}  // namespace
+
+Command stat_description() {
   return {.name = "weightpager stat",
           .purpose =
               "Shows what a live pager does, a row a second, until it ends. The first row's\n"
@@ -43,8 +45,11 @@ Command stat_table() {
               "that waited for a read, for the rest of one, or for microseconds; chunks a second\n"
               "that were there before the engine came; share of time with a thread waiting;\n"
               "passes so far; the layer that was touched last\n",
-          .exit_status = live_exit_status};
+          .exit_status = live_exit_status,
+          .operands = Operands::pagers};
 }
+
+namespace {
 
 void print_header() {
   fmt::print("{:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>7} {:>6} {:>6}  {}\n", "resident", "window",
@@ -142,9 +147,9 @@ int watch(control::Client& client, const Watching& watching) {
 
 }  // namespace
 
-int stat_command(int argc, char** argv) try {
-  const Command command = stat_table();
-  const auto arguments = parse_arguments(command, {argv + 1, argv + argc});
+int stat_command(const std::vector<std::string>& words) try {
+  const Command command = stat_description();
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(command));

@@ -25,7 +25,9 @@ using simulate::Workload;
 constexpr uint32_t count_max = 1'000'000;
 constexpr uint32_t touches_shown = 40;
 
-Command trace_table() {
+}  // namespace
+
+Command trace_description() {
   return {
       .name = "weightpager trace",
       .purpose = "Shows, converts and makes traces: which chunks an engine touches, and when.\n",
@@ -35,7 +37,8 @@ Command trace_table() {
           "  weightpager trace stats FILE\n"
           "  weightpager trace convert FILE -o FILE\n"
           "  weightpager trace make KIND [OPTIONS] -o FILE\n",
-      .subcommands = {{"record", "what a live pager does, for Chrome or Perfetto to show"},
+      .subcommands = {{"record", "what a live pager does, for Chrome or Perfetto to show",
+                       trace_record_description, trace_record_command},
                       {"show", "what the trace is, and its first touches"},
                       {"stats", "its passes, and the least that any policy must read"},
                       {"convert", "to JSON, to CSV (touches only), and from JSON to binary"},
@@ -57,6 +60,8 @@ Command trace_table() {
           "  weightpager trace make moe --experts 64 --passes 100 -o moe.trace\n",
       .exit_status = "  0 done, 1 it could not be read or written, 2 misuse\n"};
 }
+
+namespace {
 
 std::string milliseconds(uint64_t ns) {
   return fmt::format("{:.3f}", static_cast<double>(ns) / 1e6);
@@ -233,28 +238,29 @@ int make_command(const Arguments& arguments, const std::string& kind) {
 
 }  // namespace
 
-int trace_command(int argc, char** argv) {
-  const std::vector<std::string> all(argv + 1, argv + argc);
-  if (!all.empty() && all[0] == "record") return trace_record_command({all.begin() + 1, all.end()});
-  const Command command = trace_table();
-  const auto arguments = parse_arguments(command, all);
+int trace_command(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "record") {
+    return trace_record_command({words.begin() + 1, words.end()});
+  }
+  const Command command = trace_description();
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const auto& words = arguments->operands();
-  const std::string word = words.empty() ? "" : words.front();
+  const auto& operands = arguments->operands();
+  const std::string word = operands.empty() ? "" : operands.front();
   const bool is_known = word == "show" || word == "stats" || word == "convert" || word == "make";
-  if (!is_known || words.size() != 2) {
+  if (!is_known || operands.size() != 2) {
     return misuse(
         {is_known ? fmt::format("trace {}: expected one operand more", word)
                   : fmt::format("trace: expected record, show, stats, convert or make, found {}",
                                 word.empty() ? "nothing" : "'" + word + "'"),
          "`weightpager trace --help` tells what they do"});
   }
-  if (word == "make") return make_command(*arguments, words[1]);
-  const auto trace = read_trace(words[1]);
+  if (word == "make") return make_command(*arguments, operands[1]);
+  const auto trace = read_trace(operands[1]);
   if (!trace) return failure(trace.error());
   if (word == "stats") return stats(*trace);
   if (word == "convert") return write(*trace, *arguments);

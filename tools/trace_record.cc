@@ -25,7 +25,9 @@ using Json = control::Client::Json;
 constexpr uint64_t second_ns = 1'000'000'000;
 constexpr int look_ms = 20;
 
-Command record_table() {
+}  // namespace
+
+Command trace_record_description() {
   return {
       .name = "weightpager trace record",
       .purpose =
@@ -36,8 +38,11 @@ Command record_table() {
       .options = {{'o', "output", "FILE", "where to write it"},
                   {0, "for", "TIME", "how long: 5s (default), 500ms"}},
       .examples = "  weightpager trace record 4711 -o trace.json --for 2s\n",
-      .exit_status = live_exit_status};
+      .exit_status = live_exit_status,
+      .operands = Operands::pagers};
 }
+
+namespace {
 
 /// Lanes besides those of threads, which come behind them under their thread's number.
 enum Lane : uint64_t { layers, reads, maps, evictions, holds };
@@ -229,7 +234,7 @@ int record(control::Client& client, uint64_t duration_ns, ReportFile& file) {
 }  // namespace
 
 int trace_record_command(const std::vector<std::string>& words) try {
-  const Command command = record_table();
+  const Command command = trace_record_description();
   const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
