@@ -80,16 +80,16 @@ int ctl_command(const std::vector<std::string>& words) try {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const std::vector<std::string>& words = arguments->operands();
-  if (words.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
-  auto request = read_request({words.begin() + 1, words.end()});
+  const std::vector<std::string>& operands = arguments->operands();
+  if (operands.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
+  auto request = read_request({operands.begin() + 1, operands.end()});
   if (!request) return misuse(request.error());
   if (const auto text = arguments->value("model")) {
     const auto model = parse_index(*text, "--model");
     if (!model) return misuse(model.error());
     (*request)["model"] = *model;
   }
-  auto client = connect_to(words.front());
+  auto client = connect_to(operands.front());
   if (!client) return client.error();
   const auto answer = client->ask(*request);
   if (!answer) return live_failure(answer.error());

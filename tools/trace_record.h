@@ -1,6 +1,9 @@
 // `weightpager trace record`: what a live pager does for some seconds, as lanes to look at.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "tools/cli.h"
 
 namespace weightpager::tools {
