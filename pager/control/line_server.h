@@ -28,7 +28,7 @@ struct LineServerOptions {
   size_t clients_max = 16;
   /// The end of the line included.
   size_t request_bytes_max = 4096;
-  /// A client that has not taken its answer after so long is closed.
+  /// A client that takes nothing of its answer for so long is closed.
   uint64_t unread_ms_max = 10'000;
 };
 
