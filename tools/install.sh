@@ -19,7 +19,7 @@ COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shel
 # Libraries have no command to look for, so the package database is asked.
 LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
   libdnnl-dev libxxhash-dev libeigen3-dev coinor-libcbc-dev libstb-dev libgtest-dev libgmock-dev
-  librapidcheck-dev libbenchmark-dev systemtap-sdt-dev ca-certificates python3-venv)
+  librapidcheck-dev libbenchmark-dev systemtap-sdt-dev python3-jsonschema ca-certificates python3-venv)
 
 KERNEL_COMMANDS=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static mke2fs:e2fsprogs cpio:cpio
   depmod:kmod xz:xz-utils strip:binutils)

@@ -52,9 +52,9 @@ Command stat_description() {
 namespace {
 
 void print_header() {
-  fmt::print("{:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>7} {:>6} {:>6}  {}\n", "resident", "window",
+  fmt::print("{:>8} {:>7} {:>6} {:>6} {:>5} {:>6} {:>6} {:>5} {:>6}  {}\n", "resident", "window",
              "read", "demand", "late", "trip", "hidden", "stall", "passes", "layer");
-  fmt::print("{:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>7} {:>6} {:>6}\n", "MiB", "MiB", "MiB/s", "/s",
+  fmt::print("{:>8} {:>7} {:>6} {:>6} {:>5} {:>6} {:>6} {:>5} {:>6}\n", "MiB", "MiB", "MiB/s", "/s",
              "/s", "/s", "/s", "%", "");
 }
 
@@ -81,7 +81,7 @@ void print_row(const Json& stat, const Json& former) {
     const uint64_t before = is_first ? 0 : former.at(key).get<uint64_t>();
     return static_cast<double>(stat.at(key).get<uint64_t>() - before) / seconds;
   };
-  fmt::print("{:>8.0f} {:>8.0f} {:>7.0f} {:>7.0f} {:>6.0f} {:>6.0f} {:>7.0f} {:>6.1f} {:>6}  {}\n",
+  fmt::print("{:>8.0f} {:>7.0f} {:>6.0f} {:>6.0f} {:>5.0f} {:>6.0f} {:>6.0f} {:>5.1f} {:>6}  {}\n",
              mebibytes_of(stat, "resident_bytes"), mebibytes_of(stat, "window_bytes"),
              rate("read_bytes") / static_cast<double>(MiB), rate("faults_demand"),
              rate("faults_late"), rate("faults_tripwire"), rate("prefetch_hidden"),
