@@ -71,6 +71,21 @@ std::string cursor_of(const Json& stat) {
   return text.substr(0, cursor_columns);
 }
 
+/// `weightpager serve NET.cfg…` has no pager, but windows: a row a network.
+void print_networks(const Json& stat, bool has_header) {
+  if (has_header) {
+    fmt::print("{:<16} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "network", "window", "share", "weights",
+               "read", "inferences");
+    fmt::print("{:<16} {:>9} {:>9} {:>9} {:>10}\n", "", "MiB", "MiB", "MiB", "MiB");
+  }
+  for (const Json& it : stat.at("networks")) {
+    fmt::print("{:<16} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.0f} {:>10}\n",
+               it.at("name").get<std::string>(), mebibytes_of(it, "window_bytes"),
+               mebibytes_of(it, "share_bytes"), mebibytes_of(it, "weights_bytes"),
+               mebibytes_of(it, "read_bytes"), it.at("inferences").get<uint64_t>());
+  }
+}
+
 void print_row(const Json& stat, const Json& former) {
   const bool is_first = former.is_null();
   const uint64_t since_ns =
@@ -134,6 +149,8 @@ int watch(control::Client& client, const Watching& watching) {
     if (!stat) return live_failure(stat.error());
     if (watching.is_json) {
       print(stdout, stat->dump() + "\n");
+    } else if (stat->contains("networks")) {
+      print_networks(*stat, row == 0);
     } else {
       if (row % static_cast<uint32_t>(rows_on_a_screen()) == 0) print_header();
       print_row(*stat, former);
