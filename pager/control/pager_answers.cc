@@ -124,11 +124,12 @@ Result<Part> part_of(const Request& request, uint64_t total, uint64_t count_max)
 
 }  // namespace
 
-PagerAnswers::PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry)
-    : pager_(pager), telemetry_(telemetry) {}
+PagerAnswers::PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry, const char* kind)
+    : pager_(pager), kind_(kind), telemetry_(telemetry) {}
 
-PagerAnswers::~PagerAnswers() {
+void PagerAnswers::end_trace() {
   if (events_) pager_.trace_to(nullptr);
+  events_.reset();
 }
 
 std::string PagerAnswers::answer(std::string_view line) {
@@ -153,7 +154,7 @@ Result<Json> PagerAnswers::carry_out(const Request& request) {
 Result<Json> PagerAnswers::hello(const Request& request) {
   if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
   look_at_files();
-  Json json = {{"kind", "pager"},
+  Json json = {{"kind", kind_},
                {"weightpager_version", WP_VERSION},
                {"requests", known_requests},
                {"process_id", telemetry_.process_id},
@@ -289,7 +290,7 @@ Result<Json> PagerAnswers::trace(const Request& request) {
   if (!number) return tl::make_unexpected(number.error());
   if (what->value_or("") == "start") {
     // Whoever traced before gets an error from now on, and not another one's events.
-    if (events_) pager_.trace_to(nullptr);
+    end_trace();
     events_ = std::make_unique<telemetry::EventRing>();
     pager_.trace_to(events_.get());
     return Json{{"trace", ++traces_}, {"time_ns", monotonic_ns()}};
@@ -301,9 +302,8 @@ Result<Json> PagerAnswers::trace(const Request& request) {
     return fail("this trace has ended", "another client may have started one");
   }
   if (**what == "stop") {
-    pager_.trace_to(nullptr);
     const uint64_t lost = events_->lost();
-    events_.reset();
+    end_trace();
     return Json{{"lost", lost}};
   }
   look_at_files();
