@@ -8,12 +8,15 @@
 #include "tools/doctor.h"
 #include "tools/hist.h"
 #include "tools/infer.h"
+#include "tools/map.h"
+#include "tools/metrics.h"
 #include "tools/model.h"
 #include "tools/plan.h"
 #include "tools/ps.h"
 #include "tools/run.h"
 #include "tools/serve.h"
 #include "tools/stat.h"
+#include "tools/top.h"
 #include "tools/trace.h"
 #include "tools/version.h"
 
@@ -30,8 +33,11 @@ Command weightpager_description() {
        serve_description, serve_command},
       {"ps", "list processes that have a live pager", ps_description, ps_command},
       {"stat", "what a live pager does, a row a second", stat_description, stat_command},
+      {"top", "a live pager on the whole screen", top_description, top_command},
+      {"map", "which bytes of its models a live pager has in memory", map_description, map_command},
       {"hist", "how long its touches and reads took", hist_description, hist_command},
       {"ctl", "change its window, its policy, what is pinned", ctl_description, ctl_command},
+      {"metrics", "its counters for Prometheus and its like", metrics_description, metrics_command},
       {"infer", "run a Darknet network with a sliver of its weights in memory", infer_description,
        infer_command},
       {"bench", "memory for weights against delay, measured or by equation", bench_description,

@@ -1,17 +1,15 @@
 #include "tools/doctor.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
-#include <string_view>
 
 #include "tools/cli.h"
 #include "tools/doctor_facts.h"
 #include "tools/doctor_report.h"
 #include "tools/doctor_rows.h"
+#include "tools/terminal.h"
 #include "tools/window_argument.h"
 
 namespace weightpager::tools {
@@ -42,14 +40,6 @@ Command doctor_description() {
 }
 
 namespace {
-
-bool wants_colour() {
-  const char* const refusal = std::getenv("NO_COLOR");
-  const char* const terminal = std::getenv("TERM");
-  const bool is_refused = refusal != nullptr && *refusal != 0;
-  const bool is_dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  return isatty(STDOUT_FILENO) == 1 && !is_refused && !is_dumb;
-}
 
 /// None if there is nothing to hold against memory: no --window, or a share of a model that cannot
 /// be read. Whether memory suffices is a row, no misuse.

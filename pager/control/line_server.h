@@ -47,6 +47,8 @@ class LineServer {
 
   /// Serves until stop(), on the calling thread.
   void run();
+  /// For what is to be served by the same thread; closes its own handles before the loop can end.
+  uv_loop_t& loop() { return loop_; }
   /// Any thread that shares the descriptors of the one that called listen().
   void stop();
 

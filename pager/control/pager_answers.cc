@@ -8,6 +8,7 @@
 #include "pager/base/units.h"
 #include "pager/control/answer.h"
 #include "pager/control/layer_list.h"
+#include "pager/control/open_metrics.h"
 
 namespace weightpager::control {
 
@@ -17,7 +18,7 @@ using window::ChunkState;
 
 namespace {
 
-constexpr char known_requests[] = "hello, stat, histograms, residency, trace, set";
+constexpr char known_requests[] = "hello, stat, histograms, residency, metrics, trace, set";
 
 // How old what is known may be; and so many times what it cost to find out.
 constexpr uint64_t files_age_ns = 200'000'000;
@@ -142,6 +143,7 @@ Result<Json> PagerAnswers::carry_out(const Request& request) {
   if (request.name() == "stat") return stat(request);
   if (request.name() == "histograms") return histograms(request);
   if (request.name() == "residency") return residency(request);
+  if (request.name() == "metrics") return metrics(request);
   if (request.name() == "trace") return trace(request);
   if (request.name() == "set") return change(request);
   return unknown_request(request, known_requests);
@@ -210,6 +212,19 @@ Result<Json> PagerAnswers::histograms(const Request& request) {
     json["histograms"][it.key] = histogram_json(telemetry_.*it.histogram);
   }
   return json;
+}
+
+Result<Json> PagerAnswers::metrics(const Request& request) {
+  if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
+  look_at_files();
+  std::vector<LayerStall> layers;
+  for (const FileView& file : files_) {
+    const std::vector<model::Layer>& named = file.layers->model().layers;
+    for (uint32_t i = 0; i < named.size() && layers.size() < layers_max; ++i) {
+      layers.push_back({file.layers->name(), i, named[i].name, file.layers->stall_ns(i)});
+    }
+  }
+  return Json{{"text", open_metrics(telemetry_, layers)}};
 }
 
 Result<Json> PagerAnswers::residency(const Request& request) {

@@ -38,6 +38,7 @@ class PagerAnswers {
   Result<Json> stat(const Request& request);
   Result<Json> histograms(const Request& request);
   Result<Json> residency(const Request& request);
+  Result<Json> metrics(const Request& request);
   Result<Json> trace(const Request& request);
   Result<Json> change(const Request& request);
   Result<Json> set_window(const std::string& text);

@@ -43,8 +43,13 @@ Values values_of(const Option& option) {
   return {ValueKind::text, {}};
 }
 
+bool takes_words_itself(const Command& command) {
+  return std::any_of(command.subcommands.begin(), command.subcommands.end(),
+                     [](const Subcommand& it) { return !it.describe; });
+}
+
 ValueKind operands_of(const Command& command) {
-  if (!command.subcommands.empty() && command.subcommands.front().describe) return ValueKind::none;
+  if (!command.subcommands.empty() && !takes_words_itself(command)) return ValueKind::none;
   switch (command.operands) {
     case Operands::none:
       return ValueKind::none;

@@ -34,6 +34,8 @@ struct Values {
 };
 
 Values values_of(const Option& option);
+/// Whether some of its subcommands have no table of their own, but share the command's.
+bool takes_words_itself(const Command& command);
 ValueKind operands_of(const Command& command);
 
 /// Of all forms of the command, each once.

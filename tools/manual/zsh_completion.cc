@@ -84,9 +84,13 @@ std::string command_function(const Command& command) {
     names += fmt::format("        '{}:{}'\n", it.name, described(it.description));
   }
   const ValueKind operands = operands_of(command);
-  const std::string cases = subcommand_cases(command);
+  std::string cases = subcommand_cases(command);
   std::string text = fmt::format("\n{}() {{\n", function_name(command));
-  if (!cases.empty()) {
+  if (takes_words_itself(command)) {
+    cases += fmt::format("        *) _arguments \\\n{}    '*:operand:{}' ;;\n", specs,
+                         action({operands, {}}));
+  }
+  if (!names.empty()) {
     return text + fmt::format(
                       "  local curcontext=$curcontext state line\n  local -a names\n"
                       "  _arguments -C \\\n{}    '1:command:->command' '*::argument:->argument'\n"
@@ -94,14 +98,6 @@ std::string command_function(const Command& command) {
                       "      _describe command names\n      ;;\n    argument)\n"
                       "      case $line[1] in\n{}      esac\n      ;;\n  esac\n}}\n",
                       specs, names, cases);
-  }
-  if (!names.empty()) {
-    return text + fmt::format(
-                      "  local state\n  local -a names\n"
-                      "  _arguments \\\n{}    '1:command:->command' '*:operand:{}'\n"
-                      "  [[ $state == command ]] || return\n"
-                      "  names=(\n{}      )\n  _describe command names\n}}\n",
-                      specs, action({operands, {}}), names);
   }
   std::string rest = fmt::format("    '*:operand:{}'", action({operands, {}}));
   if (operands == ValueKind::none) rest = "    ";
