@@ -14,11 +14,12 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 # COMMAND:PACKAGE, wanted when the command is missing, whoever provided it.
 COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shellcheck:shellcheck
-  python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm)
+  python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm
+  scdoc:scdoc groff:groff-base zsh:zsh fish:fish)
 # Libraries have no command to look for, so the package database is asked.
-LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
+LIBRARIES=(liburing-dev libuv1-dev libncurses-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
   libdnnl-dev libxxhash-dev libeigen3-dev coinor-libcbc-dev libstb-dev libgtest-dev libgmock-dev
-  librapidcheck-dev libbenchmark-dev ca-certificates python3-venv)
+  librapidcheck-dev libbenchmark-dev systemtap-sdt-dev ca-certificates python3-venv)
 
 KERNEL_COMMANDS=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static mke2fs:e2fsprogs cpio:cpio
   depmod:kmod xz:xz-utils strip:binutils)

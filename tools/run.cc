@@ -34,6 +34,16 @@ constexpr int exit_not_found = 127;
 
 const char* const usage_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
 
+std::vector<std::string> live_policies() {
+  std::vector<std::string> names{std::string(policy::adaptive_policy)};
+  for (const policy::NamedPolicy& it : policy::named_policies()) {
+    if (!it.needs_future) names.emplace_back(it.name);
+  }
+  return names;
+}
+
+}  // namespace
+
 Command run_description() {
   Command command;
   command.name = "weightpager run";
@@ -49,12 +59,17 @@ Command run_description() {
       {'m', "match", "GLOB",
        "page these files too, beside *.gguf and *.safetensors;\n"
        "may be given several times"},
-      {0, "mapper", "NAME", "how chunks get into place: auto (default), move,\ncollapse, copy"},
+      {0,
+       "mapper",
+       "NAME",
+       "how chunks get into place: auto (default), move,\ncollapse, copy",
+       {window::mapper_names.begin(), window::mapper_names.end()}},
       {0, "policy", "NAME",
        "what is read ahead, kept and evicted: auto (default),\n"
        "which begins with expert and takes another where that\n"
        "serves better; `weightpager bench policies --help`\n"
-       "lists them"},
+       "lists them",
+       live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
        "write what the engine touches to FILE, as a trace for\n"
@@ -77,8 +92,11 @@ Command run_description() {
       "  126  the engine cannot be executed\n"
       "  127  the engine was not found\n"
       "  else that of the engine; the signal that killed the engine kills weightpager\n";
+  command.operands = Operands::engine;
   return command;
 }
+
+namespace {
 
 /// weightpager's own arguments and, behind `--`, the engine's. Splitting comes before parsing: what
 /// is the engine's is nobody else's to understand.
@@ -121,9 +139,7 @@ Status check_live_policy(const std::string& name) {
   if (known) return {};
   Error error = known.error();
   error.message = "--policy: " + error.message;
-  std::vector<std::string> names{std::string(policy::adaptive_policy)};
-  for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
-  const std::string meant = nearest(name, names);
+  const std::string meant = nearest(name, live_policies());
   if (!meant.empty() && meant != name)
     error.hint = fmt::format("did you mean {}? {}", meant, error.hint);
   return tl::make_unexpected(std::move(error));
@@ -314,9 +330,9 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-int run_command(int argc, char** argv) {
+int run_command(const std::vector<std::string>& words) {
   const Command command = run_description();
-  auto split = split_arguments(command, {argv + 1, argv + argc});
+  auto split = split_arguments(command, words);
   if (!split) return refuse(split.error());
   const auto own = parse_arguments(command, split->own);
   if (!own) return refuse(own.error());

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pager/policy/make_policy.h"
+#include "tools/cli.h"
 
 namespace weightpager::tools {
 
@@ -27,6 +28,7 @@ struct RunOptions {
   std::vector<std::string> engine;  // its name and its arguments
 };
 
-int run_command(int argc, char** argv);
+int run_command(const std::vector<std::string>& words);
+Command run_description();
 
 }  // namespace weightpager::tools

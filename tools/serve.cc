@@ -37,6 +37,8 @@ namespace {
 
 const char* const usage_example = "weightpager serve model.gguf --window 4GiB --name llama";
 
+}  // namespace
+
 Command serve_description() {
   Command command;
   command.name = "weightpager serve";
@@ -63,8 +65,11 @@ Command serve_description() {
       "  0  ended by SIGINT or SIGTERM\n"
       "  1  it could not serve\n"
       "  2  it was called wrongly\n";
+  command.other_form = serve_networks_description;
   return command;
 }
+
+namespace {
 
 struct ServeOptions {
   RunOptions common;  // window, json_path, quiet
@@ -218,8 +223,7 @@ int serve(const ServeOptions& options) {
 
 }  // namespace
 
-int serve_command(int argc, char** argv) {
-  const std::vector<std::string> words = {argv + 1, argv + argc};
+int serve_command(const std::vector<std::string>& words) {
   if (names_networks(words)) return serve_networks_command(words);
   const Command command = serve_description();
   const auto arguments = parse_arguments(command, words);

@@ -49,7 +49,9 @@ constexpr uint64_t close_look_ns = 2 * ms;
 constexpr uint64_t limit_look_ns = 100 * ms;
 const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budget 500MiB";
 
-Command networks_table() {
+}  // namespace
+
+Command serve_networks_description() {
   return {.name = "weightpager serve",
           .purpose =
               "Runs several Darknet networks side by side in one budget of memory, each in a\n"
@@ -76,6 +78,8 @@ Command networks_table() {
               "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
               "misuse\n"};
 }
+
+namespace {
 
 /// From so long after the start on.
 struct BudgetStep {
@@ -449,10 +453,10 @@ bool names_networks(const std::vector<std::string>& words) {
 }
 
 int serve_networks_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(networks_table(), words);
+  const auto arguments = parse_arguments(serve_networks_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(networks_table()));
+    print(stdout, help_text(serve_networks_description()));
     return exit_success;
   }
   if (arguments->operands().empty()) return misuse({"no network to serve", usage_example});
