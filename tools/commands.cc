@@ -9,6 +9,7 @@
 #include "tools/hist.h"
 #include "tools/infer.h"
 #include "tools/map.h"
+#include "tools/metrics.h"
 #include "tools/model.h"
 #include "tools/plan.h"
 #include "tools/ps.h"
@@ -36,6 +37,7 @@ Command weightpager_description() {
       {"map", "which bytes of its models a live pager has in memory", map_description, map_command},
       {"hist", "how long its touches and reads took", hist_description, hist_command},
       {"ctl", "change its window, its policy, what is pinned", ctl_description, ctl_command},
+      {"metrics", "its counters for Prometheus and its like", metrics_description, metrics_command},
       {"infer", "run a Darknet network with a sliver of its weights in memory", infer_description,
        infer_command},
       {"bench", "memory for weights against delay, measured or by equation", bench_description,

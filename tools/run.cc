@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,9 @@ Command run_description() {
       {0, "record", "FILE",
        "write what the engine touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
+      {0, "http", "PORT",
+       "serve a live page and /metrics at 127.0.0.1:PORT (0: any\n"
+       "that is free), which every user of this machine can see"},
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
        "do not adapt to known engines (ggml: no repacked copy of\n"
@@ -156,6 +160,17 @@ Status check_match(const std::vector<std::string>& globs) {
   return {};
 }
 
+Status check_port(const Arguments& arguments) {
+  const auto text = arguments.value("http");
+  if (!text) return {};
+  uint16_t port = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stopped_at, problem] = std::from_chars(text->data(), end, port);
+  if (problem == std::errc{} && stopped_at == end) return {};
+  return fail(fmt::format("--http {}: no port", *text),
+              "from 1 to 65535, or 0 for any that is free");
+}
+
 Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::string> engine) {
   if (!arguments.operands().empty()) {
     return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
@@ -165,7 +180,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", usage_example);
   }
-  for (const char* own : {"window", "mapper", "policy", "record"}) {
+  for (const char* own : {"window", "mapper", "policy", "record", "http"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -178,6 +193,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   options.policy = arguments.value("policy").value_or(options.policy);
   options.json_path = arguments.value("json").value_or("");
   options.record_path = arguments.value("record").value_or("");
+  options.http_port = arguments.value("http").value_or("");
   options.quiet = arguments.has("quiet");
   options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
@@ -185,6 +201,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (auto known = check_live_policy(options.policy); !known)
     return forward_error(std::move(known));
   if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
+  if (auto port = check_port(arguments); !port) return forward_error(std::move(port));
   return options;
 }
 
@@ -213,6 +230,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
+      {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
       {"WEIGHTPAGER_RUN_DIR", run_directory},
   };

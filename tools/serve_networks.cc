@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
+#include "pager/control/control_socket.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/plan_file.h"
@@ -25,6 +27,7 @@
 #include "tools/cli.h"
 #include "tools/ending_signals.h"
 #include "tools/figures.h"
+#include "tools/network_answers.h"
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
@@ -285,6 +288,7 @@ class Session {
     }
   }
 
+  std::atomic<uint64_t>& wanted_bytes() { return wanted_bytes_; }
   const std::vector<BudgetChange>& changes() const { return changes_; }
   uint64_t started_ns() const { return started_ns_; }
 
@@ -293,16 +297,17 @@ class Session {
     while (next_step_ < options_.steps.size() &&
            options_.steps[next_step_].after_ns <= elapsed_ns) {
       wanted_bytes_ = options_.steps[next_step_++].budget_bytes;
-      next_limit_look_ns_ = elapsed_ns;
     }
+    if (wanted_bytes_ != followed_bytes_) next_limit_look_ns_ = elapsed_ns;
   }
 
   // Never below what the networks need: then the kernel has to find memory elsewhere.
   Status follow_limit() {
     const ServingState state = serving_.state();
     other_bytes_ = std::max(other_bytes_, other_bytes(state));
+    followed_bytes_ = wanted_bytes_;
     const uint64_t budget_bytes =
-        std::max(budget_within_limit(wanted_bytes_, memory_limit().bytes, other_bytes_),
+        std::max(budget_within_limit(followed_bytes_, memory_limit().bytes, other_bytes_),
                  state.least_budget_bytes);
     if (budget_bytes == changes_.back().budget_bytes) return {};
     const auto planned = serving_.set_budget(budget_bytes);
@@ -348,7 +353,9 @@ class Session {
   const NetworksOptions& options_;
   Serving& serving_;
   const uint64_t started_ns_;
-  uint64_t wanted_bytes_ = options_.loads.budget_bytes;
+  // Asked for by the clock, or through the control socket.
+  std::atomic<uint64_t> wanted_bytes_{options_.loads.budget_bytes};
+  uint64_t followed_bytes_ = options_.loads.budget_bytes;
   uint64_t other_bytes_ = other_bytes_expected;  // the most so far: windows fill one by one
   uint64_t next_limit_look_ns_ = 0;
   size_t next_step_ = 0;
@@ -467,7 +474,12 @@ int serve_networks(const NetworksOptions& options) {
     if (!possible) return failure(possible.error());
   }
   Session session(options, **serving);
+  NetworkAnswers answers(**serving, session.wanted_bytes());
+  auto socket =
+      control::ControlSocket::open([&](std::string_view it) { return answers.answer(it); });
+  if (!socket) notice(socket.error().message);
   const Status ended = session.run(*signals);
+  socket = nullptr;
   if (!options.is_quiet) print_summary(**serving);
   if (*report) {
     const Status written = (*report)->commit(to_json(options, session, **serving));

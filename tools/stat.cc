@@ -52,9 +52,9 @@ Command stat_description() {
 namespace {
 
 void print_header() {
-  fmt::print("{:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>7} {:>6} {:>6}  {}\n", "resident", "window",
+  fmt::print("{:>8} {:>7} {:>6} {:>6} {:>5} {:>6} {:>6} {:>5} {:>6}  {}\n", "resident", "window",
              "read", "demand", "late", "trip", "hidden", "stall", "passes", "layer");
-  fmt::print("{:>8} {:>8} {:>7} {:>7} {:>6} {:>6} {:>7} {:>6} {:>6}\n", "MiB", "MiB", "MiB/s", "/s",
+  fmt::print("{:>8} {:>7} {:>6} {:>6} {:>5} {:>6} {:>6} {:>5} {:>6}\n", "MiB", "MiB", "MiB/s", "/s",
              "/s", "/s", "/s", "%", "");
 }
 
@@ -71,6 +71,21 @@ std::string cursor_of(const Json& stat) {
   return text.substr(0, cursor_columns);
 }
 
+/// `weightpager serve NET.cfg…` has no pager, but windows: a row a network.
+void print_networks(const Json& stat, bool has_header) {
+  if (has_header) {
+    fmt::print("{:<16} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "network", "window", "share", "weights",
+               "read", "inferences");
+    fmt::print("{:<16} {:>9} {:>9} {:>9} {:>10}\n", "", "MiB", "MiB", "MiB", "MiB");
+  }
+  for (const Json& it : stat.at("networks")) {
+    fmt::print("{:<16} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.0f} {:>10}\n",
+               it.at("name").get<std::string>(), mebibytes_of(it, "window_bytes"),
+               mebibytes_of(it, "share_bytes"), mebibytes_of(it, "weights_bytes"),
+               mebibytes_of(it, "read_bytes"), it.at("inferences").get<uint64_t>());
+  }
+}
+
 void print_row(const Json& stat, const Json& former) {
   const bool is_first = former.is_null();
   const uint64_t since_ns =
@@ -81,7 +96,7 @@ void print_row(const Json& stat, const Json& former) {
     const uint64_t before = is_first ? 0 : former.at(key).get<uint64_t>();
     return static_cast<double>(stat.at(key).get<uint64_t>() - before) / seconds;
   };
-  fmt::print("{:>8.0f} {:>8.0f} {:>7.0f} {:>7.0f} {:>6.0f} {:>6.0f} {:>7.0f} {:>6.1f} {:>6}  {}\n",
+  fmt::print("{:>8.0f} {:>7.0f} {:>6.0f} {:>6.0f} {:>5.0f} {:>6.0f} {:>6.0f} {:>5.1f} {:>6}  {}\n",
              mebibytes_of(stat, "resident_bytes"), mebibytes_of(stat, "window_bytes"),
              rate("read_bytes") / static_cast<double>(MiB), rate("faults_demand"),
              rate("faults_late"), rate("faults_tripwire"), rate("prefetch_hidden"),
@@ -134,6 +149,8 @@ int watch(control::Client& client, const Watching& watching) {
     if (!stat) return live_failure(stat.error());
     if (watching.is_json) {
       print(stdout, stat->dump() + "\n");
+    } else if (stat->contains("networks")) {
+      print_networks(*stat, row == 0);
     } else {
       if (row % static_cast<uint32_t>(rows_on_a_screen()) == 0) print_header();
       print_row(*stat, former);

@@ -170,10 +170,9 @@ Status Watch::change_window(uint64_t parts) {
     view_.message = answer.error().message;
     return {};
   }
-  const Json& change = answer->at("changes").at(0);
-  view_.message = fmt::format("window: {} -> {}", format_size(change.at("old").get<uint64_t>()),
-                              format_size(change.at("new").get<uint64_t>()));
-  view_.window_bytes = change.at("new").get<uint64_t>();
+  view_.window_bytes = answer->at("new").get<uint64_t>();
+  view_.message = fmt::format("window: {} -> {}", format_size(answer->at("old").get<uint64_t>()),
+                              format_size(view_.window_bytes));
   return {};
 }
 

@@ -45,6 +45,7 @@ struct LineServer::Client {
   size_t request_bytes = 0;   // of these are here
   std::string answer;         // what is being sent
   bool is_writing = false;
+  size_t unsent_bytes = 0;  // when was last looked
   int handles_open = 0;
 
   uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&pipe); }
@@ -177,13 +178,16 @@ void LineServer::send(Client& client, std::string answer) {
   if (rest.len == 0) return;
   client.is_writing = true;
   uv_read_stop(client.stream());
+  client.unsent_bytes = rest.len;
   uv_timer_start(
       &client.unread,
       [](uv_timer_t* timer) {
         Client& it = *static_cast<Client*>(timer->data);
-        it.server->close(it);
+        const size_t unsent_bytes = uv_stream_get_write_queue_size(it.stream());
+        if (unsent_bytes == it.unsent_bytes) return it.server->close(it);
+        it.unsent_bytes = unsent_bytes;
       },
-      options_.unread_ms_max, 0);
+      options_.unread_ms_max, options_.unread_ms_max);
   const auto on_written = [](uv_write_t* writing, int status) {
     Client& it = *static_cast<Client*>(writing->data);
     it.is_writing = false;

@@ -28,7 +28,7 @@ struct LineServerOptions {
   size_t clients_max = 16;
   /// The end of the line included.
   size_t request_bytes_max = 4096;
-  /// A client that has not taken its answer after so long is closed.
+  /// A client that takes nothing of its answer for so long is closed.
   uint64_t unread_ms_max = 10'000;
 };
 
@@ -47,6 +47,8 @@ class LineServer {
 
   /// Serves until stop(), on the calling thread.
   void run();
+  /// For what is to be served by the same thread; closes its own handles before the loop can end.
+  uv_loop_t& loop() { return loop_; }
   /// Any thread that shares the descriptors of the one that called listen().
   void stop();
 

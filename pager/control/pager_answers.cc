@@ -8,6 +8,7 @@
 #include "pager/base/units.h"
 #include "pager/control/answer.h"
 #include "pager/control/layer_list.h"
+#include "pager/control/open_metrics.h"
 
 namespace weightpager::control {
 
@@ -17,7 +18,7 @@ using window::ChunkState;
 
 namespace {
 
-constexpr char known_requests[] = "hello, stat, histograms, residency, trace, set";
+constexpr char known_requests[] = "hello, stat, histograms, residency, metrics, trace, set";
 
 // How old what is known may be; and so many times what it cost to find out.
 constexpr uint64_t files_age_ns = 200'000'000;
@@ -123,11 +124,12 @@ Result<Part> part_of(const Request& request, uint64_t total, uint64_t count_max)
 
 }  // namespace
 
-PagerAnswers::PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry)
-    : pager_(pager), telemetry_(telemetry) {}
+PagerAnswers::PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry, const char* kind)
+    : pager_(pager), kind_(kind), telemetry_(telemetry) {}
 
-PagerAnswers::~PagerAnswers() {
+void PagerAnswers::end_trace() {
   if (events_) pager_.trace_to(nullptr);
+  events_.reset();
 }
 
 std::string PagerAnswers::answer(std::string_view line) {
@@ -141,6 +143,7 @@ Result<Json> PagerAnswers::carry_out(const Request& request) {
   if (request.name() == "stat") return stat(request);
   if (request.name() == "histograms") return histograms(request);
   if (request.name() == "residency") return residency(request);
+  if (request.name() == "metrics") return metrics(request);
   if (request.name() == "trace") return trace(request);
   if (request.name() == "set") return change(request);
   return unknown_request(request, known_requests);
@@ -151,7 +154,7 @@ Result<Json> PagerAnswers::carry_out(const Request& request) {
 Result<Json> PagerAnswers::hello(const Request& request) {
   if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
   look_at_files();
-  Json json = {{"kind", "pager"},
+  Json json = {{"kind", kind_},
                {"weightpager_version", WP_VERSION},
                {"requests", known_requests},
                {"process_id", telemetry_.process_id},
@@ -209,6 +212,19 @@ Result<Json> PagerAnswers::histograms(const Request& request) {
     json["histograms"][it.key] = histogram_json(telemetry_.*it.histogram);
   }
   return json;
+}
+
+Result<Json> PagerAnswers::metrics(const Request& request) {
+  if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
+  look_at_files();
+  std::vector<LayerStall> layers;
+  for (const FileView& file : files_) {
+    const std::vector<model::Layer>& named = file.layers->model().layers;
+    for (uint32_t i = 0; i < named.size() && layers.size() < layers_max; ++i) {
+      layers.push_back({file.layers->name(), i, named[i].name, file.layers->stall_ns(i)});
+    }
+  }
+  return Json{{"text", open_metrics(telemetry_, layers)}};
 }
 
 Result<Json> PagerAnswers::residency(const Request& request) {
@@ -274,7 +290,7 @@ Result<Json> PagerAnswers::trace(const Request& request) {
   if (!number) return tl::make_unexpected(number.error());
   if (what->value_or("") == "start") {
     // Whoever traced before gets an error from now on, and not another one's events.
-    if (events_) pager_.trace_to(nullptr);
+    end_trace();
     events_ = std::make_unique<telemetry::EventRing>();
     pager_.trace_to(events_.get());
     return Json{{"trace", ++traces_}, {"time_ns", monotonic_ns()}};
@@ -286,9 +302,8 @@ Result<Json> PagerAnswers::trace(const Request& request) {
     return fail("this trace has ended", "another client may have started one");
   }
   if (**what == "stop") {
-    pager_.trace_to(nullptr);
     const uint64_t lost = events_->lost();
-    events_.reset();
+    end_trace();
     return Json{{"lost", lost}};
   }
   look_at_files();

@@ -21,8 +21,11 @@ namespace weightpager::control {
 class PagerAnswers {
  public:
   /// Neither is owned; both outlive the object.
-  PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry);
-  ~PagerAnswers();
+  PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry, const char* kind = "pager");
+  ~PagerAnswers() { end_trace(); }
+
+  /// Of whoever traces, if anybody does: nothing is asked of the pager after that.
+  void end_trace();
 
   /// One line, without its end. Never throws but for want of memory.
   std::string answer(std::string_view line);
@@ -35,6 +38,7 @@ class PagerAnswers {
   Result<Json> stat(const Request& request);
   Result<Json> histograms(const Request& request);
   Result<Json> residency(const Request& request);
+  Result<Json> metrics(const Request& request);
   Result<Json> trace(const Request& request);
   Result<Json> change(const Request& request);
   Result<Json> set_window(const std::string& text);
@@ -53,6 +57,7 @@ class PagerAnswers {
   size_t file_of(window::ChunkId chunk) const;
 
   Pager& pager_;
+  const char* const kind_;  // "pager", or "server" of one that serves other processes
   const telemetry::Telemetry& telemetry_;
   std::vector<FileView> files_;
   std::vector<ChunkView> chunks_;

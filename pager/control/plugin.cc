@@ -8,7 +8,10 @@
 #include "pager/control/plugin.h"
 
 #include <exception>
+#include <memory>
 
+#include "pager/control/http_pages.h"
+#include "pager/control/http_server.h"
 #include "pager/control/line_server.h"
 
 #define WP_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
@@ -29,6 +32,21 @@ std::string answer_of(const PluginHost& host, std::string_view request) {
   return answer;
 }
 
+/// Without it everything else works. Nothing where it is not asked for, or cannot be had.
+std::unique_ptr<HttpServer> serve_http(uv_loop_t& loop, const PluginHost& host) {
+  if (host.http_port < 0) return nullptr;
+  auto http = HttpServer::listen(
+      loop, static_cast<uint16_t>(host.http_port), [&host](std::string_view target) {
+        return http_page(target, [&host](std::string_view it) { return answer_of(host, it); });
+      });
+  if (!http) {
+    host.http_opened(host.context, 0, http.error().message.c_str());
+    return nullptr;
+  }
+  host.http_opened(host.context, (*http)->port(), nullptr);
+  return std::move(*http);
+}
+
 }  // namespace
 }  // namespace weightpager::control
 
@@ -41,6 +59,7 @@ WP_PLUGIN_EXPORT void weightpager_control_serve(const weightpager::control::Plug
   uv_library_shutdown();
   if (!server) return host->opened(host->context, server.error().message.c_str());
   host->opened(host->context, nullptr);
+  const auto http = serve_http((*server)->loop(), *host);
   (*server)->run();
 } catch (const std::exception& problem) {
   // Out of memory: nobody is answered any more, and the engine runs on.

@@ -15,7 +15,7 @@
 
 namespace weightpager::control {
 
-inline constexpr uint32_t plugin_version = 1;
+inline constexpr uint32_t plugin_version = 2;
 inline constexpr char plugin_file[] = "libweightpager-control.so";
 inline constexpr char plugin_entry[] = "weightpager_control_serve";
 
@@ -31,6 +31,10 @@ struct PluginHost {
                  void* reply_context) = nullptr;
   /// Once, when it listens (nullptr), or cannot: why.
   void (*opened)(void* context, const char* why_not) = nullptr;
+  /// Where to serve HTTP, too (http_pages.h): a port, 0 for any that is free; -1: not at all.
+  int http_port = -1;
+  /// Once where http_port asks for it: at which port it is (nullptr), or why there is none.
+  void (*http_opened)(void* context, unsigned port, const char* why_not) = nullptr;
 };
 
 /// Serves on the calling thread, which owns its descriptors alone, and does not return once it

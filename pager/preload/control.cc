@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -76,6 +77,19 @@ void is_opened(void*, const char* why_not) {
   state.store(State::none);
 }
 
+void http_is_opened(void*, unsigned port, const char* why_not) {
+  if (why_not == nullptr) {
+    return notice("live page and /metrics at http://127.0.0.1:" + std::to_string(port) + "/");
+  }
+  notice(std::string("no live page: ") + why_not);
+}
+
+/// A port, or -1 for none.
+int http_port() {
+  const char* const text = std::getenv("WEIGHTPAGER_HTTP");
+  return text == nullptr || *text == 0 ? -1 : static_cast<int>(std::strtol(text, nullptr, 10));
+}
+
 Result<control::PluginEntry> load_plugin() {
   // With a sanitizer the runtime of which is everywhere, libraries cannot have symbols first.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -103,7 +117,9 @@ void serve(Pager& pager, const telemetry::Telemetry& telemetry) try {
   const control::PluginHost host = {.context = &answers,
                                     .socket_path = socket_path->c_str(),
                                     .answer = answer,
-                                    .opened = is_opened};
+                                    .opened = is_opened,
+                                    .http_port = http_port(),
+                                    .http_opened = http_is_opened};
   (*entry)(&host);
 } catch (const std::exception&) {
   state.store(State::none);

@@ -30,7 +30,9 @@ expect_status 0
 grep -q "^$LIVE_PID " "$OUT" || fail "top as text: $(cat "$OUT")"
 LC_ALL=C grep -q '[^ -~]' "$OUT" && fail "top as text is not ASCII: $(cat "$OUT")"
 
-terminal() { tmux -L "weightpager-$$" "$@"; }
+# Each screen has a server of its own: one that ends may still be there when the next one begins.
+SCREENS=0
+terminal() { tmux -L "weightpager-$$-$SCREENS" "$@"; }
 end_terminal() {
   terminal kill-server 2>/dev/null || true
   end_live_engine
@@ -41,6 +43,7 @@ trap end_terminal EXIT
 screen() {
   local size=$1
   shift
+  SCREENS=$((SCREENS + 1))
   terminal new-session -d -x "${size%x*}" -y "${size#*x}" "$*; echo \"ended with \$?\"; exec sleep 60"
 }
 # await TEXT: until the screen shows it.
