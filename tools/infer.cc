@@ -20,6 +20,7 @@
 #include "runtime/infer/inference.h"
 #include "runtime/infer/trace.h"
 #include "runtime/network/parser.h"
+#include "runtime/plan/plan_file.h"
 #include "tools/cli.h"
 #include "tools/device_argument.h"
 #include "tools/figures.h"
@@ -77,6 +78,9 @@ Command infer_description() {
                    pipeline_names()},
                   device_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
+                  {0, "plan", "FILE",
+                   "run as `weightpager plan -o FILE` has planned, from weights that\n"
+                   "`model pack --plan` has packed"},
                   {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
                   {0, "threads", "N", "that compute (one per processor)"},
                   {0, "names", "FILE", "names of the classes, one in a line"},
@@ -99,6 +103,8 @@ struct InferOptions {
   std::string weights_path;
   std::vector<std::string> pictures;
   std::string window;
+  std::string plan_path;
+  std::optional<plan::PlanFile> plan;
   infer::InferenceOptions inference;
   std::string names_path;
   infer::DetectionLimits limits;
@@ -129,6 +135,13 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   options.weights_path = arguments.operands()[1];
   options.pictures.assign(arguments.operands().begin() + 2, arguments.operands().end());
   options.window = arguments.value("window").value_or("");
+  options.plan_path = arguments.value("plan").value_or("");
+  for (const std::string option : {"window", "pipeline", "device", "tile", "threads"}) {
+    if (!options.plan_path.empty() && arguments.has(option)) {
+      return fail(fmt::format("--{}: the plan has one", option),
+                  "leave it away, or make another plan: weightpager plan --help");
+    }
+  }
   options.names_path = arguments.value("names").value_or("");
   options.json_path = arguments.value("json").value_or("");
   options.trace_path = arguments.value("trace").value_or("");
@@ -271,23 +284,26 @@ void print_summary(const Network& network, const Inference& inference, const Inf
   std::vector<uint64_t>& delays_ns = passes.delays_ns;
   std::sort(delays_ns.begin(), delays_ns.end());
   const size_t pieces = inference.window().pieces.size();
-  print(stderr,
-        fmt::format(
-            "weightpager: {}, {} pipeline, window {} of {}\n"
-            "  layers    {}{}, {}\n"
-            "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f})\n"
-            "  read      {} per pass, {}{}\n"
-            "  memory    peak {}: weights {}, activations {}, operations {}\n",
-            options.cfg_path, name(options.inference.window.pipeline),
-            format_size(inference.window_bytes()), format_size(network.folded_bytes()),
-            network.layers.size(),
-            pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
-            computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
-            delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
-            format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
-            inference.is_direct() ? ", direct" : ", through the page cache",
-            format_size(resident_bytes_max()), format_size(inference.window_bytes()),
-            format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
+  print(
+      stderr,
+      fmt::format(
+          "weightpager: {}, {} pipeline, window {} of {}\n"
+          "  layers    {}{}, {}\n"
+          "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
+          "  read      {} per pass, {}{}\n"
+          "  memory    peak {}: weights {}, activations {}, operations {}\n",
+          options.cfg_path, name(options.inference.window.pipeline),
+          format_size(inference.window_bytes()), format_size(network.folded_bytes()),
+          network.layers.size(),
+          pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
+          computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
+          delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
+          options.plan ? fmt::format(", planned {:.1f}", milliseconds(options.plan->plan.delay_ns))
+                       : "",
+          format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
+          inference.is_direct() ? ", direct" : ", through the page cache",
+          format_size(resident_bytes_max()), format_size(inference.window_bytes()),
+          format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
@@ -345,6 +361,13 @@ int run_infer(InferOptions options) {
                                      {.bytes_min = os_page_bytes, .step_bytes = os_page_bytes});
     if (!window) return misuse(window.error());
     options.inference.window.window_bytes = round_down(*window, os_page_bytes);
+  }
+  if (!options.plan_path.empty()) {
+    auto file = plan::read_plan(options.plan_path, *network);
+    if (!file) return failure(file.error());
+    options.plan = std::move(*file);
+    options.inference.plan = &options.plan->plan;
+    options.inference.threads = options.plan->threads;
   }
   const auto names = ClassNames::read(options.names_path);
   if (!names) return failure(names.error());

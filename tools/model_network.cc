@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "pager/base/units.h"
 #include "pager/model/header_reader.h"
@@ -10,6 +11,8 @@
 #include "runtime/network/make_network.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/parser.h"
+#include "runtime/plan/plan_file.h"
+#include "runtime/plan/planned_operations.h"
 #include "tools/cli.h"
 #include "tools/model.h"
 #include "tools/progress_line.h"
@@ -102,6 +105,7 @@ Command model_pack_description() {
               "aligned, with checksums, batch normalization folded.\n",
           .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights -o FILE\n",
           .options = {{'o', "output", "FILE", "where to write"},
+                      {0, "plan", "FILE", "as `weightpager plan -o FILE` wants them"},
                       {'f', "force", "", "replace what is there"}},
           .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
           .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
@@ -161,6 +165,18 @@ int model_pack_command(const std::vector<std::string>& words) {
   options.output_path = *arguments->value("output");
   options.overwrite = arguments->has("force");
   options.on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
+  std::optional<plan::PlannedOperations> operations;
+  if (const auto plan_path = arguments->value("plan")) {
+    const auto file = plan::read_plan(*plan_path, *packed);
+    if (!file) return failure(file.error());
+    auto made = plan::PlannedOperations::make(*packed, file->plan.choices, file->threads);
+    if (!made) return failure(made.error());
+    operations = std::move(*made);
+    options.forms = operations->weight_forms();
+    options.bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
+      return operations->pack(layer, plain, formed);
+    };
+  }
   const Result<uint64_t> file_bytes = network::pack_weights(*packed, options);
   line.clear();
   if (!file_bytes) return failure(file_bytes.error());

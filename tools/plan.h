@@ -20,4 +20,8 @@ Command plan_primitives_description();
 int plan_budgets_command(const std::vector<std::string>& words);
 Command plan_budgets_description();
 
+/// What `weightpager plan` does without one of them, and its options.
+std::vector<Option> plan_joint_options();
+int plan_joint_command(const Arguments& arguments);
+
 }  // namespace weightpager::tools

@@ -187,7 +187,7 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   budget::BlockedNetwork costs = costs_of(*network, model);
   if (is_by_blocks) return plan_by_blocks(*network, name, std::move(costs));
   serve::Demand demand =
-      serve::demand_of(*network, name, layer_costs_of(costs),
+      serve::demand_of(*network, name, {}, layer_costs_of(costs),
                        {.read_ns_per_tile = costs.per_block.read_ns,
                         .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
   return PlannedNetwork{.claim = demand.claim,

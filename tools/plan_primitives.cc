@@ -1,7 +1,6 @@
 // `weightpager plan primitives`: how to compute each convolution of a network here, and what less
 // memory costs in time.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,11 +15,10 @@
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/planned_network.h"
-#include "runtime/plan/profile_cache.h"
-#include "runtime/plan/profiler.h"
 #include "runtime/plan/select.h"
 #include "tools/cli.h"
 #include "tools/figures.h"
+#include "tools/measured_profile.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
@@ -112,25 +110,12 @@ struct Point {
 
 struct Plan {
   Network network;
-  std::string machine;
+  plan::Profile profile;
   NetworkInstance instance;
   std::vector<Selection> front;
   std::vector<Point> points;
   Selection chosen;
 };
-
-Result<plan::Profile> measure(const Network& network, const Options& options) {
-  const std::string machine = plan::machine_words(options.threads);
-  plan::ProfilerOptions profiler{.threads = options.threads,
-                                 .cache_path = plan::profile_cache_path(machine)};
-  const bool is_terminal = isatty(STDERR_FILENO) != 0;
-  profiler.on_progress = [&](const std::string& text) {
-    if (is_terminal) print(stderr, fmt::format("\r\033[Kmeasuring {}", text));
-  };
-  auto profile = plan::profile_network(network, profiler);
-  if (is_terminal) print(stderr, "\r\033[K");
-  return profile;
-}
 
 /// Evenly spread over the front, its ends among them.
 std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance,
@@ -173,7 +158,8 @@ class RandomWeights {
 Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
   RandomWeights weights(made.network);
   auto planned = plan::PlannedNetwork::make(
-      made.network, made.instance.instance, selection,
+      made.network,
+      plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates),
       [&](uint32_t layer) { return weights.of(layer); }, threads);
   if (!planned) return forward_error(std::move(planned));
   const std::vector<float> input(made.network.input.elements(), 0.5f);
@@ -198,11 +184,11 @@ Status measure_points(Plan& made, int threads) {
 Result<Plan> make_plan(const Options& options) {
   auto network = network::read_network(options.cfg_path);
   if (!network) return forward_error(std::move(network));
-  auto profile = measure(*network, options);
+  auto profile = measure_profile(*network, options.threads);
   if (!profile) return forward_error(std::move(profile));
-  Plan made{.network = std::move(*network), .machine = profile->machine};
-  made.instance =
-      plan::make_instance(made.network, *profile, options.strategy, options.disk_gb_per_s * 1e9);
+  Plan made{.network = std::move(*network), .profile = std::move(*profile)};
+  made.instance = plan::make_instance(made.network, made.profile, options.strategy,
+                                      options.disk_gb_per_s * 1e9);
   const plan::Instance& instance = made.instance.instance;
   auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown);
   if (!front) return forward_error(std::move(front));
@@ -269,7 +255,7 @@ void print_choices(const Plan& made) {
 
 void print_plan(const Plan& made, const Options& options) {
   fmt::print("{}: {} convolutions, {}\n{}, {} points\n\n", options.cfg_path,
-             convolutions(made.network), made.machine,
+             convolutions(made.network), made.profile.machine,
              options.strategy == Strategy::whole_network
                  ? "all weights in memory, one workspace"
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
@@ -294,7 +280,7 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
       {"schema_version", schema_version},
       {"plan", "primitives"},
       {"network", options.cfg_path},
-      {"machine", made.machine},
+      {"machine", made.profile.machine},
       {"strategy",
        options.strategy == Strategy::whole_network ? "whole-network" : "layer-by-layer"},
       {"read_bytes_per_s", options.disk_gb_per_s * 1e9},

@@ -22,6 +22,7 @@
 #include "pager/control/control_socket.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/network/parser.h"
+#include "runtime/plan/plan_file.h"
 #include "runtime/serve/serving.h"
 #include "tools/cli.h"
 #include "tools/ending_signals.h"
@@ -70,6 +71,10 @@ Command serve_networks_description() {
                       {0, "then", "S=SIZE,…",
                        "after so many seconds another budget: 10=500MiB,20=1GiB"},
                       {0, "seconds", "N", "end after so long"},
+                      {0, "plans", "FILE,…",
+                       "by network: compute its convolutions as `weightpager plan -o FILE`\n"
+                       "has chosen, from NET.planned, which `model pack --plan` has packed\n"
+                       "(windows follow the budget all the same)"},
                       {0, "threads", "N", "that compute each network (processors by networks)"},
                       {0, "json", "FILE", "write every inference to FILE at the end"},
                       {'q', "quiet", "", "print only what ends it"}},
@@ -96,6 +101,7 @@ struct NetworksOptions {
   NetworkLoads loads;
   std::optional<uint64_t> duration_ns;
   int threads = 1;
+  std::vector<std::string> plan_paths;  // by network, or none
   std::string json_path;
   bool is_quiet = false;
 };
@@ -150,17 +156,30 @@ Result<NetworksOptions> read_options(const Arguments& arguments) {
   }
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
+  if (const auto text = arguments.value("plans")) {
+    options.plan_paths = split_at_commas(*text);
+    if (options.plan_paths.size() != options.cfg_paths.size()) {
+      return fail(fmt::format("--plans {}: expected a file for each of {} networks, found {}",
+                              *text, options.cfg_paths.size(), options.plan_paths.size()));
+    }
+    if (arguments.has("threads")) {
+      return fail("--threads: the plans have one each", "leave it away, or make other plans");
+    }
+  }
   const auto networks = static_cast<int>(options.cfg_paths.size());
   options.threads = arguments.has("threads") ? *threads : std::max(*threads / networks, 1);
   return options;
 }
 
-Result<std::string> weights_beside(const std::string& cfg_path) {
+Result<std::string> weights_beside(const std::string& cfg_path, bool is_planned) {
   namespace fs = std::filesystem;
+  const auto beside = [&](const char* ending) {
+    return fs::path(cfg_path).replace_extension(ending);
+  };
+  if (is_planned) return beside(".planned").string();
   for (const char* const ending : {".packed", ".weights"}) {
-    const fs::path path = fs::path(cfg_path).replace_extension(ending);
     std::error_code ignored;
-    if (fs::exists(path, ignored)) return path.string();
+    if (fs::exists(beside(ending), ignored)) return beside(ending).string();
   }
   const fs::path stem = fs::path(cfg_path).replace_extension();
   return fail(fmt::format("{}: neither {}.packed nor {}.weights is there", cfg_path, stem.string(),
@@ -169,28 +188,41 @@ Result<std::string> weights_beside(const std::string& cfg_path) {
 }
 
 /// Networks that fit on processors of their own get them; others are left to the system.
+void give_processors(std::vector<NetworkRequest>& requests) {
+  const std::vector<int> processors = processors_allowed();
+  size_t wanted = 0;
+  for (const NetworkRequest& it : requests) wanted += static_cast<size_t>(it.threads);
+  if (wanted > processors.size()) return;
+  auto next = processors.begin();
+  for (NetworkRequest& it : requests) {
+    it.processors.assign(next, next + it.threads);
+    next += it.threads;
+  }
+}
+
 Result<std::vector<NetworkRequest>> make_requests(const NetworksOptions& options) {
   std::vector<NetworkRequest> requests;
-  const std::vector<int> processors = processors_allowed();
-  const size_t each = static_cast<size_t>(options.threads);
-  const bool have_own = options.cfg_paths.size() * each <= processors.size();
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
     auto network = network::read_network(options.cfg_paths[i]);
     if (!network) return forward_error(std::move(network));
-    auto weights = weights_beside(options.cfg_paths[i]);
+    const bool is_planned = !options.plan_paths.empty();
+    auto weights = weights_beside(options.cfg_paths[i], is_planned);
     if (!weights) return forward_error(std::move(weights));
-    NetworkRequest request = {.name = std::filesystem::path(options.cfg_paths[i]).stem(),
-                              .network = std::move(*network),
-                              .weights_path = std::move(*weights),
-                              .urgency = options.loads.urgencies[i],
-                              .period_ns = options.loads.periods_ns[i],
-                              .threads = options.threads};
-    if (have_own) {
-      request.processors.assign(processors.begin() + static_cast<ptrdiff_t>(i * each),
-                                processors.begin() + static_cast<ptrdiff_t>((i + 1) * each));
+    plan::PlanFile plan{.threads = options.threads};
+    if (is_planned) {
+      auto file = plan::read_plan(options.plan_paths[i], *network);
+      if (!file) return forward_error(std::move(file));
+      plan = std::move(*file);
     }
-    requests.push_back(std::move(request));
+    requests.push_back({.name = std::filesystem::path(options.cfg_paths[i]).stem(),
+                        .network = std::move(*network),
+                        .weights_path = std::move(*weights),
+                        .choices = std::move(plan.plan.choices),
+                        .urgency = options.loads.urgencies[i],
+                        .period_ns = options.loads.periods_ns[i],
+                        .threads = plan.threads});
   }
+  give_processors(requests);
   return requests;
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/network/weight_source.h"
 #include "runtime/ops/cpu/convolution.h"
 #include "runtime/pipeline/device.h"
+#include "runtime/plan/planned_operations.h"
 
 namespace weightpager::infer {
 
@@ -49,6 +50,11 @@ class Backend {
 Result<std::unique_ptr<Backend>> open_cpu_backend(const network::Network& network,
                                                   const network::WeightSource& source,
                                                   const InferenceOptions& options);
+/// As `operations` were planned.
+Result<std::unique_ptr<Backend>> open_planned_backend(const network::Network& network,
+                                                      const network::WeightSource& source,
+                                                      plan::PlannedOperations operations,
+                                                      uint32_t batch);
 /// Fails where there is no GPU, or where this build cannot use one.
 Result<std::unique_ptr<Backend>> open_cuda_backend(const network::Network& network,
                                                    const network::WeightSource& source,

@@ -1,6 +1,9 @@
 #include "runtime/infer/inference.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -20,10 +23,12 @@ using pipeline::UnitTimes;
 
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
-  StreamedInference(const Network& network, WeightSource source, io::ModelFile file)
-      : network_(network), source_(std::move(source)), file_(std::move(file)) {}
+  StreamedInference(const Network& network, WeightSource source, io::ModelFile file,
+                    const InferenceOptions& options)
+      : network_(network), source_(std::move(source)), file_(std::move(file)), options_(options) {}
 
-  Status prepare(const InferenceOptions& options);
+  /// `operations`: by what was chosen, if anything was.
+  Status prepare(std::optional<plan::PlannedOperations> operations);
 
   Status run(std::span<const std::span<const float>> inputs) override;
   const memory::Activations& activations(size_t image) const override {
@@ -47,13 +52,14 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   bool is_direct() const override { return file_.is_direct(); }
 
  private:
+  Status take_window(pipeline::Pipeline pipeline, WindowUse use);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status compute(uint32_t unit, const std::byte* bytes) override;
 
   const Network network_;
   WeightSource source_;
   const io::ModelFile file_;
-  InferenceOptions options_;
+  const InferenceOptions options_;
   std::unique_ptr<Backend> backend_;
   WindowUse use_;
   uint64_t read_bytes_before_ = 0;  // in former windows
@@ -62,14 +68,16 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   std::unique_ptr<Executor> executor_;
 };
 
-Status StreamedInference::prepare(const InferenceOptions& options) {
-  options_ = options;
+Status StreamedInference::prepare(std::optional<plan::PlannedOperations> operations) {
   const auto open_backend =
-      options.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
-  auto backend = open_backend(network_, source_, options);
+      options_.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
+  auto backend =
+      operations ? open_planned_backend(network_, source_, *std::move(operations), options_.batch)
+                 : open_backend(network_, source_, options_);
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
-  return set_window(options.window);
+  if (options_.plan == nullptr) return set_window(options_.window);
+  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, *options_.plan));
 }
 
 Status StreamedInference::set_window(const WindowRequest& asked) {
@@ -77,12 +85,16 @@ Status StreamedInference::set_window(const WindowRequest& asked) {
   request.device = options_.device;
   auto use = use_window(network_, source_, request);
   if (!use) return forward_error(std::move(use));
+  return take_window(request.pipeline, std::move(*use));
+}
+
+Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use) {
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
-  use_ = std::move(*use);
+  use_ = std::move(use);
   auto executor =
       Executor::make(use_.units,
-                     {.schedule = {.pipeline = request.pipeline,
+                     {.schedule = {.pipeline = pipeline,
                                    .rings = use_.rings,
                                    .reads_across_inferences = options_.reads_across_inferences},
                       .fd = file_.fd(),
@@ -137,6 +149,19 @@ std::vector<UnitCosts> StreamedInference::layer_costs() const {
   return costs;
 }
 
+// What of a plan only the operations know.
+Status check_pieces(const plan::JointPlan& plan, const plan::PlannedOperations& operations) {
+  for (const Piece& piece : plan.pieces) {
+    const bool has_weights = piece.end_channel > 0;
+    if (has_weights && !operations.is_tile_boundary(piece.layer, piece.end_channel)) {
+      return fail(fmt::format("the plan cuts layer {} at channel {}, where it cannot be cut",
+                              piece.layer, piece.end_channel),
+                  "make it again: weightpager plan NET.cfg --budget SIZE -o FILE");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<uint32_t> output_layers(const Network& network) {
@@ -154,15 +179,35 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
                                                    const InferenceOptions& options) {
   auto file = io::ModelFile::open(weights_path);
   if (!file) return forward_error(std::move(file));
-  auto source = WeightSource::open(weights_path, network);
+  std::optional<plan::PlannedOperations> operations;
+  network::WeightForms forms;
+  const auto& choices = options.plan != nullptr ? options.plan->choices : options.choices;
+  if (!choices.empty()) {
+    auto made = plan::PlannedOperations::make(network, choices, options.threads);
+    if (!made) return forward_error(std::move(made));
+    forms = made->weight_forms();
+    if (options.plan != nullptr) {
+      Status fits = check_pieces(*options.plan, *made);
+      if (!fits) return forward_error(std::move(fits));
+    }
+    operations = std::move(*made);
+  }
+  auto source = WeightSource::open(weights_path, network, forms);
   if (!source) return forward_error(std::move(source));
+  if (options.plan != nullptr && !source->is_packed()) {
+    return fail(weights_path + ": a plan is for packed weights",
+                "weightpager model pack NET.cfg NET.weights --plan PLAN.json -o FILE, and give "
+                "FILE");
+  }
   // Biases of one file and weights of another would be nobody's network.
   const auto again = io::ModelFile::open(weights_path);
   if (!again || !(again->identity() == file->identity())) {
     return fail(weights_path + ": was replaced while it was opened", "start again");
   }
-  auto it = std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file));
-  if (Status prepared = it->prepare(options); !prepared) return forward_error(std::move(prepared));
+  auto it =
+      std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file), options);
+  Status prepared = it->prepare(std::move(operations));
+  if (!prepared) return forward_error(std::move(prepared));
   return it;
 }
 

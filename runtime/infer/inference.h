@@ -18,11 +18,16 @@
 #include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
 #include "runtime/pipeline/executor.h"
+#include "runtime/plan/joint_plan.h"
 
 namespace weightpager::infer {
 
 struct InferenceOptions {
   WindowRequest window;
+  /// How to compute, on processors: by layer, from weights that were packed for it. Empty: plainly.
+  std::vector<plan::LayerChoice> choices;
+  /// Instead of `choices` and `window`. Outlives `open`.
+  const plan::JointPlan* plan = nullptr;
   /// What computes. `window.device` follows it.
   DeviceKind device = DeviceKind::cpu;
   /// Begin with the next image's first layers while the last ones of this one are computed.
@@ -51,7 +56,8 @@ std::vector<uint32_t> output_layers(const network::Network& network);
 /// One thread at a time, always the same: OpenMP's threads belong to it.
 class Inference {
  public:
-  /// `weights_path`: a .weights file or a packed one, of this network.
+  /// `weights_path`: a .weights file or a packed one, of this network; with choices one that
+  /// was packed for them.
   static Result<std::unique_ptr<Inference>> open(const network::Network& network,
                                                  const std::string& weights_path,
                                                  const InferenceOptions& options);

@@ -44,12 +44,6 @@ UnitCosts estimate(const Layer& layer, const Rates& rates) {
                        static_cast<uint64_t>(operations_of_layer / rates.operations_per_ns)};
 }
 
-/// Channels of different groups do not see the same inputs; such layers are small anyway.
-bool can_be_cut(const Layer& layer) {
-  if (const auto* it = std::get_if<Convolutional>(&layer.operation)) return it->groups == 1;
-  return layer.weights() > 0;
-}
-
 struct CutNetwork {
   std::vector<Piece> pieces;
   std::vector<UnitBytes> units;
@@ -67,9 +61,9 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     UnitCosts costs = request.layer_costs.empty() ? estimate(layer, rates) : request.layer_costs[i];
-    costs.size_bytes = layer.weights() * sizeof(float);
+    costs.size_bytes = source.weight_bytes(static_cast<uint32_t>(i));
     const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
-    layers.push_back({costs, can_be_cut(layer) ? channels : 1});
+    layers.push_back({costs, source.can_be_cut(static_cast<uint32_t>(i)) ? channels : 1});
   }
   CutNetwork it;
   for (const pipeline::Tile& tile : pipeline::split_into_tiles(
@@ -163,6 +157,23 @@ void round_gpu_ring(Rings& rings, uint64_t needed_bytes, uint64_t spare_bytes) {
 }
 
 }  // namespace
+
+WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
+  WindowUse use{.pieces = plan.pieces, .rings = plan.rings};
+  for (size_t i = 0; i < plan.pieces.size(); ++i) {
+    const FileRange range = source.range(plan.pieces[i]);
+    use.units.push_back({.offset_bytes = range.offset_bytes,
+                         .length_bytes = range.length_bytes,
+                         .needed_bytes = range.needed_bytes,
+                         .is_pinned = plan.is_pinned[i]});
+    const auto bytes = static_cast<double>(range.length_bytes);
+    const auto read_ns = static_cast<uint64_t>(bytes / processor_rates.read_bytes_per_ns);
+    use.costs.push_back(
+        {.size_bytes = range.length_bytes, .read_ns = read_ns, .kernel_ns = plan.kernel_ns[i]});
+  }
+  use.costs = pipeline::after_first_pass(use.costs, plan.is_pinned);
+  return use;
+}
 
 uint64_t operations(const Layer& layer) {
   if (const auto* it = std::get_if<Convolutional>(&layer.operation)) {

@@ -23,6 +23,7 @@
 #include "runtime/pipeline/executor.h"
 #include "runtime/pipeline/schedule.h"
 #include "runtime/pipeline/timeline.h"
+#include "runtime/plan/joint_plan.h"
 
 namespace weightpager::infer {
 
@@ -59,5 +60,8 @@ uint64_t operations(const network::Layer& layer);
 /// Fails if the window is too small for the pipeline, and says what would do.
 Result<WindowUse> use_window(const network::Network& network, const network::WeightSource& source,
                              const WindowRequest& request);
+
+/// As a plan has it. `source` has the weights in the plan's forms.
+WindowUse use_plan(const network::WeightSource& source, const plan::JointPlan& plan);
 
 }  // namespace weightpager::infer

@@ -27,11 +27,18 @@ struct View {
 
 class Planner {
  public:
-  explicit Planner(const Network& network) : network_(network) {
+  Planner(const Network& network, std::span<const LayerMemory> layers)
+      : network_(network), layers_(layers) {
+    WP_ASSERT(layers.size() == network.layers.size());
     find_last_readers();
     input_ = new_tensor(0, network.input.size_bytes(), last_reader_of_input_);
     for (uint32_t number = 0; number < network.layers.size(); ++number) {
       outputs_.push_back(place(number));
+      std::vector<View>& copies = changed_.emplace_back();
+      for (const uint64_t bytes : layers[number].changed_bytes) {
+        copies.push_back(place_for_now(number, bytes));
+      }
+      workspaces_.push_back(place_for_now(number, layers[number].workspace_bytes));
     }
   }
 
@@ -46,6 +53,9 @@ class Planner {
     layout.unshared_bytes = network_.input.size_bytes();
     for (uint32_t number = 0; number < outputs_.size(); ++number) {
       layout.output_offset_bytes.push_back(offset(outputs_[number]));
+      layout.workspace_offset_bytes.push_back(offset(workspaces_[number]));
+      std::vector<uint64_t>& copies = layout.changed_offset_bytes.emplace_back();
+      for (const View& copy : changed_[number]) copies.push_back(offset(copy));
       layout.unshared_bytes += network_.layers[number].output.size_bytes();
     }
     return layout;
@@ -71,18 +81,24 @@ class Planner {
 
   View place(uint32_t number) {
     const Layer& layer = network_.layers[number];
-    const uint64_t size_bytes = layer.output.size_bytes();
+    const uint64_t size_bytes = layers_[number].output_bytes;
     const View first = view_of(layer.inputs[0]);
-    if (is_view(layer)) {
+    const bool sees_first = layers_[number].changed_bytes[0] == 0;
+    if (sees_first && is_view(layer)) {
       keep(first.tensor, last_readers_[number]);
       const auto* route = std::get_if<network::Route>(&layer.operation);
       return {first.tensor, first.offset_bytes + (route ? route->group * size_bytes : 0)};
     }
-    if (may_overwrite(number, layer, first)) {
+    if (sees_first && may_overwrite(number, layer, first)) {
       keep(first.tensor, last_readers_[number]);
       return first;
     }
     return new_tensor(number, size_bytes, last_readers_[number]);
+  }
+
+  // Something that only this layer needs.
+  View place_for_now(uint32_t number, uint64_t size_bytes) {
+    return size_bytes == 0 ? View{} : new_tensor(number, size_bytes, number);
   }
 
   static bool is_view(const Layer& layer) {
@@ -117,20 +133,38 @@ class Planner {
   }
 
   const Network& network_;
+  const std::span<const LayerMemory> layers_;
   uint32_t last_reader_of_input_ = 0;
   std::vector<uint32_t> last_readers_;
   std::vector<TensorUsage> tensors_;
   View input_;
   std::vector<View> outputs_;
+  std::vector<std::vector<View>> changed_;
+  std::vector<View> workspaces_;
 };
 
 }  // namespace
 
-ActivationLayout lay_out(const Network& network) { return Planner(network).finish(); }
+std::vector<LayerMemory> plain_memory(const Network& network) {
+  std::vector<LayerMemory> layers;
+  for (const Layer& layer : network.layers) {
+    layers.push_back({layer.output.size_bytes(), std::vector<uint64_t>(layer.inputs.size()), 0});
+  }
+  return layers;
+}
+
+ActivationLayout lay_out(const Network& network, std::span<const LayerMemory> layers) {
+  return Planner(network, layers).finish();
+}
+
+ActivationLayout lay_out(const Network& network) { return lay_out(network, plain_memory(network)); }
 
 Result<Activations> Activations::make(const Network& network) {
+  return make(network, lay_out(network));
+}
+
+Result<Activations> Activations::make(const Network& network, ActivationLayout layout) {
   WP_ASSERT(!network.layers.empty());
-  ActivationLayout layout = lay_out(network);
   const uint64_t length_bytes = round_up(layout.plan.total_bytes, huge_page_bytes);
   void* memory =
       mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -154,6 +188,10 @@ Activations::Activations(const Network& network, ActivationLayout layout, void* 
     for (const uint32_t source : layer.inputs) {
       pointers.push_back(source == network_input ? input() : output(source));
     }
+    std::vector<float*>& copies = changed_.emplace_back();
+    for (const uint64_t offset : layout_.changed_offset_bytes[inputs_.size() - 1]) {
+      copies.push_back(at(offset));
+    }
   }
 }
 
@@ -164,6 +202,7 @@ Activations& Activations::operator=(Activations&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(length_bytes_, other.length_bytes_);
   std::swap(inputs_, other.inputs_);
+  std::swap(changed_, other.changed_);
   return *this;
 }
 

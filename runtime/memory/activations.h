@@ -21,6 +21,19 @@ namespace weightpager::memory {
 /// Tensors' sizes are rounded up to this: a line of the cache, a vector of AVX-512.
 inline constexpr uint64_t activation_alignment_bytes = 64;
 
+/// What a layer takes of the memory, where a plan (plan/layer_choice.h) has tensors in other
+/// layouts than Darknet's.
+struct LayerMemory {
+  uint64_t output_bytes = 0;
+  /// By input: a copy in another layout, which is there while the layer runs; 0 where none is made.
+  std::vector<uint64_t> changed_bytes;
+  /// What the layer needs beside that while it runs.
+  uint64_t workspace_bytes = 0;
+};
+
+/// By layer: outputs as they are, no copies, no workspace.
+std::vector<LayerMemory> plain_memory(const network::Network& network);
+
 struct ActivationLayout {
   /// One for each output (or the network's input) that is no view of another; operations are
   /// layers' numbers. What is kept for the user is needed by an operation after the last.
@@ -29,11 +42,16 @@ struct ActivationLayout {
   /// From the beginning of the memory.
   uint64_t input_offset_bytes = 0;
   std::vector<uint64_t> output_offset_bytes;
+  /// By layer and input; of no meaning where there is no copy.
+  std::vector<std::vector<uint64_t>> changed_offset_bytes;
+  std::vector<uint64_t> workspace_offset_bytes;
   /// If every layer's output had memory of its own, as in Darknet.
   uint64_t unshared_bytes = 0;
 };
 
-/// The layout is for one image.
+/// The layout is for one image. What a layer needs only while it runs lies where at that time no
+/// other tensor is.
+ActivationLayout lay_out(const network::Network& network, std::span<const LayerMemory> layers);
 ActivationLayout lay_out(const network::Network& network);
 
 /// One image's activations. What a layer made is there until the last layer that needs it has run,
@@ -41,6 +59,7 @@ ActivationLayout lay_out(const network::Network& network);
 class Activations {
  public:
   static Result<Activations> make(const network::Network& network);
+  static Result<Activations> make(const network::Network& network, ActivationLayout layout);
   /// The same in somebody else's memory, which need not be this process's to look into, and has
   /// `layout().plan.total_bytes`.
   static Activations over(const network::Network& network, void* memory) {
@@ -56,6 +75,9 @@ class Activations {
   float* output(uint32_t layer) const { return at(layout_.output_offset_bytes[layer]); }
   /// What a layer takes in, in its order.
   std::span<const float* const> inputs(uint32_t layer) const { return inputs_[layer]; }
+  /// Where copies of its inputs and its workspace go.
+  std::span<float* const> changed(uint32_t layer) const { return changed_[layer]; }
+  float* workspace(uint32_t layer) const { return at(layout_.workspace_offset_bytes[layer]); }
 
  private:
   Activations(const network::Network& network, ActivationLayout layout, void* memory,
@@ -66,6 +88,7 @@ class Activations {
   void* memory_ = nullptr;
   uint64_t length_bytes_ = 0;  // 0: somebody else's
   std::vector<std::vector<const float*>> inputs_;
+  std::vector<std::vector<float*>> changed_;
 };
 
 }  // namespace weightpager::memory

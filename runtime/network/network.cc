@@ -77,6 +77,11 @@ Error about_layer(const Network& network, uint32_t number, Error error) {
   return error;
 }
 
+bool can_be_cut(const Layer& layer) {
+  if (const auto* it = std::get_if<Convolutional>(&layer.operation)) return it->groups == 1;
+  return layer.weights() > 0;
+}
+
 const char* activation_name(Activation activation) {
   constexpr std::array names = {"linear", "leaky", "relu", "logistic", "mish", "swish"};
   return names[static_cast<size_t>(activation)];

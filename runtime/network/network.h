@@ -156,6 +156,10 @@ struct Network {
 /// "convolutional", "route", …: the section's name in a .cfg.
 const char* section_name(const Operation& operation);
 const char* activation_name(Activation activation);
+
+/// Whether the layer's weights may come some output channels at a time. Channels of different
+/// groups do not see the same inputs; such layers are small anyway.
+bool can_be_cut(const Layer& layer);
 /// The error, with the layer that it is about in front.
 Error about_layer(const Network& network, uint32_t number, Error error);
 

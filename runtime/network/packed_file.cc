@@ -8,8 +8,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
@@ -20,7 +22,7 @@
 namespace weightpager::network {
 namespace {
 
-constexpr uint32_t version = 1;
+constexpr uint32_t version = 2;
 
 /// How the file begins; PackedPlace of every layer and the checksum of all that follow.
 struct FixedHeader {
@@ -42,11 +44,14 @@ struct Layout {
   uint64_t file_bytes = 0;
 };
 
-Layout lay_out(const Network& network) {
+Layout lay_out(const Network& network, const WeightForms& forms) {
   Layout layout;
   layout.file_bytes = round_up(index_bytes(network) + sizeof(uint64_t), os_page_bytes);
-  for (const Layer& layer : network.layers) {
-    const uint64_t size_bytes = layer.folded_bytes();
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    const uint64_t size_bytes =
+        forms.empty() ? layer.folded_bytes()
+                      : forms[i].size_bytes + layer.channels_with_bias() * sizeof(float);
     layout.places.push_back({size_bytes == 0 ? 0 : layout.file_bytes, size_bytes, 0});
     layout.file_bytes += round_up(size_bytes, os_page_bytes);
   }
@@ -56,15 +61,20 @@ Layout lay_out(const Network& network) {
 constexpr std::string_view pack_again =
     "pack the network's weights again: weightpager model pack NET.cfg NET.weights -o FILE";
 
+constexpr std::string_view for_another =
+    "the weights were packed for another network or another plan: give its .cfg, and --plan where "
+    "they were packed with it";
+
 /// What of the header can be wrong although it is undamaged.
-Status check_header(model::HeaderReader& reader, const FixedHeader& header,
-                    const Network& network) {
-  if (header.fingerprint != fingerprint(network))
+Status check_header(model::HeaderReader& reader, const FixedHeader& header, const Network& network,
+                    const WeightForms& forms) {
+  const uint64_t expected = fingerprint(network, forms);
+  if (header.fingerprint != expected)
     return fail(fmt::format("{}, byte 16: expected weights of a network with the fingerprint "
                             "{:016x}, found {:016x}",
-                            reader.path(), fingerprint(network), header.fingerprint),
-                "the weights were packed for another network: give its .cfg");
-  const uint64_t file_bytes = lay_out(network).file_bytes;
+                            reader.path(), expected, header.fingerprint),
+                std::string(for_another));
+  const uint64_t file_bytes = lay_out(network, forms).file_bytes;
   if (header.file_bytes != file_bytes || reader.size_bytes() != file_bytes)
     return fail(fmt::format("{}, byte 24: expected a file of {} bytes, found {}", reader.path(),
                             file_bytes, reader.size_bytes()),
@@ -73,8 +83,8 @@ Status check_header(model::HeaderReader& reader, const FixedHeader& header,
 }
 
 Status check_places(const model::HeaderReader& reader, const std::vector<PackedPlace>& places,
-                    const Network& network) {
-  const Layout layout = lay_out(network);
+                    const Network& network, const WeightForms& forms) {
+  const Layout layout = lay_out(network, forms);
   for (size_t i = 0; i < places.size(); ++i) {
     const PackedPlace& expected = layout.places[i];
     if (places[i].offset_bytes != expected.offset_bytes ||
@@ -98,7 +108,7 @@ class Packer {
         reader_(options.weights_path),
         raw_(raw),
         file_(file),
-        layout_(lay_out(network)) {}
+        layout_(lay_out(network, options.forms)) {}
 
   Status run() {
     for (size_t i = 0; i < network_.layers.size(); ++i) {
@@ -123,26 +133,39 @@ class Packer {
              fmt::format("{}, byte {}, {}", options_.weights_path, raw_.offsets_bytes[i],
                          describe_layer(network_, i)));
     if (!folded) return forward_error(std::move(folded));
-    return write(layout_.places[i], join(layer, *floats, *folded));
+    const std::span biases(folded->biases, layer.channels_with_bias());
+    if (options_.forms.empty() || options_.forms[i].name.empty()) {
+      return write(layout_.places[i], {folded->weights, layer.weights()}, biases);
+    }
+    const uint64_t formed_bytes = options_.forms[i].size_bytes;
+    const std::unique_ptr<float, void (*)(void*)> formed(
+        static_cast<float*>(std::aligned_alloc(64, round_up(formed_bytes, 64))), std::free);
+    if (formed == nullptr) {
+      return fail(fmt::format("no memory for {} of packed weights", format_size(formed_bytes)),
+                  "leave more memory to weightpager model pack");
+    }
+    Status done = options_.bring_into_form(static_cast<uint32_t>(i), folded->weights, formed.get());
+    if (!done) return done;
+    return write(layout_.places[i], {formed.get(), formed_bytes / sizeof(float)}, biases);
   }
 
-  /// The biases moved to right before the weights.
-  static std::span<const float> join(const Layer& layer, std::span<float> floats,
-                                     const LayerWeights& folded) {
-    const uint64_t channels = layer.channels_with_bias();
-    const uint64_t start = raw_parts(layer).weights - channels;
-    std::memmove(floats.data() + start, folded.biases, channels * sizeof(float));
-    return floats.subspan(start, channels + layer.weights());
-  }
-
-  Status write(PackedPlace& place, std::span<const float> folded) {
-    const auto bytes = std::as_bytes(folded);
-    WP_ASSERT(bytes.size() == place.size_bytes);
-    place.checksum = checksum(bytes);
+  Status write(PackedPlace& place, std::span<const float> weights, std::span<const float> biases) {
+    WP_ASSERT(weights.size_bytes() + biases.size_bytes() == place.size_bytes);
+    XXH3_state_t* const state = XXH3_createState();
+    XXH3_64bits_reset(state);
+    XXH3_64bits_update(state, biases.data(), biases.size_bytes());
+    XXH3_64bits_update(state, weights.data(), weights.size_bytes());
+    place.checksum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
     if (options_.on_progress)
       options_.on_progress(place.offset_bytes + place.size_bytes, layout_.file_bytes);
-    return file_.write(place.offset_bytes,
-                       {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    Status written = file_.write(place.offset_bytes, text_of(weights));
+    if (!written) return written;
+    return file_.write(place.offset_bytes + weights.size_bytes(), text_of(biases));
+  }
+
+  static std::string_view text_of(std::span<const float> floats) {
+    return {reinterpret_cast<const char*>(floats.data()), floats.size_bytes()};
   }
 
   Status write_index() {
@@ -150,7 +173,7 @@ class Packer {
     std::copy(packed_magic.begin(), packed_magic.end(), header.magic);
     header.version = version;
     header.layers = static_cast<uint32_t>(network_.layers.size());
-    header.fingerprint = fingerprint(network_);
+    header.fingerprint = fingerprint(network_, options_.forms);
     header.file_bytes = layout_.file_bytes;
     std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
     bytes.append(reinterpret_cast<const char*>(layout_.places.data()),
@@ -182,9 +205,13 @@ std::string describe_weights(const Layer& layer) {
 
 }  // namespace
 
-uint64_t fingerprint(const Network& network) {
+uint64_t fingerprint(const Network& network, const WeightForms& forms) {
   std::string text;
   for (const Layer& layer : network.layers) text += describe_weights(layer);
+  for (size_t i = 0; i < forms.size(); ++i) {
+    if (forms[i].name.empty()) continue;
+    text += fmt::format("layer {} in {} bytes for {}\n", i, forms[i].size_bytes, forms[i].name);
+  }
   return checksum(std::as_bytes(std::span(text)));
 }
 
@@ -193,7 +220,8 @@ uint64_t checksum(std::span<const std::byte> bytes) {
 }
 
 Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
-                                                   const Network& network) {
+                                                   const Network& network,
+                                                   const WeightForms& forms) {
   WP_ASSERT(reader.position_bytes() == 0);
   FixedHeader header{};
   const std::string fixed = reader.read_text(sizeof header, sizeof header, "a header");
@@ -206,8 +234,7 @@ Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
                     fmt::format("version {}", header.version), pack_again);
   if (header.layers != network.layers.size())
     reader.mismatch(12, fmt::format("{} layers, as the network has", network.layers.size()),
-                    std::to_string(header.layers),
-                    "the weights were packed for another network: give its .cfg");
+                    std::to_string(header.layers), for_another);
 
   std::vector<PackedPlace> places(network.layers.size());
   const uint64_t places_bytes = places.size() * sizeof(PackedPlace);
@@ -220,8 +247,8 @@ Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
                     "the file is damaged: copy it again");
   if (!reader.ok()) return reader.take_error();
   std::memcpy(places.data(), index.data(), index.size());
-  Status status = check_header(reader, header, network);
-  if (status) status = check_places(reader, places, network);
+  Status status = check_header(reader, header, network, forms);
+  if (status) status = check_places(reader, places, network, forms);
   if (!status) return forward_error(std::move(status));
   return places;
 }
@@ -235,7 +262,7 @@ Result<uint64_t> pack_weights(const Network& network, const PackOptions& options
   if (!reader) return forward_error(std::move(reader));
   Result<RawPlaces> raw = place_raw_weights(*reader, network);
   if (!raw) return forward_error(std::move(raw));
-  const uint64_t file_bytes = lay_out(network).file_bytes;
+  const uint64_t file_bytes = lay_out(network, options.forms).file_bytes;
   Result<model::MadeFile> file = model::MadeFile::create(options.output_path, file_bytes);
   if (!file) return forward_error(std::move(file));
   if (Status status = Packer(network, options, *raw, *file).run(); !status)

@@ -23,31 +23,47 @@ namespace weightpager::network {
 
 inline constexpr std::string_view packed_magic = "WPPACKED";
 
-/// Of one layer in a packed file; all zeros without weights.
+/// How the weights of a layer are arranged where that is not Darknet's way: for a candidate of a
+/// plan (plan/layer_choice.h).
+struct WeightForm {
+  /// "": Darknet's way.
+  std::string name;
+  /// Without biases; of Darknet's way as many as there are.
+  uint64_t size_bytes = 0;
+};
+/// By layer; empty: all Darknet's way.
+using WeightForms = std::vector<WeightForm>;
+
+/// Of one layer in a packed file: weights, and behind them biases. All zeros without weights.
 struct PackedPlace {
   uint64_t offset_bytes = 0;
   uint64_t size_bytes = 0;
-  /// XXH3-64 of the bytes.
+  /// XXH3-64 of the biases, then the weights.
   uint64_t checksum = 0;
 };
 
-/// XXH3-64 of what decides which weights belong where: the kinds of the layers, in order, and the
-/// sizes of those with weights. The network's input may be larger or smaller, as long as no
-/// connected layer sees that.
-uint64_t fingerprint(const Network& network);
+/// XXH3-64 of what decides which weights belong where: the kinds of the layers, in order, the
+/// sizes of those with weights, and their forms. The network's input may be larger or smaller, as
+/// long as no connected layer sees that.
+uint64_t fingerprint(const Network& network, const WeightForms& forms = {});
 
 uint64_t checksum(std::span<const std::byte> bytes);
 
-/// Reads and checks the index of a packed file: made from this network, complete, undamaged.
-/// Requires that the reader is at the file's start.
+/// Reads and checks the index of a packed file: made from this network in these forms, complete,
+/// undamaged. Requires that the reader is at the file's start.
 Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
-                                                   const Network& network);
+                                                   const Network& network,
+                                                   const WeightForms& forms);
 
 struct PackOptions {
   std::string weights_path;
   std::string output_path;
   /// Replace what is at `output_path`.
   bool overwrite = false;
+  WeightForms forms;
+  /// Brings a layer's folded weights into a form that is not Darknet's: both have room for what
+  /// they are, `formed` begins at a multiple of 64.
+  std::function<Status(uint32_t layer, const float* plain, float* formed)> bring_into_form;
   /// Bytes written and bytes that there will be.
   std::function<void(uint64_t, uint64_t)> on_progress;
 };

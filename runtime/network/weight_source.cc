@@ -45,26 +45,36 @@ void WeightSource::FreeChecksum::operator()(Checksum* it) const { delete it; }
 
 WeightSource::WeightSource() : running_(new Checksum) {}
 
-Result<WeightSource> WeightSource::open(const std::string& path, const Network& network) {
+Result<WeightSource> WeightSource::open(const std::string& path, const Network& network,
+                                        const WeightForms& forms) {
   Result<model::HeaderReader> reader = model::HeaderReader::open(path);
   if (!reader) return forward_error(std::move(reader));
   WeightSource source;
   source.path_ = path;
   source.is_packed_ = begins_packed(*reader);
-  for (const Layer& layer : network.layers) {
-    PlacedLayer placed{.channels = static_cast<uint32_t>(layer.channels_with_bias())};
-    if (placed.channels > 0)
-      placed.channel_bytes = layer.weights() / placed.channels * sizeof(float);
-    source.layers_.push_back(std::move(placed));
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    const bool is_plain = forms.empty() || forms[i].name.empty();
+    if (!source.is_packed_ && !is_plain) {
+      return fail(fmt::format("{}: {} is to be computed by {}, for which weights have to be packed",
+                              path, describe_layer(network, i), forms[i].name),
+                  "weightpager model pack NET.cfg NET.weights --plan PLAN.json -o FILE, and give "
+                  "FILE");
+    }
+    source.layers_.push_back(
+        {.channels = static_cast<uint32_t>(layer.channels_with_bias()),
+         .weight_bytes = is_plain ? layer.weights() * sizeof(float) : forms[i].size_bytes,
+         .can_be_cut = is_plain && network::can_be_cut(layer)});
   }
-  Status placed = source.is_packed_ ? source.place_packed(*reader, network)
+  Status placed = source.is_packed_ ? source.place_packed(*reader, network, forms)
                                     : source.place_raw(*reader, network);
   if (!placed) return forward_error(std::move(placed));
   return source;
 }
 
-Status WeightSource::place_packed(model::HeaderReader& reader, const Network& network) {
-  Result<std::vector<PackedPlace>> places = read_packed_index(reader, network);
+Status WeightSource::place_packed(model::HeaderReader& reader, const Network& network,
+                                  const WeightForms& forms) {
+  Result<std::vector<PackedPlace>> places = read_packed_index(reader, network, forms);
   if (!places) return forward_error(std::move(places));
   const FloatReader floats(path_);
   for (size_t i = 0; i < layers_.size(); ++i) {
@@ -72,9 +82,10 @@ Status WeightSource::place_packed(model::HeaderReader& reader, const Network& ne
     const PackedPlace& place = (*places)[i];
     layer.where =
         fmt::format("{}, byte {}, {}", path_, place.offset_bytes, describe_layer(network, i));
-    layer.offset_bytes = place.offset_bytes + layer.channels * sizeof(float);
+    layer.offset_bytes = place.offset_bytes;
     layer.checksum = place.checksum;
-    Result<std::vector<float>> biases = floats.read(place.offset_bytes, layer.channels);
+    Result<std::vector<float>> biases =
+        floats.read(place.offset_bytes + layer.weight_bytes, layer.channels);
     if (!biases) return forward_error(std::move(biases));
     layer.biases = std::move(*biases);
   }
@@ -123,16 +134,22 @@ FileRange WeightSource::range(const Piece& piece) const {
   const PlacedLayer& layer = layers_.at(piece.layer);
   if (layer.channels == 0) return {};
   WP_ASSERT(piece.first_channel < piece.end_channel && piece.end_channel <= layer.channels);
-  const uint64_t begin = layer.offset_bytes + piece.first_channel * layer.channel_bytes;
-  const uint64_t end = layer.offset_bytes + piece.end_channel * layer.channel_bytes;
+  const uint64_t begin = layer.offset_bytes + bytes_before(layer, piece.first_channel);
+  const uint64_t end = layer.offset_bytes + bytes_before(layer, piece.end_channel);
   const uint64_t start = round_down(begin, os_page_bytes);
   return {start, round_up(end, os_page_bytes) - start, end - start};
+}
+
+uint64_t WeightSource::bytes_before(const PlacedLayer& layer, uint32_t channel) {
+  if (channel == layer.channels) return layer.weight_bytes;
+  return layer.weight_bytes / layer.channels * channel;
 }
 
 Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::byte> bytes) {
   PlacedLayer& layer = layers_.at(piece.layer);
   if (layer.channels == 0) return nullptr;
-  const uint64_t length_bytes = (piece.end_channel - piece.first_channel) * layer.channel_bytes;
+  const uint64_t length_bytes =
+      bytes_before(layer, piece.end_channel) - bytes_before(layer, piece.first_channel);
   WP_ASSERT(bytes.size() >= range(piece).needed_bytes);
   // `bytes` may be written to.
   auto* const weights = const_cast<float*>(weights_in(piece, bytes.data()));
@@ -151,7 +168,8 @@ Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::by
 const float* WeightSource::weights_in(const Piece& piece, const std::byte* bytes) const {
   const PlacedLayer& layer = layers_.at(piece.layer);
   if (layer.channels == 0) return nullptr;
-  const uint64_t length_bytes = (piece.end_channel - piece.first_channel) * layer.channel_bytes;
+  const uint64_t length_bytes =
+      bytes_before(layer, piece.end_channel) - bytes_before(layer, piece.first_channel);
   return reinterpret_cast<const float*>(bytes + range(piece).needed_bytes - length_bytes);
 }
 

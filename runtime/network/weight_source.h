@@ -19,6 +19,7 @@
 
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
+#include "runtime/network/packed_file.h"
 #include "runtime/network/weights_file.h"
 
 namespace weightpager::network {
@@ -45,7 +46,9 @@ struct Piece {
 class WeightSource {
  public:
   /// Recognises the kind of file, checks that it belongs to the network, and reads what stays.
-  static Result<WeightSource> open(const std::string& path, const Network& network);
+  /// Forms other than Darknet's are in packed files only, and such layers come as one piece.
+  static Result<WeightSource> open(const std::string& path, const Network& network,
+                                   const WeightForms& forms = {});
 
   const std::string& path() const { return path_; }
   bool is_packed() const { return is_packed_; }
@@ -53,6 +56,9 @@ class WeightSource {
   /// The layer as one piece.
   Piece whole(uint32_t layer) const { return {layer, 0, layers_.at(layer).channels}; }
   FileRange range(const Piece& piece) const;
+  /// Whether the layer may come in several pieces, and how many bytes its weights are.
+  bool can_be_cut(uint32_t layer) const { return layers_.at(layer).can_be_cut; }
+  uint64_t weight_bytes(uint32_t layer) const { return layers_.at(layer).weight_bytes; }
 
   /// By output channel, folded; nullptr for a layer without weights. Valid as long as this object.
   const float* biases(uint32_t layer) const;
@@ -77,7 +83,9 @@ class WeightSource {
   };
   struct PlacedLayer {
     uint32_t channels = 0;
-    uint64_t channel_bytes = 0;
+    uint64_t weight_bytes = 0;
+    /// Channels do not depend on each other, and their shares of the weights are in their order.
+    bool can_be_cut = true;
     /// Of the first channel's weights.
     uint64_t offset_bytes = 0;
     std::vector<float> biases;
@@ -92,8 +100,10 @@ class WeightSource {
   };
 
   WeightSource();
-  Status place_packed(model::HeaderReader& reader, const Network& network);
+  Status place_packed(model::HeaderReader& reader, const Network& network,
+                      const WeightForms& forms);
   Status place_raw(model::HeaderReader& reader, const Network& network);
+  static uint64_t bytes_before(const PlacedLayer& layer, uint32_t channel);
   Status check(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
   Status check_whole(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
 

@@ -30,8 +30,10 @@ bool fills_blocks(const Network& network, const Layer& layer, Layout layout) {
   });
 }
 
-// Whether a layer can take in this layout and give it out unchanged.
+}  // namespace
+
 bool keeps_layout(const Network& network, const Layer& layer, Layout layout) {
+  if (layout == Layout::nchw) return true;
   if (const auto* it = std::get_if<network::Route>(&layer.operation)) {
     return it->groups == 1 && fills_blocks(network, layer, layout);
   }
@@ -43,6 +45,8 @@ bool keeps_layout(const Network& network, const Layer& layer, Layout layout) {
          std::holds_alternative<network::Upsample>(layer.operation) ||
          std::holds_alternative<network::Dropout>(layer.operation);
 }
+
+namespace {
 
 class Maker {
  public:

@@ -35,6 +35,9 @@ struct NetworkInstance {
   static uint32_t node_of_layer(uint32_t layer) { return layer + 1; }
 };
 
+/// Whether a layer that is no convolution can take in this layout and give it out unchanged.
+bool keeps_layout(const network::Network& network, const network::Layer& layer, ops::Layout layout);
+
 /// `profile` has everything that the network needs. Reads take their bytes at `read_bytes_per_s`;
 /// of no interest for the whole network.
 NetworkInstance make_instance(const network::Network& network, const Profile& profile,

@@ -1,4 +1,4 @@
-// Runs a network as a selection says: each convolution by its candidate, tensors in its layouts.
+// Runs a network as a plan says: each convolution by its candidate, tensors in its layouts.
 //
 // All weights are in memory, packed; every layer has its output in memory of its own. So this is
 // for finding out whether planned times and results are true, not for saving memory.
@@ -7,36 +7,27 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
 #include "runtime/ops/cpu/convolution.h"
-#include "runtime/plan/network_instance.h"
-#include "runtime/plan/selection.h"
+#include "runtime/plan/layer_choice.h"
+#include "runtime/plan/planned_operations.h"
 
 namespace weightpager::plan {
 
 /// Weights and biases of a whole layer, folded; asked for once per layer that has some.
 using LayerWeights = std::function<ops::TileWeights(uint32_t layer)>;
 
-/// Of a run. What is planned is the first two.
-struct RunTimes {
-  double convolutions_ns = 0;
-  double changes_ns = 0;
-  /// Activation functions, pools, routes, …
-  double others_ns = 0;
-
-  double planned_ns() const { return convolutions_ns + changes_ns; }
-};
-
 /// One thread at a time, always the same.
 class PlannedNetwork {
  public:
-  /// `network` must outlive this; `selection` is of make_instance(network, …).
-  static Result<PlannedNetwork> make(const network::Network& network, const Instance& instance,
-                                     const Selection& selection, const LayerWeights& weights,
-                                     int threads);
+  /// `network` must outlive this.
+  static Result<PlannedNetwork> make(const network::Network& network,
+                                     std::span<const LayerChoice> choices,
+                                     const LayerWeights& weights, int threads);
   PlannedNetwork(PlannedNetwork&&) noexcept;
   ~PlannedNetwork();
 
@@ -46,7 +37,7 @@ class PlannedNetwork {
   /// Of the last run, in Darknet's layout.
   Result<std::vector<float>> output(uint32_t layer) const;
 
-  /// Packed weights and biases, and the workspace that layers share: what was planned.
+  /// Packed weights and biases, and the workspace that convolutions share: what was planned.
   uint64_t weight_bytes() const;
   uint64_t workspace_bytes() const;
 

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int schema_version = 1;
+constexpr int schema_version = 2;
 // A day: what takes longer was not measured here.
 constexpr double time_ns_max = 86'400e9;
 constexpr uint64_t size_bytes_max = uint64_t{1} << 44;
@@ -85,6 +85,16 @@ bool read_convolutions(const Json& json, Profile& profile) {
   return true;
 }
 
+bool read_others(const Json& json, Profile& profile) {
+  if (!json.is_object()) return false;
+  for (const auto& [key, value] : json.items()) {
+    const auto time_ns = time_in(&value);
+    if (!time_ns) return false;
+    profile.others[key] = *time_ns;
+  }
+  return true;
+}
+
 bool read_changes(const Json& json, Profile& profile) {
   if (!json.is_object()) return false;
   for (const auto& [key, value] : json.items()) {
@@ -107,11 +117,39 @@ std::string convolution_key(const network::Layer& layer) {
                      it.filters, it.size, it.size, it.stride, it.padding, it.groups);
 }
 
+std::string other_key(const network::Layer& layer) {
+  const auto activation = [](const network::Layer& it) {
+    if (const auto* convolution = std::get_if<network::Convolutional>(&it.operation)) {
+      return convolution->activation;
+    }
+    if (const auto* shortcut = std::get_if<network::Shortcut>(&it.operation)) {
+      return shortcut->activation;
+    }
+    if (const auto* connected = std::get_if<network::Connected>(&it.operation)) {
+      return connected->activation;
+    }
+    return network::Activation::linear;
+  };
+  const char* const function = network::activation_name(activation(layer));
+  if (std::holds_alternative<network::Convolutional>(layer.operation)) {
+    if (activation(layer) == network::Activation::linear) return "";
+    return fmt::format("{} of {}", function, picture_key(layer.output));
+  }
+  std::string key =
+      fmt::format("{} {} to {}, activation {}", network::section_name(layer.operation),
+                  picture_key(layer.input), picture_key(layer.output), function);
+  if (const auto* it = std::get_if<network::MaxPool>(&layer.operation)) {
+    key += fmt::format(", size {} stride {} padding {}", it->size, it->stride, it->padding);
+  }
+  return key;
+}
+
 std::string profile_text(const Profile& profile) {
   nlohmann::ordered_json json = {{"schema_version", schema_version},
                                  {"machine", profile.machine},
                                  {"convolutions", nlohmann::ordered_json::object()},
-                                 {"layout_changes_ns", profile.changes}};
+                                 {"layout_changes_ns", profile.changes},
+                                 {"others_ns", profile.others}};
   for (const auto& [key, candidates] : profile.convolutions) {
     auto& list = json["convolutions"][key] = nlohmann::ordered_json::array();
     for (const MeasuredCandidate& it : candidates) {
@@ -148,6 +186,10 @@ Result<Profile> parse_profile(std::string_view text, const std::string& machine,
   }
   if (changes == nullptr || !read_changes(*changes, profile)) {
     return fail(fmt::format("{}: \"layout_changes_ns\" is damaged", name), hint);
+  }
+  const Json* const others = find(json, "others_ns");
+  if (others == nullptr || !read_others(*others, profile)) {
+    return fail(fmt::format("{}: \"others_ns\" is damaged", name), hint);
   }
   return profile;
 }

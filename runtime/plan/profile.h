@@ -37,12 +37,18 @@ struct Profile {
   std::map<std::string, std::vector<MeasuredCandidate>> convolutions;
   /// By picture_key().
   std::map<std::string, ChangeTimes> changes;
+  /// By other_key(): what is not a convolution itself, in ns.
+  std::map<std::string, double> others;
 };
 
 /// "64x56x56 192 filters 3x3 stride 1 padding 1 groups 1".
 std::string convolution_key(const network::Layer& layer);
 /// "64x56x56".
 std::string picture_key(const network::Shape& shape);
+
+/// A layer without its convolution: "maxpool 64x112x112 to 64x56x56, …"; for a convolution what
+/// remains is its activation function, and "" where it has none.
+std::string other_key(const network::Layer& layer);
 
 std::string profile_text(const Profile& profile);
 

@@ -105,6 +105,39 @@ TEST(Activations, MemoryIsWhereTheLayoutSays) {
   std::fill_n(activations.output(1), 2 * shape.elements(), 1.0f);
 }
 
+TEST(Activations, WhatALayerNeedsWhileItRunsLiesApartFromWhatIsNeededThen) {
+  Builder it(shape);
+  const uint32_t first = it.convolutional(network_input, shape);
+  const uint32_t second = it.convolutional(first, shape);
+  it.convolutional(second, shape);
+  std::vector<LayerMemory> memory = plain_memory(it.network);
+  memory[second].changed_bytes[0] = 2 * shape.size_bytes();
+  memory[second].workspace_bytes = 640;
+  const ActivationLayout layout = lay_out(it.network, memory);
+  EXPECT_TRUE(find_overlaps(layout.tensors, layout.plan).empty());
+  EXPECT_EQ(layout.plan.total_bytes, 4 * shape.size_bytes() + 640);
+  auto made = Activations::make(it.network, layout);
+  ASSERT_TRUE(made) << made.error().message;
+  // Everything that the second layer works on, each of it whole.
+  std::fill_n(made->output(first), shape.elements(), 1.0f);
+  std::fill_n(made->output(second), shape.elements(), 2.0f);
+  std::fill_n(made->changed(second)[0], 2 * shape.elements(), 3.0f);
+  std::fill_n(made->workspace(second), 640 / sizeof(float), 4.0f);
+  EXPECT_EQ(made->output(first)[shape.elements() - 1], 1.0f);
+  EXPECT_EQ(made->output(second)[0], 2.0f);
+  EXPECT_EQ(made->changed(second)[0][2 * shape.elements() - 1], 3.0f);
+}
+
+TEST(Activations, WhatTakesACopyIsNoView) {
+  Builder it(shape);
+  const uint32_t first = it.convolutional(network_input, shape);
+  const uint32_t view = it.add(network::Dropout{}, {first}, shape);
+  std::vector<LayerMemory> memory = plain_memory(it.network);
+  memory[view].changed_bytes[0] = shape.size_bytes();
+  const ActivationLayout layout = lay_out(it.network, memory);
+  EXPECT_NE(layout.output_offset_bytes[view], layout.output_offset_bytes[first]);
+}
+
 TEST(Activations, MoreThanThereIsIsAnError) {
   Builder it({1u << 15, 1u << 15, 1u << 15});
   it.convolutional(network_input, it.network.input);

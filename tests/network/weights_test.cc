@@ -368,7 +368,10 @@ TEST_F(Weights, PackedForAnotherNetworkIsRefused) {
                                                         {"[shortcut]\nfrom=-1", "[dropout]"}}) {
     Result<WeightSource> source = changed(from, to);
     ASSERT_FALSE(source) << to;
-    EXPECT_EQ(source.error().hint, "the weights were packed for another network: give its .cfg");
+    EXPECT_EQ(
+        source.error().hint,
+        "the weights were packed for another network or another plan: give its .cfg, and --plan "
+        "where they were packed with it");
   }
   EXPECT_FALSE(changed("[shortcut]\nfrom=-1", "[shortcut]\nfrom=-1\n[dropout]"));
 }

@@ -93,7 +93,8 @@ class PlannedNetworks : public testing::Test {
       weights_.push_back(layer.weights() > 0 ? std::make_unique<ops::Weights>(layer) : nullptr);
     }
     input_ = ops::naive::random_values(network_.input.elements(), 5);
-    instance_ = make_instance(network_, made_up_profile(), Strategy::whole_network, 1e9).instance;
+    profile_ = made_up_profile();
+    instance_ = make_instance(network_, profile_, Strategy::whole_network, 1e9).instance;
     run_plainly();
   }
 
@@ -139,8 +140,8 @@ class PlannedNetworks : public testing::Test {
 
   void expect_same(const Selection& selection) {
     auto planned = PlannedNetwork::make(
-        network_, instance_, selection, [&](uint32_t layer) { return weights_of(layer); },
-        compute_threads);
+        network_, choices_of(network_, profile_, instance_, selection.candidates),
+        [&](uint32_t layer) { return weights_of(layer); }, compute_threads);
     ASSERT_TRUE(planned) << planned.error().message;
     EXPECT_EQ(planned->weight_bytes(), selection.held_bytes);
     EXPECT_EQ(planned->workspace_bytes(), selection.workspace_bytes);
@@ -161,6 +162,7 @@ class PlannedNetworks : public testing::Test {
   std::vector<std::unique_ptr<ops::Weights>> weights_;
   ops::naive::Values input_;
   std::vector<ops::naive::Values> expected_;
+  Profile profile_;
   Instance instance_;
 };
 

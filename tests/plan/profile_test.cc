@@ -25,6 +25,7 @@ Profile some_profile() {
   profile.convolutions["one"] = {{{"im2col", Layout::nchw, Layout::nhwc, 4096, 128}, 1234.5},
                                  {{"jit", Layout::nChw8c, Layout::nChw16c, 0, 64}, 7}};
   profile.changes["3x4x5"][1][2] = 99.25;
+  profile.others["relu of 3x4x5"] = 55.5;
   return profile;
 }
 
@@ -41,6 +42,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(profile_text(*read), text);
   EXPECT_EQ(read->convolutions.at("one")[0].time_ns, 1234.5);
   EXPECT_EQ(read->changes.at("3x4x5")[1][2], 99.25);
+  EXPECT_EQ(read->others.at("relu of 3x4x5"), 55.5);
 }
 
 TEST(Profile, OfAnotherMachineIsRefused) {
@@ -53,7 +55,7 @@ TEST(Profile, OfAnotherMachineIsRefused) {
 TEST(Profile, DamageIsRefused) {
   const std::string good = profile_text(some_profile());
   const std::pair<const char*, const char*> damages[] = {
-      {"\"schema_version\": 1", "\"schema_version\": 2"},
+      {"\"schema_version\": 2", "\"schema_version\": 1"},
       {"1234.5", "-1"},
       {"1234.5", "\"1234.5\""},
       {"1234.5", "1e300"},
@@ -66,6 +68,8 @@ TEST(Profile, DamageIsRefused) {
       {"99.25", "1, 2"},
       {"\"convolutions\"", "\"convolution\""},
       {"\"layout_changes_ns\"", "\"changes\""},
+      {"55.5", "true"},
+      {"\"others_ns\"", "\"others\""},
   };
   for (const auto& [from, to] : damages) {
     EXPECT_FALSE(parse_profile(replaced(good, from, to), "a machine", "profile.json"))

@@ -64,6 +64,9 @@ class ConvolutionCandidate {
 };
 
 inline constexpr uint64_t candidate_alignment = 64;
+/// The candidate that layers run by where nothing was planned: its packed weights are the plain
+/// ones.
+inline constexpr const char* in_tiles = "tiles";
 
 using ConvolutionCandidates = std::vector<std::unique_ptr<ConvolutionCandidate>>;
 

@@ -404,7 +404,7 @@ class Collection {
   void add_tiles() {
     const Convolution convolution(layer_, threads_);
     candidates_.push_back(std::make_unique<InTiles>(
-        traits("tiles", Layout::nchw, Layout::nchw, convolution.scratch_floats()), layer_,
+        traits(in_tiles, Layout::nchw, Layout::nchw, convolution.scratch_floats()), layer_,
         convolution));
   }
 

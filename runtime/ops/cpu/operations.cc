@@ -84,7 +84,8 @@ CpuOperations::CpuOperations(const network::Network& network, int threads)
       convolutions_(network.layers.size()),
       primitives_(network.layers.size()) {}
 
-Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads) {
+Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads,
+                                          Scratch scratch) {
   WP_ASSERT(threads >= 1);
   // oneDNN compiles for the number of threads that OpenMP is set to.
   omp_set_num_threads(threads);
@@ -94,12 +95,18 @@ Result<CpuOperations> CpuOperations::make(const network::Network& network, int t
       return tl::make_unexpected(about_layer(network, number, std::move(status).error()));
     }
   }
-  uint64_t scratch_floats = 0;
-  for (const auto& convolution : operations.convolutions_) {
-    if (convolution) scratch_floats = std::max(scratch_floats, convolution->scratch_floats());
+  if (scratch == Scratch::callers) return operations;
+  uint64_t scratch_bytes = 0;
+  for (uint32_t number = 0; number < network.layers.size(); ++number) {
+    scratch_bytes = std::max(scratch_bytes, operations.scratch_bytes(number));
   }
-  operations.scratch_.resize(scratch_floats);
+  operations.scratch_.resize(scratch_bytes / sizeof(float));
   return operations;
+}
+
+uint64_t CpuOperations::scratch_bytes(uint32_t layer) const {
+  const auto& convolution = convolutions_.at(layer);
+  return convolution ? convolution->scratch_floats() * sizeof(float) : 0;
 }
 
 Status CpuOperations::prepare(uint32_t number) {
@@ -185,18 +192,19 @@ Channels CpuOperations::all_channels(uint32_t layer) const {
 }
 
 Status CpuOperations::run(uint32_t number, Channels channels, const TileWeights& weights,
-                          std::span<const float* const> inputs, float* output) {
+                          std::span<const float* const> inputs, float* output, float* scratch) {
   const Layer& layer = network_.layers[number];
   WP_ASSERT(inputs.size() == layer.inputs.size());
+  if (scratch == nullptr) scratch = scratch_.data();
   // The setting belongs to the calling thread, which may be another one each time.
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   if (!convolutions_[number]) WP_ASSERT(channels == all_channels(number));
   const Overloaded visit{
       [&](const network::Convolutional& it) {
-        return run_weighted(number, it.activation, channels, weights, inputs[0], output);
+        return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch);
       },
       [&](const network::Connected& it) {
-        return run_weighted(number, it.activation, channels, weights, inputs[0], output);
+        return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch);
       },
       [&](const network::MaxPool&) { return run_primitive(number, inputs[0], output); },
       [&](const network::AveragePool&) { return run_primitive(number, inputs[0], output); },
@@ -224,9 +232,10 @@ Status CpuOperations::run_elementwise(const Elementwise& function, uint64_t elem
 }
 
 Status CpuOperations::run_weighted(uint32_t number, Activation activation, Channels channels,
-                                   const TileWeights& weights, const float* input, float* output) {
+                                   const TileWeights& weights, const float* input, float* output,
+                                   float* scratch) {
   const Layer& layer = network_.layers[number];
-  Status status = convolutions_[number]->run(channels, weights, input, output, scratch_.data());
+  Status status = convolutions_[number]->run(channels, weights, input, output, scratch);
   if (!status) return status;
   const uint64_t pixels = uint64_t{layer.output.height} * layer.output.width;
   return run_activation(layer, activation, channels.count(), output + channels.begin * pixels);

@@ -30,9 +30,13 @@ namespace weightpager::ops {
 /// One inference at a time; any thread may call, one after the other.
 class CpuOperations {
  public:
+  /// Whose memory convolutions unfold their surroundings into.
+  enum class Scratch { own, callers };
+
   /// `threads` is how many compute, the caller among them. Fails where oneDNN has no fast code for
   /// a layer.
-  static Result<CpuOperations> make(const network::Network& network, int threads);
+  static Result<CpuOperations> make(const network::Network& network, int threads,
+                                    Scratch scratch = Scratch::own);
 
   /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
   /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
@@ -46,10 +50,13 @@ class CpuOperations {
   ///
   /// In place: the output may be the first input of shortcut, softmax, yolo, dropout and cost, and
   /// where a route has one input, its part of that. Else they are apart.
+  /// `scratch`: so many bytes as scratch_bytes(layer) says, where it is the caller's.
   Status run(uint32_t layer, Channels channels, const TileWeights& weights,
-             std::span<const float* const> inputs, float* output);
+             std::span<const float* const> inputs, float* output, float* scratch = nullptr);
 
-  /// Memory for the unfolded surroundings of convolutions, for all threads.
+  /// Memory for the unfolded surroundings of convolutions, for all threads: of one layer, and its
+  /// own for all of them.
+  uint64_t scratch_bytes(uint32_t layer) const;
   uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
  private:
@@ -62,7 +69,8 @@ class CpuOperations {
   Status run_primitive(uint32_t number, const float* input, float* output);
   Status run_elementwise(const Elementwise& function, uint64_t elements, float* values);
   Status run_weighted(uint32_t number, network::Activation activation, Channels channels,
-                      const TileWeights& weights, const float* input, float* output);
+                      const TileWeights& weights, const float* input, float* output,
+                      float* scratch);
   Status run_activation(const network::Layer& layer, network::Activation activation,
                         uint32_t channels, float* values);
   Status run_softmax(uint32_t number, const network::Softmax& softmax, const float* input,

@@ -1,0 +1,113 @@
+// One budget of memory for everything a network needs: its window, its activations, and what its
+// convolutions take beside them.
+//
+// Problem. Memory can be spent on weights that stay (fewer reads), on faster ways to compute
+// (workspace, weights packed four times as large, which then take longer to read), on another
+// layout of the activations. Planned one after the other, each takes what looks best to it, and the
+// next has what is left.
+//
+// Idea. For a cap on what activations and workspace take together (the arena), and a cap on the
+// largest piece of weights, the rest is a question that select.h answers exactly: the front of
+// computing time K against bytes of weights P. What a selection can come to in a window of W bytes
+// is known before it is tried:
+//
+//   delay ≥ max(K + a · D, D / r)   with D = max(0, P − W) bytes read per pass at r bytes per ns,
+//                                   each of which costs the processors a ns,
+//
+// because nothing but pinned weights saves a read, and computing and reading overlap at best. So
+// selections of all fronts are tried in the order of this bound, each with its best rings and pins
+// (pipeline/pinning.h), until the next bound is no better than what was found. The least bound is
+// part of the answer: no plan of this kind takes less, so the distance is what could be left.
+//
+// What planning one after the other would give is among what is tried: the plan is never worse.
+//
+// Workspace lies in the arena, where at that time no tensor is: it costs something only at the
+// layers that fill the arena.
+//
+// Cost: fronts once per network, some tens of milliseconds each; then tens of milliseconds for each
+// budget (bench/selection_bench.cc).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+#include "runtime/network/weight_source.h"
+#include "runtime/pipeline/schedule.h"
+#include "runtime/pipeline/timeline.h"
+#include "runtime/plan/layer_choice.h"
+#include "runtime/plan/profile.h"
+
+namespace weightpager::plan {
+
+struct JointSettings {
+  double read_bytes_per_s = 2e9;
+  /// What a byte that is read takes from the processors that compute.
+  double processor_ns_per_byte = 0.25;
+  int threads = 1;
+};
+
+struct JointPlan {
+  /// By layer.
+  std::vector<LayerChoice> choices;
+  /// In execution order.
+  std::vector<network::Piece> pieces;
+  std::vector<uint64_t> kernel_ns;  // by piece
+  std::vector<bool> is_pinned;      // by piece
+  pipeline::Rings rings;
+  uint64_t pinned_bytes = 0;
+  /// Of activations and workspace, together and what they would be alone.
+  uint64_t arena_bytes = 0;
+  uint64_t activation_bytes = 0;
+  uint64_t workspace_bytes = 0;
+  /// All weights, as packed.
+  uint64_t weight_bytes = 0;
+  uint64_t read_bytes_per_pass = 0;
+  /// With everything in memory, and in this window; no plan of this budget has a smaller delay than
+  /// `bound_ns`.
+  uint64_t compute_ns = 0;
+  uint64_t delay_ns = 0;
+  uint64_t bound_ns = 0;
+
+  uint64_t window_bytes() const { return rings.bytes() + pinned_bytes; }
+  uint64_t memory_bytes() const { return window_bytes() + arena_bytes; }
+};
+
+/// Not thread-safe: what was found out for one budget is kept for the next.
+class JointPlanner {
+ public:
+  /// `network` and `profile`, which has everything that it needs, outlive this.
+  static Result<JointPlanner> make(const network::Network& network, const Profile& profile,
+                                   const JointSettings& settings);
+  JointPlanner(JointPlanner&&) noexcept;
+  ~JointPlanner();
+
+  /// Below the first there is no plan, from the second on there is no better one.
+  uint64_t least_bytes() const;
+  uint64_t most_bytes() const;
+
+  /// What makes the least as large as it is.
+  std::string forced_by() const;
+
+  /// The error of a budget that is too small names the least, and what forces it.
+  Result<JointPlan> plan(uint64_t budget_bytes);
+
+  /// One thing after the other, for comparison: the window gets what is left by
+  ///  - the least workspace, plain weights in tiles (what `infer --window` runs);
+  ///  - the fastest selection, whatever it takes;
+  ///  - the fastest selection with all weights in the budget;
+  ///  - the fastest one that reads each layer's weights before it runs.
+  /// Those that fit.
+  std::vector<JointPlan> plans_one_after_another(uint64_t budget_bytes);
+
+ private:
+  class Implementation;
+  explicit JointPlanner(std::unique_ptr<Implementation> implementation);
+
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace weightpager::plan

@@ -1,0 +1,36 @@
+// A joint plan as a file: what `weightpager plan --output` writes, and `infer --plan` and `model
+// pack --plan` go by.
+//
+// A plan is for one network, at one size of its input, on one kind of processor with one number of
+// threads; that is in the file, and it is refused for another. It may come from anyone, so what is
+// in it is checked: layouts and candidates when they are made (PlannedOperations), rings by the
+// schedule, everything else here.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pager/base/result.h"
+#include "runtime/network/network.h"
+#include "runtime/plan/joint_plan.h"
+
+namespace weightpager::plan {
+
+struct PlanFile {
+  JointPlan plan;
+  int threads = 1;
+  /// Whatever times depend on (machine_words).
+  std::string machine;
+  uint64_t budget_bytes = 0;
+};
+
+std::string plan_text(const PlanFile& file, const network::Network& network,
+                      const std::string& network_name);
+
+/// `name` is what errors call the text.
+Result<PlanFile> parse_plan(std::string_view text, const network::Network& network,
+                            const std::string& name);
+/// Also refuses a plan that was made on another machine.
+Result<PlanFile> read_plan(const std::string& path, const network::Network& network);
+
+}  // namespace weightpager::plan

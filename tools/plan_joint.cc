@@ -1,0 +1,237 @@
+// `weightpager plan NET.cfg…`: one budget for everything that networks need.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <optional>
+
+#include "pager/base/units.h"
+#include "runtime/budget/shares.h"
+#include "runtime/budget/staircase.h"
+#include "runtime/network/parser.h"
+#include "runtime/plan/plan_file.h"
+#include "runtime/serve/demand.h"
+#include "tools/cli.h"
+#include "tools/joint_plans.h"
+#include "tools/measured_profile.h"
+#include "tools/network_loads.h"
+#include "tools/number_argument.h"
+#include "tools/plan.h"
+#include "tools/report_file.h"
+
+namespace weightpager::tools {
+namespace {
+
+using plan::JointPlanner;
+
+constexpr int front_points = 12;
+constexpr uint64_t more_bytes = 10 * MiB;
+// What a byte costs processors that nobody measured: docs/budgets.md has what it was here.
+constexpr double usual_processor_ns_per_byte = 0.25;
+const char* const usage_example = "weightpager plan resnet50.cfg --budget 64MiB";
+
+struct JointOptions {
+  std::vector<std::string> cfg_paths;
+  std::optional<NetworkLoads> loads;
+  std::string weights_path;
+  double disk_gb_per_s = 2;
+  int threads = 1;
+  bool is_explained = false;
+  std::string output_path;
+  std::string json_path;
+  std::string html_path;
+};
+
+Result<JointOptions> read_options(const Arguments& arguments) {
+  JointOptions options = {.cfg_paths = arguments.operands(),
+                          .weights_path = arguments.value("weights").value_or(""),
+                          .is_explained = arguments.has("explain"),
+                          .output_path = arguments.value("output").value_or(""),
+                          .json_path = arguments.value("json").value_or(""),
+                          .html_path = arguments.value("html").value_or("")};
+  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", usage_example);
+  if (arguments.has("budget")) {
+    auto loads = parse_network_loads(arguments, usage_example);
+    if (!loads) return forward_error(std::move(loads));
+    options.loads = std::move(*loads);
+  }
+  for (const std::string option : {"urgency", "period", "output", "explain"}) {
+    if (!options.loads && arguments.has(option)) {
+      return fail(fmt::format("--{} is about a budget, and there is none", option), usage_example);
+    }
+  }
+  if (!options.output_path.empty() && options.cfg_paths.size() > 1) {
+    return fail("--output writes the plan of one network",
+                "plan each network with its share as --budget");
+  }
+  const auto disk = parse_numbers(arguments.value("disk").value_or("2"), "--disk");
+  if (!disk) return tl::make_unexpected(disk.error());
+  if (disk->size() != 1) return fail("--disk: expected one number", "--disk 2");
+  options.disk_gb_per_s = disk->front();
+  const auto threads = parse_threads(arguments);
+  if (!threads) return tl::make_unexpected(threads.error());
+  options.threads = *threads;
+  return options;
+}
+
+/// A network with what its planner refers to.
+struct Planned {
+  network::Network network;
+  plan::Profile profile;
+  std::optional<JointPlanner> planner;
+};
+
+Status plan_front(JointPlanner& planner, NetworkPlans& plans) {
+  plans.least_bytes = planner.least_bytes();
+  plans.forced_by = planner.forced_by();
+  const auto least = static_cast<double>(planner.least_bytes());
+  const double ratio = static_cast<double>(planner.most_bytes()) / least;
+  for (int i = 0; i < front_points; ++i) {
+    const double factor = std::pow(ratio, static_cast<double>(i) / (front_points - 1));
+    const uint64_t budget_bytes = i == 0                  ? planner.least_bytes()
+                                  : i == front_points - 1 ? planner.most_bytes()
+                                                          : static_cast<uint64_t>(least * factor);
+    auto plan = planner.plan(budget_bytes);
+    if (!plan) return tl::make_unexpected(plan.error());
+    const bool is_better = plans.front.empty() || plan->delay_ns < plans.front.back().plan.delay_ns;
+    if (is_better) plans.front.push_back({budget_bytes, std::move(*plan)});
+  }
+  return {};
+}
+
+/// By what fronts say; what a share is used for is then planned once more.
+Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads) {
+  std::vector<budget::Claim> claims;
+  std::vector<budget::Staircase> staircases;
+  for (size_t i = 0; i < plans.networks.size(); ++i) {
+    const NetworkPlans& it = plans.networks[i];
+    const uint64_t latency_ns = it.front.back().plan.delay_ns;
+    claims.push_back(
+        {.name = it.cfg_path,
+         .model_bytes = it.front.back().budget_bytes,
+         .least_bytes = it.least_bytes,
+         .forced_by = it.forced_by,
+         .latency_ns = latency_ns,
+         .urgency = loads.urgencies[i],
+         .weight = serve::slowdown_weight(loads.urgencies[i], loads.periods_ns[i], latency_ns)});
+    std::vector<budget::Step> steps;
+    for (const BudgetedPlan& point : it.front) {
+      steps.push_back({point.budget_bytes, point.plan.delay_ns});
+    }
+    staircases.emplace_back(std::move(steps));
+  }
+  auto shares = budget::share_jointly(claims, staircases, loads.budget_bytes);
+  if (!shares) return forward_error(std::move(shares));
+  return std::move(shares->shares);
+}
+
+Status choose(JointPlanner& planner, uint64_t budget_bytes, bool is_explained,
+              NetworkPlans& plans) {
+  auto plan = planner.plan(budget_bytes);
+  if (!plan) return tl::make_unexpected(plan.error());
+  plans.chosen = {budget_bytes, std::move(*plan)};
+  if (!is_explained) return {};
+  auto with_more = planner.plan(budget_bytes + more_bytes);
+  if (!with_more) return tl::make_unexpected(with_more.error());
+  plans.with_more = {budget_bytes + more_bytes, std::move(*with_more)};
+  return {};
+}
+
+Status write(const std::string& path, const std::string& option, const std::string& text) {
+  if (path.empty()) return {};
+  auto file = ReportFile::create(path, option);
+  if (!file) return forward_error(std::move(file));
+  return file->commit(text);
+}
+
+Status write_files(const JointOptions& options, const JointPlans& plans) {
+  const NetworkPlans& first = plans.networks.front();
+  if (!options.output_path.empty()) {
+    const plan::PlanFile file{.plan = first.chosen->plan,
+                              .threads = options.threads,
+                              .machine = first.machine,
+                              .budget_bytes = first.chosen->budget_bytes};
+    const std::string text = plan::plan_text(file, first.network, first.cfg_path);
+    if (Status done = write(options.output_path, "--output", text); !done) return done;
+  }
+  if (!options.json_path.empty()) {
+    Status done = write(options.json_path, "--json", joint_plans_json(plans));
+    if (!done) return done;
+  }
+  if (options.html_path.empty()) return {};
+  return write(options.html_path, "--html", joint_plans_html(plans));
+}
+
+Result<JointPlans> make_plans(const JointOptions& options) {
+  JointPlans plans{.reading = {options.disk_gb_per_s * 1e9, usual_processor_ns_per_byte}};
+  if (options.loads) plans.budget_bytes = options.loads->budget_bytes;
+  std::deque<Planned> planned;
+  for (const std::string& cfg_path : options.cfg_paths) {
+    auto network = network::read_network(cfg_path);
+    if (!network) return forward_error(std::move(network));
+    Planned& it = planned.emplace_back();
+    it.network = std::move(*network);
+    if (&it == &planned.front() && !options.weights_path.empty()) {
+      auto reading = infer::measure_reading(it.network, options.weights_path, options.threads);
+      if (!reading) return forward_error(std::move(reading));
+      plans.reading = *reading;
+    }
+    auto profile = measure_profile(it.network, options.threads);
+    if (!profile) return forward_error(std::move(profile));
+    it.profile = std::move(*profile);
+    auto planner = JointPlanner::make(it.network, it.profile,
+                                      {.read_bytes_per_s = plans.reading.bytes_per_s,
+                                       .processor_ns_per_byte = plans.reading.processor_ns_per_byte,
+                                       .threads = options.threads});
+    if (!planner) return forward_error(std::move(planner));
+    it.planner.emplace(std::move(*planner));
+    NetworkPlans& of_network = plans.networks.emplace_back(
+        NetworkPlans{.cfg_path = cfg_path, .network = it.network, .machine = it.profile.machine});
+    if (Status done = plan_front(*it.planner, of_network); !done) {
+      return forward_error(std::move(done));
+    }
+  }
+  if (!options.loads) return plans;
+  budget::Shares shares = {options.loads->budget_bytes};
+  if (plans.networks.size() > 1) {
+    auto divided = divide(plans, *options.loads);
+    if (!divided) return forward_error(std::move(divided));
+    shares = std::move(*divided);
+  }
+  for (size_t i = 0; i < shares.size(); ++i) {
+    Status done = choose(*planned[i].planner, shares[i],
+                         options.is_explained || !options.html_path.empty(), plans.networks[i]);
+    if (!done) return forward_error(std::move(done));
+  }
+  return plans;
+}
+
+}  // namespace
+
+std::vector<Option> plan_joint_options() {
+  return {{'b', "budget", "SIZE", "for windows, activations and workspace of all networks"},
+          urgency_option(),
+          period_option(),
+          {0, "weights", "FILE",
+           "of the first network: measure how fast they are read, and what that\n"
+           "takes from the processors"},
+          {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
+          {0, "threads", "N", "that compute (one per processor)"},
+          {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},
+          {'o', "output", "FILE", "write the plan, for `model pack --plan` and `infer --plan`"},
+          {0, "json", "FILE", "write all figures to FILE"},
+          {0, "html", "FILE", "write a page with the fronts as plots to FILE"}};
+}
+
+int plan_joint_command(const Arguments& arguments) {
+  const auto options = read_options(arguments);
+  if (!options) return misuse(options.error());
+  const auto plans = make_plans(*options);
+  if (!plans) return failure(plans.error());
+  print(stdout, joint_plans_text(*plans, options->is_explained));
+  const Status written = write_files(*options, *plans);
+  return written ? exit_success : failure(written.error());
+}
+
+}  // namespace weightpager::tools
