@@ -25,7 +25,8 @@ Command bench_description() {
           .examples =
               "  weightpager bench pipelines yolov4.cfg yolov4.weights\n"
               "  weightpager bench simulate yolov4.cfg --kernels 160.8\n"
-              "  weightpager bench policies model.gguf --window 25%,50%\n"};
+              "  weightpager bench policies model.gguf --window 25%,50%\n",
+          .operands = Operands::none};
 }
 
 int bench_command(const std::vector<std::string>& words) {

@@ -63,6 +63,7 @@ Command weightpager_description() {
       "  1  the command failed\n"
       "  2  it was called wrongly\n"
       "  `weightpager run` ends as its engine does, and has its own for failures\n";
+  command.operands = Operands::none;
   return command;
 }
 

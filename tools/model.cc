@@ -19,7 +19,8 @@ Command model_description() {
                            model_pack_description, model_pack_command}},
           .examples =
               "  weightpager model show llama.gguf\n"
-              "  weightpager model make --size 4GiB -o test.gguf\n"};
+              "  weightpager model make --size 4GiB -o test.gguf\n",
+          .operands = Operands::none};
 }
 
 int model_command(const std::vector<std::string>& words) {

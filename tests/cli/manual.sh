@@ -110,6 +110,8 @@ expect_completion lru,belady weightpager bench policies --policy lru,bel
 expect_completion 'a model.gguf' weightpager model show a
 expect_completion 'a model.gguf' weightpager infer --window 1MiB --names a
 expect_completion llama-moe weightpager model make --arch llama-
+expect_completion 'a model.gguf' weightpager plan a\ m
+expect_completion 'activations' weightpager plan a
 expect_completion touch weightpager run -w 1GiB -- touch
 if have fish; then
   offers "$(fish_completions 'weightpager run --mapper mo')" move fish

@@ -60,6 +60,8 @@ _weightpager() {
       else
         subcommands=
       fi
+    else
+      subcommands=
     fi
   done
   word=${COMP_WORDS[COMP_CWORD]}
@@ -71,7 +73,9 @@ _weightpager() {
     _weightpager_words "$options" "$word"
   elif [[ $subcommands ]]; then
     _weightpager_words "$subcommands" "$word"
-  else
+  fi
+  # Some commands take subcommands or operands of their own.
+  if [[ ! $option && $word != -* && ${#COMPREPLY[@]} == 0 ]]; then
     kind=$operands
     _weightpager_complete "$word"
   fi

@@ -49,7 +49,6 @@ bool takes_words_itself(const Command& command) {
 }
 
 ValueKind operands_of(const Command& command) {
-  if (!command.subcommands.empty() && !takes_words_itself(command)) return ValueKind::none;
   switch (command.operands) {
     case Operands::none:
       return ValueKind::none;

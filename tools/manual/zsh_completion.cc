@@ -86,7 +86,9 @@ std::string command_function(const Command& command) {
   const ValueKind operands = operands_of(command);
   std::string cases = subcommand_cases(command);
   std::string text = fmt::format("\n{}() {{\n", function_name(command));
-  if (takes_words_itself(command)) {
+  // Not only subcommands, but operands, too.
+  const bool takes_files = operands == ValueKind::file && !takes_words_itself(command);
+  if (operands != ValueKind::none) {
     cases += fmt::format("        *) _arguments \\\n{}    '*:operand:{}' ;;\n", specs,
                          action({operands, {}}));
   }
@@ -95,9 +97,9 @@ std::string command_function(const Command& command) {
                       "  local curcontext=$curcontext state line\n  local -a names\n"
                       "  _arguments -C \\\n{}    '1:command:->command' '*::argument:->argument'\n"
                       "  case $state in\n    command)\n      names=(\n{}      )\n"
-                      "      _describe command names\n      ;;\n    argument)\n"
+                      "      _describe command names\n{}      ;;\n    argument)\n"
                       "      case $line[1] in\n{}      esac\n      ;;\n  esac\n}}\n",
-                      specs, names, cases);
+                      specs, names, takes_files ? "      _files\n" : "", cases);
   }
   std::string rest = fmt::format("    '*:operand:{}'", action({operands, {}}));
   if (operands == ValueKind::none) rest = "    ";
