@@ -46,8 +46,8 @@ using Json = control::Client::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t history_max = 512;
-constexpr size_t models_max = 16;
-constexpr uint64_t interval_ns_min = 50'000'000;
+constexpr size_t top_models_max = 16;
+constexpr uint64_t top_interval_ns_min = 50'000'000;
 // A key's step of the window, as a part of it.
 constexpr uint64_t window_parts = 8;
 
@@ -69,7 +69,7 @@ class Watch {
   TopView& view() { return view_; }
 
  private:
-  Status look_at_rows(const Json& stat, double seconds);
+  Status look_at_rows(const Json& hello, const Json& stat, double seconds);
   void keep(std::vector<double>& history, double value);
 
   control::Client client_;
@@ -84,6 +84,12 @@ void Watch::keep(std::vector<double>& history, double value) {
 }
 
 Status Watch::look() {
+  const auto hello = client_.ask(request_of("hello"));
+  if (!hello) return tl::make_unexpected(hello.error());
+  if (hello->at("kind") == "networks") {
+    return fail(fmt::format("process {} serves networks, which have no pager", view_.process_id),
+                fmt::format("`weightpager stat {}` shows them", view_.process_id));
+  }
   const auto stat = client_.ask(request_of("stat"));
   if (!stat) return tl::make_unexpected(stat.error());
   const auto number = [&](const char* key) { return stat->at(key).get<uint64_t>(); };
@@ -109,19 +115,17 @@ Status Watch::look() {
   view_.stall_share = std::min(rate("stall_ns") / 1e9, 1.0);
   keep(view_.read_history, view_.read_bytes_per_s);
   keep(view_.stall_history, view_.stall_share);
-  if (auto rows = look_at_rows(*stat, seconds); !rows) return rows;
+  if (auto rows = look_at_rows(*hello, *stat, seconds); !rows) return rows;
   former_ = *stat;
   return {};
 }
 
 // Of one file its layers, of several the files; and where the engine is among the layers.
-Status Watch::look_at_rows(const Json& stat, double seconds) {
-  const auto hello = client_.ask(request_of("hello"));
-  if (!hello) return tl::make_unexpected(hello.error());
-  view_.command = hello->at("command").get<std::string>();
-  view_.mapper = hello->at("mapper").get<std::string>();
-  const Json& models = hello->at("models");
-  const size_t model_count = std::min(models.size(), models_max);
+Status Watch::look_at_rows(const Json& hello, const Json& stat, double seconds) {
+  view_.command = hello.at("command").get<std::string>();
+  view_.mapper = hello.at("mapper").get<std::string>();
+  const Json& models = hello.at("models");
+  const size_t model_count = std::min(models.size(), top_models_max);
   std::vector<Residency> rows;
   for (size_t model = 0; model < model_count; ++model) {
     auto layers = ask_residency(client_, model, "layer");
@@ -238,12 +242,12 @@ Status show_on(Screen& screen, Watch& watch, const TopOptions& options) {
   }
 }
 
-Result<TopOptions> read_options(const Arguments& arguments) {
+Result<TopOptions> read_top_options(const Arguments& arguments) {
   TopOptions options;
   if (const auto text = arguments.value("interval")) {
     const auto interval_ns = parse_duration(*text, "--interval");
     if (!interval_ns) return tl::make_unexpected(interval_ns.error());
-    if (*interval_ns < interval_ns_min) return fail("--interval: less than 50ms");
+    if (*interval_ns < top_interval_ns_min) return fail("--interval: less than 50ms");
     options.interval = std::chrono::nanoseconds(*interval_ns);
   }
   if (const auto text = arguments.value("count")) {
@@ -277,7 +281,7 @@ int top_command(const std::vector<std::string>& words) try {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const auto options = read_options(*arguments);
+  const auto options = read_top_options(*arguments);
   if (!options) return misuse(options.error());
   auto client = connect_to_operand(command, *arguments);
   return client ? top(std::move(*client), *options) : client.error();
