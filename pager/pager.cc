@@ -568,7 +568,14 @@ void Pager::set_window(uint32_t chunks) {
   window_chunks_ = chunks;
   set(telemetry_.window_bytes, uint64_t{chunks} * chunk_bytes_);
   fit_table_to_window();
+  account_parts();
   trim_slots();
+}
+
+// How the policy divides the window.
+void Pager::account_parts() {
+  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes_);
+  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes_);
 }
 
 void Pager::follow_memory_limit() {

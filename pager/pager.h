@@ -213,6 +213,7 @@ class Pager final : public PagingService {
   bool is_hiding() const;
   void carry_out_policy();
   void account();
+  void account_parts();
   uint64_t engine_bytes() const;
 
   void prepare_slots(window::SlotId first, uint32_t count);

@@ -308,8 +308,7 @@ void Pager::tell_order() {
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * chunk_bytes_);
-  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes_);
-  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes_);
+  account_parts();
 }
 
 void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {

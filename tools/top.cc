@@ -69,7 +69,7 @@ class Watch {
   TopView& view() { return view_; }
 
  private:
-  Status look_at_rows(const Json& stat, double seconds);
+  Status look_at_rows(const Json& hello, const Json& stat, double seconds);
   void keep(std::vector<double>& history, double value);
 
   control::Client client_;
@@ -84,6 +84,12 @@ void Watch::keep(std::vector<double>& history, double value) {
 }
 
 Status Watch::look() {
+  const auto hello = client_.ask(request_of("hello"));
+  if (!hello) return tl::make_unexpected(hello.error());
+  if (hello->at("kind") == "networks") {
+    return fail(fmt::format("process {} serves networks, which have no pager", view_.process_id),
+                fmt::format("`weightpager stat {}` shows them", view_.process_id));
+  }
   const auto stat = client_.ask(request_of("stat"));
   if (!stat) return tl::make_unexpected(stat.error());
   const auto number = [&](const char* key) { return stat->at(key).get<uint64_t>(); };
@@ -109,18 +115,16 @@ Status Watch::look() {
   view_.stall_share = std::min(rate("stall_ns") / 1e9, 1.0);
   keep(view_.read_history, view_.read_bytes_per_s);
   keep(view_.stall_history, view_.stall_share);
-  if (auto rows = look_at_rows(*stat, seconds); !rows) return rows;
+  if (auto rows = look_at_rows(*hello, *stat, seconds); !rows) return rows;
   former_ = *stat;
   return {};
 }
 
 // Of one file its layers, of several the files; and where the engine is among the layers.
-Status Watch::look_at_rows(const Json& stat, double seconds) {
-  const auto hello = client_.ask(request_of("hello"));
-  if (!hello) return tl::make_unexpected(hello.error());
-  view_.command = hello->at("command").get<std::string>();
-  view_.mapper = hello->at("mapper").get<std::string>();
-  const Json& models = hello->at("models");
+Status Watch::look_at_rows(const Json& hello, const Json& stat, double seconds) {
+  view_.command = hello.at("command").get<std::string>();
+  view_.mapper = hello.at("mapper").get<std::string>();
+  const Json& models = hello.at("models");
   const size_t model_count = std::min(models.size(), models_max);
   std::vector<Residency> rows;
   for (size_t model = 0; model < model_count; ++model) {

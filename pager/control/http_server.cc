@@ -77,8 +77,9 @@ HttpRequest parse_http_request(std::string_view head) {
     if (field.empty()) break;
     constexpr std::string_view host = "host:";
     if (begins_with_any_case(field, host)) {
-      const size_t begin = field.find_first_not_of(' ', host.size());
-      is_meant_for_us = begin != std::string_view::npos && is_this_machine(field.substr(begin));
+      const size_t begin = std::min(field.find_first_not_of(' ', host.size()), field.size());
+      is_meant_for_us = is_this_machine(field.substr(begin));
+      if (!is_meant_for_us) break;
     }
     at += field.size() + line_end.size();
   }

@@ -57,6 +57,9 @@ expect_error 'too small'
 weightpager ctl "$server" set window=1GiB
 expect_status 1
 expect_error "unknown key 'window'"
+weightpager top "$server"
+expect_status 1
+expect_error 'serves networks, which have no pager'
 weightpager stat "$server" -n 1
 expect_status 0
 grep -qE '^yolov3-tiny +[0-9.]+ +[0-9.]+ +33\.' "$OUT" || fail "$(cat "$OUT")"

@@ -40,3 +40,14 @@ end_live_engine() {
   wait "$LIVE_RUN" 2>/dev/null || true
   rm -rf -- "$SCRATCH"
 }
+
+# Of start_live_engine --http 0: until the page is there. Sets HTTP_PORT.
+await_page() {
+  local i
+  for ((i = 0; i < 100; ++i)); do
+    HTTP_PORT=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/.*|\1|p' "$SCRATCH/engine.out")
+    [[ -z $HTTP_PORT ]] || return 0
+    sleep 0.1
+  done
+  fail "no page came up: $(cat "$SCRATCH/engine.out")"
+}
