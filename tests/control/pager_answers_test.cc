@@ -221,13 +221,12 @@ TEST_F(PagerAnswersTest, StallsAreWithinTheEnginesOwnClock) {
   start(2 * file_bytes, "demand", options);
   const auto begin = std::chrono::steady_clock::now();
   pass();
-  const auto waited_ns = static_cast<uint64_t>((std::chrono::steady_clock::now() - begin).count());
   const Json residency = settled_residency();
+  const auto until_then_ns =
+      static_cast<uint64_t>((std::chrono::steady_clock::now() - begin).count());
   const Json stat = ask(R"({"request":"stat"})");
   EXPECT_GE(stat.at("stall_ns"), chunks * uint64_t{delay_ns});
-  // The pager hears of the end of a wait as soon as the engine does; of the last one, a moment
-  // later.
-  EXPECT_LE(stat.at("stall_ns"), waited_ns + delay_ns);
+  EXPECT_LE(stat.at("stall_ns"), until_then_ns);
   EXPECT_EQ(sum(residency, "stall_ns"), stat.at("stall_ns"));
   const Json waits = ask(R"({"request":"histograms"})").at("histograms").at("wait_demand_ns");
   EXPECT_EQ(waits.at("sum_ns"), stat.at("stall_ns"));
@@ -287,9 +286,10 @@ TEST_F(PagerAnswersTest, WindowShrinksAndGrowsWhileItServes) {
   EXPECT_LE(ask(R"({"request":"stat"})").at("resident_bytes"), 32 * MiB);
   change = ask(R"({"request":"set","window":"80MiB"})");
   EXPECT_EQ(change.at("new"), 80 * MiB);
-  pass();
-  pass();
-  EXPECT_EQ(sum(settled_residency(), "absent_bytes"), 0u);
+  // Memory for it comes bit by bit.
+  do {
+    pass();
+  } while (sum(settled_residency(), "absent_bytes") > 0);
   for (uint64_t at = 0; at < file_bytes; at += 64 * KiB) {
     ASSERT_EQ(*reinterpret_cast<const volatile uint64_t*>(region_ + at), word_at(at));
   }
