@@ -132,11 +132,11 @@ class JointPlanner::Implementation {
         settings_(settings),
         instance_(make_instance(network, profile, Strategy::whole_network, 0).instance) {
     complete_instance();
-    is_series_parallel_ = check_series_parallel(instance_).has_value();
+    is_reducible_ = check_reducible(instance_).has_value();
   }
 
   Status prepare() {
-    if (is_series_parallel_) {
+    if (is_reducible_) {
       choose_caps();
     } else if (Status done = use_integer_programming(); !done) {
       return done;
@@ -618,7 +618,7 @@ class JointPlanner::Implementation {
 
   std::vector<std::vector<uint32_t>> one_after_another(uint64_t budget_bytes) {
     std::vector<std::vector<uint32_t>> selections = {in_tiles_everywhere(), fastest_};
-    if (!is_series_parallel_) return selections;
+    if (!is_reducible_) return selections;
     const uint64_t left_bytes = budget_bytes - std::min(budget_bytes, least_arena_bytes_);
     for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
       const Instance instance = alone(strategy);
@@ -689,7 +689,7 @@ class JointPlanner::Implementation {
   const Profile& profile_;
   const JointSettings settings_;
   Instance instance_;
-  bool is_series_parallel_ = true;
+  bool is_reducible_ = true;
   std::vector<std::vector<uint64_t>> own_workspace_bytes_;  // by node and candidate
   std::vector<uint64_t> live_bytes_;                        // by layer
   uint64_t least_arena_bytes_ = 0;

@@ -139,7 +139,7 @@ Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
     if (!best || is_better(selection, *best)) best = std::move(selection);
   }
   if (best) return *std::move(best);
-  if (Status checked = check_series_parallel(instance); !checked) {
+  if (Status checked = check_reducible(instance); !checked) {
     return forward_error(std::move(checked));
   }
   // Rounding can hide the last feasible ones, of which there are so few that none is needed.

@@ -99,7 +99,9 @@ TEST_F(ClientTest, SaysWhenAProcessHasNoSocket) {
 TEST_F(ClientTest, ADirectoryThatOthersCanEnterIsNotUsed) {
   chmod(directory_.c_str(), 0755);
   const auto elsewhere = runtime_directory();
-  if (elsewhere) EXPECT_EQ(elsewhere->find(directory_), std::string::npos) << *elsewhere;
+  if (elsewhere) {
+    EXPECT_EQ(elsewhere->find(directory_), std::string::npos) << *elsewhere;
+  }
   chmod(directory_.c_str(), 0700);
   const auto here = runtime_directory();
   ASSERT_TRUE(here) << here.error().message;
