@@ -34,9 +34,10 @@ using Json = control::Client::Json;
 
 constexpr size_t screen_columns = 80;
 constexpr size_t index_columns = 4;
-constexpr size_t name_columns = 22;
+constexpr size_t map_name_columns = 22;
 constexpr size_t figures_columns = sizeof(" 123456 100 100 []");
-constexpr size_t strip_columns = screen_columns - index_columns - name_columns - figures_columns;
+constexpr size_t strip_columns =
+    screen_columns - index_columns - map_name_columns - figures_columns;
 
 struct MappedModel {
   Json facts;  // as `hello` has them
@@ -57,7 +58,7 @@ Result<std::vector<MappedModel>> ask_models(control::Client& client, const Json&
   return models;
 }
 
-Json row_json(const Residency& row) {
+Json map_row_json(const Residency& row) {
   return {{"name", row.name},
           {"size_bytes", row.size_bytes},
           {"mapped_bytes", row.mapped_bytes},
@@ -68,7 +69,7 @@ Json row_json(const Residency& row) {
           {"pinned_bytes", row.pinned_bytes}};
 }
 
-std::string json_of(const Json& hello, const std::vector<MappedModel>& models, const char* by) {
+std::string map_json(const Json& hello, const std::vector<MappedModel>& models, const char* by) {
   Json json = {{"schema_version", 1},
                {"process_id", hello.at("process_id")},
                {"command", hello.at("command")},
@@ -78,7 +79,7 @@ std::string json_of(const Json& hello, const std::vector<MappedModel>& models, c
                {"models", Json::array()}};
   for (const MappedModel& model : models) {
     Json rows = Json::array();
-    for (const Residency& row : model.rows) rows.push_back(row_json(row));
+    for (const Residency& row : model.rows) rows.push_back(map_row_json(row));
     json["models"].push_back({{"name", model.facts.at("name")},
                               {"size_bytes", model.facts.at("size_bytes")},
                               {"states", model.states},
@@ -87,50 +88,46 @@ std::string json_of(const Json& hello, const std::vector<MappedModel>& models, c
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-double percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
 /// The end of a long name says more than its beginning.
-std::string cut(const std::string& name, size_t columns) {
+std::string cut_to_end(const std::string& name, size_t columns) {
   return name.size() <= columns ? name : "~" + name.substr(name.size() - columns + 1);
 }
 
-std::string row_text(size_t index, const Residency& row, const Glyphs& glyphs) {
+std::string map_row(size_t index, const Residency& row, const Glyphs& glyphs) {
   return fmt::format("{:>{}} {:<{}} {:>6.0f} {:>3.0f} {:>3.0f} [{}]\n", index, index_columns,
-                     cut(row.name, name_columns), name_columns, mebibytes(row.size_bytes),
-                     percent(row.resident_bytes(), row.size_bytes),
+                     cut_to_end(row.name, map_name_columns), map_name_columns,
+                     mebibytes(row.size_bytes), percent(row.resident_bytes(), row.size_bytes),
                      percent(row.pinned_bytes, row.size_bytes),
                      share_strip(row, strip_columns, glyphs));
 }
 
-std::string model_text(const MappedModel& model, const char* by, const Glyphs& glyphs) {
+std::string map_text(const MappedModel& model, const char* by, const Glyphs& glyphs) {
   const std::filesystem::path path = model.facts.at("name").get<std::string>();
   std::string text = fmt::format("\n{}, {:.0f} MiB\n", path.filename().string(),
                                  mebibytes(model.facts.at("size_bytes").get<uint64_t>()));
   text += chunk_strip(model.states, screen_columns, glyphs) + "\n";
   if (model.rows.empty()) return text;
-  text += fmt::format("\n{:>{}} {:<{}} {:>6} {:>3} {:>3}\n", "#", index_columns, by, name_columns,
-                      "MiB", "in%", "pin");
-  for (size_t i = 0; i < model.rows.size(); ++i) text += row_text(i, model.rows[i], glyphs);
+  text += fmt::format("\n{:>{}} {:<{}} {:>6} {:>3} {:>3}\n", "#", index_columns, by,
+                      map_name_columns, "MiB", "in%", "pin");
+  for (size_t i = 0; i < model.rows.size(); ++i) text += map_row(i, model.rows[i], glyphs);
   return text;
 }
 
-int show(control::Client& client, const Arguments& arguments) {
+int show_map(control::Client& client, const Arguments& arguments) {
   const char* const by = arguments.has("tensors") ? "tensor" : "layer";
   const auto hello = client.ask(request_of("hello"));
   if (!hello) return live_failure(hello.error());
   const auto models = ask_models(client, *hello, by);
   if (!models) return live_failure(models.error());
   if (arguments.has("json")) {
-    print(stdout, json_of(*hello, *models, by));
+    print(stdout, map_json(*hello, *models, by));
     return exit_success;
   }
   const Glyphs& glyphs = arguments.has("unicode") ? unicode_glyphs : ascii_glyphs;
   std::string text = fmt::format(
       "{} (pid {}), window {:.0f} MiB\n{}\n", hello->at("command").get<std::string>(),
       client.process_id(), mebibytes(hello->at("window_bytes").get<uint64_t>()), legend(glyphs));
-  for (const MappedModel& model : *models) text += model_text(model, by, glyphs);
+  for (const MappedModel& model : *models) text += map_text(model, by, glyphs);
   print(stdout, text);
   return exit_success;
 }
@@ -146,7 +143,7 @@ int map_command(const std::vector<std::string>& words) try {
     return exit_success;
   }
   auto client = connect_to_operand(command, *arguments);
-  return client ? show(*client, *arguments) : client.error();
+  return client ? show_map(*client, *arguments) : client.error();
 } catch (const Json::exception& problem) {
   return failure(wrong_answer(problem.what()));
 }

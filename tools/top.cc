@@ -46,8 +46,8 @@ using Json = control::Client::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t history_max = 512;
-constexpr size_t models_max = 16;
-constexpr uint64_t interval_ns_min = 50'000'000;
+constexpr size_t top_models_max = 16;
+constexpr uint64_t top_interval_ns_min = 50'000'000;
 // A key's step of the window, as a part of it.
 constexpr uint64_t window_parts = 8;
 
@@ -125,7 +125,7 @@ Status Watch::look_at_rows(const Json& hello, const Json& stat, double seconds) 
   view_.command = hello.at("command").get<std::string>();
   view_.mapper = hello.at("mapper").get<std::string>();
   const Json& models = hello.at("models");
-  const size_t model_count = std::min(models.size(), models_max);
+  const size_t model_count = std::min(models.size(), top_models_max);
   std::vector<Residency> rows;
   for (size_t model = 0; model < model_count; ++model) {
     auto layers = ask_residency(client_, model, "layer");
@@ -242,12 +242,12 @@ Status show_on(Screen& screen, Watch& watch, const TopOptions& options) {
   }
 }
 
-Result<TopOptions> read_options(const Arguments& arguments) {
+Result<TopOptions> read_top_options(const Arguments& arguments) {
   TopOptions options;
   if (const auto text = arguments.value("interval")) {
     const auto interval_ns = parse_duration(*text, "--interval");
     if (!interval_ns) return tl::make_unexpected(interval_ns.error());
-    if (*interval_ns < interval_ns_min) return fail("--interval: less than 50ms");
+    if (*interval_ns < top_interval_ns_min) return fail("--interval: less than 50ms");
     options.interval = std::chrono::nanoseconds(*interval_ns);
   }
   if (const auto text = arguments.value("count")) {
@@ -281,7 +281,7 @@ int top_command(const std::vector<std::string>& words) try {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const auto options = read_options(*arguments);
+  const auto options = read_top_options(*arguments);
   if (!options) return misuse(options.error());
   auto client = connect_to_operand(command, *arguments);
   return client ? top(std::move(*client), *options) : client.error();

@@ -144,10 +144,6 @@ Line faults_line(const TopView& view) {
   return line;
 }
 
-double percent(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
 std::vector<size_t> sorted(const TopView& view) {
   std::vector<size_t> order(view.rows.size());
   std::iota(order.begin(), order.end(), 0);

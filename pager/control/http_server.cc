@@ -8,11 +8,11 @@
 namespace weightpager::control {
 namespace {
 
-constexpr int backlog = 16;
+constexpr int http_backlog = 16;
 constexpr std::string_view line_end = "\r\n";
 constexpr std::string_view head_end = "\r\n\r\n";
 
-tl::unexpected<Error> cannot(uint16_t port, int status) {
+tl::unexpected<Error> cannot_listen(uint16_t port, int status) {
   return fail("http at 127.0.0.1:" + std::to_string(port) + ": " + uv_strerror(status),
               "another port, or 0 for any that is free", -status);
 }
@@ -127,7 +127,7 @@ Status HttpServer::open(uint16_t port) {
     status = uv_tcp_bind(&listener_, reinterpret_cast<const sockaddr*>(&address), 0);
   }
   if (status == 0) {
-    status = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), backlog,
+    status = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), http_backlog,
                        [](uv_stream_t* it, int failed) {
                          if (failed == 0) static_cast<HttpServer*>(it->data)->let_in();
                        });
@@ -136,7 +136,7 @@ Status HttpServer::open(uint16_t port) {
   if (status == 0) {
     status = uv_tcp_getsockname(&listener_, reinterpret_cast<sockaddr*>(&address), &length);
   }
-  if (status != 0) return cannot(port, status);
+  if (status != 0) return cannot_listen(port, status);
   port_ = ntohs(address.sin_port);
   return {};
 }

@@ -48,7 +48,7 @@ std::string value(const Name& name, uint64_t counted) {
 }
 
 /// A label's value, within quotes.
-std::string as_label_value(std::string_view text) {
+std::string label_value(std::string_view text) {
   std::string result = "\"";
   for (const char letter : text) {
     if (letter == '\n') {
@@ -71,8 +71,8 @@ void add_info(std::string& text, const Telemetry& telemetry) {
   begin_family(text, {"weightpager_pager", ""}, "info", "what pages, and whom");
   text += fmt::format(
       "weightpager_pager_info{{pid=\"{}\",command={},mapper={},reader={},policy={}}} 1\n",
-      telemetry.process_id, as_label_value(telemetry.command), as_label_value(telemetry.mapper),
-      as_label_value(telemetry.reader), as_label_value(policy::policy_name(telemetry.policy)));
+      telemetry.process_id, label_value(telemetry.command), label_value(telemetry.mapper),
+      label_value(telemetry.reader), label_value(policy::policy_name(telemetry.policy)));
 }
 
 /// Counters that are one family with a label, and so stand next to each other.
@@ -158,9 +158,9 @@ std::string open_metrics(const Telemetry& telemetry, const std::vector<LayerStal
   const Name stall = {"weightpager_layer_stall_seconds", "seconds"};
   begin_family(text, stall, "counter", "time with an engine thread waiting, by what for");
   for (const LayerStall& it : layers) {
-    text += fmt::format("{}_total{{model={},layer=\"{}\",name={}}} {}\n", stall.family,
-                        as_label_value(it.model), it.layer, as_label_value(it.name),
-                        seconds(it.stall_ns));
+    text +=
+        fmt::format("{}_total{{model={},layer=\"{}\",name={}}} {}\n", stall.family,
+                    label_value(it.model), it.layer, label_value(it.name), seconds(it.stall_ns));
   }
   return text + "# EOF\n";
 }

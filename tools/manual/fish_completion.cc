@@ -9,7 +9,7 @@ namespace weightpager::tools::manual {
 namespace {
 
 /// A word of fish.
-std::string quoted(const std::string& text) {
+std::string fish_word(const std::string& text) {
   std::string result = "'";
   for (char letter : text) {
     if (letter == '\'' || letter == '\\') result += '\\';
@@ -32,7 +32,7 @@ std::string value_part(const Values& values) {
     case ValueKind::directory:
       return " -x -a '(__fish_complete_directories)'";
     case ValueKind::word:
-      return fmt::format(" -x -a {}", quoted(choices));
+      return fmt::format(" -x -a {}", fish_word(choices));
     case ValueKind::words:
       return fmt::format(" -x -a '(__fish_append , {})'", choices);
     case ValueKind::pager:
@@ -45,15 +45,15 @@ std::string value_part(const Values& values) {
 
 std::string command_lines(const Command& command) {
   const std::string at =
-      fmt::format("complete -c weightpager -n {}", quoted("__weightpager_at " + command.name));
+      fmt::format("complete -c weightpager -n {}", fish_word("__weightpager_at " + command.name));
   std::string text = "\n";
   for (const Subcommand& it : command.subcommands) {
-    text += fmt::format("{} -a {} -d {}\n", at, it.name, quoted(it.description));
+    text += fmt::format("{} -a {} -d {}\n", at, it.name, fish_word(it.description));
   }
   for (const Option& option : completed_options(command)) {
     const std::string letter = option.letter ? fmt::format(" -s {}", option.letter) : "";
     text += fmt::format("{}{} -l {}{} -d {}\n", at, letter, option.name,
-                        value_part(values_of(option)), quoted(first_line(option.description)));
+                        value_part(values_of(option)), fish_word(first_line(option.description)));
   }
   const ValueKind operands = operands_of(command);
   if (operands == ValueKind::file) text += at + " -F\n";
@@ -70,7 +70,7 @@ std::string command_lines(const Command& command) {
 
 std::string fish_completion(const std::vector<Page>& pages) {
   std::vector<std::string> names;
-  for (const Page& page : pages) names.push_back(quoted(page.command.name));
+  for (const Page& page : pages) names.push_back(fish_word(page.command.name));
   std::string text = fmt::format("\nset -g __weightpager_commands {}\n", fmt::join(names, " "));
   for (const Page& page : pages) text += command_lines(page.command);
   return text;
