@@ -5,7 +5,7 @@ set -euo pipefail
 # shellcheck source=tests/cli/lib/live.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/live.sh"
 
-start_live_engine --http 0
+start_live_engine --http 0 --policy pin-stream
 await_page
 ROOT=http://127.0.0.1:$HTTP_PORT
 
@@ -90,6 +90,13 @@ expect_http 403 -H 'Host: elsewhere.example' /metrics
 expect_http 431 -H "X: $(head -c 5000 /dev/zero | tr '\0' x)" /metrics
 [[ $(curl -sI "$ROOT/metrics" | tr -d '\r' | sed -n 's/^Content-Type: //p') == application/openmetrics-text* ]] ||
   fail "another type: $(curl -sI "$ROOT/metrics")"
+
+# A larger window keeps more, and gauges say so at once.
+pinned() { "$WEIGHTPAGER" metrics "$LIVE_PID" | sed -n 's/^weightpager_pinned_bytes //p'; }
+before=$(pinned)
+weightpager ctl "$LIVE_PID" set window=64MiB
+expect_status 0
+(($(pinned) > before)) || fail "pinned: $(pinned) bytes in 64 MiB, $before in 32 MiB"
 
 # Misuse, and a port that is taken: the engine runs on without.
 weightpager run --window 64MiB --http 99999 -- "${MARKING[@]}"
