@@ -34,9 +34,13 @@ using pipeline::WindowPlan;
 
 // In which weights are told apart while fronts are made; what is found is then taken exactly.
 constexpr uint64_t quantum_bytes = 64 * KiB;
-// Caps on the arena and on pieces of weights that fronts are made for.
-constexpr size_t arena_caps_max = 12;
-constexpr size_t piece_caps_max = 4;
+// Caps on the arena and on pieces of weights that fronts are made for, by how many nodes have to be
+// cut for a front: each makes it take four times as long.
+struct CapCounts {
+  size_t arenas;
+  size_t pieces;
+};
+constexpr CapCounts cap_counts[] = {{12, 4}, {8, 3}, {4, 2}};
 // Selections that are tried with rings and pins, at most, and of these again with finer ones. Of
 // two in one front whose bounds are nearer to each other than this, one is enough.
 constexpr int trials_max = 160;
@@ -132,11 +136,11 @@ class JointPlanner::Implementation {
         settings_(settings),
         instance_(make_instance(network, profile, Strategy::whole_network, 0).instance) {
     complete_instance();
-    is_reducible_ = check_reducible(instance_).has_value();
+    if (const auto cuts = plan::cuts_needed(instance_)) cuts_needed_ = *cuts;
   }
 
   Status prepare() {
-    if (is_reducible_) {
+    if (cuts_needed_) {
       choose_caps();
     } else if (Status done = use_integer_programming(); !done) {
       return done;
@@ -278,8 +282,8 @@ class JointPlanner::Implementation {
     least_arena_bytes_ = least_arena;
     arenas.erase(arenas.begin(), arenas.lower_bound(least_arena));
     wholes.erase(wholes.begin(), wholes.lower_bound(least_whole));
-    arena_caps_ = thinned(std::move(arenas), arena_caps_max);
-    piece_caps_ = thinned(std::move(wholes), piece_caps_max);
+    arena_caps_ = thinned(std::move(arenas), cap_counts[*cuts_needed_].arenas);
+    piece_caps_ = thinned(std::move(wholes), cap_counts[*cuts_needed_].pieces);
     // The last one allows everything, and is the one that bounds are from.
     std::reverse(piece_caps_.begin(), piece_caps_.end());
   }
@@ -618,7 +622,7 @@ class JointPlanner::Implementation {
 
   std::vector<std::vector<uint32_t>> one_after_another(uint64_t budget_bytes) {
     std::vector<std::vector<uint32_t>> selections = {in_tiles_everywhere(), fastest_};
-    if (!is_reducible_) return selections;
+    if (!cuts_needed_) return selections;
     const uint64_t left_bytes = budget_bytes - std::min(budget_bytes, least_arena_bytes_);
     for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
       const Instance instance = alone(strategy);
@@ -689,7 +693,7 @@ class JointPlanner::Implementation {
   const Profile& profile_;
   const JointSettings settings_;
   Instance instance_;
-  bool is_reducible_ = true;
+  std::optional<size_t> cuts_needed_;                       // nothing: more than reduce() takes
   std::vector<std::vector<uint64_t>> own_workspace_bytes_;  // by node and candidate
   std::vector<uint64_t> live_bytes_;                        // by layer
   uint64_t least_arena_bytes_ = 0;

@@ -341,10 +341,10 @@ Result<Reduced> reduce(const Instance& instance, const Limits& limits) {
   return reduced;
 }
 
-Status check_reducible(const Instance& instance) {
+Result<size_t> cuts_needed(const Instance& instance) {
   const auto cuts = find_cuts(instance);
   if (!cuts) return tl::make_unexpected(cuts.error());
-  return {};
+  return cuts->size();
 }
 
 }  // namespace weightpager::plan

@@ -52,7 +52,7 @@ struct Reduced {
 /// Fails if the network needs more than two cuts.
 Result<Reduced> reduce(const Instance& instance, const Limits& limits);
 
-/// Whether reduce() would succeed; the error says which nodes are in the way.
-Status check_reducible(const Instance& instance);
+/// How many nodes reduce() cuts; where it would fail, the error says which nodes are in the way.
+Result<size_t> cuts_needed(const Instance& instance);
 
 }  // namespace weightpager::plan

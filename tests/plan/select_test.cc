@@ -180,7 +180,7 @@ TEST(Select, NetworksThatAreFarFromSeriesParallelAreRefused) {
   EXPECT_EQ(fastest(instance, 1000).error().message, message);
   EXPECT_EQ(fastest(instance, 0).error().message, message);
   EXPECT_EQ(least_workspace(instance, 1000).error().message, message);
-  EXPECT_EQ(check_reducible(instance).error().message, message);
+  EXPECT_EQ(cuts_needed(instance).error().message, message);
 }
 
 TEST(Select, NetworksThatAreFarFromSeriesParallelAreCbcs) {
