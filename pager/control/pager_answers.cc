@@ -161,7 +161,6 @@ Result<Json> PagerAnswers::hello(const Request& request) {
                {"command", telemetry_.command},
                {"mapper", telemetry_.mapper},
                {"reader", telemetry_.reader},
-               {"profile", telemetry_.profile},
                {"policy", policy::policy_name(telemetry_.policy)},
                {"policy_asked", policy_text()},
                {"chunk_bytes", telemetry_.chunk_bytes.load()},
