@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace weightpager::tools {
 
@@ -43,9 +44,14 @@ int plan_command(const std::vector<std::string>& words) {
   if (std::find(names.begin(), names.end(), word) != names.end()) {
     return run_subcommand(command, words);
   }
-  if (const std::string meant = nearest(word, names); !meant.empty()) {
-    return misuse({fmt::format("plan: there is no '{}'", word),
-                   fmt::format("did you mean 'plan {}'?", meant)});
+  std::error_code ignored;
+  const bool is_option = word.starts_with('-');
+  if (!is_option && !std::filesystem::exists(word, ignored) && !word.ends_with(".cfg")) {
+    const std::string meant = nearest(word, names);
+    return misuse({fmt::format("plan: expected a .cfg, or {}, found {}", fmt::join(names, ", "),
+                               word.empty() ? "nothing" : "'" + word + "'"),
+                   meant.empty() ? "`weightpager plan --help` tells what they do"
+                                 : fmt::format("did you mean 'plan {}'?", meant)});
   }
   const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
