@@ -39,8 +39,11 @@ constexpr uint64_t quantum_bytes = 64 * KiB;
 struct CapCounts {
   size_t arenas;
   size_t pieces;
+  // In which the plans that this is compared with tell memory apart: a front for each workspace.
+  uint64_t others_quantum_bytes;
 };
-constexpr CapCounts cap_counts[] = {{12, 4}, {8, 3}, {4, 2}};
+constexpr CapCounts cap_counts[] = {
+    {12, 4, quantum_bytes}, {8, 3, 8 * quantum_bytes}, {4, 2, 32 * quantum_bytes}};
 // Selections that are tried with rings and pins, at most, and of these again with finer ones. Of
 // two in one front whose bounds are nearer to each other than this, one is enough.
 constexpr int trials_max = 160;
@@ -632,7 +635,8 @@ class JointPlanner::Implementation {
     for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
       const Instance instance = alone(strategy);
       if (least_memory_bytes(instance) > left_bytes) continue;
-      const auto found = fastest(instance, left_bytes, quantum_bytes);
+      const auto found =
+          fastest(instance, left_bytes, cap_counts[*cuts_needed_].others_quantum_bytes);
       if (found) selections.push_back(found->candidates);
     }
     return selections;
