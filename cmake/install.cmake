@@ -6,8 +6,9 @@
 # program that was linked against it before would no longer run. Before version 1 a minor release may
 # change the API, so find_package accepts the same minor version only.
 if(TARGET weightpager_preload)
-  # Nobody links against it; `weightpager run` looks for it here, beside its own bin folder.
-  install(TARGETS weightpager_preload LIBRARY DESTINATION lib/weightpager)
+  # Nobody links against it; `weightpager run` looks for the interposer here, beside its own bin folder, and the interposer
+  # for its plugin beside itself.
+  install(TARGETS weightpager_preload weightpager_control_plugin LIBRARY DESTINATION lib/weightpager)
 endif()
 
 # The kernel module's source, for `dkms add /usr/local/src/weightpager-1` and `dkms install weightpager/1`.

@@ -24,13 +24,17 @@
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
+#include "pager/telemetry/probes.h"
 
 namespace weightpager {
 
+namespace probes = telemetry::probes;
 using fault::Outcome;
 using policy::Action;
 using policy::ChunkId;
 using telemetry::add;
+using telemetry::EventKind;
+using telemetry::Histogram;
 using telemetry::raise_to;
 using telemetry::set;
 using window::AddressSpace;
@@ -162,6 +166,10 @@ Status Pager::open_everything() {
     page_map_.emplace();
   } else {
     auto pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
+    if (!pool && window_chunks_max_ > window_chunks_) {
+      window_chunks_max_ = window_chunks_;
+      pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
+    }
     if (!pool) return forward_error(std::move(pool));
     pool_ = std::move(*pool);
   }
@@ -179,12 +187,7 @@ Status Pager::open_everything() {
                       .evictions_max = run_chunks_max_};
   const bool is_adaptive = options_.policy == policy::adaptive_policy;
   make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
-  // Where chunks that are shown cannot be hidden again, what the engine touches cannot be seen.
-  if (is_adaptive && options_.touch_record == nullptr && mapper_->keeps_slot()) {
-    adaptation_.emplace(policy::default_policy);
-    adaptation_->set_window(table_.resident_max(), {});
-    judge_ = std::make_unique<shadow::JudgeThread>(options_.judge);
-  }
+  if (is_adaptive && can_adapt()) begin_adapting(policy::default_policy);
 
   if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
 
@@ -210,10 +213,8 @@ Status Pager::open_everything() {
 
   record_ = options_.touch_record;
   if (record_ != nullptr) record_->set_chunk_bytes(chunk_bytes_);
-  if (record_ != nullptr || adaptation_) {
-    recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
-                     window::no_chunk);
-  }
+  recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
+                   window::no_chunk);
   if (options_.follows_memory_limit) headroom_.emplace();
   process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
   std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
@@ -277,7 +278,10 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
   for (const io::Completion& completion : wakeup.completions) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
+    probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
     add(telemetry_.read_bytes, completion.length_bytes);
+    telemetry_.read_latency_ns.add(now_ns_ - std::min(now_ns_, waiting_[read.first].read_ns));
+    note(EventKind::arrive, read.first, read.count);
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
@@ -375,7 +379,8 @@ void Pager::take_touches() {
     }
     (*served)->for_each_view(
         chunk, [](Region& region, uint32_t index) { region.notes(index).is_waited_for = true; });
-    take_touch(chunk, static_cast<uint32_t>(touch->offset_bytes % chunk_bytes_));
+    // Of its address no more is known than where in the file it is.
+    take_touch(chunk, {.address = touch->offset_bytes, .thread_id = touch->thread_id});
   }
 }
 
@@ -414,20 +419,32 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
   if (notes.is_waited_for) return;
   notes.is_waited_for = true;
   served.favoured = &region;
-  take_touch(chunk, static_cast<uint32_t>(fault.address % chunk_bytes_));
+  take_touch(chunk, fault);
 }
 
 // Somebody stands still at a chunk.
-void Pager::take_touch(ChunkId chunk, uint32_t offset_bytes) {
+void Pager::take_touch(ChunkId chunk, const fault::Fault& fault) {
   const ChunkState state = table_.state(chunk);
   if (waiting_[chunk].is_waited_for) return;
   waiting_[chunk].is_waited_for = true;
-  if (waiting_chunks_++ == 0) stalled_since_ns_ = now_ns_;
+  waiting_[chunk].touched_in = state;
+  waiting_[chunk].touched_ns = now_ns_;
+  if (waiting_chunks_++ == 0) stalled_since_ns_ = stall_shared_out_ns_ = now_ns_;
+  set(telemetry_.cursor_chunk, chunk);
+  if (events_ != nullptr) {
+    events_->add({.time_ns = now_ns_,
+                  .chunk = chunk,
+                  .thread = fault.thread_id,
+                  .kind = EventKind::touch,
+                  .state = static_cast<uint8_t>(state)});
+  }
   set(telemetry_.last_event_ns, now_ns_);
   add(state == ChunkState::absent    ? telemetry_.faults_demand
       : state == ChunkState::reading ? telemetry_.faults_late
                                      : telemetry_.faults_tripwire,
       1);
+  probes::fault(chunk, static_cast<uint32_t>(state), fault.address, waiting_chunks_);
+  const auto offset_bytes = static_cast<uint32_t>(fault.address % chunk_bytes_);
   if (record_ != nullptr) record_touch(chunk, offset_bytes);
   policy_->on_touch(chunk, offset_bytes);
   if (state == ChunkState::ready || (state == ChunkState::mapped && shares_memory())) {
@@ -590,7 +607,14 @@ void Pager::set_window(uint32_t chunks) {
   window_chunks_ = chunks;
   set(telemetry_.window_bytes, uint64_t{chunks} * chunk_bytes_);
   fit_table_to_window();
+  account_parts();
   trim_slots();
+}
+
+// How the policy divides the window.
+void Pager::account_parts() {
+  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes_);
+  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes_);
 }
 
 void Pager::follow_memory_limit() {
@@ -627,9 +651,30 @@ void Pager::fit_table_to_window() {
   if (adaptation_) adaptation_->set_window(table_.resident_max(), progress());
 }
 
+// Where chunks that are shown cannot be hidden again, what the engine touches cannot be seen.
+bool Pager::can_adapt() const { return options_.touch_record == nullptr && mapper_->keeps_slot(); }
+
+void Pager::begin_adapting(std::string_view name) {
+  adaptation_.emplace(name);
+  adapts_.store(true, std::memory_order_relaxed);
+  adaptation_->set_window(table_.resident_max(), {});
+  if (judge_ == nullptr) judge_ = std::make_unique<shadow::JudgeThread>(options_.judge);
+}
+
+void Pager::end_adapting() {
+  adaptation_.reset();
+  adapts_.store(false, std::memory_order_relaxed);
+}
+
 // Carries out what adaptation_ decides.
 void Pager::adapt() {
-  if (const auto verdict = judge_->take()) {
+  const auto verdict = judge_->take();
+  if (is_verdict_unwanted_) {
+    // The judge looks at the sample until then.
+    is_verdict_unwanted_ = !verdict.has_value();
+    return;
+  }
+  if (verdict) {
     add(telemetry_.policies_judged, 1);
     adaptation_->on_verdict(*verdict);
   }
@@ -645,7 +690,7 @@ void Pager::adapt() {
       break;
     case shadow::Adaptation::Step::adopt:
       record_ = nullptr;
-      use_policy(adaptation_->policy());
+      adopt(adaptation_->policy());
       break;
     case shadow::Adaptation::Step::end_sample:
       record_ = nullptr;
@@ -680,7 +725,7 @@ shadow::Progress Pager::progress() const {
 void Pager::begin_sample() {
   if (sample_ == nullptr) {
     auto created = telemetry::TouchRecord::create_private();
-    if (!created) return adaptation_.reset();
+    if (!created) return end_adapting();
     sample_ = std::move(*created);
   }
   sample_->forget_touches();
@@ -714,13 +759,17 @@ void Pager::ask_judge() {
 }
 
 // Another one, with what the window holds now.
-void Pager::use_policy(std::string_view name) {
+void Pager::take_over(std::string_view name) {
   statistics_before_ += policy_->statistics();
   make_policy(name);
   policy_->on_time(now_ns_);
   tell_order();
   add(telemetry_.policy_changes, 1);
   set(telemetry_.policy_changed_ns, now_ns_);
+}
+
+void Pager::adopt(std::string_view name) {
+  take_over(name);
   set(telemetry_.former_wait_ns, adaptation_->former_wait_ns());
   set(telemetry_.wait_ns, adaptation_->wait_ns());
   set(telemetry_.former_policy, policy::policy_number(adaptation_->former_policy()));
@@ -840,6 +889,9 @@ void Pager::hand_over_reads() {
 
 void Pager::start_reader(const Run& run) {
   const ServedFile& served = owner(run.first);
+  probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
+  waiting_[run.first].read_ns = telemetry::monotonic_ns();
+  note(EventKind::read, run.first, run.count);
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
                   .fd = served.file.fd(),
                   .offset_bytes = served.offset_of(run.first),
@@ -894,6 +946,8 @@ bool Pager::show_at_once(const Run& run) {
     if (moves_to(run.first + i) != home || home->notes(index + i).is_placed) return false;
   }
   if (mapper_->show(*home, {index, run.count}, memory_of(run.first)) != Outcome::done) return false;
+  probes::map(run.first, run.count);
+  note(EventKind::map, run.first, run.count);
   for (uint32_t i = 0; i < run.count; ++i) {
     home->notes(index + i).is_placed = true;
     table_.map(run.first + i, true);
@@ -908,6 +962,8 @@ void Pager::map(ChunkId chunk) {
   const bool keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
   switch (outcome) {
     case Outcome::done:
+      probes::map(chunk, 1);
+      note(EventKind::map, chunk);
       if (table_.state(chunk) == ChunkState::ready) table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
       if (!keeps_slot) trim_slots();
@@ -994,6 +1050,7 @@ void Pager::hold(ChunkId chunk) {
     return policy_->on_refused(chunk);
   }
   table_.hold(chunk);
+  note(EventKind::hold, chunk);
 }
 
 // Somebody waits for a mapped chunk in another region than the one that it lies in. One that was
@@ -1077,7 +1134,9 @@ void Pager::evict(ChunkId chunk) {
   const bool is_free = !waiting_[chunk].is_waited_for && (shares_memory() || take_out(chunk));
   if (!is_free) return policy_->on_refused(chunk);
   release(chunk);
+  probes::evict(chunk);
   add(telemetry_.evictions, 1);
+  note(EventKind::evict, chunk);
   trim_slots();
   if (table_.free_slots() == 0) ask_for_slots();
 }
@@ -1101,9 +1160,34 @@ void Pager::stop_waiting(ChunkId chunk) {
     if (must_retry) wake_live_pages(region, index);
   });
   waiting_[chunk].is_waited_for = false;
-  if (record_ != nullptr) record_->mark_served(chunk, telemetry::monotonic_ns());
-  if (--waiting_chunks_ == 0)
-    add(telemetry_.stall_ns, telemetry::monotonic_ns() - stalled_since_ns_);
+  account_wait(chunk);
+}
+
+// The wait is over. Of the time with threads waiting, what has passed since another chunk's wait
+// ended goes to this chunk's layer.
+void Pager::account_wait(ChunkId chunk) {
+  const uint64_t now_ns = telemetry::monotonic_ns();
+  const Waiting& waited = waiting_[chunk];
+  Histogram& histogram = waited.touched_in == ChunkState::absent    ? telemetry_.wait_demand_ns
+                         : waited.touched_in == ChunkState::reading ? telemetry_.wait_late_ns
+                                                                    : telemetry_.wait_tripwire_ns;
+  histogram.add(now_ns - waited.touched_ns);
+  const ServedFile& served = owner(chunk);
+  served.layers->add_stall(served.layers->layer_of(chunk - served.first_chunk),
+                           now_ns - stall_shared_out_ns_);
+  stall_shared_out_ns_ = now_ns;
+  if (record_ != nullptr) record_->mark_served(chunk, now_ns);
+  if (events_ != nullptr) {
+    events_->add({.time_ns = now_ns, .chunk = chunk, .kind = EventKind::served});
+  }
+  if (--waiting_chunks_ == 0) add(telemetry_.stall_ns, now_ns - stalled_since_ns_);
+  probes::served(chunk, waiting_chunks_);
+}
+
+void Pager::note(EventKind kind, ChunkId chunk, uint32_t count) {
+  if (events_ == nullptr) return;
+  events_->add(
+      {.time_ns = telemetry::monotonic_ns(), .chunk = chunk, .count = count, .kind = kind});
 }
 
 void Pager::wake_live_pages(const Region& region, uint32_t index) {

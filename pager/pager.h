@@ -17,6 +17,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -30,11 +31,13 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
+#include "pager/pager_view.h"
 #include "pager/paging_service.h"
 #include "pager/policy/make_policy.h"
 #include "pager/served_file.h"
 #include "pager/shadow/adaptation.h"
 #include "pager/shadow/judge_thread.h"
+#include "pager/telemetry/event_ring.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/telemetry/touch_record.h"
 #include "pager/window/address_space.h"
@@ -107,9 +110,28 @@ class Pager final : public PagingService {
 
   // These too may be called by any thread but the pager's own, and block until done.
 
+  // For whoever looks on (pager/control).
+
   /// Makes the window larger or smaller, within its least size and window_bytes_max; returns the
   /// size that it has now. What is too much is evicted as soon as the kernel lets go of it.
   uint64_t resize(uint64_t window_bytes);
+  uint64_t window_bytes_max() const { return window_chunks_max_ * chunk_bytes_; }
+
+  /// The files that are served, as many as `views` has room for; returns how many there are.
+  size_t look(std::span<FileView> views);
+  /// The states of the chunks from `first` on, as many as `states` has room for; returns how many
+  /// chunks there are. A nanosecond a chunk of the pager's time.
+  uint32_t look(policy::ChunkId first, std::span<ChunkView> states);
+  /// Events go there from now on, which outlives the pager or the next call; nullptr: nowhere.
+  void trace_to(telemetry::EventRing* events);
+  /// Fails, listing the names, if there is no such policy that can be used live.
+  Status change_policy(const std::string& name);
+  bool adapts() const { return adapts_.load(std::memory_order_relaxed); }
+  /// These chunks shall be the first to stay, and no others any more that were asked for before;
+  /// returns how many of them the policy has room for.
+  uint32_t keep(std::span<const policy::ChunkId> chunks);
+  /// Out of memory, but for what is in use right now; returns how many went.
+  uint32_t evict(std::span<const policy::ChunkId> chunks);
 
   // For guests: other processes that attach to this pager (pager/attach). Requires
   // options.serves_guests.
@@ -132,6 +154,9 @@ class Pager final : public PagingService {
   struct Waiting {
     bool is_waited_for = false;  // an engine thread stands still at it
     bool is_doomed = false;      // removed while it was being read
+    window::ChunkState touched_in = window::ChunkState::absent;
+    uint64_t touched_ns = 0;
+    uint64_t read_ns = 0;  // when its read was started; of a run, the first one's
   };
   /// Neighbours in a file, in slots that lie side by side: what one request reads, and one call of
   /// the kernel moves.
@@ -168,7 +193,7 @@ class Pager final : public PagingService {
   void take_all_faults();
   void take_faults(window::AddressSpace& space);
   void take_touches();
-  void take_touch(policy::ChunkId chunk, uint32_t offset_bytes);
+  void take_touch(policy::ChunkId chunk, const fault::Fault& fault);
   void take_fault(window::AddressSpace& space, const fault::Fault& fault);
   bool ends_there(const ServedFile& served, policy::ChunkId chunk, uint64_t length_bytes) const;
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
@@ -180,13 +205,18 @@ class Pager final : public PagingService {
   void adapt();
   void begin_sample();
   void ask_judge();
-  void use_policy(std::string_view name);
+  bool can_adapt() const;
+  void begin_adapting(std::string_view name);
+  void end_adapting();
+  void adopt(std::string_view name);
+  void take_over(std::string_view name);
   void make_policy(std::string_view name);
   shadow::Progress progress() const;
   policy::PolicyStatistics statistics() const;
   bool is_hiding() const;
   void carry_out_policy();
   void account();
+  void account_parts();
   uint64_t engine_bytes() const;
 
   void prepare_slots(window::SlotId first, uint32_t count);
@@ -225,6 +255,8 @@ class Pager final : public PagingService {
                       const char* what, int error_number);
   void seal_from(policy::ChunkId chunk, uint32_t first);
   void stop_waiting(policy::ChunkId chunk);
+  void account_wait(policy::ChunkId chunk);
+  void note(telemetry::EventKind kind, policy::ChunkId chunk, uint32_t count = 1);
   static void wake_page(const window::AddressSpace& space, uintptr_t address);
   void seal(const window::Region& region, std::byte* address, uint64_t length_bytes);
 
@@ -247,6 +279,9 @@ class Pager final : public PagingService {
   void do_residency(std::byte* address, uint64_t length_bytes, unsigned char* pages);
   std::vector<Span> find_written_spans() const;
   uint64_t do_resize(uint64_t window_bytes);
+  Status do_change_policy(const std::string& name);
+  uint32_t do_keep(std::span<const policy::ChunkId> chunks);
+  uint32_t do_evict(std::span<const policy::ChunkId> chunks);
   std::string find_file_link(std::byte* address);
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
@@ -262,7 +297,7 @@ class Pager final : public PagingService {
   const PagerOptions options_;
   const uint64_t chunk_bytes_;
   telemetry::Telemetry& telemetry_;
-  const uint32_t window_chunks_max_;
+  uint32_t window_chunks_max_;  // less than asked for where address space is short
   const uint32_t run_chunks_max_;
 
   // Set up by the pager's thread, used by it alone.
@@ -288,6 +323,7 @@ class Pager final : public PagingService {
   std::vector<ServedFile*> owners_;            // by chunk; nullptr: the id is unused
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
+  std::vector<policy::ChunkId> kept_;          // that were asked to stay
   std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
   size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
@@ -297,6 +333,7 @@ class Pager final : public PagingService {
   uint32_t waiting_chunks_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t stalled_since_ns_ = 0;
+  uint64_t stall_shared_out_ns_ = 0;  // until when layers have their part of it
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;
   uint64_t order_told_ns_ = 0;
@@ -307,7 +344,9 @@ class Pager final : public PagingService {
   int thread_id_ = 0;
   OwnedFd watch_;  // for the faults of all address spaces, where there are guests
   OwnedFd process_status_;
-  bool is_order_stale_ = false;  // the engine made chunks its own
+  bool is_order_stale_ = false;             // the engine made chunks its own
+  telemetry::EventRing* events_ = nullptr;  // while somebody traces
+  bool is_verdict_unwanted_ = false;        // what was asked about is over
   bool is_rung_ = false;
   bool is_stopping_ = false;
   bool is_user_mode_only_ = false;  // written before the thread is said to be started
@@ -315,6 +354,7 @@ class Pager final : public PagingService {
   // Between the threads.
   fault::Doorbell doorbell_;
   fault::CommandStack commands_;
+  std::atomic<bool> adapts_{false};
   std::thread thread_;
 };
 

@@ -59,11 +59,6 @@ void Pager::residency(std::byte* address, uint64_t length_bytes, unsigned char* 
   execute([&] { do_residency(address, length_bytes, pages); });
 }
 
-uint64_t Pager::resize(uint64_t window_bytes) {
-  execute([&] { window_bytes = do_resize(window_bytes); });
-  return window_bytes;
-}
-
 std::string Pager::file_link(std::byte* address) {
   std::string link;
   execute([&] { link = find_file_link(address); });
@@ -228,11 +223,13 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   auto served = std::make_unique<ServedFile>(ServedFile{.file = std::move(*file),
                                                         .chunk_bytes = chunk_bytes_,
                                                         .name = request.name,
-                                                        .model = {},
+                                                        .layers = {},
                                                         .regions = {},
                                                         .memory = {}});
-  if (request.model != nullptr) served->model = *request.model;
   served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes_) / chunk_bytes_);
+  served->layers = std::make_shared<ServedLayers>(
+      request.name, size_bytes, request.model == nullptr ? model::Model{} : *request.model,
+      chunk_bytes_, served->chunks);
   if (shares_memory()) {
     auto memory = module_ != nullptr
                       ? module_->add_memory(served->chunks)
@@ -274,7 +271,7 @@ ChunkId Pager::take_chunk_ids(uint32_t count) {
 policy::ChunkOrder Pager::find_order(uint32_t& shown_chunks) const {
   policy::ChunkOrder order;
   for (const auto& served : files_) {
-    policy::append_chunk_order(served->model, 0,
+    policy::append_chunk_order(served->layers->model(), 0,
                                {served->first_chunk, served->chunks, 0, chunk_bytes_}, order);
   }
   std::vector<bool> is_shown(table_.chunks());
@@ -293,6 +290,7 @@ policy::ChunkOrder Pager::find_order(uint32_t& shown_chunks) const {
     }
   }
   const auto is_gone = [&](ChunkId chunk) { return !is_shown[chunk]; };
+  order.kept = kept_;
   policy::erase_chunks(order, is_gone);
   return order;
 }
@@ -316,8 +314,7 @@ void Pager::tell_order() {
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * chunk_bytes_);
-  set(telemetry_.ring_bytes, uint64_t{policy_->ring_chunks()} * chunk_bytes_);
-  set(telemetry_.pinned_bytes, uint64_t{policy_->pinned_chunks()} * chunk_bytes_);
+  account_parts();
 }
 
 void Pager::do_remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {
@@ -404,6 +401,8 @@ void Pager::close_idle_files() {
       if (table_.state(chunk) == ChunkState::reading) return false;
     }
     for (ChunkId chunk = served->first_chunk; chunk < end; ++chunk) owners_[chunk] = nullptr;
+    std::erase_if(kept_,
+                  [&](ChunkId chunk) { return served->first_chunk <= chunk && chunk < end; });
     return true;
   });
 }
@@ -484,14 +483,6 @@ void Pager::discard_written(const Place& place, uintptr_t begin, uintptr_t end) 
     if (table_.state(chunk) == ChunkState::failed) seal_from(chunk, 0);
     is_order_stale_ = true;
   });
-}
-
-uint64_t Pager::do_resize(uint64_t window_bytes) {
-  const auto chunks_min = static_cast<uint32_t>(window_bytes_min / chunk_bytes_);
-  window_chunks_wanted_ = static_cast<uint32_t>(
-      std::clamp<uint64_t>(window_bytes / chunk_bytes_, chunks_min, window_chunks_max_));
-  set_window(window_chunks_wanted_);
-  return uint64_t{window_chunks_} * chunk_bytes_;
 }
 
 // The pager's thread has a descriptor table of its own, which other processes see under its number.

@@ -18,7 +18,7 @@
 
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
-#include "pager/model/model.h"
+#include "pager/served_layers.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/region.h"
 #include "pager/window/shared_memory.h"
@@ -29,7 +29,7 @@ struct ServedFile {
   io::ModelFile file;
   uint64_t chunk_bytes = chunk_bytes_max;
   std::string name;  // for messages
-  model::Model model;
+  std::shared_ptr<ServedLayers> layers;
   window::ChunkId first_chunk = 0;
   uint32_t chunks = 0;  // of the whole file
   std::vector<std::unique_ptr<window::Region>> regions;

@@ -25,7 +25,9 @@ using pipeline::Pipeline;
 const char* const usage_example = "weightpager bench blocks yolov4.cfg yolov4.weights";
 constexpr size_t residuals_shown = 3;
 
-Command blocks_table() {
+}  // namespace
+
+Command bench_blocks_description() {
   return {
       .name = "weightpager bench blocks",
       .purpose =
@@ -40,6 +42,8 @@ Command blocks_table() {
           "  weightpager bench blocks nets/yolov4.cfg nets/yolov4.weights --json here.json\n",
       .exit_status = "  0 measured, 1 something failed, 2 misuse\n"};
 }
+
+namespace {
 
 struct BlocksOptions {
   std::string cfg_path;
@@ -148,10 +152,10 @@ int run_blocks(const BlocksOptions& options) {
 }  // namespace
 
 int bench_blocks_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(blocks_table(), words);
+  const auto arguments = parse_arguments(bench_blocks_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(blocks_table()));
+    print(stdout, help_text(bench_blocks_description()));
     return exit_success;
   }
   const auto options = read_options(*arguments);

@@ -36,7 +36,9 @@ constexpr std::chrono::milliseconds time_per_depth{1500};
 // How near to the fastest a depth is deep enough.
 constexpr double deep_enough = 0.95;
 
-Command disk_table() {
+}  // namespace
+
+Command bench_disk_description() {
   return {.name = "weightpager bench disk",
           .purpose =
               "Measures a disk with direct reads of whole chunks, as the pager does them, for\n"
@@ -48,6 +50,8 @@ Command disk_table() {
               "  weightpager bench policies model.gguf --disk disk.json\n",
           .exit_status = "  0 measured, 1 the file cannot be read, 2 misuse\n"};
 }
+
+namespace {
 
 /// Buffers in huge pages, as the pager's slots are.
 class Buffers {
@@ -193,10 +197,10 @@ Result<DiskModel> measure_disk(const std::string& path) {
 }  // namespace
 
 int bench_disk_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(disk_table(), words);
+  const auto arguments = parse_arguments(bench_disk_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(disk_table()));
+    print(stdout, help_text(bench_disk_description()));
     return exit_success;
   }
   if (arguments->operands().size() != 1) {

@@ -27,7 +27,9 @@ using network::Network;
 constexpr int schema_version = 1;
 const char* const usage_example = "weightpager bench pipelines yolov4.cfg yolov4.weights";
 
-Command pipelines_table() {
+}  // namespace
+
+Command bench_pipelines_description() {
   return {.name = "weightpager bench pipelines",
           .purpose =
               "Runs a Darknet network in every pipeline of Demand Layering, and shows what memory\n"
@@ -44,6 +46,8 @@ Command pipelines_table() {
               "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights\n",
           .exit_status = "  0 measured, 1 something failed, 2 misuse\n"};
 }
+
+namespace {
 
 struct BenchOptions {
   std::string cfg_path;
@@ -233,10 +237,10 @@ int run_pipelines(BenchOptions options) {
 }  // namespace
 
 int bench_pipelines_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(pipelines_table(), words);
+  const auto arguments = parse_arguments(bench_pipelines_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(pipelines_table()));
+    print(stdout, help_text(bench_pipelines_description()));
     return exit_success;
   }
   auto options = read_options(*arguments);

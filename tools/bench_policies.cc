@@ -38,7 +38,15 @@ std::string policies_text() {
   return text;
 }
 
-Command policies_table() {
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names = {"all"};
+  for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
+  return names;
+}
+
+}  // namespace
+
+Command bench_policies_description() {
   return {
       .name = "weightpager bench policies",
       .purpose =
@@ -46,7 +54,7 @@ Command policies_table() {
           "that it reads, against the least that is possible.\n",
       .usage = "  weightpager bench policies MODEL|TRACE [OPTIONS]\n",
       .options = {{'w', "window", "SIZE,…", "windows, or shares of the model (10%,25%,50%)"},
-                  {0, "policy", "NAME,…", policies_text()},
+                  {0, "policy", "NAME,…", policies_text(), policy_names()},
                   {0, "simulate", "", "on paper; so it is unless --live is given"},
                   {0, "live", "", "with the real pager on the real file, beside the simulation"},
                   {0, "disk", "NAME",
@@ -68,6 +76,8 @@ Command policies_table() {
           "  weightpager bench policies moe.trace --policy lru,expert,belady --disk sata\n",
       .exit_status = "  0 done, 1 something failed, 2 misuse\n"};
 }
+
+namespace {
 
 struct BenchOptions {
   std::string path;
@@ -269,10 +279,10 @@ int compare(const Arguments& arguments, const BenchOptions& options) {
 }  // namespace
 
 int bench_policies_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(policies_table(), words);
+  const auto arguments = parse_arguments(bench_policies_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(policies_table()));
+    print(stdout, help_text(bench_policies_description()));
     return exit_success;
   }
   if (arguments->has("live") && arguments->has("simulate")) {

@@ -37,7 +37,9 @@ constexpr uint64_t kernel_ns_per_tile = 20'000;
 /// How near to the least delay a window without delay is.
 constexpr double tolerance = 0.003;
 
-Command simulate_table() {
+}  // namespace
+
+Command bench_simulate_description() {
   return {.name = "weightpager bench simulate",
           .purpose =
               "Says by equation what a network\'s delay would be in every pipeline, on disks from\n"
@@ -52,6 +54,8 @@ Command simulate_table() {
               "  weightpager bench simulate nets/yolov4.cfg --kernels 160.8\n",
           .exit_status = "  0 said, 1 the network cannot be read, 2 misuse\n"};
 }
+
+namespace {
 
 struct SimulateOptions {
   std::string cfg_path;
@@ -178,10 +182,10 @@ void print_table(const Network& network, const SimulateOptions& options) {
 }  // namespace
 
 int bench_simulate_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(simulate_table(), words);
+  const auto arguments = parse_arguments(bench_simulate_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(simulate_table()));
+    print(stdout, help_text(bench_simulate_description()));
     return exit_success;
   }
   const auto options = read_options(*arguments);

@@ -16,14 +16,6 @@ namespace {
 constexpr size_t help_indent = 2;
 constexpr size_t help_gap = 2;
 
-Option help_option() { return {'h', "help", "", "show this help"}; }
-
-std::vector<Option> all_options(const Command& command) {
-  std::vector<Option> options = command.options;
-  options.push_back(help_option());
-  return options;
-}
-
 cxxopts::Options cxxopts_table(const Command& command) {
   cxxopts::Options table(command.name);
   table.allow_unrecognised_options();
@@ -130,6 +122,12 @@ std::string shell_word(const std::string& word) {
 
 }  // namespace
 
+std::vector<Option> all_options(const Command& command) {
+  std::vector<Option> options = command.options;
+  options.push_back({'h', "help", "", "show this help"});
+  return options;
+}
+
 std::optional<std::string> Arguments::value(const std::string& option) const {
   const auto found = values_.find(option);
   if (found == values_.end()) return std::nullopt;
@@ -196,6 +194,24 @@ std::string help_text(const Command& command) {
   add_section(text, "Environment", command.environment);
   add_section(text, "Exit status", command.exit_status);
   return text;
+}
+
+int run_subcommand(const Command& command, const std::vector<std::string>& words) {
+  const std::string word = words.empty() ? "" : words.front();
+  if (word == "-h" || word == "--help") {
+    print(stdout, help_text(command));
+    return exit_success;
+  }
+  std::vector<std::string> known;
+  for (const Subcommand& subcommand : command.subcommands) {
+    if (word == subcommand.name) return subcommand.run({words.begin() + 1, words.end()});
+    known.push_back(subcommand.name);
+  }
+  const std::string help = fmt::format("`{} --help` lists the commands", command.name);
+  if (word.empty()) return misuse({fmt::format("no command given after {}", command.name), help});
+  const std::string meant = nearest(word, known);
+  return misuse({fmt::format("{} has no command {}", command.name, word),
+                 meant.empty() ? help : fmt::format("did you mean {}? {}", meant, help)});
 }
 
 void print(std::FILE* stream, const std::string& text) {

@@ -1,8 +1,8 @@
 // How every subcommand reads its arguments and speaks to its user.
 //
-// A command is described once, in a table; parsing, `--help` and the suggestion for a misspelt flag
-// all come from that table, so they cannot drift apart. Errors are two lines on stderr: what is
-// wrong and what to do.
+// A command is described once, in a table; parsing, `--help`, the suggestion for a misspelt flag,
+// the man page and the shells' completion (tools/manual) all come from that table, so they cannot
+// drift apart. Errors are two lines on stderr: what is wrong and what to do.
 #pragma once
 
 #include <cstdio>
@@ -28,11 +28,22 @@ struct Option {
   std::string value_name;
   /// Lines of the help are broken where this has a line break.
   std::string description;
+  /// The values, where they can be listed.
+  std::vector<std::string> choices;
 };
+
+/// What stands behind the options.
+enum class Operands { none, files, engine, pagers };
+
+struct Command;
 
 struct Subcommand {
   std::string name;
   std::string description;
+  /// Its own table, and what carries it out with the words that follow its name. None where the
+  /// command's own table and function are the subcommand's too (`trace show`).
+  Command (*describe)() = nullptr;
+  int (*run)(const std::vector<std::string>& words) = nullptr;
 };
 
 /// What there is to know about one command. Empty parts are left out of the help.
@@ -45,6 +56,9 @@ struct Command {
   std::string examples;
   std::string environment;
   std::string exit_status;
+  Operands operands = Operands::files;
+  /// The same command on operands of another kind (`serve NET.cfg`), if there is one.
+  Command (*other_form)() = nullptr;
 };
 
 /// The arguments of one call, sorted into options and operands.
@@ -64,6 +78,9 @@ class Arguments {
   std::vector<std::string> operands_;
 };
 
+/// The command's options and `--help`, which every command has.
+std::vector<Option> all_options(const Command& command);
+
 /// Sorts `arguments` (without the command's own name) by the command's table. `--help` is always
 /// known. An unknown option fails with the nearest known one as hint.
 Result<Arguments> parse_arguments(const Command& command,
@@ -75,6 +92,10 @@ size_t first_operand(const Command& command, const std::vector<std::string>& arg
 
 /// Usage, commands, options, examples, environment, exit status.
 std::string help_text(const Command& command);
+
+/// Hands over to the subcommand that `words` begin with, or shows the help. Returns the exit
+/// status.
+int run_subcommand(const Command& command, const std::vector<std::string>& words);
 
 /// Prints `text`; unlike fmt::print it does not throw when nobody reads the other end.
 void print(std::FILE* stream, const std::string& text);

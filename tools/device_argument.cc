@@ -7,7 +7,11 @@ namespace weightpager::tools {
 using infer::DeviceKind;
 
 Option device_option() {
-  return {0, "device", "NAME", "what computes: cpu, or cuda, the first NVIDIA GPU (cpu)"};
+  return {0,
+          "device",
+          "NAME",
+          "what computes: cpu, or cuda, the first NVIDIA GPU (cpu)",
+          {"cpu", "cuda"}};
 }
 
 Result<DeviceKind> parse_device(const Arguments& arguments) {

@@ -1,23 +1,23 @@
 #include "tools/doctor.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <limits>
-#include <string_view>
 
 #include "tools/cli.h"
 #include "tools/doctor_facts.h"
 #include "tools/doctor_report.h"
 #include "tools/doctor_rows.h"
+#include "tools/terminal.h"
 #include "tools/window_argument.h"
 
 namespace weightpager::tools {
 namespace {
 
 constexpr int exit_failed = 1;
+
+}  // namespace
 
 Command doctor_description() {
   return {
@@ -39,13 +39,7 @@ Command doctor_description() {
           "  2  it was called wrongly\n"};
 }
 
-bool wants_colour() {
-  const char* const refusal = std::getenv("NO_COLOR");
-  const char* const terminal = std::getenv("TERM");
-  const bool is_refused = refusal != nullptr && *refusal != 0;
-  const bool is_dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  return isatty(STDOUT_FILENO) == 1 && !is_refused && !is_dumb;
-}
+namespace {
 
 /// None if there is nothing to hold against memory: no --window, or a share of a model that cannot
 /// be read. Whether memory suffices is a row, no misuse.
@@ -67,8 +61,8 @@ Result<std::optional<uint64_t>> read_window(const Arguments& arguments, const Fa
 
 }  // namespace
 
-int doctor_command(int argc, char** argv) {
-  const auto arguments = parse_arguments(doctor_description(), {argv + 1, argv + argc});
+int doctor_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(doctor_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(doctor_description()));

@@ -2,10 +2,16 @@
 // mends it.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "tools/cli.h"
+
 namespace weightpager::tools {
 
-/// argv[0] is "doctor", the rest are its arguments. Returns the exit status: 0 nothing failed, 1
-/// something did, 2 misuse.
-int doctor_command(int argc, char** argv);
+/// `words` are what follows its name, as in every command. Returns the exit status: 0 nothing
+/// failed, 1 something did, 2 misuse.
+int doctor_command(const std::vector<std::string>& words);
+Command doctor_description();
 
 }  // namespace weightpager::tools

@@ -62,6 +62,8 @@ struct SystemFacts {
   /// The lowest of the machine's memory and the memory cgroups' limits.
   MemoryLimit memory_limit;
   SwapFacts swap;
+  /// Where the sockets of this user's live pagers lie, or why there are none.
+  Result<std::string> control_directory;
 };
 
 /// A measurement, or why there is none.

@@ -278,6 +278,26 @@ Row swap_row(const SwapFacts& swap) {
 
 // --- the model ----------------------------------------------------------------------------------
 
+Row control_row(const SystemFacts& system) {
+  const bool is_there = system.control_directory.has_value();
+  Row row{"control", Verdict::ok, "", "", {{"directory", nullptr}}};
+  if (!is_there) {
+    row.verdict = Verdict::warn;
+    row.finding = system.control_directory.error().message +
+                  ": `weightpager stat` and its like will not find engines";
+    row.cure = system.control_directory.error().hint;
+    return row;
+  }
+  row.facts["directory"] = *system.control_directory;
+  row.finding = "sockets of live pagers lie in " + *system.control_directory;
+  if (system.address_space_bytes != unlimited_bytes) {
+    row.verdict = Verdict::warn;
+    row.finding = "there is none where address space is limited";
+    row.cure = "ulimit -v unlimited";
+  }
+  return row;
+}
+
 Row refused_model_row(const Error& error) {
   return {"model", Verdict::fail, error.message, error.hint, {{"error", error.message}}};
 }
@@ -488,7 +508,8 @@ std::vector<Row> judge(const Facts& facts) {
                            address_space_row(facts),
                            memory_row(facts),
                            memory_limit_row(facts),
-                           swap_row(system.swap)};
+                           swap_row(system.swap),
+                           control_row(system)};
   add_model_rows(rows, facts);
   add_cuda_rows(rows, facts.cuda);
   return rows;

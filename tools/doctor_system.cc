@@ -1,4 +1,5 @@
 // What the kernel offers to this user: found by trying it once.
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -11,10 +12,13 @@
 #include <map>
 
 #include "pager/base/units.h"
+#include "pager/control/plugin.h"
+#include "pager/control/runtime_directory.h"
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/reader.h"
 #include "pager/window/mapper.h"
 #include "tools/doctor_facts.h"
+#include "tools/engine_file.h"
 #include "tools/huge_memory.h"
 
 namespace weightpager::tools {
@@ -122,6 +126,17 @@ bool has_zswap() {
   return file.get() == 'Y';
 }
 
+/// As an engine's process opens it (pager/preload/control.cc).
+Result<std::string> try_control_socket() {
+  const auto interposer = find_interposer();
+  if (!interposer) return interposer;
+  const std::string folder = interposer->substr(0, interposer->rfind('/') + 1);
+  if (dlopen((folder + control::plugin_file).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
+    return fail(dlerror(), "sudo apt install libuv1, or install weightpager again");
+  }
+  return control::runtime_directory();
+}
+
 }  // namespace
 
 SystemFacts collect_system_facts() {
@@ -140,6 +155,7 @@ SystemFacts collect_system_facts() {
   facts.memory_available_bytes = account["MemAvailable:"];
   facts.memory_limit = memory_limit();
   facts.swap = {account["SwapTotal:"], account["SwapTotal:"] - account["SwapFree:"], has_zswap()};
+  facts.control_directory = try_control_socket();
   return facts;
 }
 

@@ -53,7 +53,15 @@ constexpr PipelineWord pipeline_words[] = {{"pre", Pipeline::preload},
                                            {"async", Pipeline::asynchronous},
                                            {"2s", Pipeline::two_stage}};
 
-Command infer_table() {
+std::vector<std::string> pipeline_names() {
+  std::vector<std::string> names;
+  for (const PipelineWord& it : pipeline_words) names.emplace_back(it.word);
+  return names;
+}
+
+}  // namespace
+
+Command infer_description() {
   return {
       .name = "weightpager infer",
       .purpose = "Runs a Darknet network on pictures with a sliver of its weights in memory.\n",
@@ -66,7 +74,8 @@ Command infer_table() {
                    "seq: read, copy, compute a layer, then the next\n"
                    "sync, async: the three overlap, in lock step or not\n"
                    "2s: compute from where they were read to\n"
-                   "(2s; with --device cuda async, because there 2s computes over the bus)"},
+                   "(2s; with --device cuda async, because there 2s computes over the bus)",
+                   pipeline_names()},
                   device_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
                   {0, "plan", "FILE",
@@ -86,6 +95,8 @@ Command infer_table() {
                   "  weightpager infer resnet152.cfg resnet152.packed *.jpg --window 5% -p 2s\n",
       .exit_status = "  0 every picture was computed, 1 one was not, 2 misuse\n"};
 }
+
+namespace {
 
 struct InferOptions {
   std::string cfg_path;
@@ -411,11 +422,11 @@ int run_infer(InferOptions options) {
 
 }  // namespace
 
-int infer_command(int argc, char** argv) {
-  const auto arguments = parse_arguments(infer_table(), {argv + 1, argv + argc});
+int infer_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(infer_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(infer_table()));
+    print(stdout, help_text(infer_description()));
     return exit_success;
   }
   auto options = read_options(*arguments);

@@ -1,8 +1,14 @@
 // `weightpager infer`: runs a Darknet network on pictures, with a sliver of its weights in memory.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "tools/cli.h"
+
 namespace weightpager::tools {
 
-int infer_command(int argc, char** argv);
+int infer_command(const std::vector<std::string>& words);
+Command infer_description();
 
 }  // namespace weightpager::tools

@@ -7,7 +7,7 @@
 #   tools/install.sh --kernels  also QEMU, what a machine is made with, and what builds modules, to test under
 #                               other kernels
 #   tools/install.sh --bench    also fio, which measures what the disk can do
-#   tools/install.sh --dev      also clang-format, clang-tidy, and clang for the fuzz targets
+#   tools/install.sh --dev      also clang-format, clang-tidy, clang for the fuzz targets, Chromium for the live page
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin  # where mke2fs and depmod are
 # shellcheck source=tools/lib/common.sh
@@ -15,11 +15,13 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 # COMMAND:PACKAGE, wanted when the command is missing, whoever provided it.
 COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shellcheck:shellcheck
-  python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm)
+  python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm
+  scdoc:scdoc groff:groff-base col:bsdextrautils zsh:zsh fish:fish tmux:tmux curl:curl)
 # Libraries have no command to look for, so the package database is asked.
-LIBRARIES=(liburing-dev libuv1-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
+LIBRARIES=(liburing-dev libuv1-dev libncurses-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev
   libdnnl-dev libxxhash-dev libeigen3-dev coinor-libcbc-dev libstb-dev libgtest-dev libgmock-dev
-  librapidcheck-dev libbenchmark-dev ca-certificates python3-venv)
+  librapidcheck-dev libbenchmark-dev systemtap-sdt-dev python3-jsonschema
+  python3-prometheus-client ca-certificates python3-venv)
 
 KERNEL_COMMANDS=(qemu-system-x86_64:qemu-system-x86 busybox:busybox-static mke2fs:e2fsprogs cpio:cpio
   depmod:kmod xz:xz-utils strip:binutils make:make sparse:sparse)
@@ -32,7 +34,7 @@ read_options() {
       --bench) COMMANDS+=(fio:fio) ;;
       --kernels) COMMANDS+=("${KERNEL_COMMANDS[@]}") LIBRARIES+=("${KERNEL_LIBRARIES[@]}") ;;
       --dev)
-        COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang)
+        COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang chromium:chromium)
         LIBRARIES+=(libclang-rt-dev)
         ;;
       -h | --help) usage && exit 0 ;;

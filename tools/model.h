@@ -9,14 +9,18 @@
 
 namespace weightpager::tools {
 
-/// argv[0] is "model", the rest are its arguments. Returns the exit status: 0 done, 1 the operation
+/// Returns the exit status: 0 done, 1 the operation
 /// failed, 2 misuse.
-int model_command(int argc, char** argv);
+int model_command(const std::vector<std::string>& words);
+Command model_description();
 
-/// The subcommands; without "model" and their own names.
-int model_show_command(const std::vector<std::string>& arguments);
-int model_make_command(const std::vector<std::string>& arguments);
-int model_pack_command(const std::vector<std::string>& arguments);
+/// The subcommands; `words` are what follows their names.
+int model_show_command(const std::vector<std::string>& words);
+Command model_show_description();
+int model_make_command(const std::vector<std::string>& words);
+Command model_make_description();
+int model_pack_command(const std::vector<std::string>& words);
+Command model_pack_description();
 
 /// `model show` of a network's description, and `model make --net`; exit statuses as above.
 int show_network(const std::string& path, bool as_json);

@@ -29,7 +29,9 @@ std::string network_names() {
   return lines;
 }
 
-Command make_table() {
+}  // namespace
+
+Command model_make_description() {
   return {
       .name = "weightpager model make",
       .purpose =
@@ -39,15 +41,19 @@ Command make_table() {
           "  weightpager model make --size SIZE [OPTIONS] -o FILE\n"
           "  weightpager model make --net NAME [OPTIONS] -o DIR\n",
       .options = {{0, "size", "SIZE", "size of the model, met within 2 %: 64MiB, 4GiB"},
-                  {0, "net", "NAME", network_names()},
+                  {0, "net", "NAME", network_names(), network::described_networks()},
                   {'o', "output", "FILE", "where to write; a directory for safetensors and --net"},
-                  {0, "arch", "NAME", "llama, or llama-moe: a mixture of experts (llama)"},
+                  {0,
+                   "arch",
+                   "NAME",
+                   "llama, or llama-moe: a mixture of experts (llama)",
+                   {"llama", "llama-moe"}},
                   {0, "experts", "N", "llama-moe: experts of each layer (32)"},
                   {0, "experts-used", "N", "llama-moe: how many of them a token uses (4)"},
                   {0, "type", "TYPE",
                    "gguf: " + type_names_for(Format::gguf) +
                        " (f16)\nsafetensors: " + type_names_for(Format::safetensors) + " (bf16)"},
-                  {0, "format", "FORMAT", "gguf or safetensors (gguf)"},
+                  {0, "format", "FORMAT", "gguf or safetensors (gguf)", {"gguf", "safetensors"}},
                   {0, "seed", "N", "another seed, other weights (1)"},
                   {'f', "force", "", "replace what is there"}},
       .examples =
@@ -55,8 +61,11 @@ Command make_table() {
           "  weightpager model make --size 8GiB --format safetensors -o test/\n"
           "  weightpager model make --arch llama-moe --size 5GiB --type q8_0 -o moe.gguf\n"
           "  weightpager model make --net yolov4 -o networks/\n",
-      .exit_status = "  0 made, 1 it could not be written, 2 misuse\n"};
+      .exit_status = "  0 made, 1 it could not be written, 2 misuse\n",
+      .operands = Operands::none};
 }
+
+namespace {
 
 Result<Format> parse_format(const std::string& name) {
   if (name == "gguf") return Format::gguf;
@@ -142,10 +151,10 @@ int make_network_command(const Arguments& arguments) {
 }  // namespace
 
 int model_make_command(const std::vector<std::string>& words) {
-  const Result<Arguments> arguments = parse_arguments(make_table(), words);
+  const Result<Arguments> arguments = parse_arguments(model_make_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    fmt::print("{}", help_text(make_table()));
+    fmt::print("{}", help_text(model_make_description()));
     return exit_success;
   }
   if (arguments->has("net")) return make_network_command(*arguments);

@@ -96,7 +96,9 @@ void print_json(const Network& shown) {
 
 // --- pack ---------------------------------------------------------------------------------------
 
-Command pack_table() {
+}  // namespace
+
+Command model_pack_description() {
   return {.name = "weightpager model pack",
           .purpose =
               "Makes a Darknet network's weights ready to be read a layer at a time:\n"
@@ -108,8 +110,6 @@ Command pack_table() {
           .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
           .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
 }
-
-}  // namespace
 
 int show_network(const std::string& path, bool as_json) {
   const Result<Network> shown = network::read_network(path);
@@ -147,10 +147,10 @@ int make_network_files(const Arguments& arguments, uint64_t seed) {
 }
 
 int model_pack_command(const std::vector<std::string>& words) {
-  const Result<Arguments> arguments = parse_arguments(pack_table(), words);
+  const Result<Arguments> arguments = parse_arguments(model_pack_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    fmt::print("{}", help_text(pack_table()));
+    fmt::print("{}", help_text(model_pack_description()));
     return exit_success;
   }
   if (arguments->operands().size() != 2 || !arguments->has("output"))

@@ -21,7 +21,9 @@ using model::Tensor;
 
 constexpr int schema_version = 1;
 
-Command show_table() {
+}  // namespace
+
+Command model_show_description() {
   return {.name = "weightpager model show",
           .purpose =
               "Shows what is in a model, or the layers of a network's description (.cfg).\n"
@@ -35,6 +37,8 @@ Command show_table() {
               "  weightpager model show yolov4.cfg\n",
           .exit_status = "  0 shown, 1 the model cannot be read, 2 misuse\n"};
 }
+
+namespace {
 
 const char* access_name(model::Access access) {
   return access == model::Access::sparse ? "sparse" : "whole";
@@ -151,10 +155,10 @@ void print_json(const Model& shown) {
 }  // namespace
 
 int model_show_command(const std::vector<std::string>& words) {
-  const Result<Arguments> arguments = parse_arguments(show_table(), words);
+  const Result<Arguments> arguments = parse_arguments(model_show_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    fmt::print("{}", help_text(show_table()));
+    fmt::print("{}", help_text(model_show_description()));
     return exit_success;
   }
   if (arguments->operands().size() != 1) {

@@ -38,6 +38,21 @@ Result<uint32_t> parse_count(const std::string& text, const std::string& option,
   return fail(fmt::format("{} {}: expected a number from 1 to {}", option, text, most));
 }
 
+Result<uint64_t> parse_duration(const std::string& text, const std::string& option) {
+  constexpr std::pair<std::string_view, double> units[] = {
+      {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}};
+  constexpr double duration_ns_max = 1e15;
+  const size_t unit_begin = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view unit = std::string_view(text).substr(unit_begin);
+  double value = 0;
+  const bool is_number = parse(text.substr(0, unit_begin), value) && value > 0;
+  for (const auto& [name, unit_ns] : units) {
+    const bool is_fine = is_number && unit == name && value * unit_ns <= duration_ns_max;
+    if (is_fine) return static_cast<uint64_t>(value * unit_ns);
+  }
+  return fail(fmt::format("{} {}: expected a time", option, text), "as 250ms, 1s, 1.5s, 2min");
+}
+
 Result<float> parse_share(const std::string& text, const std::string& option) {
   float value = 0;
   if (parse(text, value) && value >= 0 && value <= 1) return value;

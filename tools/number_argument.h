@@ -25,6 +25,9 @@ Result<std::vector<double>> parse_numbers(const std::string& text, const std::st
 /// Sizes with commas between them, each rounded down to pages: "4MiB,512KiB".
 Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::string& option);
 
+/// Nanoseconds of "1s", "1.5s", "250ms", "100us", "2min".
+Result<uint64_t> parse_duration(const std::string& text, const std::string& option);
+
 /// `--threads`: as many as there are processors, unless it says otherwise.
 Result<int> parse_threads(const Arguments& arguments);
 

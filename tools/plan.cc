@@ -1,27 +1,14 @@
-// `weightpager plan`: chooses the subcommand.
+// `weightpager plan`: chooses the subcommand; without one, everything is planned together.
 #include "tools/plan.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
-
-#include "tools/cli.h"
+#include <filesystem>
 
 namespace weightpager::tools {
-namespace {
 
-struct Part {
-  std::string_view name;
-  int (*run)(const std::vector<std::string>& words);
-};
-
-constexpr std::array<Part, 3> parts{{{"activations", plan_activations_command},
-                                     {"primitives", plan_primitives_command},
-                                     {"budgets", plan_budgets_command}}};
-
-Command plan_table() {
+Command plan_description() {
   return {
       .name = "weightpager plan",
       .purpose =
@@ -33,9 +20,12 @@ Command plan_table() {
           "  weightpager plan primitives NET.cfg [OPTIONS]\n"
           "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
       .subcommands = {{"activations",
-                       "where activations lie, and how near that is to the least possible"},
-                      {"primitives", "how to compute each convolution: time against memory"},
-                      {"budgets", "one memory budget for the weights of several networks"}},
+                       "where activations lie, and how near that is to the least possible",
+                       plan_activations_description, plan_activations_command},
+                      {"primitives", "how to compute each convolution: time against memory",
+                       plan_primitives_description, plan_primitives_command},
+                      {"budgets", "one memory budget for the weights of several networks",
+                       plan_budgets_description, plan_budgets_command}},
       .options = plan_joint_options(),
       .examples =
           "  weightpager plan resnet50.cfg --budget 64MiB --explain -o resnet50.plan\n"
@@ -46,24 +36,27 @@ Command plan_table() {
       .exit_status = "  0 planned, 1 the budget is too small or a file cannot be read, 2 misuse\n"};
 }
 
-}  // namespace
-
-int plan_command(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+int plan_command(const std::vector<std::string>& words) {
+  const Command command = plan_description();
   const std::string word = words.empty() ? "" : words.front();
-  const auto part =
-      std::find_if(parts.begin(), parts.end(), [&](const Part& it) { return it.name == word; });
-  if (part != parts.end()) return part->run({words.begin() + 1, words.end()});
   std::vector<std::string> names;
-  for (const Part& it : parts) names.emplace_back(it.name);
-  if (const std::string meant = nearest(word, names); !meant.empty()) {
-    return misuse({fmt::format("plan: there is no '{}'", word),
-                   fmt::format("did you mean 'plan {}'?", meant)});
+  for (const Subcommand& it : command.subcommands) names.push_back(it.name);
+  if (std::find(names.begin(), names.end(), word) != names.end()) {
+    return run_subcommand(command, words);
   }
-  const auto arguments = parse_arguments(plan_table(), words);
+  std::error_code ignored;
+  const bool is_option = word.starts_with('-');
+  if (!is_option && !std::filesystem::exists(word, ignored) && !word.ends_with(".cfg")) {
+    const std::string meant = nearest(word, names);
+    return misuse({fmt::format("plan: expected a .cfg, or {}, found {}", fmt::join(names, ", "),
+                               word.empty() ? "nothing" : "'" + word + "'"),
+                   meant.empty() ? "`weightpager plan --help` tells what they do"
+                                 : fmt::format("did you mean 'plan {}'?", meant)});
+  }
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(plan_table()));
+    print(stdout, help_text(command));
     return exit_success;
   }
   return plan_joint_command(*arguments);

@@ -8,13 +8,17 @@
 
 namespace weightpager::tools {
 
-/// argv[0] is "plan". Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
-int plan_command(int argc, char** argv);
+/// Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
+int plan_command(const std::vector<std::string>& words);
+Command plan_description();
 
-/// The subcommands, each with what follows its name.
+/// The subcommands; `words` are what follows their names.
 int plan_activations_command(const std::vector<std::string>& words);
+Command plan_activations_description();
 int plan_primitives_command(const std::vector<std::string>& words);
+Command plan_primitives_description();
 int plan_budgets_command(const std::vector<std::string>& words);
+Command plan_budgets_description();
 
 /// What `weightpager plan` does without one of them, and its options.
 std::vector<Option> plan_joint_options();

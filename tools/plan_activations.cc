@@ -30,7 +30,9 @@ using memory::TensorUsage;
 
 constexpr int schema_version = 1;
 
-Command activations_table() {
+}  // namespace
+
+Command plan_activations_description() {
   return {.name = "weightpager plan activations",
           .purpose =
               "Plans where a network's activations lie that are needed for a while only: in one\n"
@@ -44,6 +46,8 @@ Command activations_table() {
               "  weightpager plan activations net.json        # operation, bytes of each tensor\n",
           .exit_status = "  0 planned, 1 the file is no network or no records, 2 misuse\n"};
 }
+
+namespace {
 
 Result<std::vector<TensorUsage>> read_usage(const std::string& path) {
   if (path.ends_with(".json")) return memory::read_records(path);
@@ -198,7 +202,7 @@ std::string json_of(const Planned& planned) {
 }  // namespace
 
 int plan_activations_command(const std::vector<std::string>& words) {
-  const Command command = activations_table();
+  const Command command = plan_activations_description();
   const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {

@@ -45,7 +45,9 @@ constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
 constexpr uint32_t inferences_simulated = 9;
 const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
 
-Command budgets_table() {
+}  // namespace
+
+Command plan_budgets_description() {
   return {
       .name = "weightpager plan budgets",
       .purpose =
@@ -56,13 +58,19 @@ Command budgets_table() {
       .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
                   urgency_option(),
                   period_option(),
-                  {0, "goal", "WHAT",
+                  {0,
+                   "goal",
+                   "WHAT",
                    "of the joint plan, slowdown: the largest share of the\n"
                    "time in memory, or of the period, that a network takes;\n"
-                   "latency: the largest time (slowdown)"},
-                  {0, "by", "WHAT",
+                   "latency: the largest time (slowdown)",
+                   {"slowdown", "latency"}},
+                  {0,
+                   "by",
+                   "WHAT",
                    "window: a ring of layers or tiles, the rest pinned;\n"
-                   "blocks: two blocks of layers at a time, as SwapNet (window)"},
+                   "blocks: two blocks of layers at a time, as SwapNet (window)",
+                   {"window", "blocks"}},
                   {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
                   {0, "json", "FILE", "write all figures to FILE"}},
       .examples =
@@ -71,6 +79,8 @@ Command budgets_table() {
           "  weightpager plan budgets nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB\n",
       .exit_status = "  0 planned, 1 the budget is too small or a file cannot be read, 2 misuse\n"};
 }
+
+namespace {
 
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
@@ -177,7 +187,7 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   budget::BlockedNetwork costs = costs_of(*network, model);
   if (is_by_blocks) return plan_by_blocks(*network, name, std::move(costs));
   serve::Demand demand =
-      serve::demand_of(*network, name, layer_costs_of(costs),
+      serve::demand_of(*network, name, {}, layer_costs_of(costs),
                        {.read_ns_per_tile = costs.per_block.read_ns,
                         .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
   return PlannedNetwork{.claim = demand.claim,
@@ -386,10 +396,10 @@ int run_budgets(const BudgetsOptions& options) {
 }  // namespace
 
 int plan_budgets_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(budgets_table(), words);
+  const auto arguments = parse_arguments(plan_budgets_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(budgets_table()));
+    print(stdout, help_text(plan_budgets_description()));
     return exit_success;
   }
   const auto options = read_options(*arguments);

@@ -38,7 +38,9 @@ constexpr size_t points_shown = 12;
 constexpr int measured_runs = 10;
 const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
-Command primitives_table() {
+}  // namespace
+
+Command plan_primitives_description() {
   return {.name = "weightpager plan primitives",
           .purpose =
               "Measures every way to compute each convolution of a Darknet network on this\n"
@@ -60,6 +62,8 @@ Command primitives_table() {
               "  weightpager plan primitives vgg16.cfg --layer-by-layer --disk 0.5\n",
           .exit_status = "  0 planned, 1 something failed, 2 misuse\n"};
 }
+
+namespace {
 
 struct Options {
   std::string cfg_path;
@@ -321,10 +325,10 @@ int plan_primitives(const Options& options) {
 }  // namespace
 
 int plan_primitives_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(primitives_table(), words);
+  const auto arguments = parse_arguments(plan_primitives_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(primitives_table()));
+    print(stdout, help_text(plan_primitives_description()));
     return exit_success;
   }
   const auto options = read_options(*arguments);

@@ -19,51 +19,9 @@ namespace weightpager::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using telemetry::Counter;
 using telemetry::Telemetry;
 
 constexpr int schema_version = 1;
-
-struct CounterKey {
-  const char* key;
-  Counter Telemetry::*counter;
-};
-
-constexpr CounterKey counter_keys[] = {
-    {"window_bytes", &Telemetry::window_bytes},
-    {"chunk_bytes", &Telemetry::chunk_bytes},
-    {"resident_bytes", &Telemetry::resident_bytes},
-    {"resident_bytes_max", &Telemetry::resident_bytes_max},
-    {"ring_bytes", &Telemetry::ring_bytes},
-    {"pinned_bytes", &Telemetry::pinned_bytes},
-    {"model_bytes", &Telemetry::model_bytes},
-    {"models", &Telemetry::models},
-    {"engine_bytes_start", &Telemetry::engine_bytes_start},
-    {"engine_bytes_max", &Telemetry::engine_bytes_max},
-    {"written_bytes", &Telemetry::written_bytes},
-    {"faults_demand", &Telemetry::faults_demand},
-    {"faults_late", &Telemetry::faults_late},
-    {"faults_tripwire", &Telemetry::faults_tripwire},
-    {"prefetch_hidden", &Telemetry::prefetch_hidden},
-    {"prefetch_unused", &Telemetry::prefetch_unused},
-    {"evictions", &Telemetry::evictions},
-    {"passes", &Telemetry::passes},
-    {"expert_uses", &Telemetry::expert_uses},
-    {"expert_misses", &Telemetry::expert_misses},
-    {"expert_missing_bytes", &Telemetry::expert_missing_bytes},
-    {"read_bytes", &Telemetry::read_bytes},
-    {"read_busy_ns", &Telemetry::read_busy_ns},
-    {"read_errors", &Telemetry::read_errors},
-    {"policies_judged", &Telemetry::policies_judged},
-    {"policy_changes", &Telemetry::policy_changes},
-    {"policy_changed_ns", &Telemetry::policy_changed_ns},
-    {"former_wait_ns", &Telemetry::former_wait_ns},
-    {"wait_ns", &Telemetry::wait_ns},
-    {"started_ns", &Telemetry::started_ns},
-    {"last_event_ns", &Telemetry::last_event_ns},
-    {"stall_ns", &Telemetry::stall_ns},
-    {"ended_ns", &Telemetry::ended_ns},
-};
 
 Json process_json(const Telemetry& process, uint64_t memory_bytes) {
   Json json = {{"process_id", process.process_id},
@@ -73,7 +31,9 @@ Json process_json(const Telemetry& process, uint64_t memory_bytes) {
                {"policy", policy::policy_name(process.policy)},
                {"former_policy", policy::policy_name(process.former_policy)},
                {"profile", process.profile}};
-  for (const CounterKey& entry : counter_keys) json[entry.key] = (process.*entry.counter).load();
+  for (const telemetry::NamedCounter& it : telemetry::named_counters()) {
+    json[it.key] = (process.*it.counter).load();
+  }
   const Ratios ratio = ratios(process);
   json["elapsed_ns"] = ratio.elapsed_ns;
   json["stall_share"] = ratio.stall_share;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -34,6 +35,16 @@ constexpr int exit_not_found = 127;
 
 const char* const usage_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
 
+std::vector<std::string> live_policies() {
+  std::vector<std::string> names{std::string(policy::adaptive_policy)};
+  for (const policy::NamedPolicy& it : policy::named_policies()) {
+    if (!it.needs_future) names.emplace_back(it.name);
+  }
+  return names;
+}
+
+}  // namespace
+
 Command run_description() {
   Command command;
   command.name = "weightpager run";
@@ -49,16 +60,24 @@ Command run_description() {
       {'m', "match", "GLOB",
        "page these files too, beside *.gguf and *.safetensors;\n"
        "may be given several times"},
-      {0, "mapper", "NAME", "how chunks get into place: auto (default), move,\ncollapse, copy"},
+      {0,
+       "mapper",
+       "NAME",
+       "how chunks get into place: auto (default), move,\ncollapse, copy",
+       {window::mapper_names.begin(), window::mapper_names.end()}},
       {0, "policy", "NAME",
        "what is read ahead, kept and evicted: auto (default),\n"
        "which begins with expert and takes another where that\n"
        "serves better; `weightpager bench policies --help`\n"
-       "lists them"},
+       "lists them",
+       live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
        "write what the engine touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
+      {0, "http", "PORT",
+       "serve a live page and /metrics at 127.0.0.1:PORT (0: any\n"
+       "that is free), which every user of this machine can see"},
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
        "do not adapt to known engines (ggml: no repacked copy of\n"
@@ -77,8 +96,11 @@ Command run_description() {
       "  126  the engine cannot be executed\n"
       "  127  the engine was not found\n"
       "  else that of the engine; the signal that killed the engine kills weightpager\n";
+  command.operands = Operands::engine;
   return command;
 }
+
+namespace {
 
 /// weightpager's own arguments and, behind `--`, the engine's. Splitting comes before parsing: what
 /// is the engine's is nobody else's to understand.
@@ -121,9 +143,7 @@ Status check_live_policy(const std::string& name) {
   if (known) return {};
   Error error = known.error();
   error.message = "--policy: " + error.message;
-  std::vector<std::string> names{std::string(policy::adaptive_policy)};
-  for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
-  const std::string meant = nearest(name, names);
+  const std::string meant = nearest(name, live_policies());
   if (!meant.empty() && meant != name)
     error.hint = fmt::format("did you mean {}? {}", meant, error.hint);
   return tl::make_unexpected(std::move(error));
@@ -140,6 +160,17 @@ Status check_match(const std::vector<std::string>& globs) {
   return {};
 }
 
+Status check_port(const Arguments& arguments) {
+  const auto text = arguments.value("http");
+  if (!text) return {};
+  uint16_t port = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stopped_at, problem] = std::from_chars(text->data(), end, port);
+  if (problem == std::errc{} && stopped_at == end) return {};
+  return fail(fmt::format("--http {}: no port", *text),
+              "from 1 to 65535, or 0 for any that is free");
+}
+
 Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::string> engine) {
   if (!arguments.operands().empty()) {
     return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
@@ -149,7 +180,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", usage_example);
   }
-  for (const char* own : {"window", "mapper", "policy", "record"}) {
+  for (const char* own : {"window", "mapper", "policy", "record", "http"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -162,6 +193,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   options.policy = arguments.value("policy").value_or(options.policy);
   options.json_path = arguments.value("json").value_or("");
   options.record_path = arguments.value("record").value_or("");
+  options.http_port = arguments.value("http").value_or("");
   options.quiet = arguments.has("quiet");
   options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
@@ -169,6 +201,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (auto known = check_live_policy(options.policy); !known)
     return forward_error(std::move(known));
   if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
+  if (auto port = check_port(arguments); !port) return forward_error(std::move(port));
   return options;
 }
 
@@ -197,6 +230,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
+      {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
       {"WEIGHTPAGER_RUN_DIR", run_directory},
   };
@@ -314,9 +348,9 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-int run_command(int argc, char** argv) {
+int run_command(const std::vector<std::string>& words) {
   const Command command = run_description();
-  auto split = split_arguments(command, {argv + 1, argv + argc});
+  auto split = split_arguments(command, words);
   if (!split) return refuse(split.error());
   const auto own = parse_arguments(command, split->own);
   if (!own) return refuse(own.error());

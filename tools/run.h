@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pager/policy/make_policy.h"
+#include "tools/cli.h"
 
 namespace weightpager::tools {
 
@@ -22,11 +23,13 @@ struct RunOptions {
   std::string policy{policy::adaptive_policy};
   std::string json_path;    // "" for no report
   std::string record_path;  // "" for no trace
+  std::string http_port;    // "" for no live page
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments
 };
 
-int run_command(int argc, char** argv);
+int run_command(const std::vector<std::string>& words);
+Command run_description();
 
 }  // namespace weightpager::tools

@@ -30,7 +30,7 @@ std::vector<std::string> parents() {
   const char* const runtime = getenv("XDG_RUNTIME_DIR");
   if (runtime && is_private(runtime)) found.emplace_back(runtime);
   if (geteuid() == 0) {
-    mkdir("/run/weightpager", 0755);  // there already, or not to be had: mkdtemp will tell
+    mkdir("/run/weightpager", 0700);  // there already, or not to be had: mkdtemp will tell
     found.emplace_back("/run/weightpager");
   }
   const char* const temporary = getenv("TMPDIR");

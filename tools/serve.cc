@@ -18,6 +18,8 @@
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
+#include "pager/control/control_socket.h"
+#include "pager/control/pager_answers.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 #include "pager/policy/chunk_size.h"
@@ -36,6 +38,8 @@ namespace weightpager::tools {
 namespace {
 
 const char* const usage_example = "weightpager serve model.gguf --window 4GiB --name llama";
+
+}  // namespace
 
 Command serve_description() {
   Command command;
@@ -63,8 +67,11 @@ Command serve_description() {
       "  0  ended by SIGINT or SIGTERM\n"
       "  1  it could not serve\n"
       "  2  it was called wrongly\n";
+  command.other_form = serve_networks_description;
   return command;
 }
+
+namespace {
 
 struct ServeOptions {
   RunOptions common;  // window, json_path, quiet
@@ -122,6 +129,7 @@ Result<Served> models_named(const std::vector<std::string>& names) {
 struct Plan {
   RunReport report;
   telemetry::Telemetry* telemetry = nullptr;
+  Pager* pager = nullptr;  // the server's
   std::unique_ptr<attach::Server> server;
   OwnedFd signals;
   std::optional<ReportFile> json;
@@ -131,6 +139,7 @@ Result<std::unique_ptr<Pager>> start_pager(const Plan& plan, const Served& serve
   const OwnedFd model(::open(served.files.front().path.c_str(), O_RDONLY | O_CLOEXEC));
   PagerOptions options;
   options.window_bytes = plan.report.window_bytes;
+  options.window_bytes_max = plan.report.memory_limit.bytes;
   options.chunk_bytes = served.chunk_bytes;
   options.mapper = plan.report.options.mapper;
   options.serves_guests = true;
@@ -174,6 +183,7 @@ Result<Plan> make_plan(const ServeOptions& options) {
   plan.report.processes = {plan.telemetry};
   auto pager = start_pager(plan, *served);
   if (!pager) return forward_error(std::move(pager));
+  plan.pager = pager->get();
   auto server = attach::Server::start(*socket, std::move(*pager));
   if (!server) return forward_error(std::move(server));
   plan.server = std::move(*server);
@@ -200,11 +210,17 @@ int serve(const ServeOptions& options) {
                               shell_line(options.models), format_size(report.window_bytes),
                               shell_line({options.name})));
   }
+  control::PagerAnswers answers(*plan->pager, *plan->telemetry, "server");
+  auto socket =
+      control::ControlSocket::open([&](std::string_view it) { return answers.answer(it); });
+  if (!socket) notice(socket.error().message);
   const uint64_t started_ns = telemetry::monotonic_ns();
   const auto ended = plan->server->run(plan->signals.get());
   report.elapsed_ns = telemetry::monotonic_ns() - started_ns;
   plan->telemetry->ended_ns.store(telemetry::monotonic_ns());
   const uint64_t guests = plan->server->guests_seen();
+  socket = nullptr;
+  answers.end_trace();
   plan->server.reset();
   if (!options.common.quiet) {
     print(stderr, fmt::format("weightpager: served {} engine{}\n", guests, guests == 1 ? "" : "s") +
@@ -218,8 +234,7 @@ int serve(const ServeOptions& options) {
 
 }  // namespace
 
-int serve_command(int argc, char** argv) {
-  const std::vector<std::string> words = {argv + 1, argv + argc};
+int serve_command(const std::vector<std::string>& words) {
   if (names_networks(words)) return serve_networks_command(words);
   const Command command = serve_description();
   const auto arguments = parse_arguments(command, words);

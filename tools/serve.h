@@ -5,8 +5,14 @@
 // get SIGBUS at their next touch, as if the disk had gone.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "tools/cli.h"
+
 namespace weightpager::tools {
 
-int serve_command(int argc, char** argv);
+int serve_command(const std::vector<std::string>& words);
+Command serve_description();
 
 }  // namespace weightpager::tools

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,12 +19,15 @@
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
+#include "pager/control/control_socket.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/network/parser.h"
+#include "runtime/plan/plan_file.h"
 #include "runtime/serve/serving.h"
 #include "tools/cli.h"
 #include "tools/ending_signals.h"
 #include "tools/figures.h"
+#include "tools/network_answers.h"
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
@@ -49,7 +53,9 @@ constexpr uint64_t close_look_ns = 2 * ms;
 constexpr uint64_t limit_look_ns = 100 * ms;
 const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budget 500MiB";
 
-Command networks_table() {
+}  // namespace
+
+Command serve_networks_description() {
   return {.name = "weightpager serve",
           .purpose =
               "Runs several Darknet networks side by side in one budget of memory, each in a\n"
@@ -65,6 +71,10 @@ Command networks_table() {
                       {0, "then", "S=SIZE,…",
                        "after so many seconds another budget: 10=500MiB,20=1GiB"},
                       {0, "seconds", "N", "end after so long"},
+                      {0, "plans", "FILE,…",
+                       "by network: compute its convolutions as `weightpager plan -o FILE`\n"
+                       "has chosen, from NET.planned, which `model pack --plan` has packed\n"
+                       "(windows follow the budget all the same)"},
                       {0, "threads", "N", "that compute each network (processors by networks)"},
                       {0, "json", "FILE", "write every inference to FILE at the end"},
                       {'q', "quiet", "", "print only what ends it"}},
@@ -76,6 +86,8 @@ Command networks_table() {
               "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
               "misuse\n"};
 }
+
+namespace {
 
 /// From so long after the start on.
 struct BudgetStep {
@@ -89,6 +101,7 @@ struct NetworksOptions {
   NetworkLoads loads;
   std::optional<uint64_t> duration_ns;
   int threads = 1;
+  std::vector<std::string> plan_paths;  // by network, or none
   std::string json_path;
   bool is_quiet = false;
 };
@@ -143,17 +156,30 @@ Result<NetworksOptions> read_options(const Arguments& arguments) {
   }
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
+  if (const auto text = arguments.value("plans")) {
+    options.plan_paths = split_at_commas(*text);
+    if (options.plan_paths.size() != options.cfg_paths.size()) {
+      return fail(fmt::format("--plans {}: expected a file for each of {} networks, found {}",
+                              *text, options.cfg_paths.size(), options.plan_paths.size()));
+    }
+    if (arguments.has("threads")) {
+      return fail("--threads: the plans have one each", "leave it away, or make other plans");
+    }
+  }
   const auto networks = static_cast<int>(options.cfg_paths.size());
   options.threads = arguments.has("threads") ? *threads : std::max(*threads / networks, 1);
   return options;
 }
 
-Result<std::string> weights_beside(const std::string& cfg_path) {
+Result<std::string> weights_beside(const std::string& cfg_path, bool is_planned) {
   namespace fs = std::filesystem;
+  const auto beside = [&](const char* ending) {
+    return fs::path(cfg_path).replace_extension(ending);
+  };
+  if (is_planned) return beside(".planned").string();
   for (const char* const ending : {".packed", ".weights"}) {
-    const fs::path path = fs::path(cfg_path).replace_extension(ending);
     std::error_code ignored;
-    if (fs::exists(path, ignored)) return path.string();
+    if (fs::exists(beside(ending), ignored)) return beside(ending).string();
   }
   const fs::path stem = fs::path(cfg_path).replace_extension();
   return fail(fmt::format("{}: neither {}.packed nor {}.weights is there", cfg_path, stem.string(),
@@ -162,28 +188,41 @@ Result<std::string> weights_beside(const std::string& cfg_path) {
 }
 
 /// Networks that fit on processors of their own get them; others are left to the system.
+void give_processors(std::vector<NetworkRequest>& requests) {
+  const std::vector<int> processors = processors_allowed();
+  size_t wanted = 0;
+  for (const NetworkRequest& it : requests) wanted += static_cast<size_t>(it.threads);
+  if (wanted > processors.size()) return;
+  auto next = processors.begin();
+  for (NetworkRequest& it : requests) {
+    it.processors.assign(next, next + it.threads);
+    next += it.threads;
+  }
+}
+
 Result<std::vector<NetworkRequest>> make_requests(const NetworksOptions& options) {
   std::vector<NetworkRequest> requests;
-  const std::vector<int> processors = processors_allowed();
-  const size_t each = static_cast<size_t>(options.threads);
-  const bool have_own = options.cfg_paths.size() * each <= processors.size();
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
     auto network = network::read_network(options.cfg_paths[i]);
     if (!network) return forward_error(std::move(network));
-    auto weights = weights_beside(options.cfg_paths[i]);
+    const bool is_planned = !options.plan_paths.empty();
+    auto weights = weights_beside(options.cfg_paths[i], is_planned);
     if (!weights) return forward_error(std::move(weights));
-    NetworkRequest request = {.name = std::filesystem::path(options.cfg_paths[i]).stem(),
-                              .network = std::move(*network),
-                              .weights_path = std::move(*weights),
-                              .urgency = options.loads.urgencies[i],
-                              .period_ns = options.loads.periods_ns[i],
-                              .threads = options.threads};
-    if (have_own) {
-      request.processors.assign(processors.begin() + static_cast<ptrdiff_t>(i * each),
-                                processors.begin() + static_cast<ptrdiff_t>((i + 1) * each));
+    plan::PlanFile plan{.threads = options.threads};
+    if (is_planned) {
+      auto file = plan::read_plan(options.plan_paths[i], *network);
+      if (!file) return forward_error(std::move(file));
+      plan = std::move(*file);
     }
-    requests.push_back(std::move(request));
+    requests.push_back({.name = std::filesystem::path(options.cfg_paths[i]).stem(),
+                        .network = std::move(*network),
+                        .weights_path = std::move(*weights),
+                        .choices = std::move(plan.plan.choices),
+                        .urgency = options.loads.urgencies[i],
+                        .period_ns = options.loads.periods_ns[i],
+                        .threads = plan.threads});
   }
+  give_processors(requests);
   return requests;
 }
 
@@ -249,6 +288,7 @@ class Session {
     }
   }
 
+  std::atomic<uint64_t>& wanted_bytes() { return wanted_bytes_; }
   const std::vector<BudgetChange>& changes() const { return changes_; }
   uint64_t started_ns() const { return started_ns_; }
 
@@ -257,16 +297,17 @@ class Session {
     while (next_step_ < options_.steps.size() &&
            options_.steps[next_step_].after_ns <= elapsed_ns) {
       wanted_bytes_ = options_.steps[next_step_++].budget_bytes;
-      next_limit_look_ns_ = elapsed_ns;
     }
+    if (wanted_bytes_ != followed_bytes_) next_limit_look_ns_ = elapsed_ns;
   }
 
   // Never below what the networks need: then the kernel has to find memory elsewhere.
   Status follow_limit() {
     const ServingState state = serving_.state();
     other_bytes_ = std::max(other_bytes_, other_bytes(state));
+    followed_bytes_ = wanted_bytes_;
     const uint64_t budget_bytes =
-        std::max(budget_within_limit(wanted_bytes_, memory_limit().bytes, other_bytes_),
+        std::max(budget_within_limit(followed_bytes_, memory_limit().bytes, other_bytes_),
                  state.least_budget_bytes);
     if (budget_bytes == changes_.back().budget_bytes) return {};
     const auto planned = serving_.set_budget(budget_bytes);
@@ -312,7 +353,9 @@ class Session {
   const NetworksOptions& options_;
   Serving& serving_;
   const uint64_t started_ns_;
-  uint64_t wanted_bytes_ = options_.loads.budget_bytes;
+  // Asked for by the clock, or through the control socket.
+  std::atomic<uint64_t> wanted_bytes_{options_.loads.budget_bytes};
+  uint64_t followed_bytes_ = options_.loads.budget_bytes;
   uint64_t other_bytes_ = other_bytes_expected;  // the most so far: windows fill one by one
   uint64_t next_limit_look_ns_ = 0;
   size_t next_step_ = 0;
@@ -431,7 +474,12 @@ int serve_networks(const NetworksOptions& options) {
     if (!possible) return failure(possible.error());
   }
   Session session(options, **serving);
+  NetworkAnswers answers(**serving, session.wanted_bytes());
+  auto socket =
+      control::ControlSocket::open([&](std::string_view it) { return answers.answer(it); });
+  if (!socket) notice(socket.error().message);
   const Status ended = session.run(*signals);
+  socket = nullptr;
   if (!options.is_quiet) print_summary(**serving);
   if (*report) {
     const Status written = (*report)->commit(to_json(options, session, **serving));
@@ -449,10 +497,10 @@ bool names_networks(const std::vector<std::string>& words) {
 }
 
 int serve_networks_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(networks_table(), words);
+  const auto arguments = parse_arguments(serve_networks_description(), words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
-    print(stdout, help_text(networks_table()));
+    print(stdout, help_text(serve_networks_description()));
     return exit_success;
   }
   if (arguments->operands().empty()) return misuse({"no network to serve", usage_example});

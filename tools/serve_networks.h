@@ -5,11 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli.h"
+
 namespace weightpager::tools {
 
 /// Whether the words after `serve` name networks, rather than models for engines.
 bool names_networks(const std::vector<std::string>& words);
 
 int serve_networks_command(const std::vector<std::string>& words);
+Command serve_networks_description();
 
 }  // namespace weightpager::tools

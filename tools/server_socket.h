@@ -8,9 +8,8 @@
 
 namespace weightpager::tools {
 
-/// $XDG_RUNTIME_DIR/weightpager/NAME.socket; for root /run/weightpager/…, failing both
-/// /tmp/weightpager-UID/…. Makes the directory, which only this user can enter. Fails if the name
-/// is none for a file (letters, digits, '.', '_' and '-'), or others can enter the directory.
+/// NAME.socket in the user's runtime directory (pager/control/runtime_directory.h). Fails if the
+/// name is none for a file (letters, digits, '.', '_' and '-'), or the directory cannot be had.
 Result<std::string> server_socket(const std::string& name);
 
 }  // namespace weightpager::tools

@@ -15,7 +15,7 @@ JOBS=$(nproc)
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
 # tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
 # it does not understand, and those of room pipeline.
-ROOMS_WITH_THREADS=(api attach fault io pager pipeline serve shadow telemetry window)
+ROOMS_WITH_THREADS=(api attach control fault io pager pipeline serve shadow telemetry window)
 ROOMS_WITH_MEMORY=("${ROOMS_WITH_THREADS[@]}" base budget infer memory model network ops plan policy simulate)
 LEFT_OUT=(-E '^kernels/.*_6_12$')
 PASSED=0 FAILED=0 SKIPPED=0

@@ -12,6 +12,7 @@
 #include "tools/cli.h"
 #include "tools/number_argument.h"
 #include "tools/trace_file.h"
+#include "tools/trace_record.h"
 
 namespace weightpager::tools {
 namespace {
@@ -24,16 +25,21 @@ using simulate::Workload;
 constexpr uint32_t count_max = 1'000'000;
 constexpr uint32_t touches_shown = 40;
 
-Command trace_table() {
+}  // namespace
+
+Command trace_description() {
   return {
       .name = "weightpager trace",
       .purpose = "Shows, converts and makes traces: which chunks an engine touches, and when.\n",
       .usage =
+          "  weightpager trace record PID -o FILE [--for 5s]\n"
           "  weightpager trace show FILE [--top N]\n"
           "  weightpager trace stats FILE\n"
           "  weightpager trace convert FILE -o FILE\n"
           "  weightpager trace make KIND [OPTIONS] -o FILE\n",
-      .subcommands = {{"show", "what the trace is, and its first touches"},
+      .subcommands = {{"record", "what a live pager does, for Chrome or Perfetto to show",
+                       trace_record_description, trace_record_command},
+                      {"show", "what the trace is, and its first touches"},
                       {"stats", "its passes, and the least that any policy must read"},
                       {"convert", "to JSON, to CSV (touches only), and from JSON to binary"},
                       {"make", "dense, prompt, moe, drifting, interleaved or random"}},
@@ -54,6 +60,8 @@ Command trace_table() {
           "  weightpager trace make moe --experts 64 --passes 100 -o moe.trace\n",
       .exit_status = "  0 done, 1 it could not be read or written, 2 misuse\n"};
 }
+
+namespace {
 
 std::string milliseconds(uint64_t ns) {
   return fmt::format("{:.3f}", static_cast<double>(ns) / 1e6);
@@ -230,25 +238,29 @@ int make_command(const Arguments& arguments, const std::string& kind) {
 
 }  // namespace
 
-int trace_command(int argc, char** argv) {
-  const Command command = trace_table();
-  const auto arguments = parse_arguments(command, {argv + 1, argv + argc});
+int trace_command(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "record") {
+    return trace_record_command({words.begin() + 1, words.end()});
+  }
+  const Command command = trace_description();
+  const auto arguments = parse_arguments(command, words);
   if (!arguments) return misuse(arguments.error());
   if (arguments->has("help")) {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const auto& words = arguments->operands();
-  const std::string word = words.empty() ? "" : words.front();
+  const auto& operands = arguments->operands();
+  const std::string word = operands.empty() ? "" : operands.front();
   const bool is_known = word == "show" || word == "stats" || word == "convert" || word == "make";
-  if (!is_known || words.size() != 2) {
-    return misuse({is_known ? fmt::format("trace {}: expected one operand more", word)
-                            : fmt::format("trace: expected show, stats, convert or make, found {}",
-                                          word.empty() ? "nothing" : "'" + word + "'"),
-                   "`weightpager trace --help` tells what they do"});
+  if (!is_known || operands.size() != 2) {
+    return misuse(
+        {is_known ? fmt::format("trace {}: expected one operand more", word)
+                  : fmt::format("trace: expected record, show, stats, convert or make, found {}",
+                                word.empty() ? "nothing" : "'" + word + "'"),
+         "`weightpager trace --help` tells what they do"});
   }
-  if (word == "make") return make_command(*arguments, words[1]);
-  const auto trace = read_trace(words[1]);
+  if (word == "make") return make_command(*arguments, operands[1]);
+  const auto trace = read_trace(operands[1]);
   if (!trace) return failure(trace.error());
   if (word == "stats") return stats(*trace);
   if (word == "convert") return write(*trace, *arguments);

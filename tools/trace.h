@@ -1,9 +1,16 @@
 // `weightpager trace`: what engines touch, recorded or made up, in files.
 #pragma once
 
+#include <string>
+#include <vector>
+
+#include "tools/cli.h"
+
 namespace weightpager::tools {
 
-/// argv[0] is "trace". Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
-int trace_command(int argc, char** argv);
+/// `words` are what follows its name. Returns the exit status: 0 done, 1 the operation failed, 2
+/// misuse.
+int trace_command(const std::vector<std::string>& words);
+Command trace_description();
 
 }  // namespace weightpager::tools

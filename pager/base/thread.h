@@ -2,6 +2,9 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstring>
@@ -40,6 +43,11 @@ Result<std::thread> start_thread(const char* name, Function function) {
   }
   pthread_setname_np(thread.native_handle(), name);
   return thread;
+}
+
+/// The calling thread gets one part in 70 of a processor that somebody else wants, too.
+inline void take_least_priority() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
 }
 
 /// A thread that has to open things before anybody may rely on it. `run(opened)` sets the promise

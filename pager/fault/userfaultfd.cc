@@ -55,7 +55,7 @@ Result<Userfaultfd> Userfaultfd::open() {
   // A kernel refuses a feature that it does not know: ask for exactly what there is.
   constexpr __u64 shared_memory = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM;
   constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
-                           UFFD_FEATURE_EXACT_ADDRESS | shared_memory;
+                           UFFD_FEATURE_EXACT_ADDRESS | UFFD_FEATURE_THREAD_ID | shared_memory;
   uffdio_api handshake{UFFD_API, features_behind(*door) & wanted, 0};
   it.has_move_ = (handshake.features & UFFD_FEATURE_MOVE) != 0;
   it.has_write_protection_ = (handshake.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
@@ -137,7 +137,8 @@ size_t Userfaultfd::read_faults(std::span<Fault> faults) {
     if (messages[i].event != UFFD_EVENT_PAGEFAULT) continue;
     const auto& fault = messages[i].arg.pagefault;
     faults[count++] = {.address = fault.address,
-                       .is_write_to_protected = (fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0};
+                       .is_write_to_protected = (fault.flags & UFFD_PAGEFAULT_FLAG_WP) != 0,
+                       .thread_id = fault.feat.ptid};
   }
   return count;
 }

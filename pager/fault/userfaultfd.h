@@ -29,6 +29,7 @@ struct Fault {
   uintptr_t address = 0;
   /// True: the page is there, but protected, and the thread wants to write to it.
   bool is_write_to_protected = false;
+  uint32_t thread_id = 0;
 };
 
 class Userfaultfd {

@@ -37,6 +37,8 @@ struct ChunkOrder {
   std::vector<uint32_t> layer_begins;
   /// Chunks of `cyclic` that a pass comes back to later (two tensors share the chunk).
   std::vector<ChunkId> revisited;
+  /// Chunks that the user wants to stay, before others.
+  std::vector<ChunkId> kept;
   /// By layer, then by place in the file. None of their chunks is cyclic.
   std::vector<ExpertChunks> experts;
 };

@@ -164,6 +164,7 @@ void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone
   order.layer_begins.erase(end, order.layer_begins.end());
   std::erase_if(order.cyclic, is_gone);
   std::erase_if(order.revisited, is_gone);
+  std::erase_if(order.kept, is_gone);
   for (ExpertChunks& expert : order.experts) {
     for (std::vector<ChunkPart>& slab : expert.slabs) {
       std::erase_if(slab, [&](const ChunkPart& part) { return is_gone(part.chunk); });

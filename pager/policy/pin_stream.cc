@@ -41,6 +41,7 @@ void PinStream::set_order(const ChunkOrder& order) {
   const uint32_t chunks = table_.chunks();
   facts_.assign(chunks, Facts{});
   for (ChunkId chunk : order.revisited) facts_[chunk].is_revisited = true;
+  for (ChunkId chunk : order.kept) facts_[chunk].is_kept = true;
   demand_.reset(chunks);
   advice_.reset(chunks);
   consumed_.reserve(chunks);
@@ -149,6 +150,7 @@ void PinStream::choose_pins() {
   const auto rank = [&](uint32_t position) {
     constexpr double golden_ratio = 0.6180339887498949;
     const double turn = position * golden_ratio - std::floor(position * golden_ratio);
+    if (facts_[order_[position]].is_kept) return turn - 2;
     if (facts_[order_[position]].is_revisited) return turn - 1;
     return turn / std::max<double>(shares[position], 1e-6);
   };

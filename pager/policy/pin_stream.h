@@ -58,6 +58,9 @@ class PinStream : public Policy {
 
   uint32_t ring_chunks() const override { return ring_; }
   uint32_t pinned_chunks() const override { return pinned_; }
+  bool is_pinned(ChunkId chunk) const override {
+    return chunk < facts_.size() && facts_[chunk].is_pinned;
+  }
   const PolicyStatistics& statistics() const override { return statistics_; }
   /// The order in use now, for inspection and tests.
   std::span<const ChunkId> order() const { return order_; }
@@ -82,6 +85,7 @@ class PinStream : public Policy {
     uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
+    bool is_kept = false;  // the user wants it to be pinned
     bool is_revisited = false;
     bool is_prefetched = false;  // read ahead and not passed by the cursor yet
     bool is_referenced = false;  // touched since the clock's hand came by

@@ -124,6 +124,8 @@ class Policy {
   /// The parts of the window that stream and that stay, where the policy divides it.
   virtual uint32_t ring_chunks() const { return 0; }
   virtual uint32_t pinned_chunks() const { return 0; }
+  /// Whether the chunk is one of those that stay.
+  virtual bool is_pinned(ChunkId /*chunk*/) const { return false; }
   virtual const PolicyStatistics& statistics() const = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,10 +23,12 @@
 
 #include "pager/attach/attached_pager.h"
 #include "pager/base/log.h"
+#include "pager/base/memory_limit.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/pager.h"
 #include "pager/policy/chunk_size.h"
+#include "pager/preload/control.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::preload {
@@ -157,6 +160,14 @@ void show_profile() {
   std::strncpy(session->telemetry->profile, text, sizeof session->telemetry->profile - 1);
 }
 
+// A window can be made larger than it was asked for, as far as there is memory; not where the
+// reservation that this takes would be missing elsewhere.
+uint64_t window_bytes_max_of(uint64_t window_bytes) {
+  rlimit limit{};
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? window_bytes : std::max(window_bytes, memory_limit().bytes);
+}
+
 Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model,
                                                     bool is_writable) {
   const Configuration& configuration = session->configuration;
@@ -165,6 +176,7 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   }
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
+  options.window_bytes_max = window_bytes_max_of(configuration.window_bytes);
   options.mapper = configuration.mapper;
   options.policy = configuration.policy;
   // PyTorch maps a safetensors file to be read for its header, and then writable for its weights.
@@ -178,7 +190,10 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
     if (!record) return forward_error(std::move(record));
     options.touch_record = *record;
   }
-  return Pager::start(options);
+  auto pager = Pager::start(options);
+  if (!pager) return forward_error(std::move(pager));
+  open_control_socket(**pager, *session->telemetry);
+  return pager;
 }
 
 // Starts the pager for the first model, and for its kind of mapping; false (once told why) if this
@@ -271,6 +286,7 @@ bool erase_span(std::vector<Span>& spans, uintptr_t begin, uintptr_t end) {
 
 void before_fork() {
   session->mutex.lock();
+  before_fork_of_control_socket();
   Inside inside;
   if (session->pager) session->written = session->pager->written_spans();
 }
@@ -314,6 +330,7 @@ void after_fork_in_child() {
   // The pager's thread is the parent's. If the child maps a model of its own it gets its own pager;
   // the parent's object must not be destroyed here.
   (void)session->pager.release();
+  forget_control_socket();
   session->telemetry = nullptr;
   session->mapped.clear();
   session->hidden.clear();
@@ -342,6 +359,7 @@ __attribute__((constructor)) void begin_session() {
 // The pager serves on: engine threads and other destructors may still touch weights.
 __attribute__((destructor)) void end_session() {
   if (session == nullptr || session->telemetry == nullptr) return;
+  remove_control_socket();
   session->telemetry->ended_ns.store(telemetry::monotonic_ns());
 }
 

@@ -1,9 +1,5 @@
 #include "pager/shadow/judge_thread.h"
 
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <new>
 #include <utility>
 
@@ -11,12 +7,6 @@
 #include "pager/base/thread.h"
 
 namespace weightpager::shadow {
-namespace {
-
-// One part in 70 of a processor that somebody else wants, too.
-constexpr int least_priority = 19;
-
-}  // namespace
 
 JudgeThread::~JudgeThread() {
   if (!thread_.joinable()) return;
@@ -48,7 +38,7 @@ std::optional<Verdict> JudgeThread::take() {
 }
 
 void JudgeThread::run(void (*announce)(void*), void* context) {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), least_priority);
+  take_least_priority();
   for (;;) {
     for (State state = state_.load(); state != State::asked; state = state_.load()) {
       if (is_stopping_.load()) return;

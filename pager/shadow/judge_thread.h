@@ -36,6 +36,8 @@ class JudgeThread {
   JudgeThread(const JudgeThread&) = delete;
   JudgeThread& operator=(const JudgeThread&) = delete;
 
+  /// No verdict is awaited.
+  bool is_idle() const { return state_.load() == State::idle; }
   /// Returns at once; false if there is no room for a thread. `announce` is called on the judge's
   /// thread when the verdict is there. Requires that none is awaited.
   bool ask(Question question, void (*announce)(void*), void* context);

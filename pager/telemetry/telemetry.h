@@ -8,14 +8,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "pager/base/result.h"
+#include "pager/telemetry/histogram.h"
 
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 5;
+inline constexpr uint32_t telemetry_version = 6;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -84,7 +86,34 @@ struct Telemetry {
   Counter last_event_ns;  // the last fault or read
   Counter stall_ns;       // time with at least one engine thread waiting for a chunk
   Counter ended_ns;       // when the process ended in order, 0 if it has not
+
+  Counter cursor_chunk;  // touched last
+
+  // From the pager's hearing of a touch to its toucher running on, by what the chunk was like then.
+  Histogram wait_demand_ns;
+  Histogram wait_late_ns;
+  Histogram wait_tripwire_ns;
+  // From a read's start to its bytes being here.
+  Histogram read_latency_ns;
 };
+
+/// What a counter is called wherever it is written down. Units last.
+struct NamedCounter {
+  const char* key;
+  Counter Telemetry::*counter;
+  /// It only ever grows, from 0.
+  bool is_total = false;
+  const char* description;
+};
+/// All but cursor_chunk, which means nothing outside, and the policies, which are names.
+std::span<const NamedCounter> named_counters();
+
+struct NamedHistogram {
+  const char* key;
+  Histogram Telemetry::*histogram;
+  const char* description;
+};
+std::span<const NamedHistogram> named_histograms();
 
 /// A counter has one writer at a time, so that adding needs no locked instruction.
 inline void add(Counter& counter, uint64_t amount) {

@@ -136,7 +136,7 @@ std::optional<ModuleWindow::Touch> ModuleWindow::next_touch() {
   if (head.load(std::memory_order_acquire) == next) return {};
   const auto* const events = reinterpret_cast<const wp_event*>(ring_ + 1);
   const wp_event& event = events[next % events_];
-  const Touch touch{event.region, event.page * os_page_bytes};
+  const Touch touch{event.region, event.page * os_page_bytes, event.thread};
   tail.store(next + 1, std::memory_order_release);
   return touch;
 }

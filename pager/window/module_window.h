@@ -42,6 +42,7 @@ class ModuleWindow {
   struct Touch {
     uint32_t memory = 0;  // number_of() a memory
     uint64_t offset_bytes = 0;
+    uint32_t thread_id = 0;
   };
   std::optional<Touch> next_touch();
   static uint32_t number_of(const SharedMemory& memory);

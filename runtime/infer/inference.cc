@@ -27,8 +27,8 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
                     const InferenceOptions& options)
       : network_(network), source_(std::move(source)), file_(std::move(file)), options_(options) {}
 
-  Status prepare();
-  Status prepare_planned(const plan::JointPlan& plan, plan::PlannedOperations operations);
+  /// `operations`: by what was chosen, if anything was.
+  Status prepare(std::optional<plan::PlannedOperations> operations);
 
   Status run(std::span<const std::span<const float>> inputs) override;
   const memory::Activations& activations(size_t image) const override {
@@ -68,21 +68,16 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   std::unique_ptr<Executor> executor_;
 };
 
-Status StreamedInference::prepare() {
+Status StreamedInference::prepare(std::optional<plan::PlannedOperations> operations) {
   const auto open_backend =
       options_.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
-  auto backend = open_backend(network_, source_, options_);
+  auto backend =
+      operations ? open_planned_backend(network_, source_, *std::move(operations), options_.batch)
+                 : open_backend(network_, source_, options_);
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
-  return set_window(options_.window);
-}
-
-Status StreamedInference::prepare_planned(const plan::JointPlan& plan,
-                                          plan::PlannedOperations operations) {
-  auto backend = open_planned_backend(network_, source_, std::move(operations), options_.batch);
-  if (!backend) return forward_error(std::move(backend));
-  backend_ = std::move(*backend);
-  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, plan));
+  if (options_.plan == nullptr) return set_window(options_.window);
+  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, *options_.plan));
 }
 
 Status StreamedInference::set_window(const WindowRequest& asked) {
@@ -154,14 +149,8 @@ std::vector<UnitCosts> StreamedInference::layer_costs() const {
   return costs;
 }
 
-// What of a plan only the weights and the operations know.
-Status check_plan(const plan::JointPlan& plan, const plan::PlannedOperations& operations,
-                  const WeightSource& source) {
-  if (!source.is_packed()) {
-    return fail(fmt::format("{}: a plan is for packed weights", source.path()),
-                "weightpager model pack NET.cfg NET.weights --plan PLAN.json -o FILE, and give "
-                "FILE");
-  }
+// What of a plan only the operations know.
+Status check_pieces(const plan::JointPlan& plan, const plan::PlannedOperations& operations) {
   for (const Piece& piece : plan.pieces) {
     const bool has_weights = piece.end_channel > 0;
     if (has_weights && !operations.is_tile_boundary(piece.layer, piece.end_channel)) {
@@ -191,18 +180,24 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
   auto file = io::ModelFile::open(weights_path);
   if (!file) return forward_error(std::move(file));
   std::optional<plan::PlannedOperations> operations;
-  if (options.plan != nullptr) {
-    auto made = plan::PlannedOperations::make(network, options.plan->choices, options.threads);
+  network::WeightForms forms;
+  const auto& choices = options.plan != nullptr ? options.plan->choices : options.choices;
+  if (!choices.empty()) {
+    auto made = plan::PlannedOperations::make(network, choices, options.threads);
     if (!made) return forward_error(std::move(made));
+    forms = made->weight_forms();
+    if (options.plan != nullptr) {
+      Status fits = check_pieces(*options.plan, *made);
+      if (!fits) return forward_error(std::move(fits));
+    }
     operations = std::move(*made);
   }
-  auto source = WeightSource::open(
-      weights_path, network, operations ? operations->weight_forms() : network::WeightForms{});
+  auto source = WeightSource::open(weights_path, network, forms);
   if (!source) return forward_error(std::move(source));
-  if (options.plan != nullptr) {
-    if (Status fits = check_plan(*options.plan, *operations, *source); !fits) {
-      return forward_error(std::move(fits));
-    }
+  if (options.plan != nullptr && !source->is_packed()) {
+    return fail(weights_path + ": a plan is for packed weights",
+                "weightpager model pack NET.cfg NET.weights --plan PLAN.json -o FILE, and give "
+                "FILE");
   }
   // Biases of one file and weights of another would be nobody's network.
   const auto again = io::ModelFile::open(weights_path);
@@ -211,8 +206,7 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
   }
   auto it =
       std::make_unique<StreamedInference>(network, std::move(*source), std::move(*file), options);
-  Status prepared =
-      operations ? it->prepare_planned(*options.plan, *std::move(operations)) : it->prepare();
+  Status prepared = it->prepare(std::move(operations));
   if (!prepared) return forward_error(std::move(prepared));
   return it;
 }

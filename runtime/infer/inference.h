@@ -24,8 +24,9 @@ namespace weightpager::infer {
 
 struct InferenceOptions {
   WindowRequest window;
-  /// Instead of `window`: how to compute, and how to use the window. On processors. Outlives
-  /// `open`.
+  /// How to compute, on processors: by layer, from weights that were packed for it. Empty: plainly.
+  std::vector<plan::LayerChoice> choices;
+  /// Instead of `choices` and `window`. Outlives `open`.
   const plan::JointPlan* plan = nullptr;
   /// What computes. `window.device` follows it.
   DeviceKind device = DeviceKind::cpu;
@@ -55,8 +56,8 @@ std::vector<uint32_t> output_layers(const network::Network& network);
 /// One thread at a time, always the same: OpenMP's threads belong to it.
 class Inference {
  public:
-  /// `weights_path`: a .weights file or a packed one, of this network; with a plan one that was
-  /// packed with it, if it has convolutions by anything but tiles.
+  /// `weights_path`: a .weights file or a packed one, of this network; with choices one that
+  /// was packed for them.
   static Result<std::unique_ptr<Inference>> open(const network::Network& network,
                                                  const std::string& weights_path,
                                                  const InferenceOptions& options);
@@ -78,8 +79,7 @@ class Inference {
   virtual std::vector<pipeline::UnitCosts> layer_costs() const = 0;
 
   /// From the next run on; what the former window held is given back first, and read again where it
-  /// is pinned in this one. After an error only another `set_window` may follow. Not with a plan,
-  /// which has its window.
+  /// is pinned in this one. After an error only another `set_window` may follow.
   virtual Status set_window(const WindowRequest& request) = 0;
   virtual const WindowUse& window() const = 0;
   /// Memory for weights, for activations of the whole batch, and for what operations need beside

@@ -61,9 +61,9 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     UnitCosts costs = request.layer_costs.empty() ? estimate(layer, rates) : request.layer_costs[i];
-    costs.size_bytes = layer.weights() * sizeof(float);
+    costs.size_bytes = source.weight_bytes(static_cast<uint32_t>(i));
     const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
-    layers.push_back({costs, can_be_cut(layer) ? channels : 1});
+    layers.push_back({costs, source.can_be_cut(static_cast<uint32_t>(i)) ? channels : 1});
   }
   CutNetwork it;
   for (const pipeline::Tile& tile : pipeline::split_into_tiles(

@@ -64,7 +64,7 @@ Result<WeightSource> WeightSource::open(const std::string& path, const Network& 
     source.layers_.push_back(
         {.channels = static_cast<uint32_t>(layer.channels_with_bias()),
          .weight_bytes = is_plain ? layer.weights() * sizeof(float) : forms[i].size_bytes,
-         .can_be_cut = is_plain});
+         .can_be_cut = is_plain && network::can_be_cut(layer)});
   }
   Status placed = source.is_packed_ ? source.place_packed(*reader, network, forms)
                                     : source.place_raw(*reader, network);
@@ -142,7 +142,6 @@ FileRange WeightSource::range(const Piece& piece) const {
 
 uint64_t WeightSource::bytes_before(const PlacedLayer& layer, uint32_t channel) {
   if (channel == layer.channels) return layer.weight_bytes;
-  WP_ASSERT(channel == 0 || layer.can_be_cut);
   return layer.weight_bytes / layer.channels * channel;
 }
 

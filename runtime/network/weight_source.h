@@ -56,6 +56,9 @@ class WeightSource {
   /// The layer as one piece.
   Piece whole(uint32_t layer) const { return {layer, 0, layers_.at(layer).channels}; }
   FileRange range(const Piece& piece) const;
+  /// Whether the layer may come in several pieces, and how many bytes its weights are.
+  bool can_be_cut(uint32_t layer) const { return layers_.at(layer).can_be_cut; }
+  uint64_t weight_bytes(uint32_t layer) const { return layers_.at(layer).weight_bytes; }
 
   /// By output channel, folded; nullptr for a layer without weights. Valid as long as this object.
   const float* biases(uint32_t layer) const;
@@ -81,7 +84,7 @@ class WeightSource {
   struct PlacedLayer {
     uint32_t channels = 0;
     uint64_t weight_bytes = 0;
-    /// The channels' shares of the weights are equal, and in their order.
+    /// Channels do not depend on each other, and their shares of the weights are in their order.
     bool can_be_cut = true;
     /// Of the first channel's weights.
     uint64_t offset_bytes = 0;

@@ -9,13 +9,13 @@ namespace weightpager::plan {
 
 Result<Selection> fastest_of_any_network(const Instance& instance, uint64_t memory_bytes_max,
                                          uint64_t quantum_bytes) {
-  if (check_series_parallel(instance)) return fastest(instance, memory_bytes_max, quantum_bytes);
+  if (cuts_needed(instance)) return fastest(instance, memory_bytes_max, quantum_bytes);
   return fastest_by_cbc(instance, memory_bytes_max);
 }
 
 Result<std::vector<Selection>> front_of_any_network(const Instance& instance,
                                                     uint64_t quantum_bytes, uint32_t budgets) {
-  if (check_series_parallel(instance)) return pareto_front(instance, quantum_bytes);
+  if (cuts_needed(instance)) return pareto_front(instance, quantum_bytes);
   const auto everything = fastest_by_cbc(instance, UINT64_MAX / 2);
   if (!everything) return tl::make_unexpected(everything.error());
   const uint64_t least = least_memory_bytes(instance);

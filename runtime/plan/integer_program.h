@@ -1,5 +1,5 @@
-// Selection by integer programming, with CBC: for networks that are not series-parallel, and to
-// check what the exact planner finds.
+// Selection by integer programming, with CBC: for networks that are far from series-parallel, and
+// to check what the exact planner finds.
 //
 // A binary per node and candidate. For each edge, how much of the tensor goes from which layout to
 // which, as a transport: what leaves a layout is what candidates with that layout out send, what

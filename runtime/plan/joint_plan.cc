@@ -34,9 +34,16 @@ using pipeline::WindowPlan;
 
 // In which weights are told apart while fronts are made; what is found is then taken exactly.
 constexpr uint64_t quantum_bytes = 64 * KiB;
-// Caps on the arena and on pieces of weights that fronts are made for.
-constexpr size_t arena_caps_max = 12;
-constexpr size_t piece_caps_max = 4;
+// Caps on the arena and on pieces of weights that fronts are made for, by how many nodes have to be
+// cut for a front: each makes it take four times as long.
+struct CapCounts {
+  size_t arenas;
+  size_t pieces;
+  // In which the plans that this is compared with tell memory apart: a front for each workspace.
+  uint64_t others_quantum_bytes;
+};
+constexpr CapCounts cap_counts[] = {
+    {12, 4, quantum_bytes}, {8, 3, 8 * quantum_bytes}, {4, 2, 32 * quantum_bytes}};
 // Selections that are tried with rings and pins, at most, and of these again with finer ones. Of
 // two in one front whose bounds are nearer to each other than this, one is enough.
 constexpr int trials_max = 160;
@@ -46,8 +53,12 @@ constexpr pipeline::PlanTrials few_trials = {.ring_ratio = 0.8, .rates_per_octav
 // Layers are cut only as far as the window makes it necessary.
 constexpr uint64_t tile_sizes[] = {round_down(UINT64_MAX, os_page_bytes), 2 * MiB, 512 * KiB,
                                    128 * KiB};
-// What a read and a kernel take for being one more.
-constexpr uint64_t ns_per_tile = 10'000;
+// What a read takes for being one more, and what it takes from the end of one piece's kernel to the
+// beginning of the next one's work: the executor's word to the computing thread and OpenMP's to the
+// others (GoogLeNet's 110 pieces on two processors: 14 µs between kernels, 11 µs within, median,
+// `infer --trace`, 2026-11-22).
+constexpr uint64_t read_ns_per_tile = 10'000;
+constexpr uint64_t start_ns_per_piece = 25'000;
 constexpr uint32_t points_by_integer_programming = 12;
 // What a change of layout takes for which there is no room. More than any network, and still exact
 // in sums.
@@ -132,11 +143,11 @@ class JointPlanner::Implementation {
         settings_(settings),
         instance_(make_instance(network, profile, Strategy::whole_network, 0).instance) {
     complete_instance();
-    is_series_parallel_ = check_series_parallel(instance_).has_value();
+    if (const auto cuts = plan::cuts_needed(instance_)) cuts_needed_ = *cuts;
   }
 
   Status prepare() {
-    if (is_series_parallel_) {
+    if (cuts_needed_) {
       choose_caps();
     } else if (Status done = use_integer_programming(); !done) {
       return done;
@@ -278,8 +289,8 @@ class JointPlanner::Implementation {
     least_arena_bytes_ = least_arena;
     arenas.erase(arenas.begin(), arenas.lower_bound(least_arena));
     wholes.erase(wholes.begin(), wholes.lower_bound(least_whole));
-    arena_caps_ = thinned(std::move(arenas), arena_caps_max);
-    piece_caps_ = thinned(std::move(wholes), piece_caps_max);
+    arena_caps_ = thinned(std::move(arenas), cap_counts[*cuts_needed_].arenas);
+    piece_caps_ = thinned(std::move(wholes), cap_counts[*cuts_needed_].pieces);
     // The last one allows everything, and is the one that bounds are from.
     std::reverse(piece_caps_.begin(), piece_caps_.end());
   }
@@ -321,7 +332,8 @@ class JointPlanner::Implementation {
 
   Option option_of(std::vector<uint32_t> candidates) const {
     const Selection selection = evaluate(instance_, candidates);
-    Option option{std::move(candidates), selection.time_ns, selection.held_bytes};
+    const double starts_ns = static_cast<double>(network_.layers.size() * start_ns_per_piece);
+    Option option{std::move(candidates), selection.time_ns + starts_ns, selection.held_bytes};
     for (uint32_t node = 0; node < instance_.nodes.size(); ++node) {
       option.largest_whole_bytes =
           std::max(option.largest_whole_bytes, whole_bytes(node, option.candidates[node]));
@@ -460,7 +472,7 @@ class JointPlanner::Implementation {
       layers.push_back(
           {{.size_bytes = it.held_bytes,
             .read_ns = static_cast<uint64_t>(bytes / settings_.read_bytes_per_s * 1e9),
-            .kernel_ns = static_cast<uint64_t>(it.time_ns)},
+            .kernel_ns = static_cast<uint64_t>(it.time_ns) + start_ns_per_piece},
            is_in_tiles(node_of(i), candidates[node_of(i)]) ? std::max(channels, 1u) : 1});
     }
     for (const Edge& edge : instance_.edges) {
@@ -512,8 +524,8 @@ class JointPlanner::Implementation {
     Cut it;
     it.tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes,
                                                    .channel_step = ops::tile_channels,
-                                                   .read_ns_per_tile = ns_per_tile,
-                                                   .kernel_ns_per_tile = ns_per_tile});
+                                                   .read_ns_per_tile = read_ns_per_tile,
+                                                   .kernel_ns_per_tile = start_ns_per_piece});
     // A tile that begins or ends within a page takes the whole page along.
     for (pipeline::Tile& tile : it.tiles) {
       const bool is_whole =
@@ -618,12 +630,13 @@ class JointPlanner::Implementation {
 
   std::vector<std::vector<uint32_t>> one_after_another(uint64_t budget_bytes) {
     std::vector<std::vector<uint32_t>> selections = {in_tiles_everywhere(), fastest_};
-    if (!is_series_parallel_) return selections;
+    if (!cuts_needed_) return selections;
     const uint64_t left_bytes = budget_bytes - std::min(budget_bytes, least_arena_bytes_);
     for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
       const Instance instance = alone(strategy);
       if (least_memory_bytes(instance) > left_bytes) continue;
-      const auto found = fastest(instance, left_bytes, quantum_bytes);
+      const auto found =
+          fastest(instance, left_bytes, cap_counts[*cuts_needed_].others_quantum_bytes);
       if (found) selections.push_back(found->candidates);
     }
     return selections;
@@ -689,7 +702,7 @@ class JointPlanner::Implementation {
   const Profile& profile_;
   const JointSettings settings_;
   Instance instance_;
-  bool is_series_parallel_ = true;
+  std::optional<size_t> cuts_needed_;                       // nothing: more than reduce() takes
   std::vector<std::vector<uint64_t>> own_workspace_bytes_;  // by node and candidate
   std::vector<uint64_t> live_bytes_;                        // by layer
   uint64_t least_arena_bytes_ = 0;

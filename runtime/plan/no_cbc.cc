@@ -6,7 +6,7 @@ namespace weightpager::plan {
 namespace {
 
 tl::unexpected<Error> not_built(const Instance& instance) {
-  const Status reducible = check_series_parallel(instance);
+  const auto reducible = cuts_needed(instance);
   return fail(
       reducible ? "this weightpager was built without CBC" : reducible.error().message,
       "such networks need an integer programming solver: install coinor-libcbc-dev, then run "

@@ -239,7 +239,7 @@ class PlannedOperations::Implementation {
     }
   }
 
-  const Network& network_;
+  const Network network_;
   ops::CpuOperations operations_;
   dnnl::stream stream_;
   const int threads_;

@@ -139,8 +139,8 @@ Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
     if (!best || is_better(selection, *best)) best = std::move(selection);
   }
   if (best) return *std::move(best);
-  if (Status checked = check_series_parallel(instance); !checked) {
-    return forward_error(std::move(checked));
+  if (const auto cuts = cuts_needed(instance); !cuts) {
+    return tl::make_unexpected(cuts.error());
   }
   // Rounding can hide the last feasible ones, of which there are so few that none is needed.
   if (quantum_bytes > 1) return fastest(instance, memory_bytes_max);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -24,36 +25,73 @@ struct Arc {
   Table table;
 };
 
+// A node that gives its output in a known layout: those that take it in need not be asked together,
+// and each has a source of its own in the node's place.
+struct Cut {
+  uint32_t node = 0;
+  uint32_t layout_out = 0;
+};
+
 class Reduction {
  public:
-  Reduction(const Instance& instance, const Limits& limits)
+  Reduction(const Instance& instance, const Limits& limits, std::span<const Cut> cuts,
+            Choices& choices)
       : instance_(instance),
         limits_(limits),
+        cuts_(cuts),
         layouts_(instance.layouts),
-        is_there_(instance.nodes.size(), true),
+        choices_(choices),
         arcs_in_(instance.nodes.size()),
         arcs_out_(instance.nodes.size()) {}
 
-  Result<Reduced> run() {
-    if (!fill_nodes()) return Reduced{};
-    for (const Edge& edge : instance_.edges) add_arc({edge.from, edge.to, table_of(edge)});
+  /// Empty where limits and cuts leave nothing.
+  Front run() {
+    if (!fill_nodes()) return {};
+    for (const Edge& edge : instance_.edges) add_arc({source_of(edge), edge.to, table_of(edge)});
+    is_there_.assign(nodes_.size(), true);
     while (fold_leaf() || join_in_series()) {
     }
-    if (Status done = check_nothing_in_the_way(); !done) return forward_error(std::move(done));
-    return Reduced{sum_of_all(), std::move(choices_), instance_.nodes.size()};
+    return sum_of_all();
+  }
+
+  /// After run(): nodes that could not be joined. Empty: the front is right.
+  std::vector<uint32_t> left() const {
+    std::vector<uint32_t> nodes;
+    for (uint32_t node = 0; node < nodes_.size(); ++node) {
+      if (is_there_[node] && arcs_of(node) > 0) nodes.push_back(node);
+    }
+    return nodes;
   }
 
  private:
+  const Cut* cut_at(uint32_t node) const {
+    const auto found =
+        std::find_if(cuts_.begin(), cuts_.end(), [&](const Cut& it) { return it.node == node; });
+    return found == cuts_.end() ? nullptr : &*found;
+  }
+
+  // A cut node's edges begin at nodes of their own, which cost nothing.
+  uint32_t source_of(const Edge& edge) {
+    const Cut* const cut = cut_at(edge.from);
+    if (cut == nullptr) return edge.from;
+    Table table(layouts_ * layouts_);
+    table[cell(cut->layout_out, cut->layout_out)] = {{0, 0, no_origin}};
+    nodes_.push_back(std::move(table));
+    arcs_in_.emplace_back();
+    arcs_out_.emplace_back();
+    return static_cast<uint32_t>(nodes_.size() - 1);
+  }
+
   size_t cell(size_t first, size_t second) const { return first * layouts_ + second; }
 
   // Whether each node has a candidate within the limits.
   bool fill_nodes() {
     uint64_t least_sum_bytes = 0;
     std::vector<uint64_t> least_bytes;
-    for (const Node& node : instance_.nodes) {
+    for (uint32_t node = 0; node < instance_.nodes.size(); ++node) {
       uint64_t least = UINT64_MAX;
-      for (const Candidate& it : node.candidates) {
-        if (is_allowed(it)) least = std::min(least, it.held_bytes);
+      for (const Candidate& it : instance_.nodes[node].candidates) {
+        if (is_allowed(node, it)) least = std::min(least, it.held_bytes);
       }
       if (least == UINT64_MAX) return false;
       least_bytes.push_back(least);
@@ -68,8 +106,10 @@ class Reduction {
     return true;
   }
 
-  bool is_allowed(const Candidate& candidate) const {
-    return candidate.workspace_bytes <= limits_.workspace_bytes_max;
+  bool is_allowed(uint32_t node, const Candidate& candidate) const {
+    const Cut* const cut = cut_at(node);
+    return candidate.workspace_bytes <= limits_.workspace_bytes_max &&
+           (cut == nullptr || cut->layout_out == candidate.layout_out);
   }
 
   Table table_of(uint32_t number, uint64_t least_bytes) {
@@ -77,7 +117,7 @@ class Reduction {
     const std::vector<Candidate>& candidates = instance_.nodes[number].candidates;
     for (uint32_t i = 0; i < candidates.size(); ++i) {
       const Candidate& it = candidates[i];
-      if (!is_allowed(it)) continue;
+      if (!is_allowed(number, it)) continue;
       const uint64_t excess = round_up(it.held_bytes - least_bytes, limits_.quantum_bytes);
       if (excess > excess_bytes_max_) continue;
       table[cell(it.layout_in, it.layout_out)].push_back(
@@ -196,20 +236,6 @@ class Reduction {
     return false;
   }
 
-  Status check_nothing_in_the_way() const {
-    std::string names;
-    size_t left = 0;
-    for (uint32_t node = 0; node < nodes_.size(); ++node) {
-      if (!is_there_[node] || arcs_of(node) == 0) continue;
-      if (left++ < nodes_named_max) names += (left == 1 ? "" : ", ") + name_of(instance_, node);
-    }
-    if (left == 0) return {};
-    return fail(
-        fmt::format("the network is not series-parallel: {} nodes cannot be joined, among "
-                    "them {}",
-                    left, names));
-  }
-
   // Of the parts that nothing connects.
   Front sum_of_all() {
     Front sum = {{base_bytes_, 0, no_origin}};
@@ -227,10 +253,12 @@ class Reduction {
 
   const Instance& instance_;
   const Limits limits_;
+  const std::span<const Cut> cuts_;
   const size_t layouts_;
   uint64_t base_bytes_ = 0;
   uint64_t excess_bytes_max_ = 0;
-  Choices choices_;
+  Choices& choices_;
+  // Those of the instance, then sources that cuts made.
   std::vector<Table> nodes_;
   std::vector<bool> is_there_;
   std::vector<Arc> arcs_;
@@ -238,6 +266,49 @@ class Reduction {
   std::vector<std::vector<size_t>> arcs_in_;
   std::vector<std::vector<size_t>> arcs_out_;
 };
+
+// The graph alone.
+Instance bare(const Instance& instance) {
+  Instance it{.layouts = 1};
+  for (const Node& node : instance.nodes) it.nodes.push_back({{Candidate{}}, node.name});
+  for (const Edge& edge : instance.edges) it.edges.push_back({edge.from, edge.to, {0}});
+  return it;
+}
+
+std::vector<uint32_t> left_after(const Instance& bare_instance, std::vector<Cut> cuts) {
+  Choices choices;
+  Reduction reduction(bare_instance, {}, cuts, choices);
+  reduction.run();
+  return reduction.left();
+}
+
+Error not_reducible(const Instance& instance, const std::vector<uint32_t>& left) {
+  std::string names;
+  for (size_t i = 0; i < std::min(left.size(), nodes_named_max); ++i) {
+    names += (i == 0 ? "" : ", ") + name_of(instance, left[i]);
+  }
+  return {fmt::format("the network is not nearly series-parallel: {} nodes cannot be joined, among "
+                      "them {}, and two cuts are not enough",
+                      left.size(), names),
+          ""};
+}
+
+// The fewest nodes that make the rest series-parallel; they are among those that are left without.
+Result<std::vector<uint32_t>> find_cuts(const Instance& instance) {
+  const Instance graph = bare(instance);
+  const std::vector<uint32_t> left = left_after(graph, {});
+  if (left.empty()) return std::vector<uint32_t>{};
+  for (const uint32_t node : left) {
+    if (left_after(graph, {{node}}).empty()) return std::vector<uint32_t>{node};
+  }
+  for (const uint32_t first : left) {
+    for (const uint32_t second : left) {
+      if (second >= first) break;
+      if (left_after(graph, {{first}, {second}}).empty()) return std::vector{first, second};
+    }
+  }
+  return tl::make_unexpected(not_reducible(instance, left));
+}
 
 }  // namespace
 
@@ -249,16 +320,31 @@ std::vector<uint32_t> Reduced::candidates(const Label& label) const {
 
 Result<Reduced> reduce(const Instance& instance, const Limits& limits) {
   WP_ASSERT(limits.quantum_bytes > 0);
-  return Reduction(instance, limits).run();
+  const auto nodes = find_cuts(instance);
+  if (!nodes) return tl::make_unexpected(nodes.error());
+  Reduced reduced{.nodes = instance.nodes.size()};
+  std::vector<Cut> cuts;
+  for (const uint32_t node : *nodes) cuts.push_back({node, 0});
+  const std::function<void(size_t)> reduce_from = [&](size_t cut) {
+    if (cut == cuts.size()) {
+      const Front front = Reduction(instance, limits, cuts, reduced.choices).run();
+      reduced.front.insert(reduced.front.end(), front.begin(), front.end());
+      return;
+    }
+    for (uint32_t layout = 0; layout < instance.layouts; ++layout) {
+      cuts[cut].layout_out = layout;
+      reduce_from(cut + 1);
+    }
+  };
+  reduce_from(0);
+  keep_best(reduced.front);
+  return reduced;
 }
 
-Status check_series_parallel(const Instance& instance) {
-  Instance bare{.layouts = 1};
-  for (const Node& node : instance.nodes) bare.nodes.push_back({{Candidate{}}, node.name});
-  for (const Edge& edge : instance.edges) bare.edges.push_back({edge.from, edge.to, {0}});
-  auto reduced = reduce(bare, {});
-  if (!reduced) return forward_error(std::move(reduced));
-  return {};
+Result<size_t> cuts_needed(const Instance& instance) {
+  const auto cuts = find_cuts(instance);
+  if (!cuts) return tl::make_unexpected(cuts.error());
+  return cuts->size();
 }
 
 }  // namespace weightpager::plan

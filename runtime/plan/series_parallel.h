@@ -1,4 +1,4 @@
-// The best selections of a series-parallel network, exactly.
+// The best selections of a network that is series-parallel, or nearly so, exactly.
 //
 // Problem. The number of selections is a product over all layers.
 //
@@ -8,14 +8,18 @@
 //   - an edge, a node with one edge in and one out, an edge: in series, one edge;
 //   - two edges between the same nodes: in parallel, one edge;
 //   - a node with a single edge (a network's input, or one of its outputs): into its neighbor.
-// Networks of chains, Inception modules, residual and dense blocks and pyramids come down to one
-// node; where something is left, the network is not series-parallel, and the answer is an error.
+// Networks of chains, Inception modules, residual and dense blocks come down to one node. Pyramids
+// that lead up and down again (YOLOv4) do not: of what is left, one node or two are then cut. A
+// node whose output is in a known layout gives it to each of its readers as if each had a source of
+// its own, and the front is the best over all layouts that it may be in. Where more than two cuts
+// would be needed, the answer is an error.
 //
 // Memory is what lies above the least that each node can do with, rounded up per node to multiples
 // of a quantum. With a quantum of 1 all is exact. With q, a selection is found that is at least as
 // fast as any that takes (nodes · q) less; what is found never takes more than is said.
 //
-// Cost. (layouts³ + layouts² · fronts' product) per join: pareto.h.
+// Cost. (layouts³ + layouts² · fronts' product) per join: pareto.h. With each cut, as many times
+// that as there are layouts.
 #pragma once
 
 #include <cstdint>
@@ -45,10 +49,10 @@ struct Reduced {
   std::vector<uint32_t> candidates(const Label& label) const;
 };
 
-/// Fails if the network is not series-parallel.
+/// Fails if the network needs more than two cuts.
 Result<Reduced> reduce(const Instance& instance, const Limits& limits);
 
-/// Whether reduce() would succeed; the error says which nodes are in the way.
-Status check_series_parallel(const Instance& instance);
+/// How many nodes reduce() cuts; where it would fail, the error says which nodes are in the way.
+Result<size_t> cuts_needed(const Instance& instance);
 
 }  // namespace weightpager::plan

@@ -34,22 +34,25 @@ std::string layer_name(const Network& network, size_t layer) {
 }
 
 std::vector<TileableLayer> tileable_layers(const Network& network,
+                                           std::span<const plan::LayerChoice> choices,
                                            std::span<const UnitCosts> layer_costs) {
   std::vector<TileableLayer> layers;
   for (size_t i = 0; i < layer_costs.size(); ++i) {
     TileableLayer layer = {.costs = layer_costs[i]};
     layer.costs.size_bytes = round_up(layer.costs.size_bytes, os_page_bytes);
+    const bool can_be_cut = network::can_be_cut(network.layers[i]) &&
+                            (choices.empty() || choices[i].has_plain_weights());
     const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
-    layer.output_channels = std::max(channels, 1u);
+    layer.output_channels = can_be_cut ? channels : 1;
     layers.push_back(layer);
   }
   return layers;
 }
 
 Demand demand_of(const Network& network, const std::string& name,
-                 std::span<const UnitCosts> layer_costs,
+                 std::span<const plan::LayerChoice> choices, std::span<const UnitCosts> layer_costs,
                  const budget::WindowPlanSettings& settings) {
-  const auto layers = tileable_layers(network, layer_costs);
+  const auto layers = tileable_layers(network, choices, layer_costs);
   Demand demand = {.claim = {.name = name}, .windows = budget::WindowPlans::make(layers, settings)};
   demand.claim.least_bytes = demand.windows.staircase().least_bytes();
   demand.claim.forced_by = forcing_tile(network, layers, settings.tile_bytes_max);

@@ -17,15 +17,17 @@
 #include "runtime/network/network.h"
 #include "runtime/pipeline/tiles.h"
 #include "runtime/pipeline/timeline.h"
+#include "runtime/plan/layer_choice.h"
 
 namespace weightpager::serve {
 
 /// "layer 38 (convolutional)".
 std::string layer_name(const network::Network& network, size_t layer);
 
-/// By layer; sizes are the costs', in whole pages.
+/// By layer; sizes are the costs', in whole pages. `choices`: a plan's, or none.
 std::vector<pipeline::TileableLayer> tileable_layers(
-    const network::Network& network, std::span<const pipeline::UnitCosts> layer_costs);
+    const network::Network& network, std::span<const plan::LayerChoice> choices,
+    std::span<const pipeline::UnitCosts> layer_costs);
 
 struct Demand {
   budget::Claim claim;
@@ -34,6 +36,7 @@ struct Demand {
 
 /// Of a network that has weights. The claim's urgency and weight are the ordinary ones.
 Demand demand_of(const network::Network& network, const std::string& name,
+                 std::span<const plan::LayerChoice> choices,
                  std::span<const pipeline::UnitCosts> layer_costs,
                  const budget::WindowPlanSettings& settings);
 

@@ -130,6 +130,7 @@ Status Serving::measure(Member& member) {
   const uint64_t tile_bytes = std::min(tile_bytes_max, network.largest_folded_bytes()) / 2;
   infer::InferenceOptions options = {
       .window = {.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes},
+      .choices = member.request.choices,
       .threads = member.request.threads};
   options.open_reader = [this, &member](const io::ReaderOptions& reader_options) {
     return gate_.open_reader(member.number, reader_options);
@@ -145,11 +146,12 @@ Status Serving::measure(Member& member) {
   member.layer_costs = std::move(*costs);
   // Networks that are slow for their size do better to read than fast ones.
   member.reading_ns_per_byte = member.inference->reading_ns_per_byte();
-  member.demand = demand_of(network, member.request.name, member.layer_costs,
-                            {.tile_bytes_max = tile_bytes_max,
-                             .read_ns_per_tile = 50'000,
-                             .kernel_ns_per_tile = 20'000,
-                             .processor_ns_per_byte = member.reading_ns_per_byte});
+  member.demand =
+      demand_of(network, member.request.name, member.request.choices, member.layer_costs,
+                {.tile_bytes_max = tile_bytes_max,
+                 .read_ns_per_tile = 50'000,
+                 .kernel_ns_per_tile = 20'000,
+                 .processor_ns_per_byte = member.reading_ns_per_byte});
   budget::Claim& claim = member.demand->claim;
   claim.urgency = member.request.urgency;
   claim.weight = slowdown_weight(claim.urgency, member.request.period_ns, claim.latency_ns);

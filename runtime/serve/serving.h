@@ -43,6 +43,9 @@ struct NetworkRequest {
   std::string name;
   network::Network network;
   std::string weights_path;
+  /// How to compute, by layer, from weights that were packed for it (plan/layer_choice.h). Empty:
+  /// plainly.
+  std::vector<plan::LayerChoice> choices;
   /// Above 0; of 2 every delay counts twice.
   double urgency = 1;
   /// An inference is due at every multiple of it; 0: each right after the one before.

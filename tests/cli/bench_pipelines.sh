@@ -28,6 +28,6 @@ expect_status 2
 expect_error '--windows'
 weightpager bench
 expect_status 2
-expect_error 'bench: expected pipelines, simulate, blocks, policies or disk, found nothing'
+expect_error 'no command given after weightpager bench'
 weightpager bench pipelines "$net.cfg" "$net.cfg"
 expect_status 1

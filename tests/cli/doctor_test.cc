@@ -33,6 +33,7 @@ SystemFacts well_system() {
   system.memory_bytes = 24 * GiB;
   system.memory_available_bytes = 20 * GiB;
   system.memory_limit = {24 * GiB, "/proc/meminfo (MemTotal)"};
+  system.control_directory = "/run/user/1000/weightpager";
   return system;
 }
 
@@ -97,6 +98,7 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
             "memory: ok: 20.0 GiB available of 24.0 GiB\n"
             "memory_limit: ok: 24.0 GiB (the machine's memory, no cgroup is below)\n"
             "swap: info: none\n"
+            "control: ok: sockets of live pagers lie in /run/user/1000/weightpager\n"
             "model: ok: gguf llama, 4.0 GiB in 1 file, 12 layers, 93 tensors\n"
             "filesystem: info: ext4 on /dev/vda1\n"
             "direct_reads: ok: O_DIRECT works, in units of 512 bytes\n"
@@ -199,6 +201,19 @@ TEST_F(DoctorTest, NoMapperIsAFailure) {
 }
 
 // --- reading and memory -------------------------------------------------------------------------
+
+TEST_F(DoctorTest, WithoutASocketEnginesAreNotFound) {
+  facts_.system.control_directory =
+      fail("libuv.so.1: cannot open shared object file", "install it");
+  EXPECT_EQ(
+      judged("control"),
+      "warn: libuv.so.1: cannot open shared object file: `weightpager stat` and its like will "
+      "not find engines | install it");
+  facts_.system.control_directory = "/run/weightpager";
+  facts_.system.address_space_bytes = 64 * GiB;
+  EXPECT_EQ(judged("control"),
+            "warn: there is none where address space is limited | ulimit -v unlimited");
+}
 
 TEST_F(DoctorTest, WithoutUringThreadsRead) {
   facts_.system.uring_problem =

@@ -51,7 +51,7 @@ expect_status 2
 expect_error 'expected a NET.cfg or RECORDS.json'
 weightpager plan primitivs
 expect_status 2
-expect_error 'expected activations'
+expect_error "did you mean 'plan primitives'?"
 weightpager plan activations --jsn x net.json
 expect_status 2
 expect_error '--json'

@@ -57,6 +57,17 @@ for budget in "$least" "$((least * 2))" 64MiB; do
     fail "memory: $(cat results.json) planned: $(cat plan.json)"
 done
 
+# Served as planned, in windows that follow the budget.
+cp net.planned net2.planned
+cp net.cfg net2.cfg
+weightpager serve net.cfg net2.cfg --plans plan.json,plan.json --budget 24MiB --then 1=12MiB --seconds 2 --json served.json
+expect_status 0
+jq -e '(.networks | length) == 2 and ([.networks[].inferences | length > 2] | all) and (.changes | length) == 2' \
+  served.json >/dev/null || fail "served: $(head -c 2000 served.json)"
+weightpager serve net.cfg net2.cfg --plans plan.json --budget 24MiB
+expect_status 2
+expect_error "expected a file for each of 2 networks, found 1"
+
 # What does not belong together.
 weightpager model pack net.cfg net.weights -f -o net.packed
 weightpager infer net.cfg net.weights picture.ppm --plan plan.json

@@ -54,4 +54,4 @@ expect_status 2
 expect_error '--layers 0'
 weightpager trace
 expect_status 2
-expect_error 'expected show, stats, convert or make'
+expect_error 'expected record, show, stats, convert or make'

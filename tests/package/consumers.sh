@@ -75,6 +75,12 @@ installed_command() {
   say "the installed command"
   "$INSTALLED/bin/weightpager" run --quiet --window 32MiB -- sh -c 'exit 37' || [[ $? == 37 ]] ||
     fail "bin/weightpager run does not end as its engine does"
+  local file
+  for file in bash-completion/completions/weightpager zsh/site-functions/_weightpager \
+    fish/vendor_completions.d/weightpager.fish; do
+    [[ -s $INSTALLED/share/$file ]] || fail "share/$file was not installed"
+  done
+  ! have scdoc || [[ -s $INSTALLED/share/man/man1/weightpager-run.1 ]] || fail "no man pages were installed"
 }
 
 main() {

@@ -27,6 +27,7 @@ expect_soname() {
 main() {
   local library=$BUILD/pager/libweightpager.so.0 preload=$BUILD/pager/libweightpager_preload.so
   expect_symbols "$preload" libweightpager_preload.symbols
+  expect_symbols "$BUILD/pager/libweightpager-control.so" libweightpager-control.symbols
   [[ -e $library ]] || skip "this build has no libweightpager.so.0; the interposer's symbols are as listed"
   expect_soname "$library" libweightpager.so.0
   expect_symbols "$library" libweightpager.symbols

@@ -1,0 +1,26 @@
+// The form that every answer has: what is asked for, or what is wrong with the request.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "pager/base/result.h"
+#include "pager/control/request.h"
+#include "pager/telemetry/telemetry.h"
+
+namespace weightpager::control {
+
+/// `answer` to `request`, or its error, as a line without its end.
+std::string answer_line(const std::string& request, const Result<nlohmann::ordered_json>& answer);
+
+/// An error that lists what there is.
+tl::unexpected<Error> unknown_request(const Request& request, std::string_view known);
+
+/// {"what": …, "old": …, "new": …}
+nlohmann::ordered_json change_json(const char* what, nlohmann::ordered_json before,
+                                   nlohmann::ordered_json after);
+
+nlohmann::ordered_json histogram_json(const telemetry::Histogram& histogram);
+
+}  // namespace weightpager::control

@@ -1,0 +1,73 @@
+// What a pager answers to the requests of docs/control.md.
+//
+// Most of it is read from counters, at no cost to the pager. What only its thread knows (files,
+// states of chunks) it is asked for by commands, and no more often than costs it a fiftieth of its
+// time, however many clients ask. For one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pager/control/request.h"
+#include "pager/pager.h"
+#include "pager/telemetry/event_ring.h"
+
+namespace weightpager::control {
+
+class PagerAnswers {
+ public:
+  /// Neither is owned; both outlive the object.
+  PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry, const char* kind = "pager");
+  ~PagerAnswers() { end_trace(); }
+
+  /// Of whoever traces, if anybody does: nothing is asked of the pager after that.
+  void end_trace();
+
+  /// One line, without its end. Never throws but for want of memory.
+  std::string answer(std::string_view line);
+
+ private:
+  using Json = nlohmann::ordered_json;
+
+  Result<Json> carry_out(const Request& request);
+  Result<Json> hello(const Request& request);
+  Result<Json> stat(const Request& request);
+  Result<Json> histograms(const Request& request);
+  Result<Json> residency(const Request& request);
+  Result<Json> metrics(const Request& request);
+  Result<Json> trace(const Request& request);
+  Result<Json> change(const Request& request);
+  Result<Json> set_window(const std::string& text);
+  Result<Json> set_policy(const std::string& name);
+  Result<Json> pin(const Request& request, const std::string& text);
+  Result<Json> evict(const Request& request, const std::string& text);
+
+  void look_at_files();
+  void look_at_chunks();
+  Result<const FileView*> model_meant(const Request& request);
+  Result<std::vector<window::ChunkId>> chunks_of_layers(const Request& request,
+                                                        const std::string& text,
+                                                        const std::string& key);
+  std::string policy_text() const;
+  /// Index into files_, or files_.size().
+  size_t file_of(window::ChunkId chunk) const;
+
+  Pager& pager_;
+  const char* const kind_;  // "pager", or "server" of one that serves other processes
+  const telemetry::Telemetry& telemetry_;
+  std::vector<FileView> files_;
+  std::vector<ChunkView> chunks_;
+  uint64_t files_seen_ns_ = 0;
+  uint64_t chunks_seen_ns_ = 0;
+  uint64_t looking_took_ns_ = 0;
+  uint64_t changed_ns_ = 0;
+  std::string kept_text_ = "none";  // what is pinned because somebody asked for it
+  std::unique_ptr<telemetry::EventRing> events_;
+  uint64_t traces_ = 0;  // begun so far
+};
+
+}  // namespace weightpager::control

@@ -1,0 +1,66 @@
+// libweightpager-control.so: the socket's loop, for processes that belong to somebody else.
+//
+// libuv has a pipe for signals, which nobody here uses: closed anew in every child process and once
+// more at exit, by numbers that mean something in this thread's descriptor table only. In the
+// engine's table they are the engine's files. So nothing of it is left to chance: libuv's handler
+// for child processes is not registered (the function below is found in place of libc's, by libuv
+// alone), and its cleaning up is done here, as soon as the loop is there.
+#include "pager/control/plugin.h"
+
+#include <exception>
+#include <memory>
+
+#include "pager/control/http_pages.h"
+#include "pager/control/http_server.h"
+#include "pager/control/line_server.h"
+
+#define WP_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
+
+WP_PLUGIN_EXPORT int __register_atfork(void (*)(), void (*)(), void (*)(), void*) { return 0; }
+
+namespace weightpager::control {
+namespace {
+
+std::string answer_of(const PluginHost& host, std::string_view request) {
+  std::string answer;
+  host.answer(
+      host.context, request.data(), request.size(),
+      [](void* to, const char* text, size_t length) {
+        static_cast<std::string*>(to)->assign(text, length);
+      },
+      &answer);
+  return answer;
+}
+
+/// Without it everything else works. Nothing where it is not asked for, or cannot be had.
+std::unique_ptr<HttpServer> serve_http(uv_loop_t& loop, const PluginHost& host) {
+  if (host.http_port < 0) return nullptr;
+  auto http = HttpServer::listen(
+      loop, static_cast<uint16_t>(host.http_port), [&host](std::string_view target) {
+        return http_page(target, [&host](std::string_view it) { return answer_of(host, it); });
+      });
+  if (!http) {
+    host.http_opened(host.context, 0, http.error().message.c_str());
+    return nullptr;
+  }
+  host.http_opened(host.context, (*http)->port(), nullptr);
+  return std::move(*http);
+}
+
+}  // namespace
+}  // namespace weightpager::control
+
+WP_PLUGIN_EXPORT void weightpager_control_serve(const weightpager::control::PluginHost* host) try {
+  using namespace weightpager::control;
+  if (host->version != plugin_version)
+    return host->opened(host->context, "it is of another version");
+  auto server = LineServer::listen(host->socket_path,
+                                   [host](std::string_view it) { return answer_of(*host, it); });
+  uv_library_shutdown();
+  if (!server) return host->opened(host->context, server.error().message.c_str());
+  host->opened(host->context, nullptr);
+  const auto http = serve_http((*server)->loop(), *host);
+  (*server)->run();
+} catch (const std::exception& problem) {
+  // Out of memory: nobody is answered any more, and the engine runs on.
+}

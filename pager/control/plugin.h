@@ -1,0 +1,44 @@
+// How the interposer has its control socket served by a library of its own.
+//
+// Problem. libuv is shared, and cannot be linked into the interposer; and an engine's process may
+// have another libuv, whose symbols are in front of everybody's (node exports those that it has
+// inside).
+//
+// Idea. libweightpager-control.so, which brings libuv.so.1 along, is opened when a pager has
+// started, by a thread of its own, so that its symbols come before all others for itself and are
+// seen by nobody else (RTLD_DEEPBIND, RTLD_LOCAL). Where it or libuv is missing, everything else
+// works. What passes between the two is this structure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weightpager::control {
+
+inline constexpr uint32_t plugin_version = 2;
+inline constexpr char plugin_file[] = "libweightpager-control.so";
+inline constexpr char plugin_entry[] = "weightpager_control_serve";
+
+struct PluginHost {
+  uint32_t version = plugin_version;
+  /// Handed to the functions below, which are called on the serving thread.
+  void* context = nullptr;
+  /// Where to listen.
+  const char* socket_path = nullptr;
+  /// Calls `reply` once with the answer to a request.
+  void (*answer)(void* context, const char* request, size_t request_bytes,
+                 void (*reply)(void* reply_context, const char* answer, size_t answer_bytes),
+                 void* reply_context) = nullptr;
+  /// Once, when it listens (nullptr), or cannot: why.
+  void (*opened)(void* context, const char* why_not) = nullptr;
+  /// Where to serve HTTP, too (http_pages.h): a port, 0 for any that is free; -1: not at all.
+  int http_port = -1;
+  /// Once where http_port asks for it: at which port it is (nullptr), or why there is none.
+  void (*http_opened)(void* context, unsigned port, const char* why_not) = nullptr;
+};
+
+/// Serves on the calling thread, which owns its descriptors alone, and does not return once it
+/// listens.
+using PluginEntry = void (*)(const PluginHost* host);
+
+}  // namespace weightpager::control

@@ -1,0 +1,65 @@
+// What each counter and histogram is called, in the order in which reports have them.
+#include <array>
+
+#include "pager/telemetry/telemetry.h"
+
+namespace weightpager::telemetry {
+namespace {
+
+constexpr bool total = true;
+constexpr bool gauge = false;
+
+constexpr std::array<NamedCounter, 33> counters{{
+    {"window_bytes", &Telemetry::window_bytes, gauge, "the memory budget"},
+    {"chunk_bytes", &Telemetry::chunk_bytes, gauge, "the unit of residency"},
+    {"resident_bytes", &Telemetry::resident_bytes, gauge, "window memory that holds chunks"},
+    {"resident_bytes_max", &Telemetry::resident_bytes_max, gauge, "the most of it so far"},
+    {"ring_bytes", &Telemetry::ring_bytes, gauge, "the part of the window that streams"},
+    {"pinned_bytes", &Telemetry::pinned_bytes, gauge, "the part of the window that stays"},
+    {"model_bytes", &Telemetry::model_bytes, gauge, "of the files that are served"},
+    {"models", &Telemetry::models, total, "files opened"},
+    {"engine_bytes_start", &Telemetry::engine_bytes_start, gauge,
+     "the process's memory when the first model was mapped"},
+    {"engine_bytes_max", &Telemetry::engine_bytes_max, gauge,
+     "the most memory of the process beside the window"},
+    {"written_bytes", &Telemetry::written_bytes, gauge, "weights that the engine wrote to"},
+    {"faults_demand", &Telemetry::faults_demand, total, "touches that waited for a whole read"},
+    {"faults_late", &Telemetry::faults_late, total, "touches that waited for the rest of a read"},
+    {"faults_tripwire", &Telemetry::faults_tripwire, total, "touches that waited microseconds"},
+    {"prefetch_hidden", &Telemetry::prefetch_hidden, total,
+     "chunks that were there before the engine came"},
+    {"prefetch_unused", &Telemetry::prefetch_unused, total,
+     "chunks read ahead and evicted before the engine came"},
+    {"evictions", &Telemetry::evictions, total, "chunks evicted"},
+    {"passes", &Telemetry::passes, total, "sweeps over the layers"},
+    {"expert_uses", &Telemetry::expert_uses, total, "experts that passes used"},
+    {"expert_misses", &Telemetry::expert_misses, total, "of these, not all in the window"},
+    {"expert_missing_bytes", &Telemetry::expert_missing_bytes, total, "what was missing of them"},
+    {"read_bytes", &Telemetry::read_bytes, total, "bytes read from model files"},
+    {"read_busy_ns", &Telemetry::read_busy_ns, total, "time with a read in flight"},
+    {"read_errors", &Telemetry::read_errors, total, "chunks that could not be read"},
+    {"policies_judged", &Telemetry::policies_judged, total, "comparisons with other policies"},
+    {"policy_changes", &Telemetry::policy_changes, total, "policies that took over"},
+    {"policy_changed_ns", &Telemetry::policy_changed_ns, gauge, "when the last one did"},
+    {"former_wait_ns", &Telemetry::former_wait_ns, gauge,
+     "for a touch on average, under the former policy"},
+    {"wait_ns", &Telemetry::wait_ns, gauge, "for a touch on average, under this one"},
+    {"started_ns", &Telemetry::started_ns, gauge, "when the first model was mapped"},
+    {"last_event_ns", &Telemetry::last_event_ns, gauge, "the last fault or read"},
+    {"stall_ns", &Telemetry::stall_ns, total, "time with an engine thread waiting for a chunk"},
+    {"ended_ns", &Telemetry::ended_ns, gauge, "when the process ended, 0 if it has not"},
+}};
+
+constexpr std::array<NamedHistogram, 4> histograms{{
+    {"wait_demand_ns", &Telemetry::wait_demand_ns, "touch to data, of absent chunks"},
+    {"wait_late_ns", &Telemetry::wait_late_ns, "touch to data, of chunks being read"},
+    {"wait_tripwire_ns", &Telemetry::wait_tripwire_ns, "touch to data, of chunks that were ready"},
+    {"read_latency_ns", &Telemetry::read_latency_ns, "a read's start to its end"},
+}};
+
+}  // namespace
+
+std::span<const NamedCounter> named_counters() { return counters; }
+std::span<const NamedHistogram> named_histograms() { return histograms; }
+
+}  // namespace weightpager::telemetry

@@ -1,0 +1,63 @@
+#include "tools/live_process.h"
+
+#include <fmt/core.h>
+
+#include <charconv>
+
+namespace weightpager::tools {
+
+const char* const live_exit_status =
+    "  0  success\n"
+    "  1  the process cannot be asked, or refused\n"
+    "  2  called wrongly\n"
+    "  3  the process has ended\n";
+
+Result<pid_t> parse_process(const std::string& text) {
+  pid_t process_id = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped_at, problem] = std::from_chars(text.data(), end, process_id);
+  if (problem == std::errc{} && stopped_at == end && process_id > 0) return process_id;
+  return fail(fmt::format("'{}' is no process id", text),
+              "`weightpager ps` lists the processes that there are");
+}
+
+int live_failure(const Error& error) {
+  print_error(error);
+  return error.error_number == control::process_ended ? exit_process_ended : exit_failure;
+}
+
+Error wrong_answer(const std::string& problem) {
+  return {fmt::format("the process's answer is not as expected: {}", problem),
+          "is it run by another version of weightpager?", 0};
+}
+
+control::Client::Json request_of(const char* name) {
+  return {{"version", control::protocol_version}, {"request", name}};
+}
+
+Result<uint32_t> parse_index(const std::string& text, const std::string& option) {
+  uint32_t index = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped_at, problem] = std::from_chars(text.data(), end, index);
+  if (problem == std::errc{} && stopped_at == end) return index;
+  return fail(fmt::format("{} {}: expected a number from 0 up", option, text));
+}
+
+tl::expected<control::Client, int> connect_to(const std::string& text) {
+  const auto process_id = parse_process(text);
+  if (!process_id) return tl::make_unexpected(misuse(process_id.error()));
+  auto client = control::Client::connect(*process_id);
+  if (!client) return tl::make_unexpected(live_failure(client.error()));
+  return std::move(*client);
+}
+
+tl::expected<control::Client, int> connect_to_operand(const Command& command,
+                                                      const Arguments& arguments) {
+  if (arguments.operands().size() != 1) {
+    return tl::make_unexpected(
+        misuse({"expected one process id", fmt::format("`{} --help` tells more", command.name)}));
+  }
+  return connect_to(arguments.operands().front());
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,12 @@
+# Makes each PAGES/*.scd a man page with SCDOC, if there is one.
+if(NOT SCDOC)
+  return()
+endif()
+file(GLOB pages ${PAGES}/*.scd)
+foreach(page IN LISTS pages)
+  string(REGEX REPLACE "scd$" "1" made ${page})
+  execute_process(COMMAND ${SCDOC} INPUT_FILE ${page} OUTPUT_FILE ${made} RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "scdoc cannot read ${page}")
+  endif()
+endforeach()
