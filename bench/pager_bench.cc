@@ -45,7 +45,7 @@ void chunk_in_and_out(benchmark::State& state, const char* name, uint64_t chunk_
   auto memory = window::SharedMemory::create(chunk_bytes, chunk_bytes);
   if (!pool || !memory) return state.SkipWithError("no address space");
   const bool is_view = (*mapper)->shares_memory();
-  std::byte* const bytes = is_view ? (*memory)->at(0) : (*pool)->address(0);
+  std::byte* const bytes = is_view ? (*memory)->at(0, 0) : (*pool)->address(0);
   auto region = window::Region::reserve(
       {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes}, chunk_bytes,
       own, is_view ? (*memory)->view_fd() : window::Region::no_memory);

@@ -1,5 +1,11 @@
 // What reading a network's weights costs on this machine: how fast they come, and what each byte
 // takes from the processors that compute.
+//
+// Problem. Drivers, interrupts and checksums take processor time that no thread's clock shows in
+// full, and threads that meet at barriers all wait for the one that was interrupted.
+//
+// Idea. Pieces are first read and computed one at a time, then in the two-stage pipeline; what a
+// byte takes is what makes the equations (pipeline/timeline.h) give the delay that was measured.
 #pragma once
 
 #include <string>
@@ -14,8 +20,8 @@ struct ReadingCosts {
   double processor_ns_per_byte = 0;
 };
 
-/// By some passes over a .weights file or a packed one, layer by layer. Fails if it cannot be read,
-/// and where no layer is large enough to say anything.
+/// By some passes over a .weights file or a packed one, in some MiB of memory. Fails if it cannot
+/// be read, and where no layer is large enough to say anything.
 Result<ReadingCosts> measure_reading(const network::Network& network,
                                      const std::string& weights_path, int threads);
 
