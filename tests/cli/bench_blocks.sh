@@ -11,8 +11,9 @@ weightpager bench blocks "$net.cfg" "$net.weights" --repeats 2 --json "$SCRATCH/
 expect_status 0
 grep -qE '^in +[0-9.]+ ns per byte, .* of 26$' "$OUT" || fail "no model of reads: $(cat "$OUT")"
 grep -qE '^ex +[0-9.]+ ns per operation, .* of 48$' "$OUT" || fail "no model of kernels: $(cat "$OUT")"
-# How well it fits depends on the machine; that it is a model does not.
-jq -e '(.samples | length) == 48 and all(.model[]; . >= 0) and .model.kernel_ns_per_operation > 0 and
+# How well it fits, and whether operations or layers seem to cost more, depends on the machine and on who else computes;
+# that it is a model does not.
+jq -e '(.samples | length) == 48 and all(.model[]; . >= 0) and ([.model | .kernel_ns_per_operation, .kernel_ns_per_layer] | add) > 0 and
   .fit.read.r_squared <= 1 and ([.samples[] | select(.size_bytes > 0 and .read_ns > 0)] | length) == 26' \
   "$SCRATCH/model.json" >/dev/null || fail "figures: $(cat "$SCRATCH/model.json")"
 weightpager plan budgets "$net.cfg" --budget 3MiB --profile "$SCRATCH/model.json"

@@ -104,8 +104,8 @@ check_command weightpager
 cd "$SCRATCH"
 touch 'a model.gguf'
 expect_completion() { [[ $(bash_completions "${@:2}") == "$1" ]] || fail "bash: $(bash_completions "${@:2}")"; }
-expect_completion move weightpager run --mapper mo
-expect_completion move weightpager run --mapper = mo
+expect_completion move weightpager run --mapper mov
+expect_completion move weightpager run --mapper = mov
 expect_completion lru,belady weightpager bench policies --policy lru,bel
 expect_completion 'a model.gguf' weightpager model show a
 expect_completion 'a model.gguf' weightpager infer --window 1MiB --names a
@@ -114,7 +114,7 @@ expect_completion 'a model.gguf' weightpager plan a\ m
 expect_completion 'activations' weightpager plan a
 expect_completion touch weightpager run -w 1GiB -- touch
 if have fish; then
-  offers "$(fish_completions 'weightpager run --mapper mo')" move fish
+  offers "$(fish_completions 'weightpager run --mapper mov')" move fish
   offers "$(fish_completions 'weightpager bench policies --policy lru,bel')" lru,belady fish
   offers "$(fish_completions 'weightpager run -w 1GiB -- touc')" touch fish
   offers "$(fish_completions 'weightpager pl')" plan fish
