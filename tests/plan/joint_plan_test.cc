@@ -85,13 +85,19 @@ void expect_consistent(const Network& network, const JointPlan& plan, uint64_t b
   EXPECT_EQ(piece, plan.pieces.size());
 }
 
-// Fast enough for tests; `bench/joint_plans.py --simulate` does it with all networks.
+// Sanitizers look at the code, not at the plans. bench/joint_plans_everywhere does all networks.
+#ifdef __SANITIZE_ADDRESS__
+constexpr int budgets_tried = 4;
+#else
+constexpr int budgets_tried = 20;
+#endif
+
 class JointPlans : public testing::TestWithParam<const char*> {};
 
 TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
   Planning it(made(GetParam()));
   uint64_t before_ns = UINT64_MAX;
-  for (const uint64_t budget_bytes : it.budgets(20)) {
+  for (const uint64_t budget_bytes : it.budgets(budgets_tried)) {
     const auto plan = it.planner->plan(budget_bytes);
     ASSERT_TRUE(plan) << plan.error().message;
     expect_consistent(it.network, *plan, budget_bytes);
