@@ -1,5 +1,7 @@
 // Inference on this machine's processors: everything lies in the process's memory, and what is
-// computed is there when `compute` returns.
+// computed is there when `compute` returns. Plainly, or as a plan says (plan/joint_plan.h): each
+// convolution by the code that was chosen for it, workspace and copies in other layouts among the
+// activations.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -15,12 +17,13 @@ using network::Network;
 using network::WeightSource;
 using ops::Channels;
 using ops::CpuOperations;
+using ops::TileWeights;
 
-class CpuBackend final : public Backend {
+/// All but the operations themselves.
+class HostBackend : public Backend {
  public:
-  CpuBackend(const WeightSource& source, CpuOperations operations,
-             std::vector<Activations> activations)
-      : source_(source), operations_(std::move(operations)), activations_(std::move(activations)) {}
+  HostBackend(const WeightSource& source, std::vector<Activations> activations)
+      : source_(source), activations_(std::move(activations)) {}
 
   std::unique_ptr<pipeline::Device> make_device() override { return pipeline::make_host_device(); }
   void on_window_taken() override {}
@@ -33,17 +36,14 @@ class CpuBackend final : public Backend {
     return {};
   }
 
-  Channels all_channels(uint32_t layer) const override { return operations_.all_channels(layer); }
-
   // While the weights are here, all images go by.
   Status compute(uint32_t layer, Channels channels, const float* weights) override {
-    ops::TileWeights tile;
+    TileWeights tile;
     if (weights != nullptr) {
       tile = {.biases = source_.biases(layer) + channels.begin, .weights = weights};
     }
     for (const Activations& image : std::span(activations_).first(images_)) {
-      Status ran = operations_.run(layer, channels, tile, image.inputs(layer), image.output(layer));
-      if (!ran) return ran;
+      if (Status ran = run(layer, channels, tile, image); !ran) return ran;
     }
     return {};
   }
@@ -53,15 +53,68 @@ class CpuBackend final : public Backend {
   uint64_t activation_bytes() const override {
     return activations_.size() * activations_.front().layout().plan.total_bytes;
   }
-  uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
   DeviceMemoryUse device_memory() const override { return {}; }
 
  private:
+  virtual Status run(uint32_t layer, Channels channels, const TileWeights& tile,
+                     const Activations& image) = 0;
+
   const WeightSource& source_;
-  CpuOperations operations_;
   std::vector<Activations> activations_;  // by image
   size_t images_ = 0;                     // of this run
 };
+
+class PlainBackend final : public HostBackend {
+ public:
+  PlainBackend(const WeightSource& source, CpuOperations operations,
+               std::vector<Activations> activations)
+      : HostBackend(source, std::move(activations)), operations_(std::move(operations)) {}
+
+  Channels all_channels(uint32_t layer) const override { return operations_.all_channels(layer); }
+  uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
+
+ private:
+  Status run(uint32_t layer, Channels channels, const TileWeights& tile,
+             const Activations& image) override {
+    return operations_.run(layer, channels, tile, image.inputs(layer), image.output(layer));
+  }
+
+  CpuOperations operations_;
+};
+
+class PlannedBackend final : public HostBackend {
+ public:
+  PlannedBackend(const WeightSource& source, plan::PlannedOperations operations,
+                 std::vector<Activations> activations)
+      : HostBackend(source, std::move(activations)), operations_(std::move(operations)) {}
+
+  Channels all_channels(uint32_t layer) const override { return operations_.all_channels(layer); }
+  uint64_t scratch_bytes() const override { return 0; }
+
+ private:
+  Status run(uint32_t layer, Channels channels, const TileWeights& tile,
+             const Activations& image) override {
+    return operations_.run(
+        layer, channels, tile,
+        {image.inputs(layer), image.changed(layer), image.output(layer), image.workspace(layer)},
+        times_);
+  }
+
+  plan::PlannedOperations operations_;
+  plan::RunTimes times_;
+};
+
+Result<std::vector<Activations>> make_activations(const Network& network,
+                                                  const memory::ActivationLayout& layout,
+                                                  uint32_t batch) {
+  std::vector<Activations> activations;
+  for (uint32_t image = 0; image < batch; ++image) {
+    auto made = Activations::make(network, layout);
+    if (!made) return forward_error(std::move(made));
+    activations.push_back(std::move(*made));
+  }
+  return activations;
+}
 
 }  // namespace
 
@@ -70,13 +123,19 @@ Result<std::unique_ptr<Backend>> open_cpu_backend(const Network& network,
                                                   const InferenceOptions& options) {
   auto operations = CpuOperations::make(network, options.threads);
   if (!operations) return forward_error(std::move(operations));
-  std::vector<Activations> activations;
-  for (uint32_t image = 0; image < options.batch; ++image) {
-    auto made = Activations::make(network);
-    if (!made) return forward_error(std::move(made));
-    activations.push_back(std::move(*made));
-  }
-  return std::make_unique<CpuBackend>(source, std::move(*operations), std::move(activations));
+  auto activations = make_activations(network, memory::lay_out(network), options.batch);
+  if (!activations) return forward_error(std::move(activations));
+  return std::make_unique<PlainBackend>(source, std::move(*operations), std::move(*activations));
+}
+
+Result<std::unique_ptr<Backend>> open_planned_backend(const Network& network,
+                                                      const WeightSource& source,
+                                                      plan::PlannedOperations operations,
+                                                      uint32_t batch) {
+  auto activations =
+      make_activations(network, memory::lay_out(network, operations.memory()), batch);
+  if (!activations) return forward_error(std::move(activations));
+  return std::make_unique<PlannedBackend>(source, std::move(operations), std::move(*activations));
 }
 
 }  // namespace weightpager::infer

@@ -64,6 +64,7 @@ Result<WeightSource> WeightSource::open(const std::string& path, const Network& 
     source.layers_.push_back(
         {.channels = static_cast<uint32_t>(layer.channels_with_bias()),
          .weight_bytes = is_plain ? layer.weights() * sizeof(float) : forms[i].size_bytes,
+         .is_plain = is_plain,
          .can_be_cut = is_plain && network::can_be_cut(layer)});
   }
   Status placed = source.is_packed_ ? source.place_packed(*reader, network, forms)
@@ -142,6 +143,7 @@ FileRange WeightSource::range(const Piece& piece) const {
 
 uint64_t WeightSource::bytes_before(const PlacedLayer& layer, uint32_t channel) {
   if (channel == layer.channels) return layer.weight_bytes;
+  WP_ASSERT(channel == 0 || layer.is_plain);
   return layer.weight_bytes / layer.channels * channel;
 }
 

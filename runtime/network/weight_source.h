@@ -84,7 +84,9 @@ class WeightSource {
   struct PlacedLayer {
     uint32_t channels = 0;
     uint64_t weight_bytes = 0;
-    /// Channels do not depend on each other, and their shares of the weights are in their order.
+    /// The channels' shares of the weights are equal, and in their order: not in a plan's form.
+    bool is_plain = true;
+    /// And channels do not depend on each other.
     bool can_be_cut = true;
     /// Of the first channel's weights.
     uint64_t offset_bytes = 0;

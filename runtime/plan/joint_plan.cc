@@ -376,9 +376,9 @@ class JointPlanner::Implementation {
     std::vector<Ranked> ranked;
     for (const Option& option : options) {
       if (option.largest_whole_bytes > window_bytes) continue;
-      ranked.push_back(
-          {std::max(overlap_bound_ns(option, window_bytes), order_bound_ns(option, window_bytes)),
-           &option});
+      ranked.push_back({std::max(overlap_bound_ns(option, window_bytes),
+                                 order_bound_ns(layers_of(option), window_bytes)),
+                        &option});
     }
     std::sort(ranked.begin(), ranked.end(), has_smaller_bound);
     double last_ns = 0;
@@ -399,20 +399,48 @@ class JointPlanner::Implementation {
     return std::max(option.compute_ns + bytes * settings_.processor_ns_per_byte, read_ns(bytes));
   }
 
+  // What a layer takes at least.
+  struct LayerLeast {
+    double compute_ns = 0;
+    double weight_bytes = 0;
+  };
+
   // When a layer may begin, those before it were computed, and of its weights and all later ones no
   // more is there than a window.
-  double order_bound_ns(const Option& option, uint64_t window_bytes) const {
+  double order_bound_ns(const std::vector<LayerLeast>& layers, uint64_t window_bytes) const {
+    double left_bytes = -static_cast<double>(window_bytes);
+    for (const LayerLeast& it : layers) left_bytes += it.weight_bytes;
     double computed_ns = 0;
     double least_ns = 0;
-    auto left_bytes = static_cast<double>(option.weight_bytes);
-    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      least_ns =
-          std::max(least_ns, computed_ns + read_ns(left_bytes - static_cast<double>(window_bytes)));
-      const Candidate& it = chosen(option.candidates, i);
-      computed_ns += it.time_ns;
-      left_bytes -= static_cast<double>(it.held_bytes);
+    for (const LayerLeast& it : layers) {
+      least_ns = std::max(least_ns, computed_ns + read_ns(left_bytes));
+      computed_ns += it.compute_ns;
+      left_bytes -= it.weight_bytes;
     }
     return least_ns;
+  }
+
+  std::vector<LayerLeast> layers_of(const Option& option) const {
+    std::vector<LayerLeast> layers;
+    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
+      const Candidate& it = chosen(option.candidates, i);
+      layers.push_back({it.time_ns, static_cast<double>(it.held_bytes)});
+    }
+    return layers;
+  }
+
+  // Every layer at its fastest and, by another candidate, at its smallest.
+  std::vector<LayerLeast> ideal_layers() const {
+    std::vector<LayerLeast> layers;
+    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
+      LayerLeast& least = layers.emplace_back(LayerLeast{std::numeric_limits<double>::infinity(),
+                                                         std::numeric_limits<double>::infinity()});
+      for (const Candidate& it : instance_.nodes[node_of(i)].candidates) {
+        least.compute_ns = std::min(least.compute_ns, it.time_ns);
+        least.weight_bytes = std::min(least.weight_bytes, static_cast<double>(it.held_bytes));
+      }
+    }
+    return layers;
   }
 
   // For all selections there are: the least overlap bound of all fronts, which need not be that of
@@ -428,31 +456,7 @@ class JointPlanner::Implementation {
       }
     }
     const uint64_t window_bytes = budget_bytes - std::min(budget_bytes, least_arena_bytes_);
-    return static_cast<uint64_t>(std::max(least_ns, order_bound_of_ideal_ns(window_bytes)));
-  }
-
-  double order_bound_of_ideal_ns(uint64_t window_bytes) const {
-    std::vector<double> fastest_ns;
-    std::vector<double> smallest_bytes;
-    double left_bytes = 0;
-    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      fastest_ns.push_back(std::numeric_limits<double>::infinity());
-      smallest_bytes.push_back(std::numeric_limits<double>::infinity());
-      for (const Candidate& it : instance_.nodes[node_of(i)].candidates) {
-        fastest_ns.back() = std::min(fastest_ns.back(), it.time_ns);
-        smallest_bytes.back() = std::min(smallest_bytes.back(), static_cast<double>(it.held_bytes));
-      }
-      left_bytes += smallest_bytes.back();
-    }
-    double computed_ns = 0;
-    double least_ns = 0;
-    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      least_ns =
-          std::max(least_ns, computed_ns + read_ns(left_bytes - static_cast<double>(window_bytes)));
-      computed_ns += fastest_ns[i];
-      left_bytes -= smallest_bytes[i];
-    }
-    return least_ns;
+    return static_cast<uint64_t>(std::max(least_ns, order_bound_ns(ideal_layers(), window_bytes)));
   }
 
   std::vector<LayerChoice> choices(const std::vector<uint32_t>& candidates) const {
