@@ -9,6 +9,7 @@
 #include "pager/base/units.h"
 #include "pager/model/header_reader.h"
 #include "runtime/network/packed_file.h"
+#include "runtime/plan/json_fields.h"
 #include "runtime/plan/profiler.h"
 
 namespace weightpager::plan {
@@ -18,7 +19,7 @@ using Json = nlohmann::json;
 using network::Network;
 using network::Piece;
 
-constexpr int schema_version = 1;
+constexpr int plan_schema_version = 1;
 constexpr uint64_t file_bytes_max = 64 * MiB;
 constexpr uint64_t number_max = uint64_t{1} << 53;
 constexpr int threads_max = 4096;
@@ -41,43 +42,29 @@ constexpr Figure figures[] = {{"pinned_bytes", &JointPlan::pinned_bytes},
 
 std::string hex(uint64_t number) { return fmt::format("{:016x}", number); }
 
-const Json* find(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
 std::optional<uint64_t> number_in(const Json& object, const char* key) {
-  const Json* const value = find(object, key);
+  const Json* const value = find_field(object, key);
   if (value == nullptr || !value->is_number_unsigned()) return std::nullopt;
   const uint64_t number = value->get<uint64_t>();
   return number <= number_max ? std::optional(number) : std::nullopt;
 }
 
 std::optional<std::string> word_in(const Json& object, const char* key) {
-  const Json* const value = find(object, key);
+  const Json* const value = find_field(object, key);
   if (value == nullptr || !value->is_string()) return std::nullopt;
   return value->get<std::string>();
 }
 
-std::optional<ops::Layout> layout_in(const Json& object, const char* key) {
-  const auto word = word_in(object, key);
-  for (const ops::Layout layout : ops::all_layouts) {
-    if (word == ops::layout_name(layout)) return layout;
-  }
-  return std::nullopt;
-}
-
 std::optional<std::vector<LayerChoice>> choices_in(const Json& json, const Network& network) {
-  const Json* const list = find(json, "layers");
+  const Json* const list = find_field(json, "layers");
   if (list == nullptr || !list->is_array() || list->size() != network.layers.size()) {
     return std::nullopt;
   }
   std::vector<LayerChoice> choices;
   for (const Json& it : *list) {
     const auto computed_by = word_in(it, "computed_by");
-    const auto in = layout_in(it, "layout_in");
-    const auto out = layout_in(it, "layout_out");
+    const auto in = layout_field(it, "layout_in");
+    const auto out = layout_field(it, "layout_out");
     if (!computed_by || !in || !out) return std::nullopt;
     choices.push_back({*computed_by, *in, *out});
   }
@@ -101,7 +88,7 @@ std::optional<std::vector<LayerChoice>> choices_in(const Json& json, const Netwo
 
 // The pieces are all of the network, in order.
 bool read_pieces(const Json& json, const Network& network, JointPlan& plan) {
-  const Json* const list = find(json, "pieces");
+  const Json* const list = find_field(json, "pieces");
   if (list == nullptr || !list->is_array()) return false;
   size_t layer = 0;
   uint64_t channel = 0;
@@ -110,7 +97,7 @@ bool read_pieces(const Json& json, const Network& network, JointPlan& plan) {
     const auto first = number_in(it, "first_channel");
     const auto end = number_in(it, "end_channel");
     const auto kernel_ns = number_in(it, "kernel_ns");
-    const Json* const is_pinned = find(it, "is_pinned");
+    const Json* const is_pinned = find_field(it, "is_pinned");
     if (!number || !first || !end || !kernel_ns || is_pinned == nullptr ||
         !is_pinned->is_boolean() || layer == network.layers.size() || *number != layer) {
       return false;
@@ -139,7 +126,7 @@ bool read_pieces(const Json& json, const Network& network, JointPlan& plan) {
 std::string plan_text(const PlanFile& file, const Network& network,
                       const std::string& network_name) {
   nlohmann::ordered_json json = {
-      {"schema_version", schema_version},
+      {"schema_version", plan_schema_version},
       {"plan", "joint"},
       {"network", network_name},
       {"fingerprint", hex(network::fingerprint(network))},
@@ -168,12 +155,13 @@ std::string plan_text(const PlanFile& file, const Network& network,
 Result<PlanFile> parse_plan(std::string_view text, const Network& network,
                             const std::string& name) {
   const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
-  if (number_in(json, "schema_version") != schema_version || word_in(json, "plan") != "joint") {
+  if (number_in(json, "schema_version") != plan_schema_version ||
+      word_in(json, "plan") != "joint") {
     return fail(fmt::format("{} is not a plan of this version of weightpager", name), plan_again);
   }
   const std::vector<uint64_t> input = {network.input.channels, network.input.height,
                                        network.input.width};
-  const Json* const planned_input = find(json, "input");
+  const Json* const planned_input = find_field(json, "input");
   if (word_in(json, "fingerprint") != hex(network::fingerprint(network)) ||
       planned_input == nullptr || *planned_input != Json(input)) {
     return fail(

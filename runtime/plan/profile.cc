@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/plan/json_fields.h"
+
 namespace weightpager::plan {
 namespace {
 
@@ -16,12 +18,6 @@ constexpr int schema_version = 2;
 // A day: what takes longer was not measured here.
 constexpr double time_ns_max = 86'400e9;
 constexpr uint64_t size_bytes_max = uint64_t{1} << 44;
-
-const Json* find(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
 
 std::optional<double> time_in(const Json* value) {
   if (value == nullptr || !value->is_number()) return std::nullopt;
@@ -36,21 +32,13 @@ std::optional<uint64_t> size_in(const Json* value) {
   return size_bytes <= size_bytes_max ? std::optional(size_bytes) : std::nullopt;
 }
 
-std::optional<ops::Layout> layout_in(const Json* value) {
-  if (value == nullptr || !value->is_string()) return std::nullopt;
-  for (const ops::Layout layout : ops::all_layouts) {
-    if (value->get_ref<const std::string&>() == ops::layout_name(layout)) return layout;
-  }
-  return std::nullopt;
-}
-
 std::optional<MeasuredCandidate> candidate_in(const Json& value) {
-  const Json* const name = find(value, "name");
-  const auto in = layout_in(find(value, "layout_in"));
-  const auto out = layout_in(find(value, "layout_out"));
-  const auto workspace = size_in(find(value, "workspace_bytes"));
-  const auto packed = size_in(find(value, "packed_bytes"));
-  const auto time_ns = time_in(find(value, "time_ns"));
+  const Json* const name = find_field(value, "name");
+  const auto in = layout_field(value, "layout_in");
+  const auto out = layout_field(value, "layout_out");
+  const auto workspace = size_in(find_field(value, "workspace_bytes"));
+  const auto packed = size_in(find_field(value, "packed_bytes"));
+  const auto time_ns = time_in(find_field(value, "time_ns"));
   if (name == nullptr || !name->is_string()) return std::nullopt;
   if (!in || !out || !workspace || !packed || !time_ns) return std::nullopt;
   return MeasuredCandidate{{name->get<std::string>(), *in, *out, *workspace, *packed}, *time_ns};
@@ -168,26 +156,26 @@ Result<Profile> parse_profile(std::string_view text, const std::string& machine,
                               const std::string& name) {
   const std::string hint = fmt::format("rm {}; it is made again", name);
   const Json json = Json::parse(text.begin(), text.end(), nullptr, false);
-  const Json* const version = find(json, "schema_version");
+  const Json* const version = find_field(json, "schema_version");
   if (version == nullptr || *version != schema_version) {
     return fail(fmt::format("{} is not a profile of this version of weightpager", name), hint);
   }
   Profile profile;
-  const Json* const of = find(json, "machine");
+  const Json* const of = find_field(json, "machine");
   if (of == nullptr || !of->is_string() || *of != machine) {
     return fail(fmt::format("{} is the profile of another machine, expected '{}'", name, machine),
                 hint);
   }
   profile.machine = machine;
-  const Json* const convolutions = find(json, "convolutions");
-  const Json* const changes = find(json, "layout_changes_ns");
+  const Json* const convolutions = find_field(json, "convolutions");
+  const Json* const changes = find_field(json, "layout_changes_ns");
   if (convolutions == nullptr || !read_convolutions(*convolutions, profile)) {
     return fail(fmt::format("{}: \"convolutions\" is damaged", name), hint);
   }
   if (changes == nullptr || !read_changes(*changes, profile)) {
     return fail(fmt::format("{}: \"layout_changes_ns\" is damaged", name), hint);
   }
-  const Json* const others = find(json, "others_ns");
+  const Json* const others = find_field(json, "others_ns");
   if (others == nullptr || !read_others(*others, profile)) {
     return fail(fmt::format("{}: \"others_ns\" is damaged", name), hint);
   }
