@@ -22,7 +22,8 @@ Command ctl_description() {
           "  weightpager ctl PID set policy=NAME\n"
           "  weightpager ctl PID set pin=LAYERS\n"
           "  weightpager ctl PID set budget=SIZE\n"
-          "  weightpager ctl PID evict [LAYERS]\n",
+          "  weightpager ctl PID evict [LAYERS]\n"
+          "  weightpager ctl PID drop\n",
       .options = {{0, "model", "N", "which of several files LAYERS are of (0)"},
                   {0, "json", "", "print the process's answer as it is"}},
       .examples =
@@ -30,6 +31,7 @@ Command ctl_description() {
           "  weightpager ctl 4711 set pin=layers:0-3,31   these stay, as far as there is room\n"
           "  weightpager ctl 4711 set pin=none            as the policy chooses\n"
           "  weightpager ctl 4711 evict layers:0-3        read again when they are used\n"
+          "  weightpager ctl 4711 drop                    the same of all that is not pinned\n"
           "`weightpager map PID` numbers the layers; budget is for `weightpager serve NET.cfg…`\n",
       .exit_status = live_exit_status,
       .operands = Operands::pagers};
@@ -37,7 +39,7 @@ Command ctl_description() {
 
 namespace {
 
-/// `set KEY=VALUE` or `evict [LAYERS]`.
+/// `set KEY=VALUE`, `evict [LAYERS]` or `drop`.
 Result<Json> read_request(const std::vector<std::string>& words) {
   Json request = request_of("set");
   if (words.size() == 2 && words[0] == "set") {
@@ -52,7 +54,12 @@ Result<Json> read_request(const std::vector<std::string>& words) {
     request["evict"] = words.size() == 2 ? words[1] : "all";
     return request;
   }
-  return fail("expected set KEY=VALUE, or evict", "`weightpager ctl --help` tells what there is");
+  if (words.size() == 1 && words[0] == "drop") {
+    request["drop"] = "unpinned";
+    return request;
+  }
+  return fail("expected set KEY=VALUE, evict or drop",
+              "`weightpager ctl --help` tells what there is");
 }
 
 std::string shown(const std::string& what, const Json& value) {

@@ -320,7 +320,8 @@ Result<Json> PagerAnswers::trace(const Request& request) {
 // ---- Changes ----
 
 Result<Json> PagerAnswers::change(const Request& request) {
-  if (auto known = request.expect_only({"window", "policy", "pin", "evict", "model"}); !known) {
+  if (auto known = request.expect_only({"window", "policy", "pin", "evict", "drop", "model"});
+      !known) {
     return forward_error(std::move(known));
   }
   const uint64_t now_ns = monotonic_ns();
@@ -340,7 +341,10 @@ Result<Json> PagerAnswers::change(const Request& request) {
   const auto evict = request.text("evict");
   if (!evict) return tl::make_unexpected(evict.error());
   if (*evict) return this->evict(request, **evict);
-  return fail("set: nothing to set", "it takes one of window, policy, pin, evict");
+  const auto drop = request.text("drop");
+  if (!drop) return tl::make_unexpected(drop.error());
+  if (*drop) return this->drop(**drop);
+  return fail("set: nothing to set", "it takes one of window, policy, pin, evict, drop");
 }
 
 Result<Json> PagerAnswers::set_window(const std::string& text) {
@@ -418,9 +422,20 @@ Result<Json> PagerAnswers::evict(const Request& request, const std::string& text
   const auto chunks = chunks_of_layers(request, text, "evict");
   if (!chunks) return tl::make_unexpected(chunks.error());
   const uint64_t before = telemetry_.resident_bytes;
-  const uint64_t evicted_bytes = pager_.evict(*chunks) * telemetry_.chunk_bytes.load();
-  // The pager has not counted it yet.
-  Json change = change_json("resident_bytes", before, before - std::min(before, evicted_bytes));
+  return eviction_json(before, pager_.evict(*chunks));
+}
+
+Result<Json> PagerAnswers::drop(const std::string& what) {
+  if (what != "unpinned") return fail("drop: unknown " + what, "it takes unpinned");
+  const uint64_t before = telemetry_.resident_bytes;
+  return eviction_json(before, pager_.drop());
+}
+
+// The pager has not counted it yet.
+Json PagerAnswers::eviction_json(uint64_t resident_bytes_before, uint32_t evicted_chunks) const {
+  const uint64_t evicted_bytes = evicted_chunks * telemetry_.chunk_bytes.load();
+  Json change = change_json("resident_bytes", resident_bytes_before,
+                            resident_bytes_before - std::min(resident_bytes_before, evicted_bytes));
   change["evicted_bytes"] = evicted_bytes;
   return change;
 }

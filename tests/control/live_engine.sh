@@ -105,6 +105,11 @@ weightpager ctl "$pid" evict layers:0 --json
 expect_status 0
 jq -e '.what == "resident_bytes" and .old - .new == .evicted_bytes' "$OUT" >/dev/null || fail "$(cat "$OUT")"
 
+sleep 0.1
+weightpager ctl "$pid" drop --json
+expect_status 0
+jq -e '.what == "resident_bytes" and .old - .new == .evicted_bytes' "$OUT" >/dev/null || fail "$(cat "$OUT")"
+
 weightpager trace record "$pid" -o "$SCRATCH/trace.json" --for 200ms
 expect_status 0
 jq -e --argjson pid "$pid" '[.traceEvents[] | select(.ph != "M")] as $events |
