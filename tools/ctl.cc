@@ -79,35 +79,28 @@ void print_change(const Json& answer) {
 
 }  // namespace
 
-int ctl_command(const std::vector<std::string>& words) try {
-  const Command command = ctl_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
+int ctl_command(const std::vector<std::string>& words) {
+  return run_live_command(ctl_description(), words, [](const Arguments& arguments) -> int {
+    const std::vector<std::string>& operands = arguments.operands();
+    if (operands.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
+    auto request = read_request({operands.begin() + 1, operands.end()});
+    if (!request) return misuse(request.error());
+    if (const auto text = arguments.value("model")) {
+      const auto model = parse_index(*text, "--model");
+      if (!model) return misuse(model.error());
+      (*request)["model"] = *model;
+    }
+    auto client = connect_to(operands.front());
+    if (!client) return client.error();
+    const auto answer = client->ask(*request);
+    if (!answer) return live_failure(answer.error());
+    if (arguments.has("json")) {
+      print(stdout, answer->dump() + "\n");
+    } else {
+      print_change(*answer);
+    }
     return exit_success;
-  }
-  const std::vector<std::string>& operands = arguments->operands();
-  if (operands.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
-  auto request = read_request({operands.begin() + 1, operands.end()});
-  if (!request) return misuse(request.error());
-  if (const auto text = arguments->value("model")) {
-    const auto model = parse_index(*text, "--model");
-    if (!model) return misuse(model.error());
-    (*request)["model"] = *model;
-  }
-  auto client = connect_to(operands.front());
-  if (!client) return client.error();
-  const auto answer = client->ask(*request);
-  if (!answer) return live_failure(answer.error());
-  if (arguments->has("json")) {
-    print(stdout, answer->dump() + "\n");
-  } else {
-    print_change(*answer);
-  }
-  return exit_success;
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  });
 }
 
 }  // namespace weightpager::tools

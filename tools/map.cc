@@ -117,6 +117,7 @@ int show_map(control::Client& client, const Arguments& arguments) {
   const char* const by = arguments.has("tensors") ? "tensor" : "layer";
   const auto hello = client.ask(request_of("hello"));
   if (!hello) return live_failure(hello.error());
+  if (auto has_pager = expect_pager(*hello); !has_pager) return failure(has_pager.error());
   const auto models = ask_models(client, *hello, by);
   if (!models) return live_failure(models.error());
   if (arguments.has("json")) {
@@ -134,18 +135,12 @@ int show_map(control::Client& client, const Arguments& arguments) {
 
 }  // namespace
 
-int map_command(const std::vector<std::string>& words) try {
+int map_command(const std::vector<std::string>& words) {
   const Command command = map_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  auto client = connect_to_operand(command, *arguments);
-  return client ? show_map(*client, *arguments) : client.error();
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    auto client = connect_to_operand(command, arguments);
+    return client ? show_map(*client, arguments) : client.error();
+  });
 }
 
 }  // namespace weightpager::tools
