@@ -71,6 +71,30 @@ void add_tensor(Residency& residency, const model::Tensor& tensor, uint64_t chun
   }
 }
 
+/// Where in the file they lie: [first chunk, count], in order, what touches or overlaps as one.
+Json chunk_ranges(const model::Model& model, std::span<const uint32_t> tensors,
+                  uint64_t chunk_bytes) {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // [first, end)
+  for (const uint32_t index : tensors) {
+    const model::Tensor& it = model.tensors[index];
+    if (it.size_bytes == 0) continue;
+    ranges.emplace_back(it.offset_bytes / chunk_bytes,
+                        (it.offset_bytes + it.size_bytes - 1) / chunk_bytes + 1);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  Json rows = Json::array();
+  uint64_t end = 0;
+  for (const auto& [first, range_end] : ranges) {
+    if (rows.empty() || first > end) {
+      rows.push_back({first, range_end - first});
+    } else if (range_end > end) {
+      rows.back()[1] = range_end - rows.back()[0].get<uint64_t>();
+    }
+    end = std::max(end, range_end);
+  }
+  return rows;
+}
+
 Json layer_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
                std::span<const ChunkView> chunks) {
   const model::Layer& layer = layers.model().layers[index];
@@ -80,6 +104,7 @@ Json layer_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
   }
   Json row = residency.json(layer.name, layer.size_bytes);
   row["stall_ns"] = layers.stall_ns(index);
+  row["chunks"] = chunk_ranges(layers.model(), layer.tensors, chunk_bytes);
   return row;
 }
 
@@ -88,7 +113,9 @@ Json tensor_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes
   const model::Tensor& tensor = layers.model().tensors[index];
   Residency residency;
   add_tensor(residency, tensor, chunk_bytes, chunks);
-  return residency.json(tensor.name, tensor.size_bytes);
+  Json row = residency.json(tensor.name, tensor.size_bytes);
+  row["chunks"] = chunk_ranges(layers.model(), std::span(&index, 1), chunk_bytes);
+  return row;
 }
 
 Json event_row(const telemetry::Event& event, size_t model, const FileView* file) {

@@ -185,7 +185,10 @@ TEST_F(PagerAnswersTest, MappedBytesAreTheKernelsResidentOnes) {
   }
   EXPECT_EQ(in_states, file_bytes);
   // The same by tensor and by chunk, one letter each.
+  EXPECT_EQ(residency.at("rows").at(4).at("chunks"), Json::parse("[[16, 4]]"));
   const Json tensors = ask(R"({"request":"residency","by":"tensor"})");
+  EXPECT_EQ(tensors.at("rows").at(8).at("chunks"), Json::parse("[[16, 2]]"));
+  EXPECT_EQ(tensors.at("rows").at(9).at("chunks"), Json::parse("[[17, 3]]"));
   EXPECT_EQ(tensors.at("rows").size(), 2 * layers);
   EXPECT_EQ(sum(tensors, "mapped_bytes"), sum(residency, "mapped_bytes"));
   const std::string states = ask(R"({"request":"residency","by":"chunk"})").at("states");
