@@ -185,7 +185,10 @@ TEST_F(PagerAnswersTest, MappedBytesAreTheKernelsResidentOnes) {
   }
   EXPECT_EQ(in_states, file_bytes);
   // The same by tensor and by chunk, one letter each.
+  EXPECT_EQ(residency.at("rows").at(4).at("chunks"), Json::parse("[[16, 4]]"));
   const Json tensors = ask(R"({"request":"residency","by":"tensor"})");
+  EXPECT_EQ(tensors.at("rows").at(8).at("chunks"), Json::parse("[[16, 2]]"));
+  EXPECT_EQ(tensors.at("rows").at(9).at("chunks"), Json::parse("[[17, 3]]"));
   EXPECT_EQ(tensors.at("rows").size(), 2 * layers);
   EXPECT_EQ(sum(tensors, "mapped_bytes"), sum(residency, "mapped_bytes"));
   const std::string states = ask(R"({"request":"residency","by":"chunk"})").at("states");
@@ -334,6 +337,29 @@ TEST_F(PagerAnswersTest, WhatIsPinnedStaysAndWhatIsEvictedGoes) {
   }
 }
 
+TEST_F(PagerAnswersTest, WhatIsDroppedIsAllButWhatIsPinned) {
+  start(32 * MiB, "expert");
+  let_it_age();
+  ask(R"({"request":"set","pin":"layers:4"})");
+  for (int i = 0; i < 3; ++i) pass();
+  const Json before = settled_residency();
+  const uint64_t resident_bytes = sum(before, "mapped_bytes") + sum(before, "ready_bytes");
+  ASSERT_GT(resident_bytes, layer_bytes);
+  ASSERT_LT(sum(before, "pinned_bytes"), resident_bytes);
+  uint64_t stays_bytes = 0;  // whole layers are pinned, or the policy's own share
+  for (const char letter :
+       ask(R"({"request":"residency","by":"chunk"})").at("states").get<std::string>()) {
+    if (letter == 'M' || letter == 'Y') stays_bytes += chunk_bytes;
+  }
+  const Json dropped = ask(R"({"request":"set","drop":"unpinned"})");
+  EXPECT_EQ(dropped.at("old"), resident_bytes);
+  EXPECT_EQ(dropped.at("new"), stays_bytes);
+  EXPECT_EQ(dropped.at("evicted_bytes"), resident_bytes - stays_bytes);
+  for (uint64_t at = 0; at < file_bytes; at += 64 * KiB) {
+    ASSERT_EQ(*reinterpret_cast<const volatile uint64_t*>(region_ + at), word_at(at));
+  }
+}
+
 TEST_F(PagerAnswersTest, WhatIsNotPossibleIsRefusedWithWhatIs) {
   start(32 * MiB, "lru");
   const std::tuple<const char*, const char*, const char*> wrong[] = {
@@ -351,6 +377,7 @@ TEST_F(PagerAnswersTest, WhatIsNotPossibleIsRefusedWithWhatIs) {
       {R"({"request":"set","pin":"layers:0"})", "policy lru has no room", "pin-stream"},
       {R"({"request":"set","pin":"layers:9"})", "no layers that there are", "0 to 5"},
       {R"({"request":"set","evict":"some"})", "names no layers", "all"},
+      {R"({"request":"set","drop":"all"})", "unknown all", "unpinned"},
       {"{", "byte", "a request is one line"},
   };
   for (const auto& [line, what, hint] : wrong) {
