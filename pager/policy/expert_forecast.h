@@ -1,7 +1,7 @@
 // Which experts come next, told by the stretch of the past that was most like the present.
 //
-// Problem. Whoever has to go should be the one that is needed again last. Nothing in a model's files
-// says when that is, and how often or how lately an expert was used says little about it.
+// Problem. Whoever has to go should be the one that is needed again last. Nothing in a model's
+// files says when that is, and how often or how lately an expert was used says little about it.
 //
 // Idea. Texts repeat themselves: words, phrases, whole lists. So the passes of the last while are
 // kept, as sets of experts by layer, and each is laid beside the present, so many passes back.
