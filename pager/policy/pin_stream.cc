@@ -221,6 +221,7 @@ void PinStream::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   }
   if (experts_.owns(chunk)) touch_expert(chunk, offset_bytes);
   if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
+  if (table_.state(chunk) == ChunkState::reading) facts.is_late = true;
 }
 
 void PinStream::touch_expert(ChunkId chunk, uint32_t offset_bytes) {
@@ -293,7 +294,8 @@ void PinStream::leave_behind(Place place) {
     if (!facts.is_prefetched) continue;
     facts.is_prefetched = false;
     --ahead_;
-    if (table_.state(chunk) != ChunkState::reading) ++statistics_.prefetch_hidden;
+    const bool was_there = !facts.is_late && table_.state(chunk) != ChunkState::reading;
+    if (was_there) ++statistics_.prefetch_hidden;
   }
 }
 
@@ -514,6 +516,7 @@ Action PinStream::prefetch() {
   if (table_.room() <= reserve) return make_room(false);
   const ChunkId chunk = chunk_at(frontier_++);
   facts_[chunk].is_prefetched = true;
+  facts_[chunk].is_late = false;
   ++ahead_;
   return action(Action::Kind::read, chunk);
 }

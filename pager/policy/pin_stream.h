@@ -87,6 +87,7 @@ class PinStream : public Policy {
     bool is_kept = false;  // the user wants it to be pinned
     bool is_revisited = false;
     bool is_prefetched = false;  // read ahead and not passed by the cursor yet
+    bool is_late = false;        // … and the engine came while it was being read
     bool is_referenced = false;  // touched since the clock's hand came by
     bool is_in_clock = false;
     bool is_consumed = false;  // is in consumed_

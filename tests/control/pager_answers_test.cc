@@ -3,6 +3,7 @@
 #include "pager/control/pager_answers.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -213,6 +214,45 @@ TEST_F(PagerAnswersTest, FaultsAreThoseThatTheEngineCounts) {
   EXPECT_EQ(histograms.at("wait_late_ns").at("count"), 0u);
   EXPECT_EQ(histograms.at("wait_tripwire_ns").at("count"), stat.at("faults_tripwire"));
   EXPECT_EQ(histograms.at("read_latency_ns").at("count"), chunks);
+}
+
+/// Of this thread, by the kernel's account.
+uint64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<uint64_t>(usage.ru_minflt + usage.ru_majflt);
+}
+
+// Everything that a row of `weightpager stat` shows beside bytes and stalls, where the pager reads
+// ahead. Chunks that were read were waited for, or were there in time, or went unused.
+TEST_F(PagerAnswersTest, WaitsAreTheKernelsFaultsAndPassesTheEngines) {
+  PagerOptions options;
+  options.mapper = "move";  // a chunk is mapped as a whole: one wait is one fault
+  start(32 * MiB, "pin-stream", options);
+  pass();
+  settled_residency();
+  const Json before = ask(R"({"request":"stat"})");
+  const uint64_t faults_before = page_faults();
+  constexpr uint64_t passes = 20;
+  for (uint64_t i = 0; i < passes; ++i) pass();
+  const uint64_t faults = page_faults() - faults_before;
+  settled_residency();
+  const Json stat = ask(R"({"request":"stat"})");
+  const auto grown = [&](const char* key) {
+    return stat.at(key).get<uint64_t>() - before.at(key).get<uint64_t>();
+  };
+  EXPECT_EQ(grown("passes"), passes);
+  EXPECT_EQ(grown("faults_demand") + grown("faults_late") + grown("faults_tripwire"), faults);
+  EXPECT_GT(grown("faults_tripwire") + grown("faults_late"), 0u);
+  EXPECT_EQ(stat.at("window_bytes"), 32 * MiB);
+  const uint64_t resident_chunks = stat.at("resident_bytes").get<uint64_t>() / chunk_bytes;
+  const uint64_t read_chunks = stat.at("read_bytes").get<uint64_t>() / chunk_bytes;
+  EXPECT_EQ(stat.at("evictions"), read_chunks - resident_chunks);
+  const uint64_t in_time_or_here = read_chunks - stat.at("faults_demand").get<uint64_t>() -
+                                   stat.at("faults_late").get<uint64_t>() -
+                                   stat.at("prefetch_unused").get<uint64_t>();
+  EXPECT_LE(stat.at("prefetch_hidden"), in_time_or_here);
+  EXPECT_GE(stat.at("prefetch_hidden").get<uint64_t>() + resident_chunks, in_time_or_here);
 }
 
 TEST_F(PagerAnswersTest, StallsAreWithinTheEnginesOwnClock) {

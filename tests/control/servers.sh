@@ -134,7 +134,7 @@ with open(sys.argv[1], "rb") as file:
 while sum(weights[at] for at in range(0, len(weights), 4096)):
     time.sleep(0.01)' "$SCRATCH/model.gguf" 2>"$SCRATCH/guest_said" &
 guest_run=$!
-until guest=$("$WEIGHTPAGER" ps --json | jq 'select(.kind == "guest").process_id') && [[ -n $guest ]]; do
+until guest=$("$WEIGHTPAGER" ps --json | jq "select(.server_process_id == $server).process_id") && [[ -n $guest ]]; do
   kill -0 "$guest_run" || fail "the guest ended: $(cat "$SCRATCH/guest_said")"
   sleep 0.02
 done
