@@ -41,9 +41,8 @@
 
 #define WP_WAIT_QUEUES_SHIFT 6
 #define WP_INSERT_AT_ONCE 64
-/* How often a touch that found the ring full looks again, and one that found room wakes the pager again. */
+/* How often a touch that found the ring full looks again. */
 #define WP_RING_FULL_RETRY msecs_to_jiffies(10)
-#define WP_WAKE_AGAIN msecs_to_jiffies(100)
 
 enum wp_state { WP_ABSENT, WP_SHOWN, WP_POISONED };
 
@@ -410,36 +409,37 @@ static void wp_time_out(struct wp_region *region, u32 chunk)
 
 /*
  * Returns when the chunk is there, failed, or the waiter is killed (true); also when something was
- * unmapped, which may be what it waits at: it looks again.
+ * unmapped, which may be what it waits at: it looks again. A chunk can be shown and hidden again
+ * before its waiter gets to run: then nobody knows of the waiter any more, and it asks once more.
  */
 static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page, u32 flags)
 {
 	struct wp_context *ctx = region->ctx;
-	wait_queue_head_t *queue = wp_queue(region, chunk);
+	const bool *is_requested = &region->chunks[chunk].is_requested;
 	const unsigned long deadline = jiffies + ctx->timeout;
 	const u64 since_ns = ktime_get_ns();
 	const int closes = atomic_read(&region->closes);
-	bool is_posted, is_killed;
+	bool is_posted, is_killed = false;
 	long left;
 
-	for (;;) {
+	while (!is_killed && !wp_is_settled(region, chunk) && atomic_read(&region->closes) == closes) {
+		left = deadline - jiffies;
+		if (left <= 0) {
+			wp_time_out(region, chunk);
+			break;
+		}
 		spin_lock(&ctx->lock);
 		is_posted = wp_is_settled(region, chunk) ||
 			    wp_request(region, &region->chunks[chunk], page, flags);
 		spin_unlock(&ctx->lock);
 		wake_up_poll(&ctx->poll_queue, EPOLLIN);
-		left = deadline - jiffies;
-		if (left <= 0) {
-			is_killed = false;
-			wp_time_out(region, chunk);
-			break;
-		}
-		left = min_t(long, left, is_posted ? WP_WAKE_AGAIN : WP_RING_FULL_RETRY);
-		left = wait_event_killable_timeout(
-			*queue, wp_is_settled(region, chunk) || atomic_read(&region->closes) != closes, left);
-		is_killed = left < 0;
-		if (left)
-			break;
+		if (!is_posted)
+			left = min_t(long, left, WP_RING_FULL_RETRY);
+		is_killed = wait_event_killable_timeout(*wp_queue(region, chunk),
+							wp_is_settled(region, chunk) ||
+								atomic_read(&region->closes) != closes ||
+								(is_posted && !READ_ONCE(*is_requested)),
+							left) < 0;
 	}
 	spin_lock(&ctx->lock);
 	ctx->counters.waits_killed += is_killed;
