@@ -79,9 +79,8 @@ struct wp_context {
 	bool is_dead; /* the pager is gone */
 	struct wp_slot *slots;
 	struct wp_ring *ring;
-	u32 head; /* the ring's own copies are the pager's to spoil */
+	u32 head; /* the ring's own copies are the pager's to spoil, as its counters are */
 	u32 waits_written;
-	struct wp_counters counters;
 
 	wait_queue_head_t poll_queue;
 	wait_queue_head_t queues[1 << WP_WAIT_QUEUES_SHIFT]; /* by chunk */
@@ -264,7 +263,7 @@ static struct wp_slot wp_detach_memory(struct wp_context *ctx, struct wp_slot *s
 	slot->huge = NULL;
 	slot->small = NULL;
 	if (memory.huge)
-		ctx->counters.huge_slots--;
+		ctx->ring->counters.huge_slots--;
 	spin_unlock(&ctx->lock);
 	wp_await_faults(ctx, &memory);
 	return memory;
@@ -278,6 +277,7 @@ static void wp_recycle_slot(struct wp_context *ctx, u32 index)
 {
 	struct wp_slot *slot = &ctx->slots[index];
 	struct wp_slot memory;
+	bool is_replaced = false;
 
 	if (!wp_memory_is_ours(ctx, slot)) {
 		wp_unmap_window(ctx, index, 1);
@@ -285,22 +285,16 @@ static void wp_recycle_slot(struct wp_context *ctx, u32 index)
 			memory = wp_detach_memory(ctx, slot);
 			wp_unmap_window(ctx, index, 1);
 			wp_put_memory(ctx, &memory);
-			spin_lock(&ctx->lock);
-			ctx->counters.slots_replaced++;
-			spin_unlock(&ctx->lock);
+			is_replaced = true;
 		}
 	}
 	spin_lock(&ctx->lock);
 	slot->is_taken = false;
+	ctx->ring->counters.slots_replaced += is_replaced;
 	spin_unlock(&ctx->lock);
 }
 
 /* ---- The ring, under ctx->lock ---- */
-
-static void wp_publish(struct wp_context *ctx)
-{
-	ctx->ring->counters = ctx->counters;
-}
 
 static u32 wp_fault_flags(const struct vm_fault *vmf)
 {
@@ -360,10 +354,9 @@ static void wp_record_wait(struct wp_region *region, pgoff_t page, u32 flags, u6
 		.flags = flags,
 	};
 	smp_store_release(&ctx->ring->waits_written, ++ctx->waits_written);
-	ctx->counters.waits++;
-	ctx->counters.waits_remote += !!(flags & WP_EVENT_REMOTE);
-	ctx->counters.waits_locked += !!(flags & WP_EVENT_LOCKED);
-	wp_publish(ctx);
+	ctx->ring->counters.waits++;
+	ctx->ring->counters.waits_remote += !!(flags & WP_EVENT_REMOTE);
+	ctx->ring->counters.waits_locked += !!(flags & WP_EVENT_LOCKED);
 }
 
 /* ---- Waiting ---- */
@@ -376,6 +369,12 @@ static wait_queue_head_t *wp_queue(const struct wp_region *region, u32 chunk)
 static bool wp_is_settled(const struct wp_region *region, u32 chunk)
 {
 	return READ_ONCE(region->chunks[chunk].state) != WP_ABSENT || READ_ONCE(region->ctx->is_dead);
+}
+
+/* A wait that began after so many `closes`. */
+static bool wp_is_over(const struct wp_region *region, u32 chunk, int closes)
+{
+	return wp_is_settled(region, chunk) || atomic_read(&region->closes) != closes;
 }
 
 /* For good: who waits, and whoever comes, gets SIGBUS. */
@@ -398,10 +397,9 @@ static void wp_time_out(struct wp_region *region, u32 chunk)
 	if (region->chunks[chunk].state == WP_ABSENT) {
 		region->chunks[chunk].state = WP_POISONED;
 		region->chunks[chunk].is_requested = false;
-		ctx->counters.timeouts++;
+		ctx->ring->counters.timeouts++;
 		pr_warn_ratelimited("chunk %u of region %u: nobody brought it (events: %u sent, %u taken)\n", chunk,
 				    region->id, ctx->head, READ_ONCE(ctx->ring->tail));
-		wp_publish(ctx);
 	}
 	spin_unlock(&ctx->lock);
 	wake_up_all(wp_queue(region, chunk));
@@ -422,7 +420,7 @@ static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page,
 	bool is_posted, is_killed = false;
 	long left;
 
-	while (!is_killed && !wp_is_settled(region, chunk) && atomic_read(&region->closes) == closes) {
+	while (!is_killed && !wp_is_over(region, chunk, closes)) {
 		left = deadline - jiffies;
 		if (left <= 0) {
 			wp_time_out(region, chunk);
@@ -436,13 +434,12 @@ static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page,
 		if (!is_posted)
 			left = min_t(long, left, WP_RING_FULL_RETRY);
 		is_killed = wait_event_killable_timeout(*wp_queue(region, chunk),
-							wp_is_settled(region, chunk) ||
-								atomic_read(&region->closes) != closes ||
+							wp_is_over(region, chunk, closes) ||
 								(is_posted && !READ_ONCE(*is_requested)),
 							left) < 0;
 	}
 	spin_lock(&ctx->lock);
-	ctx->counters.waits_killed += is_killed;
+	ctx->ring->counters.waits_killed += is_killed;
 	wp_record_wait(region, page, flags, since_ns);
 	spin_unlock(&ctx->lock);
 	return is_killed;
@@ -453,8 +450,7 @@ static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page,
 static vm_fault_t wp_bus_error(struct wp_context *ctx)
 {
 	spin_lock(&ctx->lock);
-	ctx->counters.bus_errors++;
-	wp_publish(ctx);
+	ctx->ring->counters.bus_errors++;
 	spin_unlock(&ctx->lock);
 	return VM_FAULT_SIGBUS;
 }
@@ -531,7 +527,7 @@ static vm_fault_t wp_region_fault(struct vm_fault *vmf)
 	bool is_settled;
 
 	spin_lock(&ctx->lock);
-	ctx->counters.faults++;
+	ctx->ring->counters.faults++;
 	spin_unlock(&ctx->lock);
 	if (vmf->pgoff >= region->pages)
 		return wp_bus_error(ctx);
@@ -835,10 +831,8 @@ static int wp_show(struct wp_region *region, const struct wp_run *run)
 		ctx->slots[run->slot + i].is_taken = true;
 		region->chunks[run->chunk + i] = (struct wp_chunk){ .slot = run->slot + i, .state = WP_SHOWN };
 	}
-	if (!error) {
-		ctx->counters.chunks_shown += run->count;
-		wp_publish(ctx);
-	}
+	if (!error)
+		ctx->ring->counters.chunks_shown += run->count;
 	spin_unlock(&ctx->lock);
 	if (!error)
 		wp_wake(region, run->chunk, run->count);
@@ -886,9 +880,8 @@ static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_s
 		cond_resched();
 	}
 	spin_lock(&ctx->lock);
-	ctx->counters.chunks_hidden += hidden;
-	ctx->counters.unmaps += !!hidden;
-	wp_publish(ctx);
+	ctx->ring->counters.chunks_hidden += hidden;
+	ctx->ring->counters.unmaps += !!hidden;
 	spin_unlock(&ctx->lock);
 	wp_wake(region, run->chunk, run->count);
 	return 0;
@@ -972,7 +965,7 @@ static int wp_fill_slot(struct wp_context *ctx, struct wp_slot *slot)
 	if (!wp_has_memory(slot) && !ctx->is_dead) {
 		swap(slot->huge, memory.huge);
 		swap(slot->small, memory.small);
-		ctx->counters.huge_slots += !!slot->huge;
+		ctx->ring->counters.huge_slots += !!slot->huge;
 	}
 	spin_unlock(&ctx->lock);
 	wp_put_memory(ctx, &memory);
