@@ -41,9 +41,8 @@
 
 #define WP_WAIT_QUEUES_SHIFT 6
 #define WP_INSERT_AT_ONCE 64
-/* How often a touch that found the ring full looks again, and one that found room wakes the pager again. */
+/* How often a touch that found the ring full looks again. */
 #define WP_RING_FULL_RETRY msecs_to_jiffies(10)
-#define WP_WAKE_AGAIN msecs_to_jiffies(100)
 
 enum wp_state { WP_ABSENT, WP_SHOWN, WP_POISONED };
 
@@ -80,9 +79,8 @@ struct wp_context {
 	bool is_dead; /* the pager is gone */
 	struct wp_slot *slots;
 	struct wp_ring *ring;
-	u32 head; /* the ring's own copies are the pager's to spoil */
+	u32 head; /* the ring's own copies are the pager's to spoil, as its counters are */
 	u32 waits_written;
-	struct wp_counters counters;
 
 	wait_queue_head_t poll_queue;
 	wait_queue_head_t queues[1 << WP_WAIT_QUEUES_SHIFT]; /* by chunk */
@@ -265,7 +263,7 @@ static struct wp_slot wp_detach_memory(struct wp_context *ctx, struct wp_slot *s
 	slot->huge = NULL;
 	slot->small = NULL;
 	if (memory.huge)
-		ctx->counters.huge_slots--;
+		ctx->ring->counters.huge_slots--;
 	spin_unlock(&ctx->lock);
 	wp_await_faults(ctx, &memory);
 	return memory;
@@ -279,6 +277,7 @@ static void wp_recycle_slot(struct wp_context *ctx, u32 index)
 {
 	struct wp_slot *slot = &ctx->slots[index];
 	struct wp_slot memory;
+	bool is_replaced = false;
 
 	if (!wp_memory_is_ours(ctx, slot)) {
 		wp_unmap_window(ctx, index, 1);
@@ -286,22 +285,16 @@ static void wp_recycle_slot(struct wp_context *ctx, u32 index)
 			memory = wp_detach_memory(ctx, slot);
 			wp_unmap_window(ctx, index, 1);
 			wp_put_memory(ctx, &memory);
-			spin_lock(&ctx->lock);
-			ctx->counters.slots_replaced++;
-			spin_unlock(&ctx->lock);
+			is_replaced = true;
 		}
 	}
 	spin_lock(&ctx->lock);
 	slot->is_taken = false;
+	ctx->ring->counters.slots_replaced += is_replaced;
 	spin_unlock(&ctx->lock);
 }
 
 /* ---- The ring, under ctx->lock ---- */
-
-static void wp_publish(struct wp_context *ctx)
-{
-	ctx->ring->counters = ctx->counters;
-}
 
 static u32 wp_fault_flags(const struct vm_fault *vmf)
 {
@@ -361,10 +354,9 @@ static void wp_record_wait(struct wp_region *region, pgoff_t page, u32 flags, u6
 		.flags = flags,
 	};
 	smp_store_release(&ctx->ring->waits_written, ++ctx->waits_written);
-	ctx->counters.waits++;
-	ctx->counters.waits_remote += !!(flags & WP_EVENT_REMOTE);
-	ctx->counters.waits_locked += !!(flags & WP_EVENT_LOCKED);
-	wp_publish(ctx);
+	ctx->ring->counters.waits++;
+	ctx->ring->counters.waits_remote += !!(flags & WP_EVENT_REMOTE);
+	ctx->ring->counters.waits_locked += !!(flags & WP_EVENT_LOCKED);
 }
 
 /* ---- Waiting ---- */
@@ -377,6 +369,12 @@ static wait_queue_head_t *wp_queue(const struct wp_region *region, u32 chunk)
 static bool wp_is_settled(const struct wp_region *region, u32 chunk)
 {
 	return READ_ONCE(region->chunks[chunk].state) != WP_ABSENT || READ_ONCE(region->ctx->is_dead);
+}
+
+/* A wait that began after so many `closes`. */
+static bool wp_is_over(const struct wp_region *region, u32 chunk, int closes)
+{
+	return wp_is_settled(region, chunk) || atomic_read(&region->closes) != closes;
 }
 
 /* For good: who waits, and whoever comes, gets SIGBUS. */
@@ -399,10 +397,9 @@ static void wp_time_out(struct wp_region *region, u32 chunk)
 	if (region->chunks[chunk].state == WP_ABSENT) {
 		region->chunks[chunk].state = WP_POISONED;
 		region->chunks[chunk].is_requested = false;
-		ctx->counters.timeouts++;
+		ctx->ring->counters.timeouts++;
 		pr_warn_ratelimited("chunk %u of region %u: nobody brought it (events: %u sent, %u taken)\n", chunk,
 				    region->id, ctx->head, READ_ONCE(ctx->ring->tail));
-		wp_publish(ctx);
 	}
 	spin_unlock(&ctx->lock);
 	wake_up_all(wp_queue(region, chunk));
@@ -410,39 +407,39 @@ static void wp_time_out(struct wp_region *region, u32 chunk)
 
 /*
  * Returns when the chunk is there, failed, or the waiter is killed (true); also when something was
- * unmapped, which may be what it waits at: it looks again.
+ * unmapped, which may be what it waits at: it looks again. A chunk can be shown and hidden again
+ * before its waiter gets to run: then nobody knows of the waiter any more, and it asks once more.
  */
 static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page, u32 flags)
 {
 	struct wp_context *ctx = region->ctx;
-	wait_queue_head_t *queue = wp_queue(region, chunk);
+	const bool *is_requested = &region->chunks[chunk].is_requested;
 	const unsigned long deadline = jiffies + ctx->timeout;
 	const u64 since_ns = ktime_get_ns();
 	const int closes = atomic_read(&region->closes);
-	bool is_posted, is_killed;
+	bool is_posted, is_killed = false;
 	long left;
 
-	for (;;) {
+	while (!is_killed && !wp_is_over(region, chunk, closes)) {
+		left = deadline - jiffies;
+		if (left <= 0) {
+			wp_time_out(region, chunk);
+			break;
+		}
 		spin_lock(&ctx->lock);
 		is_posted = wp_is_settled(region, chunk) ||
 			    wp_request(region, &region->chunks[chunk], page, flags);
 		spin_unlock(&ctx->lock);
 		wake_up_poll(&ctx->poll_queue, EPOLLIN);
-		left = deadline - jiffies;
-		if (left <= 0) {
-			is_killed = false;
-			wp_time_out(region, chunk);
-			break;
-		}
-		left = min_t(long, left, is_posted ? WP_WAKE_AGAIN : WP_RING_FULL_RETRY);
-		left = wait_event_killable_timeout(
-			*queue, wp_is_settled(region, chunk) || atomic_read(&region->closes) != closes, left);
-		is_killed = left < 0;
-		if (left)
-			break;
+		if (!is_posted)
+			left = min_t(long, left, WP_RING_FULL_RETRY);
+		is_killed = wait_event_killable_timeout(*wp_queue(region, chunk),
+							wp_is_over(region, chunk, closes) ||
+								(is_posted && !READ_ONCE(*is_requested)),
+							left) < 0;
 	}
 	spin_lock(&ctx->lock);
-	ctx->counters.waits_killed += is_killed;
+	ctx->ring->counters.waits_killed += is_killed;
 	wp_record_wait(region, page, flags, since_ns);
 	spin_unlock(&ctx->lock);
 	return is_killed;
@@ -453,8 +450,7 @@ static bool wp_wait_for_chunk(struct wp_region *region, u32 chunk, pgoff_t page,
 static vm_fault_t wp_bus_error(struct wp_context *ctx)
 {
 	spin_lock(&ctx->lock);
-	ctx->counters.bus_errors++;
-	wp_publish(ctx);
+	ctx->ring->counters.bus_errors++;
 	spin_unlock(&ctx->lock);
 	return VM_FAULT_SIGBUS;
 }
@@ -531,7 +527,7 @@ static vm_fault_t wp_region_fault(struct vm_fault *vmf)
 	bool is_settled;
 
 	spin_lock(&ctx->lock);
-	ctx->counters.faults++;
+	ctx->ring->counters.faults++;
 	spin_unlock(&ctx->lock);
 	if (vmf->pgoff >= region->pages)
 		return wp_bus_error(ctx);
@@ -835,10 +831,8 @@ static int wp_show(struct wp_region *region, const struct wp_run *run)
 		ctx->slots[run->slot + i].is_taken = true;
 		region->chunks[run->chunk + i] = (struct wp_chunk){ .slot = run->slot + i, .state = WP_SHOWN };
 	}
-	if (!error) {
-		ctx->counters.chunks_shown += run->count;
-		wp_publish(ctx);
-	}
+	if (!error)
+		ctx->ring->counters.chunks_shown += run->count;
 	spin_unlock(&ctx->lock);
 	if (!error)
 		wp_wake(region, run->chunk, run->count);
@@ -886,9 +880,8 @@ static int wp_hide(struct wp_region *region, const struct wp_run *run, enum wp_s
 		cond_resched();
 	}
 	spin_lock(&ctx->lock);
-	ctx->counters.chunks_hidden += hidden;
-	ctx->counters.unmaps += !!hidden;
-	wp_publish(ctx);
+	ctx->ring->counters.chunks_hidden += hidden;
+	ctx->ring->counters.unmaps += !!hidden;
 	spin_unlock(&ctx->lock);
 	wp_wake(region, run->chunk, run->count);
 	return 0;
@@ -972,7 +965,7 @@ static int wp_fill_slot(struct wp_context *ctx, struct wp_slot *slot)
 	if (!wp_has_memory(slot) && !ctx->is_dead) {
 		swap(slot->huge, memory.huge);
 		swap(slot->small, memory.small);
-		ctx->counters.huge_slots += !!slot->huge;
+		ctx->ring->counters.huge_slots += !!slot->huge;
 	}
 	spin_unlock(&ctx->lock);
 	wp_put_memory(ctx, &memory);

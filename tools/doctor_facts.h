@@ -49,6 +49,8 @@ struct SystemFacts {
   std::string kernel;  // "Linux 6.8.0-45-generic x86_64"
   UserfaultfdAccess userfaultfd;
   MapperFacts mapper;
+  /// Why no window can be had from weightpager.ko, if so.
+  std::optional<Error> module_problem;
   bool has_pagemap_scan = false;
   /// Why io_uring is refused, if it is.
   std::optional<Error> uring_problem;

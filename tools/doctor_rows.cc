@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
@@ -113,6 +114,22 @@ Row mapper_row(const SystemFacts& system) {
                           "linux-image-amd64)";
   } else {
     row.finding = fmt::format("{}: chunks get into place without a copy", mapper.name);
+  }
+  return row;
+}
+
+// Optional, so that it is missing is no fault; that it is there and cannot be used may be one.
+Row module_row(const std::optional<Error>& problem) {
+  Row row{"kernel_module", Verdict::ok, "", "", {{"works", !problem.has_value()}}};
+  if (!problem) {
+    row.finding = "works: GPUs' drivers, too, wait for weights that are not in memory";
+  } else if (problem->error_number == ENOENT) {
+    row.verdict = Verdict::information;
+    row.finding = "not loaded: needed only where GPUs' drivers touch weights (kmod/README.md)";
+  } else {
+    row.verdict = Verdict::warn;
+    row.finding = problem->message;
+    row.cure = problem->hint;
   }
   return row;
 }
@@ -499,6 +516,7 @@ std::vector<Row> judge(const Facts& facts) {
   std::vector<Row> rows = {kernel_row(system),
                            userfaultfd_row(system.userfaultfd),
                            mapper_row(system),
+                           module_row(system.module_problem),
                            written_pages_row(system),
                            uring_row(system),
                            huge_pages_row(system.huge_pages),

@@ -17,6 +17,7 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/reader.h"
 #include "pager/window/mapper.h"
+#include "pager/window/module_window.h"
 #include "tools/doctor_facts.h"
 #include "tools/engine_file.h"
 #include "tools/huge_memory.h"
@@ -42,6 +43,12 @@ MapperFacts probe_mapper(const UserfaultfdAccess& access) {
   if (const auto move = window::choose_mapper("move", own, chunk_bytes_max); !move)
     facts.problem = move.error();
   return facts;
+}
+
+std::optional<Error> try_module() {
+  const auto window = window::ModuleWindow::create(1, chunk_bytes_max);
+  if (window) return {};
+  return window.error();
 }
 
 /// The argument of PAGEMAP_SCAN (Documentation/admin-guide/mm/pagemap.rst), which is newer than the
@@ -144,6 +151,7 @@ SystemFacts collect_system_facts() {
   facts.kernel = kernel();
   facts.userfaultfd = probe_userfaultfd();
   facts.mapper = probe_mapper(facts.userfaultfd);
+  facts.module_problem = try_module();
   facts.has_pagemap_scan = has_pagemap_scan();
   facts.uring_problem = try_uring();
   facts.huge_pages = probe_huge_pages();

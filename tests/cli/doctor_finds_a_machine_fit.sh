@@ -15,7 +15,7 @@ doctor --json
 expect_status 0
 [[ $(jq '.rows | length' "$OUT") == "$table_rows" ]] || fail "$table_rows rows in the table: $(cat "$OUT")"
 expect_row kernel info "$(uname -r)"
-for row in userfaultfd mapper written_pages io_uring huge_pages memlock max_map_count address_space; do
+for row in userfaultfd mapper kernel_module written_pages io_uring huge_pages memlock max_map_count address_space; do
   jq -e --arg id "$row" 'any(.rows[]; .id == $id)' "$OUT" >/dev/null || fail "no row $row"
 done
 

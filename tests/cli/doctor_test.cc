@@ -84,28 +84,30 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
     EXPECT_EQ(row.cure, "") << row.id;
     findings += row.id + ": " + verdict_name(row.verdict) + ": " + row.finding + "\n";
   }
-  EXPECT_EQ(findings,
-            "kernel: info: Linux 6.18.0 x86_64\n"
-            "userfaultfd: ok: all faults, through /dev/userfaultfd\n"
-            "mapper: ok: move: chunks get into place without a copy\n"
-            "written_pages: ok: found by asynchronous write protection and PAGEMAP_SCAN\n"
-            "io_uring: ok: works\n"
-            "huge_pages: ok: madvise: a range of 2 MiB became one huge page\n"
-            "shared_huge_pages: info: never\n"
-            "memlock: ok: 8.0 MiB\n"
-            "max_map_count: ok: 65530\n"
-            "address_space: ok: unlimited\n"
-            "memory: ok: 20.0 GiB available of 24.0 GiB\n"
-            "memory_limit: ok: 24.0 GiB (the machine's memory, no cgroup is below)\n"
-            "swap: info: none\n"
-            "control: ok: sockets of live pagers lie in /run/user/1000/weightpager\n"
-            "model: ok: gguf llama, 4.0 GiB in 1 file, 12 layers, 93 tensors\n"
-            "filesystem: info: ext4 on /dev/vda1\n"
-            "direct_reads: ok: O_DIRECT works, in units of 512 bytes\n"
-            "device: info: 16 reads of 2.0 MiB; the kernel's own mmap reads ahead 128.0 KiB\n"
-            "reading: ok: 2.00 GB/s over 1.5 s (io_uring, direct, huge pages)\n"
-            "window: info: holds 25 % of the model; a pass reads at least 3.0 GiB, 1.61 s\n"
-            "cuda: info: no CUDA driver\n");
+  EXPECT_EQ(
+      findings,
+      "kernel: info: Linux 6.18.0 x86_64\n"
+      "userfaultfd: ok: all faults, through /dev/userfaultfd\n"
+      "mapper: ok: move: chunks get into place without a copy\n"
+      "kernel_module: ok: works: GPUs' drivers, too, wait for weights that are not in memory\n"
+      "written_pages: ok: found by asynchronous write protection and PAGEMAP_SCAN\n"
+      "io_uring: ok: works\n"
+      "huge_pages: ok: madvise: a range of 2 MiB became one huge page\n"
+      "shared_huge_pages: info: never\n"
+      "memlock: ok: 8.0 MiB\n"
+      "max_map_count: ok: 65530\n"
+      "address_space: ok: unlimited\n"
+      "memory: ok: 20.0 GiB available of 24.0 GiB\n"
+      "memory_limit: ok: 24.0 GiB (the machine's memory, no cgroup is below)\n"
+      "swap: info: none\n"
+      "control: ok: sockets of live pagers lie in /run/user/1000/weightpager\n"
+      "model: ok: gguf llama, 4.0 GiB in 1 file, 12 layers, 93 tensors\n"
+      "filesystem: info: ext4 on /dev/vda1\n"
+      "direct_reads: ok: O_DIRECT works, in units of 512 bytes\n"
+      "device: info: 16 reads of 2.0 MiB; the kernel's own mmap reads ahead 128.0 KiB\n"
+      "reading: ok: 2.00 GB/s over 1.5 s (io_uring, direct, huge pages)\n"
+      "window: info: holds 25 % of the model; a pass reads at least 3.0 GiB, 1.61 s\n"
+      "cuda: info: no CUDA driver\n");
   EXPECT_EQ(verdict(), Verdict::ok);
 }
 
@@ -171,6 +173,19 @@ TEST_F(DoctorTest, TellsWhyThereIsNoUserfaultfdWithoutAFilter) {
   access = {{ENOENT, EPERM, EPERM}, 0, false, "ada"};
   EXPECT_EQ(judged("userfaultfd"),
             refused + "Operation not permitted | a security module refuses it: see `sudo dmesg`");
+}
+
+TEST_F(DoctorTest, TheKernelModuleMayBeMissingButNotRefused) {
+  EXPECT_EQ(judged("kernel_module"),
+            "ok: works: GPUs' drivers, too, wait for weights that are not in memory");
+  facts_.system.module_problem = Error{"the kernel module's /dev/weightpager: …", "…", ENOENT};
+  EXPECT_EQ(judged("kernel_module"),
+            "info: not loaded: needed only where GPUs' drivers touch weights (kmod/README.md)");
+  facts_.system.module_problem = Error{"the kernel module's /dev/weightpager: Permission denied",
+                                       "setfacl -m u:$USER:rw /dev/weightpager", EACCES};
+  EXPECT_EQ(judged("kernel_module"),
+            "warn: the kernel module's /dev/weightpager: Permission denied | setfacl -m "
+            "u:$USER:rw /dev/weightpager");
 }
 
 TEST_F(DoctorTest, Linux61CopiesAndCannotFindWrittenPages) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# weightpager.ko builds without a warning for a Debian kernel (6.1 unless `--kernel 6.12`), and does what it
-# promises there: tests/kmod/lib/module_tests.cc. And the pager works on it: its tests with the mapper `module`, and
-# those with guests.
+# weightpager.ko builds without a warning for a Debian kernel, and does what it promises there:
+# tests/kmod/lib/module_tests.cc. And the pager works on it: its tests with the mapper `module`, those with guests, and
+# two engines that read each byte once. (`all SERIES`: with small chunks and much writing, for some minutes more.)
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
@@ -10,11 +10,16 @@ source "$WP_ROOT/tools/kernel/image.sh"
 # shellcheck source=tools/kernel/modules.sh
 source "$WP_ROOT/tools/kernel/modules.sh"
 
-series=${2:-6.1}
+series=${2:-6.1} pager_tests='*/module-*ThreadsWrite*' more=()
+if [[ ${1:-} == all ]]; then
+  pager_tests='*/module*:*Adaptation*'
+  more=("$WP_ROOT/tests/preload/every_call_as_with_mmap.sh")
+fi
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 have make || skip "make is not installed: tools/install.sh --kernels"
 build_modules "$series" "$work" || skip "$KERNEL_MISSING"
-"$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 240 --module "$work/weightpager.ko" \
+"$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 600 --module "$work/weightpager.ko" \
   --module "$work/weightpager_remote.ko" "$WEIGHTPAGER_BUILD/tests/module_tests" \
-  "$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*PagerTest*/module-*ThreadsWrite*" "$WEIGHTPAGER_BUILD/tests/test_attach"
+  "$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=$pager_tests" "$WEIGHTPAGER_BUILD/tests/test_attach" \
+  "$WP_ROOT/tests/kmod/two_processes_read_once.sh" "${more[@]}"

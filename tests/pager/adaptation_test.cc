@@ -82,8 +82,9 @@ TEST_P(AdaptationTest, TheWindowMayChangeMeanwhile) {
 }
 
 // Mapper copy cannot hide what it has shown, and does not adapt.
-constexpr MapperAndChunk mappers_that_hide[] = {
-    {"move", 2 * MiB}, {"collapse", 2 * MiB}, {"move", 128 * KiB}, {"collapse", 128 * KiB}};
+constexpr MapperAndChunk mappers_that_hide[] = {{"move", 2 * MiB},       {"collapse", 2 * MiB},
+                                                {"module", 2 * MiB},     {"move", 128 * KiB},
+                                                {"collapse", 128 * KiB}, {"module", 128 * KiB}};
 INSTANTIATE_TEST_SUITE_P(Mappers, AdaptationTest, testing::ValuesIn(mappers_that_hide), name_of);
 
 }  // namespace

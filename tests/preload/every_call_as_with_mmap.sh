@@ -15,13 +15,13 @@ served() {
 # Where a mapper does not work the engine runs on with the kernel's mmap, and says so.
 works_here() {
   served "$1" plain >/dev/null || true
-  ! grep "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE" "$model.err"
+  ! grep "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE\|the kernel module's" "$model.err"
 }
 
 "$engine" plain "$model"
 failures=0
 mappers=()
-for mapper in move collapse copy; do
+for mapper in move collapse copy module; do
   works_here "$mapper" && mappers+=("$mapper")
 done
 if [ "${#mappers[@]}" = 0 ]; then

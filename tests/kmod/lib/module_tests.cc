@@ -2,6 +2,7 @@
 // weightpager_remote.ko loaded: tests/kernels/module.sh.
 #include <gtest/gtest.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <sys/klog.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -205,6 +206,34 @@ TEST_F(Module, ARunIsHiddenByOneWalk) {
   ASSERT_EQ(pager.evict(region.id, 0, 8), 0);
   EXPECT_EQ(pager.counters().unmaps, 1u);
   EXPECT_EQ(pager.counters().chunks_hidden, 8u);
+}
+
+// On the toucher's processor and before it in line, so that it cannot run in between.
+TEST_F(Module, WhatIsHiddenBeforeItsWaiterSawItIsAskedForAgain) {
+  ModulePager pager;
+  const auto region = pager.add_region(chunk2m);
+  const View view(region.fd, chunk2m);
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(0, &one);
+  std::thread pager_thread([&] {
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    std::atomic<uint64_t> word = 0;
+    std::thread toucher([&] { word = view.word(5); });
+    const sched_param first{.sched_priority = 1};
+    ASSERT_EQ(sched_setscheduler(0, SCHED_FIFO, &first), 0);
+    for (int round = 0; round < 5; ++round) {
+      const auto event = pager.next_event(60'000);
+      EXPECT_TRUE(event && event->page == 5) << "round " << round;
+      if (round == 0) pager.fill(region.id, 0, 0);
+      EXPECT_EQ(pager.show(region.id, 0, 0), 0);
+      if (round < 4) EXPECT_EQ(pager.evict(region.id, 0), 0);
+    }
+    toucher.join();
+    EXPECT_EQ(word, expected_word(region.id, 5));
+  });
+  pager_thread.join();
+  EXPECT_EQ(pager.counters().waits, 1u);
 }
 
 TEST_F(Module, PoisonIsABusErrorForWhoWaitsAndWhoComes) {
