@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/median.h"
 #include "pager/model/model.h"
 #include "pager/policy/chunk_size.h"
 #include "pager/simulate/make_trace.h"
@@ -39,12 +40,6 @@ struct Change {
 const std::vector<Change> changes = {{"prompt to decode", change_pass, 0.5, 0},
                                      {"half the window", 0, 0.5, 0.25},
                                      {"twice the window", 0, 0.25, 0.5}};
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
 
 // Passes after the change until they are as fast as the last ones.
 size_t passes_to_recover(const std::vector<double>& seconds, double settled) {
@@ -76,7 +71,7 @@ Result<Json> measure(const model::Model& model, const Change& change) {
   for (const simulate::PassCounts& pass : run->passes) {
     seconds.push_back(static_cast<double>(pass.time_ns) / 1e9);
   }
-  const double settled = median({seconds.end() - settled_passes, seconds.end()});
+  const double settled = median(std::vector(seconds.end() - settled_passes, seconds.end()));
   const size_t needed = passes_to_recover(seconds, settled);
   fmt::print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} |\n", change.name, settled,
              seconds[change_pass], seconds[change_pass + 1], seconds[change_pass + 2], needed);

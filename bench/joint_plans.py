@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Joint plans against real runs: docs/plan.md.
 
-For each network and some budgets between the least and what is enough for everything: plans (`weightpager plan`), packs
-the weights for the plan, and runs it inside a memory cgroup, taking turns with what `infer --window` makes of the same
-budget. Prints planned and measured delays, their ratio to `infer --window`, and the memory that was used. The first run
+For each network and some budgets between the least and what is enough for everything, some times: plans (`weightpager
+plan`), packs the weights for the plan, and runs it inside a memory cgroup, taking turns with what `infer --window` makes
+of the same budget. Prints planned and measured delays, their ratio to `infer --window`, and the memory that was used. The first run
 on a machine measures every way to compute every convolution: a minute or two for each network, on a quiet machine.
 
     bench/joint_plans.py --nets DIR       writes bench/results/DATE-joint_plans.json and prints Markdown
@@ -15,6 +15,7 @@ DIR gets the networks that are not there yet (`weightpager model make`, `model p
 import argparse
 import datetime
 import json
+import operator
 import pathlib
 import platform
 import statistics
@@ -75,31 +76,35 @@ def memory(run):
 
 
 def measure_budget(name, budget, scratch, options):
+    """Each repeat plans anew, so that a plan and its run are of one moment; ratios are taken within a repeat."""
     cfg, weights, packed = (options.nets / f"{name}.{ending}" for ending in ("cfg", "weights", "packed"))
     plan_path, planned_path = scratch / "plan.json", options.nets / f"{name}.planned"
-    weightpager("plan", cfg, "--weights", packed, "--budget", budget, "-o", plan_path)
-    plan = json.loads(plan_path.read_text())
-    weightpager("model", "pack", cfg, weights, "--plan", plan_path, "-f", "-o", planned_path)
     probe = infer(scratch, budget + 1024 * MIB, 2, cfg, packed)
     window = budget - probe["activation_bytes"] - probe["scratch_bytes"]
-    planned, plain = [], []
+    limit = budget + PROCESS_BYTES
+    plans, planned, plain = [], [], []
     for _ in range(options.repeats):
-        limit = budget + PROCESS_BYTES
+        weightpager("plan", cfg, "--weights", packed, "--budget", budget, "-o", plan_path)
+        plans.append(json.loads(plan_path.read_text()))
+        weightpager("model", "pack", cfg, weights, "--plan", plan_path, "-f", "-o", planned_path)
         planned.append(infer(scratch, limit, options.pictures, cfg, planned_path, "--plan", plan_path))
         if window >= 1 * MIB:
             plain.append(infer(scratch, limit, options.pictures, cfg, packed, "--window", window))
     planned_path.unlink()
-    measured_ns = statistics.median(map(median_delay, planned))
-    plain_ns = statistics.median(map(median_delay, plain)) if plain else None
-    print(f"{name}, {budget / MIB:.1f} MiB: planned {plan['delay_ns'] / 1e6:.2f}, measured {measured_ns / 1e6:.2f}"
-          + (f", infer --window {plain_ns / 1e6:.2f}" if plain else ""), file=sys.stderr)
-    return {"budget_bytes": budget, "planned_ns": plan["delay_ns"], "bound_ns": plan["bound_ns"],
-            "measured_ns": measured_ns, "measured_each_ns": list(map(median_delay, planned)),
-            "window_ns": plain_ns, "window_each_ns": list(map(median_delay, plain)),
-            "memory_bytes": max(map(memory, planned)),
-            "group_peak_bytes": max(it["group"]["max_bytes"] for it in planned),
-            "limit_bytes": budget + PROCESS_BYTES,
-            "oom_kills": sum(it["group"]["oom_kills"] for it in planned)}
+    planned_ns = [plan["delay_ns"] for plan in plans]
+    measured_ns = list(map(median_delay, planned))
+    plain_ns = list(map(median_delay, plain))
+    row = {"budget_bytes": budget, "planned_ns": statistics.median(planned_ns), "planned_each_ns": planned_ns,
+           "bound_ns": statistics.median(plan["bound_ns"] for plan in plans),
+           "measured_ns": statistics.median(measured_ns), "measured_each_ns": measured_ns,
+           "measured_by_planned": statistics.median(map(operator.truediv, measured_ns, planned_ns)),
+           "window_ns": statistics.median(plain_ns) if plain_ns else None, "window_each_ns": plain_ns,
+           "memory_bytes": max(map(memory, planned)),
+           "group_peak_bytes": max(it["group"]["max_bytes"] for it in planned),
+           "limit_bytes": limit, "oom_kills": sum(it["group"]["oom_kills"] for it in planned)}
+    print(f"{name}, {budget / MIB:.1f} MiB: planned {row['planned_ns'] / 1e6:.2f}, measured "
+          f"{row['measured_ns'] / 1e6:.2f}, {100 * (row['measured_by_planned'] - 1):+.0f} %", file=sys.stderr)
+    return row
 
 
 def measure(name, scratch, options):
@@ -125,7 +130,7 @@ def print_markdown(found):
         for row in it["budgets"]:
             plain = row["window_ns"]
             print(f"| {it['name']} | {row['budget_bytes'] / MIB:.1f} | {row['planned_ns'] / 1e6:.2f} | "
-                  f"{row['measured_ns'] / 1e6:.2f} | {100 * (row['measured_ns'] / row['planned_ns'] - 1):+.0f} % | "
+                  f"{row['measured_ns'] / 1e6:.2f} | {100 * (row['measured_by_planned'] - 1):+.0f} % | "
                   + (f"{plain / 1e6:.2f} | {plain / row['measured_ns']:.2f}×" if plain else "too small | ")
                   + f" | {row['memory_bytes'] / MIB:.1f} | {row['group_peak_bytes'] / MIB:.0f} of "
                   f"{row['limit_bytes'] / MIB:.0f} |")

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "pager/base/median.h"
 #include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/joint_plan.h"
@@ -27,11 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int budgets = 20;
 constexpr int threads = 2;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Whether no plan was worse.
 bool look_at(const std::string& name) {

@@ -130,8 +130,11 @@ class Pager final : public PagingService {
   /// These chunks shall be the first to stay, and no others any more that were asked for before;
   /// returns how many of them the policy has room for.
   uint32_t keep(std::span<const policy::ChunkId> chunks);
-  /// Out of memory, but for what is in use right now; returns how many went.
+  /// Out of memory, pinned or not, but for what is being read, waited for, or held by the kernel;
+  /// returns how many went.
   uint32_t evict(std::span<const policy::ChunkId> chunks);
+  /// The same of every chunk that is not pinned.
+  uint32_t drop();
 
   // For guests: other processes that attach to this pager (pager/attach). Requires
   // options.serves_guests.
@@ -282,6 +285,7 @@ class Pager final : public PagingService {
   Status do_change_policy(const std::string& name);
   uint32_t do_keep(std::span<const policy::ChunkId> chunks);
   uint32_t do_evict(std::span<const policy::ChunkId> chunks);
+  uint32_t do_drop();
   std::string find_file_link(std::byte* address);
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();

@@ -63,6 +63,12 @@ uint32_t Pager::evict(std::span<const ChunkId> chunks) {
   return evicted;
 }
 
+uint32_t Pager::drop() {
+  uint32_t evicted = 0;
+  execute([&] { evicted = do_drop(); });
+  return evicted;
+}
+
 // ---- The pager's thread ----
 
 uint64_t Pager::do_resize(uint64_t window_bytes) {
@@ -115,6 +121,14 @@ uint32_t Pager::do_evict(std::span<const ChunkId> chunks) {
   }
   tell_order();
   return evicted;
+}
+
+uint32_t Pager::do_drop() {
+  std::vector<ChunkId> dropped;
+  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
+    if (!policy_->is_pinned(chunk)) dropped.push_back(chunk);
+  }
+  return do_evict(dropped);
 }
 
 }  // namespace weightpager

@@ -22,7 +22,8 @@ Command ctl_description() {
           "  weightpager ctl PID set policy=NAME\n"
           "  weightpager ctl PID set pin=LAYERS\n"
           "  weightpager ctl PID set budget=SIZE\n"
-          "  weightpager ctl PID evict [LAYERS]\n",
+          "  weightpager ctl PID evict [LAYERS]\n"
+          "  weightpager ctl PID drop\n",
       .options = {{0, "model", "N", "which of several files LAYERS are of (0)"},
                   {0, "json", "", "print the process's answer as it is"}},
       .examples =
@@ -30,6 +31,7 @@ Command ctl_description() {
           "  weightpager ctl 4711 set pin=layers:0-3,31   these stay, as far as there is room\n"
           "  weightpager ctl 4711 set pin=none            as the policy chooses\n"
           "  weightpager ctl 4711 evict layers:0-3        read again when they are used\n"
+          "  weightpager ctl 4711 drop                    the same of all that is not pinned\n"
           "`weightpager map PID` numbers the layers; budget is for `weightpager serve NET.cfg…`\n",
       .exit_status = live_exit_status,
       .operands = Operands::pagers};
@@ -37,7 +39,7 @@ Command ctl_description() {
 
 namespace {
 
-/// `set KEY=VALUE` or `evict [LAYERS]`.
+/// `set KEY=VALUE`, `evict [LAYERS]` or `drop`.
 Result<Json> read_request(const std::vector<std::string>& words) {
   Json request = request_of("set");
   if (words.size() == 2 && words[0] == "set") {
@@ -52,7 +54,12 @@ Result<Json> read_request(const std::vector<std::string>& words) {
     request["evict"] = words.size() == 2 ? words[1] : "all";
     return request;
   }
-  return fail("expected set KEY=VALUE, or evict", "`weightpager ctl --help` tells what there is");
+  if (words.size() == 1 && words[0] == "drop") {
+    request["drop"] = "unpinned";
+    return request;
+  }
+  return fail("expected set KEY=VALUE, evict or drop",
+              "`weightpager ctl --help` tells what there is");
 }
 
 std::string shown(const std::string& what, const Json& value) {
@@ -72,35 +79,28 @@ void print_change(const Json& answer) {
 
 }  // namespace
 
-int ctl_command(const std::vector<std::string>& words) try {
-  const Command command = ctl_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
+int ctl_command(const std::vector<std::string>& words) {
+  return run_live_command(ctl_description(), words, [](const Arguments& arguments) -> int {
+    const std::vector<std::string>& operands = arguments.operands();
+    if (operands.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
+    auto request = read_request({operands.begin() + 1, operands.end()});
+    if (!request) return misuse(request.error());
+    if (const auto text = arguments.value("model")) {
+      const auto model = parse_index(*text, "--model");
+      if (!model) return misuse(model.error());
+      (*request)["model"] = *model;
+    }
+    auto client = connect_to(operands.front());
+    if (!client) return client.error();
+    const auto answer = client->ask(*request);
+    if (!answer) return live_failure(answer.error());
+    if (arguments.has("json")) {
+      print(stdout, answer->dump() + "\n");
+    } else {
+      print_change(*answer);
+    }
     return exit_success;
-  }
-  const std::vector<std::string>& operands = arguments->operands();
-  if (operands.empty()) return misuse({"no process to change", "`weightpager ps` lists them"});
-  auto request = read_request({operands.begin() + 1, operands.end()});
-  if (!request) return misuse(request.error());
-  if (const auto text = arguments->value("model")) {
-    const auto model = parse_index(*text, "--model");
-    if (!model) return misuse(model.error());
-    (*request)["model"] = *model;
-  }
-  auto client = connect_to(operands.front());
-  if (!client) return client.error();
-  const auto answer = client->ask(*request);
-  if (!answer) return live_failure(answer.error());
-  if (arguments->has("json")) {
-    print(stdout, answer->dump() + "\n");
-  } else {
-    print_change(*answer);
-  }
-  return exit_success;
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  });
 }
 
 }  // namespace weightpager::tools

@@ -72,28 +72,22 @@ void print_histogram(const std::string& name, const Json& histogram) {
 
 }  // namespace
 
-int hist_command(const std::vector<std::string>& words) try {
+int hist_command(const std::vector<std::string>& words) {
   const Command command = hist_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    auto client = connect_to_operand(command, arguments);
+    if (!client) return client.error();
+    const auto answer = client->ask(request_of("histograms"));
+    if (!answer) return live_failure(answer.error());
+    if (arguments.has("json")) {
+      print(stdout, answer->dump() + "\n");
+      return exit_success;
+    }
+    for (const auto& [name, histogram] : answer->at("histograms").items()) {
+      print_histogram(name, histogram);
+    }
     return exit_success;
-  }
-  auto client = connect_to_operand(command, *arguments);
-  if (!client) return client.error();
-  const auto answer = client->ask(request_of("histograms"));
-  if (!answer) return live_failure(answer.error());
-  if (arguments->has("json")) {
-    print(stdout, answer->dump() + "\n");
-    return exit_success;
-  }
-  for (const auto& [name, histogram] : answer->at("histograms").items()) {
-    print_histogram(name, histogram);
-  }
-  return exit_success;
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  });
 }
 
 }  // namespace weightpager::tools

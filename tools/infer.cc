@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
+#include "pager/control/control_socket.h"
 #include "pager/model/header_reader.h"
 #include "runtime/infer/detections.h"
 #include "runtime/infer/image.h"
@@ -24,6 +26,9 @@
 #include "tools/cli.h"
 #include "tools/device_argument.h"
 #include "tools/figures.h"
+#include "tools/http_option.h"
+#include "tools/inference_progress.h"
+#include "tools/network_answers.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
 #include "tools/window_argument.h"
@@ -89,6 +94,7 @@ Command infer_description() {
                   {0, "top", "N", "classifiers: show so many classes (5)"},
                   {0, "json", "FILE", "write results and figures to FILE"},
                   {0, "trace", "FILE", "write when the last pass read, copied and computed what"},
+                  http_option(),
                   {'q', "quiet", "", "print no summary and no notices"}},
       .examples = std::string("  ") + usage_example +
                   "\n"
@@ -111,6 +117,7 @@ struct InferOptions {
   uint32_t top = 5;
   std::string json_path;
   std::string trace_path;
+  std::optional<uint16_t> http_port;
   bool is_quiet = false;
 };
 
@@ -146,6 +153,9 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   options.json_path = arguments.value("json").value_or("");
   options.trace_path = arguments.value("trace").value_or("");
   options.is_quiet = arguments.has("quiet");
+  const auto http_port = parse_http_port(arguments);
+  if (!http_port) return tl::make_unexpected(http_port.error());
+  options.http_port = *http_port;
   const auto device = parse_device(arguments);
   if (!device) return tl::make_unexpected(device.error());
   options.inference.device = *device;
@@ -378,6 +388,13 @@ int run_infer(InferOptions options) {
   const auto inference = Inference::open(*network, options.weights_path, options.inference);
   if (!inference) return failure(inference.error());
 
+  InferenceProgress progress(std::filesystem::path(options.cfg_path).stem(), *network, **inference,
+                             options.plan ? options.plan->plan.delay_ns : 0);
+  NetworkAnswers answers({.kind = "inference", .state = [&] { return progress.state(); }});
+  const auto socket = control::ControlSocket::open(
+      [&](std::string_view it) { return answers.answer(it); }, options.http_port);
+  if (!socket) notice(socket.error().message);
+
   int status = exit_success;
   Passes passes;
   std::vector<Picture> done;
@@ -388,6 +405,7 @@ int run_infer(InferOptions options) {
       status = failure(ran.error());
       return waiting.clear();
     }
+    progress.on_pass(**inference, waiting.size());
     for (Picture& it : waiting) {
       print_picture(it, *names);
       it.input = {};

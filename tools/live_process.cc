@@ -43,6 +43,35 @@ Result<uint32_t> parse_index(const std::string& text, const std::string& option)
   return fail(fmt::format("{} {}: expected a number from 0 up", option, text));
 }
 
+int run_live_command(const Command& command, const std::vector<std::string>& words,
+                     const std::function<int(const Arguments& arguments)>& act) try {
+  const auto arguments = parse_arguments(command, words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(command));
+    return exit_success;
+  }
+  return act(*arguments);
+} catch (const control::Client::Json::exception& problem) {
+  return failure(wrong_answer(problem.what()));
+}
+
+Status expect_pager(const control::Client::Json& hello) {
+  const auto kind = hello.at("kind").get<std::string>();
+  const auto process_id = hello.at("process_id").get<int64_t>();
+  if (kind == "guest") {
+    const auto server = hello.at("server_process_id").get<int64_t>();
+    return fail(fmt::format("process {} is attached to server {}, which has the window", process_id,
+                            server),
+                fmt::format("the same with {} shows it", server));
+  }
+  if (kind == "networks" || kind == "inference") {
+    return fail(fmt::format("process {} runs networks itself, without a pager", process_id),
+                fmt::format("`weightpager stat {}` shows them", process_id));
+  }
+  return {};
+}
+
 tl::expected<control::Client, int> connect_to(const std::string& text) {
   const auto process_id = parse_process(text);
   if (!process_id) return tl::make_unexpected(misuse(process_id.error()));

@@ -2,7 +2,9 @@
 // line, and what it means when that process ends.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "pager/base/result.h"
 #include "pager/control/client.h"
@@ -28,6 +30,14 @@ control::Client::Json request_of(const char* name);
 
 /// From 0.
 Result<uint32_t> parse_index(const std::string& text, const std::string& option);
+
+/// What every such command begins and ends with: help, words that it does not know, and answers
+/// that are not what it expects. `act` does the rest, and returns the exit status.
+int run_live_command(const Command& command, const std::vector<std::string>& words,
+                     const std::function<int(const Arguments& arguments)>& act);
+
+/// Whether the process has a pager of its own, by its `hello`. Fails saying who else can tell.
+Status expect_pager(const control::Client::Json& hello);
 
 /// Connects to the process. What went wrong has been told already: the error is the exit status.
 tl::expected<control::Client, int> connect_to(const std::string& process_id);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "tools/figures.h"
@@ -15,7 +16,7 @@ Command map_description() {
       .name = "weightpager map",
       .purpose =
           "Shows which bytes of its models a live pager has in memory: a strip for each\n"
-          "model, from its first byte to its last, and one for each layer, by state.\n",
+          "model and one for each layer, from the first byte to the last.\n",
       .usage = "  weightpager map PID [--tensors] [--unicode] [--json]\n",
       .options = {{0, "tensors", "", "a row for each tensor"},
                   {0, "unicode", "", "strips of blocks instead of letters"},
@@ -66,7 +67,8 @@ Json map_row_json(const Residency& row) {
           {"reading_bytes", row.reading_bytes},
           {"absent_bytes", row.absent_bytes},
           {"failed_bytes", row.failed_bytes},
-          {"pinned_bytes", row.pinned_bytes}};
+          {"pinned_bytes", row.pinned_bytes},
+          {"chunks", row.chunks}};
 }
 
 std::string map_json(const Json& hello, const std::vector<MappedModel>& models, const char* by) {
@@ -93,23 +95,26 @@ std::string cut_to_end(const std::string& name, size_t columns) {
   return name.size() <= columns ? name : "~" + name.substr(name.size() - columns + 1);
 }
 
-std::string map_row(size_t index, const Residency& row, const Glyphs& glyphs) {
+std::string map_row(size_t index, const Residency& row, std::string_view states,
+                    const Glyphs& glyphs) {
   return fmt::format("{:>{}} {:<{}} {:>6.0f} {:>3.0f} {:>3.0f} [{}]\n", index, index_columns,
                      cut_to_end(row.name, map_name_columns), map_name_columns,
                      mebibytes(row.size_bytes), percent(row.resident_bytes(), row.size_bytes),
                      percent(row.pinned_bytes, row.size_bytes),
-                     share_strip(row, strip_columns, glyphs));
+                     chunk_strip(states_of(row, states), strip_columns, glyphs));
 }
 
 std::string map_text(const MappedModel& model, const char* by, const Glyphs& glyphs) {
   const std::filesystem::path path = model.facts.at("name").get<std::string>();
   std::string text = fmt::format("\n{}, {:.0f} MiB\n", path.filename().string(),
                                  mebibytes(model.facts.at("size_bytes").get<uint64_t>()));
-  text += chunk_strip(model.states, screen_columns, glyphs) + "\n";
+  text += chunk_strip(model.states, std::min(screen_columns, model.states.size()), glyphs) + "\n";
   if (model.rows.empty()) return text;
   text += fmt::format("\n{:>{}} {:<{}} {:>6} {:>3} {:>3}\n", "#", index_columns, by,
                       map_name_columns, "MiB", "in%", "pin");
-  for (size_t i = 0; i < model.rows.size(); ++i) text += map_row(i, model.rows[i], glyphs);
+  for (size_t i = 0; i < model.rows.size(); ++i) {
+    text += map_row(i, model.rows[i], model.states, glyphs);
+  }
   return text;
 }
 
@@ -117,6 +122,7 @@ int show_map(control::Client& client, const Arguments& arguments) {
   const char* const by = arguments.has("tensors") ? "tensor" : "layer";
   const auto hello = client.ask(request_of("hello"));
   if (!hello) return live_failure(hello.error());
+  if (auto has_pager = expect_pager(*hello); !has_pager) return failure(has_pager.error());
   const auto models = ask_models(client, *hello, by);
   if (!models) return live_failure(models.error());
   if (arguments.has("json")) {
@@ -134,18 +140,12 @@ int show_map(control::Client& client, const Arguments& arguments) {
 
 }  // namespace
 
-int map_command(const std::vector<std::string>& words) try {
+int map_command(const std::vector<std::string>& words) {
   const Command command = map_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  auto client = connect_to_operand(command, *arguments);
-  return client ? show_map(*client, *arguments) : client.error();
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    auto client = connect_to_operand(command, arguments);
+    return client ? show_map(*client, arguments) : client.error();
+  });
 }
 
 }  // namespace weightpager::tools

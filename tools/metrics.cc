@@ -17,22 +17,16 @@ Command metrics_description() {
           .operands = Operands::pagers};
 }
 
-int metrics_command(const std::vector<std::string>& words) try {
+int metrics_command(const std::vector<std::string>& words) {
   const Command command = metrics_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    auto client = connect_to_operand(command, arguments);
+    if (!client) return client.error();
+    const auto answer = client->ask(request_of("metrics"));
+    if (!answer) return live_failure(answer.error());
+    print(stdout, answer->at("text").get<std::string>());
     return exit_success;
-  }
-  auto client = connect_to_operand(command, *arguments);
-  if (!client) return client.error();
-  const auto answer = client->ask(request_of("metrics"));
-  if (!answer) return live_failure(answer.error());
-  print(stdout, answer->at("text").get<std::string>());
-  return exit_success;
-} catch (const control::Client::Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  });
 }
 
 }  // namespace weightpager::tools

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "runtime/budget/lookup_table.h"
 #include "runtime/budget/shared_disk.h"
@@ -230,9 +231,7 @@ struct Division {
 
 uint64_t median_after_first(std::vector<uint64_t> delays_ns) {
   delays_ns.erase(delays_ns.begin());
-  const auto middle = delays_ns.begin() + static_cast<ptrdiff_t>(delays_ns.size() / 2);
-  std::nth_element(delays_ns.begin(), middle, delays_ns.end());
-  return *middle;
+  return median(std::move(delays_ns));
 }
 
 void simulate_together(const std::vector<PlannedNetwork>& networks, Division& division) {

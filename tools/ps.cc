@@ -19,7 +19,9 @@ constexpr size_t command_columns = 16;
 
 Command ps_description() {
   return {.name = "weightpager ps",
-          .purpose = "Lists your processes that have a live pager.\n",
+          .purpose =
+              "Lists your processes that page weights, by kind: pager (an engine's), library,\n"
+              "server and its guests, networks, inference.\n",
           .usage = "  weightpager ps [--json]\n",
           .options = {{0, "json", "", "one JSON object a process"}},
           .examples =
@@ -44,6 +46,20 @@ std::string models_of(const Json& hello) {
   return more == 0 ? name : fmt::format("{} +{}", name, more);
 }
 
+/// A guest's is its server's.
+std::string window_of(const Json& hello) {
+  if (hello.contains("server_process_id")) return "-";
+  return fmt::format("{:.0f}", mebibytes(hello.at("window_bytes").get<uint64_t>()));
+}
+
+std::string policy_of(const Json& hello) {
+  if (hello.contains("server_process_id")) {
+    return fmt::format("of {}", hello.at("server_process_id").get<int64_t>());
+  }
+  const auto policy = hello.at("policy").get<std::string>();
+  return policy.empty() ? "-" : policy;
+}
+
 /// Those that end meanwhile are left out.
 std::vector<Json> ask_all() {
   std::vector<Json> found;
@@ -63,34 +79,26 @@ std::vector<Json> ask_all() {
 
 }  // namespace
 
-int ps_command(const std::vector<std::string>& words) try {
-  const Command command = ps_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
+int ps_command(const std::vector<std::string>& words) {
+  return run_live_command(ps_description(), words, [](const Arguments& arguments) -> int {
+    if (!arguments.operands().empty()) {
+      return misuse({"ps takes no operands", "`weightpager stat PID` shows one process"});
+    }
+    const std::vector<Json> found = ask_all();
+    if (arguments.has("json")) {
+      for (const Json& hello : found) print(stdout, hello.dump() + "\n");
+      return exit_success;
+    }
+    fmt::print("{:>8} {:<{}} {:<9} {:>10} {:<12} {}\n", "pid", "command", command_columns, "kind",
+               "window MiB", "policy", "model");
+    for (const Json& hello : found) {
+      fmt::print("{:>8} {:<{}} {:<9} {:>10} {:<12} {}\n", hello.at("process_id").get<int64_t>(),
+                 hello.at("command").get<std::string>(), command_columns,
+                 hello.at("kind").get<std::string>(), window_of(hello), policy_of(hello),
+                 models_of(hello));
+    }
     return exit_success;
-  }
-  if (!arguments->operands().empty()) {
-    return misuse({"ps takes no operands", "`weightpager stat PID` shows one process"});
-  }
-  const std::vector<Json> found = ask_all();
-  if (arguments->has("json")) {
-    for (const Json& hello : found) print(stdout, hello.dump() + "\n");
-    return exit_success;
-  }
-  fmt::print("{:>8} {:<{}} {:<9} {:>10} {:<12} {}\n", "pid", "command", command_columns, "kind",
-             "window MiB", "policy", "model");
-  for (const Json& hello : found) {
-    fmt::print("{:>8} {:<{}} {:<9} {:>10.0f} {:<12} {}\n", hello.at("process_id").get<int64_t>(),
-               hello.at("command").get<std::string>(), command_columns,
-               hello.at("kind").get<std::string>(),
-               mebibytes(hello.at("window_bytes").get<uint64_t>()),
-               hello.at("policy").get<std::string>(), models_of(hello));
-  }
-  return exit_success;
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  });
 }
 
 }  // namespace weightpager::tools

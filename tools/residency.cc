@@ -52,7 +52,8 @@ Residency residency_of(const Json& row) {
           .absent_bytes = bytes("absent_bytes"),
           .failed_bytes = bytes("failed_bytes"),
           .pinned_bytes = bytes("pinned_bytes"),
-          .stall_ns = row.value("stall_ns", uint64_t{0})};
+          .stall_ns = row.value("stall_ns", uint64_t{0}),
+          .chunks = row.at("chunks").get<std::vector<std::pair<uint64_t, uint64_t>>>()};
 }
 
 /// Asks for the next part of a list until it has no more; `take` says how much there was.
@@ -147,13 +148,22 @@ std::string share_strip(const Residency& residency, size_t columns, const Glyphs
   return strip;
 }
 
+std::string states_of(const Residency& residency, std::string_view states) {
+  std::string letters;
+  for (const auto& [first, count] : residency.chunks) {
+    if (first < states.size()) letters += states.substr(first, count);
+  }
+  return letters;
+}
+
 std::string chunk_strip(std::string_view letters, size_t columns, const Glyphs& glyphs) {
-  columns = std::min(columns, letters.size());
   std::string strip;
+  if (letters.empty()) return strip;
   for (size_t column = 0; column < columns; ++column) {
     std::array<size_t, states> counts{};
-    const size_t end = (column + 1) * letters.size() / columns;
-    for (size_t i = column * letters.size() / columns; i < end; ++i) ++counts[state_of(letters[i])];
+    const size_t begin = column * letters.size() / columns;
+    const size_t end = std::max((column + 1) * letters.size() / columns, begin + 1);
+    for (size_t i = begin; i < end; ++i) ++counts[state_of(letters[i])];
     const auto most = std::max_element(counts.begin(), counts.end());
     strip += glyph(static_cast<size_t>(most - counts.begin()), glyphs);
   }

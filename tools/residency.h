@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -24,6 +25,8 @@ struct Residency {
   uint64_t failed_bytes = 0;
   uint64_t pinned_bytes = 0;  // meant to stay, resident or not
   uint64_t stall_ns = 0;      // of layers
+  /// Where it lies in its file: [first, count], in order.
+  std::vector<std::pair<uint64_t, uint64_t>> chunks;
 
   uint64_t resident_bytes() const { return mapped_bytes + ready_bytes; }
   void add(const Residency& other);
@@ -53,8 +56,11 @@ std::string legend(const Glyphs& glyphs);
 /// as there are columns.
 std::string share_strip(const Residency& residency, size_t columns, const Glyphs& glyphs);
 
-/// From the model's first chunk to its last: each column shows what most of its chunks are. With
-/// fewer chunks than columns, a column for each.
+/// From the first chunk to the last: each column shows what most of its chunks are. With fewer
+/// chunks than columns, each has several.
 std::string chunk_strip(std::string_view states, size_t columns, const Glyphs& glyphs);
+
+/// Of all the model's states those of what lies there.
+std::string states_of(const Residency& residency, std::string_view states);
 
 }  // namespace weightpager::tools

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include "tools/cli.h"
 #include "tools/engine_file.h"
 #include "tools/engine_process.h"
+#include "tools/http_option.h"
 #include "tools/model_arguments.h"
 #include "tools/record.h"
 #include "tools/report_file.h"
@@ -75,9 +75,7 @@ Command run_description() {
       {0, "record", "FILE",
        "write what the engine touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
-      {0, "http", "PORT",
-       "serve a live page and /metrics at 127.0.0.1:PORT (0: any\n"
-       "that is free), which every user of this machine can see"},
+      http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
        "do not adapt to known engines (ggml: no repacked copy of\n"
@@ -160,17 +158,6 @@ Status check_match(const std::vector<std::string>& globs) {
   return {};
 }
 
-Status check_port(const Arguments& arguments) {
-  const auto text = arguments.value("http");
-  if (!text) return {};
-  uint16_t port = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stopped_at, problem] = std::from_chars(text->data(), end, port);
-  if (problem == std::errc{} && stopped_at == end) return {};
-  return fail(fmt::format("--http {}: no port", *text),
-              "from 1 to 65535, or 0 for any that is free");
-}
-
 Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::string> engine) {
   if (!arguments.operands().empty()) {
     return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
@@ -201,7 +188,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   if (auto known = check_live_policy(options.policy); !known)
     return forward_error(std::move(known));
   if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
-  if (auto port = check_port(arguments); !port) return forward_error(std::move(port));
+  if (auto port = parse_http_port(arguments); !port) return forward_error(std::move(port));
   return options;
 }
 

@@ -26,6 +26,7 @@
 #include "pager/telemetry/telemetry.h"
 #include "tools/cli.h"
 #include "tools/ending_signals.h"
+#include "tools/http_option.h"
 #include "tools/model_arguments.h"
 #include "tools/report_file.h"
 #include "tools/serve_networks.h"
@@ -56,6 +57,7 @@ Command serve_description() {
        "1GiB, 512MiB, or a share of the models: 25%"},
       {'n', "name", "NAME", "what engines attach to"},
       {0, "json", "FILE", "write the server's numbers to FILE at the end"},
+      http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
   };
   command.examples =
@@ -76,6 +78,7 @@ namespace {
 struct ServeOptions {
   RunOptions common;  // window, json_path, quiet
   std::string name;
+  std::optional<uint16_t> http_port;
   std::vector<std::string> models;
 };
 
@@ -89,6 +92,9 @@ Result<ServeOptions> read_options(const Arguments& arguments) {
   options.common.json_path = arguments.value("json").value_or("");
   options.common.quiet = arguments.has("quiet");
   options.name = *arguments.value("name");
+  const auto http_port = parse_http_port(arguments);
+  if (!http_port) return tl::make_unexpected(http_port.error());
+  options.http_port = *http_port;
   options.models = arguments.operands();
   return options;
 }
@@ -211,8 +217,8 @@ int serve(const ServeOptions& options) {
                               shell_line({options.name})));
   }
   control::PagerAnswers answers(*plan->pager, *plan->telemetry, "server");
-  auto socket =
-      control::ControlSocket::open([&](std::string_view it) { return answers.answer(it); });
+  auto socket = control::ControlSocket::open(
+      [&](std::string_view it) { return answers.answer(it); }, options.http_port);
   if (!socket) notice(socket.error().message);
   const uint64_t started_ns = telemetry::monotonic_ns();
   const auto ended = plan->server->run(plan->signals.get());

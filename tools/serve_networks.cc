@@ -27,6 +27,7 @@
 #include "tools/cli.h"
 #include "tools/ending_signals.h"
 #include "tools/figures.h"
+#include "tools/http_option.h"
 #include "tools/network_answers.h"
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
@@ -77,6 +78,7 @@ Command serve_networks_description() {
                        "(windows follow the budget all the same)"},
                       {0, "threads", "N", "that compute each network (processors by networks)"},
                       {0, "json", "FILE", "write every inference to FILE at the end"},
+                      http_option(),
                       {'q', "quiet", "", "print only what ends it"}},
           .examples =
               "  weightpager model make --net yolov3 -o nets\n"
@@ -103,6 +105,7 @@ struct NetworksOptions {
   int threads = 1;
   std::vector<std::string> plan_paths;  // by network, or none
   std::string json_path;
+  std::optional<uint16_t> http_port;
   bool is_quiet = false;
 };
 
@@ -154,6 +157,9 @@ Result<NetworksOptions> read_options(const Arguments& arguments) {
     if (!seconds) return tl::make_unexpected(seconds.error());
     options.duration_ns = *seconds * second;
   }
+  const auto http_port = parse_http_port(arguments);
+  if (!http_port) return tl::make_unexpected(http_port.error());
+  options.http_port = *http_port;
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   if (const auto text = arguments.value("plans")) {
@@ -474,9 +480,15 @@ int serve_networks(const NetworksOptions& options) {
     if (!possible) return failure(possible.error());
   }
   Session session(options, **serving);
-  NetworkAnswers answers(**serving, session.wanted_bytes());
-  auto socket =
-      control::ControlSocket::open([&](std::string_view it) { return answers.answer(it); });
+  NetworkAnswers answers({.kind = "networks",
+                          .state = [&] { return (*serving)->state(); },
+                          .change_budget = [&](uint64_t bytes) -> Result<uint64_t> {
+                            const Status possible = (*serving)->check_budget(bytes);
+                            if (!possible) return tl::make_unexpected(possible.error());
+                            return session.wanted_bytes().exchange(bytes);
+                          }});
+  auto socket = control::ControlSocket::open(
+      [&](std::string_view it) { return answers.answer(it); }, options.http_port);
   if (!socket) notice(socket.error().message);
   const Status ended = session.run(*signals);
   socket = nullptr;

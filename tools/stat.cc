@@ -32,7 +32,8 @@ Command stat_description() {
   return {.name = "weightpager stat",
           .purpose =
               "Shows what a live pager does, a row a second, until it ends. The first row's\n"
-              "figures are averages since its first model was mapped.\n",
+              "figures are averages since its first model was mapped. Of an engine that is\n"
+              "attached to a server: which one; of networks: their windows.\n",
           .usage = "  weightpager stat PID [-I 1s] [-n N] [--json]\n",
           .options = {{'I', "interval", "TIME", "between two rows: 1s (default), 100ms"},
                       {'n', "count", "N", "end after N rows"},
@@ -71,7 +72,15 @@ std::string cursor_of(const Json& stat) {
   return text.substr(0, cursor_columns);
 }
 
-/// `weightpager serve NET.cfg…` has no pager, but windows: a row a network.
+/// An engine that is attached to a server has neither window nor reads of its own.
+void print_guest(const Json& stat, bool has_header) {
+  if (has_header) fmt::print("{:>8} {:>8} {:>8} {:>12}\n", "server", "views", "MiB", "read errors");
+  fmt::print("{:>8} {:>8} {:>8.0f} {:>12}\n", stat.at("server_process_id").get<int64_t>(),
+             stat.at("views").get<uint64_t>(), mebibytes_of(stat, "view_bytes"),
+             stat.at("read_errors").get<uint64_t>());
+}
+
+/// Who runs networks himself has no pager, but windows: a row a network.
 void print_networks(const Json& stat, bool has_header) {
   if (has_header) {
     fmt::print("{:<16} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "network", "window", "share", "weights",
@@ -151,6 +160,8 @@ int watch(control::Client& client, const Watching& watching) {
       print(stdout, stat->dump() + "\n");
     } else if (stat->contains("networks")) {
       print_networks(*stat, row == 0);
+    } else if (stat->contains("server_process_id")) {
+      print_guest(*stat, row == 0);
     } else {
       if (row % static_cast<uint32_t>(rows_on_a_screen()) == 0) print_header();
       print_row(*stat, former);
@@ -164,20 +175,14 @@ int watch(control::Client& client, const Watching& watching) {
 
 }  // namespace
 
-int stat_command(const std::vector<std::string>& words) try {
+int stat_command(const std::vector<std::string>& words) {
   const Command command = stat_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  const auto watching = read_options(*arguments);
-  if (!watching) return misuse(watching.error());
-  auto client = connect_to_operand(command, *arguments);
-  return client ? watch(*client, *watching) : client.error();
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    const auto watching = read_options(arguments);
+    if (!watching) return misuse(watching.error());
+    auto client = connect_to_operand(command, arguments);
+    return client ? watch(*client, *watching) : client.error();
+  });
 }
 
 }  // namespace weightpager::tools

@@ -86,10 +86,7 @@ void Watch::keep(std::vector<double>& history, double value) {
 Status Watch::look() {
   const auto hello = client_.ask(request_of("hello"));
   if (!hello) return tl::make_unexpected(hello.error());
-  if (hello->at("kind") == "networks") {
-    return fail(fmt::format("process {} serves networks, which have no pager", view_.process_id),
-                fmt::format("`weightpager stat {}` shows them", view_.process_id));
-  }
+  if (auto has_pager = expect_pager(*hello); !has_pager) return has_pager;
   const auto stat = client_.ask(request_of("stat"));
   if (!stat) return tl::make_unexpected(stat.error());
   const auto number = [&](const char* key) { return stat->at(key).get<uint64_t>(); };
@@ -273,20 +270,14 @@ int top(control::Client client, const TopOptions& options) {
 
 }  // namespace
 
-int top_command(const std::vector<std::string>& words) try {
+int top_command(const std::vector<std::string>& words) {
   const Command command = top_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  const auto options = read_top_options(*arguments);
-  if (!options) return misuse(options.error());
-  auto client = connect_to_operand(command, *arguments);
-  return client ? top(std::move(*client), *options) : client.error();
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    const auto options = read_top_options(arguments);
+    if (!options) return misuse(options.error());
+    auto client = connect_to_operand(command, arguments);
+    return client ? top(std::move(*client), *options) : client.error();
+  });
 }
 
 }  // namespace weightpager::tools

@@ -233,25 +233,19 @@ int record(control::Client& client, uint64_t duration_ns, ReportFile& file) {
 
 }  // namespace
 
-int trace_record_command(const std::vector<std::string>& words) try {
+int trace_record_command(const std::vector<std::string>& words) {
   const Command command = trace_record_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  const auto duration_ns = parse_duration(arguments->value("for").value_or("5s"), "--for");
-  if (!duration_ns) return misuse(duration_ns.error());
-  const auto path = arguments->value("output");
-  if (!path) return misuse({"--output is missing", "say where to write: -o FILE"});
-  auto client = connect_to_operand(command, *arguments);
-  if (!client) return client.error();
-  auto file = ReportFile::create(*path, "--output");
-  if (!file) return failure(file.error());
-  return record(*client, *duration_ns, *file);
-} catch (const Json::exception& problem) {
-  return failure(wrong_answer(problem.what()));
+  return run_live_command(command, words, [&](const Arguments& arguments) -> int {
+    const auto duration_ns = parse_duration(arguments.value("for").value_or("5s"), "--for");
+    if (!duration_ns) return misuse(duration_ns.error());
+    const auto path = arguments.value("output");
+    if (!path) return misuse({"--output is missing", "say where to write: -o FILE"});
+    auto client = connect_to_operand(command, arguments);
+    if (!client) return client.error();
+    auto file = ReportFile::create(*path, "--output");
+    if (!file) return failure(file.error());
+    return record(*client, *duration_ns, *file);
+  });
 }
 
 }  // namespace weightpager::tools

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,6 +17,8 @@
 
 #include "pager/api/last_error.h"
 #include "pager/base/units.h"
+#include "pager/control/hosted_socket.h"
+#include "pager/control/pager_answers.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 #include "pager/pager.h"
@@ -30,11 +34,27 @@ struct weightpager_pager {
   // then.
   std::unique_ptr<Pager> pager;
   std::map<const void*, uint64_t> length_by_address;
+  bool listens = false;
+  // In this order: who is asked goes last.
+  std::unique_ptr<control::PagerAnswers> answers;
+  std::unique_ptr<control::HostedSocket> socket;
 };
 
 using api::remember;
 
 namespace {
+
+// The socket has the process's number for its name: one pager can have it.
+std::atomic<bool> one_listens{false};
+
+void open_socket(weightpager_pager& it) {
+  it.answers = std::make_unique<control::PagerAnswers>(*it.pager, *it.options.telemetry, "library");
+  it.socket = control::HostedSocket::open(
+      {.answer = [&answers = *it.answers](auto request) { return answers.answer(request); },
+       .can_be_closed = true});
+  // Who forks now would give the child the lock of a library that is being loaded.
+  if (it.socket) it.socket->await_opened();
+}
 
 Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
   if (it.pager) return it.pager.get();
@@ -45,6 +65,7 @@ Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
   auto pager = Pager::start(it.options);
   if (!pager) return forward_error(std::move(pager));
   it.pager = std::move(*pager);
+  if (it.listens) open_socket(it);
   return it.pager.get();
 }
 
@@ -77,13 +98,17 @@ void advise(weightpager_pager* pager, const void* address, uint64_t length_bytes
 const char* weightpager_version(void) { return WP_VERSION; }
 
 int weightpager_open(const weightpager_options* options, weightpager_pager** pager) {
-  const std::string mapper = options->mapper == nullptr ? "auto" : options->mapper;
-  if (options->struct_bytes < sizeof(weightpager_options)) {
+  // Programs that were built before a field was there leave it out.
+  constexpr size_t struct_bytes_min = offsetof(weightpager_options, listens);
+  if (options->struct_bytes < struct_bytes_min) {
     remember({"weightpager_options.struct_bytes is too small", "set it to sizeof the struct"});
     return -1;
   }
-  if (options->window_bytes < window_bytes_min) {
-    remember({"a window of " + format_size(options->window_bytes) + " is below the minimum of " +
+  weightpager_options wanted{};
+  std::memcpy(&wanted, options, std::min<size_t>(options->struct_bytes, sizeof wanted));
+  const std::string mapper = wanted.mapper == nullptr ? "auto" : wanted.mapper;
+  if (wanted.window_bytes < window_bytes_min) {
+    remember({"a window of " + format_size(wanted.window_bytes) + " is below the minimum of " +
               format_size(window_bytes_min)});
     return -1;
   }
@@ -96,8 +121,13 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
     remember(telemetry.error());
     return -1;
   }
+  if (wanted.listens != 0 && one_listens.exchange(true)) {
+    remember({"another pager of this process listens", "open this one without", EBUSY});
+    return -1;
+  }
   *pager = new weightpager_pager;
-  (*pager)->options.window_bytes = options->window_bytes;
+  (*pager)->listens = wanted.listens != 0;
+  (*pager)->options.window_bytes = wanted.window_bytes;
   (*pager)->options.mapper = mapper;
   (*pager)->options.telemetry = *telemetry;
   return 0;
@@ -105,6 +135,9 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
 
 void weightpager_close(weightpager_pager* pager) {
   if (pager == nullptr) return;
+  pager->socket.reset();
+  pager->answers.reset();
+  if (pager->listens) one_listens = false;
   for (const auto& [address, length_bytes] : pager->length_by_address) {
     pager->pager->remove(const_cast<std::byte*>(static_cast<const std::byte*>(address)),
                          length_bytes);
@@ -145,7 +178,9 @@ void weightpager_get_statistics(const weightpager_pager* pager,
   const telemetry::Telemetry& counters = *pager->options.telemetry;
   weightpager_statistics it{};
   it.struct_bytes = statistics->struct_bytes;
-  it.window_bytes = pager->options.window_bytes;
+  // Somebody may have changed it; none before the first file is mapped.
+  const uint64_t window_bytes = counters.window_bytes;
+  it.window_bytes = window_bytes != 0 ? window_bytes : pager->options.window_bytes;
   it.resident_bytes = counters.resident_bytes;
   it.resident_bytes_max = counters.resident_bytes_max;
   it.faults_demand = counters.faults_demand;

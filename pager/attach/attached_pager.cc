@@ -68,6 +68,16 @@ void AttachedPager::residency(std::byte* address, uint64_t length_bytes, unsigne
   execute([&] { page_map_->residency(address, length_bytes, pages); });
 }
 
+std::vector<AttachedPager::View> AttachedPager::views() {
+  std::vector<View> views;
+  execute([&] {
+    for (const Mapped& it : regions_) {
+      views.push_back({it.name, it.region->length_bytes()});
+    }
+  });
+  return views;
+}
+
 std::string AttachedPager::file_link(std::byte* address) {
   std::string link;
   execute([&] { link = find_file_link(address); });
@@ -127,6 +137,11 @@ Status AttachedPager::connect() {
   socket_ = OwnedFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (socket_.is_open() && ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&*address),
                                      sizeof *address) == 0) {
+    ucred server{};
+    socklen_t length = sizeof server;
+    if (getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &server, &length) == 0) {
+      server_process_id_ = server.pid;
+    }
     return {};
   }
   return fail(socket_path_ + ": no server there: " + std::strerror(errno),
@@ -239,7 +254,7 @@ Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
                       .length_bytes = live_bytes};
     if (auto done = ask(add); !done) return forward_error(std::move(done));
   }
-  regions_.push_back({std::move(*region), std::move(*file)});
+  regions_.push_back({std::move(*region), std::move(*file), request.name});
   telemetry::add(telemetry_.models, 1);
   if (telemetry_.started_ns.load() == 0) {
     telemetry::set(telemetry_.started_ns, telemetry::monotonic_ns());

@@ -7,6 +7,8 @@
 // descriptors are in a table of its own, which the engine cannot close.
 #pragma once
 
+#include <sys/types.h>
+
 #include <future>
 #include <memory>
 #include <optional>
@@ -46,6 +48,16 @@ class AttachedPager final : public PagingService {
   std::vector<Span> written_spans() override;
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
 
+  /// What a process shows of a served file.
+  struct View {
+    std::string name;
+    uint64_t size_bytes = 0;
+  };
+  /// One for each region.
+  std::vector<View> views();
+  /// 0: it is not known.
+  pid_t server_process_id() const { return server_process_id_; }
+
  private:
   struct ServedModel {
     io::FileIdentity identity;
@@ -55,6 +67,7 @@ class AttachedPager final : public PagingService {
   struct Mapped {
     std::unique_ptr<window::Region> region;
     io::ModelFile file;
+    std::string name;
   };
 
   AttachedPager(std::string socket_path, telemetry::Telemetry* telemetry)
@@ -95,7 +108,9 @@ class AttachedPager final : public PagingService {
   std::vector<Mapped> regions_;
   int thread_id_ = 0;
   bool is_stopping_ = false;
-  bool is_user_mode_only_ = false;  // written before the thread is said to be started
+  // Written before the thread is said to be started.
+  bool is_user_mode_only_ = false;
+  pid_t server_process_id_ = 0;
 
   // Between the threads.
   fault::Doorbell doorbell_;

@@ -1,25 +1,33 @@
-// The control socket of a program of our own: a thread that serves it.
+// The control socket of a program of our own: a thread that serves it, and HTTP if that is wanted.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "pager/base/result.h"
+#include "pager/control/http_server.h"
 #include "pager/control/line_server.h"
+#include "pager/control/loop.h"
 
 namespace weightpager::control {
 
 class ControlSocket {
  public:
   /// In this user's runtime directory, under this process's id. `answer` is called on the thread.
-  static Result<std::unique_ptr<ControlSocket>> open(LineServer::Answer answer);
+  /// With a port (0: any) there is HTTP, too; one line says where, or why not.
+  static Result<std::unique_ptr<ControlSocket>> open(LineServer::Answer answer,
+                                                     std::optional<uint16_t> http_port = {});
   /// `answer` is not called any more.
   ~ControlSocket();
 
  private:
-  explicit ControlSocket(std::unique_ptr<LineServer> server) : server_(std::move(server)) {}
+  ControlSocket() = default;
 
-  std::unique_ptr<LineServer> server_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<LineServer> lines_;
+  std::unique_ptr<HttpServer> pages_;
   std::thread thread_;
 };
 

@@ -12,7 +12,6 @@ namespace weightpager::control {
 namespace {
 
 using Json = nlohmann::json;
-using Answer = std::function<std::string(std::string_view)>;
 
 constexpr char json_type[] = "application/json; charset=utf-8";
 constexpr char html_type[] = "text/html; charset=utf-8";
@@ -65,6 +64,12 @@ HttpResponse http_page(std::string_view target, const Answer& answer) {
   if (path == "/metrics") return metrics(answer);
   if (path.starts_with(api)) return ask(path.substr(api.size()), query, answer);
   return not_found();
+}
+
+Result<std::unique_ptr<HttpServer>> serve_pages(Loop& loop, uint16_t port, Answer answer) {
+  return HttpServer::listen(loop, port, [answer = std::move(answer)](std::string_view target) {
+    return http_page(target, answer);
+  });
 }
 
 }  // namespace weightpager::control

@@ -6,7 +6,9 @@
 //              /api/residency?model=0&by=layer
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,7 +17,10 @@
 namespace weightpager::control {
 
 /// `answer` answers a request of the control socket.
-HttpResponse http_page(std::string_view target,
-                       const std::function<std::string(std::string_view)>& answer);
+using Answer = std::function<std::string(std::string_view request)>;
+HttpResponse http_page(std::string_view target, const Answer& answer);
+
+/// All of that at 127.0.0.1, at the port or any that is free (0).
+Result<std::unique_ptr<HttpServer>> serve_pages(Loop& loop, uint16_t port, Answer answer);
 
 }  // namespace weightpager::control

@@ -8,7 +8,6 @@
 namespace weightpager::control {
 namespace {
 
-constexpr int http_backlog = 16;
 constexpr std::string_view line_end = "\r\n";
 constexpr std::string_view head_end = "\r\n\r\n";
 
@@ -88,134 +87,57 @@ HttpRequest parse_http_request(std::string_view head) {
           .target = line.substr(method_end + 1, target_end - method_end - 1)};
 }
 
-struct HttpServer::Client {
-  HttpServer* server = nullptr;
-  uv_tcp_t socket{};
-  uv_timer_t timer{};
-  uv_write_t writing{};
-  std::vector<char> request;
-  size_t request_bytes = 0;
-  std::string answer;
-  int handles_open = 2;
-
-  uv_stream_t* stream() { return reinterpret_cast<uv_stream_t*>(&socket); }
-};
-
-HttpServer::HttpServer(uv_loop_t& loop, Respond respond, const HttpServerOptions& options)
-    : loop_(loop), respond_(std::move(respond)), options_(options) {}
-
-HttpServer::~HttpServer() = default;
-
-Result<std::unique_ptr<HttpServer>> HttpServer::listen(uv_loop_t& loop, uint16_t port,
-                                                       Respond respond,
-                                                       const HttpServerOptions& options) {
-  std::unique_ptr<HttpServer> it(new HttpServer(loop, std::move(respond), options));
-  auto opened = it->open(port);
-  if (opened) return it;
-  // What libuv has begun it must end before the object can go.
-  it->close_all();
-  uv_run(&loop, UV_RUN_NOWAIT);
-  return forward_error(std::move(opened));
+Result<std::unique_ptr<HttpServer>> HttpServer::listen(Loop& loop, uint16_t port, Respond respond,
+                                                       const ClientLimits& limits) {
+  std::unique_ptr<HttpServer> it(new HttpServer(loop, std::move(respond), limits));
+  if (auto opened = it->open(port); !opened) return forward_error(std::move(opened));
+  return it;
 }
 
 Status HttpServer::open(uint16_t port) {
+  Socket& listener =
+      make_listener([](uv_loop_t* loop, Socket& socket) { uv_tcp_init(loop, &socket.tcp); });
   sockaddr_in address{};
-  uv_tcp_init(&loop_, &listener_);
-  listener_.data = this;
   int status = uv_ip4_addr("127.0.0.1", port, &address);
   if (status == 0) {
-    status = uv_tcp_bind(&listener_, reinterpret_cast<const sockaddr*>(&address), 0);
+    status = uv_tcp_bind(&listener.tcp, reinterpret_cast<const sockaddr*>(&address), 0);
   }
-  if (status == 0) {
-    status = uv_listen(reinterpret_cast<uv_stream_t*>(&listener_), http_backlog,
-                       [](uv_stream_t* it, int failed) {
-                         if (failed == 0) static_cast<HttpServer*>(it->data)->let_in();
-                       });
-  }
+  if (status == 0) status = StreamServer::listen();
   int length = sizeof address;
   if (status == 0) {
-    status = uv_tcp_getsockname(&listener_, reinterpret_cast<sockaddr*>(&address), &length);
+    status = uv_tcp_getsockname(&listener.tcp, reinterpret_cast<sockaddr*>(&address), &length);
   }
   if (status != 0) return cannot_listen(port, status);
   port_ = ntohs(address.sin_port);
   return {};
 }
 
-void HttpServer::let_in() {
-  auto made = std::make_unique<Client>();
-  Client& client = *made;
-  client.server = this;
-  client.request.resize(options_.request_bytes_max);
-  uv_tcp_init(&loop_, &client.socket);
-  uv_timer_init(&loop_, &client.timer);
-  client.socket.data = client.timer.data = client.writing.data = &client;
-  const bool is_accepted =
-      uv_accept(reinterpret_cast<uv_stream_t*>(&listener_), client.stream()) == 0;
-  const bool is_one_too_many = clients_.size() >= options_.clients_max;
-  clients_.push_back(std::move(made));
-  if (!is_accepted || is_one_too_many) return close(client);
+void HttpServer::on_connect(Client& client, bool is_one_too_many) {
+  if (is_one_too_many) return close(client);
   uv_timer_start(
       &client.timer,
       [](uv_timer_t* timer) {
         Client& it = *static_cast<Client*>(timer->data);
-        it.server->close(it);
+        static_cast<HttpServer*>(it.server)->close(it);
       },
-      options_.client_ms_max, 0);
-  uv_read_start(
-      client.stream(),
-      [](uv_handle_t* handle, size_t, uv_buf_t* buffer) {
-        Client& it = *static_cast<Client*>(handle->data);
-        *buffer = uv_buf_init(it.request.data() + it.request_bytes,
-                              static_cast<unsigned>(it.request.size() - it.request_bytes));
-      },
-      [](uv_stream_t* stream, ssize_t length_bytes, const uv_buf_t*) {
-        Client& it = *static_cast<Client*>(stream->data);
-        it.server->take(it, length_bytes);
-      });
+      limits_.patience_ms, 0);
 }
 
-void HttpServer::take(Client& client, ssize_t length_bytes) {
-  if (length_bytes < 0) return close(client);
-  client.request_bytes += static_cast<size_t>(length_bytes);
-  const std::string_view received(client.request.data(), client.request_bytes);
+void HttpServer::on_received(Client& client) {
+  const std::string_view received = client.received();
   const size_t end = received.find(head_end);
   if (end == std::string_view::npos) {
-    if (received.size() == client.request.size()) send(client, {.status = 431}, true);
+    if (received.size() == client.request.size()) respond(client, {.status = 431}, true);
     return;
   }
   const HttpRequest request = parse_http_request(received.substr(0, end + head_end.size()));
-  if (request.refusal != 0) return send(client, {.status = request.refusal}, true);
-  send(client, respond_(request.target), !request.is_head);
+  if (request.refusal != 0) return respond(client, {.status = request.refusal}, true);
+  respond(client, respond_(request.target), !request.is_head);
 }
 
-void HttpServer::send(Client& client, const HttpResponse& response, bool has_body) {
-  uv_read_stop(client.stream());
-  client.answer = head_of(response);
-  if (has_body) client.answer += response.body;
-  const uv_buf_t all =
-      uv_buf_init(client.answer.data(), static_cast<unsigned>(client.answer.size()));
-  const auto on_written = [](uv_write_t* writing, int) {
-    Client& it = *static_cast<Client*>(writing->data);
-    it.server->close(it);
-  };
-  if (uv_write(&client.writing, client.stream(), &all, 1, on_written) != 0) close(client);
-}
-
-void HttpServer::close(Client& client) {
-  if (uv_is_closing(reinterpret_cast<uv_handle_t*>(&client.socket))) return;
-  const auto on_closed = [](uv_handle_t* handle) {
-    Client* const it = static_cast<Client*>(handle->data);
-    if (--it->handles_open > 0) return;
-    std::erase_if(it->server->clients_, [it](const auto& one) { return one.get() == it; });
-  };
-  uv_close(reinterpret_cast<uv_handle_t*>(&client.socket), on_closed);
-  uv_close(reinterpret_cast<uv_handle_t*>(&client.timer), on_closed);
-}
-
-void HttpServer::close_all() {
-  for (const auto& client : clients_) close(*client);
-  auto* const listener = reinterpret_cast<uv_handle_t*>(&listener_);
-  if (!uv_is_closing(listener)) uv_close(listener, nullptr);
+void HttpServer::respond(Client& client, const HttpResponse& response, bool has_body) {
+  stop_reading(client);
+  if (send(client, head_of(response) + (has_body ? response.body : ""))) close(client);
 }
 
 }  // namespace weightpager::control

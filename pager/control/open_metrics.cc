@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "pager/control/metrics_text.h"
 #include "pager/policy/make_policy.h"
 
 namespace weightpager::control {
@@ -17,17 +18,11 @@ using telemetry::Telemetry;
 
 namespace {
 
-constexpr uint64_t second_ns = 1'000'000'000;
 constexpr uint32_t bucket_bits_min = 10;  // 1 µs
 constexpr uint32_t bucket_bits_max = 35;  // 34 s
 
-struct Name {
-  std::string family;
-  std::string_view unit;  // "", "bytes", "seconds"
-};
-
 /// "resident_bytes_max" is weightpager_resident_max_bytes, "stall_ns" weightpager_stall_seconds.
-Name name_of(std::string_view key) {
+MetricName name_of(std::string_view key) {
   std::string family = fmt::format("weightpager_{}", key);
   constexpr std::string_view ns = "_ns";
   constexpr std::string_view bytes = "_bytes";
@@ -41,38 +36,15 @@ Name name_of(std::string_view key) {
   return {family + "_bytes", "bytes"};
 }
 
-std::string seconds(uint64_t ns) { return fmt::format("{}.{:09}", ns / second_ns, ns % second_ns); }
-
-std::string value(const Name& name, uint64_t counted) {
-  return name.unit == "seconds" ? seconds(counted) : fmt::format("{}", counted);
-}
-
-/// A label's value, within quotes.
-std::string label_value(std::string_view text) {
-  std::string result = "\"";
-  for (const char letter : text) {
-    if (letter == '\n') {
-      result += "\\n";
-    } else {
-      if (letter == '"' || letter == '\\') result += '\\';
-      result += letter;
-    }
-  }
-  return result + "\"";
-}
-
-void begin_family(std::string& text, const Name& name, const char* type, std::string_view help) {
-  text += fmt::format("# TYPE {} {}\n", name.family, type);
-  if (!name.unit.empty()) text += fmt::format("# UNIT {} {}\n", name.family, name.unit);
-  text += fmt::format("# HELP {} {}\n", name.family, help);
-}
-
-void add_info(std::string& text, const Telemetry& telemetry) {
-  begin_family(text, {"weightpager_pager", ""}, "info", "what pages, and whom");
-  text += fmt::format(
-      "weightpager_pager_info{{pid=\"{}\",command={},mapper={},reader={},policy={}}} 1\n",
-      telemetry.process_id, label_value(telemetry.command), label_value(telemetry.mapper),
-      label_value(telemetry.reader), label_value(policy::policy_name(telemetry.policy)));
+void add_info(MetricsText& text, const Telemetry& telemetry) {
+  text.add_family({"weightpager_pager", ""}, "info", "what pages, and whom");
+  text.add("_info",
+           {{"pid", std::to_string(telemetry.process_id)},
+            {"command", telemetry.command},
+            {"mapper", telemetry.mapper},
+            {"reader", telemetry.reader},
+            {"policy", std::string(policy::policy_name(telemetry.policy))}},
+           1);
 }
 
 /// Counters that are one family with a label, and so stand next to each other.
@@ -95,27 +67,30 @@ constexpr std::array<Labelled, 5> labelled{{
 constexpr std::array<std::string_view, 4> times_of_day = {"policy_changed_ns", "started_ns",
                                                           "last_event_ns", "ended_ns"};
 
-void add_counter(std::string& text, const telemetry::NamedCounter& counter, uint64_t counted) {
+void add_counter(MetricsText& text, const telemetry::NamedCounter& counter, uint64_t counted) {
   const std::string_view key = counter.key;
   const auto is_key = [key](const auto& it) { return it.key == key; };
   const auto found = std::find_if(labelled.begin(), labelled.end(), is_key);
   if (found != labelled.end()) {
-    const Name name = {std::string(found->family), ""};
-    if (!found->help.empty()) begin_family(text, name, "counter", found->help);
-    text +=
-        fmt::format("{}_total{{{}=\"{}\"}} {}\n", name.family, found->label, found->value, counted);
-    return;
+    const MetricName name = {std::string(found->family), ""};
+    if (!found->help.empty()) text.add_family(name, "counter", found->help);
+    return text.add("_total", {{found->label, std::string(found->value)}}, counted);
   }
-  const Name name = name_of(key);
-  begin_family(text, name, counter.is_total ? "counter" : "gauge", counter.description);
-  text +=
-      fmt::format("{}{} {}\n", name.family, counter.is_total ? "_total" : "", value(name, counted));
+  const MetricName name = name_of(key);
+  text.add_family(name, counter.is_total ? "counter" : "gauge", counter.description);
+  const char* const suffix = counter.is_total ? "_total" : "";
+  name.unit == "seconds" ? text.add_seconds(suffix, {}, counted) : text.add(suffix, {}, counted);
 }
 
-/// `label`: "kind=…," or nothing.
-void add_histogram(std::string& text, const std::string& family, const std::string& label,
+/// `labels`: what all its lines have.
+void add_histogram(MetricsText& text, const MetricsText::Labels& labels,
                    const Histogram& histogram) {
   const Distribution counts = histogram.distribution();
+  const auto add_bucket = [&](const std::string& end, uint64_t below) {
+    MetricsText::Labels all = labels;
+    all.emplace_back("le", end);
+    text.add("_bucket", all, below);
+  };
   uint64_t below = 0;
   uint32_t bucket = 0;
   for (uint32_t bits = bucket_bits_min; bits <= bucket_bits_max; ++bits) {
@@ -124,45 +99,43 @@ void add_histogram(std::string& text, const std::string& family, const std::stri
     while (bucket < HistogramScale::buckets && HistogramScale::begin_of(bucket + 1) <= end_ns) {
       below += counts.count_in(bucket++);
     }
-    text += fmt::format("{}_bucket{{{}le=\"{}\"}} {}\n", family, label, seconds(end_ns - 1), below);
+    add_bucket(seconds_text(end_ns - 1), below);
   }
   const uint64_t count = counts.count();
-  const std::string labels =
-      label.empty() ? "" : fmt::format("{{{}}}", label.substr(0, label.size() - 1));
-  text += fmt::format("{}_bucket{{{}le=\"+Inf\"}} {}\n", family, label, count);
-  text += fmt::format("{}_count{} {}\n", family, labels, count);
-  text += fmt::format("{}_sum{} {}\n", family, labels, seconds(histogram.sum()));
+  add_bucket("+Inf", count);
+  text.add("_count", labels, count);
+  text.add_seconds("_sum", labels, histogram.sum());
 }
 
-void add_histograms(std::string& text, const Telemetry& telemetry) {
-  const Name wait = {"weightpager_fault_wait_seconds", "seconds"};
-  begin_family(text, wait, "histogram", "from a touch to its toucher running on");
-  add_histogram(text, wait.family, "kind=\"demand\",", telemetry.wait_demand_ns);
-  add_histogram(text, wait.family, "kind=\"late\",", telemetry.wait_late_ns);
-  add_histogram(text, wait.family, "kind=\"tripwire\",", telemetry.wait_tripwire_ns);
-  const Name read = {"weightpager_read_latency_seconds", "seconds"};
-  begin_family(text, read, "histogram", "from a read's start to its bytes being here");
-  add_histogram(text, read.family, "", telemetry.read_latency_ns);
+void add_histograms(MetricsText& text, const Telemetry& telemetry) {
+  text.add_family({"weightpager_fault_wait_seconds", "seconds"}, "histogram",
+                  "from a touch to its toucher running on");
+  add_histogram(text, {{"kind", "demand"}}, telemetry.wait_demand_ns);
+  add_histogram(text, {{"kind", "late"}}, telemetry.wait_late_ns);
+  add_histogram(text, {{"kind", "tripwire"}}, telemetry.wait_tripwire_ns);
+  text.add_family({"weightpager_read_latency_seconds", "seconds"}, "histogram",
+                  "from a read's start to its bytes being here");
+  add_histogram(text, {}, telemetry.read_latency_ns);
 }
 
 }  // namespace
 
 std::string open_metrics(const Telemetry& telemetry, const std::vector<LayerStall>& layers) {
-  std::string text;
+  MetricsText text;
   add_info(text, telemetry);
   for (const telemetry::NamedCounter& it : telemetry::named_counters()) {
     if (std::find(times_of_day.begin(), times_of_day.end(), it.key) != times_of_day.end()) continue;
     add_counter(text, it, (telemetry.*it.counter).load());
   }
   add_histograms(text, telemetry);
-  const Name stall = {"weightpager_layer_stall_seconds", "seconds"};
-  begin_family(text, stall, "counter", "time with an engine thread waiting, by what for");
+  text.add_family({"weightpager_layer_stall_seconds", "seconds"}, "counter",
+                  "time with an engine thread waiting, by what for");
   for (const LayerStall& it : layers) {
-    text +=
-        fmt::format("{}_total{{model={},layer=\"{}\",name={}}} {}\n", stall.family,
-                    label_value(it.model), it.layer, label_value(it.name), seconds(it.stall_ns));
+    text.add_seconds("_total",
+                     {{"model", it.model}, {"layer", std::to_string(it.layer)}, {"name", it.name}},
+                     it.stall_ns);
   }
-  return text + "# EOF\n";
+  return text.end();
 }
 
 }  // namespace weightpager::control

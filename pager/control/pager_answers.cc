@@ -71,6 +71,30 @@ void add_tensor(Residency& residency, const model::Tensor& tensor, uint64_t chun
   }
 }
 
+/// Where in the file they lie: [first chunk, count], in order, what touches or overlaps as one.
+Json chunk_ranges(const model::Model& model, std::span<const uint32_t> tensors,
+                  uint64_t chunk_bytes) {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // [first, end)
+  for (const uint32_t index : tensors) {
+    const model::Tensor& it = model.tensors[index];
+    if (it.size_bytes == 0) continue;
+    ranges.emplace_back(it.offset_bytes / chunk_bytes,
+                        (it.offset_bytes + it.size_bytes - 1) / chunk_bytes + 1);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  Json rows = Json::array();
+  uint64_t end = 0;
+  for (const auto& [first, range_end] : ranges) {
+    if (rows.empty() || first > end) {
+      rows.push_back({first, range_end - first});
+    } else if (range_end > end) {
+      rows.back()[1] = range_end - rows.back()[0].get<uint64_t>();
+    }
+    end = std::max(end, range_end);
+  }
+  return rows;
+}
+
 Json layer_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
                std::span<const ChunkView> chunks) {
   const model::Layer& layer = layers.model().layers[index];
@@ -80,6 +104,7 @@ Json layer_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
   }
   Json row = residency.json(layer.name, layer.size_bytes);
   row["stall_ns"] = layers.stall_ns(index);
+  row["chunks"] = chunk_ranges(layers.model(), layer.tensors, chunk_bytes);
   return row;
 }
 
@@ -88,7 +113,9 @@ Json tensor_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes
   const model::Tensor& tensor = layers.model().tensors[index];
   Residency residency;
   add_tensor(residency, tensor, chunk_bytes, chunks);
-  return residency.json(tensor.name, tensor.size_bytes);
+  Json row = residency.json(tensor.name, tensor.size_bytes);
+  row["chunks"] = chunk_ranges(layers.model(), std::span(&index, 1), chunk_bytes);
+  return row;
 }
 
 Json event_row(const telemetry::Event& event, size_t model, const FileView* file) {
@@ -320,7 +347,8 @@ Result<Json> PagerAnswers::trace(const Request& request) {
 // ---- Changes ----
 
 Result<Json> PagerAnswers::change(const Request& request) {
-  if (auto known = request.expect_only({"window", "policy", "pin", "evict", "model"}); !known) {
+  if (auto known = request.expect_only({"window", "policy", "pin", "evict", "drop", "model"});
+      !known) {
     return forward_error(std::move(known));
   }
   const uint64_t now_ns = monotonic_ns();
@@ -340,7 +368,10 @@ Result<Json> PagerAnswers::change(const Request& request) {
   const auto evict = request.text("evict");
   if (!evict) return tl::make_unexpected(evict.error());
   if (*evict) return this->evict(request, **evict);
-  return fail("set: nothing to set", "it takes one of window, policy, pin, evict");
+  const auto drop = request.text("drop");
+  if (!drop) return tl::make_unexpected(drop.error());
+  if (*drop) return this->drop(**drop);
+  return fail("set: nothing to set", "it takes one of window, policy, pin, evict, drop");
 }
 
 Result<Json> PagerAnswers::set_window(const std::string& text) {
@@ -418,9 +449,20 @@ Result<Json> PagerAnswers::evict(const Request& request, const std::string& text
   const auto chunks = chunks_of_layers(request, text, "evict");
   if (!chunks) return tl::make_unexpected(chunks.error());
   const uint64_t before = telemetry_.resident_bytes;
-  const uint64_t evicted_bytes = pager_.evict(*chunks) * telemetry_.chunk_bytes.load();
-  // The pager has not counted it yet.
-  Json change = change_json("resident_bytes", before, before - std::min(before, evicted_bytes));
+  return eviction_json(before, pager_.evict(*chunks));
+}
+
+Result<Json> PagerAnswers::drop(const std::string& what) {
+  if (what != "unpinned") return fail("drop: unknown " + what, "it takes unpinned");
+  const uint64_t before = telemetry_.resident_bytes;
+  return eviction_json(before, pager_.drop());
+}
+
+// The pager has not counted it yet.
+Json PagerAnswers::eviction_json(uint64_t resident_bytes_before, uint32_t evicted_chunks) const {
+  const uint64_t evicted_bytes = evicted_chunks * telemetry_.chunk_bytes.load();
+  Json change = change_json("resident_bytes", resident_bytes_before,
+                            resident_bytes_before - std::min(resident_bytes_before, evicted_bytes));
   change["evicted_bytes"] = evicted_bytes;
   return change;
 }

@@ -45,6 +45,8 @@ class PagerAnswers {
   Result<Json> set_policy(const std::string& name);
   Result<Json> pin(const Request& request, const std::string& text);
   Result<Json> evict(const Request& request, const std::string& text);
+  Result<Json> drop(const std::string& what);
+  Json eviction_json(uint64_t resident_bytes_before, uint32_t evicted_chunks) const;
 
   void look_at_files();
   void look_at_chunks();

@@ -11,7 +11,6 @@
 #include <memory>
 
 #include "pager/control/http_pages.h"
-#include "pager/control/http_server.h"
 #include "pager/control/line_server.h"
 
 #define WP_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
@@ -33,12 +32,10 @@ std::string answer_of(const PluginHost& host, std::string_view request) {
 }
 
 /// Without it everything else works. Nothing where it is not asked for, or cannot be had.
-std::unique_ptr<HttpServer> serve_http(uv_loop_t& loop, const PluginHost& host) {
+std::unique_ptr<HttpServer> serve_http(Loop& loop, const PluginHost& host) {
   if (host.http_port < 0) return nullptr;
-  auto http = HttpServer::listen(
-      loop, static_cast<uint16_t>(host.http_port), [&host](std::string_view target) {
-        return http_page(target, [&host](std::string_view it) { return answer_of(host, it); });
-      });
+  auto http = serve_pages(loop, static_cast<uint16_t>(host.http_port),
+                          [&host](std::string_view it) { return answer_of(host, it); });
   if (!http) {
     host.http_opened(host.context, 0, http.error().message.c_str());
     return nullptr;
@@ -54,13 +51,19 @@ WP_PLUGIN_EXPORT void weightpager_control_serve(const weightpager::control::Plug
   using namespace weightpager::control;
   if (host->version != plugin_version)
     return host->opened(host->context, "it is of another version");
-  auto server = LineServer::listen(host->socket_path,
-                                   [host](std::string_view it) { return answer_of(*host, it); });
+  auto loop = Loop::open();
   uv_library_shutdown();
+  if (!loop) return host->opened(host->context, loop.error().message.c_str());
+  const auto server = LineServer::listen(
+      **loop, host->socket_path, [host](std::string_view it) { return answer_of(*host, it); });
   if (!server) return host->opened(host->context, server.error().message.c_str());
+  if (host->stop_fd >= 0) {
+    const auto watched = (*loop)->stop_when_readable(host->stop_fd);
+    if (!watched) return host->opened(host->context, watched.error().message.c_str());
+  }
   host->opened(host->context, nullptr);
-  const auto http = serve_http((*server)->loop(), *host);
-  (*server)->run();
+  const auto http = serve_http(**loop, *host);
+  (*loop)->run();
 } catch (const std::exception& problem) {
   // Out of memory: nobody is answered any more, and the engine runs on.
 }

@@ -1,4 +1,5 @@
-// How the interposer has its control socket served by a library of its own.
+// How other people's processes have their control socket served by a library of its own
+// (hosted_socket.h).
 //
 // Problem. libuv is shared, and cannot be linked into the interposer; and an engine's process may
 // have another libuv, whose symbols are in front of everybody's (node exports those that it has
@@ -15,7 +16,7 @@
 
 namespace weightpager::control {
 
-inline constexpr uint32_t plugin_version = 2;
+inline constexpr uint32_t plugin_version = 3;
 inline constexpr char plugin_file[] = "libweightpager-control.so";
 inline constexpr char plugin_entry[] = "weightpager_control_serve";
 
@@ -33,12 +34,14 @@ struct PluginHost {
   void (*opened)(void* context, const char* why_not) = nullptr;
   /// Where to serve HTTP, too (http_pages.h): a port, 0 for any that is free; -1: not at all.
   int http_port = -1;
+  /// Ends it when it can be read; -1: nothing does.
+  int stop_fd = -1;
   /// Once where http_port asks for it: at which port it is (nullptr), or why there is none.
   void (*http_opened)(void* context, unsigned port, const char* why_not) = nullptr;
 };
 
-/// Serves on the calling thread, which owns its descriptors alone, and does not return once it
-/// listens.
+/// Serves on the calling thread, which owns its descriptors alone; without stop_fd it does not
+/// return once it listens.
 using PluginEntry = void (*)(const PluginHost* host);
 
 }  // namespace weightpager::control

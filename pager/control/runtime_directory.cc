@@ -47,6 +47,12 @@ Result<std::string> runtime_directory() {
   return fail(path + ": not a directory that only you can enter", cure, EACCES);
 }
 
+Result<std::string> own_socket_path() {
+  auto directory = runtime_directory();
+  if (!directory) return directory;
+  return *directory + "/" + std::to_string(getpid()) + ".sock";
+}
+
 std::vector<std::string> runtime_directories(uid_t user) {
   std::vector<std::string> found = {"/run/user/" + std::to_string(user) + "/weightpager",
                                     "/tmp/weightpager-" + std::to_string(user)};

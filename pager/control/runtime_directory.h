@@ -18,6 +18,9 @@ namespace weightpager::control {
 /// This user's, made if it is not there. Others cannot enter it.
 Result<std::string> runtime_directory();
 
+/// Where this process's control socket lies.
+Result<std::string> own_socket_path();
+
 /// All that there are of a user, wherever his environment pointed when they were made.
 std::vector<std::string> runtime_directories(uid_t user);
 

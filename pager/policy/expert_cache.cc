@@ -39,7 +39,12 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   used_now_.reserve(experts_.size());
   first_active_ = active_chunks_ = 0;
   std::vector<ExpertRules::Shape> shapes;
-  for (const Expert& expert : experts_) shapes.push_back({expert.layer, expert.chunks()});
+  std::vector<uint32_t> layers;
+  for (const Expert& expert : experts_) {
+    shapes.push_back({expert.layer, expert.chunks()});
+    layers.push_back(expert.layer);
+  }
+  forecast_.reset(layers);
   rules_.reset(std::move(shapes));
   for (ChunkQueue& queue : reads_) queue.reset(chunks);
   holds_.reset(chunks);
@@ -145,6 +150,7 @@ ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk, uint32_t offset_bytes) {
     return touch;
   }
   expert.visit = visit_;
+  forecast_.note_use(number);
   rules_.note_use(number);
   activate(number);
   touch.missing_chunks = missing_chunks(expert);
@@ -165,6 +171,7 @@ bool ExpertCache::begin_visit(uint32_t layer) {
   ++visit_;
   const bool is_new_pass = layer_ == none || layer < layer_;
   layer_ = layer;
+  forecast_.begin_visit(layer, is_new_pass);
   rules_.begin_visit(layer, is_new_pass);
   return is_new_pass;
 }

@@ -30,6 +30,7 @@
 
 #include "pager/policy/chunk_order.h"
 #include "pager/policy/chunk_queue.h"
+#include "pager/policy/expert_forecast.h"
 #include "pager/policy/expert_rules.h"
 
 namespace weightpager::policy {
@@ -148,7 +149,8 @@ class ExpertCache {
   size_t first_active_ = 0;  // those of used_now_ from here on are active
   uint32_t active_chunks_ = 0;
 
-  ExpertRules rules_;
+  ExpertForecast forecast_;
+  ExpertRules rules_{forecast_};
   std::array<ChunkQueue, slabs_max> reads_;
   ChunkQueue holds_;
   ChunkQueue leaving_;

@@ -11,7 +11,9 @@ constexpr uint32_t half_life_passes = 64;
 constexpr double proven_worth = 1.25;
 // By rule: what a use still counts for after one more pass. Of three tokens that take turns and
 // just fit, 0.5 keeps more; where they do not quite fit, 0.85. Frequencies age in steps.
-constexpr std::array<double, 3> kept_per_pass = {1, 0.5, 0.85};
+constexpr std::array<double, 4> kept_per_pass = {1, 0.5, 0.85, 1};
+// From here on what the past did next says more than how often it did it.
+constexpr double likeness_min = 0.3;
 // The same for what a rule missed: some five passes decide.
 constexpr double losses_kept = 0.8;
 // Less than this share of what the rule in charge missed is no accident.
@@ -55,6 +57,7 @@ void ExpertRules::begin_pass() {
   if (++passes_since_ageing_ == half_life_passes) {
     passes_since_ageing_ = 0;
     weights_[frequency] *= 2;
+    weights_[foresight] *= 2;
   }
   for (size_t rule = 0; rule < rule_count; ++rule) {
     weights_[rule] /= kept_per_pass[rule];
@@ -68,11 +71,11 @@ void ExpertRules::note_use(uint32_t number) {
   Expert& expert = experts_[number];
   expert.visit = visit_;
   expert.last_use = ++uses_;
-  for (const Rule rule : {frequency, hasty, patient}) {
+  for (const Rule rule : {frequency, hasty, patient, foresight}) {
     expert.uses[rule] += weights_[rule];
     play(rule, number);
   }
-  for (const Rule rule : {frequency, hasty, patient}) {
+  for (const Rule rule : {frequency, hasty, patient, foresight}) {
     const bool is_better = plays_[rule].missed_chunks < better_share * plays_[best_].missed_chunks;
     if (is_better) best_ = rule;
   }
@@ -110,7 +113,15 @@ bool ExpertRules::make_room(Rule rule, uint32_t chunks) {
 double ExpertRules::worth(Rule rule, uint32_t number) const {
   const Expert& expert = experts_[number];
   const double uses = expert.uses[rule];
-  if (rule == frequency) return plays_[rule].is_proven[number] ? uses * proven_worth : uses;
+  if (rule == foresight && forecast_.likeness() >= likeness_min) {
+    const uint32_t visits = forecast_.visits_until(number);
+    // What is not foreseen is worth less than all that is: its uses, between 0 and 1.
+    const double told = uses / weights_[rule];
+    return visits == ExpertForecast::never ? told / (1 + told) : 1 + 1.0 / visits;
+  }
+  if (rule == frequency || rule == foresight) {
+    return plays_[rule].is_proven[number] ? uses * proven_worth : uses;
+  }
   return expert.shape.layer > layer_ ? uses : uses * kept_per_pass[rule];
 }
 

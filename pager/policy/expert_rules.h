@@ -19,6 +19,8 @@
 // not; without that difference (plain least-recently-used) the experts of the layers just ahead
 // would go first. Of equals the one used last goes: layers are swept in a circle, so it is needed
 // again last.
+// Foresight: what the past that is most like the present (expert_forecast.h) uses soonest is worth
+// most, which is what Belady's rule would say if it came again. Where nothing is alike, frequency.
 //
 // A pure state machine, part of ExpertCache; allocates only in `reset`.
 #pragma once
@@ -27,6 +29,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "pager/policy/expert_forecast.h"
 
 namespace weightpager::policy {
 
@@ -37,6 +41,9 @@ class ExpertRules {
     uint32_t layer = 0;
     uint32_t chunks = 0;
   };
+
+  /// `forecast` outlives the rules, and is told of visits and uses before they are.
+  explicit ExpertRules(const ExpertForecast& forecast) : forecast_(forecast) {}
 
   /// Forgets everything.
   void reset(std::vector<Shape> experts);
@@ -51,7 +58,7 @@ class ExpertRules {
   bool is_worth_less(uint32_t a, uint32_t b) const { return is_worth_less(best_, a, b); }
 
  private:
-  enum Rule : size_t { frequency, hasty, patient, rule_count };
+  enum Rule : size_t { frequency, hasty, patient, foresight, rule_count };
 
   struct Expert {
     Shape shape;
@@ -73,6 +80,7 @@ class ExpertRules {
   bool make_room(Rule rule, uint32_t chunks);
   void begin_pass();
 
+  const ExpertForecast& forecast_;
   std::vector<Expert> experts_;
   std::array<Play, rule_count> plays_;
   Rule best_ = frequency;

@@ -35,11 +35,16 @@ Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
 // ---- The order, and what stays ----
 
 PinStream::PinStream(const ChunkTable& table, const Settings& settings)
-    : table_(table), settings_(settings), linger_(chunks_in(linger_bytes_min)), experts_(table) {}
+    : table_(table),
+      settings_(settings),
+      evictability_(table),
+      linger_(chunks_in(linger_bytes_min)),
+      experts_(table) {}
 
 void PinStream::set_order(const ChunkOrder& order) {
   const uint32_t chunks = table_.chunks();
   facts_.assign(chunks, Facts{});
+  evictability_.reset();
   for (ChunkId chunk : order.revisited) facts_[chunk].is_revisited = true;
   for (ChunkId chunk : order.kept) facts_[chunk].is_kept = true;
   demand_.reset(chunks);
@@ -191,8 +196,8 @@ uint32_t PinStream::backward_distance(uint32_t position) const {
 }
 
 bool PinStream::is_recent(ChunkId chunk) const {
-  const uint64_t last = facts_[chunk].last_touch;
-  return last != 0 && touches_ - last < std::min<uint64_t>(recent_touches, std::max(ring_ / 4, 2u));
+  return evictability_.is_among_last(chunk,
+                                     std::min<uint64_t>(recent_touches, std::max(ring_ / 4, 2u)));
 }
 
 // In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
@@ -203,24 +208,12 @@ bool PinStream::is_protected(ChunkId chunk) const {
   return backward_distance(position) <= linger_ || forward_distance(position) < frontier_ - cursor_;
 }
 
-bool PinStream::is_evictable(ChunkId chunk) const {
-  if (touches_ < facts_[chunk].refused_until_touch) return false;
-  const ChunkState state = table_.state(chunk);
-  return state == ChunkState::ready || state == ChunkState::mapped;
-}
-
-// Mapped, with a slot for its bytes to go back to.
-bool PinStream::can_be_held(ChunkId chunk) const {
-  return table_.state(chunk) == ChunkState::mapped && table_.slot(chunk) != window::no_slot &&
-         touches_ >= facts_[chunk].refused_until_touch;
-}
-
 void PinStream::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   Facts& facts = facts_[chunk];
   is_pass_expected_ = false;
   facts.is_referenced = true;
   facts.untouched_passes = 0;
-  facts.last_touch = ++touches_;
+  evictability_.note_touch(chunk);
   if (facts.position != nowhere) {
     follow_cursor(chunk);
     note_first_touch(chunk);
@@ -228,6 +221,7 @@ void PinStream::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   }
   if (experts_.owns(chunk)) touch_expert(chunk, offset_bytes);
   if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
+  if (table_.state(chunk) == ChunkState::reading) facts.is_late = true;
 }
 
 void PinStream::touch_expert(ChunkId chunk, uint32_t offset_bytes) {
@@ -300,7 +294,8 @@ void PinStream::leave_behind(Place place) {
     if (!facts.is_prefetched) continue;
     facts.is_prefetched = false;
     --ahead_;
-    if (table_.state(chunk) != ChunkState::reading) ++statistics_.prefetch_hidden;
+    const bool was_there = !facts.is_late && table_.state(chunk) != ChunkState::reading;
+    if (was_there) ++statistics_.prefetch_hidden;
   }
 }
 
@@ -394,7 +389,7 @@ void PinStream::learn_again() {
 bool PinStream::on_ready(ChunkId chunk) {
   is_at_standstill_ = false;
   Facts& facts = facts_[chunk];
-  if (is_recent(chunk)) facts.last_touch = touches_;
+  if (is_recent(chunk)) evictability_.note_delivery(chunk);
   if (experts_.owns(chunk)) return experts_.on_ready(chunk);
   if (facts.position == nowhere) {
     add_to_clock(chunk);
@@ -410,19 +405,19 @@ bool PinStream::on_ready(ChunkId chunk) {
 
 // The cursor offers cyclic chunks again when it passes them; others are found by the clock.
 void PinStream::on_refused(ChunkId chunk) {
-  facts_[chunk].refused_until_touch = touches_ + refusal_touches;
+  evictability_.note_refusal(chunk);
   const bool is_kept = experts_.owns(chunk) && experts_.keeps(chunk);
   if (facts_[chunk].position == nowhere && !is_kept) add_to_clock(chunk);
 }
 
 void PinStream::on_standstill() {
   is_at_standstill_ = true;
-  for (Facts& facts : facts_) facts.refused_until_touch = 0;
+  evictability_.forget_refusals();
 }
 
 void PinStream::will_need(std::span<const ChunkId> chunks) {
   if (chunks.size() > table_.resident_max() / 2) {
-    if (touches_ > 0) return;
+    if (evictability_.touches() > 0) return;
     is_pass_expected_ = true;
     return begin_pass();
   }
@@ -521,6 +516,7 @@ Action PinStream::prefetch() {
   if (table_.room() <= reserve) return make_room(false);
   const ChunkId chunk = chunk_at(frontier_++);
   facts_[chunk].is_prefetched = true;
+  facts_[chunk].is_late = false;
   ++ahead_;
   return action(Action::Kind::read, chunk);
 }
@@ -608,7 +604,7 @@ Action PinStream::clock_victim() {
       ++hand_;
       continue;
     }
-    if (is_recent(chunk) || touches_ < facts.refused_until_touch) {
+    if (is_recent(chunk) || evictability_.is_refused(chunk)) {
       ++hand_;
       continue;
     }
@@ -642,7 +638,7 @@ ChunkId PinStream::farthest_prefetched() const {
 ChunkId PinStream::any_victim() const {
   ChunkId victim = window::no_chunk;
   const auto worth = [&](ChunkId chunk) {
-    return std::pair(facts_[chunk].is_pinned, facts_[chunk].last_touch);
+    return std::pair(facts_[chunk].is_pinned, evictability_.last_touch(chunk));
   };
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
     if (!is_evictable(chunk)) continue;

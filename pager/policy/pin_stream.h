@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "pager/policy/chunk_queue.h"
+#include "pager/policy/evictability.h"
 #include "pager/policy/expert_cache.h"
 #include "pager/policy/policy.h"
 
@@ -79,15 +80,14 @@ class PinStream : public Policy {
   using Place = uint64_t;
 
   struct Facts {
-    uint32_t position = nowhere;       // in order_; nowhere: sparse
-    uint32_t touch_rank = nowhere;     // when it was first touched, since learning began
-    uint64_t last_touch = 0;           // by the count of touches; 0: never
-    uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
+    uint32_t position = nowhere;    // in order_; nowhere: sparse
+    uint32_t touch_rank = nowhere;  // when it was first touched, since learning began
     uint8_t untouched_passes = 0;
     bool is_pinned = false;
     bool is_kept = false;  // the user wants it to be pinned
     bool is_revisited = false;
     bool is_prefetched = false;  // read ahead and not passed by the cursor yet
+    bool is_late = false;        // … and the engine came while it was being read
     bool is_referenced = false;  // touched since the clock's hand came by
     bool is_in_clock = false;
     bool is_consumed = false;  // is in consumed_
@@ -102,8 +102,8 @@ class PinStream : public Policy {
   uint32_t backward_distance(uint32_t position) const;
   bool is_recent(ChunkId chunk) const;
   bool is_protected(ChunkId chunk) const;
-  bool is_evictable(ChunkId chunk) const;
-  bool can_be_held(ChunkId chunk) const;
+  bool is_evictable(ChunkId chunk) const { return evictability_.is_evictable(chunk); }
+  bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
 
   void install_order(std::vector<ChunkId> order);
@@ -148,6 +148,7 @@ class PinStream : public Policy {
   std::vector<ChunkId> order_;
   std::vector<float> pace_;   // by position; empty: all alike
   std::vector<Facts> facts_;  // by chunk
+  Evictability evictability_;
   uint32_t ring_ = 0;
   uint32_t pinned_ = 0;
   uint32_t sparse_max_ = 0;  // Q
@@ -162,7 +163,6 @@ class PinStream : public Policy {
   uint32_t ahead_ = 0;         // prefetched chunks that the cursor has not passed
   uint32_t ahead_max_ = 0;     // grows while the engine follows the order
   uint32_t since_tripwire_ = 0;
-  uint64_t touches_ = 0;
   uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
 
   std::vector<ChunkId> touched_in_order_;  // first touches since learning began

@@ -82,9 +82,6 @@ struct PolicyStatistics {
   }
 };
 
-/// Touches after a refusal until the chunk is asked for again.
-constexpr uint64_t refusal_touches = 64;
-
 /// Events allocate nothing, but where an order is learned.
 class Policy {
  public:
@@ -105,7 +102,7 @@ class Policy {
   /// engine thread waits for is mapped without asking.)
   virtual bool on_ready(ChunkId chunk) = 0;
   /// The kernel refused to evict or hold the chunk: somebody pins its pages and keeps them a while,
-  /// so that it is not asked for again before `refusal_touches`.
+  /// so that it is not asked for again for a while (evictability.h).
   virtual void on_refused(ChunkId chunk) = 0;
   /// Threads wait, and nothing has happened for a while: what was refused may be asked for again,
   /// and until the next read ends none that is in flight is counted upon. O(N).

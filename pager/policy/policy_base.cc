@@ -14,8 +14,9 @@ constexpr uint32_t recent_touches_max = 8;
 void PolicyBase::set_order(const ChunkOrder& order) {
   const uint32_t chunks = table_.chunks();
   order_ = order;
-  facts_.assign(chunks, Facts{});
-  for (uint32_t at = 0; at < order_size(); ++at) facts_[order_.cyclic[at]].position = at;
+  positions_.assign(chunks, nowhere);
+  for (uint32_t at = 0; at < order_size(); ++at) positions_[order_.cyclic[at]] = at;
+  evictability_.reset();
   demand_.reset(chunks);
   advice_.reset(chunks);
   ages_.reset(chunks);
@@ -26,27 +27,14 @@ void PolicyBase::set_order(const ChunkOrder& order) {
 }
 
 bool PolicyBase::is_recent(ChunkId chunk) const {
-  const uint64_t last = facts_[chunk].last_touch;
-  const uint32_t recent_touches = std::clamp(table_.resident_max() / 4, 1u, recent_touches_max);
-  return last != 0 && touches_ - last < recent_touches;
-}
-
-bool PolicyBase::is_evictable(ChunkId chunk) const {
-  if (touches_ < facts_[chunk].refused_until_touch) return false;
-  const ChunkState state = table_.state(chunk);
-  return state == ChunkState::ready || state == ChunkState::mapped;
-}
-
-// Mapped, with a slot for its bytes to go back to.
-bool PolicyBase::can_be_held(ChunkId chunk) const {
-  return table_.state(chunk) == ChunkState::mapped && table_.slot(chunk) != window::no_slot &&
-         touches_ >= facts_[chunk].refused_until_touch;
+  return evictability_.is_among_last(chunk,
+                                     std::clamp(table_.resident_max() / 4, 1u, recent_touches_max));
 }
 
 // ---- Events ----
 
 void PolicyBase::on_touch(ChunkId chunk, uint32_t /*offset_bytes*/) {
-  facts_[chunk].last_touch = ++touches_;
+  evictability_.note_touch(chunk);
   if (position(chunk) != nowhere) count_pass(position(chunk));
   touched(chunk);
   if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
@@ -60,18 +48,18 @@ void PolicyBase::count_pass(uint32_t position) {
 bool PolicyBase::on_ready(ChunkId chunk) {
   is_at_standstill_ = false;
   if (!ages_.contains(chunk)) ages_.put_front(chunk);
-  if (is_recent(chunk)) facts_[chunk].last_touch = touches_;
+  if (is_recent(chunk)) evictability_.note_delivery(chunk);
   return arrived(chunk);
 }
 
 void PolicyBase::on_refused(ChunkId chunk) {
-  facts_[chunk].refused_until_touch = touches_ + refusal_touches;
+  evictability_.note_refusal(chunk);
   ages_.put_front(chunk);
 }
 
 void PolicyBase::on_standstill() {
   is_at_standstill_ = true;
-  for (Facts& facts : facts_) facts.refused_until_touch = 0;
+  evictability_.forget_refusals();
 }
 
 void PolicyBase::will_need(std::span<const ChunkId> chunks) {
@@ -160,7 +148,7 @@ Action PolicyBase::last_resort() {
   if (room_is_on_its_way && table_.resident() <= table_.resident_max()) return {};
   for (ChunkId chunk = ages_.back(); chunk != window::no_chunk; chunk = ages_.before(chunk)) {
     const bool helps = !needs_slot || table_.slot(chunk) != window::no_slot;
-    if (is_evictable(chunk) && helps && facts_[chunk].last_touch != touches_) return evict(chunk);
+    if (is_evictable(chunk) && helps && !evictability_.is_among_last(chunk, 1)) return evict(chunk);
   }
   return {};
 }

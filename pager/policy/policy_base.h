@@ -13,6 +13,7 @@
 
 #include "pager/policy/chunk_list.h"
 #include "pager/policy/chunk_queue.h"
+#include "pager/policy/evictability.h"
 #include "pager/policy/policy.h"
 
 namespace weightpager::policy {
@@ -21,7 +22,7 @@ class PolicyBase : public Policy {
  public:
   /// `table` outlives the policy.
   PolicyBase(const ChunkTable& table, const Settings& settings)
-      : table_(table), settings_(settings) {}
+      : table_(table), settings_(settings), evictability_(table) {}
 
   void set_order(const ChunkOrder& order) final;
   void on_resized() override {}
@@ -62,11 +63,11 @@ class PolicyBase : public Policy {
   const ChunkOrder& order() const { return order_; }
   uint32_t order_size() const { return static_cast<uint32_t>(order_.cyclic.size()); }
   /// In the order, or nowhere.
-  uint32_t position(ChunkId chunk) const { return facts_[chunk].position; }
+  uint32_t position(ChunkId chunk) const { return positions_[chunk]; }
   /// Just delivered: the engine is at it, or about to be.
   bool is_recent(ChunkId chunk) const;
-  bool is_evictable(ChunkId chunk) const;
-  bool can_be_held(ChunkId chunk) const;
+  bool is_evictable(ChunkId chunk) const { return evictability_.is_evictable(chunk); }
+  bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
   /// The action, and what has to be noted with it.
   Action evict(ChunkId chunk);
 
@@ -76,12 +77,6 @@ class PolicyBase : public Policy {
   ChunkList ages_;
 
  private:
-  struct Facts {
-    uint32_t position = nowhere;
-    uint64_t last_touch = 0;           // by the count of touches; 0: never
-    uint64_t refused_until_touch = 0;  // the kernel refused to let go of it
-  };
-
   void count_pass(uint32_t position);
   Action demand();
   Action hold();
@@ -91,10 +86,10 @@ class PolicyBase : public Policy {
   Action last_resort();
 
   ChunkOrder order_;
-  std::vector<Facts> facts_;  // by chunk
+  std::vector<uint32_t> positions_;  // by chunk
+  Evictability evictability_;
   ChunkQueue demand_;
   ChunkQueue advice_;
-  uint64_t touches_ = 0;
   uint32_t last_position_ = 0;
   bool is_at_standstill_ = false;  // reads in flight may never end
   PolicyStatistics statistics_;

@@ -1,15 +1,12 @@
 // The control socket of an engine's process: who may see and change its pager does so through it.
-//
-// It is no part of paging: where it cannot be had, one line says so and the engine runs on.
 #pragma once
 
-#include "pager/pager.h"
-#include "pager/telemetry/telemetry.h"
+#include "pager/control/hosted_socket.h"
 
 namespace weightpager::preload {
 
-/// Begins to open it, and returns at once. Neither is owned; both live as long as the process.
-void open_control_socket(Pager& pager, const telemetry::Telemetry& telemetry);
+/// Begins to open it, and returns at once.
+void open_control_socket(control::HostedSocket::Answer answer);
 
 /// At exit.
 void remove_control_socket();

@@ -26,6 +26,8 @@
 #include "pager/base/memory_limit.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/control/guest_answers.h"
+#include "pager/control/pager_answers.h"
 #include "pager/pager.h"
 #include "pager/policy/chunk_size.h"
 #include "pager/preload/control.h"
@@ -172,7 +174,12 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
                                                     bool is_writable) {
   const Configuration& configuration = session->configuration;
   if (!configuration.server_socket.empty()) {
-    return attach::AttachedPager::start(configuration.server_socket, session->telemetry);
+    auto attached = attach::AttachedPager::start(configuration.server_socket, session->telemetry);
+    if (!attached) return forward_error(std::move(attached));
+    open_control_socket(
+        [answers = std::make_shared<control::GuestAnswers>(**attached, *session->telemetry)](
+            std::string_view request) { return answers->answer(request); });
+    return attached;
   }
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
@@ -192,7 +199,9 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   }
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));
-  open_control_socket(**pager, *session->telemetry);
+  open_control_socket(
+      [answers = std::make_shared<control::PagerAnswers>(**pager, *session->telemetry)](
+          std::string_view request) { return answers->answer(request); });
   return pager;
 }
 

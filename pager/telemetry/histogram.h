@@ -11,9 +11,10 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cstdint>
+
+#include "pager/telemetry/counter.h"
 
 namespace weightpager::telemetry {
 
@@ -86,8 +87,8 @@ class Distribution {
 class Histogram {
  public:
   void add(uint64_t value) {
-    increase(counts_[HistogramScale::bucket_of(value)], 1);
-    increase(sum_, value);
+    telemetry::add(counts_[HistogramScale::bucket_of(value)], 1);
+    telemetry::add(sum_, value);
   }
 
   uint64_t sum() const { return sum_.load(std::memory_order_relaxed); }
@@ -101,12 +102,8 @@ class Histogram {
   }
 
  private:
-  static void increase(std::atomic<uint64_t>& counter, uint64_t amount) {
-    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-  }
-
-  std::array<std::atomic<uint64_t>, HistogramScale::buckets> counts_{};
-  std::atomic<uint64_t> sum_{0};
+  std::array<Counter, HistogramScale::buckets> counts_{};
+  Counter sum_{0};
 };
 
 }  // namespace weightpager::telemetry

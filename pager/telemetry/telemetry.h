@@ -6,12 +6,12 @@
 // sees each field whole but not all fields at one instant. Cost: a relaxed add per event.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include "pager/base/result.h"
+#include "pager/telemetry/counter.h"
 #include "pager/telemetry/histogram.h"
 
 namespace weightpager::telemetry {
@@ -21,9 +21,6 @@ inline constexpr uint32_t telemetry_version = 6;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
-
-using Counter = std::atomic<uint64_t>;
-static_assert(Counter::is_always_lock_free);
 
 /// Times are CLOCK_MONOTONIC nanoseconds.
 struct Telemetry {
@@ -114,17 +111,6 @@ struct NamedHistogram {
   const char* description;
 };
 std::span<const NamedHistogram> named_histograms();
-
-/// A counter has one writer at a time, so that adding needs no locked instruction.
-inline void add(Counter& counter, uint64_t amount) {
-  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-}
-inline void set(Counter& counter, uint64_t value) {
-  counter.store(value, std::memory_order_relaxed);
-}
-inline void raise_to(Counter& counter, uint64_t value) {
-  if (value > counter.load(std::memory_order_relaxed)) set(counter, value);
-}
 
 /// Now, on the clock of every time in here. No system call.
 uint64_t monotonic_ns();

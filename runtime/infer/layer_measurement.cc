@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "pager/base/median.h"
 #include "runtime/infer/window_use.h"
 
 namespace weightpager::infer {
@@ -15,9 +16,7 @@ using Runs = std::vector<std::vector<UnitCosts>>;
 uint64_t median_of(const Runs& runs, size_t layer, uint64_t UnitCosts::*part) {
   std::vector<uint64_t> values;
   for (const auto& run : runs) values.push_back(run[layer].*part);
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return median(std::move(values));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "runtime/infer/inference.h"
 #include "runtime/infer/layer_measurement.h"
@@ -76,8 +77,8 @@ class Measurement {
     }
     for (size_t i = 0; i < reads_ns.size(); ++i) {
       costs_.push_back({.size_bytes = (*inference)->window().units[i].length_bytes,
-                        .read_ns = median_of(reads_ns[i]),
-                        .kernel_ns = median_of(kernels_ns[i])});
+                        .read_ns = median(reads_ns[i]),
+                        .kernel_ns = median(kernels_ns[i])});
       largest_bytes_ = std::max(largest_bytes_, costs_.back().size_bytes);
     }
     return {};
@@ -105,7 +106,7 @@ class Measurement {
       if (Status ran = run(**inference); !ran) return forward_error(std::move(ran));
       if (pass > 0) delays_ns.push_back((*inference)->times().delay_ns());
     }
-    return median_of(delays_ns);
+    return median(delays_ns);
   }
 
   // With which the equations give the delay that was measured.
@@ -121,12 +122,6 @@ class Measurement {
       (pipeline::delay_ns(Pipeline::two_stage, costs, rings_) < delay_ns ? least : most) = middle;
     }
     return least;
-  }
-
-  static uint64_t median_of(std::vector<uint64_t> values) {
-    const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
   }
 
   const network::Network& network_;

@@ -1,9 +1,13 @@
 // The C API as a stranger uses it, through its C++ wrapper where that is shorter.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
 #include <weightpager/weightpager.hpp>
 
+#include "pager/control/client.h"
 #include "tests/pager/model_file_fixture.h"
 
 namespace weightpager {
@@ -51,8 +55,47 @@ TEST(Api, RefusesWithReasons) {
   EXPECT_NE(std::string(weightpager_error()).find("no-such-file.gguf"), std::string::npos);
 }
 
+TEST(Api, ListensWhereItIsAskedTo) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP()
+      << "ThreadSanitizer takes descriptors of two tables for one if their numbers are one";
+#endif
+  char directory[] = "/tmp/wp-api-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  setenv("XDG_RUNTIME_DIR", directory, 1);
+  PatternFile file(40 * MiB);
+  const auto silent = api::Pager::open(32 * MiB);
+  ASSERT_TRUE(silent);
+  // One after the other: what the first left would be in the second's way.
+  for (int round = 0; round < 2; ++round) {
+    auto pager = api::Pager::open(32 * MiB, nullptr, true);
+    ASSERT_TRUE(pager) << weightpager_error();
+    EXPECT_FALSE(api::Pager::open(32 * MiB, nullptr, true));
+    EXPECT_NE(std::string(weightpager_error()).find("another pager of this process listens"),
+              std::string::npos);
+    const auto bytes = pager->map(file.path().c_str());
+    if (bytes.empty()) GTEST_SKIP() << weightpager_error();
+    auto client = control::Client::connect(getpid());
+    ASSERT_TRUE(client) << client.error().message;
+    const auto hello = client->ask({{"request", "hello"}});
+    ASSERT_TRUE(hello) << hello.error().message;
+    EXPECT_EQ(hello->at("kind"), "library");
+    EXPECT_EQ(hello->at("models").at(0).at("size_bytes"), file.size_bytes());
+    for (uint64_t at = 0; at < bytes.size(); at += 4096) {
+      ASSERT_EQ(*reinterpret_cast<const volatile uint64_t*>(&bytes[at]), word_at(at));
+    }
+    // While somebody is connected.
+    pager.reset();
+    EXPECT_FALSE(client->ask({{"request", "stat"}}));
+    EXPECT_FALSE(control::Client::connect(getpid()));
+  }
+  EXPECT_EQ(rmdir((std::string(directory) + "/weightpager").c_str()), 0);
+  EXPECT_EQ(rmdir(directory), 0);
+}
+
 TEST(Api, OlderCallersGetTheFieldsTheyKnow) {
-  weightpager_options options{sizeof options, 64 * MiB, nullptr};
+  // Without what came later: whether it listens.
+  weightpager_options options{offsetof(weightpager_options, listens), 64 * MiB, nullptr, 1};
   weightpager_pager* pager = nullptr;
   ASSERT_EQ(weightpager_open(&options, &pager), 0);
   weightpager_statistics statistics;
@@ -61,6 +104,8 @@ TEST(Api, OlderCallersGetTheFieldsTheyKnow) {
   weightpager_get_statistics(pager, &statistics);
   EXPECT_EQ(statistics.window_bytes, 64 * MiB);
   EXPECT_EQ(statistics.resident_bytes, 77u);
+  auto other = api::Pager::open(64 * MiB, nullptr, true);
+  EXPECT_TRUE(other) << "the older caller's listens: " << weightpager_error();
   weightpager_close(pager);
 }
 

@@ -24,7 +24,7 @@ expect_status 0
 layers=$(jq '.models[0].rows | length' "$OUT")
 page 2000
 expect_text pid "$LIVE_PID"
-expect_text command "$(weightpager ps --json && jq -rs '.[0].command' "$OUT")"
+expect_text command "$(weightpager ps --json && jq -r --argjson pid "$LIVE_PID" 'select(.process_id == $pid).command' "$OUT")"
 expect_text window 32
 [[ $(text layer) == */$layers ]] || fail "the page shows layer '$(text layer)' of $layers"
 grep -q "id=\"strip-0\"[^>]*data-layers=\"$layers\"" "$SCRATCH/page" || fail "the strip has not $layers layers"

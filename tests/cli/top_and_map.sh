@@ -24,6 +24,10 @@ jq -e --argjson size "$size" --argjson pid "$LIVE_PID" '
   ([.models[0].rows[] | .mapped_bytes + .ready_bytes + .reading_bytes] | add) <= .window_bytes' "$OUT" >/dev/null ||
   fail "map --json: $(cat "$OUT")"
 
+# Every chunk, but for the header's at most, is some tensor's.
+jq -e '.models[0] | .states as $states | [.rows[].chunks[] | range(.[0]; .[0] + .[1])] | unique |
+  length >= ($states | length) - 1 and last == ($states | length) - 1' "$OUT" >/dev/null || fail "chunks: $(cat "$OUT")"
+
 # As text: into a pipe, and where the terminal is dumb.
 weightpager top "$LIVE_PID"
 expect_status 0

@@ -54,8 +54,15 @@ TEST(ShareStrip, FillsItsColumnsWhateverTheShares) {
 TEST(ChunkStrip, ShowsWhatMostOfAColumnIs) {
   EXPECT_EQ(chunk_strip("mmm.MMMM_.yyRrrx", 4, ascii_glyphs), "#P+~");
   // Fewer chunks than columns.
-  EXPECT_EQ(chunk_strip("mM.yrx_RYX", 80, ascii_glyphs), "#P.+~!.~+!");
+  EXPECT_EQ(chunk_strip("mM.yrx_RYX", 10, ascii_glyphs), "#P.+~!.~+!");
+  EXPECT_EQ(chunk_strip("m.y", 7, ascii_glyphs), "###..++");
   EXPECT_EQ(chunk_strip("", 80, ascii_glyphs), "");
+}
+
+TEST(StatesOf, AreTakenFromWhereALayerLies) {
+  EXPECT_EQ(states_of({.chunks = {{1, 2}, {4, 1}}}, "m.yMr"), ".yr");
+  // The two answers may be of different times.
+  EXPECT_EQ(states_of({.chunks = {{3, 9}, {7, 1}}}, "m.yMr"), "Mr");
 }
 
 TopView busy() {

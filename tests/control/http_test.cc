@@ -67,28 +67,22 @@ TEST(HttpPages, SayWhereThereAreNoMetrics) {
 
 class HttpServerTest : public ::testing::Test {
  protected:
-  void start(const HttpServerOptions& options, const std::string& body) {
-    ASSERT_EQ(uv_loop_init(&loop_), 0);
+  void start(const ClientLimits& limits, const std::string& body) {
+    loop_ = *Loop::open();
     auto server = HttpServer::listen(
-        loop_, 0,
+        *loop_, 0,
         [body](std::string_view target) {
           return HttpResponse{.body = body + std::string(target)};
         },
-        options);
+        limits);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
-    stopping_.data = server_.get();
-    uv_async_init(&loop_, &stopping_, [](uv_async_t* it) {
-      static_cast<HttpServer*>(it->data)->close_all();
-      uv_close(reinterpret_cast<uv_handle_t*>(it), nullptr);
-    });
-    thread_ = std::thread([this] { uv_run(&loop_, UV_RUN_DEFAULT); });
+    thread_ = std::thread([this] { loop_->run(); });
   }
   void TearDown() override {
     if (!thread_.joinable()) return;
-    uv_async_send(&stopping_);
+    loop_->stop();
     thread_.join();
-    EXPECT_EQ(uv_loop_close(&loop_), 0);
   }
 
   OwnedFd connect() const {
@@ -114,8 +108,7 @@ class HttpServerTest : public ::testing::Test {
     return receive_all(socket);
   }
 
-  uv_loop_t loop_{};
-  uv_async_t stopping_{};
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<HttpServer> server_;
   std::thread thread_;
 };
@@ -146,7 +139,7 @@ TEST_F(HttpServerTest, RefusesWhatIsTooLong) {
 }
 
 TEST_F(HttpServerTest, ClosesWhoSaysNothingAndWhoTakesNothing) {
-  start({.client_ms_max = 50}, std::string(64 << 20, 'd'));
+  start({.patience_ms = 50}, std::string(64 << 20, 'd'));
   const OwnedFd silent = connect();
   EXPECT_EQ(receive_all(silent), "");
   const OwnedFd lazy = connect();
@@ -167,17 +160,13 @@ TEST_F(HttpServerTest, TellsNoMoreClientsThanItHasRoomFor) {
 }
 
 TEST(HttpServerAlone, APortThatIsTakenIsAnError) {
-  uv_loop_t loop;
-  ASSERT_EQ(uv_loop_init(&loop), 0);
+  const auto loop = *Loop::open();
   const auto nothing = [](std::string_view) { return HttpResponse{}; };
-  auto first = HttpServer::listen(loop, 0, nothing);
+  auto first = HttpServer::listen(*loop, 0, nothing);
   ASSERT_TRUE(first) << first.error().message;
-  const auto second = HttpServer::listen(loop, (*first)->port(), nothing);
+  const auto second = HttpServer::listen(*loop, (*first)->port(), nothing);
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().message.find("address already in use"), std::string::npos);
-  (*first)->close_all();
-  uv_run(&loop, UV_RUN_DEFAULT);
-  EXPECT_EQ(uv_loop_close(&loop), 0);
 }
 
 }  // namespace

@@ -57,23 +57,24 @@ class LineServerTest : public ::testing::Test {
     path_ = directory_ + "/socket";
   }
 
-  void start(const LineServerOptions& options = {}) {
+  void start(const ClientLimits& limits = {}) {
+    loop_ = *Loop::open();
     auto server = LineServer::listen(
-        path_,
+        *loop_, path_,
         [this](std::string_view request) {
           ++answered_;
           if (request == "much") return std::string(much_bytes, '.');
           return "<" + std::string(request) + ">";
         },
-        options);
+        limits);
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
-    thread_ = std::thread([this] { server_->run(); });
+    thread_ = std::thread([this] { loop_->run(); });
   }
 
   void TearDown() override {
     if (thread_.joinable()) {
-      server_->stop();
+      loop_->stop();
       thread_.join();
     }
     server_.reset();
@@ -85,6 +86,7 @@ class LineServerTest : public ::testing::Test {
   std::string directory_ = "/tmp/control_XXXXXX";
   std::string path_;
   std::atomic<int> answered_{0};
+  std::unique_ptr<Loop> loop_;
   std::unique_ptr<LineServer> server_;
   std::thread thread_;
 };
@@ -146,7 +148,7 @@ TEST_F(LineServerTest, OtherUsersAreNotAnswered) {
 TEST_F(LineServerTest, OneClientTooManyIsToldSo) {
   start();
   std::vector<OwnedFd> clients;
-  for (size_t i = 0; i < LineServerOptions{}.clients_max; ++i) {
+  for (size_t i = 0; i < ClientLimits{}.clients_max; ++i) {
     clients.push_back(connect_to(path_));
     ASSERT_TRUE(send_all(clients.back(), "in\n"));
     ASSERT_EQ(receive_line(clients.back()), "<in>");
@@ -181,7 +183,7 @@ TEST_F(LineServerTest, AGibibyteOfGarbageEndsAfterOneRequest) {
 TEST_F(LineServerTest, TooLongARequestIsToldSo) {
   start({.request_bytes_max = 64});
   const OwnedFd client = connect_to(path_);
-  ASSERT_TRUE(send_all(client, std::string(63, 'x') + "\n"));
+  ASSERT_TRUE(send_all(client, std::string(63, 'x').append("\n")));
   EXPECT_EQ(receive_line(client).size(), 65u);
   ASSERT_TRUE(send_all(client, std::string(64, 'x')));
   EXPECT_NE(receive_line(client).find("longer than 64 bytes"), std::string::npos);
@@ -190,7 +192,7 @@ TEST_F(LineServerTest, TooLongARequestIsToldSo) {
 
 // One answer waits for it; the others are not even made.
 TEST_F(LineServerTest, AClientThatNeverReadsIsClosed) {
-  start({.unread_ms_max = 200});
+  start({.patience_ms = 200});
   const OwnedFd silent = connect_to(path_);
   std::string requests;
   for (int i = 0; i < 100; ++i) requests += "much\n";
@@ -218,7 +220,8 @@ TEST_F(LineServerTest, TakesThePlaceOfASocketWhoseProcessWasKilled) {
 }
 
 TEST_F(LineServerTest, RefusesAPathThatIsTooLongForASocket) {
-  const auto server = LineServer::listen(std::string(200, 'p'), [](auto) { return ""; });
+  const auto loop = *Loop::open();
+  const auto server = LineServer::listen(*loop, std::string(200, 'p'), [](auto) { return ""; });
   ASSERT_FALSE(server);
   EXPECT_NE(server.error().message.find("name too long"), std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include "pager/control/pager_answers.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -185,7 +186,10 @@ TEST_F(PagerAnswersTest, MappedBytesAreTheKernelsResidentOnes) {
   }
   EXPECT_EQ(in_states, file_bytes);
   // The same by tensor and by chunk, one letter each.
+  EXPECT_EQ(residency.at("rows").at(4).at("chunks"), Json::parse("[[16, 4]]"));
   const Json tensors = ask(R"({"request":"residency","by":"tensor"})");
+  EXPECT_EQ(tensors.at("rows").at(8).at("chunks"), Json::parse("[[16, 2]]"));
+  EXPECT_EQ(tensors.at("rows").at(9).at("chunks"), Json::parse("[[17, 3]]"));
   EXPECT_EQ(tensors.at("rows").size(), 2 * layers);
   EXPECT_EQ(sum(tensors, "mapped_bytes"), sum(residency, "mapped_bytes"));
   const std::string states = ask(R"({"request":"residency","by":"chunk"})").at("states");
@@ -210,6 +214,45 @@ TEST_F(PagerAnswersTest, FaultsAreThoseThatTheEngineCounts) {
   EXPECT_EQ(histograms.at("wait_late_ns").at("count"), 0u);
   EXPECT_EQ(histograms.at("wait_tripwire_ns").at("count"), stat.at("faults_tripwire"));
   EXPECT_EQ(histograms.at("read_latency_ns").at("count"), chunks);
+}
+
+/// Of this thread, by the kernel's account.
+uint64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<uint64_t>(usage.ru_minflt + usage.ru_majflt);
+}
+
+// Everything that a row of `weightpager stat` shows beside bytes and stalls, where the pager reads
+// ahead. Chunks that were read were waited for, or were there in time, or went unused.
+TEST_F(PagerAnswersTest, WaitsAreTheKernelsFaultsAndPassesTheEngines) {
+  PagerOptions options;
+  options.mapper = "move";  // a chunk is mapped as a whole: one wait is one fault
+  start(32 * MiB, "pin-stream", options);
+  pass();
+  settled_residency();
+  const Json before = ask(R"({"request":"stat"})");
+  const uint64_t faults_before = page_faults();
+  constexpr uint64_t passes = 20;
+  for (uint64_t i = 0; i < passes; ++i) pass();
+  const uint64_t faults = page_faults() - faults_before;
+  settled_residency();
+  const Json stat = ask(R"({"request":"stat"})");
+  const auto grown = [&](const char* key) {
+    return stat.at(key).get<uint64_t>() - before.at(key).get<uint64_t>();
+  };
+  EXPECT_EQ(grown("passes"), passes);
+  EXPECT_EQ(grown("faults_demand") + grown("faults_late") + grown("faults_tripwire"), faults);
+  EXPECT_GT(grown("faults_tripwire") + grown("faults_late"), 0u);
+  EXPECT_EQ(stat.at("window_bytes"), 32 * MiB);
+  const uint64_t resident_chunks = stat.at("resident_bytes").get<uint64_t>() / chunk_bytes;
+  const uint64_t read_chunks = stat.at("read_bytes").get<uint64_t>() / chunk_bytes;
+  EXPECT_EQ(stat.at("evictions"), read_chunks - resident_chunks);
+  const uint64_t in_time_or_here = read_chunks - stat.at("faults_demand").get<uint64_t>() -
+                                   stat.at("faults_late").get<uint64_t>() -
+                                   stat.at("prefetch_unused").get<uint64_t>();
+  EXPECT_LE(stat.at("prefetch_hidden"), in_time_or_here);
+  EXPECT_GE(stat.at("prefetch_hidden").get<uint64_t>() + resident_chunks, in_time_or_here);
 }
 
 TEST_F(PagerAnswersTest, StallsAreWithinTheEnginesOwnClock) {
@@ -334,6 +377,29 @@ TEST_F(PagerAnswersTest, WhatIsPinnedStaysAndWhatIsEvictedGoes) {
   }
 }
 
+TEST_F(PagerAnswersTest, WhatIsDroppedIsAllButWhatIsPinned) {
+  start(32 * MiB, "expert");
+  let_it_age();
+  ask(R"({"request":"set","pin":"layers:4"})");
+  for (int i = 0; i < 3; ++i) pass();
+  const Json before = settled_residency();
+  const uint64_t resident_bytes = sum(before, "mapped_bytes") + sum(before, "ready_bytes");
+  ASSERT_GT(resident_bytes, layer_bytes);
+  ASSERT_LT(sum(before, "pinned_bytes"), resident_bytes);
+  uint64_t stays_bytes = 0;  // whole layers are pinned, or the policy's own share
+  for (const char letter :
+       ask(R"({"request":"residency","by":"chunk"})").at("states").get<std::string>()) {
+    if (letter == 'M' || letter == 'Y') stays_bytes += chunk_bytes;
+  }
+  const Json dropped = ask(R"({"request":"set","drop":"unpinned"})");
+  EXPECT_EQ(dropped.at("old"), resident_bytes);
+  EXPECT_EQ(dropped.at("new"), stays_bytes);
+  EXPECT_EQ(dropped.at("evicted_bytes"), resident_bytes - stays_bytes);
+  for (uint64_t at = 0; at < file_bytes; at += 64 * KiB) {
+    ASSERT_EQ(*reinterpret_cast<const volatile uint64_t*>(region_ + at), word_at(at));
+  }
+}
+
 TEST_F(PagerAnswersTest, WhatIsNotPossibleIsRefusedWithWhatIs) {
   start(32 * MiB, "lru");
   const std::tuple<const char*, const char*, const char*> wrong[] = {
@@ -351,6 +417,7 @@ TEST_F(PagerAnswersTest, WhatIsNotPossibleIsRefusedWithWhatIs) {
       {R"({"request":"set","pin":"layers:0"})", "policy lru has no room", "pin-stream"},
       {R"({"request":"set","pin":"layers:9"})", "no layers that there are", "0 to 5"},
       {R"({"request":"set","evict":"some"})", "names no layers", "all"},
+      {R"({"request":"set","drop":"all"})", "unknown all", "unpinned"},
       {"{", "byte", "a request is one line"},
   };
   for (const auto& [line, what, hint] : wrong) {

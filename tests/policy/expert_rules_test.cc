@@ -13,7 +13,12 @@ class Text {
  public:
   explicit Text(uint32_t budget_chunks) {
     std::vector<ExpertRules::Shape> experts;
-    for (uint32_t number = 0; number < 32; ++number) experts.push_back({number / 8, 1});
+    std::vector<uint32_t> layers;
+    for (uint32_t number = 0; number < 32; ++number) {
+      experts.push_back({number / 8, 1});
+      layers.push_back(number / 8);
+    }
+    forecast.reset(layers);
     rules.set_budget(budget_chunks);
     rules.reset(experts);
   }
@@ -22,12 +27,21 @@ class Text {
   void token(const std::vector<uint32_t>& used) {
     auto next = used.begin();
     for (uint32_t layer = 0; layer < 4; ++layer) {
-      rules.begin_visit(layer, layer == 0);
-      for (; next != used.end() && *next / 8 == layer; ++next) rules.note_use(*next);
+      begin_visit(layer);
+      for (; next != used.end() && *next / 8 == layer; ++next) {
+        forecast.note_use(*next);
+        rules.note_use(*next);
+      }
     }
   }
 
-  ExpertRules rules;
+  void begin_visit(uint32_t layer) {
+    forecast.begin_visit(layer, layer == 0);
+    rules.begin_visit(layer, layer == 0);
+  }
+
+  ExpertForecast forecast;
+  ExpertRules rules{forecast};
 };
 
 TEST(ExpertRules, WhatWasUsedMoreOftenStays) {
@@ -61,10 +75,23 @@ TEST(ExpertRules, LayersAheadWereNotPassedOverYet) {
   Text text(4);
   for (int token = 0; token < 20; ++token) text.token({0, 1, 2});
   for (int token = 0; token < 6; ++token) text.token({3, 8, 16});
-  text.rules.begin_visit(0, true);
-  text.rules.begin_visit(1, false);
+  text.begin_visit(0);
+  text.begin_visit(1);
   EXPECT_TRUE(text.rules.is_worth_less(3, 16));
   EXPECT_TRUE(text.rules.is_worth_less(8, 16));
+}
+
+// Four tokens in a circle, each twice. Used most and last are those that were just left behind, and
+// what comes next was used least of all: only who knows the circle keeps it.
+TEST(ExpertRules, WhereThePastComesAgainItSaysWhoGoes) {
+  Text text(4);
+  for (uint32_t token = 0; token < 8 * 20 + 5; ++token) {
+    text.token({token / 2 % 4, 8 + token / 2 % 4});
+  }
+  // The last ones were 0, 0, 1, 1, 2; now come 2, 3, 3, 0.
+  EXPECT_TRUE(text.rules.is_worth_less(1, 0));
+  EXPECT_TRUE(text.rules.is_worth_less(0, 3));
+  EXPECT_TRUE(text.rules.is_worth_less(3, 2));
 }
 
 TEST(ExpertRules, CountsStayInOrderForALongTime) {

@@ -36,6 +36,10 @@ typedef struct weightpager_options {
   uint64_t window_bytes;
   /* "auto" (also NULL), "move" or "copy". */
   const char* mapper;
+  /* Not 0: listen at a control socket while files are mapped, so that `weightpager ps`, `top` and
+   * their like see this pager, as this user and root only. One pager of a process can. Needs
+   * libuv.so.1; where it cannot be had, one line on stderr says so. */
+  int listens;
 } weightpager_options;
 
 /* Counters since the pager was opened. */

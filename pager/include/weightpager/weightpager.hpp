@@ -14,8 +14,9 @@ namespace weightpager::api {
 class Pager {
  public:
   /// Empty, with weightpager_error() saying why, if it cannot be started.
-  static std::optional<Pager> open(uint64_t window_bytes, const char* mapper = nullptr) {
-    const weightpager_options options{sizeof(weightpager_options), window_bytes, mapper};
+  static std::optional<Pager> open(uint64_t window_bytes, const char* mapper = nullptr,
+                                   bool listens = false) {
+    const weightpager_options options{sizeof(weightpager_options), window_bytes, mapper, listens};
     weightpager_pager* handle = nullptr;
     if (weightpager_open(&options, &handle) != 0) return std::nullopt;
     return Pager(handle);

@@ -26,7 +26,8 @@ while os.getppid() == parent:
   trap end_live_engine EXIT
   local i
   for ((i = 0; i < 100; ++i)); do
-    LIVE_PID=$("$WEIGHTPAGER" ps --json | jq -s '.[0].process_id // empty')
+    # There may be others of this user's.
+    LIVE_PID=$("$WEIGHTPAGER" ps --json | jq --arg model "$LIVE_MODEL" 'select(any(.models[]; .name == $model)).process_id')
     [[ -z $LIVE_PID ]] || return 0
     kill -0 "$LIVE_RUN" 2>/dev/null || break
     sleep 0.1

@@ -6,10 +6,7 @@ import json
 import socket
 import sys
 
-try:
-    import jsonschema
-except ImportError:
-    sys.exit(77)
+import jsonschema  # python3-jsonschema: tools/install.sh
 
 
 def main():

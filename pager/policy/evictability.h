@@ -1,0 +1,70 @@
+// Which chunks may be evicted or held now, as far as that has nothing to do with what they are
+// worth.
+//
+// A chunk that is being read cannot go. One that the kernel refused to let go of, because somebody
+// pins its pages, is not asked for again before `refusal_touches`. And one that was just delivered
+// should stay: the thread that waited for it needs a moment to use it; how many deliveries that is,
+// each policy says. Touches are counted, and that count is all there is of time.
+//
+// Part of every policy but belady. Cost: O(1), and 16 bytes for each chunk.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "pager/policy/chunk_order.h"
+
+namespace weightpager::policy {
+
+class Evictability {
+ public:
+  /// Touches after a refusal until the chunk is asked for again.
+  static constexpr uint64_t refusal_touches = 64;
+
+  /// `table` outlives it.
+  explicit Evictability(const ChunkTable& table) : table_(table) {}
+
+  /// Forgets all but the count of touches.
+  void reset() { facts_.assign(table_.chunks(), Facts{}); }
+
+  void note_touch(ChunkId chunk) { facts_[chunk].last_touch = ++touches_; }
+  /// A chunk that was touched a moment ago has arrived: its thread goes on only now.
+  void note_delivery(ChunkId chunk) { facts_[chunk].last_touch = touches_; }
+  void note_refusal(ChunkId chunk) { facts_[chunk].refused_until = touches_ + refusal_touches; }
+  /// What was refused may be asked for again at once. O(N).
+  void forget_refusals() {
+    for (Facts& facts : facts_) facts.refused_until = 0;
+  }
+
+  uint64_t touches() const { return touches_; }
+  /// By the count of touches; 0: never.
+  uint64_t last_touch(ChunkId chunk) const { return facts_[chunk].last_touch; }
+  /// Whether the chunk is one of the `count` that were touched or delivered last.
+  bool is_among_last(ChunkId chunk, uint64_t count) const {
+    const uint64_t last = facts_[chunk].last_touch;
+    return last != 0 && touches_ - last < count;
+  }
+  bool is_refused(ChunkId chunk) const { return touches_ < facts_[chunk].refused_until; }
+  bool is_evictable(ChunkId chunk) const {
+    const ChunkState state = table_.state(chunk);
+    return !is_refused(chunk) && (state == ChunkState::ready || state == ChunkState::mapped);
+  }
+  /// Mapped, with a slot for its bytes to go back to.
+  bool can_be_held(ChunkId chunk) const {
+    return !is_refused(chunk) && table_.state(chunk) == ChunkState::mapped &&
+           table_.slot(chunk) != window::no_slot;
+  }
+
+ private:
+  struct Facts {
+    uint64_t last_touch = 0;
+    uint64_t refused_until = 0;
+  };
+
+  const ChunkTable& table_;
+  std::vector<Facts> facts_;  // by chunk
+  uint64_t touches_ = 0;
+};
+
+}  // namespace weightpager::policy
