@@ -14,6 +14,7 @@ work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 have make || skip "make is not installed: tools/install.sh --kernels"
 build_modules "$series" "$work" || skip "$KERNEL_MISSING"
-"$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 200 --log "$work/console" --module "$work/weightpager.ko" \
-  --module "$work/weightpager_remote.ko" "$WEIGHTPAGER_BUILD/bench/module_versus_userfaultfd 1000"
+"$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 100 --log "$work/console" --module "$work/weightpager.ko" \
+  --module "$work/weightpager_remote.ko" "$WEIGHTPAGER_BUILD/bench/module_versus_userfaultfd 300"
 grep -A 4 '^mapper ' "$work/console"
+grep -q '^module .* waits$' "$work/console" || fail "a GPU's fault was not tried"
