@@ -227,7 +227,9 @@ TEST_F(Module, WhatIsHiddenBeforeItsWaiterSawItIsAskedForAgain) {
       EXPECT_TRUE(event && event->page == 5) << "round " << round;
       if (round == 0) pager.fill(region.id, 0, 0);
       EXPECT_EQ(pager.show(region.id, 0, 0), 0);
-      if (round < 4) EXPECT_EQ(pager.evict(region.id, 0), 0);
+      if (round < 4) {
+        EXPECT_EQ(pager.evict(region.id, 0), 0);
+      }
     }
     toucher.join();
     EXPECT_EQ(word, expected_word(region.id, 5));
