@@ -12,7 +12,7 @@ source "$WP_ROOT/tools/kernel/modules.sh"
 
 series=${2:-6.1} pager_tests='*/module-*ThreadsWrite*' more=()
 if [[ ${1:-} == all ]]; then
-  pager_tests='*/module*:*Adaptation*'
+  pager_tests='*/module*'
   more=("$WP_ROOT/tests/preload/every_call_as_with_mmap.sh")
 fi
 work=$(mktemp -d)
