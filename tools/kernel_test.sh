@@ -90,6 +90,8 @@ fill_disk() {
     [[ $test == *' '* ]] && program+=" ${test#* }"
     echo "$program" >>"$DISK/tests"
   done
+  # What the library loads by name, when somebody wants a control socket.
+  add "$BUILD/pager/libweightpager-control.so"
   cat >"$DISK/environment" <<END
 export TEST_LIMIT_SECONDS=$LIMIT_SECONDS HOME=/tmp GTEST_COLOR=no
 export WEIGHTPAGER_BUILD='$BUILD' WEIGHTPAGER='${WEIGHTPAGER:-}'
