@@ -6,6 +6,7 @@
 #   tools/install.sh            compiler, libraries, test tools, Node.js for the llama.cpp engine
 #   tools/install.sh --kernels  also QEMU, what a machine is made with, and what builds modules, to test under
 #                               other kernels
+#   tools/install.sh --peers    also Debian's Darknet, whose results ours are compared with
 #   tools/install.sh --bench    also fio, which measures what the disk can do
 #   tools/install.sh --dev      also clang-format, clang-tidy, clang for the fuzz targets, Chromium for the live page
 set -euo pipefail
@@ -32,13 +33,14 @@ read_options() {
   while (($#)); do
     case $1 in
       --bench) COMMANDS+=(fio:fio) ;;
+      --peers) LIBRARIES+=(darknet) ;;
       --kernels) COMMANDS+=("${KERNEL_COMMANDS[@]}") LIBRARIES+=("${KERNEL_LIBRARIES[@]}") ;;
       --dev)
         COMMANDS+=(clang-format:clang-format clang-tidy:clang-tidy clang++:clang chromium:chromium)
         LIBRARIES+=(libclang-rt-dev)
         ;;
       -h | --help) usage && exit 0 ;;
-      *) fail "unknown option '$1': tools/install.sh [--kernels] [--bench] [--dev]" ;;
+      *) fail "unknown option '$1': tools/install.sh [--kernels] [--peers] [--bench] [--dev]" ;;
     esac
     shift
   done

@@ -29,7 +29,7 @@ compare() {
 }
 
 main() {
-  [[ -e $DARKNET/libdarknet.so && -d $CONFIGURATIONS ]] || skip "Debian's Darknet is missing: apt-get install darknet"
+  [[ -e $DARKNET/libdarknet.so && -d $CONFIGURATIONS ]] || skip "Debian's Darknet is missing: tools/install.sh --peers"
   require_programs
   cc -w -O1 -I"$DARKNET/include" -o "$SCRATCH/darknet_outputs" "$OPS_LIB/darknet_outputs.c" -L"$DARKNET" -ldarknet \
     "-Wl,-rpath,$DARKNET"
