@@ -75,7 +75,8 @@ class Program {
     Cbc_setAllowableFractionGap(model_.get(), 0);
     Cbc_setParameter(model_.get(), "ratioGap", "0");
     Cbc_setParameter(model_.get(), "allowableGap", "1e-9");
-    // Its preprocessing ends the process now and then, by an assertion (OsiClp's crunch, CBC 2.10.8).
+    // Its preprocessing ends the process now and then, by an assertion (OsiClp's crunch,
+    // CBC 2.10.8).
     Cbc_setParameter(model_.get(), "preprocess", "off");
     Cbc_setParameter(model_.get(), "log", "0");
     Cbc_solve(model_.get());
