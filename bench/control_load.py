@@ -23,7 +23,8 @@ import threading
 import time
 
 from comparison import argument_parser, build_facts, new_report, number, opening, parse, publish, verdict, warn_if_busy
-from engine_runs import CACHE, ROOT, WEIGHTPAGER, say
+from engine_runs import ROOT, WEIGHTPAGER, say
+from llama_runs import made_model
 
 CLIENTS = 8
 PERIOD_S = 0.01
@@ -182,11 +183,7 @@ def main():
     options = parse(parser, "seconds", {"size": "256MiB", "seconds": 3, "rounds": 2})
     build = build_facts()
     warn_if_busy()
-    model = CACHE / f"control-load-{options.size}.gguf"
-    if not model.exists():
-        model.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([WEIGHTPAGER, "model", "make", "--size", options.size, "--type", "f16", "-o", model], check=True,
-                       stdout=subprocess.DEVNULL)
+    model = made_model(f"control-load-{options.size}.gguf", "--size", options.size, "--type", "f16")
     report = new_report("control_load", build, model, options, "size", "seconds", "rounds", "quick")
     report["arms"] = {name: measure(model, window, options) for name, window in WINDOWS.items()}
     lines = [opening(report), "", "| window | pass without | with clients | ratio | by round | answers/s | memory |",

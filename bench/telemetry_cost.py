@@ -15,7 +15,8 @@ import statistics
 import subprocess
 
 from comparison import argument_parser, build_facts, new_report, number, opening, parse, publish, verdict, warn_if_busy
-from engine_runs import BUILD, CACHE, WEIGHTPAGER, say
+from engine_runs import BUILD, say
+from llama_runs import made_model
 
 PLACES = {"all in memory": (1.1, 2048), "half, chunks of 2 MiB": (0.5, 2048), "half, chunks of 64 KiB": (0.5, 64)}
 ARMS = {"with": ("with", []), "without": ("without", []), "traced": ("with", ["trace"])}
@@ -57,7 +58,8 @@ def measure(model, share, chunk_kib, options):
            "pass_ns": min(ns for round in rounds for ns in round["with"]["passes_ns"]),
            "recordings_per_pass": counted["recordings"] / options.passes,
            "recording_ns_per_pass": recorded_ns(counted, cost), "ratio": ratio("with", min),
-           "ratio_of_medians": ratio("with", statistics.median), "ratio_cpu": ratio("with", min, "cpu_ns"), "ratio_traced": ratio("traced", min)}
+           "ratio_of_medians": ratio("with", statistics.median), "ratio_cpu": ratio("with", min, "cpu_ns"),
+           "ratio_traced": ratio("traced", min)}
     row["share_on_paper"] = row["recording_ns_per_pass"] / row["pass_ns"]
     return row
 
@@ -69,11 +71,7 @@ def main():
     options = parse(parser, "passes", {"size": "128MiB", "passes": 3, "rounds": 2})
     build = build_facts()
     warn_if_busy()
-    model = CACHE / f"telemetry-cost-{options.size}.gguf"
-    if not model.exists():
-        model.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run([WEIGHTPAGER, "model", "make", "--size", options.size, "--type", "f16", "-o", model], check=True,
-                       stdout=subprocess.DEVNULL)
+    model = made_model(f"telemetry-cost-{options.size}.gguf", "--size", options.size, "--type", "f16")
     report = new_report("telemetry_cost", build, model, options, "size", "passes", "rounds", "quick")
     report["places"] = {}
     for name, (share, chunk_kib) in PLACES.items():
@@ -91,4 +89,5 @@ def main():
     publish(report, "\n".join(lines), options)
 
 
-main()
+if __name__ == "__main__":
+    main()

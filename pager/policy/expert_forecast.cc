@@ -38,28 +38,23 @@ void ExpertForecast::reset(std::span<const uint32_t> layers) {
   passes_back_ = 0;
 }
 
-std::span<uint64_t> ExpertForecast::row_of(uint64_t pass) {
-  return std::span(rows_).subspan(pass % (passes_max + 1) * words_, words_);
-}
-
 std::span<const uint64_t> ExpertForecast::used(uint32_t passes, const Layer& layer) const {
   WP_ASSERT(passes <= passes_max && passes <= pass_);
-  const size_t row = (pass_ - passes) % (passes_max + 1);
-  return std::span(rows_).subspan(row * words_ + layer.first_word, layer.words);
+  return std::span(rows_).subspan(row_begin(passes) + layer.first_word, layer.words);
 }
 
 void ExpertForecast::begin_visit(uint32_t layer, bool is_new_pass) {
   if (is_at_layer_) end_visit();
   if (is_at_layer_ && is_new_pass) {
     ++pass_;
-    std::ranges::fill(row_of(pass_), 0);
+    std::ranges::fill(std::span(rows_).subspan(row_begin(0), words_), 0);
   }
   is_at_layer_ = true;
   layer_ = layer;
 }
 
 void ExpertForecast::note_use(uint32_t expert) {
-  row_of(pass_)[places_[expert].word] |= places_[expert].bit;
+  rows_[row_begin(0) + places_[expert].word] |= places_[expert].bit;
 }
 
 // All that the layer used is known: which of the passes was like this one?
@@ -90,8 +85,7 @@ uint32_t ExpertForecast::visits_until(uint32_t expert) const {
   uint32_t visits = place.layer + (is_ahead ? 0 : layer_count()) - layer_;
   for (uint32_t passes = passes_back_; passes > 0; --passes, visits += layer_count()) {
     const uint32_t then = is_ahead ? passes : passes - 1;
-    const size_t row = (pass_ - then) % (passes_max + 1);
-    if (rows_[row * words_ + place.word] & place.bit) return visits;
+    if (rows_[row_begin(then) + place.word] & place.bit) return visits;
   }
   return never;
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -54,9 +55,12 @@ class ExpertForecast {
   };
 
   uint32_t layer_count() const { return static_cast<uint32_t>(layers_.size()); }
-  /// The experts of a layer, a bit each, `passes` before the pass that goes on now.
+  /// Where in rows_ the pass is that was `passes` before the one that goes on.
+  size_t row_begin(uint32_t passes) const {
+    return static_cast<size_t>((pass_ - passes) % (passes_max + 1)) * words_;
+  }
+  /// The experts that a layer used then, a bit each.
   std::span<const uint64_t> used(uint32_t passes, const Layer& layer) const;
-  std::span<uint64_t> row_of(uint64_t pass);
   void end_visit();
 
   std::vector<Layer> layers_;

@@ -11,7 +11,7 @@ constexpr uint32_t half_life_passes = 64;
 constexpr double proven_worth = 1.25;
 // By rule: what a use still counts for after one more pass. Of three tokens that take turns and
 // just fit, 0.5 keeps more; where they do not quite fit, 0.85. Frequencies age in steps.
-constexpr std::array<double, 4> kept_per_pass = {1, 0.5, 0.85, 1};
+constexpr std::array<double, 3> kept_per_pass = {1, 0.5, 0.85};
 // From here on what the past did next says more than how often it did it.
 constexpr double likeness_min = 0.3;
 // The same for what a rule missed: some five passes decide.
@@ -57,9 +57,8 @@ void ExpertRules::begin_pass() {
   if (++passes_since_ageing_ == half_life_passes) {
     passes_since_ageing_ = 0;
     weights_[frequency] *= 2;
-    weights_[foresight] *= 2;
   }
-  for (size_t rule = 0; rule < rule_count; ++rule) {
+  for (size_t rule = 0; rule < counting_rules; ++rule) {
     weights_[rule] /= kept_per_pass[rule];
     if (weights_[rule] < weight_max) continue;
     for (Expert& expert : experts_) expert.uses[rule] /= weights_[rule];
@@ -71,10 +70,8 @@ void ExpertRules::note_use(uint32_t number) {
   Expert& expert = experts_[number];
   expert.visit = visit_;
   expert.last_use = ++uses_;
-  for (const Rule rule : {frequency, hasty, patient, foresight}) {
-    expert.uses[rule] += weights_[rule];
-    play(rule, number);
-  }
+  for (size_t rule = 0; rule < counting_rules; ++rule) expert.uses[rule] += weights_[rule];
+  for (const Rule rule : {frequency, hasty, patient, foresight}) play(rule, number);
   for (const Rule rule : {frequency, hasty, patient, foresight}) {
     const bool is_better = plays_[rule].missed_chunks < better_share * plays_[best_].missed_chunks;
     if (is_better) best_ = rule;
@@ -112,11 +109,11 @@ bool ExpertRules::make_room(Rule rule, uint32_t chunks) {
 
 double ExpertRules::worth(Rule rule, uint32_t number) const {
   const Expert& expert = experts_[number];
-  const double uses = expert.uses[rule];
+  const double uses = expert.uses[rule == foresight ? frequency : rule];
   if (rule == foresight && forecast_.likeness() >= likeness_min) {
     const uint32_t visits = forecast_.visits_until(number);
     // What is not foreseen is worth less than all that is: its uses, between 0 and 1.
-    const double told = uses / weights_[rule];
+    const double told = uses / weights_[frequency];
     return visits == ExpertForecast::never ? told / (1 + told) : 1 + 1.0 / visits;
   }
   if (rule == frequency || rule == foresight) {

@@ -59,12 +59,14 @@ class ExpertRules {
 
  private:
   enum Rule : size_t { frequency, hasty, patient, foresight, rule_count };
+  /// Those that count uses, each in its way; foresight goes by frequency's.
+  static constexpr size_t counting_rules = foresight;
 
   struct Expert {
     Shape shape;
-    std::array<double, rule_count> uses{};  // weighted by weights_
-    uint64_t last_use = 0;                  // by the count of uses; 0: never
-    uint64_t visit = 0;                     // in which it was used last
+    std::array<double, counting_rules> uses{};  // weighted by weights_
+    uint64_t last_use = 0;                      // by the count of uses; 0: never
+    uint64_t visit = 0;                         // in which it was used last
   };
   /// A rule's cache on paper.
   struct Play {
@@ -88,7 +90,7 @@ class ExpertRules {
   uint32_t layer_ = 0;  // where the engine is
   uint64_t visit_ = 0;  // counts the layers that it came to
   uint64_t uses_ = 0;
-  std::array<double, rule_count> weights_{};  // what a use counts for
+  std::array<double, counting_rules> weights_{};  // what a use counts for
   uint32_t passes_since_ageing_ = 0;
 };
 

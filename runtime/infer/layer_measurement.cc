@@ -1,6 +1,5 @@
 #include "runtime/infer/layer_measurement.h"
 
-#include <algorithm>
 #include <random>
 #include <utility>
 
