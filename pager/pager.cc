@@ -1122,14 +1122,14 @@ uint32_t Pager::hide_at_once(const Run& run) {
     return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
            moves_to(chunk) != nullptr;
   };
-  if (run.count == 1 || !can_go(run.first)) return 1;
+  if (!can_go(run.first)) return 1;
   Region* const home = moves_to(run.first);
   const uint32_t index = owner(run.first).index_in(*home, run.first);
   uint32_t count = 1;
-  while (count < run.count && can_go(run.first + count) && moves_to(run.first + count) == home &&
-         table_.slot(run.first + count) == table_.slot(run.first) + count) {
+  while (count < run.count && can_go(run.first + count) && moves_to(run.first + count) == home) {
     ++count;
   }
+  count = table_.bring_together(run.first, count);
   // The kernel may hold a page of one of them: then each goes, or stays, by itself.
   if (count == 1 || mapper_->hide(*home, {index, count}, memory_of(run.first)) != Outcome::done) {
     return 1;

@@ -1,5 +1,7 @@
 #include "pager/window/chunk_table.h"
 
+#include <utility>
+
 namespace weightpager::window {
 namespace {
 
@@ -14,6 +16,11 @@ ChunkId ChunkTable::add_chunks(uint32_t count) {
   return first;
 }
 
+void ChunkTable::add_slot(SlotId slot) {
+  free_slots_.add(slot);
+  if (slot >= chunk_in_.size()) chunk_in_.resize(slot + 1, no_chunk);
+}
+
 SlotId ChunkTable::remove_slot() {
   const SlotId slot = free_slots_.last();
   free_slots_.take(slot);
@@ -26,6 +33,7 @@ SlotId ChunkTable::start_read(ChunkId chunk) {
   it.state = ChunkState::reading;
   it.slot = choose_slot(chunk);
   free_slots_.take(it.slot);
+  chunk_in_[it.slot] = chunk;
   ++resident_;
   ++reading_;
   return it.slot;
@@ -66,6 +74,38 @@ void ChunkTable::map(ChunkId chunk, bool keeps_slot) {
   if (!keeps_slot) give_back_slot(it);
 }
 
+uint32_t ChunkTable::bring_together(ChunkId first, uint32_t count) {
+  if (free_slots() > 0) {
+    // Behind the longest run of free slots, or before it.
+    const SlotId begin = free_slots_.fitting(UINT32_MAX);
+    SlotId end = begin;
+    while (free_slots_.contains(end)) ++end;
+    const bool is_behind = are_exchangeable(end, count);
+    if (is_behind || (begin >= count && are_exchangeable(begin - count, count))) {
+      const SlotId target = is_behind ? end : begin - count;
+      for (uint32_t i = 0; i < count; ++i) exchange_slots(first + i, chunk_in_[target + i]);
+    }
+  }
+  uint32_t together = 1;
+  while (together < count && slot(first + together) == slot(first) + together) ++together;
+  return together;
+}
+
+bool ChunkTable::are_exchangeable(SlotId first, uint32_t count) const {
+  if (count > chunk_in_.size() || first > chunk_in_.size() - count) return false;
+  for (SlotId slot = first; slot < first + count; ++slot) {
+    const ChunkId chunk = chunk_in_[slot];
+    if (chunk == no_chunk || state(chunk) != ChunkState::mapped) return false;
+  }
+  return true;
+}
+
+void ChunkTable::exchange_slots(ChunkId a, ChunkId b) {
+  std::swap(chunks_[a].slot, chunks_[b].slot);
+  chunk_in_[chunks_[a].slot] = a;
+  chunk_in_[chunks_[b].slot] = b;
+}
+
 void ChunkTable::hold(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::mapped && it.slot != no_slot);
@@ -98,6 +138,7 @@ void ChunkTable::forget_failure(ChunkId chunk) {
 void ChunkTable::give_back_slot(Chunk& chunk) {
   if (chunk.slot == no_slot) return;
   free_slots_.add(chunk.slot);
+  chunk_in_[chunk.slot] = no_chunk;
   chunk.slot = no_slot;
 }
 
