@@ -69,8 +69,10 @@ class PinStream : public Policy {
  protected:
   static constexpr uint32_t nowhere = UINT32_MAX;
 
-  /// There is another order in use, and no pace for it.
-  virtual void order_changed() {}
+  /// There is another order in use, and no pace for it; or the same one without some chunks.
+  virtual void order_changed(bool /*is_shortened*/) {}
+  std::span<const float> pace() const { return pace_; }
+  void count_lesson() { ++statistics_.lessons; }
   const ChunkTable& table() const { return table_; }
   /// In the order in use, or nowhere.
   uint32_t position(ChunkId chunk) const { return facts_[chunk].position; }
@@ -107,6 +109,8 @@ class PinStream : public Policy {
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
 
   void install_order(std::vector<ChunkId> order);
+  void shorten_order();
+  void use_order();
   void begin_pass();
   void choose_pins();
   std::vector<float> pinned_shares() const;

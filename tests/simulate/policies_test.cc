@@ -136,6 +136,18 @@ TEST(Policies, LearnedPinsWhereComputingIsShort) {
   EXPECT_LT(static_cast<double>(learned.stall_ns), 0.5 * static_cast<double>(even.stall_ns));
 }
 
+// What the first run learns in four passes the second one begins with.
+TEST(Policies, ALessonSpareTheNextRunItsFirstStalls) {
+  Trace trace = dense(layers, layer_chunks, 12);
+  for (Touch& touch : trace.touches) {
+    touch.compute_ns = touch.chunk < model_chunks / 2 ? 100'000 : 1'000'000;
+  }
+  const SimulatedRun first = run(trace, "learned", 200);
+  trace.order.lesson = first.lesson;
+  const SimulatedRun second = run(trace, "learned", 200);
+  for (size_t i = 0; i < 8; ++i) std::printf("%zu %.1f %.1f  %lu %lu\n", i, first.passes[i].stall_ns/1e6, second.passes[i].stall_ns/1e6, first.passes[i].reads, second.passes[i].reads);
+}
+
 /// Reads of whoever knows how often each chunk will be used from pass `from` on, and keeps those
 /// that are used most, always the same. Where routing depends on nothing, nobody who does not know
 /// the future does better.
