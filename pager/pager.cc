@@ -835,8 +835,9 @@ void Pager::keep_lesson() {
   if (options_.lesson_record == nullptr || lesson.is_empty()) return;
   const auto kept = lessons::kept_lesson(lesson, chunk_bytes_, numbered_files());
   if (options_.lesson_record->put(lessons::lesson_text(kept))) return;
-  notice("the engine's order has more parts than there is room for: it will not be kept for the "
-         "next start");
+  notice(
+      "the engine's order has more parts than there is room for: it will not be kept for the "
+      "next start");
 }
 
 // The process's memory beside the window: what the engine has on its own. Shared memory is told

@@ -338,9 +338,10 @@ class Pager final : public PagingService {
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
   std::vector<policy::ChunkId> kept_;          // that were asked to stay
-  std::optional<lessons::KeptLesson> kept_lesson_;  // an earlier run's, until there is one of our own
+  std::optional<lessons::KeptLesson>
+      kept_lesson_;  // an earlier run's, until there is one of our own
   uint64_t lessons_learned_ = 0;
-  std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
+  std::vector<policy::ChunkId> recorded_;  // touched last, for a record; a ring
   size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
   Run reads_to_start_;                 // as one request

@@ -251,7 +251,7 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   return files_.back().get();
 }
 
-// Of the files that are served now. Whoever adapts begins with the policy that can use it.
+// Of the files that are served now. Whoever adapts begins with the policy that can use all of it.
 void Pager::find_lesson() {
   if (options_.lesson_directory.empty()) return;
   std::vector<lessons::TaughtFile> files;
@@ -260,7 +260,8 @@ void Pager::find_lesson() {
   if (!found) return;
   kept_lesson_ = std::move(found);
   const bool is_first = policy::policy_name(telemetry_.policy) == policy::default_policy;
-  if (!adaptation_ || !is_first || !adaptation_->is_at_rest()) return;
+  if (!kept_lesson_->has_pace() || !is_first) return;
+  if (!adaptation_ || !adaptation_->is_at_rest()) return;
   make_policy(policy::learning_policy);
   begin_adapting(policy::learning_policy);
 }
@@ -344,8 +345,8 @@ void Pager::tell_order() {
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * chunk_bytes_);
-  const bool is_learning = policy::policy_name(telemetry_.policy) == policy::learning_policy;
-  if (kept_lesson_ && is_learning) raise_to(telemetry_.lesson_chunks, order.lesson.order.size());
+  const bool is_taught = kept_lesson_ && !policy_->lesson().is_empty();
+  if (is_taught) raise_to(telemetry_.lesson_chunks, order.lesson.order.size());
   account_parts();
 }
 

@@ -23,9 +23,9 @@ Status keep(const std::string& record_path, const std::string& lesson_directory)
   if (!lesson) return tl::make_unexpected(lesson.error());
   std::error_code ignored;
   fs::create_directories(lesson_directory, ignored);
-  auto file = ReportFile::create(
-      lessons::lesson_path(lesson_directory, lesson->chunk_bytes, lesson->files),
-      "what was learned:");
+  auto file =
+      ReportFile::create(lessons::lesson_path(lesson_directory, lesson->chunk_bytes, lesson->files),
+                         "what was learned:");
   if (!file) return forward_error(std::move(file));
   return file->commit(*text);
 }

@@ -71,8 +71,9 @@ Command run_description() {
        "what is read ahead, kept and evicted: auto (default),\n"
        "which begins with expert and takes another where that\n"
        "serves better; `weightpager bench policies --help`\n"
-       "lists them. What learned finds out it begins with next\n"
-       "time: ~/.cache/weightpager/learned-*.json",
+       "lists them. What they learn of the engine's order and\n"
+       "pace the next run begins with:\n"
+       "~/.cache/weightpager/learned-*.json",
        live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
@@ -203,13 +204,6 @@ std::string joined(const std::vector<std::string>& parts, char separator) {
   return text;
 }
 
-/// Whether the policy can learn something for the next start.
-bool learns(const RunOptions& options) {
-  const bool can_learn =
-      options.policy == policy::adaptive_policy || options.policy == policy::learning_policy;
-  return can_learn && options.attach.empty();
-}
-
 /// What the interposer reads. Variables that this run does not use are removed, so that an
 /// enclosing run has no say in it.
 Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
@@ -231,7 +225,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
       {"WEIGHTPAGER_LESSONS",
-       only_if(learns(options) && !user_cache_directory().empty(), user_cache_directory())},
+       only_if(options.attach.empty() && !user_cache_directory().empty(), user_cache_directory())},
       {"WEIGHTPAGER_RUN_DIR", run_directory},
   };
 }

@@ -110,10 +110,9 @@ std::string fault_in(const KeptLesson& lesson) {
   if (!is_chunk_size(lesson.chunk_bytes)) return "the size of a chunk is none";
   if (lesson.files.empty() || lesson.runs.empty()) return "nothing was learned";
   for (const TaughtRun& run : lesson.runs) {
-    const bool is_inside =
-        run.file < lesson.files.size() && run.chunks > 0 &&
-        uint64_t{run.first_chunk} + run.chunks <=
-            chunks_of(lesson.files[run.file], lesson.chunk_bytes);
+    const bool is_inside = run.file < lesson.files.size() && run.chunks > 0 &&
+                           uint64_t{run.first_chunk} + run.chunks <=
+                               chunks_of(lesson.files[run.file], lesson.chunk_bytes);
     if (!is_inside) return "a run of chunks lies beyond its file";
   }
   std::vector<const TaughtRun*> runs;

@@ -12,6 +12,7 @@
 // checked, and a wrong one costs time at most.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,6 +45,12 @@ struct KeptLesson {
   uint64_t chunk_bytes = 0;
   std::vector<TaughtFile> files;
   std::vector<TaughtRun> runs;
+
+  /// Or only the order is known.
+  bool has_pace() const {
+    return std::any_of(runs.begin(), runs.end(),
+                       [](const TaughtRun& run) { return run.computed_ns > 0; });
+  }
 };
 
 /// The model's one file.

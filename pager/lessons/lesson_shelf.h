@@ -1,5 +1,5 @@
-// Where lessons are kept between runs: one file of JSON for each set of model files that were served
-// together, in chunks of one size, in weightpager's part of the user's cache directory.
+// Where lessons are kept between runs: one file of JSON for each set of model files that were
+// served together, in chunks of one size, in weightpager's part of the user's cache directory.
 #pragma once
 
 #include <optional>

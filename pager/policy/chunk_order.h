@@ -35,7 +35,8 @@ struct ExpertChunks {
 struct Lesson {
   /// In the order in which a pass touches them. No duplicates.
   std::vector<ChunkId> order;
-  /// By place in `order`: how long the engine computes from the chunk, in whole ns.
+  /// By place in `order`: how long the engine computes from the chunk, in whole ns; all 0 if only
+  /// the order is known.
   std::vector<float> computed_ns;
 
   bool is_empty() const { return order.empty(); }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pager/policy/reordered.h"
-
 namespace weightpager::policy {
 namespace {
 
@@ -17,11 +15,10 @@ constexpr size_t neighbours = 16;
 }  // namespace
 
 void Learned::set_order(const ChunkOrder& order) {
-  if (order.lesson.is_empty()) return PinStream::set_order(order);
-  ChunkOrder taught = order;
-  taught.cyclic = reordered(order.cyclic, order.lesson.order);
-  PinStream::set_order(taught);
-  begin_with(order.lesson);
+  PinStream::set_order(order);
+  const auto is_known = [](float computed_ns) { return computed_ns > 0; };
+  const std::vector<float>& computed_ns = order.lesson.computed_ns;
+  if (std::any_of(computed_ns.begin(), computed_ns.end(), is_known)) begin_with(order.lesson);
 }
 
 // Chunks that it does not know are computed from for as long as their neighbours.
@@ -42,11 +39,6 @@ void Learned::begin_with(const Lesson& lesson) {
   seen_ = passes_per_lesson * order().size();
   lessons_ = 1;
   set_pace(std::move(pace));
-}
-
-Lesson Learned::lesson() const {
-  return {pace().empty() ? std::vector<ChunkId>() : std::vector(order().begin(), order().end()),
-          {pace().begin(), pace().end()}};
 }
 
 void Learned::order_changed(bool is_shortened) {

@@ -6,9 +6,8 @@
 // waiting not counted; then the pins are spread by that, and once more two passes later, when it no
 // longer waits where it did. The order itself is learned by pin-stream.
 //
-// Both are a lesson for the next start (ChunkOrder::lesson), which takes the first two passes'
-// place: the pins are right from the beginning, and two passes show whether they still are. If the
-// order is another one by now, pin-stream sees that in the first pass, as always.
+// The pace is part of the lesson for the next start, and takes the first two passes' place there:
+// the pins are right from the beginning, and two passes show whether they still are.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +25,6 @@ class Learned final : public PinStream {
   void on_time(uint64_t now_ns) override { now_ns_ = now_ns; }
   void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
   bool on_ready(ChunkId chunk) override;
-  /// The order and the pace in use.
-  Lesson lesson() const override;
 
  private:
   void order_changed(bool is_shortened) override;

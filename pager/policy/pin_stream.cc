@@ -58,7 +58,8 @@ void PinStream::set_order(const ChunkOrder& order) {
   unlearned_ = chunks;
   experts_.set_experts(settings_.knows_experts ? std::span(order.experts)
                                                : std::span<const ExpertChunks>());
-  declared_order_ = order.cyclic;
+  is_order_taught_ = !order.lesson.is_empty();
+  declared_order_ = is_order_taught_ ? reordered(order.cyclic, order.lesson.order) : order.cyclic;
   install_order(declared_order_);
   if (is_pass_expected_) begin_pass();
 }
@@ -98,6 +99,11 @@ void PinStream::use_order() {
   candidate_ = nowhere;
   choose_pins();
   rebuild_lists();
+}
+
+Lesson PinStream::lesson() const {
+  if (!is_order_taught_ && pace_.empty()) return {};
+  return {order_, pace_.empty() ? std::vector<float>(size(), 0) : pace_};
 }
 
 void PinStream::on_resized() {
@@ -369,6 +375,8 @@ void PinStream::end_learning() {
   strays_ = 0;
   if (!is_contradicted) return;
   ++statistics_.order_corrections;
+  is_order_taught_ = true;
+  count_lesson();
   install_order(reordered(order_, touched_in_order_));
 }
 

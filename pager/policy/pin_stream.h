@@ -17,7 +17,9 @@
 //
 // The order comes from the model's layers and is corrected by what is seen: a chunk that was never
 // touched is always a tripwire, so the first pass shows every first touch; if these contradict the
-// order, they become the order. Chunks that two passes left untouched are no longer read ahead.
+// order, they become the order, and a lesson for the next start (ChunkOrder::lesson), which begins
+// with it. Chunks that two passes left untouched are no longer read ahead; the next start tries
+// them again.
 //
 // A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
 // `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
@@ -59,6 +61,8 @@ class PinStream : public Policy {
 
   uint32_t ring_chunks() const override { return ring_; }
   uint32_t pinned_chunks() const override { return pinned_; }
+  /// The order and the pace in use, if the engine taught either or they were given.
+  Lesson lesson() const override;
   bool is_pinned(ChunkId chunk) const override {
     return chunk < facts_.size() && facts_[chunk].is_pinned;
   }
@@ -71,7 +75,6 @@ class PinStream : public Policy {
 
   /// There is another order in use, and no pace for it; or the same one without some chunks.
   virtual void order_changed(bool /*is_shortened*/) {}
-  std::span<const float> pace() const { return pace_; }
   void count_lesson() { ++statistics_.lessons; }
   const ChunkTable& table() const { return table_; }
   /// In the order in use, or nowhere.
@@ -149,6 +152,7 @@ class PinStream : public Policy {
   PolicyStatistics statistics_;
 
   std::vector<ChunkId> declared_order_;  // what set_order said
+  bool is_order_taught_ = false;         // by the engine, now or earlier
   std::vector<ChunkId> order_;
   std::vector<float> pace_;   // by position; empty: all alike
   std::vector<Facts> facts_;  // by chunk

@@ -66,7 +66,7 @@ struct PolicyStatistics {
   uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
   uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
   uint64_t order_corrections = 0;
-  uint64_t lessons = 0;  // times that it learned how long the engine computes from where
+  uint64_t lessons = 0;                // times that it learned something new for `lesson()`
   uint64_t expert_uses = 0;            // an expert in a pass over its layer
   uint64_t expert_misses = 0;          // … of which some chunks were absent
   uint64_t expert_chunks_missing = 0;  // … these

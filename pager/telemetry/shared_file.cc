@@ -29,8 +29,7 @@ Result<void*> create_shared_file(const std::string& path, size_t size_bytes) {
   if (const int error_number = posix_fallocate(file.get(), 0, static_cast<off_t>(size_bytes))) {
     return fail_file("make room for", path, error_number);
   }
-  void* const memory =
-      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* const memory = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return fail_file("map", path, errno);
   return memory;
 }

@@ -61,8 +61,8 @@ TEST(KeptLesson, JoinsNeighboursThatComputeAlike) {
 
 // Of files that are served in another order, and with others between them, next time.
 RC_GTEST_PROP(KeptLesson, ComesBackAsItWas, ()) {
-  const auto sizes = *rc::gen::nonEmpty(rc::gen::container<std::vector<uint32_t>>(
-      rc::gen::inRange(1u, 40u)));
+  const auto sizes =
+      *rc::gen::nonEmpty(rc::gen::container<std::vector<uint32_t>>(rc::gen::inRange(1u, 40u)));
   std::vector<NumberedFile> files;
   ChunkId first = 0;
   for (const uint32_t chunks : sizes) {

@@ -145,7 +145,9 @@ TEST(Policies, ALessonSpareTheNextRunItsFirstStalls) {
   const SimulatedRun first = run(trace, "learned", 200);
   trace.order.lesson = first.lesson;
   const SimulatedRun second = run(trace, "learned", 200);
-  for (size_t i = 0; i < 8; ++i) std::printf("%zu %.1f %.1f  %lu %lu\n", i, first.passes[i].stall_ns/1e6, second.passes[i].stall_ns/1e6, first.passes[i].reads, second.passes[i].reads);
+  for (size_t i = 0; i < 8; ++i)
+    std::printf("%zu %.1f %.1f  %lu %lu\n", i, first.passes[i].stall_ns / 1e6,
+                second.passes[i].stall_ns / 1e6, first.passes[i].reads, second.passes[i].reads);
 }
 
 /// Reads of whoever knows how often each chunk will be used from pass `from` on, and keeps those
