@@ -119,7 +119,7 @@ TEST_P(LessonsTest, DamagedOnesAndOtherModelsChangeNothing) {
   EXPECT_EQ(wrong_words_, 0u);
 }
 
-constexpr MapperAndChunk some_mappers[] = {{"move", 2 * MiB}, {"collapse", 128 * KiB}};
+constexpr MapperAndChunk some_mappers[] = {{"move", 2 * MiB}, {"collapse", 2 * MiB}};
 INSTANTIATE_TEST_SUITE_P(Mappers, LessonsTest, testing::ValuesIn(some_mappers), name_of);
 
 }  // namespace
