@@ -43,10 +43,13 @@ using window::Region;
 
 namespace {
 
-// Small chunks are read and moved together up to this size: then what a request and a move cost
-// (10 to 20 µs) is little beside the time that the disk takes, and whoever waits for the first of
-// them does not wait much longer.
-constexpr uint64_t run_bytes_max = 512 * KiB;
+// Small chunks are read together up to this size: then what a request costs (10 to 20 µs) is little
+// beside the time that the disk takes, and whoever waits for the first of them does not wait much
+// longer.
+constexpr uint64_t read_bytes_max = 512 * KiB;
+// And shown and taken out together up to this size: at each such call the kernel interrupts all
+// processors that the engine runs on, to flush what they remember of page tables.
+constexpr uint64_t move_bytes_max = 2 * MiB;
 // Memory kept ready beyond what is in use, while the window fills; and how much of it is made anew
 // between two looks at faults, where it was given back before.
 constexpr uint64_t bytes_ahead = 64 * MiB;
@@ -96,7 +99,8 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
       telemetry_(*options.telemetry),
       window_chunks_max_(
           std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes_))),
-      run_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(run_bytes_max / chunk_bytes_, 1))),
+      read_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(read_bytes_max / chunk_bytes_, 1))),
+      move_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(move_bytes_max / chunk_bytes_, 1))),
       table_(window_chunks),
       window_chunks_(window_chunks),
       window_chunks_wanted_(window_chunks) {}
@@ -184,7 +188,7 @@ Status Pager::open_everything() {
   if (auto known = policy::check_policy(options_.policy, true); !known) return known;
   policy_settings_ = {.chunk_bytes = chunk_bytes_,
                       .reads_max = prefetch_reads_max,
-                      .evictions_max = run_chunks_max_};
+                      .evictions_max = move_chunks_max_};
   const bool is_adaptive = options_.policy == policy::adaptive_policy;
   make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
   if (is_adaptive && can_adapt()) begin_adapting(policy::default_policy);
@@ -203,8 +207,8 @@ Status Pager::open_everything() {
   }
   reads_max_ = prefetch_reads_max + policy::demand_reads_max;
   // And one that is put together; should all fail, their chunks are read again one by one.
-  reader_options.reads_max = (reads_max_ + 1) * run_chunks_max_;
-  reader_options.read_bytes_max = static_cast<uint32_t>(run_chunks_max_ * chunk_bytes_);
+  reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
+  reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
@@ -275,6 +279,7 @@ int64_t Pager::sleep_max_ns() const {
 }
 
 void Pager::take_reads(const io::Wakeup& wakeup) {
+  Run wanted;
   for (const io::Completion& completion : wakeup.completions) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
@@ -287,20 +292,20 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
       continue;
     }
-    Run wanted{read.first, 0};
     for (uint32_t i = 0; i < read.count; ++i) {
       const uint64_t begin_bytes = i * chunk_bytes_;
       const uint64_t arrived_bytes = std::min(
           std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes, chunk_bytes_);
-      if (take_chunk(read.first + i, completion.error_number, arrived_bytes)) {
-        ++wanted.count;
-        continue;
+      const ChunkId chunk = read.first + i;
+      if (!take_chunk(chunk, completion.error_number, arrived_bytes)) continue;
+      if (!goes_along(wanted, chunk, move_chunks_max_)) {
+        map(wanted);
+        wanted = {chunk, 0};
       }
-      map(wanted);
-      wanted = {read.first + i + 1, 0};
+      ++wanted.count;
     }
-    map(wanted);
   }
+  map(wanted);
 }
 
 // reading → ready. Returns whether it is to be mapped.
@@ -884,16 +889,19 @@ std::byte* Pager::memory_of(ChunkId chunk) const {
 // absent → reading. What lies behind the chunks that are to be read already goes with them.
 void Pager::start_read(ChunkId chunk) {
   table_.start_read(chunk);
-  Run& run = reads_to_start_;
-  const bool goes_along = run.count > 0 && run.count < run_chunks_max_ &&
-                          chunk == run.first + run.count && &owner(chunk) == &owner(run.first) &&
-                          memory_of(chunk) == memory_of(run.first) + run.count * chunk_bytes_;
-  if (goes_along) {
-    ++run.count;
-    return;
+  if (!goes_along(reads_to_start_, chunk, read_chunks_max_)) {
+    hand_over_reads();
+    reads_to_start_ = {chunk, 0};
   }
-  hand_over_reads();
-  run = {chunk, 1};
+  ++reads_to_start_.count;
+}
+
+// Whether the chunk lies behind the last one of the run, in its file and in its slot, and the run
+// may still become longer.
+bool Pager::goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
+  return run.count > 0 && run.count < count_max && chunk == run.first + run.count &&
+         &owner(chunk) == &owner(run.first) &&
+         memory_of(chunk) == memory_of(run.first) + run.count * chunk_bytes_;
 }
 
 void Pager::hand_over_reads() {

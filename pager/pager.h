@@ -240,6 +240,7 @@ class Pager final : public PagingService {
   void follow_memory_limit();
 
   void start_read(policy::ChunkId chunk);
+  bool goes_along(const Run& run, policy::ChunkId chunk, uint32_t count_max) const;
   void hand_over_reads();
   void start_reader(const Run& run);
   window::Region* moves_to(policy::ChunkId chunk) const;
@@ -311,8 +312,9 @@ class Pager final : public PagingService {
   const PagerOptions options_;
   const uint64_t chunk_bytes_;
   telemetry::Telemetry& telemetry_;
-  uint32_t window_chunks_max_;  // less than asked for where address space is short
-  const uint32_t run_chunks_max_;
+  uint32_t window_chunks_max_;      // less than asked for where address space is short
+  const uint32_t read_chunks_max_;  // that one request reads
+  const uint32_t move_chunks_max_;  // that one call of the kernel shows or takes out
 
   // Set up by the pager's thread, used by it alone.
   std::optional<window::AddressSpace> own_;
