@@ -825,10 +825,24 @@ void Pager::account() {
   set(telemetry_.expert_uses, statistics.expert_uses);
   set(telemetry_.expert_misses, statistics.expert_misses);
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes_);
+  if (statistics.lessons != lessons_learned_) keep_lesson();
   if (now_ns_ - sampled_ns_ < sample_interval_ns || !process_status_.is_open()) return;
 
   sampled_ns_ = now_ns_;
   raise_to(telemetry_.engine_bytes_max, engine_bytes());
+}
+
+// What the policy learned is the next start's, should the process end any moment.
+void Pager::keep_lesson() {
+  lessons_learned_ = statistics().lessons;
+  kept_lesson_.reset();
+  const policy::Lesson lesson = policy_->lesson();
+  if (options_.lesson_record == nullptr || lesson.is_empty()) return;
+  const auto kept = lessons::kept_lesson(lesson, chunk_bytes_, numbered_files());
+  if (options_.lesson_record->put(lessons::lesson_text(kept))) return;
+  notice(
+      "the engine's order has more parts than there is room for: it will not be kept for the "
+      "next start");
 }
 
 // The process's memory beside the window: what the engine has on its own. Shared memory is told

@@ -31,6 +31,8 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
+#include "pager/lessons/kept_lesson.h"
+#include "pager/lessons/lesson_record.h"
 #include "pager/pager_view.h"
 #include "pager/paging_service.h"
 #include "pager/policy/make_policy.h"
@@ -87,6 +89,10 @@ struct PagerOptions {
   /// only shown when they are touched, and taken away again, with their bytes kept, when enough
   /// others were touched since: touching them costs a fault each time. nullptr: no record.
   telemetry::TouchRecord* touch_record = nullptr;
+  /// Where lessons of earlier runs are kept (lessons/lesson_shelf.h); "": nowhere.
+  std::string lesson_directory;
+  /// Where this run's lesson goes; not owned, outlives the pager. nullptr: nowhere.
+  lessons::LessonRecord* lesson_record = nullptr;
 };
 
 class Pager final : public PagingService {
@@ -220,6 +226,7 @@ class Pager final : public PagingService {
   void carry_out_policy();
   void account();
   void account_parts();
+  void keep_lesson();
   uint64_t engine_bytes() const;
 
   void prepare_slots(window::SlotId first, uint32_t count);
@@ -291,6 +298,9 @@ class Pager final : public PagingService {
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
   void close_idle_files();
+  void find_lesson();
+  policy::Lesson lesson() const;
+  std::vector<lessons::NumberedFile> numbered_files() const;
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
   void tell_order();
 
@@ -330,7 +340,10 @@ class Pager final : public PagingService {
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
   std::vector<policy::ChunkId> kept_;          // that were asked to stay
-  std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
+  std::optional<lessons::KeptLesson>
+      kept_lesson_;  // an earlier run's, until there is one of our own
+  uint64_t lessons_learned_ = 0;
+  std::vector<policy::ChunkId> recorded_;  // touched last, for a record; a ring
   size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
   Run reads_to_start_;                 // as one request

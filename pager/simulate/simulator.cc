@@ -45,6 +45,7 @@ class Simulator {
       run_pass(pass);
     if (is_abandoned()) return fail("the simulation was abandoned", "");
     run_.statistics = policy_->statistics();
+    run_.lesson = policy_->lesson();
     run_.pinned_chunks = policy_->pinned_chunks();
     run_.ring_chunks = policy_->ring_chunks();
     return std::move(run_);

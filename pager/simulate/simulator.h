@@ -74,6 +74,7 @@ struct SimulatedRun {
   std::vector<PassCounts> passes;
   std::vector<TimelineSpan> timeline;
   policy::PolicyStatistics statistics;
+  policy::Lesson lesson;
   uint32_t pinned_chunks = 0;
   uint32_t ring_chunks = 0;
   /// Touches, reads, actions.
