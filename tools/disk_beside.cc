@@ -31,6 +31,7 @@ void DiskBeside::look(size_t pass) {
 Result<std::vector<simulate::PassCounts>> DiskBeside::simulate(
     simulate::SimulatorOptions options) const {
   if (problem_) return tl::make_unexpected(*problem_);
+  options.pauses_before = [](size_t) { return true; };
   std::vector<simulate::PassCounts> passes;
   for (size_t round = 0; round + 1 < probes_.size(); ++round) {
     const FittedDisk disk = mean(probes_[round], probes_[round + 1]);

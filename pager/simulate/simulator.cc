@@ -72,6 +72,7 @@ class Simulator {
   void run_pass(size_t pass) {
     if (pass == options_.resize_pass) resize(options_.resize_chunks);
     run_.passes.emplace_back();
+    if (options_.pauses_before && options_.pauses_before(pass)) pause();
     pass_began_ns_ = now_ns_;
     keeps_timeline_ = pass == options_.timeline_pass;
     for (uint64_t place = trace_.pass_begins[pass]; place < trace_.pass_end(pass); ++place) {
@@ -83,6 +84,11 @@ class Simulator {
       pass_until(now_ns_ + touch.compute_ns);
     }
     pass_counts().time_ns = now_ns_ - pass_began_ns_;
+  }
+
+  void pause() {
+    while (next_step_ns() != never_ns) step();
+    now_ns_ = std::max(now_ns_, pager_ns_);
   }
 
   void resize(uint32_t chunks) {

@@ -46,6 +46,8 @@ struct SimulatorOptions {
   /// Another window from a pass on, if there are as many.
   size_t resize_pass = SIZE_MAX;
   uint32_t resize_chunks = 0;
+  /// The engine stands still before these passes until the pager has nothing more to do.
+  std::function<bool(size_t pass)> pauses_before;
   /// If this becomes true the run ends, and fails.
   const std::atomic<bool>* is_abandoned = nullptr;
   /// Called before each action is carried out. For tests.
