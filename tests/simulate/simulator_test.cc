@@ -156,6 +156,17 @@ TEST(Simulator, NeighboursAreReadTogether) {
   for (size_t i = 0; i < 25; ++i) EXPECT_EQ(ends_ns[i], latency_ns + (i + 1) * read_ns / 4);
 }
 
+// What is read ahead in a pause need not be waited for: here the window less 2 chunks at most.
+TEST(Simulator, APauseIsForReadingAhead) {
+  const Trace trace = computing(dense(4, 25, 6), 0);
+  SimulatorOptions it = options("pin-stream", 40);
+  const auto without = simulate(trace, it);
+  it.pauses_before = [](size_t) { return true; };
+  const auto with = simulate(trace, it);
+  EXPECT_LT(with->passes.back().time_ns, without->passes.back().time_ns);
+  EXPECT_GT(with->passes.back().time_ns, 60 * read_ns);  // 100 chunks, of which 40 fit
+}
+
 // Computing takes twice as long as reading: whoever streams is hardly ever waiting.
 TEST(Simulator, StreamedReadsHideUnderComputing) {
   const Trace trace = computing(dense(4, 25, 6), 2 * read_ns);
