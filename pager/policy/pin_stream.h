@@ -109,6 +109,7 @@ class PinStream : public Policy {
   void install_order(std::vector<ChunkId> order);
   void begin_pass();
   void choose_pins();
+  void give_experts(uint32_t chunks);
   std::vector<float> pinned_shares() const;
   void rebuild_lists();
   void follow_cursor(ChunkId chunk);
@@ -129,6 +130,7 @@ class PinStream : public Policy {
   Action shrink();
   Action hold();
   Action rest_of_experts();
+  Action spare_room();
   Action advised();
   Action prefetch();
   Action make_room(bool for_demand);
@@ -152,6 +154,7 @@ class PinStream : public Policy {
   uint32_t ring_ = 0;
   uint32_t pinned_ = 0;
   uint32_t sparse_max_ = 0;  // Q
+  uint32_t spare_ = 0;       // kept free for the next expert that is missing
 
   bool is_at_standstill_ = false;  // reads in flight may never end
   bool is_pass_expected_ = false;  // advised, and nothing touched yet

@@ -1,6 +1,12 @@
 #include "pager/window/chunk_table.h"
 
 namespace weightpager::window {
+namespace {
+
+// How far a neighbour may be: more than are shown in one step lie side by side for nothing.
+constexpr uint32_t neighbours_max = 32;
+
+}  // namespace
 
 ChunkId ChunkTable::add_chunks(uint32_t count) {
   const auto first = static_cast<ChunkId>(chunks_.size());
@@ -25,12 +31,25 @@ SlotId ChunkTable::start_read(ChunkId chunk) {
   return it.slot;
 }
 
+// Neighbours that are absent are expected to be read soon.
 SlotId ChunkTable::choose_slot(ChunkId chunk) const {
-  const SlotId before = chunk > 0 ? chunks_[chunk - 1].slot : no_slot;
-  if (before != no_slot && free_slots_.contains(before + 1)) return before + 1;
-  const SlotId behind = chunk + 1 < chunks() ? chunks_[chunk + 1].slot : no_slot;
-  if (behind != no_slot && behind > 0 && free_slots_.contains(behind - 1)) return behind - 1;
-  return free_slots_.roomiest();
+  const auto absent_from = [&](ChunkId from, int step) {
+    uint32_t count = 0;
+    for (ChunkId at = from; count < neighbours_max && at < chunks(); at += step, ++count) {
+      if (chunks_[at].state != ChunkState::absent) break;
+    }
+    return count;
+  };
+  const uint32_t before = absent_from(chunk - 1, -1);
+  const uint32_t behind = absent_from(chunk + 1, 1);
+  const auto slot_of = [&](ChunkId at) { return at < chunks() ? chunks_[at].slot : no_slot; };
+  const SlotId left = slot_of(chunk - before - 1);
+  if (left != no_slot && free_slots_.contains(left + before + 1)) return left + before + 1;
+  const SlotId right = slot_of(chunk + behind + 1);
+  if (right != no_slot && right > behind && free_slots_.contains(right - behind - 1)) {
+    return right - behind - 1;
+  }
+  return free_slots_.fitting(behind + 1);
 }
 
 void ChunkTable::finish_read(ChunkId chunk) {

@@ -39,23 +39,30 @@ TEST(ChunkTable, AMapThatCopiesGivesTheSlotBackButCountsAgainstTheWindow) {
 
 TEST(ChunkTable, NeighboursLieSideBySideWhereTheyCan) {
   ChunkTable table(12);
-  table.add_chunks(40);
+  table.add_chunks(100);
   for (SlotId slot = 0; slot < 12; ++slot) table.add_slot(slot);
   EXPECT_EQ(table.start_read(10), 0u);
   EXPECT_EQ(table.start_read(11), 1u);
-  EXPECT_EQ(table.start_read(30), 2u);
-  EXPECT_EQ(table.start_read(12), 3u) << "slot 2 is taken, and slots 3 to 11 are the longest run";
+  EXPECT_EQ(table.start_read(60), 2u);
+  EXPECT_EQ(table.start_read(12), 3u) << "slot 2 is taken, and slots 3 to 11 are what there is";
   EXPECT_EQ(table.start_read(13), 4u);
-  table.finish_read(30);
-  table.release(30);
-  EXPECT_EQ(table.start_read(31), 5u);
-  EXPECT_EQ(table.start_read(14), 6u) << "slot 5 is taken";
-  table.finish_read(31);
-  table.release(31);
-  EXPECT_EQ(table.start_read(32), 7u);
-  table.finish_read(14);
-  table.release(14);
-  EXPECT_EQ(table.start_read(31), 6u) << "before the chunk behind it";
+  table.finish_read(60);
+  table.release(60);
+  EXPECT_EQ(table.start_read(99), 2u) << "nothing follows it: the shortest run will do";
+  EXPECT_EQ(table.start_read(15), 6u) << "slot 5 is left for chunk 14";
+  EXPECT_EQ(table.start_read(14), 5u);
+}
+
+TEST(ChunkTable, WhatIsReadBeforeItsNeighboursLeavesThemRoom) {
+  ChunkTable table(12);
+  table.add_chunks(100);
+  for (SlotId slot = 20; slot < 32; ++slot) table.add_slot(slot);
+  // Two threads begin at the beginning and in the middle; then comes the rest.
+  EXPECT_EQ(table.start_read(40), 20u);
+  EXPECT_EQ(table.start_read(46), 26u);
+  EXPECT_EQ(table.start_read(45), 25u) << "before the chunk behind it";
+  EXPECT_EQ(table.start_read(41), 21u);
+  EXPECT_EQ(table.start_read(43), 23u);
 }
 
 TEST(ChunkTableDeathTest, RefusesImpossibleTransitions) {
