@@ -49,6 +49,7 @@
 #include "pager/window/module_window.h"
 #include "pager/window/page_map.h"
 #include "pager/window/region.h"
+#include "pager/window/run.h"
 #include "pager/window/slot_pool.h"
 
 namespace weightpager {
@@ -77,6 +78,10 @@ struct PagerOptions {
   uint64_t chunk_bytes = chunk_bytes_max;
   /// What the device under the models likes (io::device_limits).
   io::DeviceLimits device;
+  /// The window has all its memory before anything is served, so that what is measured does not
+  /// wait for the kernel to hand it out. (Not memory that is shared, which comes as it is read
+  /// into.)
+  bool gets_memory_first = false;
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
@@ -167,12 +172,6 @@ class Pager final : public PagingService {
     uint64_t touched_ns = 0;
     uint64_t read_ns = 0;  // when its read was started; of a run, the first one's
   };
-  /// Neighbours in a file, in slots that lie side by side: what one request reads, and one call of
-  /// the kernel moves.
-  struct Run {
-    policy::ChunkId first = 0;
-    uint32_t count = 0;
-  };
   /// Where an address lies.
   struct Place {
     window::Region* region = nullptr;
@@ -231,6 +230,7 @@ class Pager final : public PagingService {
 
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();
+  void get_all_memory();
   window::SlotId take_permit();
   void refill_slots(uint32_t slots_max);
   bool slots_stay_registered() const;
@@ -240,12 +240,12 @@ class Pager final : public PagingService {
   void follow_memory_limit();
 
   void start_read(policy::ChunkId chunk);
-  bool goes_along(const Run& run, policy::ChunkId chunk, uint32_t count_max) const;
+  bool goes_along(const window::Run& run, policy::ChunkId chunk, uint32_t count_max) const;
   void hand_over_reads();
-  void start_reader(const Run& run);
+  void start_reader(const window::Run& run);
   window::Region* moves_to(policy::ChunkId chunk) const;
-  void map(const Run& run);
-  bool show_at_once(const Run& run);
+  void map(const window::Run& run);
+  bool show_at_once(const window::Run& run);
   void map(policy::ChunkId chunk);
   bool show_own(policy::ChunkId chunk, fault::Outcome& outcome);
   bool show_shared(policy::ChunkId chunk, fault::Outcome& outcome);
@@ -257,8 +257,8 @@ class Pager final : public PagingService {
   void release(policy::ChunkId chunk);
   void hold(policy::ChunkId chunk);
   void move_to_waiter(policy::ChunkId chunk);
-  void evict(const Run& run);
-  uint32_t hide_at_once(const Run& run);
+  void evict(const window::Run& run);
+  uint32_t hide_at_once(const window::Run& run);
   void evict(policy::ChunkId chunk);
   void release_if_nowhere(policy::ChunkId chunk);
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
@@ -346,7 +346,7 @@ class Pager final : public PagingService {
   std::vector<policy::ChunkId> recorded_;  // touched last, for a record; a ring
   size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
-  Run reads_to_start_;                 // as one request
+  window::Run reads_to_start_;         // as one request
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;
