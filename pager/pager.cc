@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,20 +41,15 @@ using telemetry::set;
 using window::AddressSpace;
 using window::ChunkState;
 using window::Region;
+using window::Run;
 
 namespace {
 
-// Small chunks are read together up to this size: then what a request costs (10 to 20 µs) is little
-// beside the time that the disk takes, and whoever waits for the first of them does not wait much
-// longer.
-constexpr uint64_t read_bytes_max = 512 * KiB;
-// And shown and taken out together up to this size: at each such call the kernel interrupts all
-// processors that the engine runs on, to flush what they remember of page tables.
-constexpr uint64_t move_bytes_max = 2 * MiB;
 // Memory kept ready beyond what is in use, while the window fills; and how much of it is made anew
 // between two looks at faults, where it was given back before.
 constexpr uint64_t bytes_ahead = 64 * MiB;
 constexpr uint64_t refill_bytes = 2 * MiB;
+constexpr std::chrono::milliseconds memory_pause{1};
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
@@ -99,8 +95,8 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
       telemetry_(*options.telemetry),
       window_chunks_max_(
           std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes_))),
-      read_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(read_bytes_max / chunk_bytes_, 1))),
-      move_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(move_bytes_max / chunk_bytes_, 1))),
+      read_chunks_max_(window::chunks_together(window::read_bytes_max, chunk_bytes_)),
+      move_chunks_max_(window::chunks_together(window::move_bytes_max, chunk_bytes_)),
       table_(window_chunks),
       window_chunks_(window_chunks),
       window_chunks_wanted_(window_chunks) {}
@@ -214,6 +210,8 @@ Status Pager::open_everything() {
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
+
+  if (options_.gets_memory_first && pool_ != nullptr) get_all_memory();
 
   record_ = options_.touch_record;
   if (record_ != nullptr) record_->set_chunk_bytes(chunk_bytes_);
@@ -564,6 +562,16 @@ void Pager::ask_for_slots() {
       [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
 }
 
+void Pager::get_all_memory() {
+  pool_->want(
+      window_chunks_, [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+  while (pool_->populated() < window_chunks_) {
+    std::this_thread::sleep_for(memory_pause);
+    // Who made some rings, and stands still until that was heard.
+    take_faults(*own_);
+  }
+}
+
 // A slot without memory of its own: one that was given back, or one more.
 window::SlotId Pager::take_permit() {
   if (emptied_slots_.empty()) return slots_taken_++;
@@ -825,10 +833,24 @@ void Pager::account() {
   set(telemetry_.expert_uses, statistics.expert_uses);
   set(telemetry_.expert_misses, statistics.expert_misses);
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes_);
+  if (statistics.lessons != lessons_learned_) keep_lesson();
   if (now_ns_ - sampled_ns_ < sample_interval_ns || !process_status_.is_open()) return;
 
   sampled_ns_ = now_ns_;
   raise_to(telemetry_.engine_bytes_max, engine_bytes());
+}
+
+// What the policy learned is the next start's, should the process end any moment.
+void Pager::keep_lesson() {
+  lessons_learned_ = statistics().lessons;
+  kept_lesson_.reset();
+  const policy::Lesson lesson = policy_->lesson();
+  if (options_.lesson_record == nullptr || lesson.is_empty()) return;
+  const auto kept = lessons::kept_lesson(lesson, chunk_bytes_, numbered_files());
+  if (options_.lesson_record->put(lessons::lesson_text(kept))) return;
+  notice(
+      "the engine's order has more parts than there is room for: it will not be kept for the "
+      "next start");
 }
 
 // The process's memory beside the window: what the engine has on its own. Shared memory is told
@@ -885,8 +907,7 @@ void Pager::start_read(ChunkId chunk) {
 // Whether the chunk lies behind the last one of the run, in its file and in its slot, and the run
 // may still become longer.
 bool Pager::goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
-  return run.count > 0 && run.count < count_max && chunk == run.first + run.count &&
-         &owner(chunk) == &owner(run.first) &&
+  return window::comes_next(run, chunk, count_max) && &owner(chunk) == &owner(run.first) &&
          memory_of(chunk) == memory_of(run.first) + run.count * chunk_bytes_;
 }
 
@@ -1118,18 +1139,13 @@ uint32_t Pager::hide_at_once(const Run& run) {
     owner(run.first).memory->hide_chunks(owner(run.first).offset_of(run.first), count);
     return count;
   }
-  const auto can_go = [&](ChunkId chunk) {
-    return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
-           moves_to(chunk) != nullptr;
-  };
-  if (!can_go(run.first)) return 1;
   Region* const home = moves_to(run.first);
+  if (home == nullptr) return 1;
   const uint32_t index = owner(run.first).index_in(*home, run.first);
-  uint32_t count = 1;
-  while (count < run.count && can_go(run.first + count) && moves_to(run.first + count) == home) {
-    ++count;
-  }
-  count = table_.bring_together(run.first, count);
+  const uint32_t count = window::count_together(table_, run, [&](ChunkId chunk) {
+    return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
+           moves_to(chunk) == home;
+  });
   // The kernel may hold a page of one of them: then each goes, or stays, by itself.
   if (count == 1 || mapper_->hide(*home, {index, count}, memory_of(run.first)) != Outcome::done) {
     return 1;

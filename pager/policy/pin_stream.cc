@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/policy/reordered.h"
 
 namespace weightpager::policy {
 namespace {
@@ -62,7 +62,8 @@ void PinStream::set_order(const ChunkOrder& order) {
   unlearned_ = chunks;
   experts_.set_experts(settings_.knows_experts ? std::span(order.experts)
                                                : std::span<const ExpertChunks>());
-  declared_order_ = order.cyclic;
+  is_order_taught_ = !order.lesson.is_empty();
+  declared_order_ = is_order_taught_ ? reordered(order.cyclic, order.lesson.order) : order.cyclic;
   install_order(declared_order_);
   if (is_pass_expected_) begin_pass();
 }
@@ -70,6 +71,26 @@ void PinStream::set_order(const ChunkOrder& order) {
 void PinStream::install_order(std::vector<ChunkId> order) {
   order_ = std::move(order);
   pace_.clear();
+  use_order();
+  order_changed(false);
+}
+
+// What two passes left untouched is not part of the pass: it loses its pin and its place.
+void PinStream::shorten_order() {
+  uint32_t left = 0;
+  for (uint32_t position = 0; position < size(); ++position) {
+    if (facts_[order_[position]].untouched_passes >= 2) continue;
+    order_[left] = order_[position];
+    if (!pace_.empty()) pace_[left] = pace_[position];
+    ++left;
+  }
+  order_.resize(left);
+  if (!pace_.empty()) pace_.resize(left);
+  use_order();
+  order_changed(true);
+}
+
+void PinStream::use_order() {
   for (Facts& facts : facts_) {
     facts.position = nowhere;
     facts.is_prefetched = false;
@@ -82,7 +103,11 @@ void PinStream::install_order(std::vector<ChunkId> order) {
   candidate_ = nowhere;
   choose_pins();
   rebuild_lists();
-  order_changed();
+}
+
+Lesson PinStream::lesson() const {
+  if (!is_order_taught_ && pace_.empty()) return {};
+  return {order_, pace_.empty() ? std::vector<float>(size(), 0) : pace_};
 }
 
 void PinStream::on_resized() {
@@ -317,13 +342,10 @@ void PinStream::end_pass(uint64_t passes) {
   if (experts_.is_empty()) statistics_.passes += passes;
   if (is_learning_) return;
   strays_ = 0;
-  // What two passes left untouched is not part of the pass: it loses its pin and its place.
   const auto is_untouched = [&](ChunkId chunk) { return facts_[chunk].untouched_passes >= 2; };
   if (std::none_of(order_.begin(), order_.end(), is_untouched)) return;
   const ChunkId here = chunk_at(cursor_);
-  std::vector<ChunkId> order;
-  std::remove_copy_if(order_.begin(), order_.end(), std::back_inserter(order), is_untouched);
-  install_order(std::move(order));
+  shorten_order();
   if (facts_[here].position != nowhere) jump_to(facts_[here].position);
 }
 
@@ -366,21 +388,9 @@ void PinStream::end_learning() {
   strays_ = 0;
   if (!is_contradicted) return;
   ++statistics_.order_corrections;
-  // Untouched chunks keep their place behind the chunk that they followed before.
-  std::vector<ChunkId> order;
-  order.reserve(order_.size());
-  const auto add_untouched_after = [&](uint32_t position) {
-    for (uint32_t p = position; p < size(); ++p) {
-      if (facts_[order_[p]].touch_rank != nowhere) return;
-      order.push_back(order_[p]);
-    }
-  };
-  add_untouched_after(0);
-  for (ChunkId chunk : touched_in_order_) {
-    order.push_back(chunk);
-    add_untouched_after(facts_[chunk].position + 1);
-  }
-  install_order(std::move(order));
+  is_order_taught_ = true;
+  count_lesson();
+  install_order(reordered(order_, touched_in_order_));
 }
 
 // Everything that is mapped is held once, so that the next pass shows every first touch again.
