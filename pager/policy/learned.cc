@@ -37,6 +37,8 @@ void Learned::begin_with(const Lesson& lesson) {
     pace.push_back(each_ns);
   }
   seen_ = passes_per_lesson * order().size();
+  // What is seen first takes the place of what was taught, however wrong that is.
+  averaged_from_ = seen_ + order().size();
   lessons_ = 1;
   set_pace(std::move(pace));
 }
@@ -47,6 +49,7 @@ void Learned::order_changed(bool is_shortened) {
   if (is_shortened) return;
   computed_ns_.assign(table().chunks(), 0);
   seen_ = 0;
+  averaged_from_ = order().size();
   lessons_ = 0;
 }
 
@@ -88,7 +91,7 @@ void Learned::note_place(uint32_t position) {
         static_cast<float>(std::max<int64_t>(since_ns, 0)) / static_cast<float>(steps);
     for (uint32_t i = 0; i < steps; ++i) {
       float& known_ns = computed_ns_[order()[(place_ + i) % size]];
-      known_ns = seen_ < size ? each_ns : (known_ns + each_ns) / 2;
+      known_ns = seen_ < averaged_from_ ? each_ns : (known_ns + each_ns) / 2;
       ++seen_;
     }
   }

@@ -39,6 +39,7 @@ class Learned final : public PinStream {
 
   std::vector<float> computed_ns_;  // by chunk, smoothed over the passes
   uint64_t seen_ = 0;               // positions that the engine has passed since then
+  uint64_t averaged_from_ = 0;  // of seen_: the first look at each is not averaged with anything
   bool has_place_ = false;
   uint32_t place_ = 0;
   uint64_t place_computed_ns_ = 0;
