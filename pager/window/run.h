@@ -40,8 +40,8 @@ inline bool comes_next(const Run& run, ChunkId chunk, uint32_t count_max) {
   return run.count > 0 && run.count < count_max && chunk == run.first + run.count;
 }
 
-/// How many chunks of a run, from the first on, can go and lie in slots beside each other, where they
-/// are brought for it; at least one.
+/// How many chunks of a run, from the first on, can go and lie in slots beside each other, where
+/// they are brought for it; at least one.
 template <typename CanGo>
 uint32_t count_together(ChunkTable& table, const Run& run, CanGo can_go) {
   uint32_t count = 0;
