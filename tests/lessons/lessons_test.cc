@@ -30,12 +30,6 @@ TaughtFile file_of(uint32_t chunks, uint64_t layout) {
   return {"/models/\"" + std::to_string(layout) + "\"\n.gguf", layout, chunks * chunk_bytes - 5};
 }
 
-std::vector<TaughtFile> names_of(const std::vector<NumberedFile>& files) {
-  std::vector<TaughtFile> names;
-  for (const NumberedFile& it : files) names.push_back(it.file);
-  return names;
-}
-
 KeptLesson some_lesson() {
   const std::vector<NumberedFile> files{{file_of(10, 0xabc), 0}, {file_of(6, 7), 10}};
   return kept_lesson({{0, 1, 2, 12, 13, 9, 8}, {5, 5, 5, 5, 5, 70, 70}}, chunk_bytes, files);
