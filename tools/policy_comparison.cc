@@ -30,13 +30,16 @@ PassFigures figures_of(const std::vector<PassCounts>& passes, size_t warm_up_pas
   return figures;
 }
 
+std::optional<double> PolicyRun::deviation() const {
+  if (!live || !simulated) return std::nullopt;
+  return static_cast<double>(simulated->median_ns) / static_cast<double>(live->median_ns) - 1;
+}
+
 std::vector<double> deviations(const PolicyComparison& comparison) {
   std::vector<double> shares;
   for (const WindowRuns& window : comparison.windows) {
     for (const PolicyRun& run : window.runs) {
-      if (!run.live || !run.simulated) continue;
-      const auto live_ns = static_cast<double>(run.live->median_ns);
-      shares.push_back(std::abs(static_cast<double>(run.simulated->median_ns) / live_ns - 1));
+      if (const auto share = run.deviation()) shares.push_back(std::abs(*share));
     }
   }
   std::sort(shares.begin(), shares.end());

@@ -32,6 +32,10 @@ struct PolicyRun {
   std::optional<PassFigures> live;
   /// Of the last pass, simulated; kept for the window in the middle.
   std::vector<simulate::TimelineSpan> timeline;
+
+  /// How far the simulated time of a pass is off the live one, as a share of it; nothing unless it
+  /// has both.
+  std::optional<double> deviation() const;
 };
 
 struct WindowRuns {
@@ -58,8 +62,7 @@ struct PolicyComparison {
   std::vector<std::string> remarks;
 };
 
-/// How far the simulated time of a pass is off the live one, as a share of it; of each run that has
-/// both, smallest first.
+/// How large deviation() is, of each run that has one, smallest first.
 std::vector<double> deviations(const PolicyComparison& comparison);
 
 /// Everything but live figures. Requires windows of window_chunks_min or more, known policies, and

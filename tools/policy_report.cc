@@ -51,18 +51,16 @@ std::string deviation_text(const PolicyComparison& comparison) {
   if (shares.empty()) return "";
   std::string text = fmt::format(
       "\nThe simulated time of a pass is off the live one by {:.1f} % in the median, by {:.1f} % "
-      "at "
-      "most:\n  {:<14}",
+      "at most:\n  {:<14}",
       100 * shares[shares.size() / 2], 100 * shares.back(), "window");
   const std::vector<PolicyRun>& first = comparison.windows.front().runs;
-  for (const PolicyRun& run : first) text += run.live ? fmt::format(" {:>14}", run.policy) : "";
+  for (const PolicyRun& run : first) {
+    if (run.deviation()) text += fmt::format(" {:>14}", run.policy);
+  }
   for (const WindowRuns& window : comparison.windows) {
     text += fmt::format("\n  {:<14}", format_size(window.window_bytes));
     for (const PolicyRun& run : window.runs) {
-      if (!run.live) continue;
-      text +=
-          fmt::format(" {:>+13.1f}%",
-                      100 * (seconds(run.simulated->median_ns) / seconds(run.live->median_ns) - 1));
+      if (const auto share = run.deviation()) text += fmt::format(" {:>+13.1f}%", 100 * *share);
     }
   }
   return text + "\n";
@@ -78,10 +76,8 @@ std::string run_row(const PolicyRun& run, const WindowRuns& window, bool with_li
       seconds(figures.stall_ns), gib(figures.read_bytes),
       static_cast<double>(figures.read_bytes) /
           static_cast<double>(std::max<uint64_t>(window.least_read_bytes, 1)));
-  if (with_live && run.live && run.simulated) {
-    const double simulated = seconds(run.simulated->median_ns);
-    row += fmt::format(" {:>10.3f} {:>+8.1f}%", simulated,
-                       100 * (simulated / seconds(run.live->median_ns) - 1));
+  if (const auto share = run.deviation(); with_live && share) {
+    row += fmt::format(" {:>10.3f} {:>+8.1f}%", seconds(run.simulated->median_ns), 100 * *share);
   }
   return row + "\n";
 }

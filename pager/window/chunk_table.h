@@ -9,7 +9,7 @@
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
 // the region instead. Either way a chunk that is not absent counts against `resident_max`, the
 // window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1),
-// but for what `start_read` takes to find a slot (free_slots.h).
+// but for what `start_read` and `bring_together` take to find free slots (free_slots.h).
 #pragma once
 
 #include <cstdint>

@@ -156,7 +156,9 @@ TEST(ChunkTable, CountsStayTrueUnderRandomTransitions) {
     uint32_t slots = table.free_slots();
     std::set<SlotId> held;
     for (ChunkId c = 0; c < chunks; ++c) {
-      if (table.slot(c) != no_slot) ASSERT_TRUE(held.insert(table.slot(c)).second);
+      if (table.slot(c) != no_slot) {
+        ASSERT_TRUE(held.insert(table.slot(c)).second);
+      }
       resident += table.is_resident(c);
       reading += table.state(c) == ChunkState::reading;
       slots += table.slot(c) != no_slot;
