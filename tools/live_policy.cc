@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "pager/io/model_file.h"
@@ -65,7 +66,9 @@ struct Moment {
         stall_ns(telemetry.stall_ns),
         demand(telemetry.faults_demand),
         late(telemetry.faults_late),
-        tripwires(telemetry.faults_tripwire) {}
+        tripwires(telemetry.faults_tripwire),
+        shown{telemetry.shows, telemetry.shown_chunks, telemetry.show_ns},
+        taken_out{telemetry.take_outs, telemetry.taken_out_chunks, telemetry.take_out_ns} {}
 
   uint64_t now_ns;
   uint64_t read_bytes;
@@ -73,7 +76,13 @@ struct Moment {
   uint64_t demand;
   uint64_t late;
   uint64_t tripwires;
+  Handled shown;
+  Handled taken_out;
 };
+
+Handled between(const Handled& begin, const Handled& end) {
+  return {end.times - begin.times, end.chunks - begin.chunks, end.ns - begin.ns};
+}
 
 PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
                    uint64_t chunk_bytes) {
@@ -83,7 +92,9 @@ PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
           .reads = (end.read_bytes - begin.read_bytes + chunk_bytes - 1) / chunk_bytes,
           .demand_reads = end.demand - begin.demand,
           .late_touches = end.late - begin.late,
-          .tripwires = end.tripwires - begin.tripwires};
+          .tripwires = end.tripwires - begin.tripwires,
+          .shows = end.shown.times - begin.shown.times,
+          .take_outs = end.taken_out.times - begin.taken_out.times};
 }
 
 /// Until the pager has read ahead as far as it wants.
@@ -103,9 +114,11 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
     wait_until_idle(telemetry);
     options.between_passes(pass);
   };
+  std::optional<Moment> warmed_up;
   for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
     if (pass == options.resize_pass) pager.resize(options.resize_bytes);
     pause(pass);
+    if (pass == options.warm_up_passes) warmed_up.emplace(telemetry);
     const uint64_t device_begin = read_from_device_of(fd);
     const Moment begin(telemetry);
     uint64_t compute_ns = 0;
@@ -124,6 +137,11 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
     run.device_read_bytes += read_from_device_of(fd) - device_begin;
   }
   pause(trace.pass_begins.size());
+  if (warmed_up) {
+    const Moment end(telemetry);
+    run.shown = between(warmed_up->shown, end.shown);
+    run.taken_out = between(warmed_up->taken_out, end.taken_out);
+  }
   return run;
 }
 

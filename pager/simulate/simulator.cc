@@ -213,6 +213,7 @@ class Simulator {
 
   void map(const Run& run) {
     if (run.count == 0) return;
+    ++pass_counts().shows;
     pager_ns_ += handling_.to_show(trace_.chunk_bytes, run.count);
     for (ChunkId chunk = run.first; chunk < run.first + run.count; ++chunk) {
       table_.map(chunk, options_.keeps_slot);
@@ -284,9 +285,7 @@ class Simulator {
     };
     for (Run rest = run; rest.count > 0;) {
       const uint32_t count = window::count_together(table_, rest, has_moved);
-      if (is_mapped(rest.first)) {
-        pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, count);
-      }
+      if (is_mapped(rest.first)) take_out(count);
       for (uint32_t i = 0; i < count; ++i) table_.release(rest.first + i);
       rest = {rest.first + count, rest.count - count};
     }
@@ -294,8 +293,13 @@ class Simulator {
 
   void hold(ChunkId chunk) {
     if (!options_.keeps_slot) return policy_->on_refused(chunk);
-    pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, 1);
+    take_out(1);
     table_.hold(chunk);
+  }
+
+  void take_out(uint32_t chunks) {
+    ++pass_counts().take_outs;
+    pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, chunks);
   }
 
   bool goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
