@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
@@ -19,8 +18,10 @@ using simulate::Handling;
 using simulate::Trace;
 
 constexpr uint64_t small_chunk_bytes = 128 * KiB;
-/// In between the pager sleeps.
+/// Between touches, while the pager sleeps.
 constexpr uint64_t compute_ns = 300'000;
+
+constexpr uint64_t small_chunks = window_bytes_min / small_chunk_bytes;
 
 struct Probe {
   const char* policy;
@@ -61,7 +62,7 @@ Result<LiveRun> run(const model::Model& model, const Probe& probe) {
 CallCosts line(const Handled& single, const Handled& several) {
   constexpr double pages = small_chunk_bytes / os_page_bytes;
   const double more_chunks = several.mean_chunks() - single.mean_chunks();
-  if (more_chunks < 1) return {0, std::llround(single.mean_ns() / pages)};
+  if (more_chunks < 1) return {0, static_cast<uint64_t>(single.mean_ns() / pages)};
   const double chunk_ns =
       std::clamp((several.mean_ns() - single.mean_ns()) / more_chunks, 0.0, single.mean_ns());
   return {static_cast<uint64_t>(single.mean_ns() - chunk_ns),
@@ -72,10 +73,9 @@ CallCosts line(const Handled& single, const Handled& several) {
 Result<uint64_t> fault_ns(const LiveRun& live) {
   const simulate::PassCounts& last = live.passes.back();
   // The kernel may refuse to hide one or the other.
-  const uint64_t touches = last.compute_ns / compute_ns;
-  if (last.tripwires < touches / 2 || last.demand_reads > 0) {
+  if (last.tripwires < small_chunks / 2 || last.demand_reads > 0) {
     return fail(fmt::format("of {} touches of chunks in the window {} could be timed, and {} read",
-                            touches, last.tripwires, last.demand_reads),
+                            small_chunks, last.tripwires, last.demand_reads),
                 "does another program need the processors? Then try again");
   }
   const uint64_t waited_ns = last.time_ns - std::min(last.compute_ns, last.time_ns);
@@ -100,7 +100,7 @@ Result<LiveRun> run_experts(const std::string& path) {
 Result<Handling> measure_handling(const std::string& path) {
   auto model = model::open_model(path);
   if (!model) return forward_error(std::move(model));
-  const auto huge = run(*model, touches_of_hidden_chunks(huge_page_bytes, 16));
+  const auto huge = run(*model, touches_of_hidden_chunks(huge_page_bytes, 64));
   if (!huge) return tl::make_unexpected(huge.error());
   const auto small = run(*model, touches_of_hidden_chunks(small_chunk_bytes, 4));
   if (!small) return tl::make_unexpected(small.error());

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "pager/io/model_file.h"
 #include "pager/pager.h"
@@ -23,7 +24,7 @@ using simulate::Trace;
 using telemetry::Telemetry;
 
 // Shorter naps would be longer than they are meant to.
-constexpr int64_t nap_ns_min = 200'000;
+constexpr uint64_t nap_ns_min = 200'000;
 constexpr uint64_t sector_bytes = 512;
 // A pager that has read nothing for so long has nothing more to read.
 constexpr std::chrono::milliseconds idle_time{20};
@@ -35,7 +36,7 @@ class PretendedComputing {
 
   void compute(uint64_t ns) {
     owed_ns_ += static_cast<int64_t>(ns);
-    if (owed_ns_ < nap_ns_min) return;
+    if (ns == 0 || owed_ns_ <= 0) return;
     const uint64_t began_ns = telemetry::monotonic_ns();
     std::this_thread::sleep_for(std::chrono::nanoseconds(owed_ns_));
     owed_ns_ -= static_cast<int64_t>(telemetry::monotonic_ns() - began_ns);
@@ -146,6 +147,19 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
 }
 
 }  // namespace
+
+Trace in_naps(Trace trace) {
+  for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
+    uint64_t owed_ns = 0;
+    for (uint64_t place = trace.pass_begins[pass]; place < trace.pass_end(pass); ++place) {
+      Touch& touch = trace.touches[place];
+      owed_ns += std::exchange(touch.compute_ns, 0);
+      const bool is_last = place + 1 == trace.pass_end(pass);
+      if (owed_ns >= nap_ns_min || is_last) touch.compute_ns = std::exchange(owed_ns, 0);
+    }
+  }
+  return trace;
+}
 
 Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const LiveOptions& live) {
   const std::string& path = model.files.front().path;

@@ -49,6 +49,9 @@ struct LiveOptions {
   std::function<void(size_t pass)> between_passes;
 };
 
+/// The same with computing gathered in pieces that are long enough to be slept away.
+simulate::Trace in_naps(simulate::Trace trace);
+
 /// `trace` was made from `model`, whose only file is read.
 Result<LiveRun> run_live(const model::Model& model, const simulate::Trace& trace,
                          const LiveOptions& options);

@@ -15,12 +15,13 @@
 
 namespace weightpager::tools {
 
-/// What is told of a pass beside its time, by the names that reports have for it.
+/// What reports tell of a pass on average, by the names that they have for it.
 struct NamedCount {
   const char* key;
   uint64_t simulate::PassCounts::*count;
 };
-inline constexpr std::array<NamedCount, 7> named_counts{{
+inline constexpr std::array<NamedCount, 8> named_counts{{
+    {"pass_ns_mean", &simulate::PassCounts::time_ns},
     {"stall_ns", &simulate::PassCounts::stall_ns},
     {"reads", &simulate::PassCounts::reads},
     {"demand_reads", &simulate::PassCounts::demand_reads},

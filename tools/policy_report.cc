@@ -206,8 +206,8 @@ std::string comparison_csv(const PolicyComparison& comparison) {
   const auto add_row = [&](const WindowRuns& window, const std::string& policy, const char* how,
                            const PassFigures& it) {
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", window.window_bytes, policy, how,
-                        it.median_ns, it.shortest_ns, it.longest_ns, it.mean.stall_ns, it.read_bytes,
-                        window.least_ns, window.least_read_bytes);
+                        it.median_ns, it.shortest_ns, it.longest_ns, it.mean.stall_ns,
+                        it.read_bytes, window.least_ns, window.least_read_bytes);
   };
   for (const WindowRuns& window : comparison.windows) {
     for (const PolicyRun& run : window.runs) {

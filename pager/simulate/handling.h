@@ -3,7 +3,8 @@
 // A call that shows or takes out pages costs something by itself (a system call, and processors
 // that have to be interrupted), and something for each page. A chunk of 2 MiB is one huge page;
 // smaller ones are small pages. `weightpager bench disk` measures all of it. Defaults: what it
-// found on the machine of docs/policies.md, "The simulator"; a fault's is that of a slower one.
+// found on the machine of docs/policies.md, "The simulator"; a fault's is that of an engine that
+// keeps its processor busy until then, so that the pager sleeps on another one.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct CallCosts {
 };
 
 struct Handling {
-  /// A thread that goes to sleep at a touch, a pager that wakes, and back; half of it before the
-  /// pager knows, half after the chunk is there.
+  /// A thread that goes to sleep at a touch, a pager that wakes, and back: half of it before the
+  /// pager knows (nothing, if it is awake), half after the chunk is there.
   uint64_t fault_ns = 70'000;
   /// To hand one read over to the kernel and take its answer.
   uint64_t request_ns = 14'000;

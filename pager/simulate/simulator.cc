@@ -110,7 +110,8 @@ class Simulator {
     }
     const uint64_t began_ns = now_ns_;
     fault_ = &touch;
-    fault_seen_ns_ = now_ns_ + handling_.fault_ns / 2;
+    const bool is_pager_awake = doing_ != Doing::sleeping || pager_ns_ > now_ns_;
+    fault_seen_ns_ = is_pager_awake ? now_ns_ : now_ns_ + handling_.fault_ns / 2;
     served_ns_ = never_ns;
     for (int vain = 0; served_ns_ == never_ns;) {
       if (next_step_ns() != never_ns) {
