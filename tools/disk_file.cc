@@ -20,6 +20,7 @@ constexpr uint64_t handling_ns_max = 1'000'000'000;
 template <typename Do>
 void for_each_cost(simulate::Handling& handling, Do act) {
   act("fault_ns", handling.fault_ns);
+  act("long_fault_ns", handling.long_fault_ns);
   act("request_ns", handling.request_ns);
   act("show_call_ns", handling.show.call_ns);
   act("show_page_ns", handling.show.page_ns);

@@ -83,6 +83,22 @@ Result<uint64_t> fault_ns(const LiveRun& live) {
   return static_cast<uint64_t>(std::max(touch_ns - live.shown.mean_ns(), 0.0));
 }
 
+/// What a touch takes beside what the pager counts as waiting, where that is long: with `fault_ns`
+/// for those that are not.
+uint64_t long_fault_ns(const LiveRun& live, uint64_t fault_ns) {
+  uint64_t beside_ns = 0;
+  uint64_t short_ns = 0;
+  uint64_t long_waits = 0;
+  for (size_t pass = live.passes.size() / 2; pass < live.passes.size(); ++pass) {
+    const simulate::PassCounts& it = live.passes[pass];
+    beside_ns += it.time_ns - std::min(it.compute_ns + it.stall_ns, it.time_ns);
+    short_ns += it.tripwires * fault_ns;
+    long_waits += it.demand_reads + it.late_touches;
+  }
+  if (long_waits == 0) return fault_ns;
+  return std::max((beside_ns - std::min(short_ns, beside_ns)) / long_waits, fault_ns);
+}
+
 /// A mixture that lies over the file, half of it in the window: what belongs to one expert is shown
 /// and taken out together.
 Result<LiveRun> run_experts(const std::string& path) {
@@ -90,7 +106,7 @@ Result<LiveRun> run_experts(const std::string& path) {
       {.layers = 2, .dense_bytes = 0, .experts = 8, .experts_used = 2, .slab_bytes = 2 * MiB});
   model.files.front().path = path;
   const uint64_t size_bytes = model.files.front().size_bytes;
-  auto trace = simulate::make_trace(model, {.passes = 32, .zipf_exponent = 0.5}, path);
+  auto trace = in_naps(simulate::make_trace(model, {.passes = 32, .zipf_exponent = 0.5}, path));
   WP_ASSERT(trace.chunk_bytes == small_chunk_bytes);
   return run(model, {"expert", std::move(trace), size_bytes / 2});
 }
@@ -110,6 +126,7 @@ Result<Handling> measure_handling(const std::string& path) {
   if (!fault) return tl::make_unexpected(fault.error());
   Handling handling;
   handling.fault_ns = *fault;
+  handling.long_fault_ns = long_fault_ns(*experts, *fault);
   handling.show = line(small->shown, experts->shown);
   handling.take_out = line(small->taken_out, experts->taken_out);
   handling.show_huge_ns = static_cast<uint64_t>(huge->shown.mean_ns());

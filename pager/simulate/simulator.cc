@@ -125,7 +125,7 @@ class Simulator {
       doing_ = Doing::carrying_out;
     }
     delivered_ = touch.chunk;
-    pass_until(served_ns_ + handling_.fault_ns - handling_.fault_ns / 2);
+    pass_until(served_ns_ + handling_.to_go_on(served_ns_ - std::min(began_ns, served_ns_)));
     keep(TimelineSpan::Kind::stall, touch.chunk, began_ns, now_ns_);
     pass_counts().stall_ns += now_ns_ - began_ns;
   }
