@@ -167,7 +167,7 @@ class Schedule {
   Action next();
 
   /// From the present state on: an event that is told makes it another one. Where kernels compute
-  /// from what was read, space is made use of when half of the ring has been computed, in one go.
+  /// from what was read, space is made use of some 1 MiB at a time, half of a smaller ring.
   /// Units that are let go may wait for any kernel.
   Rest rest() const;
 
