@@ -22,7 +22,7 @@ bool begins_packed(model::HeaderReader& reader) {
 }
 
 // Of the checksums of its slices, which threads take as they are free.
-constexpr size_t slice_bytes = 256 * KiB;
+constexpr size_t slice_bytes = 64 * KiB;
 uint64_t checksum_of_slices(std::span<const std::byte> bytes, int threads) {
   std::vector<uint64_t> sums((bytes.size() + slice_bytes - 1) / slice_bytes);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (sums.size() > 1)
