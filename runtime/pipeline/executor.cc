@@ -48,6 +48,8 @@ struct Word {
   Kind kind = Kind::stop;
   UnitNumber unit = 0;
   bool reads_across = false;
+  /// start_inference: kernels end one by one, whatever else is ready.
+  bool is_run = false;
   /// Of what the caller wants: how many failures it knew of.
   uint64_t failures_seen = 0;
   Span when;
@@ -208,6 +210,8 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   uint64_t failures_told_ = 0;
   bool is_failure_told_ = false;
   bool is_stopping_ = false;
+  // Who takes units may take more of them before the first is finished: all that are ready count.
+  bool may_doze_ = false;
   std::optional<Error> failure_;
 };
 
@@ -255,7 +259,8 @@ uint64_t DrivenExecutor::largest_streamed_bytes() const {
 // ---- The thread that computes ----
 
 Status DrivenExecutor::run() {
-  start();
+  mailbox_.put(
+      {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_seen_});
   Status outcome;
   for (;;) {
     Result<std::optional<UnitTask>> task = take();
@@ -375,7 +380,8 @@ io::Wakeup DrivenExecutor::sleep() {
   wakes_from_ = rest.until;
   // What was put in quietly before that may be what there is to wait for.
   if (!mailbox_.is_empty()) return {};
-  return rest.ignores_reads && read_line_.is_empty() ? reader_->doze(-1) : reader_->wait(-1);
+  const bool ignores_reads = rest.ignores_reads && may_doze_ && read_line_.is_empty();
+  return ignores_reads ? reader_->doze(-1) : reader_->wait(-1);
 }
 
 void DrivenExecutor::start_actions() {
@@ -468,6 +474,7 @@ void DrivenExecutor::take_word(Word& word) {
       if (word.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
       ++inferences_waiting_;
+      may_doze_ = word.is_run;
       return;
     case Word::Kind::let_go:
       if (word.failures_seen != failures_told_) return;

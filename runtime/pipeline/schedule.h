@@ -106,7 +106,7 @@ struct Action {
 struct Rest {
   /// The first kernel whose end it must hear of; earlier ones it may learn of together with that.
   UnitNumber until = 0;
-  /// The same for reads: kernels in line have enough to do until then.
+  /// The same for reads: kernels in line have enough to do until then, if they end one by one.
   bool ignores_reads = false;
 };
 
