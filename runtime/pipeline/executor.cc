@@ -25,14 +25,13 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
+#include "runtime/pipeline/read_line.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
 namespace {
 
 using telemetry::monotonic_ns;
-
-constexpr uint32_t reads_max = 32;
 
 /// What the driver is told by others.
 struct Word {
@@ -49,11 +48,20 @@ struct Word {
   Kind kind = Kind::stop;
   UnitNumber unit = 0;
   bool reads_across = false;
+  /// start_inference: kernels end one by one, whatever else is ready.
+  bool is_run = false;
   /// Of what the caller wants: how many failures it knew of.
   uint64_t failures_seen = 0;
   Span when;
   Error error;
 };
+
+Word word_of_kernel(UnitNumber unit, Result<Span> when) {
+  if (!when) {
+    return {.kind = Word::Kind::kernel_failed, .unit = unit, .error = std::move(when).error()};
+  }
+  return {.kind = Word::Kind::kernel_finished, .unit = unit, .when = *when};
+}
 
 /// Words for the driver, who sleeps on a file descriptor.
 class Mailbox {
@@ -64,11 +72,20 @@ class Mailbox {
   int fd() const { return bell_.get(); }
 
   void put(Word word) {
-    {
-      const std::lock_guard lock(mutex_);
-      words_.push_back(std::move(word));
-    }
-    eventfd_write(bell_.get(), 1);
+    put_quietly(std::move(word));
+    ring();
+  }
+
+  /// For the driver to find when something else wakes it.
+  void put_quietly(Word word) {
+    const std::lock_guard lock(mutex_);
+    words_.push_back(std::move(word));
+  }
+  void ring() { eventfd_write(bell_.get(), 1); }
+
+  bool is_empty() {
+    const std::lock_guard lock(mutex_);
+    return words_.empty();
   }
 
   std::vector<Word> take_all() {
@@ -131,6 +148,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void drive(std::promise<Status>& opened);
   Status open_reader();
   uint64_t largest_streamed_bytes() const;
+  io::Wakeup sleep();
   void start_actions();
   void start_reads();
   void take_reads(std::span<const io::Completion> completions);
@@ -164,6 +182,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   std::unique_ptr<Device> device_;
   WorkLine<Kernel> kernels_line_;
   std::thread driver_;
+  std::atomic<UnitNumber> wakes_from_{0};  // whose end, or a later one's, wakes the driver
   // Two inferences are under way at most: the one that computes and the one that is read ahead.
   std::array<Timeline, 2> times_;
   size_t last_slot_ = 0;
@@ -175,7 +194,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   ScheduleSettings schedule_settings_;
   Schedule schedule_;
   std::unique_ptr<io::Reader> reader_;
-  std::deque<UnitNumber> reads_waiting_;   // for a place in the reader
+  ReadLine read_line_;
   std::deque<UnitNumber> reads_in_order_;  // started, and not taken in yet
   // By number modulo 2 · units: as many can be under way.
   std::vector<bool> is_read_;
@@ -191,6 +210,8 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   uint64_t failures_told_ = 0;
   bool is_failure_told_ = false;
   bool is_stopping_ = false;
+  // Who takes units may take more of them before the first is finished: all that are ready count.
+  bool may_doze_ = false;
   std::optional<Error> failure_;
 };
 
@@ -238,7 +259,8 @@ uint64_t DrivenExecutor::largest_streamed_bytes() const {
 // ---- The thread that computes ----
 
 Status DrivenExecutor::run() {
-  start();
+  mailbox_.put(
+      {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_seen_});
   Status outcome;
   for (;;) {
     Result<std::optional<UnitTask>> task = take();
@@ -281,8 +303,10 @@ Result<std::optional<UnitTask>> DrivenExecutor::take() {
 }
 
 void DrivenExecutor::finish(const UnitTask& task, Status computed) {
-  if (computed) return on_computed(task.number, Span{task.taken_ns, monotonic_ns()});
-  on_computed(task.number, tl::make_unexpected(std::move(computed).error()));
+  Result<Span> when = Span{task.taken_ns, monotonic_ns()};
+  if (!computed) when = tl::make_unexpected(std::move(computed).error());
+  // Units that were let go may wait for it to leave the ring before them.
+  mailbox_.put(word_of_kernel(task.number, std::move(when)));
 }
 
 // ---- The device's threads, and the one that computes ----
@@ -294,11 +318,12 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
   mailbox_.put(std::move(word));
 }
 
+// Quietly, unless the driver waits for it (Rest). It says so before it looks for the last time, and
+// here the word comes before the look at what it said: one of the two sees the other.
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
-  Word word{.kind = Word::Kind::kernel_finished, .unit = unit};
-  if (!when) word = {.kind = Word::Kind::kernel_failed, .error = std::move(when).error()};
-  if (when) word.when = *when;
-  mailbox_.put(std::move(word));
+  const bool is_failed = !when;
+  mailbox_.put_quietly(word_of_kernel(unit, std::move(when)));
+  if (is_failed || unit >= wakes_from_) mailbox_.ring();
 }
 
 // ---- The driver ----
@@ -324,7 +349,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
     }
 
     // 2. Sleep until a read is finished or somebody has something to say.
-    const io::Wakeup wakeup = reader_->wait(-1);
+    const io::Wakeup wakeup = sleep();
 
     // 3. Reads that are finished, in the order of the units.
     take_reads(wakeup.completions);
@@ -338,7 +363,7 @@ Status DrivenExecutor::open_reader() {
   uint64_t largest_bytes = os_page_bytes;
   for (const UnitBytes& unit : units_) largest_bytes = std::max(largest_bytes, unit.length_bytes);
   const io::ReaderOptions reader_options = {.watched_fd = mailbox_.fd(),
-                                            .reads_max = reads_max,
+                                            .reads_max = ReadLine::reads_max,
                                             .read_bytes_max = static_cast<uint32_t>(largest_bytes),
                                             .device_read_bytes = options_.device_read_bytes};
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
@@ -349,13 +374,23 @@ Status DrivenExecutor::open_reader() {
   return {};
 }
 
+io::Wakeup DrivenExecutor::sleep() {
+  const bool is_at_work = !failure_ && !is_stopping_;
+  const Rest rest = is_at_work ? schedule_.rest() : Rest{};
+  wakes_from_ = rest.until;
+  // What was put in quietly before that may be what there is to wait for.
+  if (!mailbox_.is_empty()) return {};
+  const bool ignores_reads = rest.ignores_reads && may_doze_ && read_line_.is_empty();
+  return ignores_reads ? reader_->doze(-1) : reader_->wait(-1);
+}
+
 void DrivenExecutor::start_actions() {
   for (Action action = schedule_.next(); action.kind != Action::Kind::none;
        action = schedule_.next()) {
     switch (action.kind) {
       case Action::Kind::read:
         read_place(action.unit) = action.to;
-        reads_waiting_.push_back(action.unit);
+        read_line_.put({action.unit, at(action.unit).length_bytes, action.to});
         break;
       case Action::Kind::copy:
         ++copies_;
@@ -377,9 +412,8 @@ void DrivenExecutor::start_actions() {
 }
 
 void DrivenExecutor::start_reads() {
-  while (!reads_waiting_.empty() && reader_->reads_in_flight() < reads_max) {
-    const UnitNumber unit = reads_waiting_.front();
-    reads_waiting_.pop_front();
+  while (read_line_.may_take()) {
+    const UnitNumber unit = read_line_.take().unit;
     reads_in_order_.push_back(unit);
     is_read_[unit % is_read_.size()] = false;
     last_reads_[schedule_.index(unit)] = unit;
@@ -397,6 +431,7 @@ void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
     const UnitNumber unit = completion.tag;
     const UnitBytes& wanted = at(unit);
     read_bytes_ += completion.length_bytes;
+    read_line_.on_finished(wanted.length_bytes);
     times(unit).read.finish_ns = monotonic_ns();
     is_read_[unit % is_read_.size()] = true;
     if (completion.length_bytes >= wanted.needed_bytes) continue;
@@ -439,6 +474,7 @@ void DrivenExecutor::take_word(Word& word) {
       if (word.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
       ++inferences_waiting_;
+      may_doze_ = word.is_run;
       return;
     case Word::Kind::let_go:
       if (word.failures_seen != failures_told_) return;
@@ -496,7 +532,7 @@ void DrivenExecutor::end_inferences() {
 void DrivenExecutor::give_up(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
-  reads_waiting_.clear();
+  read_line_.clear();
   copies_ -= device_->cancel_copies();
   // The ends of earlier inferences stay in line: somebody may wait for one.
   kernels_ -=

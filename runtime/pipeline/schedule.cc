@@ -13,6 +13,9 @@
 namespace weightpager::pipeline {
 namespace {
 
+// Space that makes it worth being woken.
+constexpr uint64_t freed_at_once_bytes = 1 * MiB;
+
 bool copies(Pipeline pipeline, const Rings& rings) {
   if (pipeline == Pipeline::preload) return rings.host_bytes > 0;
   return pipeline != Pipeline::two_stage;
@@ -191,6 +194,30 @@ Action Schedule::next() {
       return {};
     }
   }
+}
+
+bool Schedule::frees_space(UnitNumber unit) const {
+  return has_copies_ ? device_ring_bytes(unit) > 0 : progress(unit).host_bytes > 0;
+}
+
+Rest Schedule::rest() const {
+  if (settings_.pipeline == Pipeline::sequential || settings_.pipeline == Pipeline::synchronous) {
+    return {.until = kernels_finished_};
+  }
+  uint64_t ready_bytes = 0;
+  for (UnitNumber unit = kernels_finished_; unit < next_kernel_; ++unit) {
+    ready_bytes += progress(unit).host_bytes;
+  }
+  const uint64_t capacity_bytes = host_ring_.capacity_bytes;
+  const bool has_enough = !has_copies_ && ready_bytes > capacity_bytes / 2;
+  const uint64_t enough_bytes = capacity_bytes - std::min(capacity_bytes / 2, freed_at_once_bytes);
+  UnitNumber unit = kernels_finished_;
+  for (; unit < next_kernel_ && !ends_inference(unit); ++unit) {
+    if (!frees_space(unit)) continue;
+    ready_bytes -= std::min(ready_bytes, progress(unit).host_bytes);
+    if (has_copies_ || ready_bytes <= enough_bytes) break;
+  }
+  return {.until = unit, .ignores_reads = has_enough};
 }
 
 bool Schedule::is_read_due() const {

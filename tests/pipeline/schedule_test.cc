@@ -24,6 +24,9 @@ class Machine {
     pinned_.resize(schedule_.pinned_bytes(), nobody);
   }
 
+  /// From now on the driver rests as long as it may, and sleeps for good if that is too long.
+  void rest_as_long_as_possible() { is_resting_ = true; }
+
   void run_inference() {
     for (uint64_t idle = random_.up_to(3); idle > 0; --idle) step();
     schedule_.start_inference();
@@ -64,12 +67,15 @@ class Machine {
   uint64_t kernels() const { return kernels_finished_; }
   uint64_t reads() const { return reads_finished_; }
   size_t reads_at_once_max() const { return reads_at_once_max_; }
+  /// Times that the driver was woken for kernels.
+  uint64_t awaited() const { return awaited_; }
 
  private:
   static constexpr uint64_t nobody = UINT64_MAX;
 
   bool step() {
     start_all();
+    if (is_resting_) return step_while_driver_rests();
     const size_t choices = reads_.size() + !copies_.empty() + may_finish_kernel();
     if (choices == 0) return false;
     const size_t choice = random_.up_to(choices - 1);
@@ -79,6 +85,30 @@ class Machine {
       finish_copy();
     } else {
       finish_kernel();
+    }
+    start_all();
+    return true;
+  }
+
+  // Kernels that are not waited for end without a word, reads perhaps, until one that is. Waits
+  // for nothing that is not in flight.
+  bool step_while_driver_rests() {
+    const Rest rest = schedule_.rest();
+    const bool hears_reads = !rest.ignores_reads && !reads_.empty();
+    if (!copies_.empty() && random_.up_to(1) == 0) {
+      finish_copy();
+    } else if (hears_reads && random_.up_to(1) == 0) {
+      finish_read(random_.up_to(reads_.size() - 1));
+    } else if (may_finish_kernel() && kernels_.back().unit >= rest.until) {
+      ++awaited_;
+      while (may_finish_kernel() && kernels_.front().unit < rest.until) finish_kernel();
+      if (may_finish_kernel() && kernels_.front().unit == rest.until) finish_kernel();
+    } else if (hears_reads) {
+      finish_read(random_.up_to(reads_.size() - 1));
+    } else if (!copies_.empty()) {
+      finish_copy();
+    } else {
+      return false;
     }
     start_all();
     return true;
@@ -196,6 +226,8 @@ class Machine {
   std::vector<uint64_t> host_, device_, pinned_;  // by byte: whose
   std::vector<Action> reads_;
   std::deque<Action> copies_, kernels_;
+  bool is_resting_ = false;
+  uint64_t awaited_ = 0;
   UnitNumber read_before_ = 0;
   UnitNumber next_kernel_ = 0;
   UnitNumber let_go_end_ = 0;
@@ -259,6 +291,30 @@ TEST(Schedule, NoUnitIsOverwrittenWhenInferencesOverlapAndUnitsAreLetGo) {
   EXPECT_GT(reads_skipped, 4000u) << "too tame a test";
 }
 
+// Whatever it is that the driver does not hear of: something in flight that it hears of remains,
+// until the inference is over. Here is no clock: who rests too long stands still.
+TEST(Schedule, WhoRestsAsLongAsItMayGetsThrough) {
+  RandomNetworks random(4);
+  uint64_t kernels = 0, awaited = 0;
+  for (const Pipeline pipeline : all_pipelines) {
+    for (int round = 0; round < 2000; ++round) {
+      std::vector<WorkUnit> units = work_units(random.costs());
+      for (WorkUnit& unit : units) unit.is_pinned = random.up_to(3) == 0;
+      const ScheduleSettings settings{.pipeline = pipeline,
+                                      .rings = random.rings(pipeline, units),
+                                      .reads_across_inferences = random.up_to(1) == 0,
+                                      .kernels_follow_copies = random.up_to(1) == 0};
+      Machine machine(units, settings, random);
+      machine.rest_as_long_as_possible();
+      for (int inference = 1; inference <= 3; ++inference) machine.run_inference();
+      ASSERT_FALSE(HasFailure()) << name(pipeline) << ", round " << round;
+      kernels += machine.kernels();
+      awaited += machine.awaited();
+    }
+  }
+  EXPECT_LT(awaited, kernels) << "nobody rested";
+}
+
 Schedule make(std::vector<WorkUnit> units, const ScheduleSettings& settings) {
   Result<Schedule> schedule = Schedule::make(std::move(units), settings);
   EXPECT_TRUE(schedule) << schedule.error().message;
@@ -302,6 +358,32 @@ TEST(Schedule, UnitsFollowEachOtherRoundTheRing) {
   expect_none(it);
   it.start_inference();
   expect_action(it, Kind::read, 3, {}, {Memory::host_ring, 1});
+}
+
+// Eight units fill the ring: the driver is woken when four have left it, and not by reads before.
+// Then each counts that would leave less than half a ring of work.
+TEST(Schedule, SpaceIsMadeUseOfHalfARingAtATime) {
+  Schedule it = make(std::vector<WorkUnit>(12, {.size_bytes = 1}),
+                     {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 8}});
+  it.start_inference();
+  while (it.next().kind != Kind::none) {
+  }
+  EXPECT_FALSE(it.rest().ignores_reads) << "nothing is there";
+  for (UnitNumber unit = 0; unit < 8; ++unit) it.on_read_finished(unit);
+  while (it.next().kind != Kind::none) {
+  }
+  EXPECT_EQ(it.rest().until, 3u);
+  EXPECT_TRUE(it.rest().ignores_reads);
+  for (UnitNumber unit = 0; unit < 4; ++unit) it.on_kernel_finished(unit);
+  for (UnitNumber unit = 8; unit < 12; ++unit) {
+    EXPECT_EQ(it.next().kind, Kind::read);
+    EXPECT_EQ(it.rest().until, 4u);
+    EXPECT_FALSE(it.rest().ignores_reads);
+  }
+  it.on_read_finished(8);
+  expect_action(it, Kind::kernel, 8, {Memory::host_ring, 0}, {});
+  EXPECT_EQ(it.rest().until, 4u);
+  EXPECT_TRUE(it.rest().ignores_reads) << "more than half a ring is there";
 }
 
 // Between a copy's end and its kernel's, the host's space is free and the device's is not.
