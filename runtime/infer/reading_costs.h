@@ -4,11 +4,11 @@
 // Problem. Drivers, interrupts and checksums take processor time that no thread's clock shows in
 // full, and threads that meet at barriers all wait for the one that was interrupted.
 //
-// Idea. Pieces are first read and computed one at a time: what kernels take alone. Then in the
-// two-stage pipeline, with many reads under way: bytes come as fast as they did while the disk had
-// something to do, and what kernels, and what lies between two of them though the next one's
-// weights are there, take longer than alone is what reading has cost. So neither is mistaken for
-// the other, whichever a pass waits for.
+// Idea. Kernels are measured alone, while nothing is read; then in the two-stage pipeline, with
+// many reads under way: bytes come as fast as they did while the disk had something to do, and what
+// kernels, and what lies between two of them though the next one's weights are there, take longer
+// than alone is what reading has cost. So neither is mistaken for the other, whichever a pass waits
+// for.
 //
 // Cost: some dozen passes; a second or two.
 #pragma once

@@ -33,6 +33,11 @@ namespace {
 using telemetry::monotonic_ns;
 
 constexpr uint32_t reads_max = 32;
+// What is under way at once shares the disk, and ends at about the same time: the unit that is
+// waited for comes as late as the last one. So no more is under way than keeps a disk busy (8
+// requests; io::device_limits has figures), unless it is a single unit.
+constexpr uint64_t bytes_under_way_max = 4 * MiB;
+constexpr uint32_t request_bytes_max = 512 * KiB;
 
 /// What the driver is told by others.
 struct Word {
@@ -188,6 +193,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   std::unique_ptr<io::Reader> reader_;
   std::deque<UnitNumber> reads_waiting_;   // for a place in the reader
   std::deque<UnitNumber> reads_in_order_;  // started, and not taken in yet
+  uint64_t bytes_under_way_ = 0;           // of reads
   // By number modulo 2 · units: as many can be under way.
   std::vector<bool> is_read_;
   std::vector<Place> read_places_;
@@ -358,10 +364,11 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
 Status DrivenExecutor::open_reader() {
   uint64_t largest_bytes = os_page_bytes;
   for (const UnitBytes& unit : units_) largest_bytes = std::max(largest_bytes, unit.length_bytes);
-  const io::ReaderOptions reader_options = {.watched_fd = mailbox_.fd(),
-                                            .reads_max = reads_max,
-                                            .read_bytes_max = static_cast<uint32_t>(largest_bytes),
-                                            .device_read_bytes = options_.device_read_bytes};
+  const io::ReaderOptions reader_options = {
+      .watched_fd = mailbox_.fd(),
+      .reads_max = reads_max,
+      .read_bytes_max = static_cast<uint32_t>(largest_bytes),
+      .device_read_bytes = std::min(options_.device_read_bytes, request_bytes_max)};
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
@@ -400,6 +407,9 @@ void DrivenExecutor::start_actions() {
 void DrivenExecutor::start_reads() {
   while (!reads_waiting_.empty() && reader_->reads_in_flight() < reads_max) {
     const UnitNumber unit = reads_waiting_.front();
+    const uint64_t with_it_bytes = bytes_under_way_ + at(unit).length_bytes;
+    if (bytes_under_way_ > 0 && with_it_bytes > bytes_under_way_max) return;
+    bytes_under_way_ = with_it_bytes;
     reads_waiting_.pop_front();
     reads_in_order_.push_back(unit);
     is_read_[unit % is_read_.size()] = false;
@@ -418,6 +428,7 @@ void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
     const UnitNumber unit = completion.tag;
     const UnitBytes& wanted = at(unit);
     read_bytes_ += completion.length_bytes;
+    bytes_under_way_ -= wanted.length_bytes;
     times(unit).read.finish_ns = monotonic_ns();
     is_read_[unit % is_read_.size()] = true;
     if (completion.length_bytes >= wanted.needed_bytes) continue;

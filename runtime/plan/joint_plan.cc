@@ -56,10 +56,11 @@ constexpr uint64_t tile_sizes[] = {round_down(UINT64_MAX, os_page_bytes), 2 * Mi
                                    128 * KiB};
 // What a read takes for being one more, and what a piece's kernel takes beside what was measured of
 // it alone: the executor's word to the computing thread, OpenMP's to the others, pictures that
-// another processor has in its cache (all in memory, on two processors: 9 µs of SqueezeNet's 48
-// pieces, 11 µs of GoogLeNet's 110, of which 4 µs lie between kernels; `infer --trace`, 2026-11-22).
+// another processor has in its cache (all in memory, on two processors: 5 µs for each of
+// SqueezeNet's 48 pieces, 8 µs for GoogLeNet's 110, 1 µs of it between kernels; `infer --trace`,
+// 2026-11-22).
 constexpr uint64_t read_ns_per_tile = 10'000;
-constexpr uint64_t start_ns_per_piece = 12'000;
+constexpr uint64_t start_ns_per_piece = 9'000;
 constexpr uint32_t points_by_integer_programming = 12;
 // What a change of layout takes for which there is no room. More than any network, and still exact
 // in sums.
