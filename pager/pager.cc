@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,17 +41,15 @@ using telemetry::set;
 using window::AddressSpace;
 using window::ChunkState;
 using window::Region;
+using window::Run;
 
 namespace {
 
-// Small chunks are read and moved together up to this size: then what a request and a move cost
-// (10 to 20 µs) is little beside the time that the disk takes, and whoever waits for the first of
-// them does not wait much longer.
-constexpr uint64_t run_bytes_max = 512 * KiB;
 // Memory kept ready beyond what is in use, while the window fills; and how much of it is made anew
 // between two looks at faults, where it was given back before.
 constexpr uint64_t bytes_ahead = 64 * MiB;
 constexpr uint64_t refill_bytes = 2 * MiB;
+constexpr std::chrono::milliseconds memory_pause{1};
 // The kernel lets go of a page that a read has just filled within microseconds.
 constexpr int64_t held_retry_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
@@ -96,7 +95,8 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
       telemetry_(*options.telemetry),
       window_chunks_max_(
           std::max(window_chunks, static_cast<uint32_t>(options.window_bytes_max / chunk_bytes_))),
-      run_chunks_max_(static_cast<uint32_t>(std::max<uint64_t>(run_bytes_max / chunk_bytes_, 1))),
+      read_chunks_max_(window::chunks_together(window::read_bytes_max, chunk_bytes_)),
+      move_chunks_max_(window::chunks_together(window::move_bytes_max, chunk_bytes_)),
       table_(window_chunks),
       window_chunks_(window_chunks),
       window_chunks_wanted_(window_chunks) {}
@@ -184,7 +184,7 @@ Status Pager::open_everything() {
   if (auto known = policy::check_policy(options_.policy, true); !known) return known;
   policy_settings_ = {.chunk_bytes = chunk_bytes_,
                       .reads_max = prefetch_reads_max,
-                      .evictions_max = run_chunks_max_};
+                      .evictions_max = move_chunks_max_};
   const bool is_adaptive = options_.policy == policy::adaptive_policy;
   make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
   if (is_adaptive && can_adapt()) begin_adapting(policy::default_policy);
@@ -203,13 +203,15 @@ Status Pager::open_everything() {
   }
   reads_max_ = prefetch_reads_max + policy::demand_reads_max;
   // And one that is put together; should all fail, their chunks are read again one by one.
-  reader_options.reads_max = (reads_max_ + 1) * run_chunks_max_;
-  reader_options.read_bytes_max = static_cast<uint32_t>(run_chunks_max_ * chunk_bytes_);
+  reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
+  reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
+
+  if (options_.gets_memory_first && pool_ != nullptr) get_all_memory();
 
   record_ = options_.touch_record;
   if (record_ != nullptr) record_->set_chunk_bytes(chunk_bytes_);
@@ -275,6 +277,7 @@ int64_t Pager::sleep_max_ns() const {
 }
 
 void Pager::take_reads(const io::Wakeup& wakeup) {
+  Run wanted;
   for (const io::Completion& completion : wakeup.completions) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
@@ -287,20 +290,20 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
       continue;
     }
-    Run wanted{read.first, 0};
     for (uint32_t i = 0; i < read.count; ++i) {
       const uint64_t begin_bytes = i * chunk_bytes_;
       const uint64_t arrived_bytes = std::min(
           std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes, chunk_bytes_);
-      if (take_chunk(read.first + i, completion.error_number, arrived_bytes)) {
-        ++wanted.count;
-        continue;
+      const ChunkId chunk = read.first + i;
+      if (!take_chunk(chunk, completion.error_number, arrived_bytes)) continue;
+      if (!goes_along(wanted, chunk, move_chunks_max_)) {
+        map(wanted);
+        wanted = {chunk, 0};
       }
-      map(wanted);
-      wanted = {read.first + i + 1, 0};
+      ++wanted.count;
     }
-    map(wanted);
   }
+  map(wanted);
 }
 
 // reading → ready. Returns whether it is to be mapped.
@@ -557,6 +560,16 @@ void Pager::ask_for_slots() {
   pool_->want(
       slots_taken_ + std::min(slots_ahead, window_chunks_ - in_use),
       [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+}
+
+void Pager::get_all_memory() {
+  pool_->want(
+      window_chunks_, [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+  while (pool_->populated() < window_chunks_) {
+    std::this_thread::sleep_for(memory_pause);
+    // Who made some rings, and stands still until that was heard.
+    take_faults(*own_);
+  }
 }
 
 // A slot without memory of its own: one that was given back, or one more.
@@ -820,10 +833,24 @@ void Pager::account() {
   set(telemetry_.expert_uses, statistics.expert_uses);
   set(telemetry_.expert_misses, statistics.expert_misses);
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes_);
+  if (statistics.lessons != lessons_learned_) keep_lesson();
   if (now_ns_ - sampled_ns_ < sample_interval_ns || !process_status_.is_open()) return;
 
   sampled_ns_ = now_ns_;
   raise_to(telemetry_.engine_bytes_max, engine_bytes());
+}
+
+// What the policy learned is the next start's, should the process end any moment.
+void Pager::keep_lesson() {
+  lessons_learned_ = statistics().lessons;
+  kept_lesson_.reset();
+  const policy::Lesson lesson = policy_->lesson();
+  if (options_.lesson_record == nullptr || lesson.is_empty()) return;
+  const auto kept = lessons::kept_lesson(lesson, chunk_bytes_, numbered_files());
+  if (options_.lesson_record->put(lessons::lesson_text(kept))) return;
+  notice(
+      "the engine's order has more parts than there is room for: it will not be kept for the "
+      "next start");
 }
 
 // The process's memory beside the window: what the engine has on its own. Shared memory is told
@@ -870,16 +897,18 @@ std::byte* Pager::memory_of(ChunkId chunk) const {
 // absent → reading. What lies behind the chunks that are to be read already goes with them.
 void Pager::start_read(ChunkId chunk) {
   table_.start_read(chunk);
-  Run& run = reads_to_start_;
-  const bool goes_along = run.count > 0 && run.count < run_chunks_max_ &&
-                          chunk == run.first + run.count && &owner(chunk) == &owner(run.first) &&
-                          memory_of(chunk) == memory_of(run.first) + run.count * chunk_bytes_;
-  if (goes_along) {
-    ++run.count;
-    return;
+  if (!goes_along(reads_to_start_, chunk, read_chunks_max_)) {
+    hand_over_reads();
+    reads_to_start_ = {chunk, 0};
   }
-  hand_over_reads();
-  run = {chunk, 1};
+  ++reads_to_start_.count;
+}
+
+// Whether the chunk lies behind the last one of the run, in its file and in its slot, and the run
+// may still become longer.
+bool Pager::goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
+  return window::comes_next(run, chunk, count_max) && &owner(chunk) == &owner(run.first) &&
+         memory_of(chunk) == memory_of(run.first) + run.count * chunk_bytes_;
 }
 
 void Pager::hand_over_reads() {
@@ -1110,18 +1139,13 @@ uint32_t Pager::hide_at_once(const Run& run) {
     owner(run.first).memory->hide_chunks(owner(run.first).offset_of(run.first), count);
     return count;
   }
-  const auto can_go = [&](ChunkId chunk) {
-    return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
-           moves_to(chunk) != nullptr;
-  };
-  if (run.count == 1 || !can_go(run.first)) return 1;
   Region* const home = moves_to(run.first);
+  if (home == nullptr) return 1;
   const uint32_t index = owner(run.first).index_in(*home, run.first);
-  uint32_t count = 1;
-  while (count < run.count && can_go(run.first + count) && moves_to(run.first + count) == home &&
-         table_.slot(run.first + count) == table_.slot(run.first) + count) {
-    ++count;
-  }
+  const uint32_t count = window::count_together(table_, run, [&](ChunkId chunk) {
+    return table_.state(chunk) == ChunkState::mapped && !waiting_[chunk].is_waited_for &&
+           moves_to(chunk) == home;
+  });
   // The kernel may hold a page of one of them: then each goes, or stays, by itself.
   if (count == 1 || mapper_->hide(*home, {index, count}, memory_of(run.first)) != Outcome::done) {
     return 1;

@@ -31,6 +31,8 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
+#include "pager/lessons/kept_lesson.h"
+#include "pager/lessons/lesson_record.h"
 #include "pager/pager_view.h"
 #include "pager/paging_service.h"
 #include "pager/policy/make_policy.h"
@@ -47,6 +49,7 @@
 #include "pager/window/module_window.h"
 #include "pager/window/page_map.h"
 #include "pager/window/region.h"
+#include "pager/window/run.h"
 #include "pager/window/slot_pool.h"
 
 namespace weightpager {
@@ -75,6 +78,10 @@ struct PagerOptions {
   uint64_t chunk_bytes = chunk_bytes_max;
   /// What the device under the models likes (io::device_limits).
   io::DeviceLimits device;
+  /// The window has all its memory before anything is served, so that what is measured does not
+  /// wait for the kernel to hand it out. (Not memory that is shared, which comes as it is read
+  /// into.)
+  bool gets_memory_first = false;
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
@@ -87,6 +94,10 @@ struct PagerOptions {
   /// only shown when they are touched, and taken away again, with their bytes kept, when enough
   /// others were touched since: touching them costs a fault each time. nullptr: no record.
   telemetry::TouchRecord* touch_record = nullptr;
+  /// Where lessons of earlier runs are kept (lessons/lesson_shelf.h); "": nowhere.
+  std::string lesson_directory;
+  /// Where this run's lesson goes; not owned, outlives the pager. nullptr: nowhere.
+  lessons::LessonRecord* lesson_record = nullptr;
 };
 
 class Pager final : public PagingService {
@@ -161,12 +172,6 @@ class Pager final : public PagingService {
     uint64_t touched_ns = 0;
     uint64_t read_ns = 0;  // when its read was started; of a run, the first one's
   };
-  /// Neighbours in a file, in slots that lie side by side: what one request reads, and one call of
-  /// the kernel moves.
-  struct Run {
-    policy::ChunkId first = 0;
-    uint32_t count = 0;
-  };
   /// Where an address lies.
   struct Place {
     window::Region* region = nullptr;
@@ -220,10 +225,12 @@ class Pager final : public PagingService {
   void carry_out_policy();
   void account();
   void account_parts();
+  void keep_lesson();
   uint64_t engine_bytes() const;
 
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();
+  void get_all_memory();
   window::SlotId take_permit();
   void refill_slots(uint32_t slots_max);
   bool slots_stay_registered() const;
@@ -233,11 +240,12 @@ class Pager final : public PagingService {
   void follow_memory_limit();
 
   void start_read(policy::ChunkId chunk);
+  bool goes_along(const window::Run& run, policy::ChunkId chunk, uint32_t count_max) const;
   void hand_over_reads();
-  void start_reader(const Run& run);
+  void start_reader(const window::Run& run);
   window::Region* moves_to(policy::ChunkId chunk) const;
-  void map(const Run& run);
-  bool show_at_once(const Run& run);
+  void map(const window::Run& run);
+  bool show_at_once(const window::Run& run);
   void map(policy::ChunkId chunk);
   bool show_own(policy::ChunkId chunk, fault::Outcome& outcome);
   bool show_shared(policy::ChunkId chunk, fault::Outcome& outcome);
@@ -249,8 +257,8 @@ class Pager final : public PagingService {
   void release(policy::ChunkId chunk);
   void hold(policy::ChunkId chunk);
   void move_to_waiter(policy::ChunkId chunk);
-  void evict(const Run& run);
-  uint32_t hide_at_once(const Run& run);
+  void evict(const window::Run& run);
+  uint32_t hide_at_once(const window::Run& run);
   void evict(policy::ChunkId chunk);
   void release_if_nowhere(policy::ChunkId chunk);
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
@@ -290,6 +298,9 @@ class Pager final : public PagingService {
   policy::ChunkId take_chunk_ids(uint32_t count);
   void drop_removed_regions();
   void close_idle_files();
+  void find_lesson();
+  policy::Lesson lesson() const;
+  std::vector<lessons::NumberedFile> numbered_files() const;
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
   void tell_order();
 
@@ -301,8 +312,9 @@ class Pager final : public PagingService {
   const PagerOptions options_;
   const uint64_t chunk_bytes_;
   telemetry::Telemetry& telemetry_;
-  uint32_t window_chunks_max_;  // less than asked for where address space is short
-  const uint32_t run_chunks_max_;
+  uint32_t window_chunks_max_;      // less than asked for where address space is short
+  const uint32_t read_chunks_max_;  // that one request reads
+  const uint32_t move_chunks_max_;  // that one call of the kernel shows or takes out
 
   // Set up by the pager's thread, used by it alone.
   std::optional<window::AddressSpace> own_;
@@ -328,10 +340,13 @@ class Pager final : public PagingService {
   std::vector<window::SlotId> emptied_slots_;  // that gave their memory back
   std::vector<Waiting> waiting_;               // by chunk
   std::vector<policy::ChunkId> kept_;          // that were asked to stay
-  std::vector<policy::ChunkId> recorded_;      // touched last, for a record; a ring
+  std::optional<lessons::KeptLesson>
+      kept_lesson_;  // an earlier run's, until there is one of our own
+  uint64_t lessons_learned_ = 0;
+  std::vector<policy::ChunkId> recorded_;  // touched last, for a record; a ring
   size_t recorded_next_ = 0;
   std::vector<policy::ChunkId> held_;  // waited for, but the kernel holds their pages
-  Run reads_to_start_;                 // as one request
+  window::Run reads_to_start_;         // as one request
   uint32_t reads_max_ = 0;
   uint32_t slots_taken_ = 0;
   uint32_t waiting_chunks_ = 0;

@@ -12,6 +12,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
+#include "pager/lessons/lesson_shelf.h"
 #include "pager/pager.h"
 #include "pager/policy/layer_order.h"
 
@@ -224,12 +225,14 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
                                                         .chunk_bytes = chunk_bytes_,
                                                         .name = request.name,
                                                         .layers = {},
+                                                        .taught = {},
                                                         .regions = {},
                                                         .memory = {}});
   served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes_) / chunk_bytes_);
   served->layers = std::make_shared<ServedLayers>(
       request.name, size_bytes, request.model == nullptr ? model::Model{} : *request.model,
       chunk_bytes_, served->chunks);
+  served->taught = lessons::taught_file(request.name, size_bytes, served->layers->model());
   if (shares_memory()) {
     auto memory = module_ != nullptr
                       ? module_->add_memory(served->chunks)
@@ -244,7 +247,34 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   }
   add(telemetry_.models, 1);
   files_.push_back(std::move(served));
+  find_lesson();
   return files_.back().get();
+}
+
+// Of the files that are served now. Whoever adapts begins with the policy that can use all of it.
+void Pager::find_lesson() {
+  if (options_.lesson_directory.empty()) return;
+  std::vector<lessons::TaughtFile> files;
+  for (const auto& served : files_) files.push_back(served->taught);
+  auto found = lessons::find_lesson(options_.lesson_directory, chunk_bytes_, files);
+  if (!found) return;
+  kept_lesson_ = std::move(found);
+  const bool is_first = policy::policy_name(telemetry_.policy) == policy::default_policy;
+  if (!kept_lesson_->has_pace() || !is_first) return;
+  if (!adaptation_ || !adaptation_->is_at_rest()) return;
+  make_policy(policy::learning_policy);
+  begin_adapting(policy::learning_policy);
+}
+
+std::vector<lessons::NumberedFile> Pager::numbered_files() const {
+  std::vector<lessons::NumberedFile> files;
+  for (const auto& served : files_) files.push_back({served->taught, served->first_chunk});
+  return files;
+}
+
+// What the policy learned itself is worth more than what an earlier run did.
+policy::Lesson Pager::lesson() const {
+  return kept_lesson_ ? lessons::lesson_for(*kept_lesson_, numbered_files()) : policy_->lesson();
 }
 
 // Ids of a file that is gone are used again, if there are as many as needed in a row.
@@ -291,6 +321,7 @@ policy::ChunkOrder Pager::find_order(uint32_t& shown_chunks) const {
   }
   const auto is_gone = [&](ChunkId chunk) { return !is_shown[chunk]; };
   order.kept = kept_;
+  order.lesson = lesson();
   policy::erase_chunks(order, is_gone);
   return order;
 }
@@ -314,6 +345,8 @@ void Pager::tell_order() {
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * chunk_bytes_);
+  const bool is_taught = kept_lesson_ && !policy_->lesson().is_empty();
+  if (is_taught) raise_to(telemetry_.lesson_chunks, order.lesson.order.size());
   account_parts();
 }
 

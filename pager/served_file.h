@@ -18,6 +18,7 @@
 
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
+#include "pager/lessons/kept_lesson.h"
 #include "pager/served_layers.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/region.h"
@@ -30,6 +31,7 @@ struct ServedFile {
   uint64_t chunk_bytes = chunk_bytes_max;
   std::string name;  // for messages
   std::shared_ptr<ServedLayers> layers;
+  lessons::TaughtFile taught;  // what lessons know it by
   window::ChunkId first_chunk = 0;
   uint32_t chunks = 0;  // of the whole file
   std::vector<std::unique_ptr<window::Region>> regions;

@@ -87,6 +87,13 @@ double overhead_percent(const Comparison& comparison, const Configuration& it) {
   return 100 * (static_cast<double>(it.median_ns()) / least - 1);
 }
 
+/// Of what the same reads cost beside a computation that does not need them. "": not measured.
+std::string over_floor(const Configuration& it) {
+  if (it.floor_ns == 0) return "";
+  const auto floor_ns = static_cast<double>(it.floor_ns);
+  return fmt::format("{:+.1f}%", 100 * (static_cast<double>(it.median_ns()) / floor_ns - 1));
+}
+
 double saved_percent(const Comparison& comparison, const Configuration& it) {
   const auto all = static_cast<double>(comparison.configurations.front().window_bytes);
   return 100 * (1 - static_cast<double>(it.window_bytes) / all);
@@ -94,18 +101,19 @@ double saved_percent(const Comparison& comparison, const Configuration& it) {
 
 /// The window's share of a GPU's memory has a column only where there is one.
 void print_rows(const Comparison& comparison, bool is_gpu) {
-  fmt::print("{:<11} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10}{}\n", "pipeline", "pieces",
-             "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay", "predicted",
-             is_gpu ? "    GPU MiB" : "");
+  fmt::print("{:<11} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10} {:>9}{}\n", "pipeline",
+             "pieces", "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay",
+             "over reads", "predicted", is_gpu ? "    GPU MiB" : "");
   for (const Configuration& it : comparison.configurations) {
-    fmt::print("{:<11} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10}{}\n",
-               it.name, it.pieces, mebibytes(it.window_bytes), saved_percent(comparison, it),
-               mebibytes(it.read_bytes), milliseconds(it.median_ns()),
-               fmt::format("{:.1f} - {:.1f}", milliseconds(it.delays_ns.front()),
-                           milliseconds(it.delays_ns.back())),
-               overhead_percent(comparison, it),
-               it.predicted_ns == 0 ? "" : fmt::format("{:.1f}", milliseconds(it.predicted_ns)),
-               is_gpu ? fmt::format(" {:>10.2f}", mebibytes(it.device_memory.weights_bytes)) : "");
+    fmt::print(
+        "{:<11} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10} {:>9}{}\n",
+        it.name, it.pieces, mebibytes(it.window_bytes), saved_percent(comparison, it),
+        mebibytes(it.read_bytes), milliseconds(it.median_ns()),
+        fmt::format("{:.1f} - {:.1f}", milliseconds(it.delays_ns.front()),
+                    milliseconds(it.delays_ns.back())),
+        overhead_percent(comparison, it), over_floor(it),
+        it.predicted_ns == 0 ? "" : fmt::format("{:.1f}", milliseconds(it.predicted_ns)),
+        is_gpu ? fmt::format(" {:>10.2f}", mebibytes(it.device_memory.weights_bytes)) : "");
   }
 }
 
@@ -179,6 +187,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions&
                                       {"pieces", it.pieces},
                                       {"read_bytes", it.read_bytes},
                                       {"predicted_ns", it.predicted_ns},
+                                      {"floor_ns", it.floor_ns},
                                       {"delay_ns_median", it.median_ns()},
                                       {"delays_ns", it.delays_ns}});
   }

@@ -11,7 +11,9 @@
 #include "pager/simulate/make_trace.h"
 #include "tools/bench.h"
 #include "tools/cli.h"
+#include "tools/disk_beside.h"
 #include "tools/disk_file.h"
+#include "tools/handling_probe.h"
 #include "tools/live_policy.h"
 #include "tools/number_argument.h"
 #include "tools/policy_comparison.h"
@@ -58,7 +60,8 @@ Command bench_policies_description() {
                   {0, "simulate", "", "on paper; so it is unless --live is given"},
                   {0, "live", "", "with the real pager on the real file, beside the simulation"},
                   {0, "disk", "NAME",
-                   "the simulation's: nvme-gen4 (so it is otherwise), nvme-gen5,\n"
+                   "the simulation's: nvme-gen4 (so it is otherwise, but with\n"
+                   "--live the model's, measured again and again), nvme-gen5,\n"
                    "sata, emmc, a speed (3.5GB/s), or a file of `bench disk`"},
                   {0, "passes", "N", "passes over a MODEL's layers (12)"},
                   {0, "warm-up", "N", "passes that are not counted (4, at most half)"},
@@ -72,7 +75,8 @@ Command bench_policies_description() {
       .examples =
           "  weightpager bench policies model.gguf --window 25%,50% --html report.html\n"
           "  weightpager bench disk model.gguf --json disk.json\n"
-          "  weightpager bench policies model.gguf --live --disk disk.json\n"
+          "  weightpager bench policies model.gguf --disk disk.json\n"
+          "  weightpager bench policies model.gguf --live --passes 16\n"
           "  weightpager bench policies moe.trace --policy lru,expert,belady --disk sata\n",
       .exit_status = "  0 done, 1 something failed, 2 misuse\n"};
 }
@@ -83,7 +87,8 @@ struct BenchOptions {
   std::string path;
   bool is_live = false;
   std::vector<std::string> policies;
-  simulate::DiskModel disk;
+  /// None: live, it is measured.
+  std::optional<Machine> machine;
   simulate::Workload workload;
   std::optional<uint32_t> warm_up_passes;
 };
@@ -119,9 +124,11 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   auto policies = read_policies(arguments.value("policy").value_or("all"));
   if (!policies) return forward_error(std::move(policies));
   options.policies = std::move(*policies);
-  auto disk = read_disk(arguments.value("disk").value_or("nvme-gen4"));
-  if (!disk) return forward_error(std::move(disk));
-  options.disk = std::move(*disk);
+  if (!options.is_live || arguments.has("disk")) {
+    auto machine = read_machine(arguments.value("disk").value_or("nvme-gen4"));
+    if (!machine) return forward_error(std::move(machine));
+    options.machine = std::move(*machine);
+  }
 
   const auto passes = parse_count(arguments.value("passes").value_or("12"), "--passes", passes_max);
   if (!passes) return tl::make_unexpected(passes.error());
@@ -192,22 +199,42 @@ Result<size_t> choose_warm_up(const BenchOptions& options, const Trace& trace) {
   const size_t passes = trace.pass_begins.size();
   const size_t warm_up =
       options.warm_up_passes.value_or(std::min<size_t>(warm_up_passes_default, passes / 2));
-  if (warm_up < passes) return warm_up;
+  // A pass that is counted, and one before it where the disk is measured in between.
+  const size_t counted_min = options.machine ? 1 : 2;
+  if (warm_up + counted_min <= passes) return warm_up;
   return fail(fmt::format("--warm-up {}: there are {} passes", warm_up, passes),
               "give fewer, or more --passes");
 }
 
-/// Adds live figures to each run of a policy that can be live.
-Status measure_live(const Subject& subject, PolicyComparison& comparison) {
+/// Adds live figures to each run of a policy that can be live. With a probe, what is simulated
+/// beside them is simulated anew, with the disk as it was then.
+Status measure_live(const Subject& subject, const BenchOptions& options, DiskProbe* probe,
+                    PolicyComparison& comparison) {
   bool has_company = false;
   for (WindowRuns& window : comparison.windows) {
     for (PolicyRun& run : window.runs) {
       if (!policy::check_policy(run.policy, true)) continue;
       print(stderr, fmt::format("live: {} in {}\n", run.policy, format_size(window.window_bytes)));
-      const auto live = run_live(*subject.model, subject.trace,
-                                 {.policy = run.policy, .window_bytes = window.window_bytes});
+      LiveOptions live_options;
+      live_options.policy = run.policy;
+      live_options.window_bytes = window.window_bytes;
+      DiskBeside beside(probe, comparison.warm_up_passes, subject.trace);
+      if (probe != nullptr) live_options.between_passes = [&](size_t pass) { beside.look(pass); };
+      auto live = run_live(*subject.model, subject.trace, live_options);
       if (!live) return tl::make_unexpected(live.error());
-      run.live = figures_of(live->passes, comparison.warm_up_passes, comparison.chunk_bytes);
+      if (probe != nullptr) {
+        simulate::SimulatorOptions paper;
+        paper.policy = run.policy;
+        paper.window_chunks = static_cast<uint32_t>(window.window_bytes / comparison.chunk_bytes);
+        paper.handling = comparison.machine.handling;
+        paper.seed = options.workload.seed;
+        auto simulated = beside.simulate(paper);
+        if (!simulated) return tl::make_unexpected(simulated.error());
+        run.simulated = figures_of(*simulated, 0, comparison.chunk_bytes);
+        live->passes = beside.counted(live->passes);
+      }
+      run.live = figures_of(live->passes, probe != nullptr ? 0 : comparison.warm_up_passes,
+                            comparison.chunk_bytes);
       const auto own = static_cast<double>(live->own_read_bytes);
       has_company = has_company ||
                     static_cast<double>(live->device_read_bytes) > own * (1 + others_share_max);
@@ -218,6 +245,20 @@ Status measure_live(const Subject& subject, PolicyComparison& comparison) {
         "another process read from the disk meanwhile: these times are not comparable");
   }
   return {};
+}
+
+/// The disk of the file at `path`, and what the pager has to do beside reading.
+Result<Machine> measure_machine(const std::string& path, uint64_t chunk_bytes,
+                                std::optional<DiskProbe>& probe) {
+  auto opened = DiskProbe::open(path);
+  if (!opened) return forward_error(std::move(opened));
+  probe.emplace(std::move(*opened));
+  auto handling = measure_handling(path);
+  if (!handling) return forward_error(std::move(handling));
+  const auto fitted = probe->fit(chunk_bytes);
+  if (!fitted) return tl::make_unexpected(fitted.error());
+  handling->request_ns = fitted->request_ns;
+  return Machine{fitted->disk, *handling};
 }
 
 struct Reports {
@@ -261,13 +302,23 @@ int compare(const Arguments& arguments, const BenchOptions& options) {
   auto reports = open_reports(arguments);
   if (!reports) return failure(reports.error());
 
-  PolicyComparison comparison = simulate_policies(trace, options.disk, *windows, options.policies,
+  std::optional<DiskProbe> probe;
+  Machine machine;
+  if (options.machine) {
+    machine = *options.machine;
+  } else {
+    auto measured = measure_machine(options.path, trace.chunk_bytes, probe);
+    if (!measured) return failure(measured.error());
+    machine = std::move(*measured);
+  }
+  PolicyComparison comparison = simulate_policies(trace, machine, *windows, options.policies,
                                                   *warm_up, options.workload.seed);
 #ifndef NDEBUG
   comparison.remarks.push_back("this is a build for debugging: live times are not comparable");
 #endif
   if (options.is_live) {
-    if (auto measured = measure_live(*subject, comparison); !measured) {
+    if (auto measured = measure_live(*subject, options, probe ? &*probe : nullptr, comparison);
+        !measured) {
       return failure(measured.error());
     }
   }

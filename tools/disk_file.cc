@@ -13,15 +13,36 @@ using Json = nlohmann::ordered_json;
 
 constexpr double latency_ns_max = 10e9;
 constexpr uint32_t queue_depth_max = 4096;
-constexpr double jitter_max = 1000;
+constexpr double jitter_max = 1e6;
+constexpr uint64_t handling_ns_max = 1'000'000'000;
+
+/// By their names in files.
+template <typename Do>
+void for_each_cost(simulate::Handling& handling, Do act) {
+  act("fault_ns", handling.fault_ns);
+  act("request_ns", handling.request_ns);
+  act("show_call_ns", handling.show.call_ns);
+  act("show_page_ns", handling.show.page_ns);
+  act("take_out_call_ns", handling.take_out.call_ns);
+  act("take_out_page_ns", handling.take_out.page_ns);
+  act("show_huge_page_ns", handling.show_huge_ns);
+  act("take_out_huge_page_ns", handling.take_out_huge_ns);
+}
 
 }  // namespace
 
-Result<simulate::DiskModel> read_disk(const std::string& name) {
+Result<Machine> read_machine(const std::string& name) {
+  Machine machine;
+  simulate::DiskModel& disk = machine.disk;
   std::error_code ignored;
-  if (!std::filesystem::is_regular_file(name, ignored)) return simulate::disk_by_name(name);
+  if (!std::filesystem::is_regular_file(name, ignored)) {
+    auto known = simulate::disk_by_name(name);
+    if (!known) return forward_error(std::move(known));
+    disk = std::move(*known);
+    return machine;
+  }
+  bool is_possible = true;
   std::ifstream file(name);
-  simulate::DiskModel disk;
   try {
     const Json json = Json::parse(file);
     disk.name = json.at("name");
@@ -29,25 +50,38 @@ Result<simulate::DiskModel> read_disk(const std::string& name) {
     disk.latency_ns = json.at("latency_ns");
     disk.queue_depth = json.at("queue_depth");
     disk.jitter = json.at("jitter");
+    if (const auto handling = json.find("handling"); handling != json.end()) {
+      for_each_cost(machine.handling, [&](const char* cost, uint64_t& ns) {
+        ns = handling->at(cost);
+        is_possible = is_possible && ns <= handling_ns_max;
+      });
+    }
   } catch (const Json::exception& problem) {
     return fail(fmt::format("{}: not a disk: {}", name, problem.what()),
                 "`weightpager bench disk FILE --json disk.json` measures one");
   }
-  const bool is_possible = disk.bytes_per_s > 0 && disk.bytes_per_s <= 1e15 &&
-                           static_cast<double>(disk.latency_ns) <= latency_ns_max &&
-                           disk.queue_depth > 0 && disk.queue_depth <= queue_depth_max &&
-                           disk.jitter >= 0 && disk.jitter <= jitter_max;
-  if (is_possible) return disk;
-  return fail(fmt::format("{}: no disk is like that", name),
-              "bytes_per_s and queue_depth are above 0, latency_ns and jitter not below");
+  is_possible = is_possible && disk.bytes_per_s > 0 && disk.bytes_per_s <= 1e15 &&
+                static_cast<double>(disk.latency_ns) <= latency_ns_max && disk.queue_depth > 0 &&
+                disk.queue_depth <= queue_depth_max && disk.jitter >= 0 &&
+                disk.jitter <= jitter_max;
+  if (is_possible) return machine;
+  return fail(
+      fmt::format("{}: no disk is like that", name),
+      "bytes_per_s and queue_depth are above 0, latency_ns and jitter not below, and nothing "
+      "that has to be handled takes more than a second");
 }
 
-std::string disk_json(const simulate::DiskModel& disk) {
+std::string machine_json(const Machine& machine) {
+  const simulate::DiskModel& disk = machine.disk;
+  Json handling;
+  simulate::Handling costs = machine.handling;
+  for_each_cost(costs, [&](const char* cost, uint64_t ns) { handling[cost] = ns; });
   const Json json = {{"name", disk.name},
                      {"bytes_per_s", disk.bytes_per_s},
                      {"latency_ns", disk.latency_ns},
                      {"queue_depth", disk.queue_depth},
-                     {"jitter", disk.jitter}};
+                     {"jitter", disk.jitter},
+                     {"handling", handling}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

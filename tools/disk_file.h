@@ -1,17 +1,25 @@
-// Disk models in files: what `weightpager bench disk --json FILE` writes and --disk reads.
+// Disk models in files: what `weightpager bench disk --json FILE` writes and --disk reads; with
+// them, what the pager's thread has to do on that machine.
 #pragma once
 
 #include <string>
 
 #include "pager/base/result.h"
 #include "pager/simulate/disk_model.h"
+#include "pager/simulate/handling.h"
 
 namespace weightpager::tools {
 
-/// A preset, a speed, or a file; see simulate::disk_by_name.
-Result<simulate::DiskModel> read_disk(const std::string& name);
+struct Machine {
+  simulate::DiskModel disk;
+  simulate::Handling handling;
+};
 
-/// One JSON object, as read_disk takes it.
-std::string disk_json(const simulate::DiskModel& disk);
+/// A preset, a speed, or a file; see simulate::disk_by_name. Handling that is not told (files had
+/// none at first) is Handling's own.
+Result<Machine> read_machine(const std::string& name);
+
+/// One JSON object, as read_machine takes it.
+std::string machine_json(const Machine& machine);
 
 }  // namespace weightpager::tools

@@ -24,6 +24,8 @@ using telemetry::Telemetry;
 // Shorter naps would be longer than they are meant to.
 constexpr int64_t nap_ns_min = 200'000;
 constexpr uint64_t sector_bytes = 512;
+// A pager that has read nothing for so long has nothing more to read.
+constexpr std::chrono::milliseconds idle_time{20};
 
 /// Sleeps instead of computing, and makes up for what sleeping takes too long.
 class PretendedComputing {
@@ -84,13 +86,27 @@ PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
           .tripwires = end.tripwires - begin.tripwires};
 }
 
+/// Until the pager has read ahead as far as it wants.
+void wait_until_idle(const Telemetry& telemetry) {
+  for (uint64_t before = UINT64_MAX; before != telemetry.read_bytes;) {
+    before = telemetry.read_bytes;
+    std::this_thread::sleep_for(idle_time);
+  }
+}
+
 LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, const std::byte* region,
               const Telemetry& telemetry, int fd) {
   LiveRun run;
   PretendedComputing engine;
-  const uint64_t read_before = read_from_device_of(fd);
+  const auto pause = [&](size_t pass) {
+    if (!options.between_passes) return;
+    wait_until_idle(telemetry);
+    options.between_passes(pass);
+  };
   for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
     if (pass == options.resize_pass) pager.resize(options.resize_bytes);
+    pause(pass);
+    const uint64_t device_begin = read_from_device_of(fd);
     const Moment begin(telemetry);
     uint64_t compute_ns = 0;
     for (uint64_t place = trace.pass_begins[pass]; place < trace.pass_end(pass); ++place) {
@@ -102,10 +118,12 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
       engine.compute(touch.compute_ns);
       compute_ns += touch.compute_ns;
     }
-    run.passes.push_back(between(begin, Moment(telemetry), compute_ns, trace.chunk_bytes));
+    const Moment end(telemetry);
+    run.passes.push_back(between(begin, end, compute_ns, trace.chunk_bytes));
+    run.own_read_bytes += end.read_bytes - begin.read_bytes;
+    run.device_read_bytes += read_from_device_of(fd) - device_begin;
   }
-  run.device_read_bytes = read_from_device_of(fd) - read_before;
-  run.own_read_bytes = telemetry.read_bytes;
+  pause(trace.pass_begins.size());
   return run;
 }
 
@@ -128,6 +146,7 @@ Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const Li
   options.chunk_bytes = trace.chunk_bytes;
   options.device = io::device_limits(file->fd());
   options.telemetry = *telemetry;
+  options.gets_memory_first = true;
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));
   RegionRequest request;

@@ -1,6 +1,7 @@
 #include "tools/policy_comparison.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "pager/base/assert.h"
 #include "pager/policy/belady.h"
@@ -29,7 +30,23 @@ PassFigures figures_of(const std::vector<PassCounts>& passes, size_t warm_up_pas
   return figures;
 }
 
-PolicyComparison simulate_policies(const Trace& trace, const simulate::DiskModel& disk,
+std::optional<double> PolicyRun::deviation() const {
+  if (!live || !simulated) return std::nullopt;
+  return static_cast<double>(simulated->median_ns) / static_cast<double>(live->median_ns) - 1;
+}
+
+std::vector<double> deviations(const PolicyComparison& comparison) {
+  std::vector<double> shares;
+  for (const WindowRuns& window : comparison.windows) {
+    for (const PolicyRun& run : window.runs) {
+      if (const auto share = run.deviation()) shares.push_back(std::abs(*share));
+    }
+  }
+  std::sort(shares.begin(), shares.end());
+  return shares;
+}
+
+PolicyComparison simulate_policies(const Trace& trace, const Machine& machine,
                                    const std::vector<uint32_t>& windows_chunks,
                                    const std::vector<std::string>& policies, size_t warm_up_passes,
                                    uint64_t seed) {
@@ -39,7 +56,7 @@ PolicyComparison simulate_policies(const Trace& trace, const simulate::DiskModel
                               .passes = trace.pass_begins.size(),
                               .warm_up_passes = warm_up_passes,
                               .compute_ns = 0,
-                              .disk = disk,
+                              .machine = machine,
                               .windows = {},
                               .remarks = {}};
   const uint64_t first = trace.pass_begins[warm_up_passes];
@@ -62,13 +79,15 @@ PolicyComparison simulate_policies(const Trace& trace, const simulate::DiskModel
     window.fixed_set_read_bytes =
         policy::reads_of_fixed_set(touched, trace.chunks, window_chunks, first) *
         trace.chunk_bytes / passes;
-    const double read_ns = static_cast<double>(window.least_read_bytes) / disk.bytes_per_s * 1e9;
+    const double read_ns =
+        static_cast<double>(window.least_read_bytes) / machine.disk.bytes_per_s * 1e9;
     window.least_ns = std::max(comparison.compute_ns, static_cast<uint64_t>(read_ns));
     for (const std::string& policy : policies) {
       simulate::SimulatorOptions options;
       options.policy = policy;
       options.window_chunks = window_chunks;
-      options.disk = disk;
+      options.disk = machine.disk;
+      options.handling = machine.handling;
       options.seed = seed;
       if (i == windows_chunks.size() / 2) options.timeline_pass = trace.pass_begins.size() - 1;
       auto run = simulate::simulate(trace, options);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pager/simulate/simulator.h"
+#include "tools/disk_file.h"
 
 namespace weightpager::tools {
 
@@ -31,6 +32,10 @@ struct PolicyRun {
   std::optional<PassFigures> live;
   /// Of the last pass, simulated; kept for the window in the middle.
   std::vector<simulate::TimelineSpan> timeline;
+
+  /// How far the simulated time of a pass is off the live one, as a share of it; nothing unless it
+  /// has both.
+  std::optional<double> deviation() const;
 };
 
 struct WindowRuns {
@@ -51,15 +56,18 @@ struct PolicyComparison {
   size_t passes = 0;
   size_t warm_up_passes = 0;
   uint64_t compute_ns = 0;  // a pass, on average
-  simulate::DiskModel disk;
+  Machine machine;
   std::vector<WindowRuns> windows;
   /// Why these figures may not be comparable with others.
   std::vector<std::string> remarks;
 };
 
+/// How large deviation() is, of each run that has one, smallest first.
+std::vector<double> deviations(const PolicyComparison& comparison);
+
 /// Everything but live figures. Requires windows of window_chunks_min or more, known policies, and
 /// more passes than warm-up.
-PolicyComparison simulate_policies(const simulate::Trace& trace, const simulate::DiskModel& disk,
+PolicyComparison simulate_policies(const simulate::Trace& trace, const Machine& machine,
                                    const std::vector<uint32_t>& windows_chunks,
                                    const std::vector<std::string>& policies, size_t warm_up_passes,
                                    uint64_t seed);

@@ -26,13 +26,14 @@ std::string share_of_model(const PolicyComparison& comparison, uint64_t bytes) {
 }
 
 std::string head_text(const PolicyComparison& comparison) {
+  const simulate::DiskModel& disk = comparison.machine.disk;
   return fmt::format(
       "{}: {} in chunks of {}; {} passes after {} to warm up, {:.3f} s of computing a pass\n"
-      "disk {}: {:.2f} GB/s, latency {} us, {} reads at once\n",
+      "disk {}: {:.2f} GB/s, latency {} us, {} reads at once; a fault takes {} us\n",
       comparison.name, format_size(comparison.model_bytes), format_size(comparison.chunk_bytes),
       comparison.passes - comparison.warm_up_passes, comparison.warm_up_passes,
-      seconds(comparison.compute_ns), comparison.disk.name, comparison.disk.bytes_per_s / 1e9,
-      comparison.disk.latency_ns / 1000, comparison.disk.queue_depth);
+      seconds(comparison.compute_ns), disk.name, disk.bytes_per_s / 1e9, disk.latency_ns / 1000,
+      disk.queue_depth, comparison.machine.handling.fault_ns / 1000);
 }
 
 bool has(const PolicyComparison& comparison, bool (*is_meant)(const PolicyRun& run)) {
@@ -45,6 +46,26 @@ const PassFigures& best_known(const PolicyRun& run) {
   return run.live ? *run.live : *run.simulated;
 }
 
+std::string deviation_text(const PolicyComparison& comparison) {
+  const std::vector<double> shares = deviations(comparison);
+  if (shares.empty()) return "";
+  std::string text = fmt::format(
+      "\nThe simulated time of a pass is off the live one by {:.1f} % in the median, by {:.1f} % "
+      "at most:\n  {:<14}",
+      100 * shares[shares.size() / 2], 100 * shares.back(), "window");
+  const std::vector<PolicyRun>& first = comparison.windows.front().runs;
+  for (const PolicyRun& run : first) {
+    if (run.deviation()) text += fmt::format(" {:>14}", run.policy);
+  }
+  for (const WindowRuns& window : comparison.windows) {
+    text += fmt::format("\n  {:<14}", format_size(window.window_bytes));
+    for (const PolicyRun& run : window.runs) {
+      if (const auto share = run.deviation()) text += fmt::format(" {:>+13.1f}%", 100 * *share);
+    }
+  }
+  return text + "\n";
+}
+
 std::string run_row(const PolicyRun& run, const WindowRuns& window, bool with_live) {
   const PassFigures& figures = best_known(run);
   const std::string name = run.policy + (with_live && !run.live ? "*" : "");
@@ -55,10 +76,8 @@ std::string run_row(const PolicyRun& run, const WindowRuns& window, bool with_li
       seconds(figures.stall_ns), gib(figures.read_bytes),
       static_cast<double>(figures.read_bytes) /
           static_cast<double>(std::max<uint64_t>(window.least_read_bytes, 1)));
-  if (with_live && run.live && run.simulated) {
-    const double simulated = seconds(run.simulated->median_ns);
-    row += fmt::format(" {:>10.3f} {:>+8.1f}%", simulated,
-                       100 * (simulated / seconds(run.live->median_ns) - 1));
+  if (const auto share = run.deviation(); with_live && share) {
+    row += fmt::format(" {:>10.3f} {:>+8.1f}%", seconds(run.simulated->median_ns), 100 * *share);
   }
   return row + "\n";
 }
@@ -141,6 +160,7 @@ std::string comparison_text(const PolicyComparison& comparison) {
   if (with_live && has(comparison, [](const PolicyRun& run) { return !run.live; })) {
     text += "* only simulated\n";
   }
+  text += deviation_text(comparison);
   for (const std::string& remark : comparison.remarks) text += "remark: " + remark + "\n";
   return text;
 }
@@ -155,14 +175,12 @@ std::string comparison_json(const PolicyComparison& comparison) {
                {"passes", comparison.passes},
                {"warm_up_passes", comparison.warm_up_passes},
                {"compute_ns", comparison.compute_ns},
-               {"disk",
-                {{"name", comparison.disk.name},
-                 {"bytes_per_s", comparison.disk.bytes_per_s},
-                 {"latency_ns", comparison.disk.latency_ns},
-                 {"queue_depth", comparison.disk.queue_depth},
-                 {"jitter", comparison.disk.jitter}}},
+               {"disk", Json::parse(machine_json(comparison.machine))},
                {"remarks", comparison.remarks},
                {"windows", Json::array()}};
+  if (const auto shares = deviations(comparison); !shares.empty()) {
+    json["simulated_is_off_median"] = shares[shares.size() / 2];
+  }
   for (const WindowRuns& window : comparison.windows) {
     Json runs = Json::array();
     for (const PolicyRun& run : window.runs) {

@@ -120,6 +120,8 @@ Result<ReportFile> ReportFile::create(const std::string& path, const std::string
   std::string temporary_path;
   if (!is_written_in_place(path)) temporary_path = fmt::format("{}.partial-{}", path, getpid());
   const std::string& opened = temporary_path.empty() ? path : temporary_path;
+  // One that was killed may have had this process's id.
+  if (!temporary_path.empty()) unlink(temporary_path.c_str());
   const int fd = open(opened.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return cannot_write(option, path, errno);
   return ReportFile(fd, path, std::move(temporary_path), option);

@@ -11,11 +11,13 @@
 #include <optional>
 
 #include "pager/attach/server.h"
+#include "pager/base/user_cache.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
 #include "tools/engine_process.h"
 #include "tools/http_option.h"
+#include "tools/lessons.h"
 #include "tools/model_arguments.h"
 #include "tools/record.h"
 #include "tools/report_file.h"
@@ -69,7 +71,9 @@ Command run_description() {
        "what is read ahead, kept and evicted: auto (default),\n"
        "which begins with expert and takes another where that\n"
        "serves better; `weightpager bench policies --help`\n"
-       "lists them",
+       "lists them. What they learn of the engine's order and\n"
+       "pace the next run begins with:\n"
+       "~/.cache/weightpager/learned-*.json",
        live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
@@ -88,7 +92,8 @@ Command run_description() {
   command.environment =
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
-      "                        where a run keeps its counters\n";
+      "                        where a run keeps its counters\n"
+      "  XDG_CACHE_HOME, HOME  where what was learned is kept\n";
   command.exit_status =
       "  125  weightpager failed or was called wrongly; the engine did not start\n"
       "  126  the engine cannot be executed\n"
@@ -219,6 +224,8 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
+      {"WEIGHTPAGER_LESSONS",
+       only_if(options.attach.empty() && !user_cache_directory().empty(), user_cache_directory())},
       {"WEIGHTPAGER_RUN_DIR", run_directory},
   };
 }
@@ -315,6 +322,7 @@ Result<EngineExit> carry_out(Plan plan) {
     if (auto written = plan.json->commit(report_json(report)); !written)
       print_error(written.error());
   }
+  keep_lessons(plan.directory.path(), user_cache_directory());
   if (plan.record) {
     if (auto kept = keep_record(plan.directory.path(), *plan.record); !kept)
       print_error(kept.error());

@@ -16,7 +16,7 @@ JOBS=$(nproc)
 # tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
 # it does not understand, and those of room pipeline.
 ROOMS_WITH_THREADS=(api attach control fault io pager pipeline serve shadow telemetry window)
-ROOMS_WITH_MEMORY=("${ROOMS_WITH_THREADS[@]}" base budget infer memory model network ops plan policy simulate)
+ROOMS_WITH_MEMORY=("${ROOMS_WITH_THREADS[@]}" base budget infer lessons memory model network ops plan policy simulate)
 LEFT_OUT=(-E '^kernels/.*_(6_12|all)$')
 PASSED=0 FAILED=0 SKIPPED=0
 FAILURES=()

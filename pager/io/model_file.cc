@@ -178,7 +178,6 @@ ModelFile::~ModelFile() {
 //   WP_BENCH_FILE=… io_bench --benchmark_filter=io_uring --benchmark_repetitions=7
 //     --benchmark_enable_random_interleaving=true
 DeviceLimits device_limits(int fd) {
-  constexpr uint64_t bytes_in_flight = 32 * MiB;
   constexpr uint64_t depth_min = 8;
   const DeviceLimits unknown;
   const std::string queue = queue_directory(fd);

@@ -45,6 +45,9 @@ class ModelFile {
 };
 
 /// How much of what to keep in flight, from the block device under `fd` (its sysfs queue limits).
+/// What device_limits() has in flight, unless the device takes less.
+inline constexpr uint64_t bytes_in_flight = 32u << 20;
+
 struct DeviceLimits {
   /// Bytes in one request to the device.
   uint32_t read_bytes = 1u << 20;

@@ -16,6 +16,11 @@
 
 namespace weightpager::io {
 
+/// Reads go to the device when there is this much of them, at the latest: who starts many small
+/// ones has work to do for each, in which time the device need not idle. As much as the device
+/// takes in one request, so that neighbours still become one.
+inline constexpr uint64_t submitted_at_once_bytes = 1u << 20;
+
 /// `length_bytes` bytes at `offset_bytes` of the open file `fd`, into `buffer`. For files opened
 /// with O_DIRECT all three, and the buffer, are multiples of the file's direct-read alignment; the
 /// length may reach beyond the end of the file. The buffer stays valid until the read is completed.

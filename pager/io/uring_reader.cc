@@ -34,11 +34,6 @@ namespace {
 /// chunks of 128 KiB, which are read in one request each, 16 MiB. The others wait their turn.
 constexpr uint32_t ring_entries_max = 128;
 
-/// Reads go to the device when there is this much of them, at the latest: who starts many small
-/// ones has work to do for each, in which time the device need not idle. As much as the device
-/// takes in one request, so that neighbours still become one.
-constexpr uint64_t submitted_at_once_bytes = 1u << 20;
-
 /// What the poll is called in the ring; pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
 

@@ -1,4 +1,5 @@
-// What the files tell about how chunks are used: the order of a pass, its layers, the experts.
+// What is known beforehand about how chunks are used. The files tell the order of a pass, its
+// layers, the experts; an earlier run may have taught more (Lesson).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,17 @@ struct ExpertChunks {
   std::vector<std::vector<ChunkPart>> slabs;
 };
 
+/// What a policy learned of how an engine uses the chunks; another one may begin with it.
+struct Lesson {
+  /// In the order in which a pass touches them. No duplicates.
+  std::vector<ChunkId> order;
+  /// By place in `order`: how long the engine computes from the chunk, in whole ns; all 0 if only
+  /// the order is known.
+  std::vector<float> computed_ns;
+
+  bool is_empty() const { return order.empty(); }
+};
+
 struct ChunkOrder {
   /// Chunks that every pass touches, in the order of their first touch. No duplicates.
   std::vector<ChunkId> cyclic;
@@ -41,6 +53,8 @@ struct ChunkOrder {
   std::vector<ChunkId> kept;
   /// By layer, then by place in the file. None of their chunks is cyclic.
   std::vector<ExpertChunks> experts;
+  /// Of these chunks, or of some of them; mostly empty.
+  Lesson lesson;
 };
 
 }  // namespace weightpager::policy

@@ -270,12 +270,21 @@ void ExpertCache::unclaim(uint32_t number) {
   }
 }
 
+bool ExpertCache::can_leave(ChunkId chunk) const {
+  return !keeps(chunk) && is_in_memory(table_.state(chunk));
+}
+
+bool ExpertCache::is_over_budget() {
+  while (!leaving_.is_empty() && !can_leave(leaving_.front())) leaving_.pop();
+  return claimed_ > budget_ || !leaving_.is_empty();
+}
+
 ChunkId ExpertCache::next_victim() {
   for (;;) {
     while (!leaving_.is_empty()) {
       const ChunkId chunk = leaving_.front();
       leaving_.pop();
-      if (!keeps(chunk) && is_in_memory(table_.state(chunk))) return chunk;
+      if (can_leave(chunk)) return chunk;
     }
     const uint32_t least = find_least();
     if (least == none) return no_chunk;
@@ -284,8 +293,7 @@ ChunkId ExpertCache::next_victim() {
 }
 
 bool ExpertCache::goes_next(ChunkId chunk) const {
-  return !leaving_.is_empty() && leaving_.front() == chunk && !keeps(chunk) &&
-         is_in_memory(table_.state(chunk));
+  return !leaving_.is_empty() && leaving_.front() == chunk && can_leave(chunk);
 }
 
 void ExpertCache::let_go(ChunkId chunk) {

@@ -62,7 +62,8 @@ class ExpertCache {
   bool owns(ChunkId chunk) const { return owners_begin_[chunk] < owners_begin_[chunk + 1]; }
   /// Whether it is a chunk of an expert that shall stay.
   bool keeps(ChunkId chunk) const { return claims_[chunk] > 0; }
-  bool is_over_budget() const { return claimed_ > budget_ || !leaving_.is_empty(); }
+  /// Whether some chunk has to go, or can go without loss.
+  bool is_over_budget();
 
   // All of these require owns(chunk).
   Touch on_touch(ChunkId chunk, uint32_t offset_bytes);
@@ -119,6 +120,7 @@ class ExpertCache {
   std::span<const Part> parts(const Expert& expert) const;
   std::span<const Owner> owners(ChunkId chunk) const;
   bool is_alone(uint32_t expert, ChunkId chunk) const;
+  bool can_leave(ChunkId chunk) const;
   bool is_used_now(const Expert& expert) const { return expert.visit == visit_; }
   uint32_t owner_meant(ChunkId chunk, uint32_t offset_bytes) const;
   bool begin_visit(uint32_t layer);

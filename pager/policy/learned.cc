@@ -1,6 +1,7 @@
 #include "pager/policy/learned.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weightpager::policy {
 namespace {
@@ -13,12 +14,43 @@ constexpr size_t neighbours = 16;
 
 }  // namespace
 
-void Learned::order_changed() {
-  computed_ns_.assign(order().size(), 0);
-  seen_ = 0;
-  lessons_ = 0;
+void Learned::set_order(const ChunkOrder& order) {
+  PinStream::set_order(order);
+  const auto is_known = [](float computed_ns) { return computed_ns > 0; };
+  const std::vector<float>& computed_ns = order.lesson.computed_ns;
+  if (std::any_of(computed_ns.begin(), computed_ns.end(), is_known)) begin_with(order.lesson);
+}
+
+// Chunks that it does not know are computed from for as long as their neighbours.
+void Learned::begin_with(const Lesson& lesson) {
+  constexpr float unknown_ns = -1;
+  std::vector<float> known_ns(table().chunks(), unknown_ns);
+  for (size_t at = 0; at < lesson.order.size(); ++at) {
+    known_ns[lesson.order[at]] = lesson.computed_ns[at];
+  }
+  float each_ns = lesson.computed_ns.front();
+  std::vector<float> pace;
+  pace.reserve(order().size());
+  for (ChunkId chunk : order()) {
+    if (known_ns[chunk] != unknown_ns) each_ns = known_ns[chunk];
+    computed_ns_[chunk] = each_ns;
+    pace.push_back(each_ns);
+  }
+  seen_ = passes_per_lesson * order().size();
+  // What is seen first takes the place of what was taught, however wrong that is.
+  averaged_from_ = seen_ + order().size();
+  lessons_ = 1;
+  set_pace(std::move(pace));
+}
+
+void Learned::order_changed(bool is_shortened) {
   has_place_ = false;
   waited_for_ = window::no_chunk;
+  if (is_shortened) return;
+  computed_ns_.assign(table().chunks(), 0);
+  seen_ = 0;
+  averaged_from_ = order().size();
+  lessons_ = 0;
 }
 
 void Learned::on_touch(ChunkId chunk, uint32_t offset_bytes) {
@@ -58,8 +90,8 @@ void Learned::note_place(uint32_t position) {
     const float each_ns =
         static_cast<float>(std::max<int64_t>(since_ns, 0)) / static_cast<float>(steps);
     for (uint32_t i = 0; i < steps; ++i) {
-      float& known_ns = computed_ns_[(place_ + i) % size];
-      known_ns = seen_ < size ? each_ns : (known_ns + each_ns) / 2;
+      float& known_ns = computed_ns_[order()[(place_ + i) % size]];
+      known_ns = seen_ < averaged_from_ ? each_ns : (known_ns + each_ns) / 2;
       ++seen_;
     }
   }
@@ -68,16 +100,17 @@ void Learned::note_place(uint32_t position) {
   place_computed_ns_ = computed_ns;
   if (lessons_ == pace_lessons_max || seen_ < (lessons_ + 1) * passes_per_lesson * size) return;
   ++lessons_;
-  set_pace(pace());
+  count_lesson();
+  set_pace(seen_pace());
 }
 
-std::vector<float> Learned::pace() const {
-  std::vector<float> smooth(computed_ns_.size());
+std::vector<float> Learned::seen_pace() const {
+  std::vector<float> smooth(order().size());
   for (size_t begin = 0; begin < smooth.size(); begin += neighbours) {
     const size_t end = std::min(begin + neighbours, smooth.size());
     float sum_ns = 0;
-    for (size_t at = begin; at < end; ++at) sum_ns += computed_ns_[at];
-    const float mean_ns = sum_ns / static_cast<float>(end - begin);
+    for (size_t at = begin; at < end; ++at) sum_ns += computed_ns_[order()[at]];
+    const float mean_ns = std::round(sum_ns / static_cast<float>(end - begin));
     std::fill(smooth.begin() + static_cast<std::ptrdiff_t>(begin),
               smooth.begin() + static_cast<std::ptrdiff_t>(end), mean_ns);
   }

@@ -45,7 +45,7 @@ constexpr std::array<NamedPolicy, 10> policies{{
     {"ring", "reads ahead as far as the window allows, keeps nothing", make<Ring>},
     {"pin-stream", "keeps a share of every layer, streams the rest", make_pin_stream},
     {"expert", "pin-stream, with a mixture's experts kept by use", make<PinStream>},
-    {"learned", "expert, with pins where the engine computes shortest", make<Learned>},
+    {learning_policy, "expert, with pins where the engine computes shortest", make<Learned>},
     {"belady", "knows the future: the fewest reads there can be", make_belady, true},
 }};
 

@@ -16,6 +16,9 @@ inline constexpr std::string_view default_policy = "expert";
 /// one, and takes another where that serves the engine better (pager/shadow).
 inline constexpr std::string_view adaptive_policy = "auto";
 
+/// Begins with what it learned in an earlier run, if that was kept (pager/lessons).
+inline constexpr std::string_view learning_policy = "learned";
+
 struct NamedPolicy {
   std::string_view name;
   std::string_view description;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/policy/reordered.h"
 
 namespace weightpager::policy {
 namespace {
@@ -23,6 +23,10 @@ constexpr uint64_t ring_bytes_min = 8 * MiB;
 // takes a chunk, whatever its size.
 constexpr uint32_t sparse_chunks_max = 16;
 constexpr uint32_t order_lessons_max = 4;
+// Of experts, in flight at once. Disks may answer together what they find together, and an engine
+// that waits for an expert can compute with its first slab while the next one is read. More than
+// any disk's bandwidth times its latency, so nothing is lost by it.
+constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
 constexpr uint64_t recent_touches = 8;
 
@@ -58,7 +62,8 @@ void PinStream::set_order(const ChunkOrder& order) {
   unlearned_ = chunks;
   experts_.set_experts(settings_.knows_experts ? std::span(order.experts)
                                                : std::span<const ExpertChunks>());
-  declared_order_ = order.cyclic;
+  is_order_taught_ = !order.lesson.is_empty();
+  declared_order_ = is_order_taught_ ? reordered(order.cyclic, order.lesson.order) : order.cyclic;
   install_order(declared_order_);
   if (is_pass_expected_) begin_pass();
 }
@@ -66,6 +71,26 @@ void PinStream::set_order(const ChunkOrder& order) {
 void PinStream::install_order(std::vector<ChunkId> order) {
   order_ = std::move(order);
   pace_.clear();
+  use_order();
+  order_changed(false);
+}
+
+// What two passes left untouched is not part of the pass: it loses its pin and its place.
+void PinStream::shorten_order() {
+  uint32_t left = 0;
+  for (uint32_t position = 0; position < size(); ++position) {
+    if (facts_[order_[position]].untouched_passes >= 2) continue;
+    order_[left] = order_[position];
+    if (!pace_.empty()) pace_[left] = pace_[position];
+    ++left;
+  }
+  order_.resize(left);
+  if (!pace_.empty()) pace_.resize(left);
+  use_order();
+  order_changed(true);
+}
+
+void PinStream::use_order() {
   for (Facts& facts : facts_) {
     facts.position = nowhere;
     facts.is_prefetched = false;
@@ -78,7 +103,11 @@ void PinStream::install_order(std::vector<ChunkId> order) {
   candidate_ = nowhere;
   choose_pins();
   rebuild_lists();
-  order_changed();
+}
+
+Lesson PinStream::lesson() const {
+  if (!is_order_taught_ && pace_.empty()) return {};
+  return {order_, pace_.empty() ? std::vector<float>(size(), 0) : pace_};
 }
 
 void PinStream::on_resized() {
@@ -135,10 +164,11 @@ void PinStream::choose_pins() {
     // Everything that is cyclic fits; what is left over serves experts, then the rest.
     ring_ = 0;
     pinned_ = size();
-    experts_.set_budget(std::min(experts_.chunks(), window - size() - sparse_max_));
-    sparse_max_ = window - size() - experts_.budget();
+    const uint32_t for_experts = std::min(experts_.chunks(), window - size() - sparse_max_);
+    give_experts(for_experts);
+    sparse_max_ = window - size() - for_experts;
   } else {
-    experts_.set_budget(experts_min);
+    give_experts(experts_min);
     const uint32_t missing = size() - for_order;
     const uint32_t ring_min = chunks_in(ring_bytes_min);
     ring_ = std::min({chunks_in(settings_.ring_bytes_max), std::max(window / 4, ring_min),
@@ -162,6 +192,14 @@ void PinStream::choose_pins() {
   std::sort(positions.begin(), positions.end(),
             [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
   for (uint32_t i = 0; i < pinned_; ++i) facts_[order_[positions[i]]].is_pinned = true;
+}
+
+// Some of it stays free for the next expert that is missing, if any can be: its reads start without
+// waiting for evictions, and what leaves together leaves slots that lie side by side.
+void PinStream::give_experts(uint32_t chunks) {
+  const bool all_fit = chunks == experts_.chunks();
+  spare_ = all_fit ? 0 : std::min(experts_.chunks_of_largest(), chunks / 16);
+  experts_.set_budget(chunks - spare_);
 }
 
 // Offers everything for eviction that is resident without a reason.
@@ -304,13 +342,10 @@ void PinStream::end_pass(uint64_t passes) {
   if (experts_.is_empty()) statistics_.passes += passes;
   if (is_learning_) return;
   strays_ = 0;
-  // What two passes left untouched is not part of the pass: it loses its pin and its place.
   const auto is_untouched = [&](ChunkId chunk) { return facts_[chunk].untouched_passes >= 2; };
   if (std::none_of(order_.begin(), order_.end(), is_untouched)) return;
   const ChunkId here = chunk_at(cursor_);
-  std::vector<ChunkId> order;
-  std::remove_copy_if(order_.begin(), order_.end(), std::back_inserter(order), is_untouched);
-  install_order(std::move(order));
+  shorten_order();
   if (facts_[here].position != nowhere) jump_to(facts_[here].position);
 }
 
@@ -353,21 +388,9 @@ void PinStream::end_learning() {
   strays_ = 0;
   if (!is_contradicted) return;
   ++statistics_.order_corrections;
-  // Untouched chunks keep their place behind the chunk that they followed before.
-  std::vector<ChunkId> order;
-  order.reserve(order_.size());
-  const auto add_untouched_after = [&](uint32_t position) {
-    for (uint32_t p = position; p < size(); ++p) {
-      if (facts_[order_[p]].touch_rank != nowhere) return;
-      order.push_back(order_[p]);
-    }
-  };
-  add_untouched_after(0);
-  for (ChunkId chunk : touched_in_order_) {
-    order.push_back(chunk);
-    add_untouched_after(facts_[chunk].position + 1);
-  }
-  install_order(std::move(order));
+  is_order_taught_ = true;
+  count_lesson();
+  install_order(reordered(order_, touched_in_order_));
 }
 
 // Everything that is mapped is held once, so that the next pass shows every first touch again.
@@ -447,6 +470,7 @@ Action PinStream::next() {
   if (Action it = demand(); it.kind != Action::Kind::none) return it;
   if (Action it = shrink(); it.kind != Action::Kind::none) return it;
   if (Action it = rest_of_experts(); it.kind != Action::Kind::none) return it;
+  if (Action it = spare_room(); it.kind != Action::Kind::none) return it;
   if (Action it = hold(); it.kind != Action::Kind::none) return it;
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
   return prefetch();
@@ -482,13 +506,22 @@ Action PinStream::hold() {
 // What an expert in use still lacks: the engine will come to it within microseconds.
 Action PinStream::rest_of_experts() {
   const ChunkId chunk = experts_.next_read();
-  if (chunk == window::no_chunk || table_.reading() >= settings_.reads_max) return {};
+  const uint32_t reads_max =
+      std::min(settings_.reads_max, std::max(chunks_in(expert_bytes_in_flight_max), 4u));
+  if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
   if (table_.room() > 0) return action(Action::Kind::read, chunk);
   if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) return {};
   if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
   if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   experts_.drop_reads();
   return {};
+}
+
+// Made when the disk has been asked for all that the last expert lacked.
+Action PinStream::spare_room() {
+  const bool is_asked = experts_.next_read() == window::no_chunk;
+  const bool is_wanted = is_asked && table_.room() < spare_ && experts_.is_over_budget();
+  return is_wanted ? expert_victim() : Action{};
 }
 
 Action PinStream::advised() {

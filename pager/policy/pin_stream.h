@@ -17,7 +17,9 @@
 //
 // The order comes from the model's layers and is corrected by what is seen: a chunk that was never
 // touched is always a tripwire, so the first pass shows every first touch; if these contradict the
-// order, they become the order. Chunks that two passes left untouched are no longer read ahead.
+// order, they become the order, and a lesson for the next start (ChunkOrder::lesson), which begins
+// with it. Chunks that two passes left untouched are no longer read ahead; the next start tries
+// them again.
 //
 // A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
 // `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
@@ -59,6 +61,8 @@ class PinStream : public Policy {
 
   uint32_t ring_chunks() const override { return ring_; }
   uint32_t pinned_chunks() const override { return pinned_; }
+  /// The order and the pace in use, if the engine taught either or they were given.
+  Lesson lesson() const override;
   bool is_pinned(ChunkId chunk) const override {
     return chunk < facts_.size() && facts_[chunk].is_pinned;
   }
@@ -69,8 +73,9 @@ class PinStream : public Policy {
  protected:
   static constexpr uint32_t nowhere = UINT32_MAX;
 
-  /// There is another order in use, and no pace for it.
-  virtual void order_changed() {}
+  /// There is another order in use, and no pace for it; or the same one without some chunks.
+  virtual void order_changed(bool /*is_shortened*/) {}
+  void count_lesson() { ++statistics_.lessons; }
   const ChunkTable& table() const { return table_; }
   /// In the order in use, or nowhere.
   uint32_t position(ChunkId chunk) const { return facts_[chunk].position; }
@@ -107,8 +112,11 @@ class PinStream : public Policy {
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
 
   void install_order(std::vector<ChunkId> order);
+  void shorten_order();
+  void use_order();
   void begin_pass();
   void choose_pins();
+  void give_experts(uint32_t chunks);
   std::vector<float> pinned_shares() const;
   void rebuild_lists();
   void follow_cursor(ChunkId chunk);
@@ -129,6 +137,7 @@ class PinStream : public Policy {
   Action shrink();
   Action hold();
   Action rest_of_experts();
+  Action spare_room();
   Action advised();
   Action prefetch();
   Action make_room(bool for_demand);
@@ -145,6 +154,7 @@ class PinStream : public Policy {
   PolicyStatistics statistics_;
 
   std::vector<ChunkId> declared_order_;  // what set_order said
+  bool is_order_taught_ = false;         // by the engine, now or earlier
   std::vector<ChunkId> order_;
   std::vector<float> pace_;   // by position; empty: all alike
   std::vector<Facts> facts_;  // by chunk
@@ -152,6 +162,7 @@ class PinStream : public Policy {
   uint32_t ring_ = 0;
   uint32_t pinned_ = 0;
   uint32_t sparse_max_ = 0;  // Q
+  uint32_t spare_ = 0;       // kept free for the next expert that is missing
 
   bool is_at_standstill_ = false;  // reads in flight may never end
   bool is_pass_expected_ = false;  // advised, and nothing touched yet

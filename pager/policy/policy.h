@@ -66,6 +66,7 @@ struct PolicyStatistics {
   uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
   uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
   uint64_t order_corrections = 0;
+  uint64_t lessons = 0;                // times that it learned something new for `lesson()`
   uint64_t expert_uses = 0;            // an expert in a pass over its layer
   uint64_t expert_misses = 0;          // … of which some chunks were absent
   uint64_t expert_chunks_missing = 0;  // … these
@@ -75,6 +76,7 @@ struct PolicyStatistics {
     prefetch_hidden += other.prefetch_hidden;
     prefetch_unused += other.prefetch_unused;
     order_corrections += other.order_corrections;
+    lessons += other.lessons;
     expert_uses += other.expert_uses;
     expert_misses += other.expert_misses;
     expert_chunks_missing += other.expert_chunks_missing;
@@ -88,7 +90,7 @@ class Policy {
   virtual ~Policy() = default;
 
   /// The set of chunks or what is known about their use changed; chunks in none of the lists are
-  /// sparse. What was learned about the order before is forgotten.
+  /// sparse. What was learned about the order before is forgotten, but for what `order` has of it.
   virtual void set_order(const ChunkOrder& order) = 0;
   /// The table's resident_max changed.
   virtual void on_resized() = 0;
@@ -123,6 +125,8 @@ class Policy {
   virtual uint32_t pinned_chunks() const { return 0; }
   /// Whether the chunk is one of those that stay.
   virtual bool is_pinned(ChunkId /*chunk*/) const { return false; }
+  /// For the next one: empty, if it learns nothing or has not yet.
+  virtual Lesson lesson() const { return {}; }
   virtual const PolicyStatistics& statistics() const = 0;
 };
 

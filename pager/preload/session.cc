@@ -58,6 +58,7 @@ struct Configuration {
   std::string policy;
   std::string server_socket;  // "": a pager of its own
   std::string run_directory;
+  std::string lesson_directory;  // "": nothing is learned from run to run
   bool records_touches = false;
   bool wants_profiles = true;
 };
@@ -119,6 +120,7 @@ Configuration read_configuration() {
   it.policy = environment("WEIGHTPAGER_POLICY", policy::adaptive_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
+  it.lesson_directory = environment("WEIGHTPAGER_LESSONS");
   it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   return it;
@@ -196,6 +198,12 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
     auto record = telemetry::TouchRecord::create(configuration.run_directory);
     if (!record) return forward_error(std::move(record));
     options.touch_record = *record;
+  }
+  if (!configuration.lesson_directory.empty()) {
+    options.lesson_directory = configuration.lesson_directory;
+    auto record = lessons::LessonRecord::create(configuration.run_directory);
+    if (!record) notice(record.error().message + ": what is learned will not be kept");
+    if (record) options.lesson_record = *record;
   }
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));

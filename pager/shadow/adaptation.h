@@ -58,6 +58,7 @@ class Adaptation {
   /// The one before it, if that was replaced and did not come back; else empty.
   std::string_view former_policy() const { return former_; }
   std::span<const std::string_view> refuted() const { return refuted_; }
+  bool is_at_rest() const { return phase_ == Phase::resting; }
   bool is_sampling() const { return phase_ == Phase::sampling || phase_ == Phase::proving; }
   /// How long the engine waited for a touch on average, under the former policy and this one; 0 as
   /// long as that is not known.

@@ -50,10 +50,12 @@ uint64_t SimulatedDisk::latency_ns() {
   return static_cast<uint64_t>(static_cast<double>(model_.latency_ns) * factor);
 }
 
-void SimulatedDisk::start(uint64_t tag, uint64_t length_bytes, bool is_urgent, uint64_t now_ns) {
+void SimulatedDisk::start(uint64_t tag, uint64_t length_bytes, uint64_t now_ns) {
+  // The device goes on by itself while nobody looks.
+  while (!at_device_.empty() && at_device_.front().finished_ns <= now_ns) finish_next();
   const Request request{tag, length_bytes};
   if (at_device_.size() < model_.queue_depth) return begin(request, now_ns);
-  (is_urgent ? urgent_ : waiting_).push_back(request);
+  waiting_.push_back(request);
 }
 
 void SimulatedDisk::begin(const Request& request, uint64_t now_ns) {
@@ -63,14 +65,20 @@ void SimulatedDisk::begin(const Request& request, uint64_t now_ns) {
   at_device_.push_back({request.tag, now_ns, bus_free_ns_});
 }
 
-SimulatedDisk::Finished SimulatedDisk::take_finished() {
+// Its place goes to who waits for one.
+void SimulatedDisk::finish_next() {
   const Finished finished = at_device_.front();
   at_device_.pop_front();
-  std::deque<Request>& next = urgent_.empty() ? waiting_ : urgent_;
-  if (!next.empty()) {
-    begin(next.front(), finished.finished_ns);
-    next.pop_front();
-  }
+  finished_.push_back(finished);
+  if (waiting_.empty()) return;
+  begin(waiting_.front(), finished.finished_ns);
+  waiting_.pop_front();
+}
+
+SimulatedDisk::Finished SimulatedDisk::take_finished() {
+  if (finished_.empty()) finish_next();
+  const Finished finished = finished_.front();
+  finished_.pop_front();
   return finished;
 }
 

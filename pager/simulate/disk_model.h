@@ -1,10 +1,11 @@
 // A disk on paper: how long reads take that are not done.
 //
-// A read waits until one of `queue_depth` places at the device is free (what an engine thread waits
-// for goes first), then for the device's latency, then for its turn on the bus, which carries
-// `bytes_per_s`, one read after the other. So a single read takes latency + bytes / bandwidth, and
-// enough reads at once hide the latency. Jitter makes the latency longer by an exponentially
-// distributed part of itself. Deterministic: the same seed gives the same times.
+// A read waits until one of `queue_depth` places at the device is free, then for the device's
+// latency, then for its turn on the bus, which carries `bytes_per_s`, one read after the other. So
+// a single read takes latency + bytes / bandwidth, and enough reads at once hide the latency. What
+// was started first ends first: nothing overtakes, as the pager hands everything over at once.
+// Jitter makes the latency longer by an exponentially distributed part of itself. Deterministic:
+// the same seed gives the same times.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct DiskModel {
   std::string name;
   double bytes_per_s = 0;
   uint64_t latency_ns = 0;
-  /// Reads of whole chunks that the device works on at once.
+  /// Reads that the device works on at once.
   uint32_t queue_depth = 16;
   /// Mean of what latency is longer by, as a share of it.
   double jitter = 0;
@@ -44,14 +45,18 @@ class SimulatedDisk {
 
   SimulatedDisk(const DiskModel& model, uint64_t seed) : model_(model), random_(seed) {}
 
-  /// `now_ns` never goes back. An urgent read overtakes those that have no place yet.
-  void start(uint64_t tag, uint64_t length_bytes, bool is_urgent, uint64_t now_ns);
-  bool is_idle() const { return at_device_.empty(); }
+  /// `now_ns` never goes back.
+  void start(uint64_t tag, uint64_t length_bytes, uint64_t now_ns);
+  /// Nothing is under way, nor left to be taken.
+  bool is_idle() const { return finished_.empty() && at_device_.empty(); }
+  /// Those that ended and were not taken count, too.
   uint32_t reads_in_flight() const {
-    return static_cast<uint32_t>(at_device_.size() + waiting_.size() + urgent_.size());
+    return static_cast<uint32_t>(finished_.size() + at_device_.size() + waiting_.size());
   }
-  /// Of the read that ends next. Requires !is_idle().
-  uint64_t next_finish_ns() const { return at_device_.front().finished_ns; }
+  /// Of the read that is taken next. Requires !is_idle().
+  uint64_t next_finish_ns() const {
+    return finished_.empty() ? at_device_.front().finished_ns : finished_.front().finished_ns;
+  }
   Finished take_finished();
 
  private:
@@ -61,13 +66,14 @@ class SimulatedDisk {
   };
 
   void begin(const Request& request, uint64_t now_ns);
+  void finish_next();
   uint64_t latency_ns();
 
   const DiskModel model_;
   std::mt19937_64 random_;
-  std::deque<Request> urgent_;
   std::deque<Request> waiting_;
   std::deque<Finished> at_device_;  // in the order in which they end
+  std::deque<Finished> finished_;
   uint64_t bus_free_ns_ = 0;
 };
 

@@ -5,6 +5,9 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
+#include "pager/io/model_file.h"
+#include "pager/io/reader.h"
+#include "pager/window/run.h"
 
 namespace weightpager::simulate {
 namespace {
@@ -13,13 +16,15 @@ using policy::Action;
 using policy::ChunkState;
 using policy::ChunkTable;
 using window::no_chunk;
+using window::Run;
 
-constexpr uint64_t prefetch_bytes_in_flight = 16 * MiB;
+constexpr uint64_t never_ns = UINT64_MAX;
 
 policy::Settings settings_for(const Trace& trace, uint32_t window_chunks) {
-  return {.chunk_bytes = trace.chunk_bytes,
-          .reads_max =
-              policy::reads_ahead_max(prefetch_bytes_in_flight, trace.chunk_bytes, window_chunks)};
+  return {
+      .chunk_bytes = trace.chunk_bytes,
+      .reads_max = policy::reads_ahead_max(io::bytes_in_flight, trace.chunk_bytes, window_chunks),
+      .evictions_max = window::chunks_together(window::move_bytes_max, trace.chunk_bytes)};
 }
 
 class Simulator {
@@ -27,6 +32,9 @@ class Simulator {
   Simulator(const Trace& trace, const SimulatorOptions& options)
       : trace_(trace),
         options_(options),
+        handling_(options.handling),
+        read_chunks_max_(window::chunks_together(window::read_bytes_max, trace.chunk_bytes)),
+        move_chunks_max_(window::chunks_together(window::move_bytes_max, trace.chunk_bytes)),
         future_(trace.touched_chunks()),
         table_(options.window_chunks),
         policy_(policy::make_policy(options.policy, table_,
@@ -45,19 +53,27 @@ class Simulator {
       run_pass(pass);
     if (is_abandoned()) return fail("the simulation was abandoned", "");
     run_.statistics = policy_->statistics();
+    run_.lesson = policy_->lesson();
     run_.pinned_chunks = policy_->pinned_chunks();
     run_.ring_chunks = policy_->ring_chunks();
     return std::move(run_);
   }
 
  private:
+  // What the pager's thread is at, within one turn of its loop.
+  enum class Doing { sleeping, taking_reads, taking_fault, carrying_out };
+
   bool is_abandoned() const {
     return options_.is_abandoned != nullptr && options_.is_abandoned->load();
   }
+  PassCounts& pass_counts() { return run_.passes.back(); }
+
+  // ---- The engine ----
 
   void run_pass(size_t pass) {
     if (pass == options_.resize_pass) resize(options_.resize_chunks);
     run_.passes.emplace_back();
+    if (options_.pauses_before && options_.pauses_before(pass)) pause();
     pass_began_ns_ = now_ns_;
     keeps_timeline_ = pass == options_.timeline_pass;
     for (uint64_t place = trace_.pass_begins[pass]; place < trace_.pass_end(pass); ++place) {
@@ -71,99 +87,225 @@ class Simulator {
     pass_counts().time_ns = now_ns_ - pass_began_ns_;
   }
 
-  PassCounts& pass_counts() { return run_.passes.back(); }
+  void pause() {
+    while (next_step_ns() != never_ns) step();
+    now_ns_ = std::max(now_ns_, pager_ns_);
+  }
 
   void resize(uint32_t chunks) {
     table_.set_resident_max(chunks);
     policy_->on_resized();
-    carry_out();
+    ring();
   }
 
   // The engine touches a chunk; afterwards it is mapped.
   void come_to(const Touch& touch) {
     ++run_.events;
-    const ChunkState state = table_.state(touch.chunk);
-    const bool is_mapped = state == ChunkState::mapped;
     delivered_ = no_chunk;
-    if (is_mapped && !policy_->sees_every_touch()) return;
-    policy_->on_time(now_ns_);
-    policy_->on_touch(touch.chunk, touch.offset_bytes);
-    if (is_mapped) return carry_out();
-    waited_for_ = touch.chunk;
-    const uint64_t began_ns = now_ns_;
-    if (state == ChunkState::ready) {
-      ++pass_counts().tripwires;
-      map(touch.chunk);
-    } else {
-      ++(state == ChunkState::reading ? pass_counts().late_touches : pass_counts().demand_reads);
+    if (table_.state(touch.chunk) == ChunkState::mapped) {
+      if (!policy_->sees_every_touch()) return;
+      policy_->on_time(now_ns_);
+      policy_->on_touch(touch.chunk, touch.offset_bytes);
+      return ring();
     }
-    carry_out();
-    for (int vain = 0; table_.state(touch.chunk) != ChunkState::mapped;) {
-      if (!disk_.is_idle()) {
-        finish_read();
+    const uint64_t began_ns = now_ns_;
+    fault_ = &touch;
+    fault_seen_ns_ = now_ns_ + handling_.fault_ns / 2;
+    served_ns_ = never_ns;
+    for (int vain = 0; served_ns_ == never_ns;) {
+      if (next_step_ns() != never_ns) {
+        step();
         vain = 0;
         continue;
       }
       // Nothing comes any more: what was refused, or counted upon, has to be thought over.
       WP_ASSERT(++vain < 3);
       policy_->on_standstill();
-      carry_out();
+      doing_ = Doing::carrying_out;
     }
-    waited_for_ = no_chunk;
     delivered_ = touch.chunk;
-    pass_until(now_ns_ + options_.fault_ns);
+    pass_until(served_ns_ + handling_.fault_ns - handling_.fault_ns / 2);
     keep(TimelineSpan::Kind::stall, touch.chunk, began_ns, now_ns_);
     pass_counts().stall_ns += now_ns_ - began_ns;
   }
 
   void pass_until(uint64_t until_ns) {
-    while (!disk_.is_idle() && disk_.next_finish_ns() <= until_ns) finish_read();
+    while (next_step_ns() <= until_ns) step();
     now_ns_ = until_ns;
   }
 
-  void finish_read() {
-    const SimulatedDisk::Finished read = disk_.take_finished();
-    ++run_.events;
-    now_ns_ = std::max(now_ns_, read.finished_ns);
-    const auto chunk = static_cast<ChunkId>(read.tag);
-    const bool was_demanded = demanded_[chunk];
-    keep(was_demanded ? TimelineSpan::Kind::demand_read : TimelineSpan::Kind::read, chunk,
-         read.started_ns, read.finished_ns);
-    table_.finish_read(chunk);
-    policy_->on_time(now_ns_);
-    if (policy_->on_ready(chunk) || chunk == waited_for_) map(chunk);
-    carry_out();
+  // ---- The pager's thread: Pager::serve ----
+
+  // There is something to look at, though nothing was read and nobody waits.
+  void ring() { rung_ns_ = std::min(rung_ns_, now_ns_); }
+
+  uint64_t next_step_ns() const {
+    if (doing_ != Doing::sleeping) return pager_ns_;
+    const uint64_t read_ns = disk_.is_idle() ? never_ns : disk_.next_finish_ns();
+    const uint64_t fault_ns = fault_ == nullptr ? never_ns : fault_seen_ns_;
+    return std::max(pager_ns_, std::min({read_ns, fault_ns, rung_ns_}));
   }
 
-  void map(ChunkId chunk) { table_.map(chunk, options_.keeps_slot); }
-
-  void carry_out() {
-    while (disk_.reads_in_flight() < reads_max_) {
-      const Action action = policy_->next();
-      if (action.kind == Action::Kind::none) return;
-      ++run_.events;
-      if (options_.on_action) options_.on_action(action, {table_, waited_for_, delivered_});
-      switch (action.kind) {
-        case Action::Kind::read:
-          table_.start_read(action.chunk);
-          demanded_[action.chunk] = action.is_demand;
-          disk_.start(action.chunk, trace_.chunk_bytes, action.is_demand, now_ns_);
-          ++pass_counts().reads;
-          break;
-        case Action::Kind::evict:
-          for (uint32_t i = 0; i < action.count; ++i) table_.release(action.chunk + i);
-          break;
-        case Action::Kind::hold:
-          if (options_.keeps_slot) {
-            table_.hold(action.chunk);
-          } else {
-            policy_->on_refused(action.chunk);
-          }
-          break;
-        case Action::Kind::none:
-          return;
-      }
+  // One thing of those that it does in a turn; pager_ns_ is when it is done with it.
+  void step() {
+    switch (doing_) {
+      case Doing::sleeping:
+        pager_ns_ = turn_began_ns_ = next_step_ns();
+        rung_ns_ = never_ns;
+        policy_->on_time(turn_began_ns_);
+        doing_ = Doing::taking_reads;
+        return;
+      case Doing::taking_reads:
+        if (!disk_.is_idle() && disk_.next_finish_ns() <= turn_began_ns_) return take_read();
+        map_wanted();
+        doing_ = Doing::taking_fault;
+        return;
+      case Doing::taking_fault:
+        if (fault_ != nullptr && fault_seen_ns_ <= turn_began_ns_) take_fault();
+        doing_ = Doing::carrying_out;
+        return;
+      case Doing::carrying_out:
+        if (carry_out_one()) return;
+        hand_over_reads();
+        submit();
+        doing_ = Doing::sleeping;
     }
+  }
+
+  void take_read() {
+    const SimulatedDisk::Finished done = disk_.take_finished();
+    const Run read = run_of(done.tag);
+    keep(demanded_[read.first] ? TimelineSpan::Kind::demand_read : TimelineSpan::Kind::read,
+         read.first, done.started_ns, done.finished_ns);
+    for (ChunkId chunk = read.first; chunk < read.first + read.count; ++chunk) {
+      ++run_.events;
+      table_.finish_read(chunk);
+      if (!policy_->on_ready(chunk) && chunk != waited_for_) continue;
+      if (!goes_along(wanted_, chunk, move_chunks_max_)) {
+        map_wanted();
+        wanted_ = {chunk, 0};
+      }
+      ++wanted_.count;
+    }
+  }
+
+  void map_wanted() {
+    map(wanted_);
+    wanted_.count = 0;
+  }
+
+  void take_fault() {
+    const Touch& touch = *std::exchange(fault_, nullptr);
+    const ChunkState state = table_.state(touch.chunk);
+    const bool is_mapped = state == ChunkState::mapped;
+    if (!is_mapped || policy_->sees_every_touch()) {
+      policy_->on_touch(touch.chunk, touch.offset_bytes);
+    }
+    // It came in the meantime.
+    if (is_mapped) return serve();
+    waited_for_ = touch.chunk;
+    if (state == ChunkState::ready) {
+      ++pass_counts().tripwires;
+      return map({touch.chunk, 1});
+    }
+    ++(state == ChunkState::reading ? pass_counts().late_touches : pass_counts().demand_reads);
+  }
+
+  void map(const Run& run) {
+    if (run.count == 0) return;
+    pager_ns_ += handling_.to_show(trace_.chunk_bytes, run.count);
+    for (ChunkId chunk = run.first; chunk < run.first + run.count; ++chunk) {
+      table_.map(chunk, options_.keeps_slot);
+      if (chunk == waited_for_) serve();
+    }
+  }
+
+  // The engine runs on.
+  void serve() {
+    waited_for_ = no_chunk;
+    served_ns_ = pager_ns_;
+  }
+
+  // False: the policy has no more wishes, or too much is under way.
+  bool carry_out_one() {
+    if (disk_.reads_in_flight() + unsubmitted_.size() >= reads_max_) return false;
+    const Action action = policy_->next();
+    if (action.kind == Action::Kind::none) return false;
+    ++run_.events;
+    if (options_.on_action) options_.on_action(action, {table_, waited_for_, delivered_});
+    switch (action.kind) {
+      case Action::Kind::read:
+        start_read(action);
+        break;
+      case Action::Kind::evict:
+        evict({action.chunk, action.count});
+        break;
+      case Action::Kind::hold:
+        hold(action.chunk);
+        break;
+      case Action::Kind::none:
+        break;
+    }
+    return true;
+  }
+
+  void start_read(const Action& action) {
+    table_.start_read(action.chunk);
+    demanded_[action.chunk] = action.is_demand;
+    ++pass_counts().reads;
+    if (!goes_along(gathered_, action.chunk, read_chunks_max_)) {
+      hand_over_reads();
+      gathered_ = {action.chunk, 0};
+    }
+    ++gathered_.count;
+  }
+
+  void hand_over_reads() {
+    if (gathered_.count == 0) return;
+    pager_ns_ += handling_.request_ns;
+    unsubmitted_.push_back(gathered_);
+    unsubmitted_bytes_ += gathered_.count * trace_.chunk_bytes;
+    gathered_.count = 0;
+    if (unsubmitted_bytes_ >= io::submitted_at_once_bytes) submit();
+  }
+
+  void submit() {
+    for (const Run& run : unsubmitted_) {
+      disk_.start(tag_of(run), run.count * trace_.chunk_bytes, pager_ns_);
+    }
+    unsubmitted_.clear();
+    unsubmitted_bytes_ = 0;
+  }
+
+  void evict(const Run& run) {
+    const auto is_mapped = [&](ChunkId chunk) { return table_.state(chunk) == ChunkState::mapped; };
+    const auto has_moved = [&](ChunkId chunk) {
+      return is_mapped(chunk) && table_.slot(chunk) != window::no_slot;
+    };
+    for (Run rest = run; rest.count > 0;) {
+      const uint32_t count = window::count_together(table_, rest, has_moved);
+      if (is_mapped(rest.first)) {
+        pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, count);
+      }
+      for (uint32_t i = 0; i < count; ++i) table_.release(rest.first + i);
+      rest = {rest.first + count, rest.count - count};
+    }
+  }
+
+  void hold(ChunkId chunk) {
+    if (!options_.keeps_slot) return policy_->on_refused(chunk);
+    pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, 1);
+    table_.hold(chunk);
+  }
+
+  bool goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
+    return window::comes_next(run, chunk, count_max) &&
+           table_.slot(chunk) == table_.slot(run.first) + run.count;
+  }
+
+  static uint64_t tag_of(const Run& run) { return uint64_t{run.count} << 32 | run.first; }
+  static Run run_of(uint64_t tag) {
+    return {static_cast<ChunkId>(tag), static_cast<uint32_t>(tag >> 32)};
   }
 
   void keep(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns, uint64_t end_ns) {
@@ -174,18 +316,36 @@ class Simulator {
 
   const Trace& trace_;
   const SimulatorOptions& options_;
+  const Handling handling_;
+  const uint32_t read_chunks_max_;
+  const uint32_t move_chunks_max_;
   const std::vector<ChunkId> future_;
   ChunkTable table_;
   const std::unique_ptr<policy::Policy> policy_;
   SimulatedDisk disk_;
   uint32_t reads_max_ = 0;
   std::vector<bool> demanded_;  // by chunk: its last read was begun because the engine waited
+  SimulatedRun run_;
+
+  // The engine.
   uint64_t now_ns_ = 0;
   uint64_t pass_began_ns_ = 0;
   bool keeps_timeline_ = false;
+  const Touch* fault_ = nullptr;  // that the pager has not taken yet
+  uint64_t fault_seen_ns_ = 0;    // when it may
+  uint64_t served_ns_ = never_ns;
+
+  // The pager's thread.
+  Doing doing_ = Doing::sleeping;
+  uint64_t pager_ns_ = 0;
+  uint64_t turn_began_ns_ = 0;
+  uint64_t rung_ns_ = never_ns;
   ChunkId waited_for_ = no_chunk;
   ChunkId delivered_ = no_chunk;
-  SimulatedRun run_;
+  Run wanted_;    // was read, and is to be shown
+  Run gathered_;  // is to be read by one request
+  std::vector<Run> unsubmitted_;
+  uint64_t unsubmitted_bytes_ = 0;
 };
 
 }  // namespace

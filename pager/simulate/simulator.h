@@ -1,9 +1,12 @@
 // A run on paper: a trace, a policy, a disk, a window; how long each pass takes and what it reads.
 //
-// The same policy object that the live pager drives, and a chunk table of the same kind; only disk,
-// clock and engine are made up. The engine is one thread that touches what the trace says; a touch
-// of a chunk that is not mapped is a fault, and costs what a fault costs. Deterministic. Cost: some
-// hundred nanoseconds an event (bench/simulate_bench.cc).
+// The same policy object that the live pager drives, a chunk table of the same kind, the same rules
+// for what is read, shown and taken out together; only disk, clock and engine are made up. The
+// engine is one thread that touches what the trace says; a touch of a chunk that is not mapped is a
+// fault. The pager is another thread, which does one thing after the other, as in Pager::serve: it
+// wakes, takes what was read, then the fault, then does what the policy wants, and each of these
+// takes its time (handling.h). The window's memory is there from the beginning. Deterministic.
+// Cost: some hundred nanoseconds an event (bench/simulate_bench.cc).
 #pragma once
 
 #include <atomic>
@@ -15,17 +18,14 @@
 #include "pager/base/result.h"
 #include "pager/policy/make_policy.h"
 #include "pager/simulate/disk_model.h"
+#include "pager/simulate/handling.h"
 #include "pager/simulate/trace.h"
 
 namespace weightpager::simulate {
 
-/// What faults cost beside reading: a thread that goes to sleep, a pager that wakes, and back.
-/// Measured on the machine of docs/policies.md.
-inline constexpr uint64_t fault_ns_default = 70'000;
-
 struct Situation {
   const policy::ChunkTable& table;
-  /// The chunk that the engine waits for, or no_chunk.
+  /// The chunk that the engine waits for, as far as the pager knows, or no_chunk.
   ChunkId waited_for;
   /// The chunk that it computes from, if it had to wait for it, or no_chunk: the policy cannot know
   /// of others.
@@ -36,7 +36,7 @@ struct SimulatorOptions {
   std::string policy{policy::default_policy};
   uint32_t window_chunks = 0;
   DiskModel disk;
-  uint64_t fault_ns = fault_ns_default;
+  Handling handling;
   uint64_t seed = 1;
   /// As mapper `move` and `collapse` do. `copy` frees the slot of a mapped chunk, so that nothing
   /// can be held.
@@ -46,6 +46,8 @@ struct SimulatorOptions {
   /// Another window from a pass on, if there are as many.
   size_t resize_pass = SIZE_MAX;
   uint32_t resize_chunks = 0;
+  /// The engine stands still before these passes until the pager has nothing more to do.
+  std::function<bool(size_t pass)> pauses_before;
   /// If this becomes true the run ends, and fails.
   const std::atomic<bool>* is_abandoned = nullptr;
   /// Called before each action is carried out. For tests.
@@ -74,6 +76,7 @@ struct SimulatedRun {
   std::vector<PassCounts> passes;
   std::vector<TimelineSpan> timeline;
   policy::PolicyStatistics statistics;
+  policy::Lesson lesson;
   uint32_t pinned_chunks = 0;
   uint32_t ring_chunks = 0;
   /// Touches, reads, actions.

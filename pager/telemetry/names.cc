@@ -9,7 +9,7 @@ namespace {
 constexpr bool total = true;
 constexpr bool gauge = false;
 
-constexpr std::array<NamedCounter, 33> counters{{
+constexpr std::array<NamedCounter, 34> counters{{
     {"window_bytes", &Telemetry::window_bytes, gauge, "the memory budget"},
     {"chunk_bytes", &Telemetry::chunk_bytes, gauge, "the unit of residency"},
     {"resident_bytes", &Telemetry::resident_bytes, gauge, "window memory that holds chunks"},
@@ -32,6 +32,8 @@ constexpr std::array<NamedCounter, 33> counters{{
      "chunks read ahead and evicted before the engine came"},
     {"evictions", &Telemetry::evictions, total, "chunks evicted"},
     {"passes", &Telemetry::passes, total, "sweeps over the layers"},
+    {"lesson_chunks", &Telemetry::lesson_chunks, gauge,
+     "chunks whose order and pace an earlier run taught"},
     {"expert_uses", &Telemetry::expert_uses, total, "experts that passes used"},
     {"expert_misses", &Telemetry::expert_misses, total, "of these, not all in the window"},
     {"expert_missing_bytes", &Telemetry::expert_missing_bytes, total, "what was missing of them"},

@@ -17,7 +17,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 6;
+inline constexpr uint32_t telemetry_version = 7;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -60,6 +60,8 @@ struct Telemetry {
   Counter prefetch_unused;  // prefetched chunks evicted before the engine came
   Counter evictions;
   Counter passes;  // sweeps over the layers seen
+  // Whose order and pace the policy knew from an earlier run.
+  Counter lesson_chunks;
 
   // Of a mixture of experts; all 0 without.
   Counter expert_uses;           // an expert that a pass used

@@ -1,16 +1,14 @@
 #include "pager/telemetry/touch_record.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "pager/base/owned_fd.h"
 #include "pager/base/system_calls.h"
+#include "pager/telemetry/shared_file.h"
 
 namespace weightpager::telemetry {
 namespace {
@@ -20,28 +18,14 @@ constexpr uint32_t record_version = 1;
 // A touch is served before many others come: engines have so many threads at most.
 constexpr uint32_t unserved_max = 256;
 
-tl::unexpected<Error> fail_record(const std::string& what, const std::string& path,
-                                  int error_number) {
-  return fail("cannot " + what + " " + path + ": " + std::strerror(error_number),
-              "the directory may be full: see `df`", error_number);
-}
-
 }  // namespace
 
 Result<TouchRecord*> TouchRecord::create(const std::string& directory) {
   const std::string path = directory + "/" + std::to_string(getpid()) + ".touches";
-  unlink(path.c_str());  // of its former self, before exec
-  const OwnedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.is_open()) return fail_record("create", path, errno);
-  // Not ftruncate: on a full disk the first touch of a hole would kill the engine.
-  if (const int error_number = posix_fallocate(file.get(), 0, sizeof(TouchRecord))) {
-    return fail_record("make room for", path, error_number);
-  }
-  void* const memory =
-      mmap(nullptr, sizeof(TouchRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) return fail_record("map", path, errno);
+  auto memory = create_shared_file(path, sizeof(TouchRecord));
+  if (!memory) return forward_error(std::move(memory));
   // The file's pages are zeros already; writing them all once more would take its time.
-  auto* const record = reinterpret_cast<TouchRecord*>(memory);
+  auto* const record = static_cast<TouchRecord*>(*memory);
   record->magic_ = record_magic;
   record->version_ = record_version;
   return record;
@@ -62,17 +46,11 @@ Result<PrivateTouchRecord> TouchRecord::create_private() {
 }
 
 Result<const TouchRecord*> TouchRecord::open(const std::string& path) {
-  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return fail_record("open", path, errno);
-  struct stat facts;
-  if (fstat(file.get(), &facts) != 0) return fail_record("look at", path, errno);
-  if (facts.st_size != sizeof(TouchRecord)) return fail_record("use", path, EINVAL);
-  void* const memory = mmap(nullptr, sizeof(TouchRecord), PROT_READ, MAP_SHARED, file.get(), 0);
-  if (memory == MAP_FAILED) return fail_record("map", path, errno);
-  const auto* const record = reinterpret_cast<const TouchRecord*>(memory);
+  auto memory = open_shared_file(path, sizeof(TouchRecord));
+  if (!memory) return forward_error(std::move(memory));
+  const auto* const record = static_cast<const TouchRecord*>(*memory);
   if (record->magic_ == record_magic && record->version_ == record_version) return record;
-  munmap(memory, sizeof(TouchRecord));
-  return fail_record("use", path, EINVAL);
+  return fail(path + ": is no record of touches of this version");
 }
 
 void TouchRecord::forget_touches() { touch_count_ = 0; }

@@ -1,11 +1,24 @@
 #include "pager/window/chunk_table.h"
 
+#include <utility>
+
 namespace weightpager::window {
+namespace {
+
+// How far a neighbour may be: more than are shown in one step lie side by side for nothing.
+constexpr uint32_t neighbours_max = 32;
+
+}  // namespace
 
 ChunkId ChunkTable::add_chunks(uint32_t count) {
   const auto first = static_cast<ChunkId>(chunks_.size());
   chunks_.resize(chunks_.size() + count);
   return first;
+}
+
+void ChunkTable::add_slot(SlotId slot) {
+  free_slots_.add(slot);
+  if (slot >= chunk_in_.size()) chunk_in_.resize(slot + 1, no_chunk);
 }
 
 SlotId ChunkTable::remove_slot() {
@@ -20,17 +33,31 @@ SlotId ChunkTable::start_read(ChunkId chunk) {
   it.state = ChunkState::reading;
   it.slot = choose_slot(chunk);
   free_slots_.take(it.slot);
+  chunk_in_[it.slot] = chunk;
   ++resident_;
   ++reading_;
   return it.slot;
 }
 
+// Neighbours that are absent are expected to be read soon.
 SlotId ChunkTable::choose_slot(ChunkId chunk) const {
-  const SlotId before = chunk > 0 ? chunks_[chunk - 1].slot : no_slot;
-  if (before != no_slot && free_slots_.contains(before + 1)) return before + 1;
-  const SlotId behind = chunk + 1 < chunks() ? chunks_[chunk + 1].slot : no_slot;
-  if (behind != no_slot && behind > 0 && free_slots_.contains(behind - 1)) return behind - 1;
-  return free_slots_.roomiest();
+  const auto absent_from = [&](ChunkId from, int step) {
+    uint32_t count = 0;
+    for (ChunkId at = from; count < neighbours_max && at < chunks(); at += step, ++count) {
+      if (chunks_[at].state != ChunkState::absent) break;
+    }
+    return count;
+  };
+  const uint32_t before = absent_from(chunk - 1, -1);
+  const uint32_t behind = absent_from(chunk + 1, 1);
+  const auto slot_of = [&](ChunkId at) { return at < chunks() ? chunks_[at].slot : no_slot; };
+  const SlotId left = slot_of(chunk - before - 1);
+  if (left != no_slot && free_slots_.contains(left + before + 1)) return left + before + 1;
+  const SlotId right = slot_of(chunk + behind + 1);
+  if (right != no_slot && right > behind && free_slots_.contains(right - behind - 1)) {
+    return right - behind - 1;
+  }
+  return free_slots_.fitting(behind + 1);
 }
 
 void ChunkTable::finish_read(ChunkId chunk) {
@@ -45,6 +72,38 @@ void ChunkTable::map(ChunkId chunk, bool keeps_slot) {
   WP_ASSERT(it.state == ChunkState::ready);
   it.state = ChunkState::mapped;
   if (!keeps_slot) give_back_slot(it);
+}
+
+uint32_t ChunkTable::bring_together(ChunkId first, uint32_t count) {
+  if (free_slots() > 0) {
+    // Behind the longest run of free slots, or before it.
+    const SlotId begin = free_slots_.fitting(UINT32_MAX);
+    SlotId end = begin;
+    while (free_slots_.contains(end)) ++end;
+    const bool is_behind = are_exchangeable(end, count);
+    if (is_behind || (begin >= count && are_exchangeable(begin - count, count))) {
+      const SlotId target = is_behind ? end : begin - count;
+      for (uint32_t i = 0; i < count; ++i) exchange_slots(first + i, chunk_in_[target + i]);
+    }
+  }
+  uint32_t together = 1;
+  while (together < count && slot(first + together) == slot(first) + together) ++together;
+  return together;
+}
+
+bool ChunkTable::are_exchangeable(SlotId first, uint32_t count) const {
+  if (count > chunk_in_.size() || first > chunk_in_.size() - count) return false;
+  for (SlotId slot = first; slot < first + count; ++slot) {
+    const ChunkId chunk = chunk_in_[slot];
+    if (chunk == no_chunk || state(chunk) != ChunkState::mapped) return false;
+  }
+  return true;
+}
+
+void ChunkTable::exchange_slots(ChunkId a, ChunkId b) {
+  std::swap(chunks_[a].slot, chunks_[b].slot);
+  chunk_in_[chunks_[a].slot] = a;
+  chunk_in_[chunks_[b].slot] = b;
 }
 
 void ChunkTable::hold(ChunkId chunk) {
@@ -79,6 +138,7 @@ void ChunkTable::forget_failure(ChunkId chunk) {
 void ChunkTable::give_back_slot(Chunk& chunk) {
   if (chunk.slot == no_slot) return;
   free_slots_.add(chunk.slot);
+  chunk_in_[chunk.slot] = no_chunk;
   chunk.slot = no_slot;
 }
 

@@ -9,7 +9,7 @@
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
 // the region instead. Either way a chunk that is not absent counts against `resident_max`, the
 // window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1),
-// but for what `start_read` takes to find a slot (free_slots.h).
+// but for what `start_read` and `bring_together` take to find free slots (free_slots.h).
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class ChunkTable {
   /// Appends `count` absent chunks and returns the first one's id.
   ChunkId add_chunks(uint32_t count);
   /// Adds a slot that reads may fill from now on.
-  void add_slot(SlotId slot) { free_slots_.add(slot); }
+  void add_slot(SlotId slot);
   /// Takes a free slot away, the last one. Requires free_slots() > 0.
   SlotId remove_slot();
 
@@ -68,6 +68,11 @@ class ChunkTable {
   void finish_read(ChunkId chunk);
   /// ready → mapped. `keeps_slot`: the slot's memory went into the region with the bytes.
   void map(ChunkId chunk, bool keeps_slot);
+  /// Neighbours that are mapped and kept their slots are about to leave together: their slots are
+  /// to lie side by side, and at the free ones. They get them from other chunks, mapped too, in
+  /// exchange: the memory of all these lies in regions, and their slots are nothing but places to
+  /// come back to. Returns for how many of them, from the first on, that is so; at least one.
+  uint32_t bring_together(ChunkId first, uint32_t count);
   /// mapped → ready: the bytes are back in the slot. Only for a chunk that kept its slot.
   void hold(ChunkId chunk);
   /// ready or mapped → absent. The slot, if it has one, is free again.
@@ -84,8 +89,11 @@ class ChunkTable {
   };
   SlotId choose_slot(ChunkId chunk) const;
   void give_back_slot(Chunk& chunk);
+  bool are_exchangeable(SlotId first, uint32_t count) const;
+  void exchange_slots(ChunkId a, ChunkId b);
 
   std::vector<Chunk> chunks_;
+  std::vector<ChunkId> chunk_in_;  // by slot; no_chunk where there is none
   FreeSlots free_slots_;
   uint32_t resident_max_;
   uint32_t resident_ = 0;

@@ -21,26 +21,33 @@ void FreeSlots::take(SlotId slot) {
 }
 
 // Goes from run to run: a word's zeros, and its ones, are counted in one step each.
-SlotId FreeSlots::roomiest() const {
+SlotId FreeSlots::fitting(uint32_t length) const {
   WP_ASSERT(count_ > 0);
   SlotId best = no_slot;
   uint32_t best_length = 0;
-  uint32_t length = 0;  // of the run that ends where we are
-  for (uint32_t number = 0; number < words_.size(); ++number) {
+  uint32_t run = 0;  // the length of the run that ends where we are
+  const auto end_run = [&](SlotId end) {
+    const bool is_better =
+        best_length < length ? run > best_length : run >= length && run < best_length;
+    if (is_better) {
+      best = end - run;
+      best_length = run;
+    }
+    run = 0;
+  };
+  for (uint32_t number = 0; number < words_.size() && best_length != length; ++number) {
     for (uint32_t bit = 0; bit < bits;) {
       const uint64_t rest = words_[number] >> bit;
       if (const auto free = static_cast<uint32_t>(std::countr_one(rest)); free > 0) {
-        length += free;
+        run += free;
         bit += free;
-        if (length <= best_length) continue;
-        best_length = length;
-        best = number * bits + bit - length;
         continue;
       }
-      length = 0;
+      end_run(number * bits + bit);
       bit += rest == 0 ? bits - bit : static_cast<uint32_t>(std::countr_zero(rest));
     }
   }
+  end_run(static_cast<SlotId>(words_.size()) * bits);
   return best;
 }
 

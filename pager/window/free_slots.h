@@ -4,8 +4,9 @@
 // request, one call of the kernel) if their slots lie beside each other, too. Slots that are handed
 // out in the order in which they came back are soon shuffled.
 //
-// Idea. One bit per slot. A chunk gets the slot beside its neighbour's if that is free, otherwise
-// the first of the longest run of free ones, where its own neighbours will find room as well.
+// Idea. One bit per slot. A chunk gets the slot that lies to its neighbour's as the two do in the
+// file, if that is free (chunk_table.cc). Otherwise it begins a run of its own, among free slots
+// that suffice for it and what will follow: the fewest that do, so that long runs stay whole.
 //
 // Cost: O(1) beside a neighbour; otherwise O(slots / 64), of which a window of 4 GiB has 32 (in
 // chunks of 2 MiB) to 512. Allocates only in `add`, when a slot is larger than all before.
@@ -31,9 +32,9 @@ class FreeSlots {
   /// Requires contains(slot).
   void take(SlotId slot);
 
-  /// The first slot of the longest run; of runs of equal length, of the first one. Requires
-  /// count() > 0.
-  SlotId roomiest() const;
+  /// The first slot of the shortest run of at least `length`; if there is none, of the longest one.
+  /// Of runs of equal length, the first counts. Requires count() > 0.
+  SlotId fitting(uint32_t length) const;
   /// The last slot. Requires count() > 0.
   SlotId last() const;
 

@@ -7,7 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "pager/io/open_reader.h"
 #include "runtime/infer/layer_measurement.h"
+#include "runtime/infer/reads_beside.h"
 #include "runtime/pipeline/search.h"
 
 namespace weightpager::infer {
@@ -21,12 +23,16 @@ using pipeline::UnitCosts;
 /// How near to the least delay a minimal-delay configuration has to be.
 constexpr double tolerance = 0.003;
 
+const char* const floor_name = "Pre + reads";
+
 /// Outputs of a run, to be the same bits in every configuration.
 using Outputs = std::vector<std::vector<float>>;
 
 struct Arm {
   Configuration configuration;
-  std::unique_ptr<Inference> inference;
+  WindowRequest request;
+  /// What is read while everything in memory computes.
+  std::unique_ptr<ReadsBeside> beside;
 };
 
 class Comparer {
@@ -35,8 +41,11 @@ class Comparer {
       : network_(network), options_(options), input_(some_input(network)), input_span_(input_) {}
 
   Result<Comparison> run() {
-    if (Status added = add_pipelines(); !added) return forward_error(std::move(added));
+    auto inference = open({.pipeline = Pipeline::preload});
+    if (!inference) return forward_error(std::move(inference));
+    inference_ = std::move(*inference);
     if (Status measured = measure_layers(); !measured) return forward_error(std::move(measured));
+    if (Status added = add_pipelines(); !added) return forward_error(std::move(added));
     if (Status added = add_windows(); !added) return forward_error(std::move(added));
     const uint32_t turns =
         (options_.inferences + options_.inferences_per_turn - 1) / options_.inferences_per_turn;
@@ -54,21 +63,59 @@ class Comparer {
     if (options_.on_progress) options_.on_progress(text);
   }
 
-  Status add(const std::string& name, const WindowRequest& request) {
-    InferenceOptions options = {
-        .window = request, .device = options_.device, .threads = options_.threads};
-    // As in the paper, each inference begins with an empty window.
-    options.reads_across_inferences = false;
-    auto inference = Inference::open(network_, options_.weights_path, options);
-    if (!inference) return forward_error(std::move(inference));
-    Arm arm = {.configuration = {.name = name, .pipeline = request.pipeline},
-               .inference = std::move(*inference)};
+  // As in the paper, each inference begins with an empty window.
+  Result<std::unique_ptr<Inference>> open(const WindowRequest& request) {
+    return Inference::open(network_, options_.weights_path,
+                           {.window = request,
+                            .device = options_.device,
+                            .reads_across_inferences = false,
+                            .threads = options_.threads,
+                            .open_reader = [this](const io::ReaderOptions& reader_options) {
+                              return beside_ ? beside_->open_reader(reader_options)
+                                             : io::open_best_reader(reader_options);
+                            }});
+  }
+
+  Status measure_layers() {
+    say("measuring layers");
+    constexpr int repeats = 5;
+    auto sequential = open({.pipeline = Pipeline::sequential});
+    if (!sequential) return forward_error(std::move(sequential));
+    auto costs = infer::measure_layers(**sequential, *inference_, input_, repeats);
+    if (!costs) return forward_error(std::move(costs));
+    layer_costs_ = std::move(*costs);
+    return {};
+  }
+
+  Status take_window(const Arm& arm) {
+    beside_ = arm.beside.get();
+    return inference_->set_window(arm.request);
+  }
+
+  Status add(const std::string& name, const WindowRequest& request, bool is_predicted = true) {
+    Arm arm = {.configuration = {.name = name, .pipeline = request.pipeline}, .request = request};
+    if (Status taken = take_window(arm); !taken) return taken;
     Configuration& it = arm.configuration;
-    it.window_bytes = arm.inference->window_bytes();
-    it.pieces = arm.inference->window().pieces.size();
-    it.pinned_bytes = it.window_bytes - arm.inference->window().rings.bytes();
-    it.device_memory = arm.inference->device_memory();
+    const Rings& rings = inference_->window().rings;
+    it.window_bytes = inference_->window_bytes();
+    it.pieces = inference_->window().pieces.size();
+    it.pinned_bytes = it.window_bytes - rings.bytes();
+    it.device_memory = inference_->device_memory();
+    if (is_predicted) it.predicted_ns = pipeline::delay_ns(it.pipeline, layer_costs_, rings);
     arms_.push_back(std::move(arm));
+    return {};
+  }
+
+  // Everything in memory, beside the reads of the window that is taken now. Comes before its row.
+  Status add_floor() {
+    auto beside = ReadsBeside::make(options_.weights_path, inference_->window());
+    if (!beside) return forward_error(std::move(beside));
+    Arm arm = {.configuration = arms_.front().configuration,
+               .request = arms_.front().request,
+               .beside = std::move(*beside)};
+    arm.configuration.name = floor_name;
+    arm.configuration.predicted_ns = 0;
+    arms_.insert(arms_.end() - 1, std::move(arm));
     return {};
   }
 
@@ -84,26 +131,12 @@ class Comparer {
     return {};
   }
 
-  Status measure_layers() {
-    say("measuring layers");
-    constexpr int repeats = 5;
-    auto costs = infer::measure_layers(*arms_[1].inference, *arms_[0].inference, input_, repeats);
-    if (!costs) return forward_error(std::move(costs));
-    layer_costs_ = std::move(*costs);
-    for (Arm& arm : arms_) {
-      arm.configuration.predicted_ns = pipeline::delay_ns(arm.configuration.pipeline, layer_costs_,
-                                                          arm.inference->window().rings);
-    }
-    return {};
-  }
-
   Status add_windows() {
     for (const auto& [name, pipeline] :
          {std::pair("Async-MD", Pipeline::asynchronous), {"2S-MD", Pipeline::two_stage}}) {
       const Rings rings =
           pipeline::smallest_rings_without_stalls(pipeline, layer_costs_, tolerance);
       if (Status added = add(name, {.pipeline = pipeline, .rings = rings}); !added) return added;
-      arms_.back().configuration.predicted_ns = pipeline::delay_ns(pipeline, layer_costs_, rings);
     }
     // In the pipeline that one would use: on a GPU, 2S computes over the bus.
     const bool is_gpu = options_.device == DeviceKind::cuda;
@@ -112,27 +145,46 @@ class Comparer {
           .pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
           .window_bytes = window_bytes,
           .layer_costs = layer_costs_};
-      if (Status added = add(is_gpu ? "Async tiles" : "2S tiles", request); !added) return added;
+      Status added = add(is_gpu ? "Async tiles" : "2S tiles", request, false);
+      if (!added) return added;
+      if (is_gpu) continue;
+      if (Status floored = add_floor(); !floored) return floored;
     }
     return {};
   }
 
   Status take_turn(Arm& arm) {
+    if (Status taken = take_window(arm); !taken) return taken;
     for (uint32_t i = 0; i <= options_.inferences_per_turn; ++i) {
-      const uint64_t read_before_bytes = arm.inference->read_bytes();
-      if (Status ran = arm.inference->run({&input_span_, 1}); !ran) return ran;
+      const uint64_t read_before_bytes = read_bytes(arm);
+      if (Status ran = run_once(arm, i > 0); !ran) return ran;
       if (Status same = check_outputs(arm); !same) return same;
+      // The first brings in what is pinned.
       if (i == 0) continue;
-      arm.configuration.delays_ns.push_back(arm.inference->times().delay_ns());
-      arm.configuration.read_bytes = arm.inference->read_bytes() - read_before_bytes;
+      arm.configuration.delays_ns.push_back(inference_->times().delay_ns());
+      arm.configuration.read_bytes = read_bytes(arm) - read_before_bytes;
     }
+    arm.configuration.last = {arm.configuration.name, inference_->window().pieces,
+                              inference_->times()};
     return {};
+  }
+
+  Status run_once(const Arm& arm, bool reads_beside) {
+    if (!arm.beside || !reads_beside) return inference_->run({&input_span_, 1});
+    arm.beside->begin();
+    Status ran = inference_->run({&input_span_, 1});
+    Status read = arm.beside->finish();
+    return ran ? read : ran;
+  }
+
+  uint64_t read_bytes(const Arm& arm) const {
+    return arm.beside ? arm.beside->read_bytes() : inference_->read_bytes();
   }
 
   Status check_outputs(const Arm& arm) {
     Outputs outputs;
     for (const uint32_t layer : output_layers(network_)) {
-      const float* const output = arm.inference->activations().output(layer);
+      const float* const output = inference_->activations().output(layer);
       outputs.emplace_back(output, output + network_.layers[layer].output.elements());
     }
     if (outputs_.empty()) outputs_ = outputs;
@@ -149,13 +201,14 @@ class Comparer {
 
   Comparison report() {
     Comparison it = {.layer_costs = layer_costs_,
-                     .activation_bytes = arms_.front().inference->activation_bytes(),
-                     .reader = arms_.front().inference->reader_name(),
-                     .is_direct = arms_.front().inference->is_direct()};
+                     .activation_bytes = inference_->activation_bytes(),
+                     .reader = inference_->reader_name(),
+                     .is_direct = inference_->is_direct()};
     for (Arm& arm : arms_) {
       std::sort(arm.configuration.delays_ns.begin(), arm.configuration.delays_ns.end());
-      arm.configuration.last = {arm.configuration.name, arm.inference->window().pieces,
-                                arm.inference->times()};
+      const bool has_floor =
+          !it.configurations.empty() && it.configurations.back().name == floor_name;
+      if (has_floor) arm.configuration.floor_ns = it.configurations.back().median_ns();
       it.configurations.push_back(std::move(arm.configuration));
     }
     return it;
@@ -165,9 +218,12 @@ class Comparer {
   const ComparisonOptions& options_;
   std::vector<float> input_;
   std::span<const float> input_span_;
-  std::vector<Arm> arms_;
   std::vector<UnitCosts> layer_costs_;
+  std::vector<Arm> arms_;
+  ReadsBeside* beside_ = nullptr;  // of the arm whose turn it is
   Outputs outputs_;
+  // All arms': where activations happen to lie in memory makes some percent of delay.
+  std::unique_ptr<Inference> inference_;
 };
 
 }  // namespace

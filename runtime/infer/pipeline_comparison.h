@@ -8,7 +8,10 @@
 // minimal-delay configurations (Async-MD, 2S-MD), which are then run like the others. All of them
 // must compute the same bits.
 //
-// Cost: (pipelines + windows) × inferences, and one network's activations per configuration.
+// What a window with tiles costs beyond reading at all is what it takes longer than everything in
+// memory beside the same reads (reads_beside.h).
+//
+// Cost: (pipelines + 2 · windows) × inferences, and reading what is pinned once a turn.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +43,7 @@ struct ComparisonOptions {
 /// One pipeline with one window.
 struct Configuration {
   /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" or "Async
-  /// tiles" with tiles.
+  /// tiles" with tiles, on processors with "Pre + reads" before it.
   std::string name;
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
   /// Memory for weights, as it was taken.
@@ -53,6 +56,8 @@ struct Configuration {
   uint64_t read_bytes = 0;
   /// What the equations say; 0 where they were not asked.
   uint64_t predicted_ns = 0;
+  /// Median of Pre beside the same reads; 0 where that was not run.
+  uint64_t floor_ns = 0;
   /// Measured, sorted.
   std::vector<uint64_t> delays_ns;
   /// The last inference.

@@ -5,7 +5,6 @@
 #include "runtime/network/packed_file.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
 #include "pager/model/make_file.h"
+#include "runtime/network/checksum.h"
 #include "runtime/network/float_reader.h"
 #include "runtime/network/weights_file.h"
 

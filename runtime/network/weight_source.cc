@@ -1,7 +1,6 @@
 #include "runtime/network/weight_source.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
+#include "runtime/network/checksum.h"
 #include "runtime/network/float_reader.h"
 #include "runtime/network/packed_file.h"
 

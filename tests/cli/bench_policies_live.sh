@@ -15,7 +15,8 @@ expect_status 0
 weightpager bench disk "$model" --json "$folder/disk.json"
 [[ $STATUS == 0 ]] || ! grep -q 'no direct reads' "$ERR" || skip "no direct reads beside the build"
 expect_status 0
-jq -e '.bytes_per_s > 1e6 and .queue_depth >= 1 and .latency_ns >= 0 and .jitter >= 0' \
+jq -e '.bytes_per_s > 1e6 and .queue_depth >= 1 and .latency_ns >= 0 and .jitter >= 0
+  and ([.handling.fault_ns, .handling.show_huge_page_ns, .handling.take_out_page_ns] | all(. > 0))' \
   "$folder/disk.json" >/dev/null || fail "$(cat "$folder/disk.json")"
 
 report=$folder/report.json
@@ -29,9 +30,29 @@ jq -e 'all(.windows[0].policies[] | select(.live); .live.read_bytes < 1.15 * .si
   and .live.read_bytes > 0.85 * .simulated.read_bytes)' "$report" >/dev/null ||
   fail "the simulation reads something else: $(cat "$report")"
 
+# Without --disk it is measured beside the passes, each of which is simulated with what was there.
+weightpager bench policies "$model" --live --window 64MiB --policy lru,belady --passes 6 --warm-up 2 \
+  --json "$report"
+expect_status 0
+grep -q 'off the live one by' "$OUT" || fail "$(cat "$OUT")"
+jq -e '.simulated_is_off_median >= 0 and .disk.name == $model' --arg model "$model" "$report" \
+  >/dev/null || fail "$(cat "$report")"
+weightpager bench policies "$model" --live --window 64MiB --passes 3 --warm-up 2
+expect_status 2
+expect_error 'there are 3 passes'
+
+# Files of before, which know the disk alone, still do.
+jq 'del(.handling)' "$folder/disk.json" >"$folder/old.json"
+weightpager bench policies "$model" --disk "$folder/old.json" --window 64MiB --policy lru
+expect_status 0
+jq '.handling.fault_ns = 2e9' "$folder/disk.json" >"$folder/wrong.json"
+weightpager bench policies "$model" --disk "$folder/wrong.json" --window 64MiB --policy lru
+expect_status 2
+expect_error 'no disk is like that'
+
 weightpager bench disk "$folder/disk.json"
 expect_status 1
-expect_error 'expected 64.0 MiB or more'
+expect_error 'expected 128.0 MiB or more'
 weightpager bench disk
 expect_status 2
 expect_error 'expected one file'

@@ -15,7 +15,8 @@
 
 namespace weightpager::policy {
 
-class Simulation {
+template <typename Kind>
+class SimulationOf {
  public:
   struct Counts {
     uint64_t reads = 0;
@@ -25,14 +26,14 @@ class Simulation {
   };
 
   /// `keeps_slot`: as mapper `move` does. `copy` frees the slot of a mapped chunk.
-  Simulation(uint32_t chunks, uint32_t window, Settings settings = {}, bool keeps_slot = true)
+  SimulationOf(uint32_t chunks, uint32_t window, Settings settings = {}, bool keeps_slot = true)
       : table(window), policy(table, settings), keeps_slot_(keeps_slot) {
     table.add_chunks(chunks);
     for (window::SlotId slot = 0; slot < window; ++slot) table.add_slot(slot);
   }
 
-  Simulation(const Simulation&) = delete;  // the policy refers to the table
-  Simulation& operator=(const Simulation&) = delete;
+  SimulationOf(const SimulationOf&) = delete;  // the policy refers to the table
+  SimulationOf& operator=(const SimulationOf&) = delete;
 
   static std::vector<ChunkId> range(ChunkId first, ChunkId end) {
     std::vector<ChunkId> chunks(end - first);
@@ -119,7 +120,7 @@ class Simulation {
   }
 
   ChunkTable table;
-  PinStream policy;
+  Kind policy;
   Counts counts;
   std::set<ChunkId> kept_by_the_kernel;  // evicting and holding these is refused while mapped
   std::set<ChunkId> never_read;          // reading these never ends
@@ -144,5 +145,7 @@ class Simulation {
   std::deque<ChunkId> in_flight_;
   ChunkId waiting_ = window::no_chunk;
 };
+
+using Simulation = SimulationOf<PinStream>;
 
 }  // namespace weightpager::policy

@@ -3,6 +3,7 @@
 
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
@@ -63,6 +64,20 @@ inline Trace any_trace() {
       return trace;
     }
   }
+}
+
+/// What some engine may have taught, or a file made up: any chunks in any order, with any times.
+inline policy::Lesson any_lesson(uint32_t chunks) {
+  std::mt19937_64 random(*rc::gen::inRange<uint64_t>(0, 1000));
+  policy::Lesson lesson;
+  for (ChunkId chunk = 0; chunk < chunks; ++chunk) lesson.order.push_back(chunk);
+  std::shuffle(lesson.order.begin(), lesson.order.end(), random);
+  lesson.order.resize(*rc::gen::inRange(0u, chunks + 1));
+  for (size_t i = 0; i < lesson.order.size(); ++i) {
+    constexpr float times_ns[] = {0, 1, 100'000, 86'400e9};
+    lesson.computed_ns.push_back(times_ns[random() % 4]);
+  }
+  return lesson;
 }
 
 inline DiskModel any_disk() {

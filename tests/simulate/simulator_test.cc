@@ -20,7 +20,8 @@ SimulatorOptions options(const std::string& policy, uint32_t window_chunks) {
   it.policy = policy;
   it.window_chunks = window_chunks;
   it.disk = disk();
-  it.fault_ns = 10'000;
+  it.handling = no_handling;
+  it.handling.fault_ns = 10'000;
   return it;
 }
 
@@ -31,7 +32,7 @@ Trace computing(Trace trace, uint64_t compute_ns) {
 
 TEST(SimulatedDisk, OneReadTakesLatencyAndTransfer) {
   SimulatedDisk it(disk(), 1);
-  it.start(7, chunk_bytes_max, false, 100);
+  it.start(7, chunk_bytes_max, 100);
   const auto finished = it.take_finished();
   EXPECT_EQ(finished.tag, 7u);
   EXPECT_EQ(finished.finished_ns, 100 + latency_ns + read_ns);
@@ -40,19 +41,25 @@ TEST(SimulatedDisk, OneReadTakesLatencyAndTransfer) {
 
 TEST(SimulatedDisk, ManyReadsHideTheLatency) {
   SimulatedDisk it(disk(), 1);
-  for (uint64_t tag = 0; tag < 8; ++tag) it.start(tag, chunk_bytes_max, false, 0);
+  for (uint64_t tag = 0; tag < 8; ++tag) it.start(tag, chunk_bytes_max, 0);
   for (uint64_t tag = 0; tag < 8; ++tag) {
     EXPECT_EQ(it.take_finished().finished_ns, latency_ns + (tag + 1) * read_ns);
   }
 }
 
-TEST(SimulatedDisk, WhatIsWaitedForOvertakesWhatHasNoPlaceYet) {
+TEST(SimulatedDisk, GoesOnWhileNobodyLooks) {
   SimulatedDisk it(disk(), 1);
-  for (uint64_t tag = 0; tag < 8; ++tag) it.start(tag, chunk_bytes_max, false, 0);
-  it.start(100, chunk_bytes_max, true, 0);
-  std::vector<uint64_t> tags;
-  while (!it.is_idle()) tags.push_back(it.take_finished().tag);
-  EXPECT_EQ(tags, (std::vector<uint64_t>{0, 1, 2, 3, 100, 4, 5, 6, 7}));
+  for (uint64_t tag = 0; tag < 8; ++tag) it.start(tag, chunk_bytes_max, 0);
+  // Six have ended by then, and their places at the device were given to the others.
+  it.start(100, chunk_bytes_max, latency_ns + 6 * read_ns);
+  EXPECT_EQ(it.reads_in_flight(), 9u);
+  for (uint64_t tag = 0; tag < 8; ++tag) {
+    const auto finished = it.take_finished();
+    EXPECT_EQ(finished.tag, tag);
+    EXPECT_EQ(finished.finished_ns, latency_ns + (tag + 1) * read_ns);
+  }
+  EXPECT_EQ(it.take_finished().finished_ns, latency_ns + 9 * read_ns);
+  EXPECT_TRUE(it.is_idle());
 }
 
 TEST(SimulatedDisk, JitterIsTheSeedsAndMakesLonger) {
@@ -62,7 +69,7 @@ TEST(SimulatedDisk, JitterIsTheSeedsAndMakesLonger) {
     SimulatedDisk it(model, seed);
     std::vector<uint64_t> finished_ns;
     for (int i = 0; i < 100; ++i) {
-      it.start(0, chunk_bytes_max, false, 0);
+      it.start(0, chunk_bytes_max, 0);
       finished_ns.push_back(it.take_finished().finished_ns);
     }
     return finished_ns;
@@ -96,6 +103,68 @@ TEST(Simulator, DemandReadsCostTheirTime) {
     EXPECT_EQ(pass.stall_ns, 40 * (latency_ns + read_ns + 10'000));
     EXPECT_EQ(pass.time_ns, pass.compute_ns + pass.stall_ns);
   }
+}
+
+// Window full, each touch of lru: the pager wakes; evicts a chunk that is hidden already (which
+// costs nothing), starts a read, hides one more chunk, hands the read over; shows what came.
+TEST(Simulator, ThePagerDoesOneThingAfterTheOther) {
+  const Trace trace = computing(dense(4, 10, 3), 500'000);
+  SimulatorOptions it = options("lru", 20);
+  it.handling.request_ns = 7'000;
+  it.handling.show_huge_ns = 300'000;
+  it.handling.take_out_huge_ns = 90'000;
+  const auto run = simulate(trace, it);
+  const uint64_t touch_ns = 5'000 + 90'000 + 7'000 + latency_ns + read_ns + 300'000 + 5'000;
+  EXPECT_EQ(run->passes.back().stall_ns, 40 * touch_ns);
+}
+
+// The pager is still at work when the next touch comes: hiding takes longer than computing.
+TEST(Simulator, ATouchWaitsUntilThePagerHasTime) {
+  const Trace trace = computing(dense(4, 10, 3), 500'000);
+  SimulatorOptions it = options("lru", 100);
+  it.handling.take_out_huge_ns = 800'000;
+  const auto run = simulate(trace, it);
+  const PassCounts& pass = run->passes.back();
+  ASSERT_EQ(pass.reads, 0u);
+  EXPECT_EQ(pass.time_ns, 40 * 500'000u);  // 100 chunks: none has to be hidden
+
+  it.window_chunks = 40;  // all are there, but the older half is hidden
+  const auto hidden = simulate(trace, it);
+  ASSERT_EQ(hidden->passes.back().tripwires, 40u);
+  // The pager takes 800 us for each; the next touch has come by then, 505 us after it served the
+  // last.
+  EXPECT_EQ(hidden->passes.back().time_ns, 40 * 800'000u);
+}
+
+// Chunks of 128 KiB, all of which are read ahead at once: four by each request.
+TEST(Simulator, NeighboursAreReadTogether) {
+  Trace trace = dense(4, 25, 1);
+  trace.chunk_bytes = 128 * KiB;
+  SimulatorOptions it = options("ring", 400);
+  it.handling.fault_ns = 0;
+  it.timeline_pass = 0;
+  const auto run = simulate(trace, it);
+  ASSERT_EQ(run->passes[0].reads, 100u);
+  std::vector<uint64_t> ends_ns;
+  for (const TimelineSpan& span : run->timeline) {
+    const bool is_read =
+        span.kind == TimelineSpan::Kind::read || span.kind == TimelineSpan::Kind::demand_read;
+    if (is_read) ends_ns.push_back(span.end_ns);
+  }
+  ASSERT_EQ(ends_ns.size(), 25u);
+  // A chunk of 2 MiB takes 1 ms on the bus.
+  for (size_t i = 0; i < 25; ++i) EXPECT_EQ(ends_ns[i], latency_ns + (i + 1) * read_ns / 4);
+}
+
+// What is read ahead in a pause need not be waited for: here the window less 2 chunks at most.
+TEST(Simulator, APauseIsForReadingAhead) {
+  const Trace trace = computing(dense(4, 25, 6), 0);
+  SimulatorOptions it = options("pin-stream", 40);
+  const auto without = simulate(trace, it);
+  it.pauses_before = [](size_t) { return true; };
+  const auto with = simulate(trace, it);
+  EXPECT_LT(with->passes.back().time_ns, without->passes.back().time_ns);
+  EXPECT_GT(with->passes.back().time_ns, 60 * read_ns);  // 100 chunks, of which 40 fit
 }
 
 // Computing takes twice as long as reading: whoever streams is hardly ever waiting.

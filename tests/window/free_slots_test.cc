@@ -10,17 +10,25 @@
 namespace weightpager::window {
 namespace {
 
-SlotId first_of_longest_run(const std::set<SlotId>& slots) {
-  SlotId best = no_slot;
-  uint32_t best_length = 0;
+SlotId first_of_fitting_run(const std::set<SlotId>& slots, uint32_t wanted) {
+  SlotId longest = no_slot;
+  uint32_t longest_length = 0;
+  SlotId shortest = no_slot;
+  uint32_t shortest_length = UINT32_MAX;
   for (const SlotId first : slots) {
+    if (first > 0 && slots.contains(first - 1)) continue;
     uint32_t length = 1;
     while (slots.contains(first + length)) ++length;
-    if (length <= best_length) continue;
-    best = first;
-    best_length = length;
+    if (length > longest_length) {
+      longest = first;
+      longest_length = length;
+    }
+    if (length >= wanted && length < shortest_length) {
+      shortest = first;
+      shortest_length = length;
+    }
   }
-  return best;
+  return shortest != no_slot ? shortest : longest;
 }
 
 TEST(FreeSlots, IsWhatASetOfNumbersWouldSay) {
@@ -45,7 +53,8 @@ TEST(FreeSlots, IsWhatASetOfNumbersWouldSay) {
     ASSERT_EQ(free.count(), expected.size());
     if (expected.empty()) continue;
     ASSERT_EQ(free.last(), *expected.rbegin());
-    ASSERT_EQ(free.roomiest(), first_of_longest_run(expected));
+    const uint32_t wanted = 1 + random() % 40;
+    ASSERT_EQ(free.fitting(wanted), first_of_fitting_run(expected, wanted));
   }
 }
 
@@ -53,12 +62,16 @@ TEST(FreeSlots, RunsGoOnAcrossWords) {
   FreeSlots free;
   for (SlotId slot = 60; slot < 200; ++slot) free.add(slot);
   free.add(0);
-  EXPECT_EQ(free.roomiest(), 60u);
+  EXPECT_EQ(free.fitting(2), 60u);
+  EXPECT_EQ(free.fitting(1000), 60u);
+  EXPECT_EQ(free.fitting(1), 0u) << "a long run stays whole for whoever needs it";
   EXPECT_EQ(free.last(), 199u);
   free.take(130);
-  EXPECT_EQ(free.roomiest(), 60u);
+  EXPECT_EQ(free.fitting(1000), 60u);
+  EXPECT_EQ(free.fitting(70), 60u);
+  EXPECT_EQ(free.fitting(69), 131u);
   free.take(100);
-  EXPECT_EQ(free.roomiest(), 131u);
+  EXPECT_EQ(free.fitting(1000), 131u);
   EXPECT_FALSE(free.contains(100));
   EXPECT_FALSE(free.contains(5000));
 }

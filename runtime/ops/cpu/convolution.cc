@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
@@ -175,6 +176,9 @@ const float* Convolution::unfold(const float* input, Block block, float* unfolde
 // What one weight of the kernel is multiplied with, for each of the block's pixels.
 void Convolution::unfold_row(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
                              float* row) const {
+  if (stride_ == 1 && input_.width == output_.width) {
+    return unfold_shifted(plane, kernel_y, kernel_x, block, row);
+  }
   const int64_t height = input_.height;
   const int64_t width = input_.width;
   const int64_t stride = stride_;
@@ -200,14 +204,35 @@ void Convolution::unfold_row(const float* plane, uint32_t kernel_y, uint32_t ker
     const int64_t last = std::clamp(inside_end, first, end);
     const float* line = plane + input_y * width;
     std::fill(to, to + (first - begin), 0.0f);
-    if (stride == 1) {
-      std::copy(line + first + shift, line + last + shift, to + (first - begin));
-    } else {
-      for (int64_t column = first; column < last; ++column) {
-        to[column - begin] = line[column * stride + shift];
-      }
+    for (int64_t column = first; column < last; ++column) {
+      to[column - begin] = line[column * stride + shift];
     }
     std::fill(to + (last - begin), to + count, 0.0f);
+  }
+}
+
+// The same where all of the picture is only moved, by some rows and columns: one copy for all of
+// the block's rows, and then zeros over what came in from the row before or after.
+void Convolution::unfold_shifted(const float* plane, uint32_t kernel_y, uint32_t kernel_x,
+                                 Block block, float* row) const {
+  const int64_t height = input_.height;
+  const int64_t width = input_.width;
+  const int64_t down = int64_t{kernel_y} - padding_;
+  const int64_t right = std::clamp(int64_t{kernel_x} - padding_, -width, width);
+  const auto begin = static_cast<int64_t>(block.begin);
+  const int64_t end = begin + static_cast<int64_t>(block.pixels);
+  // Output pixel p is input pixel p + shift, where that is in the picture.
+  const int64_t shift = down * width + right;
+  const int64_t first = std::clamp(std::max<int64_t>(0, -shift), begin, end);
+  const int64_t last = std::clamp(height * width - std::max<int64_t>(0, shift), first, end);
+  std::fill(row, row + (first - begin), 0.0f);
+  std::copy(plane + first + shift, plane + last + shift, row + (first - begin));
+  std::fill(row + (last - begin), row + (end - begin), 0.0f);
+  if (right == 0) return;
+  const int64_t outside = begin / width * width + (right < 0 ? 0 : width - right);
+  for (int64_t column = outside; column < outside + std::abs(right); ++column) {
+    const int64_t top = column < begin ? column + width : column;
+    for (int64_t pixel = top; pixel < end; pixel += width) row[pixel - begin] = 0;
   }
 }
 

@@ -90,6 +90,8 @@ class Convolution {
   const float* unfold(const float* input, Block block, float* unfolded) const;
   void unfold_row(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
                   float* row) const;
+  void unfold_shifted(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
+                      float* row) const;
   int multiply(const Piece& piece, Channels channels, Block block, const float* unfolded,
                uint64_t unfolded_stride) const;
 

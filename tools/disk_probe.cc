@@ -1,0 +1,131 @@
+#include "tools/disk_probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+#include <utility>
+
+#include "pager/base/units.h"
+#include "pager/io/open_reader.h"
+#include "pager/window/run.h"
+
+namespace weightpager::tools {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr uint64_t file_bytes_min = DiskProbe::depth_max * DiskProbe::read_bytes_max;
+constexpr milliseconds single_time{150};
+constexpr milliseconds many_time{250};
+// A quickest read that beats the bandwidth still has some latency to be jittered.
+constexpr double latency_ns_min = 1'000;
+
+uint64_t now_ns(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+FittedDisk fit_disk(const std::string& name, const ReadTimes& single, uint64_t single_bytes,
+                    const ReadTimes& many, uint32_t queue_depth) {
+  FittedDisk it;
+  it.request_ns = many.request_ns;
+  it.disk.name = name;
+  it.disk.bytes_per_s = many.bytes_per_s;
+  it.disk.queue_depth = queue_depth;
+  const double beside_ns = static_cast<double>(single_bytes) / many.bytes_per_s * 1e9 +
+                           static_cast<double>(many.request_ns);
+  const std::vector<uint64_t>& times = single.read_ns;
+  const auto quickest_ns = static_cast<double>(times[times.size() / 20]);
+  const double mean_ns =
+      std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
+  const double latency_ns = std::max(quickest_ns - beside_ns, latency_ns_min);
+  it.disk.latency_ns = static_cast<uint64_t>(latency_ns);
+  it.disk.jitter = std::max(mean_ns - beside_ns - latency_ns, 0.0) / latency_ns;
+  return it;
+}
+
+Result<DiskProbe> DiskProbe::open(const std::string& path) {
+  auto file = io::ModelFile::open(path);
+  if (!file) return forward_error(std::move(file));
+  if (!file->is_direct()) {
+    return fail(fmt::format("{}: no direct reads on this filesystem", path),
+                "what is read would come from the page cache: take a file on a disk");
+  }
+  if (file->size_bytes() < file_bytes_min) {
+    return fail(fmt::format("{} has {}, expected {} or more", path, format_size(file->size_bytes()),
+                            format_size(file_bytes_min)),
+                "make one: weightpager model make --size 2GiB -o FILE");
+  }
+  const io::DeviceLimits limits = io::device_limits(file->fd());
+  auto reader = io::open_best_reader({.reads_max = depth_max,
+                                      .read_bytes_max = read_bytes_max,
+                                      .device_read_bytes = limits.read_bytes});
+  if (!reader) return forward_error(std::move(reader));
+  void* const memory =
+      mmap(nullptr, pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return fail("no memory for buffers", "close other programs");
+  Pool pool(static_cast<std::byte*>(memory));
+  madvise(memory, pool_bytes, MADV_HUGEPAGE);
+  madvise(memory, pool_bytes, MADV_POPULATE_WRITE);
+  return DiskProbe(path, std::move(*file), std::move(*reader), std::move(pool));
+}
+
+Result<ReadTimes> DiskProbe::read(uint32_t depth, uint32_t length_bytes, milliseconds time) {
+  std::byte* const first = reinterpret_cast<std::byte*>(
+      round_up(reinterpret_cast<uintptr_t>(pool_.get()), huge_page_bytes));
+  std::vector<uint64_t> started_ns(depth);
+  ReadTimes times;
+  uint64_t bytes = 0;
+  int error_number = 0;
+  const auto start = [&](uint32_t index) {
+    started_ns[index] = now_ns(CLOCK_MONOTONIC);
+    reader_->start({.tag = index,
+                    .fd = file_.fd(),
+                    .offset_bytes = offset_bytes_,
+                    .length_bytes = length_bytes,
+                    .buffer = first + pool_at_bytes_});
+    offset_bytes_ += length_bytes;
+    if (offset_bytes_ + read_bytes_max > file_.size_bytes()) offset_bytes_ = 0;
+    pool_at_bytes_ = (pool_at_bytes_ + length_bytes) % (pool_bytes - read_bytes_max);
+  };
+  const uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
+  const uint64_t worked_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+  const uint64_t end_ns = began_ns + static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
+  for (uint32_t index = 0; index < depth; ++index) start(index);
+  while (reader_->reads_in_flight() > 0) {
+    for (const io::Completion& completion : reader_->wait(-1).completions) {
+      if (completion.error_number != 0) error_number = completion.error_number;
+      const uint64_t now = now_ns(CLOCK_MONOTONIC);
+      const auto index = static_cast<uint32_t>(completion.tag);
+      times.read_ns.push_back(now - started_ns[index]);
+      bytes += completion.length_bytes;
+      if (now < end_ns) start(index);
+    }
+  }
+  if (error_number != 0) return fail("a read failed", "look at `dmesg`", error_number);
+  const uint64_t elapsed_ns = now_ns(CLOCK_MONOTONIC) - began_ns;
+  times.bytes_per_s = static_cast<double>(bytes) * 1e9 / static_cast<double>(elapsed_ns);
+  times.request_ns = (now_ns(CLOCK_THREAD_CPUTIME_ID) - worked_ns) / times.read_ns.size();
+  std::sort(times.read_ns.begin(), times.read_ns.end());
+  return times;
+}
+
+Result<FittedDisk> DiskProbe::fit(uint64_t chunk_bytes) {
+  const auto run_bytes = static_cast<uint32_t>(
+      window::chunks_together(window::read_bytes_max, chunk_bytes) * chunk_bytes);
+  const auto depth =
+      std::min<uint32_t>(static_cast<uint32_t>(io::bytes_in_flight / run_bytes), depth_max);
+  const auto single = read(1, static_cast<uint32_t>(chunk_bytes), single_time);
+  if (!single) return tl::make_unexpected(single.error());
+  const auto many = read(depth, run_bytes, many_time);
+  if (!many) return tl::make_unexpected(many.error());
+  // All of it was at the device at once.
+  return fit_disk(path_, *single, chunk_bytes, *many, depth);
+}
+
+}  // namespace weightpager::tools

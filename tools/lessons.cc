@@ -1,0 +1,43 @@
+#include "tools/lessons.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "pager/lessons/kept_lesson.h"
+#include "pager/lessons/lesson_record.h"
+#include "pager/lessons/lesson_shelf.h"
+#include "tools/cli.h"
+#include "tools/report_file.h"
+
+namespace weightpager::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status keep(const std::string& record_path, const std::string& lesson_directory) {
+  const auto record = lessons::LessonRecord::open(record_path);
+  if (!record) return tl::make_unexpected(record.error());
+  const auto text = (*record)->text();
+  if (!text) return {};
+  const auto lesson = lessons::parse_lesson(*text, record_path);
+  if (!lesson) return tl::make_unexpected(lesson.error());
+  std::error_code ignored;
+  fs::create_directories(lesson_directory, ignored);
+  auto file =
+      ReportFile::create(lessons::lesson_path(lesson_directory, lesson->chunk_bytes, lesson->files),
+                         "what was learned:");
+  if (!file) return forward_error(std::move(file));
+  return file->commit(*text);
+}
+
+}  // namespace
+
+void keep_lessons(const std::string& run_directory, const std::string& lesson_directory) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(run_directory, ignored)) {
+    if (entry.path().extension() != ".lesson") continue;
+    if (auto kept = keep(entry.path().string(), lesson_directory); !kept) print_error(kept.error());
+  }
+}
+
+}  // namespace weightpager::tools
