@@ -39,6 +39,14 @@ constexpr uint32_t reads_max = 32;
 constexpr uint64_t bytes_under_way_max = 4 * MiB;
 constexpr uint32_t request_bytes_max = 512 * KiB;
 
+std::vector<WorkUnit> work_units(const std::vector<UnitBytes>& units) {
+  std::vector<WorkUnit> work;
+  for (const UnitBytes& unit : units) {
+    work.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
+  }
+  return work;
+}
+
 /// What the driver is told by others.
 struct Word {
   enum class Kind {
@@ -117,6 +125,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
         options_(options),
         work_(work),
         device_(std::move(device)),
+        is_awaited_(awaited_kernels(settings.pipeline, work_units(units_))),
         schedule_settings_(settings),
         schedule_(std::move(schedule)) {
     for (Timeline& times : times_) times.units.resize(units_.size());
@@ -159,7 +168,6 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
   void on_copied(UnitNumber unit, Result<Span> when) override;
   void on_computed(UnitNumber unit, Result<Span> when) override;
-  bool is_waited_for(UnitNumber unit) const;
 
   static constexpr UnitNumber never = UINT64_MAX;
 
@@ -175,6 +183,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   const std::vector<UnitBytes> units_;
   const ExecutorOptions options_;
   UnitWork& work_;
+  const std::vector<bool> is_awaited_;  // by index: the end of its kernel
   Mailbox mailbox_;
   // Reports to the mailbox.
   std::unique_ptr<Device> device_;
@@ -313,19 +322,13 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
   mailbox_.put(std::move(word));
 }
 
+// Waking the driver takes 10 µs from the processors that compute, so it is not woken for nothing.
+// What it is not woken for it finds before the next word that wakes it: all come from this thread.
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
-  const bool is_quiet = when && !is_waited_for(unit);
+  const bool wakes = !when || is_awaited_[unit % units_.size()];
   Word word = word_of_kernel(unit, std::move(when));
-  if (is_quiet) return mailbox_.put_quietly(std::move(word));
+  if (!wakes) return mailbox_.put_quietly(std::move(word));
   mailbox_.put(std::move(word));
-}
-
-// Waking the driver takes 10 µs from the processors that compute.
-bool DrivenExecutor::is_waited_for(UnitNumber unit) const {
-  const UnitBytes& it = units_[unit % units_.size()];
-  const bool frees_room = it.length_bytes > 0 && !it.is_pinned;
-  const bool ends_inference = (unit + 1) % units_.size() == 0;
-  return schedule_settings_.pipeline != Pipeline::two_stage || frees_room || ends_inference;
 }
 
 // ---- The driver ----
@@ -549,7 +552,7 @@ void DrivenExecutor::tell_failure() {
 }
 
 void DrivenExecutor::begin_anew() {
-  WP_ASSERT(is_idle());
+  WP_ASSERT(is_idle() && bytes_under_way_ == 0);
   device_->begin_anew();
   failure_.reset();
   is_failure_told_ = false;
@@ -557,11 +560,7 @@ void DrivenExecutor::begin_anew() {
   inferences_ = 0;
   first_slot_ = 1 - last_slot_;
   std::fill(last_reads_.begin(), last_reads_.end(), never);
-  std::vector<WorkUnit> units;
-  for (const UnitBytes& unit : units_) {
-    units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
-  }
-  schedule_ = *Schedule::make(std::move(units), schedule_settings_);
+  schedule_ = *Schedule::make(work_units(units_), schedule_settings_);
 }
 
 }  // namespace
@@ -569,14 +568,12 @@ void DrivenExecutor::begin_anew() {
 Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
                                                  const ExecutorOptions& options, UnitWork& work,
                                                  std::unique_ptr<Device> device) {
-  std::vector<WorkUnit> work_units;
   for (const UnitBytes& unit : units) {
     WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
-    work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
   }
   ScheduleSettings settings = options.schedule;
   settings.kernels_follow_copies = device->kernels_follow_copies();
-  auto schedule = Schedule::make(std::move(work_units), settings);
+  auto schedule = Schedule::make(work_units(units), settings);
   if (!schedule) return forward_error(std::move(schedule));
   auto executor = std::make_unique<DrivenExecutor>(std::move(units), options, work, settings,
                                                    std::move(*schedule), std::move(device));

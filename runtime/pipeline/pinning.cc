@@ -107,19 +107,24 @@ class Planner {
     if (rings.bytes() > budget_bytes_) return;
     Pins needed(costs_, budget_bytes_ - rings.bytes());
     if (!needed.pin_larger_than(ring_bytes)) return;
-    consider(rings, Pins(needed).take());
+    std::vector<bool> before = Pins(needed).take();
+    consider(rings, before);
     for (int step = -octaves_below_one * trials_.rates_per_octave;
          step <= octaves_above_one * trials_.rates_per_octave; ++step) {
       Pins pins = needed;
       pins.pin_unearned(std::exp2(static_cast<double>(step) / trials_.rates_per_octave));
-      consider(rings, pins.take());
+      std::vector<bool> is_pinned = pins.take();
+      if (is_pinned == before) continue;
+      consider(rings, is_pinned);
+      before = std::move(is_pinned);
     }
   }
 
-  void consider(const Rings& rings, std::vector<bool> is_pinned) {
+  void consider(const Rings& rings, const std::vector<bool>& is_pinned) {
     const std::vector<UnitCosts> later = after_first_pass(costs_, is_pinned);
+    if (best_ && least_delay_ns(later) > best_->delay_ns) return;
     WindowPlan plan{.rings = rings,
-                    .is_pinned = std::move(is_pinned),
+                    .is_pinned = is_pinned,
                     .pinned_bytes = 0,
                     .delay_ns = delay_ns(pipeline_, later, rings, inferences_),
                     .bytes_per_pass = bytes_per_pass(later)};

@@ -71,6 +71,17 @@ Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units) {
   return {.host_bytes = largest_run(units.size(), at_once, size), .device_bytes = streamed_bytes};
 }
 
+std::vector<bool> awaited_kernels(Pipeline pipeline, std::span<const WorkUnit> units) {
+  const bool waits_for_each = pipeline == Pipeline::sequential || pipeline == Pipeline::synchronous;
+  std::vector<bool> is_awaited;
+  for (const WorkUnit& unit : units) {
+    const bool stays = unit.is_pinned || pipeline == Pipeline::preload;
+    is_awaited.push_back(waits_for_each || (unit.size_bytes > 0 && !stays));
+  }
+  if (!is_awaited.empty()) is_awaited.back() = true;
+  return is_awaited;
+}
+
 uint64_t Schedule::Ring::take(uint64_t bytes) {
   WP_ASSERT(has_room(bytes));
   return std::exchange(taken_bytes, taken_bytes + bytes);

@@ -69,6 +69,11 @@ struct Rings {
 /// The smallest rings with which `Schedule::make` accepts these units.
 Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units);
 
+/// By index: whether the end of the unit's kernel can let something start, or end an inference. Of
+/// other ends a schedule may learn late, with the next one that can: nothing waits for them, unless
+/// units are let go.
+std::vector<bool> awaited_kernels(Pipeline pipeline, std::span<const WorkUnit> units);
+
 /// Counts on across inferences: number = inference · units + index.
 using UnitNumber = uint64_t;
 

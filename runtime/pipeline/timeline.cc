@@ -167,7 +167,18 @@ uint64_t delay_ns(Pipeline pipeline, Costs costs, const Rings& rings, Inferences
   }
   const Timeline times = timeline(pipeline, in_a_row, rings);
   const size_t first_of_last = (in_a_row_until_steady - 1) * costs.size();
-  return times.finish_ns - times.units[first_of_last - 1].kernel.finish_ns;
+  const uint64_t last_ns = times.finish_ns - times.units[first_of_last - 1].kernel.finish_ns;
+  return std::max(last_ns, least_delay_ns(costs));
+}
+
+uint64_t least_delay_ns(Costs costs) {
+  uint64_t reads_ns = 0;
+  uint64_t kernels_ns = 0;
+  for (const UnitCosts& unit : costs) {
+    if (unit.size_bytes > 0) reads_ns += unit.read_ns;
+    kernels_ns += unit.kernel_ns;
+  }
+  return std::max(reads_ns, kernels_ns);
 }
 
 std::vector<WorkUnit> work_units(Costs costs) {

@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -261,6 +264,127 @@ TEST(ExecutorLimitsTest, AReadAheadThatFailsLeavesTheInferenceBeforeItAlone) {
   EXPECT_FALSE(*end);
   EXPECT_FALSE((*executor)->run());
   EXPECT_TRUE((*executor)->run());
+}
+
+/// Computes for as long as it takes for events to meet in ever new ways.
+class UnevenWork final : public UnitWork {
+ public:
+  explicit UnevenWork(uint64_t seed) : random_(seed) {}
+  Status take_in(uint32_t, std::span<std::byte>) override { return {}; }
+  Status compute(uint32_t, const std::byte*) override {
+    ++computed_;
+    const uint64_t turns = random_() % 4 == 0 ? random_() % 100'000 : random_() % 1'000;
+    for (std::atomic<uint64_t> turn{0}; turn.load(std::memory_order_relaxed) < turns;) ++turn;
+    if (random_() % 16 == 0) std::this_thread::yield();
+    return {};
+  }
+
+  std::mt19937_64 random_;
+  uint64_t computed_ = 0;
+};
+
+// Nothing in an executor has a time limit: a word or a read of which nobody is woken stops it for
+// good, and this test with it.
+TEST(ExecutorStressTest, NoneOfManyShortPassesWaitsForGood) {
+  const PatternFile file(256 * KiB);
+  std::mt19937_64 random(1);
+  for (const bool is_uring : {true, false}) {
+    for (const Pipeline pipeline : {Pipeline::two_stage, Pipeline::asynchronous}) {
+      for (int round = 0; round < 8; ++round) {
+        std::vector<UnitBytes> units(2 + random() % 10);
+        std::vector<WorkUnit> work_units;
+        for (size_t i = 0; i < units.size(); ++i) {
+          if (random() % 3 > 0) {
+            const uint64_t bytes = (1 + random() % 4) * os_page_bytes;
+            units[i] = {.offset_bytes = i * 4 * os_page_bytes,
+                        .length_bytes = bytes,
+                        .needed_bytes = bytes,
+                        .is_pinned = random() % 2 == 0};
+          }
+          work_units.push_back(
+              {.size_bytes = units[i].length_bytes, .is_pinned = units[i].is_pinned});
+        }
+        ExecutorOptions options{.schedule = {.pipeline = pipeline,
+                                             .rings = smallest_rings(pipeline, work_units),
+                                             .reads_across_inferences = round % 2 == 0},
+                                .fd = file.fd(),
+                                .file_name = "pattern.weights"};
+        if (options.schedule.rings.host_bytes > 0) {
+          options.schedule.rings.host_bytes += random() % 4 * os_page_bytes;
+        }
+        if (!is_uring) options.open_reader = io::open_pread_reader;
+        UnevenWork work(round);
+        auto executor = Executor::make(units, options, work);
+        ASSERT_TRUE(executor) << executor.error().message;
+        constexpr int passes = 100;
+        for (int pass = 0; pass < passes; ++pass) ASSERT_TRUE((*executor)->run());
+        EXPECT_EQ(work.computed_, passes * units.size());
+      }
+    }
+  }
+}
+
+/// Counts what is under way.
+class CountingReader final : public io::Reader {
+ public:
+  CountingReader(std::unique_ptr<io::Reader> real, uint64_t& most_bytes, uint32_t& most_reads)
+      : real_(std::move(real)), most_bytes_(most_bytes), most_reads_(most_reads) {}
+
+  void start(const io::Read& read) override {
+    lengths_bytes_[read.tag] = read.length_bytes;
+    uint64_t bytes = 0;
+    for (const auto& [tag, length_bytes] : lengths_bytes_) bytes += length_bytes;
+    if (lengths_bytes_.size() > 1) most_bytes_ = std::max(most_bytes_, bytes);
+    most_reads_ = std::max(most_reads_, static_cast<uint32_t>(lengths_bytes_.size()));
+    real_->start(read);
+  }
+  io::Wakeup wait(int64_t timeout_ns) override {
+    const io::Wakeup wakeup = real_->wait(timeout_ns);
+    for (const io::Completion& it : wakeup.completions) lengths_bytes_.erase(it.tag);
+    return wakeup;
+  }
+  uint32_t reads_in_flight() const override { return real_->reads_in_flight(); }
+  const char* name() const override { return real_->name(); }
+
+ private:
+  const std::unique_ptr<io::Reader> real_;
+  std::map<uint64_t, uint64_t> lengths_bytes_;  // by tag
+  uint64_t& most_bytes_;
+  uint32_t& most_reads_;
+};
+
+// The unit that is waited for shares the disk with a few others, not with all that have room.
+TEST(ExecutorLimitsTest, NoMoreIsUnderWayThanKeepsADiskBusy) {
+  const PatternFile file(16 * MiB);
+  std::vector<UnitBytes> units;
+  for (const uint64_t bytes : {1 * MiB, 1 * MiB, 1 * MiB, 1 * MiB, 1 * MiB, 6 * MiB, 1 * MiB,
+                               256 * KiB, 256 * KiB, 512 * KiB, 2 * MiB, 1 * MiB}) {
+    const uint64_t from_bytes =
+        units.empty() ? 0 : units.back().offset_bytes + units.back().length_bytes;
+    units.push_back({.offset_bytes = from_bytes, .length_bytes = bytes, .needed_bytes = bytes});
+  }
+  uint64_t most_bytes = 0;
+  uint32_t most_reads = 0;
+  const auto open_reader =
+      [&](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
+    auto real = io::open_pread_reader(options);
+    if (!real) return real;
+    return std::make_unique<CountingReader>(std::move(*real), most_bytes, most_reads);
+  };
+  CheckingWork work(units);
+  {
+    auto executor = Executor::make(
+        units,
+        {.schedule = {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 16 * MiB}},
+         .fd = file.fd(),
+         .file_name = "pattern.weights",
+         .open_reader = open_reader},
+        work);
+    ASSERT_TRUE(executor) << executor.error().message;
+    for (int inference = 0; inference < 2; ++inference) ASSERT_TRUE((*executor)->run());
+  }
+  EXPECT_EQ(most_bytes, 4 * MiB) << "of more than one unit";
+  EXPECT_GE(most_reads, 4u);
 }
 
 TEST(MirroredRingTest, WhatReachesOverTheEndIsAtTheBeginning) {

@@ -18,7 +18,10 @@ using Memory = Place::Memory;
 class Machine {
  public:
   Machine(std::vector<WorkUnit> units, const ScheduleSettings& settings, RandomNetworks& random)
-      : units_(units), schedule_(*Schedule::make(units, settings)), random_(random) {
+      : units_(units),
+        is_awaited_(awaited_kernels(settings.pipeline, units)),
+        schedule_(*Schedule::make(units, settings)),
+        random_(random) {
     host_.resize(settings.rings.host_bytes, nobody);
     device_.resize(settings.rings.device_bytes, nobody);
     pinned_.resize(schedule_.pinned_bytes(), nobody);
@@ -33,6 +36,10 @@ class Machine {
     }
   }
 
+  // From now on of a kernel's end that nothing waits for the schedule learns as late as that may
+  // be.
+  void tell_late() { tells_late_ = true; }
+
   // Inferences that overlap, units that are let go, reads that are made ahead and not, as it comes.
   void do_anything(int steps) {
     for (; steps > 0 && !testing::Test::HasFailure(); --steps) {
@@ -42,11 +49,15 @@ class Machine {
         let_go_end_ = std::max(let_go_end_, next_kernel_ + random_.up_to(units_.size()));
         schedule_.let_go(let_go_end_);
       }
-      if (schedule_.may_start_inference() && random_.up_to(3) == 0) {
-        inferences_at_once_ += !schedule_.is_inference_finished();
-        ++inferences_;
-        schedule_.start_inference();
-      }
+      may_be_start_inference();
+      step();
+    }
+  }
+
+  // The same without the rest.
+  void start_inferences(int steps) {
+    for (; steps > 0 && !testing::Test::HasFailure(); --steps) {
+      may_be_start_inference();
       step();
     }
   }
@@ -64,9 +75,17 @@ class Machine {
   uint64_t kernels() const { return kernels_finished_; }
   uint64_t reads() const { return reads_finished_; }
   size_t reads_at_once_max() const { return reads_at_once_max_; }
+  uint64_t told_late() const { return told_late_; }
 
  private:
   static constexpr uint64_t nobody = UINT64_MAX;
+
+  void may_be_start_inference() {
+    if (!schedule_.may_start_inference() || random_.up_to(3) > 0) return;
+    inferences_at_once_ += !schedule_.is_inference_finished();
+    ++inferences_;
+    schedule_.start_inference();
+  }
 
   bool step() {
     start_all();
@@ -153,7 +172,22 @@ class Machine {
     kernels_.pop_front();
     expect(action.from, action.unit);
     ++kernels_finished_;
-    schedule_.on_kernel_finished(action.unit);
+    untold_.push_back(action.unit);
+    if (tells_late_ && !is_awaited_[schedule_.index(action.unit)]) {
+      ++told_late_;
+      return expect_nothing_waits();
+    }
+    for (const UnitNumber unit : std::exchange(untold_, {})) schedule_.on_kernel_finished(unit);
+  }
+
+  // What was not told would change nothing, and neither does that it is told together.
+  void expect_nothing_waits() {
+    start_all();
+    Schedule told = schedule_;
+    for (const UnitNumber unit : untold_) told.on_kernel_finished(unit);
+    ASSERT_EQ(told.next().kind, Kind::none);
+    ASSERT_EQ(told.may_start_inference(), schedule_.may_start_inference());
+    ASSERT_EQ(told.inferences_finished(), schedule_.inferences_finished());
   }
 
   std::vector<uint64_t>& memory(Memory which) {
@@ -191,8 +225,11 @@ class Machine {
   }
 
   std::vector<WorkUnit> units_;
+  std::vector<bool> is_awaited_;
   Schedule schedule_;
   RandomNetworks& random_;
+  bool tells_late_ = false;
+  std::vector<UnitNumber> untold_;
   std::vector<uint64_t> host_, device_, pinned_;  // by byte: whose
   std::vector<Action> reads_;
   std::deque<Action> copies_, kernels_;
@@ -204,6 +241,7 @@ class Machine {
   uint64_t reads_skipped_ = 0;
   uint64_t reads_finished_ = 0;
   uint64_t kernels_finished_ = 0;
+  uint64_t told_late_ = 0;
   size_t reads_at_once_max_ = 0;
 };
 
@@ -257,6 +295,35 @@ TEST(Schedule, NoUnitIsOverwrittenWhenInferencesOverlapAndUnitsAreLetGo) {
   }
   EXPECT_GT(inferences_at_once, 4000u) << "too tame a test";
   EXPECT_GT(reads_skipped, 4000u) << "too tame a test";
+}
+
+// The executor does not wake its driver for the end of a kernel that nothing waits for. If one did,
+// it would wait forever, as nothing wakes the driver but events.
+TEST(Schedule, NothingWaitsForKernelsThatAreNotAwaited) {
+  RandomNetworks random(4);
+  for (const Pipeline pipeline : all_pipelines) {
+    uint64_t told_late = 0, inferences_at_once = 0;
+    for (int round = 0; round < 3000; ++round) {
+      std::vector<WorkUnit> units = work_units(random.costs());
+      for (WorkUnit& unit : units) unit.is_pinned = random.up_to(2) == 0;
+      const ScheduleSettings settings{.pipeline = pipeline,
+                                      .rings = random.rings(pipeline, units),
+                                      .reads_across_inferences = random.up_to(1) == 0,
+                                      .kernels_follow_copies = random.up_to(1) == 0};
+      Machine machine(units, settings, random);
+      machine.tell_late();
+      machine.start_inferences(60);
+      machine.finish_all();
+      ASSERT_FALSE(HasFailure()) << name(pipeline) << ", round " << round;
+      told_late += machine.told_late();
+      inferences_at_once += machine.inferences_at_once();
+    }
+    const bool waits_for_each =
+        pipeline == Pipeline::sequential || pipeline == Pipeline::synchronous;
+    const bool overlap = pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage;
+    EXPECT_EQ(told_late > 3000, !waits_for_each) << name(pipeline);
+    EXPECT_EQ(inferences_at_once > 3000, overlap) << name(pipeline);
+  }
 }
 
 Schedule make(std::vector<WorkUnit> units, const ScheduleSettings& settings) {

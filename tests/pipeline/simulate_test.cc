@@ -114,8 +114,8 @@ TEST(Simulate, ReadsAcrossInferencesAreOneLongTimeline) {
   EXPECT_GT(faster, 10'000);
 }
 
-// The third inference in a row takes what all later ones take on average, to the nanosecond in
-// nearly all networks.
+// The third inference in a row, or what its reads or its kernels take, is what all later ones take
+// on average, to the nanosecond in nearly all networks.
 TEST(Simulate, InARowInferencesSoonTakeTheSame) {
   RandomNetworks random(10);
   int compared = 0, same = 0;
@@ -129,7 +129,7 @@ TEST(Simulate, InARowInferencesSoonTakeTheSame) {
         run(costs, {.pipeline = pipeline, .rings = rings, .reads_across_inferences = true},
             {.inferences = 12});
     const uint64_t expected_ns = delay_ns(pipeline, costs, rings, Inferences::in_a_row);
-    ASSERT_EQ(inferences[2].delay_ns(), expected_ns);
+    ASSERT_EQ(std::max(inferences[2].delay_ns(), least_delay_ns(costs)), expected_ns);
     same += inferences[11].finish_ns - inferences[2].finish_ns == 9 * expected_ns;
   }
   EXPECT_GT(same, 4'900);
