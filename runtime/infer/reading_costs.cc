@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pager/base/median.h"
@@ -15,129 +16,121 @@ namespace weightpager::infer {
 namespace {
 
 using pipeline::Pipeline;
-using pipeline::UnitCosts;
+using pipeline::Span;
+using pipeline::Timeline;
+using pipeline::UnitTimes;
 
-constexpr int passes = 5;
+// Small networks take more passes, to be as sure.
+constexpr size_t passes_min = 4;
+constexpr size_t passes_max = 24;
+constexpr uint64_t enough_ns = 500'000'000;
 constexpr uint64_t tile_bytes_max = 2 * MiB;
 constexpr uint64_t ring_bytes_min = 16 * MiB;
 // Smaller ones say how long a disk takes to answer.
 constexpr uint64_t telling_bytes_min = 256 * KiB;
-// What a byte may take from processors; far more than any disk's driver.
-constexpr double processor_ns_max = 8;
+// What is read one piece at a time keeps OpenMP's threads waiting until they sleep, and waking them
+// takes from short kernels what reading seems to take. So networks that are small, as those with
+// short kernels are, are in memory while kernels are measured alone.
+constexpr uint64_t preload_bytes_max = 128 * MiB;
+// From one kernel to the next while nothing is read (GoogLeNet and SqueezeNet on two processors,
+// `infer --trace`, 2026-11-22).
+constexpr uint64_t between_kernels_ns = 1'000;
 
-/// A pass of each pipeline over the same pieces.
-class Measurement {
- public:
-  Measurement(const network::Network& network, const std::string& weights_path, int threads)
-      : network_(network),
-        weights_path_(weights_path),
-        threads_(threads),
-        input_(some_input(network)) {}
-
-  Result<ReadingCosts> run() {
-    if (Status measured = measure_pieces(); !measured) return forward_error(std::move(measured));
-    const double ns_per_byte = read_ns_per_byte();
-    if (ns_per_byte == 0) {
-      return fail(weights_path_ + ": no layer is large enough to tell how fast it is read",
-                  "leave the weights away and say it: --disk GB/S");
-    }
-    const auto delay_ns = measure_overlapped();
-    if (!delay_ns) return tl::make_unexpected(delay_ns.error());
-    return ReadingCosts{1e9 / ns_per_byte, processor_ns_per_byte(*delay_ns)};
+/// The time in which at least one read was under way.
+uint64_t reading_ns(const Timeline& times) {
+  std::vector<Span> reads;
+  for (const UnitTimes& it : times.units) {
+    if (it.read.finish_ns > 0) reads.push_back(it.read);
   }
-
- private:
-  Result<std::unique_ptr<Inference>> open(const WindowRequest& window) const {
-    return Inference::open(
-        network_, weights_path_,
-        {.window = window, .reads_across_inferences = false, .threads = threads_});
+  std::sort(reads.begin(), reads.end(),
+            [](const Span& left, const Span& right) { return left.start_ns < right.start_ns; });
+  uint64_t sum_ns = 0;
+  uint64_t end_ns = 0;
+  for (const Span& it : reads) {
+    const uint64_t from_ns = std::max(it.start_ns, end_ns);
+    end_ns = std::max(end_ns, it.finish_ns);
+    sum_ns += end_ns - std::min(from_ns, end_ns);
   }
+  return sum_ns;
+}
 
-  Status run(Inference& inference) const {
-    const std::span<const float> inputs[] = {input_};
-    return inference.run(inputs);
+/// From when they could begin, their weights and the kernel before them being finished.
+uint64_t computing_ns(const Timeline& times) {
+  uint64_t sum_ns = 0;
+  uint64_t before_ns = times.start_ns;
+  for (const UnitTimes& it : times.units) {
+    sum_ns += it.kernel.finish_ns - std::max(before_ns, it.read.finish_ns);
+    before_ns = it.kernel.finish_ns;
   }
+  return sum_ns;
+}
 
-  // One thing at a time; of several passes the median.
-  Status measure_pieces() {
-    auto inference = open({.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes_max});
-    if (!inference) return forward_error(std::move(inference));
-    std::vector<std::vector<uint64_t>> reads_ns, kernels_ns;
-    for (int pass = 0; pass <= passes; ++pass) {
-      if (Status ran = run(**inference); !ran) return ran;
-      const auto& units = (*inference)->times().units;
-      reads_ns.resize(units.size());
-      kernels_ns.resize(units.size());
-      // The first pass brings in what every pass needs.
-      if (pass == 0) continue;
-      for (size_t i = 0; i < units.size(); ++i) {
-        reads_ns[i].push_back(units[i].read.finish_ns - units[i].read.start_ns);
-        kernels_ns[i].push_back(units[i].kernel.finish_ns - units[i].kernel.start_ns);
-      }
-    }
-    for (size_t i = 0; i < reads_ns.size(); ++i) {
-      costs_.push_back({.size_bytes = (*inference)->window().units[i].length_bytes,
-                        .read_ns = median(reads_ns[i]),
-                        .kernel_ns = median(kernels_ns[i])});
-      largest_bytes_ = std::max(largest_bytes_, costs_.back().size_bytes);
-    }
-    return {};
-  }
+uint64_t kernels_ns(const Timeline& times) {
+  uint64_t sum_ns = 0;
+  for (const UnitTimes& it : times.units) sum_ns += it.kernel.finish_ns - it.kernel.start_ns;
+  return sum_ns;
+}
 
-  double read_ns_per_byte() const {
-    double bytes = 0;
-    double read_ns = 0;
-    for (const UnitCosts& it : costs_) {
-      if (it.size_bytes < telling_bytes_min) continue;
-      bytes += static_cast<double>(it.size_bytes);
-      read_ns += static_cast<double>(it.read_ns);
-    }
-    return bytes == 0 ? 0 : read_ns / bytes;
-  }
-
-  // Reading while computing.
-  Result<uint64_t> measure_overlapped() {
-    rings_.host_bytes = std::max(ring_bytes_min, 4 * largest_bytes_);
-    auto inference =
-        open({.pipeline = Pipeline::two_stage, .tile_bytes_max = tile_bytes_max, .rings = rings_});
-    if (!inference) return forward_error(std::move(inference));
-    std::vector<uint64_t> delays_ns;
-    for (int pass = 0; pass <= passes; ++pass) {
-      if (Status ran = run(**inference); !ran) return forward_error(std::move(ran));
-      if (pass > 0) delays_ns.push_back((*inference)->times().delay_ns());
-    }
-    return median(delays_ns);
-  }
-
-  // With which the equations give the delay that was measured.
-  double processor_ns_per_byte(uint64_t delay_ns) const {
-    double least = 0;
-    double most = processor_ns_max;
-    for (int step = 0; step < 40; ++step) {
-      const double middle = (least + most) / 2;
-      std::vector<UnitCosts> costs = costs_;
-      for (UnitCosts& it : costs) {
-        it.kernel_ns += static_cast<uint64_t>(static_cast<double>(it.size_bytes) * middle);
-      }
-      (pipeline::delay_ns(Pipeline::two_stage, costs, rings_) < delay_ns ? least : most) = middle;
-    }
-    return least;
-  }
-
-  const network::Network& network_;
-  const std::string& weights_path_;
-  const int threads_;
-  const std::vector<float> input_;
-  std::vector<UnitCosts> costs_;  // by piece
-  uint64_t largest_bytes_ = 0;
-  pipeline::Rings rings_;
-};
+Result<std::unique_ptr<Inference>> open(const network::Network& network,
+                                        const std::string& weights_path, int threads,
+                                        const WindowRequest& window) {
+  return Inference::open(network, weights_path,
+                         {.window = window, .reads_across_inferences = false, .threads = threads});
+}
 
 }  // namespace
 
 Result<ReadingCosts> measure_reading(const network::Network& network,
                                      const std::string& weights_path, int threads) {
-  return Measurement(network, weights_path, threads).run();
+  const bool is_small = network.folded_bytes() <= preload_bytes_max;
+  auto alone = open(network, weights_path, threads,
+                    {.pipeline = is_small ? Pipeline::preload : Pipeline::sequential,
+                     .tile_bytes_max = tile_bytes_max});
+  if (!alone) return forward_error(std::move(alone));
+  const auto& units = (*alone)->window().units;
+  uint64_t bytes = 0;
+  uint64_t largest_bytes = 0;
+  for (const pipeline::UnitBytes& it : units) {
+    bytes += it.length_bytes;
+    largest_bytes = std::max(largest_bytes, it.length_bytes);
+  }
+  if (largest_bytes < telling_bytes_min) {
+    return fail(weights_path + ": no layer is large enough to tell how fast it is read",
+                "leave the weights away and say it: --disk GB/S");
+  }
+  const pipeline::Rings rings{.host_bytes = std::max(ring_bytes_min, 4 * largest_bytes)};
+  auto beside =
+      open(network, weights_path, threads,
+           {.pipeline = Pipeline::two_stage, .tile_bytes_max = tile_bytes_max, .rings = rings});
+  if (!beside) return forward_error(std::move(beside));
+
+  const std::vector<float> input = some_input(network);
+  const std::span<const float> inputs[] = {input};
+  std::vector<uint64_t> alone_ns, beside_ns, reads_ns;
+  uint64_t spent_ns = 0;
+  const auto is_enough = [&] {
+    return reads_ns.size() >= passes_min &&
+           (reads_ns.size() >= passes_max || spent_ns >= enough_ns);
+  };
+  // They take turns, so that both see the same machine. The first pass brings in what every pass
+  // needs.
+  for (bool is_first = true; !is_enough(); is_first = false) {
+    for (Inference* const it : {alone->get(), beside->get()}) {
+      if (Status ran = it->run(inputs); !ran) return forward_error(std::move(ran));
+    }
+    if (is_first) continue;
+    const Timeline& times = (*alone)->times();
+    alone_ns.push_back(is_small ? computing_ns(times)
+                                : kernels_ns(times) + between_kernels_ns * units.size());
+    beside_ns.push_back(computing_ns((*beside)->times()));
+    reads_ns.push_back(reading_ns((*beside)->times()));
+    spent_ns += (*beside)->times().delay_ns();
+  }
+  const auto all_bytes = static_cast<double>(bytes);
+  const double more_ns =
+      static_cast<double>(median(beside_ns)) - static_cast<double>(median(alone_ns));
+  return ReadingCosts{.bytes_per_s = all_bytes / static_cast<double>(median(reads_ns)) * 1e9,
+                      .processor_ns_per_byte = std::max(0.0, more_ns / all_bytes)};
 }
 
 }  // namespace weightpager::infer

@@ -4,8 +4,12 @@
 // Problem. Drivers, interrupts and checksums take processor time that no thread's clock shows in
 // full, and threads that meet at barriers all wait for the one that was interrupted.
 //
-// Idea. Pieces are first read and computed one at a time, then in the two-stage pipeline; what a
-// byte takes is what makes the equations (pipeline/timeline.h) give the delay that was measured.
+// Idea. Kernels are measured alone, while nothing is read; then in the two-stage pipeline. Bytes
+// come as fast as they did while the disk had something to do; and what kernels, and what lies
+// between two of them though the next one's weights are there, take longer than alone is what
+// reading has cost. So neither is mistaken for the other, whichever a pass waits for.
+//
+// Cost: some dozen passes; a second or two.
 #pragma once
 
 #include <string>
@@ -20,8 +24,9 @@ struct ReadingCosts {
   double processor_ns_per_byte = 0;
 };
 
-/// By some passes over a .weights file or a packed one, in some MiB of memory. Fails if it cannot
-/// be read, and where no layer is large enough to say anything.
+/// By some passes over a .weights file or a packed one, in some MiB of memory, or that of all
+/// weights if they are few. Fails if they cannot be read, and where no layer is large enough to say
+/// anything.
 Result<ReadingCosts> measure_reading(const network::Network& network,
                                      const std::string& weights_path, int threads);
 

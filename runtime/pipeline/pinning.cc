@@ -79,8 +79,13 @@ class Pins {
 
 class Planner {
  public:
-  Planner(Pipeline pipeline, Costs costs, uint64_t budget_bytes, const PlanTrials& trials)
-      : pipeline_(pipeline), costs_(costs), budget_bytes_(budget_bytes), trials_(trials) {}
+  Planner(Pipeline pipeline, Costs costs, uint64_t budget_bytes, const PlanTrials& trials,
+          Inferences inferences)
+      : pipeline_(pipeline),
+        costs_(costs),
+        budget_bytes_(budget_bytes),
+        trials_(trials),
+        inferences_(inferences) {}
 
   std::optional<WindowPlan> run() {
     try_ring(0);
@@ -102,21 +107,26 @@ class Planner {
     if (rings.bytes() > budget_bytes_) return;
     Pins needed(costs_, budget_bytes_ - rings.bytes());
     if (!needed.pin_larger_than(ring_bytes)) return;
-    consider(rings, Pins(needed).take());
+    std::vector<bool> before = Pins(needed).take();
+    consider(rings, before);
     for (int step = -octaves_below_one * trials_.rates_per_octave;
          step <= octaves_above_one * trials_.rates_per_octave; ++step) {
       Pins pins = needed;
       pins.pin_unearned(std::exp2(static_cast<double>(step) / trials_.rates_per_octave));
-      consider(rings, pins.take());
+      std::vector<bool> is_pinned = pins.take();
+      if (is_pinned == before) continue;
+      consider(rings, is_pinned);
+      before = std::move(is_pinned);
     }
   }
 
-  void consider(const Rings& rings, std::vector<bool> is_pinned) {
+  void consider(const Rings& rings, const std::vector<bool>& is_pinned) {
     const std::vector<UnitCosts> later = after_first_pass(costs_, is_pinned);
+    if (best_ && least_delay_ns(later) > best_->delay_ns) return;
     WindowPlan plan{.rings = rings,
-                    .is_pinned = std::move(is_pinned),
+                    .is_pinned = is_pinned,
                     .pinned_bytes = 0,
-                    .delay_ns = delay_ns(pipeline_, later, rings),
+                    .delay_ns = delay_ns(pipeline_, later, rings, inferences_),
                     .bytes_per_pass = bytes_per_pass(later)};
     plan.pinned_bytes = pipeline::bytes_per_pass(costs_) - plan.bytes_per_pass;
     const auto worth = [](const WindowPlan& p) {
@@ -129,15 +139,16 @@ class Planner {
   Costs costs_;
   uint64_t budget_bytes_;
   PlanTrials trials_;
+  Inferences inferences_;
   std::optional<WindowPlan> best_;
 };
 
 }  // namespace
 
 Result<WindowPlan> plan_window(Pipeline pipeline, Costs costs, uint64_t budget_bytes,
-                               const PlanTrials& trials) {
+                               const PlanTrials& trials, Inferences inferences) {
   WP_ASSERT(pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage);
-  auto plan = Planner(pipeline, costs, budget_bytes, trials).run();
+  auto plan = Planner(pipeline, costs, budget_bytes, trials, inferences).run();
   if (plan) return *std::move(plan);
   const uint64_t needed_bytes =
       rings_of(pipeline, costs, round_up(largest_unit(costs), ring_step_bytes)).bytes();

@@ -28,7 +28,7 @@ struct WindowPlan {
   Rings rings;
   std::vector<bool> is_pinned;  // by unit
   uint64_t pinned_bytes = 0;
-  /// From the second inference on, each beginning with empty rings.
+  /// From the second inference on.
   uint64_t delay_ns = 0;
   uint64_t bytes_per_pass = 0;
 
@@ -47,7 +47,8 @@ struct PlanTrials {
 /// and of these the smallest window. For `asynchronous` and `two_stage`. Fails if not even the
 /// smallest rings fit; the error says what would.
 Result<WindowPlan> plan_window(Pipeline pipeline, std::span<const UnitCosts> costs,
-                               uint64_t budget_bytes, const PlanTrials& trials = {});
+                               uint64_t budget_bytes, const PlanTrials& trials = {},
+                               Inferences inferences = Inferences::one_by_one);
 
 /// The units that `plan` makes a schedule of.
 std::vector<WorkUnit> work_units(std::span<const UnitCosts> costs,

@@ -10,6 +10,9 @@ namespace {
 
 using Costs = std::span<const UnitCosts>;
 
+// Those before the last bring the rings into the state in which they are from then on.
+constexpr size_t in_a_row_until_steady = 3;
+
 // When space for one unit after the other becomes free in a ring that is freed in order.
 class Space {
  public:
@@ -155,8 +158,27 @@ Timeline timeline(Pipeline pipeline, Costs costs, const Rings& rings) {
   return result;
 }
 
-uint64_t delay_ns(Pipeline pipeline, Costs costs, const Rings& rings) {
-  return timeline(pipeline, costs, rings).delay_ns();
+uint64_t delay_ns(Pipeline pipeline, Costs costs, const Rings& rings, Inferences inferences) {
+  if (inferences == Inferences::one_by_one) return timeline(pipeline, costs, rings).delay_ns();
+  std::vector<UnitCosts> in_a_row;
+  in_a_row.reserve(in_a_row_until_steady * costs.size());
+  for (size_t i = 0; i < in_a_row_until_steady; ++i) {
+    in_a_row.insert(in_a_row.end(), costs.begin(), costs.end());
+  }
+  const Timeline times = timeline(pipeline, in_a_row, rings);
+  const size_t first_of_last = (in_a_row_until_steady - 1) * costs.size();
+  const uint64_t last_ns = times.finish_ns - times.units[first_of_last - 1].kernel.finish_ns;
+  return std::max(last_ns, least_delay_ns(costs));
+}
+
+uint64_t least_delay_ns(Costs costs) {
+  uint64_t reads_ns = 0;
+  uint64_t kernels_ns = 0;
+  for (const UnitCosts& unit : costs) {
+    if (unit.size_bytes > 0) reads_ns += unit.read_ns;
+    kernels_ns += unit.kernel_ns;
+  }
+  return std::max(reads_ns, kernels_ns);
 }
 
 std::vector<WorkUnit> work_units(Costs costs) {

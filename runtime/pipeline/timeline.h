@@ -64,8 +64,18 @@ struct Timeline {
 /// Every unit fits its rings (`smallest_rings`).
 Timeline timeline(Pipeline pipeline, std::span<const UnitCosts> costs, const Rings& rings);
 
-/// The same, when only the delay is asked for.
-uint64_t delay_ns(Pipeline pipeline, std::span<const UnitCosts> costs, const Rings& rings);
+/// How inferences follow each other: each begins with empty rings; or as the one before ends, with
+/// reads across them, so that it finds in the rings what was read while that one computed.
+enum class Inferences { one_by_one, in_a_row };
+
+/// The same, when only the delay is asked for; `in_a_row` of one among many. Not of `preload` in a
+/// row.
+uint64_t delay_ns(Pipeline pipeline, std::span<const UnitCosts> costs, const Rings& rings,
+                  Inferences inferences = Inferences::one_by_one);
+
+/// Whatever the rings: in each inference, or on average, everything is read and computed once, and
+/// neither two reads nor two kernels are at work together. Not of `preload`, which reads nothing.
+uint64_t least_delay_ns(std::span<const UnitCosts> costs);
 
 /// The units that a schedule is made of, none pinned.
 std::vector<WorkUnit> work_units(std::span<const UnitCosts> costs);

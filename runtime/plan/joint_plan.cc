@@ -28,6 +28,7 @@ namespace {
 
 using network::Layer;
 using network::Network;
+using pipeline::Inferences;
 using pipeline::Pipeline;
 using pipeline::UnitCosts;
 using pipeline::WindowPlan;
@@ -53,12 +54,13 @@ constexpr pipeline::PlanTrials few_trials = {.ring_ratio = 0.8, .rates_per_octav
 // Layers are cut only as far as the window makes it necessary.
 constexpr uint64_t tile_sizes[] = {round_down(UINT64_MAX, os_page_bytes), 2 * MiB, 512 * KiB,
                                    128 * KiB};
-// What a read takes for being one more, and what it takes from the end of one piece's kernel to the
-// beginning of the next one's work: the executor's word to the computing thread and OpenMP's to the
-// others (GoogLeNet's 110 pieces on two processors: 14 µs between kernels, 11 µs within, median,
-// `infer --trace`, 2026-11-22).
+// What a read takes for being one more, and what a piece's kernel takes beside what was measured of
+// it alone: the executor's word to the computing thread, OpenMP's to the others, pictures that
+// another processor has in its cache (all in memory, on two processors: 5 µs for each of
+// SqueezeNet's 48 pieces, 8 µs for GoogLeNet's 110, 1 µs of it between kernels; `infer --trace`,
+// 2026-11-22).
 constexpr uint64_t read_ns_per_tile = 10'000;
-constexpr uint64_t start_ns_per_piece = 25'000;
+constexpr uint64_t start_ns_per_piece = 9'000;
 constexpr uint32_t points_by_integer_programming = 12;
 // What a change of layout takes for which there is no room. More than any network, and still exact
 // in sums.
@@ -557,7 +559,8 @@ class JointPlanner::Implementation {
     std::optional<WindowPlan> best;
     for (const uint64_t tile_bytes : tile_sizes) {
       Cut cut = Implementation::cut(layers, tile_bytes);
-      auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, trials);
+      auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, trials,
+                                          Inferences::in_a_row);
       const bool is_fine = 4 * cut.largest_bytes <= window_bytes;
       if (window) {
         const uint64_t delay_ns = delay_with_reading_ns(cut, *window);
@@ -596,7 +599,7 @@ class JointPlanner::Implementation {
       const auto bytes = static_cast<double>(it.size_bytes);
       it.kernel_ns += static_cast<uint64_t>(bytes * settings_.processor_ns_per_byte);
     }
-    return pipeline::delay_ns(Pipeline::two_stage, costs, window.rings);
+    return pipeline::delay_ns(Pipeline::two_stage, costs, window.rings, Inferences::in_a_row);
   }
 
   // The instance as it is planned without a window: workspace alone, by strategy.

@@ -66,8 +66,8 @@ struct JointPlan {
   /// All weights, as packed.
   uint64_t weight_bytes = 0;
   uint64_t read_bytes_per_pass = 0;
-  /// With everything in memory, and in this window; no plan of this budget has a smaller delay than
-  /// `bound_ns`.
+  /// With everything in memory; and in this window, of one pass among many in a row. No plan of
+  /// this budget has a smaller delay than `bound_ns`.
   uint64_t compute_ns = 0;
   uint64_t delay_ns = 0;
   uint64_t bound_ns = 0;
