@@ -223,7 +223,9 @@ TEST_P(ReaderTest, WhoDozesMissesNothing) {
     EXPECT_EQ(first_difference({buffer.data(), 2 * MiB}, 0), std::nullopt);
   }
   EXPECT_EQ(finished, 50u * 8);
-  if (GetParam().open == open_uring_reader) EXPECT_EQ(dozed, 50u) << "a read has ended it";
+  if (GetParam().open == open_uring_reader) {
+    EXPECT_EQ(dozed, 50u) << "a read has ended it";
+  }
 }
 
 TEST_P(ReaderTest, SignalsDoNotEndTheWait) {
