@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace weightpager::control {
@@ -40,17 +41,27 @@ Result<std::unique_ptr<LineServer>> LineServer::listen(Loop& loop, const std::st
   return it;
 }
 
+LineServer::~LineServer() {
+  if (!path_.empty()) unlink(path_.c_str());
+}
+
 Status LineServer::open(const std::string& path) {
+  // A socket has a name before it listens. One that nobody looks for, until then.
+  const std::string unheard_path = path + "~";
   // libuv would cut it off.
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) return cannot_listen(path, UV_ENAMETOOLONG);
+  if (unheard_path.size() >= sizeof(sockaddr_un::sun_path))
+    return cannot_listen(path, UV_ENAMETOOLONG);
   Socket& listener =
       make_listener([](uv_loop_t* loop, Socket& socket) { uv_pipe_init(loop, &socket.pipe, 0); });
-  // Of a process that was killed, or that this one was before it started another program.
-  unlink(path.c_str());
-  int status = uv_pipe_bind(&listener.pipe, path.c_str());
+  unlink(unheard_path.c_str());
+  int status = uv_pipe_bind(&listener.pipe, unheard_path.c_str());
   // Nobody else can enter the directory; this is for those who move it.
-  if (status == 0 && chmod(path.c_str(), 0600) != 0) status = -errno;
+  if (status == 0 && chmod(unheard_path.c_str(), 0600) != 0) status = -errno;
   if (status == 0) status = StreamServer::listen();
+  // In place of that of a process that was killed, or that this one was before it started another
+  // program.
+  if (status == 0 && rename(unheard_path.c_str(), path.c_str()) != 0) status = -errno;
+  if (status == 0) path_ = path;
   if (status != 0) return cannot_listen(path, status);
   return {};
 }

@@ -23,10 +23,12 @@ class LineServer final : public StreamServer {
   using Answer = std::function<std::string(std::string_view request)>;
 
   /// Listens at `path`; a socket that is there already is taken for one whose process has ended.
-  /// Removes it when it is closed. A client that takes nothing of its answer for as long as
+  /// Nobody ever finds one there that does not listen yet, as clients sweep those away. Removes it
+  /// when it is closed. A client that takes nothing of its answer for as long as
   /// patience lasts is closed.
   static Result<std::unique_ptr<LineServer>> listen(Loop& loop, const std::string& path,
                                                     Answer answer, const ClientLimits& limits = {});
+  ~LineServer() override;
 
  private:
   LineServer(Loop& loop, Answer answer, const ClientLimits& limits)
@@ -40,6 +42,7 @@ class LineServer final : public StreamServer {
   void refuse(Client& client, const std::string& why);
 
   const Answer answer_;
+  std::string path_;  // empty: not there yet
 };
 
 }  // namespace weightpager::control

@@ -91,6 +91,27 @@ class LineServerTest : public ::testing::Test {
   std::thread thread_;
 };
 
+// Whoever finds a socket at which nobody listens removes it.
+TEST_F(LineServerTest, NobodyFindsItBeforeItListens) {
+  for (int round = 0; round < 1000; ++round) {
+    std::atomic<bool> is_open{false};
+    std::atomic<bool> was_refused{false};
+    std::thread client([&] {
+      while (!is_open && !was_refused) {
+        if (connect_to(path_).is_open()) return;
+        was_refused = errno == ECONNREFUSED;
+      }
+    });
+    const auto loop = *Loop::open();
+    const auto server =
+        LineServer::listen(*loop, path_, [](std::string_view it) { return std::string(it); });
+    is_open = true;
+    client.join();
+    ASSERT_TRUE(server) << server.error().message;
+    ASSERT_FALSE(was_refused) << "in round " << round;
+  }
+}
+
 TEST_F(LineServerTest, AnswersEachLineInOrderHoweverItArrives) {
   start();
   const OwnedFd client = connect_to(path_);
