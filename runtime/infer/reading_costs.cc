@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "pager/base/assert.h"
 #include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "runtime/infer/inference.h"
@@ -24,7 +25,8 @@ using pipeline::UnitTimes;
 constexpr size_t passes_min = 4;
 constexpr size_t passes_max = 24;
 constexpr uint64_t enough_ns = 500'000'000;
-constexpr uint64_t tile_bytes_max = 2 * MiB;
+constexpr uint64_t large_piece_bytes = 2 * MiB;
+constexpr uint64_t small_piece_bytes = 128 * KiB;
 constexpr uint64_t ring_bytes_min = 16 * MiB;
 // Smaller ones say how long a disk takes to answer.
 constexpr uint64_t telling_bytes_min = 256 * KiB;
@@ -78,30 +80,34 @@ Result<std::unique_ptr<Inference>> open(const network::Network& network,
                          {.window = window, .reads_across_inferences = false, .threads = threads});
 }
 
-}  // namespace
+struct Passes {
+  PassesBeside beside;
+  uint64_t reading_ns = 0;
+};
 
-Result<ReadingCosts> measure_reading(const network::Network& network,
-                                     const std::string& weights_path, int threads) {
+Result<Passes> measure_passes(const network::Network& network, const std::string& weights_path,
+                              int threads, uint64_t piece_bytes_max) {
   const bool is_small = network.folded_bytes() <= preload_bytes_max;
   auto alone = open(network, weights_path, threads,
                     {.pipeline = is_small ? Pipeline::preload : Pipeline::sequential,
-                     .tile_bytes_max = tile_bytes_max});
+                     .tile_bytes_max = piece_bytes_max});
   if (!alone) return forward_error(std::move(alone));
   const auto& units = (*alone)->window().units;
-  uint64_t bytes = 0;
+  Passes passes;
   uint64_t largest_bytes = 0;
   for (const pipeline::UnitBytes& it : units) {
-    bytes += it.length_bytes;
+    passes.beside.bytes += it.length_bytes;
+    passes.beside.reads += it.length_bytes > 0;
     largest_bytes = std::max(largest_bytes, it.length_bytes);
   }
-  if (largest_bytes < telling_bytes_min) {
+  if (largest_bytes < std::min(telling_bytes_min, piece_bytes_max)) {
     return fail(weights_path + ": no layer is large enough to tell how fast it is read",
                 "leave the weights away and say it: --disk GB/S");
   }
   const pipeline::Rings rings{.host_bytes = std::max(ring_bytes_min, 4 * largest_bytes)};
   auto beside =
       open(network, weights_path, threads,
-           {.pipeline = Pipeline::two_stage, .tile_bytes_max = tile_bytes_max, .rings = rings});
+           {.pipeline = Pipeline::two_stage, .tile_bytes_max = piece_bytes_max, .rings = rings});
   if (!beside) return forward_error(std::move(beside));
 
   const std::vector<float> input = some_input(network);
@@ -126,11 +132,37 @@ Result<ReadingCosts> measure_reading(const network::Network& network,
     reads_ns.push_back(reading_ns((*beside)->times()));
     spent_ns += (*beside)->times().delay_ns();
   }
-  const auto all_bytes = static_cast<double>(bytes);
-  const double more_ns =
+  passes.reading_ns = median(reads_ns);
+  passes.beside.longer_ns =
       static_cast<double>(median(beside_ns)) - static_cast<double>(median(alone_ns));
-  return ReadingCosts{.bytes_per_s = all_bytes / static_cast<double>(median(reads_ns)) * 1e9,
-                      .processor_ns_per_byte = std::max(0.0, more_ns / all_bytes)};
+  return passes;
+}
+
+}  // namespace
+
+TakenByReads taken_by_reads(const PassesBeside& large, const PassesBeside& small) {
+  WP_ASSERT(large.bytes > 0 && large.reads > 0);
+  const auto reads = static_cast<double>(large.reads);
+  TakenByReads taken;
+  if (small.reads > large.reads) {
+    const auto more_reads = static_cast<double>(small.reads - large.reads);
+    const double ns_per_read = (small.longer_ns - large.longer_ns) / more_reads;
+    taken.ns_per_read = std::clamp(ns_per_read, 0.0, std::max(0.0, large.longer_ns / reads));
+  }
+  taken.ns_per_byte =
+      std::max(0.0, large.longer_ns - reads * taken.ns_per_read) / static_cast<double>(large.bytes);
+  return taken;
+}
+
+Result<ReadingCosts> measure_reading(const network::Network& network,
+                                     const std::string& weights_path, int threads) {
+  const auto large = measure_passes(network, weights_path, threads, large_piece_bytes);
+  if (!large) return tl::make_unexpected(large.error());
+  const auto small = measure_passes(network, weights_path, threads, small_piece_bytes);
+  if (!small) return tl::make_unexpected(small.error());
+  const double reading_s = static_cast<double>(large->reading_ns) / 1e9;
+  return ReadingCosts{.bytes_per_s = static_cast<double>(large->beside.bytes) / reading_s,
+                      .taken = taken_by_reads(large->beside, small->beside)};
 }
 
 }  // namespace weightpager::infer

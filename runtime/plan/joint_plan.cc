@@ -398,7 +398,7 @@ class JointPlanner::Implementation {
   double overlap_bound_ns(const Option& option, uint64_t window_bytes) const {
     const uint64_t read_bytes = option.weight_bytes - std::min(option.weight_bytes, window_bytes);
     const auto bytes = static_cast<double>(read_bytes);
-    return std::max(option.compute_ns + bytes * settings_.processor_ns_per_byte, read_ns(bytes));
+    return std::max(option.compute_ns + bytes * settings_.taken.ns_per_byte, read_ns(bytes));
   }
 
   // What a layer takes at least.
@@ -589,6 +589,9 @@ class JointPlanner::Implementation {
     plan.rings = best->rings;
     plan.pinned_bytes = best->pinned_bytes;
     plan.read_bytes_per_pass = best->bytes_per_pass;
+    for (const UnitCosts& it : pipeline::after_first_pass(best_cut->costs, best->is_pinned)) {
+      plan.reads_per_pass += it.size_bytes > 0;
+    }
     return plan;
   }
 
@@ -596,8 +599,10 @@ class JointPlanner::Implementation {
   uint64_t delay_with_reading_ns(const Cut& cut, const WindowPlan& window) const {
     std::vector<UnitCosts> costs = pipeline::after_first_pass(cut.costs, window.is_pinned);
     for (UnitCosts& it : costs) {
+      if (it.size_bytes == 0) continue;
       const auto bytes = static_cast<double>(it.size_bytes);
-      it.kernel_ns += static_cast<uint64_t>(bytes * settings_.processor_ns_per_byte);
+      it.kernel_ns +=
+          static_cast<uint64_t>(settings_.taken.ns_per_read + bytes * settings_.taken.ns_per_byte);
     }
     return pipeline::delay_ns(Pipeline::two_stage, costs, window.rings, Inferences::in_a_row);
   }
