@@ -179,6 +179,7 @@ std::string joint_plans_json(const JointPlans& plans) {
                {"weightpager_version", version_number()},
                {"weightpager_commit", version_commit()},
                {"read_bytes_per_s", plans.reading.bytes_per_s},
+               {"read_latency_ns", plans.reading.latency_ns},
                {"processor_ns_per_byte", plans.reading.taken.ns_per_byte},
                {"processor_ns_per_read", plans.reading.taken.ns_per_read}};
   if (plans.budget_bytes) json["budget_bytes"] = *plans.budget_bytes;

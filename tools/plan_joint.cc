@@ -162,7 +162,7 @@ Status write_files(const JointOptions& options, const JointPlans& plans) {
 }
 
 Result<JointPlans> make_plans(const JointOptions& options) {
-  JointPlans plans{.reading = {.bytes_per_s = options.disk_gb_per_s * 1e9, .taken = {}}};
+  JointPlans plans{.reading = {.bytes_per_s = options.disk_gb_per_s * 1e9, .latency_ns = plan::JointSettings{}.read_latency_ns, .taken = {}}};
   if (options.loads) plans.budget_bytes = options.loads->budget_bytes;
   std::deque<Planned> planned;
   for (const std::string& cfg_path : options.cfg_paths) {
@@ -180,6 +180,7 @@ Result<JointPlans> make_plans(const JointOptions& options) {
     it.profile = std::move(*profile);
     auto planner = JointPlanner::make(it.network, it.profile,
                                       {.read_bytes_per_s = plans.reading.bytes_per_s,
+                                       .read_latency_ns = plans.reading.latency_ns,
                                        .taken = plans.reading.taken,
                                        .threads = options.threads});
     if (!planner) return forward_error(std::move(planner));

@@ -12,6 +12,9 @@
 // bytes take. (ResNet-50, two processors, 2026-11-22: 0.09 ns a byte and 48 µs a read, so that a
 // pass in pieces of 128 KiB loses 36 ms to its reads, and one in pieces of 2 MiB 12 ms.)
 //
+// And how long a read takes that begins while no other is under way: a ring that is nearly full
+// waits for each of them.
+//
 // Cost: some dozen passes; a few seconds.
 #pragma once
 
@@ -29,6 +32,8 @@ using plan::TakenByReads;
 
 struct ReadingCosts {
   double bytes_per_s = 0;
+  /// From a read's start, while others compute, to its end; less what its bytes take at that speed.
+  uint64_t latency_ns = 0;
   TakenByReads taken;
 };
 

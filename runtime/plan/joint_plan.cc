@@ -526,7 +526,7 @@ class JointPlanner::Implementation {
     uint64_t largest_bytes = 0;
   };
 
-  static Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) {
+  Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) const {
     Cut it;
     it.tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes,
                                                    .channel_step = ops::tile_channels,
@@ -537,6 +537,7 @@ class JointPlanner::Implementation {
       const bool is_whole =
           tile.first_channel == 0 && tile.end_channel == layers[tile.layer].output_channels;
       if (!is_whole) tile.costs.size_bytes += os_page_bytes;
+      if (tile.costs.size_bytes > 0) tile.costs.read_latency_ns = settings_.read_latency_ns;
       it.largest_bytes = std::max(it.largest_bytes, tile.costs.size_bytes);
     }
     it.costs = pipeline::costs_of(it.tiles);
@@ -558,7 +559,7 @@ class JointPlanner::Implementation {
     std::optional<Cut> best_cut;
     std::optional<WindowPlan> best;
     for (const uint64_t tile_bytes : tile_sizes) {
-      Cut cut = Implementation::cut(layers, tile_bytes);
+      Cut cut = this->cut(layers, tile_bytes);
       auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, trials,
                                           Inferences::in_a_row);
       const bool is_fine = 4 * cut.largest_bytes <= window_bytes;

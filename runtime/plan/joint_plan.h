@@ -52,6 +52,8 @@ struct TakenByReads {
 
 struct JointSettings {
   double read_bytes_per_s = 2e9;
+  /// Of each read, beside others.
+  uint64_t read_latency_ns = 100'000;
   TakenByReads taken;
   int threads = 1;
 };

@@ -123,7 +123,7 @@ TEST(JointPlan, ReadsTakeTheirTimeFromProcessors) {
   const Network network = made("squeezenet");
   const TakenByReads taken = {.ns_per_byte = 0.5, .ns_per_read = 30'000};
   Planning it(network, plausible_profile(network, compute_threads),
-              {.read_bytes_per_s = 1e15, .taken = taken});
+              {.read_bytes_per_s = 1e15, .read_latency_ns = 0, .taken = taken});
   int with_reads = 0;
   for (const uint64_t budget_bytes : it.budgets(5)) {
     const auto plan = it.planner->plan(budget_bytes);
