@@ -162,7 +162,9 @@ Status write_files(const JointOptions& options, const JointPlans& plans) {
 }
 
 Result<JointPlans> make_plans(const JointOptions& options) {
-  JointPlans plans{.reading = {.bytes_per_s = options.disk_gb_per_s * 1e9, .latency_ns = plan::JointSettings{}.read_latency_ns, .taken = {}}};
+  JointPlans plans{.reading = {.bytes_per_s = options.disk_gb_per_s * 1e9,
+                               .latency_ns = plan::JointSettings{}.read_latency_ns,
+                               .taken = {}}};
   if (options.loads) plans.budget_bytes = options.loads->budget_bytes;
   std::deque<Planned> planned;
   for (const std::string& cfg_path : options.cfg_paths) {

@@ -121,9 +121,10 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
     return fail(weights_path + ": no layer is large enough to tell how fast it is read",
                 "leave the weights away and say it: --disk GB/S");
   }
-// Reads follow kernels, as they do in a plan, and do not all begin with the pass.
-  const uint64_t ring_bytes = round_up(
-      std::max(4 * largest_bytes, std::min(ring_bytes_max, passes.beside.bytes / 8)), os_page_bytes);
+  // Reads follow kernels, as they do in a plan, and do not all begin with the pass.
+  const uint64_t ring_bytes =
+      round_up(std::max(4 * largest_bytes, std::min(ring_bytes_max, passes.beside.bytes / 8)),
+               os_page_bytes);
   const pipeline::Rings rings{.host_bytes = ring_bytes};
   auto beside =
       open(network, weights_path, threads,
