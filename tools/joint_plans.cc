@@ -60,7 +60,8 @@ std::string ways_of(const JointPlan& plan, const network::Network& network) {
 std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& reading) {
   const JointPlan& plan = network.chosen->plan;
   const uint64_t read_bytes = plan.read_bytes_per_pass;
-  const double reading_ns = static_cast<double>(read_bytes) * reading.processor_ns_per_byte;
+  const double reading_ns = static_cast<double>(read_bytes) * reading.taken.ns_per_byte +
+                            plan.reads_per_pass * reading.taken.ns_per_read;
   const double waiting_ns =
       std::max(0.0, static_cast<double>(plan.delay_ns - std::min(plan.delay_ns, plan.compute_ns)) -
                         reading_ns);
@@ -74,7 +75,7 @@ std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& 
       "  unused                {:>9.2f} MiB\n"
       "time\n"
       "  computing             {:>9.2f} ms   {}\n"
-      "  processors' reading   {:>9.2f} ms   at most, {:.2f} ns per byte\n"
+      "  processors' reading   {:>9.2f} ms   at most, {:.2f} ns per byte and {:.0f} µs per read\n"
       "  waiting for weights   {:>9.2f} ms\n"
       "no plan of this budget takes less than {:.2f} ms ({:+.1f} %)\n",
       mebibytes(plan.pinned_bytes), mebibytes(plan.weight_bytes), mebibytes(plan.rings.bytes()),
@@ -82,8 +83,8 @@ std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& 
       mebibytes(plan.arena_bytes - std::min(plan.arena_bytes, plan.activation_bytes)),
       mebibytes(plan.workspace_bytes),
       mebibytes(network.chosen->budget_bytes - plan.memory_bytes()), milliseconds(plan.compute_ns),
-      ways_of(plan, network.network), milliseconds(reading_ns), reading.processor_ns_per_byte,
-      milliseconds(waiting_ns), milliseconds(plan.bound_ns),
+      ways_of(plan, network.network), milliseconds(reading_ns), reading.taken.ns_per_byte,
+      reading.taken.ns_per_read / 1e3, milliseconds(waiting_ns), milliseconds(plan.bound_ns),
       -100 * (1 - static_cast<double>(plan.bound_ns) / static_cast<double>(plan.delay_ns)));
   if (network.with_more) {
     const BudgetedPlan& more = *network.with_more;
@@ -178,7 +179,9 @@ std::string joint_plans_json(const JointPlans& plans) {
                {"weightpager_version", version_number()},
                {"weightpager_commit", version_commit()},
                {"read_bytes_per_s", plans.reading.bytes_per_s},
-               {"processor_ns_per_byte", plans.reading.processor_ns_per_byte}};
+               {"read_latency_ns", plans.reading.latency_ns},
+               {"processor_ns_per_byte", plans.reading.taken.ns_per_byte},
+               {"processor_ns_per_read", plans.reading.taken.ns_per_read}};
   if (plans.budget_bytes) json["budget_bytes"] = *plans.budget_bytes;
   for (const NetworkPlans& network : plans.networks) {
     Json it = {{"network", network.cfg_path},

@@ -27,8 +27,6 @@ using plan::JointPlanner;
 
 constexpr int front_points = 12;
 constexpr uint64_t more_bytes = 10 * MiB;
-// What a byte costs processors that nobody measured: docs/budgets.md has what it was here.
-constexpr double usual_processor_ns_per_byte = 0.25;
 const char* const usage_example = "weightpager plan resnet50.cfg --budget 64MiB";
 
 struct JointOptions {
@@ -164,7 +162,9 @@ Status write_files(const JointOptions& options, const JointPlans& plans) {
 }
 
 Result<JointPlans> make_plans(const JointOptions& options) {
-  JointPlans plans{.reading = {options.disk_gb_per_s * 1e9, usual_processor_ns_per_byte}};
+  JointPlans plans{.reading = {.bytes_per_s = options.disk_gb_per_s * 1e9,
+                               .latency_ns = plan::JointSettings{}.read_latency_ns,
+                               .taken = {}}};
   if (options.loads) plans.budget_bytes = options.loads->budget_bytes;
   std::deque<Planned> planned;
   for (const std::string& cfg_path : options.cfg_paths) {
@@ -182,7 +182,8 @@ Result<JointPlans> make_plans(const JointOptions& options) {
     it.profile = std::move(*profile);
     auto planner = JointPlanner::make(it.network, it.profile,
                                       {.read_bytes_per_s = plans.reading.bytes_per_s,
-                                       .processor_ns_per_byte = plans.reading.processor_ns_per_byte,
+                                       .read_latency_ns = plans.reading.latency_ns,
+                                       .taken = plans.reading.taken,
                                        .threads = options.threads});
     if (!planner) return forward_error(std::move(planner));
     it.planner.emplace(std::move(*planner));

@@ -114,7 +114,8 @@ std::vector<UnitTimes> two_stage(Costs costs, const Rings& rings) {
         ring.free_for_next([&](size_t u) { return times[u].kernel.finish_ns; });
     times[i].read = span_from(std::max(read_ns, free_ns), costs[i].read_ns);
     read_ns = times[i].read.finish_ns;
-    times[i].kernel = span_from(std::max(read_ns, computed_ns), costs[i].kernel_ns);
+    const uint64_t here_ns = read_ns + costs[i].read_latency_ns;
+    times[i].kernel = span_from(std::max(here_ns, computed_ns), costs[i].kernel_ns);
     computed_ns = times[i].kernel.finish_ns;
   }
   return times;
@@ -140,7 +141,7 @@ std::vector<UnitTimes> times_of(Pipeline pipeline, Costs costs, const Rings& rin
 std::vector<UnitCosts> without_empty_moves(Costs costs) {
   std::vector<UnitCosts> moved(costs.begin(), costs.end());
   for (UnitCosts& unit : moved) {
-    if (unit.size_bytes == 0) unit.read_ns = unit.copy_ns = 0;
+    if (unit.size_bytes == 0) unit.read_ns = unit.read_latency_ns = unit.copy_ns = 0;
   }
   return moved;
 }

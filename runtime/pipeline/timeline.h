@@ -34,6 +34,8 @@ struct UnitCosts {
   uint64_t read_ns = 0;
   uint64_t copy_ns = 0;
   uint64_t kernel_ns = 0;
+  /// `two_stage`: from the read's end, when the disk goes on to the next, until a kernel can begin.
+  uint64_t read_latency_ns = 0;
 };
 
 struct Span {

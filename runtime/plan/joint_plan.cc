@@ -398,7 +398,7 @@ class JointPlanner::Implementation {
   double overlap_bound_ns(const Option& option, uint64_t window_bytes) const {
     const uint64_t read_bytes = option.weight_bytes - std::min(option.weight_bytes, window_bytes);
     const auto bytes = static_cast<double>(read_bytes);
-    return std::max(option.compute_ns + bytes * settings_.processor_ns_per_byte, read_ns(bytes));
+    return std::max(option.compute_ns + bytes * settings_.taken.ns_per_byte, read_ns(bytes));
   }
 
   // What a layer takes at least.
@@ -526,7 +526,7 @@ class JointPlanner::Implementation {
     uint64_t largest_bytes = 0;
   };
 
-  static Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) {
+  Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) const {
     Cut it;
     it.tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes,
                                                    .channel_step = ops::tile_channels,
@@ -537,6 +537,7 @@ class JointPlanner::Implementation {
       const bool is_whole =
           tile.first_channel == 0 && tile.end_channel == layers[tile.layer].output_channels;
       if (!is_whole) tile.costs.size_bytes += os_page_bytes;
+      if (tile.costs.size_bytes > 0) tile.costs.read_latency_ns = settings_.read_latency_ns;
       it.largest_bytes = std::max(it.largest_bytes, tile.costs.size_bytes);
     }
     it.costs = pipeline::costs_of(it.tiles);
@@ -558,7 +559,7 @@ class JointPlanner::Implementation {
     std::optional<Cut> best_cut;
     std::optional<WindowPlan> best;
     for (const uint64_t tile_bytes : tile_sizes) {
-      Cut cut = Implementation::cut(layers, tile_bytes);
+      Cut cut = this->cut(layers, tile_bytes);
       auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, trials,
                                           Inferences::in_a_row);
       const bool is_fine = 4 * cut.largest_bytes <= window_bytes;
@@ -589,6 +590,9 @@ class JointPlanner::Implementation {
     plan.rings = best->rings;
     plan.pinned_bytes = best->pinned_bytes;
     plan.read_bytes_per_pass = best->bytes_per_pass;
+    for (const UnitCosts& it : pipeline::after_first_pass(best_cut->costs, best->is_pinned)) {
+      plan.reads_per_pass += it.size_bytes > 0;
+    }
     return plan;
   }
 
@@ -596,8 +600,10 @@ class JointPlanner::Implementation {
   uint64_t delay_with_reading_ns(const Cut& cut, const WindowPlan& window) const {
     std::vector<UnitCosts> costs = pipeline::after_first_pass(cut.costs, window.is_pinned);
     for (UnitCosts& it : costs) {
+      if (it.size_bytes == 0) continue;
       const auto bytes = static_cast<double>(it.size_bytes);
-      it.kernel_ns += static_cast<uint64_t>(bytes * settings_.processor_ns_per_byte);
+      it.kernel_ns +=
+          static_cast<uint64_t>(settings_.taken.ns_per_read + bytes * settings_.taken.ns_per_byte);
     }
     return pipeline::delay_ns(Pipeline::two_stage, costs, window.rings, Inferences::in_a_row);
   }

@@ -43,10 +43,18 @@
 
 namespace weightpager::plan {
 
+/// What reads take from the processors that compute: as much of what two processors of a virtual
+/// machine were seen to lose (infer/reading_costs.h), where it is not measured.
+struct TakenByReads {
+  double ns_per_byte = 0.09;
+  double ns_per_read = 45'000;
+};
+
 struct JointSettings {
   double read_bytes_per_s = 2e9;
-  /// What a byte that is read takes from the processors that compute.
-  double processor_ns_per_byte = 0.25;
+  /// Of each read, beside others.
+  uint64_t read_latency_ns = 100'000;
+  TakenByReads taken;
   int threads = 1;
 };
 
@@ -66,6 +74,7 @@ struct JointPlan {
   /// All weights, as packed.
   uint64_t weight_bytes = 0;
   uint64_t read_bytes_per_pass = 0;
+  uint32_t reads_per_pass = 0;
   /// With everything in memory; and in this window, of one pass among many in a row. No plan of
   /// this budget has a smaller delay than `bound_ns`.
   uint64_t compute_ns = 0;

@@ -37,9 +37,10 @@ struct Planning {
 
   explicit Planning(Network planned)
       : Planning(planned, plausible_profile(planned, compute_threads)) {}
-  Planning(Network planned, Profile measured)
+  Planning(Network planned, Profile measured, JointSettings settings = {})
       : network(std::move(planned)), profile(std::move(measured)) {
-    auto made = JointPlanner::make(network, profile, {.threads = compute_threads});
+    settings.threads = compute_threads;
+    auto made = JointPlanner::make(network, profile, settings);
     EXPECT_TRUE(made) << made.error().message;
     planner.emplace(std::move(*made));
   }
@@ -115,6 +116,27 @@ TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, JointPlans, testing::Values("squeezenet"));
+
+// From a disk that nobody waits for, a pass takes what its kernels take and what reads take from
+// them: so much for each, and so much for each byte.
+TEST(JointPlan, ReadsTakeTheirTimeFromProcessors) {
+  const Network network = made("squeezenet");
+  const TakenByReads taken = {.ns_per_byte = 0.5, .ns_per_read = 30'000};
+  Planning it(network, plausible_profile(network, compute_threads),
+              {.read_bytes_per_s = 1e15, .read_latency_ns = 0, .taken = taken});
+  int with_reads = 0;
+  for (const uint64_t budget_bytes : it.budgets(5)) {
+    const auto plan = it.planner->plan(budget_bytes);
+    ASSERT_TRUE(plan) << plan.error().message;
+    double expected_ns = plan->reads_per_pass * taken.ns_per_read +
+                         static_cast<double>(plan->read_bytes_per_pass) * taken.ns_per_byte;
+    for (const uint64_t kernel_ns : plan->kernel_ns) expected_ns += static_cast<double>(kernel_ns);
+    EXPECT_NEAR(static_cast<double>(plan->delay_ns), expected_ns, 0.01 * expected_ns);
+    with_reads += plan->reads_per_pass > 0;
+    EXPECT_EQ(plan->reads_per_pass > 0, plan->read_bytes_per_pass > 0);
+  }
+  EXPECT_GE(with_reads, 3);
+}
 
 constexpr const char* small = R"(
 [net]
