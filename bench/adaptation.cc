@@ -65,7 +65,7 @@ Result<Json> measure(const model::Model& model, const Change& change) {
     options.resize_pass = change_pass;
     options.resize_bytes = window(change.window_share_after);
   }
-  const auto run = tools::run_live(model, trace, options);
+  const auto run = tools::run_live(model, tools::in_naps(trace), options);
   if (!run) return tl::make_unexpected(run.error());
   std::vector<double> seconds;
   for (const simulate::PassCounts& pass : run->passes) {

@@ -13,6 +13,8 @@ on the device, so its reductions are larger for the same window.)
 Writes bench/results/DATE-pipelines.json and prints Markdown; with --picture also draws Figures 12 and 13 (matplotlib).
 
     bench/pipelines.py                          the tables of docs/benchmarks.md (half an hour, a quiet machine)
+    bench/pipelines.py --networks yolov4 --output build/yolov4.json      one network now, the others another time:
+    bench/pipelines.py --networks yolov3 --with build/yolov4.json
     bench/pipelines.py --quick                  does it work at all
 """
 
@@ -35,6 +37,8 @@ def parse_arguments():
     parser.add_argument("--networks", default=",".join(NETWORKS), help="default %(default)s")
     parser.add_argument("--inferences", type=int, default=20, help="of each configuration (default %(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--with", type=pathlib.Path, nargs="*", default=[], dest="earlier", metavar="FILE",
+                        help="JSON reports of other networks, of the same commit and machine, to be told with these")
     parser.add_argument("--output", type=pathlib.Path, help="of the JSON report")
     parser.add_argument("--picture", type=pathlib.Path, help="draw memory against delay (SVG or PNG)")
     parser.add_argument("--quick", action="store_true", help="two small networks, twice")
@@ -64,6 +68,18 @@ def measure(name, folder, options):
     network = json.loads(result.read_text())
     network.update(network=name, weights=None)
     return network
+
+
+def networks_of_earlier(report, options):
+    """What was measured before, of the same build on the same machine."""
+    found = []
+    for path in options.earlier:
+        earlier = json.loads(path.read_text())
+        same_facts = earlier["machine"] | {"load_average": 0} == report["machine"] | {"load_average": 0}
+        if not same_facts or any(earlier[part] != report[part] for part in ("build", "options")):
+            raise SystemExit(f"{path} is of another commit, machine or number of inferences: measure anew")
+        found += earlier["networks"]
+    return found
 
 
 def percent_over(delay_ns, least_ns):
@@ -172,7 +188,9 @@ def main():
     with tempfile.TemporaryDirectory(dir=pathlib.Path.home()) as folder:
         folder = pathlib.Path(folder)
         report = comparison.new_report("pipelines", build, folder, options, "inferences", "threads", "quick")
-        report["networks"] = [measure(name, folder, options) for name in options.networks.split(",")]
+        report["networks"] = networks_of_earlier(report, options)
+        report["networks"] += [measure(name, folder, options) for name in options.networks.split(",") if name]
+        report["networks"].sort(key=lambda it: (NETWORKS + (it["network"],)).index(it["network"]))
     for network in report["networks"]:
         evaluate(network)
     report["averages"] = averages(report)

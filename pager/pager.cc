@@ -968,6 +968,7 @@ void Pager::map(const Run& run) {
 
 // ready → mapped of all, or false, and nothing has happened.
 bool Pager::show_at_once(const Run& run) {
+  const uint64_t began_ns = telemetry::monotonic_ns();
   Region* const home = moves_to(run.first);
   if (home == nullptr) return false;
   const uint32_t index = owner(run.first).index_in(*home, run.first);
@@ -982,11 +983,13 @@ bool Pager::show_at_once(const Run& run) {
     table_.map(run.first + i, true);
     stop_waiting(run.first + i);
   }
+  account_show(run.count, began_ns);
   return true;
 }
 
 // ready → mapped. Wakes who waits for the chunk.
 void Pager::map(ChunkId chunk) {
+  const uint64_t began_ns = telemetry::monotonic_ns();
   Outcome outcome = Outcome::done;
   const bool keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
   switch (outcome) {
@@ -996,7 +999,7 @@ void Pager::map(ChunkId chunk) {
       if (table_.state(chunk) == ChunkState::ready) table_.map(chunk, keeps_slot);
       stop_waiting(chunk);
       if (!keeps_slot) trim_slots();
-      return;
+      return account_show(1, began_ns);
     case Outcome::busy:
       // Nobody waits: it stays ready, a tripwire. Somebody waits: again in a moment.
       if (waiting_[chunk].is_waited_for) held_.push_back(chunk);
@@ -1074,12 +1077,14 @@ void Pager::give_back_memory(ChunkId chunk) {
 
 // mapped → ready: the next touch will be noticed.
 void Pager::hold(ChunkId chunk) {
+  const uint64_t began_ns = telemetry::monotonic_ns();
   const bool has_slot = table_.slot(chunk) != window::no_slot;
   if (!has_slot || waiting_[chunk].is_waited_for || !take_out(chunk)) {
     return policy_->on_refused(chunk);
   }
   table_.hold(chunk);
   note(EventKind::hold, chunk);
+  account_take_out(1, began_ns);
 }
 
 // Somebody waits for a mapped chunk in another region than the one that it lies in. One that was
@@ -1123,8 +1128,11 @@ void Pager::move_to_waiter(ChunkId chunk) {
 
 void Pager::evict(const Run& run) {
   for (uint32_t done = 0; done < run.count;) {
+    const uint64_t began_ns = telemetry::monotonic_ns();
+    const bool is_shown = table_.state(run.first + done) == ChunkState::mapped;
     const uint32_t count = hide_at_once({run.first + done, run.count - done});
     for (uint32_t i = 0; i < count; ++i) evict(run.first + done + i);
+    if (is_shown) account_take_out(count, began_ns);
     done += count;
   }
 }
@@ -1206,6 +1214,18 @@ void Pager::account_wait(ChunkId chunk) {
   }
   if (--waiting_chunks_ == 0) add(telemetry_.stall_ns, now_ns - stalled_since_ns_);
   probes::served(chunk, waiting_chunks_);
+}
+
+void Pager::account_show(uint32_t chunks, uint64_t began_ns) {
+  add(telemetry_.shows, 1);
+  add(telemetry_.shown_chunks, chunks);
+  add(telemetry_.show_ns, telemetry::monotonic_ns() - began_ns);
+}
+
+void Pager::account_take_out(uint32_t chunks, uint64_t began_ns) {
+  add(telemetry_.take_outs, 1);
+  add(telemetry_.taken_out_chunks, chunks);
+  add(telemetry_.take_out_ns, telemetry::monotonic_ns() - began_ns);
 }
 
 void Pager::note(EventKind kind, ChunkId chunk, uint32_t count) {

@@ -267,6 +267,8 @@ class Pager final : public PagingService {
   void seal_from(policy::ChunkId chunk, uint32_t first);
   void stop_waiting(policy::ChunkId chunk);
   void account_wait(policy::ChunkId chunk);
+  void account_show(uint32_t chunks, uint64_t began_ns);
+  void account_take_out(uint32_t chunks, uint64_t began_ns);
   void note(telemetry::EventKind kind, policy::ChunkId chunk, uint32_t count = 1);
   static void wake_page(const window::AddressSpace& space, uintptr_t address);
   void seal(const window::Region& region, std::byte* address, uint64_t length_bytes);

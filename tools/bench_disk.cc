@@ -76,8 +76,11 @@ Result<Machine> measure_machine(const std::string& path) {
   const auto deep = std::find_if(small_ones.begin(), small_ones.end(), [&](const ReadTimes& it) {
     return it.bytes_per_s >= deep_enough * fastest;
   });
-  const FittedDisk fitted = fit_disk(path, small_ones.front(), small_bytes, *large,
-                                     depths[static_cast<size_t>(deep - small_ones.begin())]);
+  FittedDisk fitted = fit_disk(path, small_ones.front(), small_bytes, *large,
+                               depths[static_cast<size_t>(deep - small_ones.begin())]);
+  const auto is_together = probe->answers_together();
+  if (!is_together) return tl::make_unexpected(is_together.error());
+  fitted.disk.answers_together = *is_together;
   auto handling = measure_handling(path);
   if (!handling) return forward_error(std::move(handling));
   handling->request_ns = fitted.request_ns;
@@ -87,14 +90,16 @@ Result<Machine> measure_machine(const std::string& path) {
 void print_machine(const Machine& machine) {
   const auto& [disk, handling] = machine;
   const auto us = [](uint64_t ns) { return static_cast<double>(ns) / 1e3; };
-  fmt::print("{}: {:.2f} GB/s, latency {:.0f} us and {:.0f}% more, {} reads at once\n", disk.name,
-             disk.bytes_per_s / 1e9, us(disk.latency_ns), disk.jitter * 100, disk.queue_depth);
+  fmt::print("{}: {:.2f} GB/s, latency {:.0f} us and {:.0f}% more, {} reads at once{}\n", disk.name,
+             disk.bytes_per_s / 1e9, us(disk.latency_ns), disk.jitter * 100, disk.queue_depth,
+             disk.answers_together ? ", answered together" : "");
   fmt::print(
-      "the pager: a fault takes {:.1f} us, a read {:.1f}, showing 2 MiB {:.1f}, taking them out "
+      "the pager: a fault takes {:.1f} us ({:.1f} after a long wait), a read {:.1f}, showing 2 MiB "
+      "{:.1f}, taking them out "
       "{:.1f};\n128 KiB in small pages {:.1f} and {:.1f}\n",
-      us(handling.fault_ns), us(handling.request_ns), us(handling.to_show(large_bytes, 1)),
-      us(handling.to_take_out(large_bytes, 1)), us(handling.to_show(small_bytes, 1)),
-      us(handling.to_take_out(small_bytes, 1)));
+      us(handling.fault_ns), us(handling.long_fault_ns), us(handling.request_ns),
+      us(handling.to_show(large_bytes, 1)), us(handling.to_take_out(large_bytes, 1)),
+      us(handling.to_show(small_bytes, 1)), us(handling.to_take_out(small_bytes, 1)));
 }
 
 }  // namespace

@@ -172,6 +172,7 @@ Result<Subject> read_subject(const BenchOptions& options) {
                 "leave --live away, or take a model in one file");
   }
   subject.trace = simulate::make_trace(*model, options.workload, options.path);
+  if (options.is_live) subject.trace = in_naps(std::move(subject.trace));
   subject.model = std::move(*model);
   return subject;
 }

@@ -20,6 +20,7 @@ constexpr uint64_t handling_ns_max = 1'000'000'000;
 template <typename Do>
 void for_each_cost(simulate::Handling& handling, Do act) {
   act("fault_ns", handling.fault_ns);
+  act("long_fault_ns", handling.long_fault_ns);
   act("request_ns", handling.request_ns);
   act("show_call_ns", handling.show.call_ns);
   act("show_page_ns", handling.show.page_ns);
@@ -50,6 +51,7 @@ Result<Machine> read_machine(const std::string& name) {
     disk.latency_ns = json.at("latency_ns");
     disk.queue_depth = json.at("queue_depth");
     disk.jitter = json.at("jitter");
+    disk.answers_together = json.value("answers_together", false);
     if (const auto handling = json.find("handling"); handling != json.end()) {
       for_each_cost(machine.handling, [&](const char* cost, uint64_t& ns) {
         ns = handling->at(cost);
@@ -81,6 +83,7 @@ std::string machine_json(const Machine& machine) {
                      {"latency_ns", disk.latency_ns},
                      {"queue_depth", disk.queue_depth},
                      {"jitter", disk.jitter},
+                     {"answers_together", disk.answers_together},
                      {"handling", handling}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <numeric>
 #include <utility>
@@ -19,6 +20,7 @@ using std::chrono::milliseconds;
 constexpr uint64_t file_bytes_min = DiskProbe::depth_max * DiskProbe::read_bytes_max;
 constexpr milliseconds single_time{150};
 constexpr milliseconds many_time{250};
+constexpr size_t bursts = 15;
 // A quickest read that beats the bandwidth still has some latency to be jittered.
 constexpr double latency_ns_min = 1'000;
 
@@ -26,6 +28,10 @@ uint64_t now_ns(clockid_t clock) {
   timespec now;
   clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+tl::unexpected<Error> failed_read(int error_number) {
+  return fail("a read failed", "look at `dmesg`", error_number);
 }
 
 }  // namespace
@@ -75,28 +81,33 @@ Result<DiskProbe> DiskProbe::open(const std::string& path) {
   return DiskProbe(path, std::move(*file), std::move(*reader), std::move(pool));
 }
 
-Result<ReadTimes> DiskProbe::read(uint32_t depth, uint32_t length_bytes, milliseconds time) {
+// The next bytes of the file, into the next of the pool.
+void DiskProbe::start(uint32_t tag, uint32_t length_bytes) {
   std::byte* const first = reinterpret_cast<std::byte*>(
       round_up(reinterpret_cast<uintptr_t>(pool_.get()), huge_page_bytes));
+  reader_->start({.tag = tag,
+                  .fd = file_.fd(),
+                  .offset_bytes = offset_bytes_,
+                  .length_bytes = length_bytes,
+                  .buffer = first + pool_at_bytes_});
+  offset_bytes_ += length_bytes;
+  if (offset_bytes_ + read_bytes_max > file_.size_bytes()) offset_bytes_ = 0;
+  pool_at_bytes_ = (pool_at_bytes_ + length_bytes) % (pool_bytes - read_bytes_max);
+}
+
+Result<ReadTimes> DiskProbe::read(uint32_t depth, uint32_t length_bytes, milliseconds time) {
   std::vector<uint64_t> started_ns(depth);
   ReadTimes times;
   uint64_t bytes = 0;
   int error_number = 0;
-  const auto start = [&](uint32_t index) {
+  const auto start_one = [&](uint32_t index) {
     started_ns[index] = now_ns(CLOCK_MONOTONIC);
-    reader_->start({.tag = index,
-                    .fd = file_.fd(),
-                    .offset_bytes = offset_bytes_,
-                    .length_bytes = length_bytes,
-                    .buffer = first + pool_at_bytes_});
-    offset_bytes_ += length_bytes;
-    if (offset_bytes_ + read_bytes_max > file_.size_bytes()) offset_bytes_ = 0;
-    pool_at_bytes_ = (pool_at_bytes_ + length_bytes) % (pool_bytes - read_bytes_max);
+    start(index, length_bytes);
   };
   const uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
   const uint64_t worked_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
   const uint64_t end_ns = began_ns + static_cast<uint64_t>(std::chrono::nanoseconds(time).count());
-  for (uint32_t index = 0; index < depth; ++index) start(index);
+  for (uint32_t index = 0; index < depth; ++index) start_one(index);
   while (reader_->reads_in_flight() > 0) {
     for (const io::Completion& completion : reader_->wait(-1).completions) {
       if (completion.error_number != 0) error_number = completion.error_number;
@@ -104,15 +115,43 @@ Result<ReadTimes> DiskProbe::read(uint32_t depth, uint32_t length_bytes, millise
       const auto index = static_cast<uint32_t>(completion.tag);
       times.read_ns.push_back(now - started_ns[index]);
       bytes += completion.length_bytes;
-      if (now < end_ns) start(index);
+      if (now < end_ns) start_one(index);
     }
   }
-  if (error_number != 0) return fail("a read failed", "look at `dmesg`", error_number);
+  if (error_number != 0) return failed_read(error_number);
   const uint64_t elapsed_ns = now_ns(CLOCK_MONOTONIC) - began_ns;
   times.bytes_per_s = static_cast<double>(bytes) * 1e9 / static_cast<double>(elapsed_ns);
   times.request_ns = (now_ns(CLOCK_THREAD_CPUTIME_ID) - worked_ns) / times.read_ns.size();
   std::sort(times.read_ns.begin(), times.read_ns.end());
   return times;
+}
+
+Result<BurstTimes> DiskProbe::read_burst(uint32_t depth, uint32_t length_bytes) {
+  std::array<BurstTimes, bursts> times;
+  for (BurstTimes& it : times) {
+    const uint64_t began_ns = now_ns(CLOCK_MONOTONIC);
+    for (uint32_t index = 0; index < depth; ++index) start(index, length_bytes);
+    while (reader_->reads_in_flight() > 0) {
+      for (const io::Completion& completion : reader_->wait(-1).completions) {
+        if (completion.error_number != 0) return failed_read(completion.error_number);
+      }
+      it.last_ns = now_ns(CLOCK_MONOTONIC) - began_ns;
+      if (it.first_ns == 0) it.first_ns = it.last_ns;
+    }
+  }
+  const auto share = [](const BurstTimes& it) {
+    return static_cast<double>(it.first_ns) / static_cast<double>(it.last_ns);
+  };
+  std::sort(times.begin(), times.end(),
+            [&](const BurstTimes& a, const BurstTimes& b) { return share(a) < share(b); });
+  return times[bursts / 2];
+}
+
+// Of eight, the first would come after an eighth of the time.
+Result<bool> DiskProbe::answers_together() {
+  const auto burst = read_burst(8, window::read_bytes_max);
+  if (!burst) return tl::make_unexpected(burst.error());
+  return burst->first_ns > burst->last_ns / 2;
 }
 
 Result<FittedDisk> DiskProbe::fit(uint64_t chunk_bytes) {
@@ -124,8 +163,12 @@ Result<FittedDisk> DiskProbe::fit(uint64_t chunk_bytes) {
   if (!single) return tl::make_unexpected(single.error());
   const auto many = read(depth, run_bytes, many_time);
   if (!many) return tl::make_unexpected(many.error());
+  const auto is_together = answers_together();
+  if (!is_together) return tl::make_unexpected(is_together.error());
   // All of it was at the device at once.
-  return fit_disk(path_, *single, chunk_bytes, *many, depth);
+  FittedDisk fitted = fit_disk(path_, *single, chunk_bytes, *many, depth);
+  fitted.disk.answers_together = *is_together;
+  return fitted;
 }
 
 }  // namespace weightpager::tools

@@ -21,6 +21,12 @@
 
 namespace weightpager::tools {
 
+/// Reads that are handed over together: from then to the first and to the last answer.
+struct BurstTimes {
+  uint64_t first_ns = 0;
+  uint64_t last_ns = 0;
+};
+
 struct ReadTimes {
   double bytes_per_s = 0;
   /// Of this thread's processor time, for each read.
@@ -52,6 +58,12 @@ class DiskProbe {
   /// `depth` reads of `length_bytes` at once, one behind the other in the file, for so long.
   Result<ReadTimes> read(uint32_t depth, uint32_t length_bytes, std::chrono::milliseconds time);
 
+  /// `depth` reads at once, and nothing more until all are done: the median of some.
+  Result<BurstTimes> read_burst(uint32_t depth, uint32_t length_bytes);
+
+  /// Whether the disk says that reads are done when it has worked off all that it had, all at once.
+  Result<bool> answers_together();
+
   /// As the pager reads chunks of this size: single ones when they are touched, runs of them ahead.
   /// Takes half a second.
   Result<FittedDisk> fit(uint64_t chunk_bytes);
@@ -70,6 +82,8 @@ class DiskProbe {
         file_(std::move(file)),
         reader_(std::move(reader)),
         pool_(std::move(pool)) {}
+
+  void start(uint32_t tag, uint32_t length_bytes);
 
   std::string path_;
   io::ModelFile file_;

@@ -1,165 +1,136 @@
 #include "tools/handling_probe.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <vector>
 
+#include "pager/base/assert.h"
 #include "pager/base/units.h"
-#include "pager/fault/userfaultfd.h"
 #include "pager/pager.h"
-#include "pager/window/mapper.h"
-#include "pager/window/slot_pool.h"
+#include "pager/simulate/make_trace.h"
 #include "tools/live_policy.h"
 
 namespace weightpager::tools {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using fault::Outcome;
 using simulate::CallCosts;
 using simulate::Handling;
+using simulate::Trace;
 
-constexpr int rounds = 300;
 constexpr uint64_t small_chunk_bytes = 128 * KiB;
+/// Between touches, while the pager sleeps.
+constexpr uint64_t compute_ns = 300'000;
 
-struct Moved {
-  uint64_t show_ns = 0;
-  uint64_t take_out_ns = 0;
+constexpr uint64_t small_chunks = window_bytes_min / small_chunk_bytes;
+
+struct Probe {
+  const char* policy;
+  Trace trace;
+  uint64_t window_bytes;
 };
 
-uint64_t median(std::vector<uint64_t>& times) {
-  std::nth_element(times.begin(), times.begin() + rounds / 2, times.end());
-  return times[rounds / 2];
-}
-
-uint64_t nanoseconds(Clock::duration duration) {
-  return static_cast<uint64_t>(std::chrono::nanoseconds(duration).count());
-}
-
-tl::unexpected<Error> refused() {
-  return fail("the kernel refused to show memory or to take it out", "weightpager doctor");
-}
-
-/// A run of `count` chunks in and out of a region, by one call each.
-Result<Moved> move_run(window::AddressSpace& own, window::Mapper& mapper, uint64_t chunk_bytes,
-                       uint32_t count) {
-  const uint64_t length_bytes = chunk_bytes * count;
-  auto pool = window::SlotPool::create(count, chunk_bytes);
-  if (!pool) return forward_error(std::move(pool));
-  auto memory = window::SharedMemory::create(length_bytes, chunk_bytes);
-  if (!memory) return forward_error(std::move(memory));
-  const bool is_view = mapper.shares_memory();
-  std::byte* const bytes = is_view ? (*memory)->at(0, 0) : (*pool)->address(0);
-  auto region = window::Region::reserve(
-      {.offset_bytes = 0, .length_bytes = length_bytes, .file_size_bytes = length_bytes},
-      chunk_bytes, own, is_view ? (*memory)->view_fd() : window::Region::no_memory);
-  if (!region) return forward_error(std::move(region));
-  std::memset(bytes, 1, length_bytes);
-  std::byte* const chunks = (*region)->address();
-  const auto registered = is_view ? own.uffd().register_view(chunks, length_bytes)
-                                  : own.uffd().register_range(chunks, length_bytes, true);
-  if (!registered) return tl::make_unexpected(registered.error());
-  if (auto ready = mapper.prepare_slots(own.uffd(), bytes, length_bytes); !ready) {
-    return tl::make_unexpected(ready.error());
-  }
-  std::vector<uint64_t> show_ns;
-  std::vector<uint64_t> take_out_ns;
-  for (int round = 0; round < rounds; ++round) {
-    const auto began = Clock::now();
-    if (mapper.show(**region, {0, count}, bytes) != Outcome::done) return refused();
-    const auto shown = Clock::now();
-    // The engine looks at each page, so that what it remembers of page tables has to be flushed.
-    for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
-      static_cast<void>(*reinterpret_cast<const volatile char*>(chunks + at));
-    }
-    const auto used = Clock::now();
-    if (mapper.hide(**region, {0, count}, bytes) != Outcome::done) return refused();
-    show_ns.push_back(nanoseconds(shown - began));
-    take_out_ns.push_back(nanoseconds(Clock::now() - used));
-  }
-  return Moved{median(show_ns), median(take_out_ns)};
-}
-
-/// A straight line through two lengths.
-CallCosts line(uint64_t short_ns, uint64_t long_ns, uint32_t times_longer) {
-  constexpr uint64_t pages = small_chunk_bytes / os_page_bytes;
-  const uint64_t chunk_ns = (std::max(long_ns, short_ns) - short_ns) / (times_longer - 1);
-  return {short_ns - std::min(chunk_ns, short_ns), chunk_ns / pages};
-}
-
-Status measure_moves(Handling& handling) {
-  auto uffd = fault::Userfaultfd::open();
-  if (!uffd) return forward_error(std::move(uffd));
-  window::AddressSpace own(std::move(*uffd));
-  for (const uint64_t chunk_bytes : {huge_page_bytes, small_chunk_bytes}) {
-    auto mapper = window::choose_mapper("auto", own, chunk_bytes);
-    if (!mapper) return forward_error(std::move(mapper));
-    const auto single = move_run(own, **mapper, chunk_bytes, 1);
-    if (!single) return tl::make_unexpected(single.error());
-    if (chunk_bytes == huge_page_bytes) {
-      handling.show_huge_ns = single->show_ns;
-      handling.take_out_huge_ns = single->take_out_ns;
-      continue;
-    }
-    // Mappers that move nothing show one chunk by one call.
-    constexpr uint32_t many = 8;
-    const bool moves = (*mapper)->registers_slots();
-    const auto run = moves ? move_run(own, **mapper, chunk_bytes, many)
-                           : Result<Moved>({single->show_ns * many, single->take_out_ns * many});
-    if (!run) return tl::make_unexpected(run.error());
-    handling.show = line(single->show_ns, run->show_ns, many);
-    handling.take_out = line(single->take_out_ns, run->take_out_ns, many);
-  }
-  return {};
-}
-
-/// Touches of chunks that are in the window and out of the engine's sight, which computes in
-/// between for long enough that the pager sleeps.
-Status measure_fault(const std::string& path, Handling& handling) {
-  constexpr uint64_t compute_ns = 300'000;
-  constexpr uint32_t passes = 4;
-  auto model = model::open_model(path);
-  if (!model) return forward_error(std::move(model));
-  simulate::Trace trace;
-  trace.chunk_bytes = small_chunk_bytes;
-  trace.chunks = static_cast<uint32_t>(window_bytes_min / small_chunk_bytes);
-  // Just the window: all stays, and the half that was touched longest ago is hidden.
-  const uint32_t touched = trace.chunks;
+/// As many chunks as the smallest window has, in turns: all stay, and of those the half that was
+/// touched longest ago is hidden. So each touch shows one chunk, and takes out another.
+Probe touches_of_hidden_chunks(uint64_t chunk_bytes, uint32_t passes) {
+  Probe probe{.policy = "lru", .trace = {}, .window_bytes = window_bytes_min};
+  Trace& trace = probe.trace;
+  trace.chunk_bytes = chunk_bytes;
+  trace.chunks = static_cast<uint32_t>(window_bytes_min / chunk_bytes);
   for (uint32_t pass = 0; pass < passes; ++pass) {
     trace.pass_begins.push_back(trace.touches.size());
-    for (uint32_t chunk = 0; chunk < touched; ++chunk) {
+    for (uint32_t chunk = 0; chunk < trace.chunks; ++chunk) {
       trace.touches.push_back({.chunk = chunk, .offset_bytes = 0, .compute_ns = compute_ns});
     }
   }
+  return probe;
+}
+
+/// The pager's own counts of a live run, after half of its passes.
+Result<LiveRun> run(const model::Model& model, const Probe& probe) {
   LiveOptions options;
-  options.policy = "lru";
-  options.window_bytes = window_bytes_min;
-  const auto run = run_live(*model, trace, options);
-  if (!run) return tl::make_unexpected(run.error());
-  const simulate::PassCounts& last = run->passes.back();
+  options.policy = probe.policy;
+  options.window_bytes = probe.window_bytes;
+  options.warm_up_passes = probe.trace.pass_begins.size() / 2;
+  auto live = run_live(model, probe.trace, options);
+  if (!live) return live;
+  if (live->shown.times > 0 && live->taken_out.times > 0) return live;
+  return fail("the pager neither showed a chunk nor took one out", "weightpager doctor");
+}
+
+/// A straight line through what one chunk takes, and some at once. (Mappers that move nothing show
+/// and take out each by itself.)
+CallCosts line(const Handled& single, const Handled& several) {
+  constexpr double pages = small_chunk_bytes / os_page_bytes;
+  const double more_chunks = several.mean_chunks() - single.mean_chunks();
+  if (more_chunks < 1) return {0, static_cast<uint64_t>(single.mean_ns() / pages)};
+  const double chunk_ns =
+      std::clamp((several.mean_ns() - single.mean_ns()) / more_chunks, 0.0, single.mean_ns());
+  return {static_cast<uint64_t>(single.mean_ns() - chunk_ns),
+          static_cast<uint64_t>(chunk_ns / pages)};
+}
+
+/// What a touch of a hidden chunk takes beside showing it.
+Result<uint64_t> fault_ns(const LiveRun& live) {
+  const simulate::PassCounts& last = live.passes.back();
   // The kernel may refuse to hide one or the other.
-  if (last.tripwires < touched / 2 || last.demand_reads > 0) {
+  if (last.tripwires < small_chunks / 2 || last.demand_reads > 0) {
     return fail(fmt::format("of {} touches of chunks in the window {} could be timed, and {} read",
-                            touched, last.tripwires, last.demand_reads),
+                            small_chunks, last.tripwires, last.demand_reads),
                 "does another program need the processors? Then try again");
   }
-  const uint64_t touch_ns =
-      (last.time_ns - std::min(last.compute_ns, last.time_ns)) / last.tripwires;
-  const uint64_t show_ns = handling.to_show(small_chunk_bytes, 1);
-  handling.fault_ns = touch_ns - std::min(show_ns, touch_ns);
-  return {};
+  const uint64_t waited_ns = last.time_ns - std::min(last.compute_ns, last.time_ns);
+  const double touch_ns = static_cast<double>(waited_ns) / static_cast<double>(last.tripwires);
+  return static_cast<uint64_t>(std::max(touch_ns - live.shown.mean_ns(), 0.0));
+}
+
+/// What a touch takes beside what the pager counts as waiting, where that is long: with `fault_ns`
+/// for those that are not.
+uint64_t long_fault_ns(const LiveRun& live, uint64_t fault_ns) {
+  uint64_t beside_ns = 0;
+  uint64_t short_ns = 0;
+  uint64_t long_waits = 0;
+  for (size_t pass = live.passes.size() / 2; pass < live.passes.size(); ++pass) {
+    const simulate::PassCounts& it = live.passes[pass];
+    beside_ns += it.time_ns - std::min(it.compute_ns + it.stall_ns, it.time_ns);
+    short_ns += it.tripwires * fault_ns;
+    long_waits += it.demand_reads + it.late_touches;
+  }
+  if (long_waits == 0) return fault_ns;
+  return std::max((beside_ns - std::min(short_ns, beside_ns)) / long_waits, fault_ns);
+}
+
+/// A mixture that lies over the file, half of it in the window: what belongs to one expert is shown
+/// and taken out together.
+Result<LiveRun> run_experts(const std::string& path) {
+  auto model = simulate::model_of(
+      {.layers = 2, .dense_bytes = 0, .experts = 8, .experts_used = 2, .slab_bytes = 2 * MiB});
+  model.files.front().path = path;
+  const uint64_t size_bytes = model.files.front().size_bytes;
+  auto trace = in_naps(simulate::make_trace(model, {.passes = 32, .zipf_exponent = 0.5}, path));
+  WP_ASSERT(trace.chunk_bytes == small_chunk_bytes);
+  return run(model, {"expert", std::move(trace), size_bytes / 2});
 }
 
 }  // namespace
 
 Result<Handling> measure_handling(const std::string& path) {
+  auto model = model::open_model(path);
+  if (!model) return forward_error(std::move(model));
+  const auto huge = run(*model, touches_of_hidden_chunks(huge_page_bytes, 64));
+  if (!huge) return tl::make_unexpected(huge.error());
+  const auto small = run(*model, touches_of_hidden_chunks(small_chunk_bytes, 4));
+  if (!small) return tl::make_unexpected(small.error());
+  const auto experts = run_experts(path);
+  if (!experts) return tl::make_unexpected(experts.error());
+  const auto fault = fault_ns(*small);
+  if (!fault) return tl::make_unexpected(fault.error());
   Handling handling;
-  if (auto done = measure_moves(handling); !done) return forward_error(std::move(done));
-  if (auto done = measure_fault(path, handling); !done) return forward_error(std::move(done));
+  handling.fault_ns = *fault;
+  handling.long_fault_ns = long_fault_ns(*experts, *fault);
+  handling.show = line(small->shown, experts->shown);
+  handling.take_out = line(small->taken_out, experts->taken_out);
+  handling.show_huge_ns = static_cast<uint64_t>(huge->shown.mean_ns());
+  handling.take_out_huge_ns = static_cast<uint64_t>(huge->taken_out.mean_ns());
   return handling;
 }
 

@@ -1,4 +1,11 @@
 // What the pager's thread has to do beside reading (simulate/handling.h), measured on this machine.
+//
+// Problem. A call of the kernel that shows memory takes twice as long in a pager as by itself:
+// there are threads to be woken, and other processors that have to forget what they remember of
+// page tables.
+//
+// Idea. The live pager itself is run, on traces that make it do little else, and asked for what it
+// counted.
 #pragma once
 
 #include <string>
@@ -8,9 +15,8 @@
 
 namespace weightpager::tools {
 
-/// Shows and takes out chunks by the best mapper of this machine; touches chunks of the file at
-/// `path` (32 MiB or more, with direct reads) that the live pager has in its window, for what a
-/// fault takes. Two seconds. `request_ns` is left alone: that is the reader's (tools/disk_probe.h).
+/// Pages the file at `path` (96 MiB or more, with direct reads) for two seconds. `request_ns` is
+/// left alone: that is the reader's (tools/disk_probe.h).
 Result<simulate::Handling> measure_handling(const std::string& path);
 
 }  // namespace weightpager::tools

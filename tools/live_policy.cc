@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <fstream>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "pager/io/model_file.h"
 #include "pager/pager.h"
@@ -22,7 +24,7 @@ using simulate::Trace;
 using telemetry::Telemetry;
 
 // Shorter naps would be longer than they are meant to.
-constexpr int64_t nap_ns_min = 200'000;
+constexpr uint64_t nap_ns_min = 200'000;
 constexpr uint64_t sector_bytes = 512;
 // A pager that has read nothing for so long has nothing more to read.
 constexpr std::chrono::milliseconds idle_time{20};
@@ -34,7 +36,7 @@ class PretendedComputing {
 
   void compute(uint64_t ns) {
     owed_ns_ += static_cast<int64_t>(ns);
-    if (owed_ns_ < nap_ns_min) return;
+    if (ns == 0 || owed_ns_ <= 0) return;
     const uint64_t began_ns = telemetry::monotonic_ns();
     std::this_thread::sleep_for(std::chrono::nanoseconds(owed_ns_));
     owed_ns_ -= static_cast<int64_t>(telemetry::monotonic_ns() - began_ns);
@@ -65,7 +67,9 @@ struct Moment {
         stall_ns(telemetry.stall_ns),
         demand(telemetry.faults_demand),
         late(telemetry.faults_late),
-        tripwires(telemetry.faults_tripwire) {}
+        tripwires(telemetry.faults_tripwire),
+        shown{telemetry.shows, telemetry.shown_chunks, telemetry.show_ns},
+        taken_out{telemetry.take_outs, telemetry.taken_out_chunks, telemetry.take_out_ns} {}
 
   uint64_t now_ns;
   uint64_t read_bytes;
@@ -73,7 +77,13 @@ struct Moment {
   uint64_t demand;
   uint64_t late;
   uint64_t tripwires;
+  Handled shown;
+  Handled taken_out;
 };
+
+Handled between(const Handled& begin, const Handled& end) {
+  return {end.times - begin.times, end.chunks - begin.chunks, end.ns - begin.ns};
+}
 
 PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
                    uint64_t chunk_bytes) {
@@ -83,7 +93,9 @@ PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
           .reads = (end.read_bytes - begin.read_bytes + chunk_bytes - 1) / chunk_bytes,
           .demand_reads = end.demand - begin.demand,
           .late_touches = end.late - begin.late,
-          .tripwires = end.tripwires - begin.tripwires};
+          .tripwires = end.tripwires - begin.tripwires,
+          .shows = end.shown.times - begin.shown.times,
+          .take_outs = end.taken_out.times - begin.taken_out.times};
 }
 
 /// Until the pager has read ahead as far as it wants.
@@ -103,9 +115,11 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
     wait_until_idle(telemetry);
     options.between_passes(pass);
   };
+  std::optional<Moment> warmed_up;
   for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
     if (pass == options.resize_pass) pager.resize(options.resize_bytes);
     pause(pass);
+    if (pass == options.warm_up_passes) warmed_up.emplace(telemetry);
     const uint64_t device_begin = read_from_device_of(fd);
     const Moment begin(telemetry);
     uint64_t compute_ns = 0;
@@ -124,10 +138,28 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
     run.device_read_bytes += read_from_device_of(fd) - device_begin;
   }
   pause(trace.pass_begins.size());
+  if (warmed_up) {
+    const Moment end(telemetry);
+    run.shown = between(warmed_up->shown, end.shown);
+    run.taken_out = between(warmed_up->taken_out, end.taken_out);
+  }
   return run;
 }
 
 }  // namespace
+
+Trace in_naps(Trace trace) {
+  for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
+    uint64_t owed_ns = 0;
+    for (uint64_t place = trace.pass_begins[pass]; place < trace.pass_end(pass); ++place) {
+      Touch& touch = trace.touches[place];
+      owed_ns += std::exchange(touch.compute_ns, 0);
+      const bool is_last = place + 1 == trace.pass_end(pass);
+      if (owed_ns >= nap_ns_min || is_last) touch.compute_ns = std::exchange(owed_ns, 0);
+    }
+  }
+  return trace;
+}
 
 Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const LiveOptions& live) {
   const std::string& path = model.files.front().path;

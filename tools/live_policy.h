@@ -16,8 +16,21 @@
 
 namespace weightpager::tools {
 
+/// What the pager's thread did with chunks, one or several neighbours at once.
+struct Handled {
+  uint64_t times = 0;
+  uint64_t chunks = 0;
+  uint64_t ns = 0;
+
+  double mean_chunks() const { return static_cast<double>(chunks) / static_cast<double>(times); }
+  double mean_ns() const { return static_cast<double>(ns) / static_cast<double>(times); }
+};
+
 struct LiveRun {
   std::vector<simulate::PassCounts> passes;
+  /// In those passes after LiveOptions::warm_up_passes.
+  Handled shown;
+  Handled taken_out;
   /// Read from the file's device by anyone, the pager included, while the passes ran; 0 where that
   /// cannot be told.
   uint64_t device_read_bytes = 0;
@@ -28,12 +41,16 @@ struct LiveOptions {
   /// One that can run live.
   std::string policy;
   uint64_t window_bytes = 0;
+  size_t warm_up_passes = 0;
   /// Another window from a pass on, if there are as many.
   size_t resize_pass = SIZE_MAX;
   uint64_t resize_bytes = 0;
   /// Called before each pass and after the last one, while the engine and the disk stand still.
   std::function<void(size_t pass)> between_passes;
 };
+
+/// The same with computing gathered in pieces that are long enough to be slept away.
+simulate::Trace in_naps(simulate::Trace trace);
 
 /// `trace` was made from `model`, whose only file is read.
 Result<LiveRun> run_live(const model::Model& model, const simulate::Trace& trace,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "pager/base/assert.h"
 #include "pager/policy/belady.h"
@@ -16,17 +17,20 @@ PassFigures figures_of(const std::vector<PassCounts>& passes, size_t warm_up_pas
   WP_ASSERT(passes.size() > warm_up_passes);
   std::vector<uint64_t> times_ns;
   PassFigures figures;
-  for (size_t pass = warm_up_passes; pass < passes.size(); ++pass) {
-    times_ns.push_back(passes[pass].time_ns);
-    figures.stall_ns += passes[pass].stall_ns;
-    figures.read_bytes += passes[pass].reads * chunk_bytes;
+  const auto counted = std::span(passes).subspan(warm_up_passes);
+  for (const PassCounts& pass : counted) {
+    times_ns.push_back(pass.time_ns);
+    figures.read_bytes += pass.reads * chunk_bytes;
   }
   std::sort(times_ns.begin(), times_ns.end());
   figures.median_ns = times_ns[times_ns.size() / 2];
   figures.shortest_ns = times_ns.front();
   figures.longest_ns = times_ns.back();
-  figures.stall_ns /= times_ns.size();
   figures.read_bytes /= times_ns.size();
+  for (const auto& [key, count] : named_counts) {
+    for (const PassCounts& pass : counted) figures.mean.*count += pass.*count;
+    figures.mean.*count /= times_ns.size();
+  }
   return figures;
 }
 

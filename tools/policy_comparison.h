@@ -4,6 +4,7 @@
 // window fills and policies learn.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,13 +15,29 @@
 
 namespace weightpager::tools {
 
+/// What reports tell of a pass on average, by the names that they have for it.
+struct NamedCount {
+  const char* key;
+  uint64_t simulate::PassCounts::*count;
+};
+inline constexpr std::array<NamedCount, 8> named_counts{{
+    {"pass_ns_mean", &simulate::PassCounts::time_ns},
+    {"stall_ns", &simulate::PassCounts::stall_ns},
+    {"reads", &simulate::PassCounts::reads},
+    {"demand_reads", &simulate::PassCounts::demand_reads},
+    {"late_touches", &simulate::PassCounts::late_touches},
+    {"tripwires", &simulate::PassCounts::tripwires},
+    {"shows", &simulate::PassCounts::shows},
+    {"take_outs", &simulate::PassCounts::take_outs},
+}};
+
 /// Of the passes after the warm-up.
 struct PassFigures {
   uint64_t median_ns = 0;
   uint64_t shortest_ns = 0;
   uint64_t longest_ns = 0;
-  uint64_t stall_ns = 0;    // on average
-  uint64_t read_bytes = 0;  // on average
+  uint64_t read_bytes = 0;    // on average
+  simulate::PassCounts mean;  // of each of named_counts
 };
 
 PassFigures figures_of(const std::vector<simulate::PassCounts>& passes, size_t warm_up_passes,

@@ -73,7 +73,7 @@ std::string run_row(const PolicyRun& run, const WindowRuns& window, bool with_li
       "  {:<14} {:>10.3f} {:>8.3f} {:>8.3f} {:>7.2f}x {:>10.3f} {:>9.3f} {:>7.2f}x", name,
       seconds(figures.median_ns), seconds(figures.shortest_ns), seconds(figures.longest_ns),
       static_cast<double>(figures.median_ns) / static_cast<double>(window.least_ns),
-      seconds(figures.stall_ns), gib(figures.read_bytes),
+      seconds(figures.mean.stall_ns), gib(figures.read_bytes),
       static_cast<double>(figures.read_bytes) /
           static_cast<double>(std::max<uint64_t>(window.least_read_bytes, 1)));
   if (const auto share = run.deviation(); with_live && share) {
@@ -83,11 +83,12 @@ std::string run_row(const PolicyRun& run, const WindowRuns& window, bool with_li
 }
 
 Json figures_json(const PassFigures& figures) {
-  return {{"pass_ns_median", figures.median_ns},
-          {"pass_ns_min", figures.shortest_ns},
-          {"pass_ns_max", figures.longest_ns},
-          {"stall_ns", figures.stall_ns},
-          {"read_bytes", figures.read_bytes}};
+  Json json = {{"pass_ns_median", figures.median_ns},
+               {"pass_ns_min", figures.shortest_ns},
+               {"pass_ns_max", figures.longest_ns},
+               {"read_bytes", figures.read_bytes}};
+  for (const auto& [key, count] : named_counts) json[key] = figures.mean.*count;
+  return json;
 }
 
 LineChart chart_over_windows(const PolicyComparison& comparison, const char* title,
@@ -205,8 +206,8 @@ std::string comparison_csv(const PolicyComparison& comparison) {
   const auto add_row = [&](const WindowRuns& window, const std::string& policy, const char* how,
                            const PassFigures& it) {
     text += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", window.window_bytes, policy, how,
-                        it.median_ns, it.shortest_ns, it.longest_ns, it.stall_ns, it.read_bytes,
-                        window.least_ns, window.least_read_bytes);
+                        it.median_ns, it.shortest_ns, it.longest_ns, it.mean.stall_ns,
+                        it.read_bytes, window.least_ns, window.least_read_bytes);
   };
   for (const WindowRuns& window : comparison.windows) {
     for (const PolicyRun& run : window.runs) {

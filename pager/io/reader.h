@@ -42,7 +42,7 @@ struct Completion {
 };
 
 struct Wakeup {
-  /// Valid until the next call of `wait`.
+  /// Valid until the next call of `wait` or `doze`.
   std::span<const Completion> completions;
   /// It was when the reader looked; whoever has read from it since must expect to find nothing.
   bool watched_fd_readable = false;
@@ -77,6 +77,10 @@ class Reader {
   /// Hands over what was started, then sleeps until a read is completed, the watched descriptor is
   /// readable or `timeout_ns` has passed (negative: no limit; 0: only looks).
   virtual Wakeup wait(int64_t timeout_ns) = 0;
+
+  /// As `wait`, but reads that are completed do not end it, they are only handed out with it: for
+  /// who has no use for them yet. Where a reader knows no better it is `wait`.
+  virtual Wakeup doze(int64_t timeout_ns) { return wait(timeout_ns); }
 
   /// Started and not yet handed out by `wait`.
   virtual uint32_t reads_in_flight() const = 0;

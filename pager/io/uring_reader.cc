@@ -61,6 +61,7 @@ class UringReader final : public Reader {
     if (unsubmitted_bytes_ >= submitted_at_once_bytes) submit();
   }
   Wakeup wait(int64_t timeout_ns) override;
+  Wakeup doze(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override { return table_.reads_in_flight(); }
   const char* name() const override { return "io_uring"; }
 
@@ -126,6 +127,20 @@ Wakeup UringReader::wait(int64_t timeout_ns) {
     sleep(deadline);
     take_answers();
   } while (completions_.empty() && !watched_fd_readable_ && !deadline.has_passed());
+  return {completions_, watched_fd_readable_};
+}
+
+/// The kernel finishes reads in calls that ask for answers, so none of them wakes this sleep.
+Wakeup UringReader::doze(int64_t timeout_ns) {
+  submit();
+  if (watched_fd_ < 0 || !waiting_.is_empty()) return wait(timeout_ns);
+  completions_.clear();
+  const timespec limit = to_timespec<timespec>(std::max<int64_t>(timeout_ns, 0));
+  pollfd watched = {.fd = watched_fd_, .events = POLLIN, .revents = 0};
+  watched_fd_readable_ = ppoll(&watched, 1, timeout_ns < 0 ? nullptr : &limit, nullptr) > 0;
+  const int result = io_uring_get_events(&ring_);
+  WP_ASSERT(result >= 0 || is_passing(-result));
+  take_answers();
   return {completions_, watched_fd_readable_};
 }
 

@@ -52,9 +52,10 @@ uint64_t SimulatedDisk::latency_ns() {
 
 void SimulatedDisk::start(uint64_t tag, uint64_t length_bytes, uint64_t now_ns) {
   // The device goes on by itself while nobody looks.
-  while (!at_device_.empty() && at_device_.front().finished_ns <= now_ns) finish_next();
+  while (!at_device_.empty() && next_answer_ns() <= now_ns) finish_next();
   const Request request{tag, length_bytes};
-  if (at_device_.size() < model_.queue_depth) return begin(request, now_ns);
+  const bool has_place = model_.answers_together || at_device_.size() < model_.queue_depth;
+  if (has_place) return begin(request, now_ns);
   waiting_.push_back(request);
 }
 
@@ -65,9 +66,14 @@ void SimulatedDisk::begin(const Request& request, uint64_t now_ns) {
   at_device_.push_back({request.tag, now_ns, bus_free_ns_});
 }
 
+uint64_t SimulatedDisk::next_answer_ns() const {
+  return model_.answers_together ? bus_free_ns_ : at_device_.front().finished_ns;
+}
+
 // Its place goes to who waits for one.
 void SimulatedDisk::finish_next() {
-  const Finished finished = at_device_.front();
+  Finished finished = at_device_.front();
+  finished.finished_ns = next_answer_ns();
   at_device_.pop_front();
   finished_.push_back(finished);
   if (waiting_.empty()) return;

@@ -4,8 +4,10 @@
 // latency, then for its turn on the bus, which carries `bytes_per_s`, one read after the other. So
 // a single read takes latency + bytes / bandwidth, and enough reads at once hide the latency. What
 // was started first ends first: nothing overtakes, as the pager hands everything over at once.
-// Jitter makes the latency longer by an exponentially distributed part of itself. Deterministic:
-// the same seed gives the same times.
+// Disks of virtual machines may work off all that they find before they say that any of it is done:
+// then nothing is seen to end until the disk has nothing more to do. Jitter makes the latency
+// longer by an exponentially distributed part of itself. Deterministic: the same seed gives the
+// same times.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,8 @@ struct DiskModel {
   uint32_t queue_depth = 16;
   /// Mean of what latency is longer by, as a share of it.
   double jitter = 0;
+  /// Answers come when there is nothing more to do, all at once.
+  bool answers_together = false;
 };
 
 /// "nvme-gen4", "nvme-gen5", "sata", "emmc".
@@ -55,7 +59,7 @@ class SimulatedDisk {
   }
   /// Of the read that is taken next. Requires !is_idle().
   uint64_t next_finish_ns() const {
-    return finished_.empty() ? at_device_.front().finished_ns : finished_.front().finished_ns;
+    return finished_.empty() ? next_answer_ns() : finished_.front().finished_ns;
   }
   Finished take_finished();
 
@@ -66,6 +70,8 @@ class SimulatedDisk {
   };
 
   void begin(const Request& request, uint64_t now_ns);
+  /// Of the reads at the device.
+  uint64_t next_answer_ns() const;
   void finish_next();
   uint64_t latency_ns();
 

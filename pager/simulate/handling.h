@@ -3,7 +3,8 @@
 // A call that shows or takes out pages costs something by itself (a system call, and processors
 // that have to be interrupted), and something for each page. A chunk of 2 MiB is one huge page;
 // smaller ones are small pages. `weightpager bench disk` measures all of it. Defaults: what it
-// found on the machine of docs/policies.md, "The simulator"; a fault's is that of a slower one.
+// found on the machine of docs/policies.md, "The simulator"; a fault's is that of an engine that
+// keeps its processor busy until then, so that the pager sleeps on another one.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,21 @@
 
 namespace weightpager::simulate {
 
+/// After that a processor with nothing to do is no longer about to go on: hosts of virtual machines
+/// wait so long before they give it to somebody else.
+inline constexpr uint64_t long_wait_ns = 200'000;
+
 struct CallCosts {
   uint64_t call_ns = 0;
   uint64_t page_ns = 0;
 };
 
 struct Handling {
-  /// A thread that goes to sleep at a touch, a pager that wakes, and back; half of it before the
-  /// pager knows, half after the chunk is there.
+  /// A thread that goes to sleep at a touch, a pager that wakes, and back: half of it before the
+  /// pager knows (nothing, if it is awake), half after the chunk is there.
   uint64_t fault_ns = 70'000;
+  /// The same, if the thread waited for long.
+  uint64_t long_fault_ns = 70'000;
   /// To hand one read over to the kernel and take its answer.
   uint64_t request_ns = 14'000;
   CallCosts show{9'000, 10};
@@ -28,6 +35,10 @@ struct Handling {
   uint64_t show_huge_ns = 1'400;
   uint64_t take_out_huge_ns = 1'200;
 
+  /// From the chunk's being there to its toucher's running on.
+  uint64_t to_go_on(uint64_t waited_ns) const {
+    return (waited_ns < long_wait_ns ? fault_ns : long_fault_ns) - fault_ns / 2;
+  }
   uint64_t to_show(uint64_t chunk_bytes, uint32_t chunks) const {
     return cost(show, show_huge_ns, chunk_bytes, chunks);
   }
@@ -44,6 +55,6 @@ struct Handling {
 };
 
 /// For tests, and for who wants to know what the disk alone would take.
-inline constexpr Handling no_handling{0, 0, {}, {}, 0, 0};
+inline constexpr Handling no_handling{0, 0, 0, {}, {}, 0, 0};
 
 }  // namespace weightpager::simulate

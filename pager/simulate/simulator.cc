@@ -110,7 +110,8 @@ class Simulator {
     }
     const uint64_t began_ns = now_ns_;
     fault_ = &touch;
-    fault_seen_ns_ = now_ns_ + handling_.fault_ns / 2;
+    const bool is_pager_awake = doing_ != Doing::sleeping || pager_ns_ > now_ns_;
+    fault_seen_ns_ = is_pager_awake ? now_ns_ : now_ns_ + handling_.fault_ns / 2;
     served_ns_ = never_ns;
     for (int vain = 0; served_ns_ == never_ns;) {
       if (next_step_ns() != never_ns) {
@@ -124,7 +125,7 @@ class Simulator {
       doing_ = Doing::carrying_out;
     }
     delivered_ = touch.chunk;
-    pass_until(served_ns_ + handling_.fault_ns - handling_.fault_ns / 2);
+    pass_until(served_ns_ + handling_.to_go_on(served_ns_ - std::min(began_ns, served_ns_)));
     keep(TimelineSpan::Kind::stall, touch.chunk, began_ns, now_ns_);
     pass_counts().stall_ns += now_ns_ - began_ns;
   }
@@ -213,6 +214,7 @@ class Simulator {
 
   void map(const Run& run) {
     if (run.count == 0) return;
+    ++pass_counts().shows;
     pager_ns_ += handling_.to_show(trace_.chunk_bytes, run.count);
     for (ChunkId chunk = run.first; chunk < run.first + run.count; ++chunk) {
       table_.map(chunk, options_.keeps_slot);
@@ -284,9 +286,7 @@ class Simulator {
     };
     for (Run rest = run; rest.count > 0;) {
       const uint32_t count = window::count_together(table_, rest, has_moved);
-      if (is_mapped(rest.first)) {
-        pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, count);
-      }
+      if (is_mapped(rest.first)) take_out(count);
       for (uint32_t i = 0; i < count; ++i) table_.release(rest.first + i);
       rest = {rest.first + count, rest.count - count};
     }
@@ -294,8 +294,13 @@ class Simulator {
 
   void hold(ChunkId chunk) {
     if (!options_.keeps_slot) return policy_->on_refused(chunk);
-    pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, 1);
+    take_out(1);
     table_.hold(chunk);
+  }
+
+  void take_out(uint32_t chunks) {
+    ++pass_counts().take_outs;
+    pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, chunks);
   }
 
   bool goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {

@@ -62,6 +62,8 @@ struct PassCounts {
   uint64_t demand_reads = 0;  // … of which an engine thread waited
   uint64_t late_touches = 0;  // of chunks that were being read
   uint64_t tripwires = 0;     // touches of chunks that were ready, and not mapped
+  uint64_t shows = 0;         // neighbours that are shown together count once
+  uint64_t take_outs = 0;     // the same, evicted or held
 };
 
 struct TimelineSpan {

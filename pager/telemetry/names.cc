@@ -9,7 +9,7 @@ namespace {
 constexpr bool total = true;
 constexpr bool gauge = false;
 
-constexpr std::array<NamedCounter, 34> counters{{
+constexpr std::array<NamedCounter, 40> counters{{
     {"window_bytes", &Telemetry::window_bytes, gauge, "the memory budget"},
     {"chunk_bytes", &Telemetry::chunk_bytes, gauge, "the unit of residency"},
     {"resident_bytes", &Telemetry::resident_bytes, gauge, "window memory that holds chunks"},
@@ -31,6 +31,13 @@ constexpr std::array<NamedCounter, 34> counters{{
     {"prefetch_unused", &Telemetry::prefetch_unused, total,
      "chunks read ahead and evicted before the engine came"},
     {"evictions", &Telemetry::evictions, total, "chunks evicted"},
+    {"shows", &Telemetry::shows, total, "times that neighbours were shown together"},
+    {"shown_chunks", &Telemetry::shown_chunks, total, "chunks shown to the engine"},
+    {"show_ns", &Telemetry::show_ns, total, "the pager's time for that"},
+    {"take_outs", &Telemetry::take_outs, total, "times that neighbours were taken out together"},
+    {"taken_out_chunks", &Telemetry::taken_out_chunks, total,
+     "chunks evicted that were shown, or taken out of sight"},
+    {"take_out_ns", &Telemetry::take_out_ns, total, "the pager's time for that"},
     {"passes", &Telemetry::passes, total, "sweeps over the layers"},
     {"lesson_chunks", &Telemetry::lesson_chunks, gauge,
      "chunks whose order and pace an earlier run taught"},

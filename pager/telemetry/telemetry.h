@@ -17,7 +17,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 7;
+inline constexpr uint32_t telemetry_version = 8;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -59,6 +59,14 @@ struct Telemetry {
   Counter prefetch_hidden;  // prefetched chunks that were there before the engine came
   Counter prefetch_unused;  // prefetched chunks evicted before the engine came
   Counter evictions;
+  // What it takes the pager's thread to show chunks and to take them out of sight, one or several
+  // neighbours at once.
+  Counter shows;
+  Counter shown_chunks;
+  Counter show_ns;
+  Counter take_outs;
+  Counter taken_out_chunks;
+  Counter take_out_ns;
   Counter passes;  // sweeps over the layers seen
   // Whose order and pace the policy knew from an earlier run.
   Counter lesson_chunks;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -54,6 +55,7 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
  private:
   Status take_window(pipeline::Pipeline pipeline, WindowUse use);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
+  Status take_in_late(uint32_t unit, const std::byte* bytes);
   Status compute(uint32_t unit, const std::byte* bytes) override;
 
   const Network network_;
@@ -64,6 +66,11 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   WindowUse use_;
   uint64_t read_bytes_before_ = 0;  // in former windows
   size_t images_with_outputs_ = 0;
+  // Where kernels compute from what was read, the threads that compute take it in, all of them: the
+  // driver would take one processor away for that, and the others would wait for its thread.
+  bool takes_in_late_ = false;
+  // By unit: reads that were finished and are not taken in.
+  std::vector<std::atomic<uint32_t>> untaken_;
   // Its threads use everything above: first to go.
   std::unique_ptr<Executor> executor_;
 };
@@ -92,6 +99,10 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
   use_ = std::move(use);
+  const bool has_no_copies =
+      pipeline == pipeline::Pipeline::two_stage || pipeline == pipeline::Pipeline::preload;
+  takes_in_late_ = options_.device == DeviceKind::cpu && has_no_copies;
+  untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
   auto executor =
       Executor::make(use_.units,
                      {.schedule = {.pipeline = pipeline,
@@ -115,15 +126,33 @@ Status StreamedInference::run(std::span<const std::span<const float>> inputs) {
     WP_ASSERT(input.size() == network_.input.elements());
   }
   if (Status begun = backend_->begin(inputs); !begun) return begun;
-  if (Status ran = executor_->run(); !ran) return ran;
+  if (Status ran = executor_->run(); !ran) {
+    // Nothing is in flight any more, and everything will be read again.
+    for (auto& reads : untaken_) reads = 0;
+    return ran;
+  }
   if (Status ended = backend_->end(); !ended) return ended;
   images_with_outputs_ = inputs.size();
   return {};
 }
 
 Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
+  if (takes_in_late_) {
+    ++untaken_[unit];
+    return {};
+  }
   auto taken = source_.take_in(use_.pieces[unit], bytes);
   if (!taken) return forward_error(std::move(taken));
+  return {};
+}
+
+Status StreamedInference::take_in_late(uint32_t unit, const std::byte* bytes) {
+  // The window's own memory.
+  auto* const read = const_cast<std::byte*>(bytes);
+  auto taken =
+      source_.take_in(use_.pieces[unit], {read, use_.units[unit].length_bytes}, options_.threads);
+  if (!taken) return forward_error(std::move(taken));
+  --untaken_[unit];
   return {};
 }
 
@@ -131,6 +160,9 @@ Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
   const Piece& piece = use_.pieces[unit];
   if (bytes == nullptr) {
     return backend_->compute(piece.layer, backend_->all_channels(piece.layer), nullptr);
+  }
+  if (untaken_[unit] > 0) {
+    if (Status taken = take_in_late(unit, bytes); !taken) return taken;
   }
   return backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
                            source_.weights_in(piece, bytes));

@@ -13,6 +13,7 @@
 #include "pager/base/assert.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
+#include "runtime/pipeline/read_line.h"
 
 namespace weightpager::infer {
 namespace {
@@ -40,11 +41,7 @@ class ReadsBeside::PacedReader final : public io::Reader {
  public:
   PacedReader(ReadsBeside& plan, std::unique_ptr<io::Reader> real, Schedule schedule,
               uint32_t reads_max)
-      : plan_(plan),
-        real_(std::move(real)),
-        schedule_(std::move(schedule)),
-        reads_max_(reads_max),
-        begun_(plan.begun_) {
+      : plan_(plan), real_(std::move(real)), schedule_(std::move(schedule)), begun_(plan.begun_) {
     completions_.reserve(reads_max);
   }
 
@@ -54,17 +51,17 @@ class ReadsBeside::PacedReader final : public io::Reader {
   const char* name() const override { return real_->name(); }
 
  private:
-  int64_t go_on();
+  io::Wakeup sleep();
+  void go_on();
   void start_actions();
   void take(const io::Completion& completion);
 
   ReadsBeside& plan_;
   const std::unique_ptr<io::Reader> real_;
   Schedule schedule_;
-  const uint32_t reads_max_;
   uint64_t begun_;
   uint64_t start_ns_ = 0;
-  std::deque<Action> reads_waiting_;
+  pipeline::ReadLine read_line_;
   std::deque<UnitNumber> kernels_;
   uint32_t in_flight_ = 0;
   std::vector<io::Completion> completions_;  // of the executor's reads
@@ -74,7 +71,8 @@ class ReadsBeside::PacedReader final : public io::Reader {
 io::Wakeup ReadsBeside::PacedReader::wait(int64_t timeout_ns) {
   WP_ASSERT(timeout_ns < 0);
   for (;;) {
-    const io::Wakeup wakeup = real_->wait(go_on());
+    go_on();
+    const io::Wakeup wakeup = sleep();
     completions_.clear();
     for (const io::Completion& it : wakeup.completions) {
       if (it.tag & beside_tag) {
@@ -89,9 +87,22 @@ io::Wakeup ReadsBeside::PacedReader::wait(int64_t timeout_ns) {
   }
 }
 
-// Ends the kernels whose time has come and starts the reads that have room then. Returns how long
-// until the next kernel ends, or -1.
-int64_t ReadsBeside::PacedReader::go_on() {
+// As the executor would: until the kernel ends that the schedule waits for.
+io::Wakeup ReadsBeside::PacedReader::sleep() {
+  const pipeline::Rest rest = schedule_.rest();
+  int64_t timeout_ns = -1;
+  if (!kernels_.empty() && rest.until <= kernels_.back()) {
+    const uint64_t now_ns = monotonic_ns();
+    const uint64_t end_ns = start_ns_ + plan_.ends_ns_[schedule_.index(rest.until)];
+    timeout_ns = end_ns > now_ns ? static_cast<int64_t>(end_ns - now_ns) : 0;
+  }
+  const bool is_executor_idle = reads_in_flight() == 0;
+  return rest.ignores_reads && read_line_.is_empty() && is_executor_idle ? real_->doze(timeout_ns)
+                                                                         : real_->wait(timeout_ns);
+}
+
+// Ends the kernels whose time has come and starts the reads that have room then.
+void ReadsBeside::PacedReader::go_on() {
   if (begun_ != plan_.begun_) {
     begun_ = plan_.begun_;
     start_ns_ = monotonic_ns();
@@ -101,25 +112,25 @@ int64_t ReadsBeside::PacedReader::go_on() {
     start_actions();
     if (kernels_.empty()) break;
     const uint64_t end_ns = start_ns_ + plan_.ends_ns_[schedule_.index(kernels_.front())];
-    const uint64_t now_ns = monotonic_ns();
-    if (end_ns > now_ns) return static_cast<int64_t>(end_ns - now_ns);
+    if (end_ns > monotonic_ns()) return;
     schedule_.on_kernel_finished(kernels_.front());
     kernels_.pop_front();
   }
-  if (schedule_.inferences_finished() == plan_.finished_) return -1;
+  if (schedule_.inferences_finished() == plan_.finished_) return;
   plan_.finished_ = schedule_.inferences_finished();
   plan_.finished_.notify_all();
-  return -1;
 }
 
 void ReadsBeside::PacedReader::start_actions() {
   for (Action it = schedule_.next(); it.kind != Action::Kind::none; it = schedule_.next()) {
-    if (it.kind == Action::Kind::read) reads_waiting_.push_back(it);
+    if (it.kind == Action::Kind::read) {
+      read_line_.put({it.unit, plan_.units_[schedule_.index(it.unit)].length_bytes, it.to});
+    }
     if (it.kind == Action::Kind::kernel) kernels_.push_back(it.unit);
   }
-  for (; !reads_waiting_.empty() && real_->reads_in_flight() < reads_max_; ++in_flight_) {
-    const Action read = reads_waiting_.front();
-    reads_waiting_.pop_front();
+  for (; read_line_.may_take() && real_->reads_in_flight() < pipeline::ReadLine::reads_max;
+       ++in_flight_) {
+    const pipeline::ReadLine::UnitRead read = read_line_.take();
     const pipeline::UnitBytes& unit = plan_.units_[schedule_.index(read.unit)];
     real_->start({.tag = read.unit | beside_tag,
                   .fd = plan_.file_.fd(),
@@ -132,6 +143,7 @@ void ReadsBeside::PacedReader::start_actions() {
 void ReadsBeside::PacedReader::take(const io::Completion& completion) {
   const UnitNumber unit = completion.tag & ~beside_tag;
   --in_flight_;
+  read_line_.on_finished(plan_.units_[schedule_.index(unit)].length_bytes);
   plan_.read_bytes_ += completion.length_bytes;
   if (completion.length_bytes < plan_.units_[schedule_.index(unit)].needed_bytes) {
     plan_.error_number_ = completion.error_number != 0 ? completion.error_number : ENODATA;

@@ -21,6 +21,31 @@ bool begins_packed(model::HeaderReader& reader) {
   return std::string_view(reinterpret_cast<const char*>(start.data()), length) == packed_magic;
 }
 
+// Of the checksums of its slices, which threads take as they are free.
+constexpr size_t slice_bytes = 64 * KiB;
+uint64_t checksum_of_slices(std::span<const std::byte> bytes, int threads) {
+  std::vector<uint64_t> sums((bytes.size() + slice_bytes - 1) / slice_bytes);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (sums.size() > 1)
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const auto rest = bytes.subspan(i * slice_bytes);
+    sums[i] = checksum(rest.first(std::min(rest.size(), slice_bytes)));
+  }
+  return checksum(std::as_bytes(std::span(sums)));
+}
+
+// As many weights belong to each factor.
+void scale(std::span<const float> factors, std::span<float> weights, int threads) {
+  const size_t terms = weights.size() / factors.size();
+  const size_t parts = weights.size_bytes() > slice_bytes ? static_cast<size_t>(threads) : 1;
+#pragma omp parallel for schedule(static) num_threads(threads) if (parts > 1)
+  for (size_t part = 0; part < parts; ++part) {
+    const size_t begin = factors.size() * part / parts;
+    const size_t count = factors.size() * (part + 1) / parts - begin;
+    if (count == 0) continue;
+    scale_channels(weights.subspan(begin * terms, count * terms), factors.subspan(begin, count));
+  }
+}
+
 bool has_connected(const Network& network) {
   return std::any_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
     return std::holds_alternative<Connected>(layer.operation);
@@ -147,7 +172,8 @@ uint64_t WeightSource::bytes_before(const PlacedLayer& layer, uint32_t channel) 
   return layer.weight_bytes / layer.channels * channel;
 }
 
-Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::byte> bytes) {
+Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::byte> bytes,
+                                           int threads) {
   PlacedLayer& layer = layers_.at(piece.layer);
   if (layer.channels == 0) return nullptr;
   const uint64_t length_bytes =
@@ -158,11 +184,12 @@ Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::by
   WP_ASSERT(reinterpret_cast<uintptr_t>(weights) % alignof(float) == 0);
   const std::span<std::byte> own = {reinterpret_cast<std::byte*>(weights), length_bytes};
   if (is_packed_) {
-    if (Status right = check(layer, piece, own); !right) return forward_error(std::move(right));
+    if (Status right = check(layer, piece, own, threads); !right)
+      return forward_error(std::move(right));
   } else if (!layer.factors.empty()) {
-    scale_channels({weights, length_bytes / sizeof(float)},
-                   std::span(layer.factors)
-                       .subspan(piece.first_channel, piece.end_channel - piece.first_channel));
+    scale(std::span(layer.factors)
+              .subspan(piece.first_channel, piece.end_channel - piece.first_channel),
+          {weights, length_bytes / sizeof(float)}, threads);
   }
   return weights;
 }
@@ -176,15 +203,15 @@ const float* WeightSource::weights_in(const Piece& piece, const std::byte* bytes
 }
 
 Status WeightSource::check(PlacedLayer& layer, const Piece& piece,
-                           std::span<const std::byte> weights) {
+                           std::span<const std::byte> weights, int threads) {
   const auto known = std::find_if(layer.known_pieces.begin(), layer.known_pieces.end(),
                                   [&](const KnownPiece& it) { return it.piece == piece; });
-  if (known == layer.known_pieces.end()) return check_whole(layer, piece, weights);
-  return compare(known->checksum, checksum(weights), layer.where);
+  if (known == layer.known_pieces.end()) return check_whole(layer, piece, weights, threads);
+  return compare(known->checksum, checksum_of_slices(weights, threads), layer.where);
 }
 
 Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
-                                 std::span<const std::byte> weights) {
+                                 std::span<const std::byte> weights, int threads) {
   XXH3_state_t* const state = running_->state;
   if (piece.first_channel == 0) {
     XXH3_64bits_reset(state);
@@ -192,8 +219,7 @@ Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
     pieces_so_far_.clear();
   }
   XXH3_64bits_update(state, weights.data(), weights.size());
-  const bool is_whole = piece == whole(piece.layer);
-  if (!is_whole) pieces_so_far_.push_back({piece, checksum(weights)});
+  pieces_so_far_.push_back({piece, checksum_of_slices(weights, threads)});
   if (piece.end_channel < layer.channels) return {};
   Status right = compare(layer.checksum, XXH3_64bits_digest(state), layer.where);
   if (right) layer.known_pieces = pieces_so_far_;

@@ -8,7 +8,8 @@
 // A packed layer is checked against its checksum (some 10 GB/s), a raw one is folded in place (a
 // pass over its bytes). A layer in several pieces can, the first time, only be checked with its
 // last one: nothing that is computed may leave the process before that. From then on the pieces are
-// known by checksums of their own, and need not all come again.
+// known by checksums of their own, which threads can share the work of, and need not all come
+// again.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +69,8 @@ class WeightSource {
   /// To be called once after each reading; until a layer is known to be right, for all its pieces
   /// in their order, beginning with the first. Returns [channel][…] as in LayerWeights, inside
   /// `bytes`; nullptr without weights.
-  Result<const float*> take_in(const Piece& piece, std::span<std::byte> bytes);
+  /// `threads`: OpenMP's that share the work; more than one only for who computes with them, too.
+  Result<const float*> take_in(const Piece& piece, std::span<std::byte> bytes, int threads = 1);
   /// Where take_in's result is, if the piece's range now lies at `bytes`.
   const float* weights_in(const Piece& piece, const std::byte* bytes) const;
 
@@ -106,8 +108,10 @@ class WeightSource {
                       const WeightForms& forms);
   Status place_raw(model::HeaderReader& reader, const Network& network);
   static uint64_t bytes_before(const PlacedLayer& layer, uint32_t channel);
-  Status check(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
-  Status check_whole(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights);
+  Status check(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights,
+               int threads);
+  Status check_whole(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights,
+                     int threads);
 
   std::string path_;
   bool is_packed_ = false;

@@ -25,27 +25,13 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
+#include "runtime/pipeline/read_line.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
 namespace {
 
 using telemetry::monotonic_ns;
-
-constexpr uint32_t reads_max = 32;
-// What is under way at once shares the disk, and ends at about the same time: the unit that is
-// waited for comes as late as the last one. So no more is under way than keeps a disk busy (8
-// requests; io::device_limits has figures), unless it is a single unit.
-constexpr uint64_t bytes_under_way_max = 4 * MiB;
-constexpr uint32_t request_bytes_max = 512 * KiB;
-
-std::vector<WorkUnit> work_units(const std::vector<UnitBytes>& units) {
-  std::vector<WorkUnit> work;
-  for (const UnitBytes& unit : units) {
-    work.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
-  }
-  return work;
-}
 
 /// What the driver is told by others.
 struct Word {
@@ -62,6 +48,8 @@ struct Word {
   Kind kind = Kind::stop;
   UnitNumber unit = 0;
   bool reads_across = false;
+  /// start_inference: kernels end one by one, whatever else is ready.
+  bool is_run = false;
   /// Of what the caller wants: how many failures it knew of.
   uint64_t failures_seen = 0;
   Span when;
@@ -85,13 +73,19 @@ class Mailbox {
 
   void put(Word word) {
     put_quietly(std::move(word));
-    eventfd_write(bell_.get(), 1);
+    ring();
   }
 
   /// For the driver to find when something else wakes it.
   void put_quietly(Word word) {
     const std::lock_guard lock(mutex_);
     words_.push_back(std::move(word));
+  }
+  void ring() { eventfd_write(bell_.get(), 1); }
+
+  bool is_empty() {
+    const std::lock_guard lock(mutex_);
+    return words_.empty();
   }
 
   std::vector<Word> take_all() {
@@ -125,7 +119,6 @@ class DrivenExecutor final : public Executor, private DeviceListener {
         options_(options),
         work_(work),
         device_(std::move(device)),
-        is_awaited_(awaited_kernels(settings.pipeline, work_units(units_))),
         schedule_settings_(settings),
         schedule_(std::move(schedule)) {
     for (Timeline& times : times_) times.units.resize(units_.size());
@@ -155,6 +148,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void drive(std::promise<Status>& opened);
   Status open_reader();
   uint64_t largest_streamed_bytes() const;
+  io::Wakeup sleep();
   void start_actions();
   void start_reads();
   void take_reads(std::span<const io::Completion> completions);
@@ -183,12 +177,12 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   const std::vector<UnitBytes> units_;
   const ExecutorOptions options_;
   UnitWork& work_;
-  const std::vector<bool> is_awaited_;  // by index: the end of its kernel
   Mailbox mailbox_;
   // Reports to the mailbox.
   std::unique_ptr<Device> device_;
   WorkLine<Kernel> kernels_line_;
   std::thread driver_;
+  std::atomic<UnitNumber> wakes_from_{0};  // whose end, or a later one's, wakes the driver
   // Two inferences are under way at most: the one that computes and the one that is read ahead.
   std::array<Timeline, 2> times_;
   size_t last_slot_ = 0;
@@ -200,9 +194,8 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   ScheduleSettings schedule_settings_;
   Schedule schedule_;
   std::unique_ptr<io::Reader> reader_;
-  std::deque<UnitNumber> reads_waiting_;   // for a place in the reader
+  ReadLine read_line_;
   std::deque<UnitNumber> reads_in_order_;  // started, and not taken in yet
-  uint64_t bytes_under_way_ = 0;           // of reads
   // By number modulo 2 · units: as many can be under way.
   std::vector<bool> is_read_;
   std::vector<Place> read_places_;
@@ -217,6 +210,8 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   uint64_t failures_told_ = 0;
   bool is_failure_told_ = false;
   bool is_stopping_ = false;
+  // Who takes units may take more of them before the first is finished: all that are ready count.
+  bool may_doze_ = false;
   std::optional<Error> failure_;
 };
 
@@ -264,7 +259,8 @@ uint64_t DrivenExecutor::largest_streamed_bytes() const {
 // ---- The thread that computes ----
 
 Status DrivenExecutor::run() {
-  start();
+  mailbox_.put(
+      {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_seen_});
   Status outcome;
   for (;;) {
     Result<std::optional<UnitTask>> task = take();
@@ -322,13 +318,12 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
   mailbox_.put(std::move(word));
 }
 
-// Waking the driver takes 10 µs from the processors that compute, so it is not woken for nothing.
-// What it is not woken for it finds before the next word that wakes it: all come from this thread.
+// Quietly, unless the driver waits for it (Rest). It says so before it looks for the last time, and
+// here the word comes before the look at what it said: one of the two sees the other.
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
-  const bool wakes = !when || is_awaited_[unit % units_.size()];
-  Word word = word_of_kernel(unit, std::move(when));
-  if (!wakes) return mailbox_.put_quietly(std::move(word));
-  mailbox_.put(std::move(word));
+  const bool is_failed = !when;
+  mailbox_.put_quietly(word_of_kernel(unit, std::move(when)));
+  if (is_failed || unit >= wakes_from_) mailbox_.ring();
 }
 
 // ---- The driver ----
@@ -354,7 +349,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
     }
 
     // 2. Sleep until a read is finished or somebody has something to say.
-    const io::Wakeup wakeup = reader_->wait(-1);
+    const io::Wakeup wakeup = sleep();
 
     // 3. Reads that are finished, in the order of the units.
     take_reads(wakeup.completions);
@@ -367,11 +362,10 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
 Status DrivenExecutor::open_reader() {
   uint64_t largest_bytes = os_page_bytes;
   for (const UnitBytes& unit : units_) largest_bytes = std::max(largest_bytes, unit.length_bytes);
-  const io::ReaderOptions reader_options = {
-      .watched_fd = mailbox_.fd(),
-      .reads_max = reads_max,
-      .read_bytes_max = static_cast<uint32_t>(largest_bytes),
-      .device_read_bytes = std::min(options_.device_read_bytes, request_bytes_max)};
+  const io::ReaderOptions reader_options = {.watched_fd = mailbox_.fd(),
+                                            .reads_max = ReadLine::reads_max,
+                                            .read_bytes_max = static_cast<uint32_t>(largest_bytes),
+                                            .device_read_bytes = options_.device_read_bytes};
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
@@ -380,13 +374,23 @@ Status DrivenExecutor::open_reader() {
   return {};
 }
 
+io::Wakeup DrivenExecutor::sleep() {
+  const bool is_at_work = !failure_ && !is_stopping_;
+  const Rest rest = is_at_work ? schedule_.rest() : Rest{};
+  wakes_from_ = rest.until;
+  // What was put in quietly before that may be what there is to wait for.
+  if (!mailbox_.is_empty()) return {};
+  const bool ignores_reads = rest.ignores_reads && may_doze_ && read_line_.is_empty();
+  return ignores_reads ? reader_->doze(-1) : reader_->wait(-1);
+}
+
 void DrivenExecutor::start_actions() {
   for (Action action = schedule_.next(); action.kind != Action::Kind::none;
        action = schedule_.next()) {
     switch (action.kind) {
       case Action::Kind::read:
         read_place(action.unit) = action.to;
-        reads_waiting_.push_back(action.unit);
+        read_line_.put({action.unit, at(action.unit).length_bytes, action.to});
         break;
       case Action::Kind::copy:
         ++copies_;
@@ -408,12 +412,8 @@ void DrivenExecutor::start_actions() {
 }
 
 void DrivenExecutor::start_reads() {
-  while (!reads_waiting_.empty() && reader_->reads_in_flight() < reads_max) {
-    const UnitNumber unit = reads_waiting_.front();
-    const uint64_t with_it_bytes = bytes_under_way_ + at(unit).length_bytes;
-    if (bytes_under_way_ > 0 && with_it_bytes > bytes_under_way_max) return;
-    bytes_under_way_ = with_it_bytes;
-    reads_waiting_.pop_front();
+  while (read_line_.may_take()) {
+    const UnitNumber unit = read_line_.take().unit;
     reads_in_order_.push_back(unit);
     is_read_[unit % is_read_.size()] = false;
     last_reads_[schedule_.index(unit)] = unit;
@@ -431,7 +431,7 @@ void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
     const UnitNumber unit = completion.tag;
     const UnitBytes& wanted = at(unit);
     read_bytes_ += completion.length_bytes;
-    bytes_under_way_ -= wanted.length_bytes;
+    read_line_.on_finished(wanted.length_bytes);
     times(unit).read.finish_ns = monotonic_ns();
     is_read_[unit % is_read_.size()] = true;
     if (completion.length_bytes >= wanted.needed_bytes) continue;
@@ -474,6 +474,7 @@ void DrivenExecutor::take_word(Word& word) {
       if (word.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
       ++inferences_waiting_;
+      may_doze_ = word.is_run;
       return;
     case Word::Kind::let_go:
       if (word.failures_seen != failures_told_) return;
@@ -531,7 +532,7 @@ void DrivenExecutor::end_inferences() {
 void DrivenExecutor::give_up(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
-  reads_waiting_.clear();
+  read_line_.clear();
   copies_ -= device_->cancel_copies();
   // The ends of earlier inferences stay in line: somebody may wait for one.
   kernels_ -=
@@ -552,7 +553,7 @@ void DrivenExecutor::tell_failure() {
 }
 
 void DrivenExecutor::begin_anew() {
-  WP_ASSERT(is_idle() && bytes_under_way_ == 0);
+  WP_ASSERT(is_idle());
   device_->begin_anew();
   failure_.reset();
   is_failure_told_ = false;
@@ -560,7 +561,11 @@ void DrivenExecutor::begin_anew() {
   inferences_ = 0;
   first_slot_ = 1 - last_slot_;
   std::fill(last_reads_.begin(), last_reads_.end(), never);
-  schedule_ = *Schedule::make(work_units(units_), schedule_settings_);
+  std::vector<WorkUnit> units;
+  for (const UnitBytes& unit : units_) {
+    units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
+  }
+  schedule_ = *Schedule::make(std::move(units), schedule_settings_);
 }
 
 }  // namespace
@@ -568,12 +573,14 @@ void DrivenExecutor::begin_anew() {
 Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
                                                  const ExecutorOptions& options, UnitWork& work,
                                                  std::unique_ptr<Device> device) {
+  std::vector<WorkUnit> work_units;
   for (const UnitBytes& unit : units) {
     WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
+    work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
   }
   ScheduleSettings settings = options.schedule;
   settings.kernels_follow_copies = device->kernels_follow_copies();
-  auto schedule = Schedule::make(work_units(units), settings);
+  auto schedule = Schedule::make(std::move(work_units), settings);
   if (!schedule) return forward_error(std::move(schedule));
   auto executor = std::make_unique<DrivenExecutor>(std::move(units), options, work, settings,
                                                    std::move(*schedule), std::move(device));

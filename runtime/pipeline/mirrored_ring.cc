@@ -69,8 +69,9 @@ MirroredRing::~MirroredRing() {
 
 void MirroredRing::forget_mirror(uint64_t offset_bytes, uint64_t length_bytes) const {
   const uint64_t end_bytes = round_up(offset_bytes + length_bytes, os_page_bytes);
-  if (end_bytes <= capacity_bytes_) return;
-  madvise(base_ + capacity_bytes_, end_bytes - capacity_bytes_, MADV_DONTNEED);
+  const uint64_t kept_end_bytes = capacity_bytes_ + mirror_kept_bytes;
+  if (end_bytes <= kept_end_bytes) return;
+  madvise(base_ + kept_end_bytes, end_bytes - kept_end_bytes, MADV_DONTNEED);
 }
 
 }  // namespace weightpager::pipeline

@@ -13,6 +13,9 @@
 namespace weightpager::pipeline {
 namespace {
 
+// Space that makes it worth being woken.
+constexpr uint64_t freed_at_once_bytes = 1 * MiB;
+
 bool copies(Pipeline pipeline, const Rings& rings) {
   if (pipeline == Pipeline::preload) return rings.host_bytes > 0;
   return pipeline != Pipeline::two_stage;
@@ -69,17 +72,6 @@ Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units) {
   if (pipeline == Pipeline::two_stage) return {.host_bytes = streamed_bytes};
   // On the host pinned units pass through as well, in the first pass.
   return {.host_bytes = largest_run(units.size(), at_once, size), .device_bytes = streamed_bytes};
-}
-
-std::vector<bool> awaited_kernels(Pipeline pipeline, std::span<const WorkUnit> units) {
-  const bool waits_for_each = pipeline == Pipeline::sequential || pipeline == Pipeline::synchronous;
-  std::vector<bool> is_awaited;
-  for (const WorkUnit& unit : units) {
-    const bool stays = unit.is_pinned || pipeline == Pipeline::preload;
-    is_awaited.push_back(waits_for_each || (unit.size_bytes > 0 && !stays));
-  }
-  if (!is_awaited.empty()) is_awaited.back() = true;
-  return is_awaited;
 }
 
 uint64_t Schedule::Ring::take(uint64_t bytes) {
@@ -202,6 +194,30 @@ Action Schedule::next() {
       return {};
     }
   }
+}
+
+bool Schedule::frees_space(UnitNumber unit) const {
+  return has_copies_ ? device_ring_bytes(unit) > 0 : progress(unit).host_bytes > 0;
+}
+
+Rest Schedule::rest() const {
+  if (settings_.pipeline == Pipeline::sequential || settings_.pipeline == Pipeline::synchronous) {
+    return {.until = kernels_finished_};
+  }
+  uint64_t ready_bytes = 0;
+  for (UnitNumber unit = kernels_finished_; unit < next_kernel_; ++unit) {
+    ready_bytes += progress(unit).host_bytes;
+  }
+  const uint64_t capacity_bytes = host_ring_.capacity_bytes;
+  const bool has_enough = !has_copies_ && ready_bytes > capacity_bytes / 2;
+  const uint64_t enough_bytes = capacity_bytes - std::min(capacity_bytes / 2, freed_at_once_bytes);
+  UnitNumber unit = kernels_finished_;
+  for (; unit < next_kernel_ && !ends_inference(unit); ++unit) {
+    if (!frees_space(unit)) continue;
+    ready_bytes -= std::min(ready_bytes, progress(unit).host_bytes);
+    if (has_copies_ || ready_bytes <= enough_bytes) break;
+  }
+  return {.until = unit, .ignores_reads = has_enough};
 }
 
 bool Schedule::is_read_due() const {

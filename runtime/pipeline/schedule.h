@@ -69,11 +69,6 @@ struct Rings {
 /// The smallest rings with which `Schedule::make` accepts these units.
 Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units);
 
-/// By index: whether the end of the unit's kernel can let something start, or end an inference. Of
-/// other ends a schedule may learn late, with the next one that can: nothing waits for them, unless
-/// units are let go.
-std::vector<bool> awaited_kernels(Pipeline pipeline, std::span<const WorkUnit> units);
-
 /// Counts on across inferences: number = inference · units + index.
 using UnitNumber = uint64_t;
 
@@ -103,6 +98,16 @@ struct Action {
   UnitNumber unit = 0;
   Place from;
   Place to;
+};
+
+/// What the driver need not hear of for a while, because it could start nothing then, or little.
+/// Being woken takes some 100 µs from the processors that compute: the driver keeps one from a
+/// thread that the others wait for.
+struct Rest {
+  /// The first kernel whose end it must hear of; earlier ones it may learn of together with that.
+  UnitNumber until = 0;
+  /// The same for reads: kernels in line have enough to do until then, if they end one by one.
+  bool ignores_reads = false;
 };
 
 struct ScheduleSettings {
@@ -160,6 +165,11 @@ class Schedule {
   void on_kernel_finished(UnitNumber unit);
 
   Action next();
+
+  /// From the present state on: an event that is told makes it another one. Where kernels compute
+  /// from what was read, space is made use of some 1 MiB at a time, half of a smaller ring.
+  /// Units that are let go may wait for any kernel.
+  Rest rest() const;
 
   uint32_t units() const { return static_cast<uint32_t>(units_.size()); }
   /// The place of a unit in the order that `make` was given.
@@ -220,6 +230,8 @@ class Schedule {
   void let_go_of_kernel();
   void leave_in_order();
   bool begin_next_cycle();
+  bool frees_space(UnitNumber unit) const;
+  bool ends_inference(UnitNumber unit) const { return index(unit) + 1 == units_.size(); }
 
   std::vector<WorkUnit> units_;
   std::vector<uint64_t> pinned_offsets_bytes_;  // by index

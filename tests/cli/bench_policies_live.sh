@@ -16,7 +16,7 @@ weightpager bench disk "$model" --json "$folder/disk.json"
 [[ $STATUS == 0 ]] || ! grep -q 'no direct reads' "$ERR" || skip "no direct reads beside the build"
 expect_status 0
 jq -e '.bytes_per_s > 1e6 and .queue_depth >= 1 and .latency_ns >= 0 and .jitter >= 0
-  and ([.handling.fault_ns, .handling.show_huge_page_ns, .handling.take_out_page_ns] | all(. > 0))' \
+  and ([.handling.fault_ns, .handling.show_huge_page_ns, .handling.take_out_huge_page_ns] | all(. > 0))' \
   "$folder/disk.json" >/dev/null || fail "$(cat "$folder/disk.json")"
 
 report=$folder/report.json

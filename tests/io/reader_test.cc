@@ -194,6 +194,40 @@ TEST_P(ReaderTest, WatchedFdHidesNoCompletionNorTheOtherWayRound) {
   }
 }
 
+// What dozing readers promise: the event ends it, and no completion is lost, whoever takes it.
+TEST_P(ReaderTest, WhoDozesMissesNothing) {
+  const PatternFile file(2 * MiB);
+  Event event;
+  const auto reader =
+      open({.watched_fd = event.fd(), .reads_max = 8, .device_read_bytes = 64 * KiB});
+  Buffer buffer(2 * MiB);
+  EXPECT_TRUE(reader->doze(0).completions.empty());
+  uint64_t finished = 0, dozed = 0;
+  for (uint64_t round = 0; round < 50; round++) {
+    for (uint64_t read = 0; read < 8; read++) {
+      reader->start({.tag = read,
+                     .fd = file.fd(),
+                     .offset_bytes = read * 256 * KiB,
+                     .length_bytes = 256 * KiB,
+                     .buffer = buffer.data() + read * 256 * KiB});
+    }
+    std::thread setter([&] { event.set(); });
+    for (bool is_set = false; !is_set; dozed++) {
+      const Wakeup wakeup = reader->doze(-1);
+      finished += wakeup.completions.size();
+      is_set = wakeup.watched_fd_readable;
+    }
+    setter.join();
+    event.clear();
+    while (reader->reads_in_flight() > 0) finished += reader->wait(-1).completions.size();
+    EXPECT_EQ(first_difference({buffer.data(), 2 * MiB}, 0), std::nullopt);
+  }
+  EXPECT_EQ(finished, 50u * 8);
+  if (GetParam().open == open_uring_reader) {
+    EXPECT_EQ(dozed, 50u) << "a read has ended it";
+  }
+}
+
 TEST_P(ReaderTest, SignalsDoNotEndTheWait) {
   struct sigaction interrupt {};
   interrupt.sa_handler = [](int) {};

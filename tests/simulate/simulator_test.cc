@@ -21,7 +21,7 @@ SimulatorOptions options(const std::string& policy, uint32_t window_chunks) {
   it.window_chunks = window_chunks;
   it.disk = disk();
   it.handling = no_handling;
-  it.handling.fault_ns = 10'000;
+  it.handling.fault_ns = it.handling.long_fault_ns = 10'000;
   return it;
 }
 
@@ -59,6 +59,21 @@ TEST(SimulatedDisk, GoesOnWhileNobodyLooks) {
     EXPECT_EQ(finished.finished_ns, latency_ns + (tag + 1) * read_ns);
   }
   EXPECT_EQ(it.take_finished().finished_ns, latency_ns + 9 * read_ns);
+  EXPECT_TRUE(it.is_idle());
+}
+
+TEST(SimulatedDisk, MaySayNothingUntilItHasNothingMoreToDo) {
+  DiskModel model = disk();
+  model.answers_together = true;
+  SimulatedDisk it(model, 1);
+  for (uint64_t tag = 0; tag < 8; ++tag) it.start(tag, chunk_bytes_max, 0);
+  EXPECT_EQ(it.next_finish_ns(), latency_ns + 8 * read_ns);
+  it.start(8, chunk_bytes_max, latency_ns + 7 * read_ns);
+  for (uint64_t tag = 0; tag < 9; ++tag) {
+    const auto finished = it.take_finished();
+    EXPECT_EQ(finished.tag, tag);
+    EXPECT_EQ(finished.finished_ns, latency_ns + 9 * read_ns);
+  }
   EXPECT_TRUE(it.is_idle());
 }
 
@@ -136,12 +151,21 @@ TEST(Simulator, ATouchWaitsUntilThePagerHasTime) {
   EXPECT_EQ(hidden->passes.back().time_ns, 40 * 800'000u);
 }
 
+TEST(Simulator, WhoWaitedForLongGoesOnLater) {
+  const Trace trace = computing(dense(4, 10, 1), 500'000);
+  SimulatorOptions it = options("demand", 100);
+  it.handling.long_fault_ns = 60'000;
+  const auto run = simulate(trace, it);
+  ASSERT_EQ(run->passes[0].demand_reads, 40u);
+  EXPECT_EQ(run->passes[0].time_ns, 40 * (latency_ns + read_ns + 60'000 + 500'000));
+}
+
 // Chunks of 128 KiB, all of which are read ahead at once: four by each request.
 TEST(Simulator, NeighboursAreReadTogether) {
   Trace trace = dense(4, 25, 1);
   trace.chunk_bytes = 128 * KiB;
   SimulatorOptions it = options("ring", 400);
-  it.handling.fault_ns = 0;
+  it.handling.fault_ns = it.handling.long_fault_ns = 0;
   it.timeline_pass = 0;
   const auto run = simulate(trace, it);
   ASSERT_EQ(run->passes[0].reads, 100u);
