@@ -158,10 +158,6 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
   return passes;
 }
 
-}  // namespace
-
-namespace {
-
 uint64_t latency_ns(const Reads& reads, double bytes_per_s) {
   if (reads.alone_ns.empty()) return 0;
   const double bytes =
@@ -175,15 +171,14 @@ uint64_t latency_ns(const Reads& reads, double bytes_per_s) {
 TakenByReads taken_by_reads(const PassesBeside& large, const PassesBeside& small) {
   WP_ASSERT(large.bytes > 0 && large.reads > 0);
   const auto reads = static_cast<double>(large.reads);
-  TakenByReads taken;
+  double ns_of_read = 0;
   if (small.reads > large.reads) {
     const auto more_reads = static_cast<double>(small.reads - large.reads);
     const double ns_per_read = (small.longer_ns - large.longer_ns) / more_reads;
-    taken.ns_per_read = std::clamp(ns_per_read, 0.0, std::max(0.0, large.longer_ns / reads));
+    ns_of_read = std::clamp(ns_per_read, 0.0, std::max(0.0, large.longer_ns / reads));
   }
-  taken.ns_per_byte =
-      std::max(0.0, large.longer_ns - reads * taken.ns_per_read) / static_cast<double>(large.bytes);
-  return taken;
+  const double of_bytes_ns = std::max(0.0, large.longer_ns - reads * ns_of_read);
+  return {.ns_per_byte = of_bytes_ns / static_cast<double>(large.bytes), .ns_per_read = ns_of_read};
 }
 
 Result<ReadingCosts> measure_reading(const network::Network& network,

@@ -118,7 +118,7 @@ TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
 INSTANTIATE_TEST_SUITE_P(Networks, JointPlans, testing::Values("squeezenet"));
 
 // From a disk that nobody waits for, a pass takes what its kernels take and what reads take from
-// them: so much for each, and so much for each byte.
+// them: so much for each, and so much for each byte; and a little for each kernel's beginning.
 TEST(JointPlan, ReadsTakeTheirTimeFromProcessors) {
   const Network network = made("squeezenet");
   const TakenByReads taken = {.ns_per_byte = 0.5, .ns_per_read = 30'000};
@@ -131,11 +131,12 @@ TEST(JointPlan, ReadsTakeTheirTimeFromProcessors) {
     double expected_ns = plan->reads_per_pass * taken.ns_per_read +
                          static_cast<double>(plan->read_bytes_per_pass) * taken.ns_per_byte;
     for (const uint64_t kernel_ns : plan->kernel_ns) expected_ns += static_cast<double>(kernel_ns);
-    EXPECT_NEAR(static_cast<double>(plan->delay_ns), expected_ns, 0.01 * expected_ns);
+    EXPECT_GE(static_cast<double>(plan->delay_ns), 0.9999 * expected_ns);
+    EXPECT_LE(static_cast<double>(plan->delay_ns), 1.03 * expected_ns);
     with_reads += plan->reads_per_pass > 0;
     EXPECT_EQ(plan->reads_per_pass > 0, plan->read_bytes_per_pass > 0);
   }
-  EXPECT_GE(with_reads, 3);
+  EXPECT_GE(with_reads, 2);
 }
 
 constexpr const char* small = R"(
