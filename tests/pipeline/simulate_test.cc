@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "tests/pipeline/random_network.h"
 
 namespace weightpager::pipeline {
@@ -89,27 +91,43 @@ INSTANTIATE_TEST_SUITE_P(Simulate, EveryPipeline, testing::ValuesIn(all_pipeline
                            return word;
                          });
 
-// Three inferences that are read across are one of three times as many units. (Rings that hold more
-// than the network could hold a third inference's units, which a schedule does not read so early.)
-TEST(Simulate, ReadsAcrossInferencesAreOneLongTimeline) {
-  RandomNetworks random(9);
-  int compared = 0, faster = 0;
-  while (compared < 20'000) {
-    const Costs costs = random.costs();
+/// A network, a pipeline that reads across inferences, and rings that hold no more than the
+/// network. (Larger ones could hold a third inference's units, which a schedule does not read so
+/// early.)
+struct RandomPasses {
+  Costs costs;
+  Pipeline pipeline;
+  Rings rings;
+
+  std::vector<Timeline> run_in_a_row(uint32_t inferences) const {
+    return run(costs, {.pipeline = pipeline, .rings = rings, .reads_across_inferences = true},
+               {.inferences = inferences});
+  }
+};
+
+RandomPasses random_passes(RandomNetworks& random) {
+  for (;;) {
+    Costs costs = random.costs();
     const Pipeline pipeline = random.up_to(1) == 0 ? Pipeline::asynchronous : Pipeline::two_stage;
     const Rings rings = random.rings(pipeline, work_units(costs));
-    if (rings.bytes() > bytes_per_pass(costs)) continue;
-    ++compared;
-    const std::vector<Timeline> inferences =
-        run(costs, {.pipeline = pipeline, .rings = rings, .reads_across_inferences = true},
-            {.inferences = 3});
+    if (rings.bytes() <= bytes_per_pass(costs)) return {std::move(costs), pipeline, rings};
+  }
+}
+
+// Three inferences that are read across are one of three times as many units.
+TEST(Simulate, ReadsAcrossInferencesAreOneLongTimeline) {
+  RandomNetworks random(9);
+  int faster = 0;
+  for (int compared = 0; compared < 20'000; ++compared) {
+    const RandomPasses it = random_passes(random);
+    const std::vector<Timeline> inferences = it.run_in_a_row(3);
     Costs in_a_row;
-    for (int i = 0; i < 3; ++i) in_a_row.insert(in_a_row.end(), costs.begin(), costs.end());
-    const Timeline expected = timeline(pipeline, in_a_row, rings);
+    for (int i = 0; i < 3; ++i) in_a_row.insert(in_a_row.end(), it.costs.begin(), it.costs.end());
+    const Timeline expected = timeline(it.pipeline, in_a_row, it.rings);
     for (size_t i = 0; i < in_a_row.size(); ++i) {
-      ASSERT_EQ(inferences[i / costs.size()].units[i % costs.size()], expected.units[i]);
+      ASSERT_EQ(inferences[i / it.costs.size()].units[i % it.costs.size()], expected.units[i]);
     }
-    faster += inferences[2].delay_ns() < delay_ns(pipeline, costs, rings);
+    faster += inferences[2].delay_ns() < delay_ns(it.pipeline, it.costs, it.rings);
   }
   EXPECT_GT(faster, 10'000);
 }
@@ -118,18 +136,12 @@ TEST(Simulate, ReadsAcrossInferencesAreOneLongTimeline) {
 // on average, to the nanosecond in nearly all networks.
 TEST(Simulate, InARowInferencesSoonTakeTheSame) {
   RandomNetworks random(10);
-  int compared = 0, same = 0;
-  while (compared < 5'000) {
-    const Costs costs = random.costs();
-    const Pipeline pipeline = random.up_to(1) == 0 ? Pipeline::asynchronous : Pipeline::two_stage;
-    const Rings rings = random.rings(pipeline, work_units(costs));
-    if (rings.bytes() > bytes_per_pass(costs)) continue;
-    ++compared;
-    const std::vector<Timeline> inferences =
-        run(costs, {.pipeline = pipeline, .rings = rings, .reads_across_inferences = true},
-            {.inferences = 12});
-    const uint64_t expected_ns = delay_ns(pipeline, costs, rings, Inferences::in_a_row);
-    ASSERT_EQ(std::max(inferences[2].delay_ns(), least_delay_ns(costs)), expected_ns);
+  int same = 0;
+  for (int compared = 0; compared < 5'000; ++compared) {
+    const RandomPasses it = random_passes(random);
+    const std::vector<Timeline> inferences = it.run_in_a_row(12);
+    const uint64_t expected_ns = delay_ns(it.pipeline, it.costs, it.rings, Inferences::in_a_row);
+    ASSERT_EQ(std::max(inferences[2].delay_ns(), least_delay_ns(it.costs)), expected_ns);
     same += inferences[11].finish_ns - inferences[2].finish_ns == 9 * expected_ns;
   }
   EXPECT_GT(same, 4'900);
