@@ -42,6 +42,7 @@ using window::AddressSpace;
 using window::ChunkState;
 using window::Region;
 using window::Run;
+using window::Tripwires;
 
 namespace {
 
@@ -63,6 +64,8 @@ constexpr uint64_t headroom_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
 // For the policies on paper: a fast disk's, as what is slow about a slow one is its bandwidth.
 constexpr uint64_t read_latency_ns = 80'000;
+// Experts of which one page is away, at once.
+constexpr uint32_t tripwires_max = 4096;
 // Chunks that are hidden between two looks at faults, when a sample begins: 1 ms.
 constexpr uint32_t hidden_at_once = 64;
 // Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
@@ -174,6 +177,10 @@ Status Pager::open_everything() {
     pool_ = std::move(*pool);
   }
   emptied_slots_.reserve(window_chunks_max_);
+  // A part of a huge page cannot go before the page is split; and moving one is cheap.
+  if (mapper_->registers_slots() && chunk_bytes_ < huge_page_bytes) {
+    tripwires_.emplace(std::min(tripwires_max, window_chunks_max_));
+  }
   fit_table_to_window();
 
   // Requests to the device times their size, in chunks.
@@ -417,7 +424,8 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
   // splits a huge page's entry.
   if (notes.is_placed && shares_memory()) return show_again(region, index);
   // An old message: the chunk came (or was given up) after it was sent.
-  if (notes.is_placed || state == ChunkState::failed) return wake_page(space, fault.address);
+  const bool is_there = notes.is_placed && !Tripwires::is_tripped_by(region, index, fault.address);
+  if (is_there || state == ChunkState::failed) return wake_page(space, fault.address);
   // Every thread that touches the chunk sends a message, and one more after each signal.
   if (notes.is_waited_for) return;
   notes.is_waited_for = true;
@@ -499,16 +507,48 @@ void Pager::record_touch(ChunkId chunk, uint32_t offset_bytes) {
   record_->add_touch(chunk, offset_bytes, now_ns_);
   const ChunkId oldest = std::exchange(recorded_[recorded_next_], chunk);
   recorded_next_ = (recorded_next_ + 1) % recorded_.size();
-  if (oldest != window::no_chunk && oldest != chunk) take_out_of_sight(oldest);
+  if (oldest != window::no_chunk && oldest != chunk) take_out_of_sight(oldest, false);
 }
 
-// mapped → ready, where that is possible.
-bool Pager::take_out_of_sight(ChunkId chunk) {
+// mapped → ready, where that is possible: the next touch will be noticed. Of a chunk that is used
+// whole one page will do.
+bool Pager::take_out_of_sight(ChunkId chunk, bool is_used_whole) {
+  const uint64_t began_ns = telemetry::monotonic_ns();
   const bool can_be_held = table_.state(chunk) == ChunkState::mapped &&
                            table_.slot(chunk) != window::no_slot && !waiting_[chunk].is_waited_for;
-  if (!can_be_held || !take_out(chunk)) return false;
+  if (!can_be_held) return false;
+  const bool is_tripped = is_used_whole && set_tripwire(chunk);
+  if (!is_tripped && !take_out(chunk)) return false;
   table_.hold(chunk);
+  account_take_out(1, began_ns);
   return true;
+}
+
+bool Pager::set_tripwire(ChunkId chunk) {
+  Region* const home = moves_to(chunk);
+  if (!tripwires_ || home == nullptr) return false;
+  const uint32_t index = owner(chunk).index_in(*home, chunk);
+  return home->notes(index).is_placed && tripwires_->set(*home, index);
+}
+
+bool Pager::is_tripped(ChunkId chunk) const {
+  bool is_tripped = false;
+  if (!tripwires_) return false;
+  owner(chunk).for_each_view(chunk, [&](const Region& region, uint32_t index) {
+    is_tripped = is_tripped || Tripwires::is_set(region, index);
+  });
+  return is_tripped;
+}
+
+// ready → mapped, if the chunk is there but for a page. False: that page cannot come back now.
+bool Pager::take_tripwire_back(ChunkId chunk) {
+  bool is_whole = true;
+  owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
+    if (!Tripwires::is_set(region, index)) return;
+    is_whole = tripwires_->take_back(region, index) == Outcome::done;
+    if (is_whole) table_.map(chunk, true);
+  });
+  return is_whole;
 }
 
 void Pager::retry_held_chunks() {
@@ -711,7 +751,7 @@ void Pager::adapt() {
       break;
   }
   for (uint32_t left = hidden_at_once; is_hiding() && left > 0; ++unhidden_) {
-    if (take_out_of_sight(unhidden_)) --left;
+    if (take_out_of_sight(unhidden_, false)) --left;
   }
 }
 
@@ -794,11 +834,13 @@ void Pager::make_policy(std::string_view name) {
 }
 
 void Pager::carry_out_policy() {
-  while (reader_->reads_in_flight() < reads_max_) {
+  bool has_wishes = true;
+  while (has_wishes && reader_->reads_in_flight() < reads_max_) {
     const Action action = policy_->next();
     switch (action.kind) {
       case Action::Kind::none:
-        return hand_over_reads();
+        has_wishes = false;
+        break;
       case Action::Kind::read:
         start_read(action.chunk);
         break;
@@ -806,11 +848,12 @@ void Pager::carry_out_policy() {
         evict(Run{action.chunk, action.count});
         break;
       case Action::Kind::hold:
-        hold(action.chunk);
+        hold(action.chunk, action.is_used_whole);
         break;
     }
   }
   hand_over_reads();
+  if (tripwires_) tripwires_->hand_over();
 }
 
 void Pager::account() {
@@ -991,7 +1034,12 @@ bool Pager::show_at_once(const Run& run) {
 void Pager::map(ChunkId chunk) {
   const uint64_t began_ns = telemetry::monotonic_ns();
   Outcome outcome = Outcome::done;
-  const bool keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
+  bool keeps_slot = true;
+  if (is_tripped(chunk)) {
+    if (!take_tripwire_back(chunk)) outcome = Outcome::busy;
+  } else {
+    keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);
+  }
   switch (outcome) {
     case Outcome::done:
       probes::map(chunk, 1);
@@ -1075,16 +1123,9 @@ void Pager::give_back_memory(ChunkId chunk) {
       chunk, [](Region& region, uint32_t index) { region.notes(index).is_placed = false; });
 }
 
-// mapped → ready: the next touch will be noticed.
-void Pager::hold(ChunkId chunk) {
-  const uint64_t began_ns = telemetry::monotonic_ns();
-  const bool has_slot = table_.slot(chunk) != window::no_slot;
-  if (!has_slot || waiting_[chunk].is_waited_for || !take_out(chunk)) {
-    return policy_->on_refused(chunk);
-  }
-  table_.hold(chunk);
+void Pager::hold(ChunkId chunk, bool is_used_whole) {
+  if (!take_out_of_sight(chunk, is_used_whole)) return policy_->on_refused(chunk);
   note(EventKind::hold, chunk);
-  account_take_out(1, began_ns);
 }
 
 // Somebody waits for a mapped chunk in another region than the one that it lies in. One that was
@@ -1127,6 +1168,7 @@ void Pager::move_to_waiter(ChunkId chunk) {
 }
 
 void Pager::evict(const Run& run) {
+  for (uint32_t i = 0; i < run.count; ++i) take_tripwire_back(run.first + i);
   for (uint32_t done = 0; done < run.count;) {
     const uint64_t began_ns = telemetry::monotonic_ns();
     const bool is_shown = table_.state(run.first + done) == ChunkState::mapped;

@@ -51,6 +51,7 @@
 #include "pager/window/region.h"
 #include "pager/window/run.h"
 #include "pager/window/slot_pool.h"
+#include "pager/window/tripwires.h"
 
 namespace weightpager {
 
@@ -207,7 +208,10 @@ class Pager final : public PagingService {
   void take_write(ServedFile& served, window::Region& region, uintptr_t touched);
   void take_commands();
   void record_touch(policy::ChunkId chunk, uint32_t offset_bytes);
-  bool take_out_of_sight(policy::ChunkId chunk);
+  bool take_out_of_sight(policy::ChunkId chunk, bool is_used_whole);
+  bool set_tripwire(policy::ChunkId chunk);
+  bool is_tripped(policy::ChunkId chunk) const;
+  bool take_tripwire_back(policy::ChunkId chunk);
   void retry_held_chunks();
   void take_new_slots();
   void adapt();
@@ -255,7 +259,7 @@ class Pager final : public PagingService {
   bool take_out(policy::ChunkId chunk);
   void give_back_memory(policy::ChunkId chunk);
   void release(policy::ChunkId chunk);
-  void hold(policy::ChunkId chunk);
+  void hold(policy::ChunkId chunk, bool is_used_whole);
   void move_to_waiter(policy::ChunkId chunk);
   void evict(const window::Run& run);
   uint32_t hide_at_once(const window::Run& run);
@@ -325,6 +329,7 @@ class Pager final : public PagingService {
   std::unique_ptr<io::Reader> reader_;
   std::unique_ptr<window::SlotPool> pool_;  // nullptr: memory is shared, and slots are only counted
   std::unique_ptr<window::ModuleWindow> module_;  // where the memory that is shared is the module's
+  std::optional<window::Tripwires> tripwires_;    // where chunks are small, and moved
   std::optional<window::MemoryHeadroom> headroom_;
   std::optional<window::PageMap> page_map_;
   window::ChunkTable table_;

@@ -399,6 +399,8 @@ void Pager::remove_pages(const Place& place, uint32_t index, uint32_t first, uin
 
 // mapped → ready, whoever pins the pages.
 void Pager::take_back_slot(Region& region, uint32_t index, ChunkId chunk) {
+  const bool is_whole = take_tripwire_back(chunk);
+  WP_ASSERT(is_whole);
   if (!take_out(chunk)) {
     // Somebody pins the pages: they go with the mapping, and the slot gets other memory.
     std::byte* const address = region.chunk_address(index);

@@ -499,7 +499,9 @@ Action PinStream::hold() {
   for (;;) {
     const ChunkId chunk = experts_.next_hold();
     if (chunk == window::no_chunk) return {};
-    if (can_be_held(chunk)) return action(Action::Kind::hold, chunk);
+    if (can_be_held(chunk)) {
+      return {.kind = Action::Kind::hold, .chunk = chunk, .is_used_whole = true};
+    }
   }
 }
 

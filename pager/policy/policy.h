@@ -33,6 +33,8 @@ struct Action {
   bool is_demand = false;
   /// Of `evict`: so many, one after the other, from `chunk` on.
   uint32_t count = 1;
+  /// Of `hold`: whoever uses the chunk touches all of it, so that any page of it tells.
+  bool is_used_whole = false;
 };
 
 struct Settings {

@@ -128,6 +128,8 @@ class Region {
     bool is_write_refused = false;  // made read-only for a thread that wrote where it must not
     bool is_divided =
         false;  // in more than one mapping of the kernel's: not to be moved as a whole
+    static constexpr uint32_t no_tripwire = UINT32_MAX;
+    uint32_t tripwire = no_tripwire;  // which one took its first page away (tripwires.h)
   };
   Notes& notes(uint32_t index) { return notes_[index]; }
   const Notes& notes(uint32_t index) const { return notes_[index]; }
