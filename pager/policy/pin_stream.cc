@@ -23,9 +23,12 @@ constexpr uint64_t ring_bytes_min = 8 * MiB;
 // takes a chunk, whatever its size.
 constexpr uint32_t sparse_chunks_max = 16;
 constexpr uint32_t order_lessons_max = 4;
-// Of experts, in flight at once. Disks may answer together what they find together, and an engine
-// that waits for an expert can compute with its first slab while the next one is read. More than
-// any disk's bandwidth times its latency, so nothing is lost by it.
+// Of experts, in flight at once: a slab, of which there are mostly three, between these. Disks may
+// answer together what they find together, and an engine that waits for an expert can compute with
+// its first slab while the next one is read. At least as much as any disk's bandwidth times its
+// latency, so that nothing is lost by it.
+constexpr uint32_t slabs_of_expert = 3;
+constexpr uint64_t expert_bytes_in_flight_min = MiB;
 constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
 constexpr uint64_t recent_touches = 8;
@@ -508,8 +511,12 @@ Action PinStream::hold() {
 // What an expert in use still lacks: the engine will come to it within microseconds.
 Action PinStream::rest_of_experts() {
   const ChunkId chunk = experts_.next_read();
+  const uint32_t slab_chunks =
+      (experts_.chunks_of_largest() + slabs_of_expert - 1) / slabs_of_expert;
   const uint32_t reads_max =
-      std::min(settings_.reads_max, std::max(chunks_in(expert_bytes_in_flight_max), 4u));
+      std::min(settings_.reads_max,
+               std::max(4u, std::clamp(slab_chunks, chunks_in(expert_bytes_in_flight_min),
+                                       chunks_in(expert_bytes_in_flight_max))));
   if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
   if (table_.room() > 0) return action(Action::Kind::read, chunk);
   if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) return {};

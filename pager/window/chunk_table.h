@@ -26,7 +26,8 @@ inline constexpr ChunkId no_chunk = UINT32_MAX;
 enum class ChunkState : uint8_t {
   absent,   // bytes are in the file only
   reading,  // a read into its slot is in flight
-  ready,    // bytes are in its slot, not in the region: touching it faults, and is served in µs
+  ready,    // bytes are in its slot, or all but a page of them in the region (tripwires.h):
+            // touching it faults, and is served in µs
   mapped,   // the engine reads it without the pager
   failed,   // could not be read: touching it gives SIGBUS
 };
@@ -73,7 +74,7 @@ class ChunkTable {
   /// exchange: the memory of all these lies in regions, and their slots are nothing but places to
   /// come back to. Returns for how many of them, from the first on, that is so; at least one.
   uint32_t bring_together(ChunkId first, uint32_t count);
-  /// mapped → ready: the bytes are back in the slot. Only for a chunk that kept its slot.
+  /// mapped → ready: touching it will fault. Only for a chunk that kept its slot.
   void hold(ChunkId chunk);
   /// ready or mapped → absent. The slot, if it has one, is free again.
   void release(ChunkId chunk);
