@@ -121,7 +121,10 @@ Result<std::vector<Activations>> make_activations(const Network& network,
 Result<std::unique_ptr<Backend>> open_cpu_backend(const Network& network,
                                                   const WeightSource& source,
                                                   const InferenceOptions& options) {
-  auto operations = CpuOperations::make(network, options.threads);
+  // Between a layer's tiles a batch's other images go by, and use the same memory.
+  const auto unfolding = options.batch == 1 ? ops::Unfolding::once : ops::Unfolding::by_tile;
+  auto operations =
+      CpuOperations::make(network, options.threads, CpuOperations::Scratch::own, unfolding);
   if (!operations) return forward_error(std::move(operations));
   auto activations = make_activations(network, memory::lay_out(network), options.batch);
   if (!activations) return forward_error(std::move(activations));

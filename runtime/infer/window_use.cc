@@ -83,10 +83,17 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
   return it;
 }
 
+/// Pieces that a ring is to have room for. Where stages have their own pace: one that computes, one
+/// that waits for that, and one that is read, so that the disk need not wait for the first.
+uint64_t pieces_at_once(Pipeline pipeline) {
+  if (pipeline == Pipeline::sequential) return 1;
+  return pipeline == Pipeline::synchronous ? 2 : 3;
+}
+
 /// A piece is read from a page's start to a page's end.
-uint64_t tile_for(uint64_t ring_bytes) {
-  const uint64_t half = round_down(ring_bytes / 2, os_page_bytes);
-  return std::max(half, 3 * os_page_bytes) - 2 * os_page_bytes;
+uint64_t tile_for(uint64_t ring_bytes, uint64_t at_once) {
+  const uint64_t part = round_down(ring_bytes / at_once, os_page_bytes);
+  return std::max(part, 3 * os_page_bytes) - 2 * os_page_bytes;
 }
 
 /// The share of the window that each ring has, where rings are of equal size.
@@ -108,12 +115,9 @@ CutNetwork cut_for_window(const Network& network, const WeightSource& source,
     largest_bytes = std::max(largest_bytes, unit.length_bytes);
   }
   const uint64_t ring_bytes = ring_share(request.pipeline, request.window_bytes);
-  // Where one layer is read while another computes, both have to fit.
-  const uint64_t at_once = request.pipeline == Pipeline::sequential ? 1 : 2;
+  const uint64_t at_once = pieces_at_once(request.pipeline);
   if (at_once * largest_bytes <= ring_bytes) return whole;
-  const uint64_t tile_bytes =
-      request.pipeline == Pipeline::sequential ? tile_for(2 * ring_bytes) : tile_for(ring_bytes);
-  return cut(network, source, request, tile_bytes);
+  return cut(network, source, request, tile_for(ring_bytes, at_once));
 }
 
 auto too_small(const WindowRequest& request, uint64_t needed_bytes) {

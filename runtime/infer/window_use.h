@@ -4,10 +4,10 @@
 // must hold the largest layer, which in some networks is most of what they would give; where there
 // is more than a ring needs, the rest should save reading.
 //
-// Idea. If the largest layer does not leave room for a second one beside it, layers are cut into
-// tiles of half a ring. Sizes of rings and pins come from the equations of runtime/pipeline, with
-// what layers cost: measured if somebody has measured, otherwise estimated from bytes and
-// operations.
+// Idea. If the largest layer does not leave room for two more beside it, layers are cut into tiles
+// of a third of a ring (half of one in lock step). Sizes of rings and pins come from the equations
+// of runtime/pipeline, with what layers cost: measured if somebody has measured, otherwise
+// estimated from bytes and operations.
 //
 // Cost: milliseconds; nothing is read.
 #pragma once

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,10 +63,10 @@ Word word_of_kernel(UnitNumber unit, Result<Span> when) {
   return {.kind = Word::Kind::kernel_finished, .unit = unit, .when = *when};
 }
 
-/// Words for the driver, who sleeps on a file descriptor.
+/// Words for the driver, who sleeps on a file descriptor: a clock's, which strikes at once or soon.
 class Mailbox {
  public:
-  Mailbox() : bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  Mailbox() : bell_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
 
   bool is_open() const { return bell_.is_open(); }
   int fd() const { return bell_.get(); }
@@ -81,7 +81,10 @@ class Mailbox {
     const std::lock_guard lock(mutex_);
     words_.push_back(std::move(word));
   }
-  void ring() { eventfd_write(bell_.get(), 1); }
+  void ring() { ring_in(1); }
+  /// When the kernel that begins now is under way. A driver that is woken takes the processor of
+  /// who wakes it: between two kernels all threads that compute would wait for that one.
+  void ring_soon() { ring_in(soon_ns); }
 
   bool is_empty() {
     const std::lock_guard lock(mutex_);
@@ -89,13 +92,20 @@ class Mailbox {
   }
 
   std::vector<Word> take_all() {
-    eventfd_t rings;
-    eventfd_read(bell_.get(), &rings);
+    uint64_t rings;
+    [[maybe_unused]] const ssize_t length = read(bell_.get(), &rings, sizeof rings);
     const std::lock_guard lock(mutex_);
     return std::exchange(words_, {});
   }
 
  private:
+  static constexpr long soon_ns = 40'000;
+
+  void ring_in(long delay_ns) {
+    const itimerspec once = {.it_interval = {}, .it_value = {0, delay_ns}};
+    timerfd_settime(bell_.get(), 0, &once, nullptr);
+  }
+
   const OwnedFd bell_;
   std::mutex mutex_;
   std::vector<Word> words_;
@@ -151,6 +161,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   io::Wakeup sleep();
   void start_actions();
   void start_reads();
+  uint64_t reads_at_once_bytes() const;
   void take_reads(std::span<const io::Completion> completions);
   void take_in_order();
   void take_word(Word& word);
@@ -217,7 +228,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
 
 Status DrivenExecutor::open() {
   if (!mailbox_.is_open()) {
-    return fail(fmt::format("no eventfd: {}", std::strerror(errno)),
+    return fail(fmt::format("no timerfd: {}", std::strerror(errno)),
                 "too many open files: raise `ulimit -n`", errno);
   }
   const DeviceNeeds needs = {.rings = schedule_.rings(),
@@ -323,7 +334,12 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
   const bool is_failed = !when;
   mailbox_.put_quietly(word_of_kernel(unit, std::move(when)));
-  if (is_failed || unit >= wakes_from_) mailbox_.ring();
+  if (!is_failed && unit < wakes_from_) return;
+  if (!is_failed && !kernels_line_.is_empty()) {
+    mailbox_.ring_soon();
+  } else {
+    mailbox_.ring();
+  }
 }
 
 // ---- The driver ----
@@ -411,8 +427,16 @@ void DrivenExecutor::start_actions() {
   start_reads();
 }
 
+// An inference cannot begin before its first unit is here, which comes as late as what is read with
+// it.
+uint64_t DrivenExecutor::reads_at_once_bytes() const {
+  const bool awaits_first =
+      kernels_ == 0 && !reads_in_order_.empty() && schedule_.index(reads_in_order_.front()) == 0;
+  return awaits_first ? ReadLine::first_bytes_under_way_max : ReadLine::bytes_under_way_max;
+}
+
 void DrivenExecutor::start_reads() {
-  while (read_line_.may_take()) {
+  while (read_line_.may_take(reads_at_once_bytes())) {
     const UnitNumber unit = read_line_.take().unit;
     reads_in_order_.push_back(unit);
     is_read_[unit % is_read_.size()] = false;

@@ -18,6 +18,8 @@ class ReadLine {
  public:
   static constexpr uint32_t reads_max = 32;
   static constexpr uint64_t bytes_under_way_max = 4 * MiB;
+  /// While nothing computes before the first of them is here.
+  static constexpr uint64_t first_bytes_under_way_max = 256 * KiB;
 
   struct UnitRead {
     UnitNumber unit = 0;
@@ -30,9 +32,9 @@ class ReadLine {
   void clear() { line_.clear(); }
 
   /// Whether the first in line may begin now.
-  bool may_take() const {
+  bool may_take(uint64_t under_way_max_bytes = bytes_under_way_max) const {
     if (line_.empty() || reads_ == reads_max) return false;
-    return reads_ == 0 || bytes_under_way_ + line_.front().length_bytes <= bytes_under_way_max;
+    return reads_ == 0 || bytes_under_way_ + line_.front().length_bytes <= under_way_max_bytes;
   }
   /// It is under way from now on.
   UnitRead take() {

@@ -30,6 +30,11 @@ class WorkLine {
     return work;
   }
 
+  bool is_empty() {
+    const std::lock_guard lock(mutex_);
+    return line_.empty();
+  }
+
   /// Nobody takes what was in line and `is_unwanted`. Returns how much that was.
   template <typename IsUnwanted>
   uint32_t remove_if(IsUnwanted is_unwanted) {

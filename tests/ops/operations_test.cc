@@ -30,8 +30,8 @@ Network of_layers(const Shape& input, std::vector<Layer> layers) {
   return Network{.input = input, .layers = std::move(layers)};
 }
 
-CpuOperations make(const Network& network) {
-  auto made = CpuOperations::make(network, compute_threads);
+CpuOperations make(const Network& network, Unfolding unfolding = Unfolding::by_tile) {
+  auto made = CpuOperations::make(network, compute_threads, CpuOperations::Scratch::own, unfolding);
   if (!made) throw std::runtime_error(made.error().message);
   return std::move(*made);
 }
@@ -80,13 +80,18 @@ TEST_P(Convolutions, EqualsTheDefinitionAndItsTiles) {
   const Weights weights(layer);
   const Values input = random_values(layer.input.elements(), 9);
   CpuOperations operations = make(of_layers(layer.input, {layer}));
+  CpuOperations unfolding_once = make(of_layers(layer.input, {layer}), Unfolding::once);
   const Values whole = run_tiles(operations, layer, weights, input, layer.output.channels);
   EXPECT_LT(
       relative_error(naive::convolutional(layer, input, weights.biases, weights.plain()), whole),
       2e-6);
+  const Values other_input = random_values(layer.input.elements(), 10);
   for (const uint32_t tile : {16u, 32u, 48u, 80u, 128u}) {
     EXPECT_TRUE(same_bits(whole, run_tiles(operations, layer, weights, input, tile)))
         << "tiles of " << tile << " channels";
+    run_tiles(unfolding_once, layer, weights, other_input, tile);
+    EXPECT_TRUE(same_bits(whole, run_tiles(unfolding_once, layer, weights, input, tile)))
+        << "tiles of " << tile << " channels after another picture";
   }
 }
 
@@ -127,6 +132,34 @@ TEST(Convolutions, EveryShapeGivesTheSameBitsTiled) {
       }
     }
   }
+}
+
+// What a tile computes if its input has changed since the tile before it.
+Values second_tile_of_changed_input(Unfolding unfolding, const Layer& layer) {
+  const Weights weights(layer);
+  Values input = random_values(layer.input.elements(), 9);
+  Values output(layer.output.elements());
+  CpuOperations operations = make(of_layers(layer.input, {layer}), unfolding);
+  for (const Channels tile : {Channels{0, 64}, Channels{64, 192}}) {
+    const float* const inputs[] = {input.data()};
+    const TileWeights of_tile = {
+        weights.biases.data() + tile.begin,
+        weights.first() + tile.begin * (layer.weights() / layer.output.channels)};
+    EXPECT_TRUE(operations.run(0, tile, of_tile, inputs, output.data()));
+    std::fill(input.begin(), input.end(), 0.0f);
+  }
+  return output;
+}
+
+TEST(Convolutions, ThePictureIsUnfoldedOnceWhereItIsSmall) {
+  const auto differs = [](const Shape& input) {
+    const Layer layer = convolutional(input, {192, 3, 1, 1, 1, false, Activation::linear});
+    return !same_bits(second_tile_of_changed_input(Unfolding::by_tile, layer),
+                      second_tile_of_changed_input(Unfolding::once, layer));
+  };
+  EXPECT_TRUE(differs({2048, 13, 13}));  // in blocks
+  EXPECT_TRUE(differs({64, 8, 8}));
+  EXPECT_FALSE(differs({64, 14, 14}));  // more pixels than output channels
 }
 
 TEST(Convolutions, TilesBeginAtMultiplesOf16AndEndWithTheLayer) {

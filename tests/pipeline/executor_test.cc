@@ -324,23 +324,32 @@ TEST(ExecutorStressTest, NoneOfManyShortPassesWaitsForGood) {
   }
 }
 
+/// At a time.
+struct UnderWay {
+  uint64_t most_bytes = 0;  // of more than one read
+  uint32_t most_reads = 0;
+  uint64_t most_bytes_at_first = 0;  // the same, before any was finished
+};
+
 /// Counts what is under way.
 class CountingReader final : public io::Reader {
  public:
-  CountingReader(std::unique_ptr<io::Reader> real, uint64_t& most_bytes, uint32_t& most_reads)
-      : real_(std::move(real)), most_bytes_(most_bytes), most_reads_(most_reads) {}
+  CountingReader(std::unique_ptr<io::Reader> real, UnderWay& counts)
+      : real_(std::move(real)), counts_(counts) {}
 
   void start(const io::Read& read) override {
     lengths_bytes_[read.tag] = read.length_bytes;
     uint64_t bytes = 0;
     for (const auto& [tag, length_bytes] : lengths_bytes_) bytes += length_bytes;
-    if (lengths_bytes_.size() > 1) most_bytes_ = std::max(most_bytes_, bytes);
-    most_reads_ = std::max(most_reads_, static_cast<uint32_t>(lengths_bytes_.size()));
+    if (lengths_bytes_.size() > 1) counts_.most_bytes = std::max(counts_.most_bytes, bytes);
+    counts_.most_reads = std::max(counts_.most_reads, static_cast<uint32_t>(lengths_bytes_.size()));
+    if (!is_first_here_) counts_.most_bytes_at_first = counts_.most_bytes;
     real_->start(read);
   }
   io::Wakeup wait(int64_t timeout_ns) override {
     const io::Wakeup wakeup = real_->wait(timeout_ns);
     for (const io::Completion& it : wakeup.completions) lengths_bytes_.erase(it.tag);
+    if (!wakeup.completions.empty()) is_first_here_ = true;
     return wakeup;
   }
   uint32_t reads_in_flight() const override { return real_->reads_in_flight(); }
@@ -349,42 +358,55 @@ class CountingReader final : public io::Reader {
  private:
   const std::unique_ptr<io::Reader> real_;
   std::map<uint64_t, uint64_t> lengths_bytes_;  // by tag
-  uint64_t& most_bytes_;
-  uint32_t& most_reads_;
+  UnderWay& counts_;
+  bool is_first_here_ = false;
 };
 
-// The unit that is waited for shares the disk with a few others, not with all that have room.
-TEST(ExecutorLimitsTest, NoMoreIsUnderWayThanKeepsADiskBusy) {
+// Of one inference after the other.
+UnderWay count_reads(const std::vector<uint64_t>& units_bytes, int inferences) {
   const PatternFile file(16 * MiB);
   std::vector<UnitBytes> units;
-  for (const uint64_t bytes : {1 * MiB, 1 * MiB, 1 * MiB, 1 * MiB, 1 * MiB, 6 * MiB, 1 * MiB,
-                               256 * KiB, 256 * KiB, 512 * KiB, 2 * MiB, 1 * MiB}) {
+  for (const uint64_t bytes : units_bytes) {
     const uint64_t from_bytes =
         units.empty() ? 0 : units.back().offset_bytes + units.back().length_bytes;
     units.push_back({.offset_bytes = from_bytes, .length_bytes = bytes, .needed_bytes = bytes});
   }
-  uint64_t most_bytes = 0;
-  uint32_t most_reads = 0;
+  UnderWay counts;
   const auto open_reader =
       [&](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
     auto real = io::open_pread_reader(options);
     if (!real) return real;
-    return std::make_unique<CountingReader>(std::move(*real), most_bytes, most_reads);
+    return std::make_unique<CountingReader>(std::move(*real), counts);
   };
   CheckingWork work(units);
-  {
-    auto executor = Executor::make(
-        units,
-        {.schedule = {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 16 * MiB}},
-         .fd = file.fd(),
-         .file_name = "pattern.weights",
-         .open_reader = open_reader},
-        work);
-    ASSERT_TRUE(executor) << executor.error().message;
-    for (int inference = 0; inference < 2; ++inference) ASSERT_TRUE((*executor)->run());
+  auto executor = Executor::make(
+      units,
+      {.schedule = {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 16 * MiB}},
+       .fd = file.fd(),
+       .file_name = "pattern.weights",
+       .open_reader = open_reader},
+      work);
+  EXPECT_TRUE(executor) << executor.error().message;
+  for (int inference = 0; executor && inference < inferences; ++inference) {
+    EXPECT_TRUE((*executor)->run());
   }
-  EXPECT_EQ(most_bytes, 4 * MiB) << "of more than one unit";
-  EXPECT_GE(most_reads, 4u);
+  if (executor) executor->reset();  // its thread counts
+  return counts;
+}
+
+// The unit that is waited for shares the disk with a few others, not with all that have room.
+TEST(ExecutorLimitsTest, NoMoreIsUnderWayThanKeepsADiskBusy) {
+  const UnderWay counts = count_reads({1 * MiB, 1 * MiB, 1 * MiB, 1 * MiB, 1 * MiB, 6 * MiB,
+                                       1 * MiB, 256 * KiB, 256 * KiB, 512 * KiB, 2 * MiB, 1 * MiB},
+                                      2);
+  EXPECT_EQ(counts.most_bytes, 4 * MiB) << "of more than one unit";
+  EXPECT_GE(counts.most_reads, 4u);
+}
+
+// Nothing computes meanwhile, so what is read with it makes the inference longer.
+TEST(ExecutorLimitsTest, TheFirstUnitIsReadWithFewOthers) {
+  const UnderWay counts = count_reads(std::vector<uint64_t>(12, 64 * KiB), 1);
+  EXPECT_EQ(counts.most_bytes_at_first, 256 * KiB);
 }
 
 TEST(MirroredRingTest, WhatReachesOverTheEndIsAtTheBeginning) {

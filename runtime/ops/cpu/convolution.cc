@@ -42,7 +42,7 @@ Status sgemm_failed(int status) {
 
 }  // namespace
 
-Convolution::Convolution(const network::Layer& layer, int threads)
+Convolution::Convolution(const network::Layer& layer, int threads, Unfolding unfolding)
     : input_(layer.input), output_(layer.output), threads_(threads) {
   if (const auto* it = std::get_if<network::Convolutional>(&layer.operation)) {
     groups_ = it->groups;
@@ -64,6 +64,7 @@ Convolution::Convolution(const network::Layer& layer, int threads)
   block_pixels_ = std::min(
       pixels_,
       round_up((pixels_ + rounds * threads_ - 1) / (rounds * threads_), block_pixels_unit));
+  is_kept_ = unfolding == Unfolding::once && pixels_ <= output_.channels;
   call_channels_max_ = order_is_independent_of_channels() ? output_.channels : tile_channels;
 }
 
@@ -72,7 +73,8 @@ bool Convolution::is_tile_boundary(uint32_t channel) const {
 }
 
 uint64_t Convolution::scratch_floats() const {
-  return is_unfolded_ ? threads_ * terms_ * block_pixels_ : 0;
+  if (!is_unfolded_) return 0;
+  return terms_ * std::max(threads_ * block_pixels_, is_kept_ ? pixels_ : 0);
 }
 
 Status Convolution::run(Channels channels, const TileWeights& weights, const float* input,
@@ -88,7 +90,9 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
                       weights.biases + done,
                       weights.weights + done * terms_,
                       input + group * group_inputs,
-                      output + begin * pixels_};
+                      output + begin * pixels_,
+                      is_kept_ && end - begin < group_channels_,
+                      is_kept_ && begin > group * group_channels_};
     // Few pixels: all threads take one block, of which each computes some channels.
     Status status = blocks() > 1 ? run_blocks(piece, scratch) : run_channels(piece, scratch);
     if (!status) return status;
@@ -98,15 +102,14 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
 }
 
 Status Convolution::run_blocks(const Piece& piece, float* scratch) const {
-  const uint64_t unfolded_floats = terms_ * block_pixels_;
   std::atomic<int> failed = dnnl_success;
   // Whoever is free takes the next one: another program, or this one's reads, may keep a thread.
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads_)
   for (uint64_t number = 0; number < blocks(); ++number) {
     const Block block{number * block_pixels_,
                       std::min(block_pixels_, pixels_ - number * block_pixels_)};
-    const float* unfolded =
-        unfold(piece.input, block, scratch + omp_get_thread_num() * unfolded_floats);
+    const uint64_t place = piece.is_kept ? number : static_cast<uint64_t>(omp_get_thread_num());
+    const float* unfolded = surroundings(piece, block, scratch + place * terms_ * block_pixels_);
     const int status =
         multiply(piece, piece.channels, block, unfolded, is_unfolded_ ? block.pixels : pixels_);
     if (status != dnnl_success) failed = status;
@@ -117,7 +120,7 @@ Status Convolution::run_blocks(const Piece& piece, float* scratch) const {
 
 Status Convolution::run_channels(const Piece& piece, float* scratch) const {
   const Block block{0, pixels_};
-  const float* unfolded = unfold(piece.input, block, scratch);
+  const float* unfolded = surroundings(piece, block, scratch);
   const uint32_t parts = static_cast<uint32_t>(threads_) * parts_per_thread;
   const auto boundary = [&](uint32_t part) {
     const auto [begin, end] = piece.channels;
@@ -159,8 +162,13 @@ int Convolution::multiply(const Piece& piece, Channels channels, Block block, co
   return dnnl_success;
 }
 
-const float* Convolution::unfold(const float* input, Block block, float* unfolded) const {
-  if (!is_unfolded_) return input + block.begin;
+const float* Convolution::surroundings(const Piece& piece, Block block, float* scratch) const {
+  if (!is_unfolded_) return piece.input + block.begin;
+  if (!piece.is_unfolded) unfold(piece.input, block, scratch);
+  return scratch;
+}
+
+void Convolution::unfold(const float* input, Block block, float* unfolded) const {
   float* row = unfolded;
   for (uint32_t channel = 0; channel < input_.channels / groups_; ++channel) {
     const float* plane = input + uint64_t{channel} * input_.height * input_.width;
@@ -170,7 +178,6 @@ const float* Convolution::unfold(const float* input, Block block, float* unfolde
       }
     }
   }
-  return unfolded;
 }
 
 // What one weight of the kernel is multiplied with, for each of the block's pixels.

@@ -14,6 +14,9 @@
 // some); without it, it does, so there every call computes the channels between two multiples
 // of 16.
 //
+// A tile need not unfold what the one before it has: where a layer has no more pixels than output
+// channels, the unfolded picture is no larger than the weights, and may be kept for all its tiles.
+//
 // Cost. Processor time in ms of one thread, least of 15 runs, AMD EPYC with AVX-512, oneDNN 2.6.3,
 // 2026-11-21: as here, oneDNN's convolution over plain weights (x64:gemm:jit), and its best over
 // weights packed for it beforehand (brgconv), which could only come from a file that was packed for
@@ -52,10 +55,15 @@ struct TileWeights {
 /// Tiles begin and end at multiples of this, or where the layer ends.
 inline constexpr uint32_t tile_channels = 16;
 
+/// Whether each tile of a layer unfolds the picture, or, where it is no larger than the layer's
+/// weights, the first of a group does it for the others. These then follow in order, with the same
+/// input and scratch memory, and nobody else uses that in between.
+enum class Unfolding { by_tile, once };
+
 class Convolution {
  public:
   /// A convolutional or connected layer, computed by this many threads.
-  Convolution(const network::Layer& layer, int threads);
+  Convolution(const network::Layer& layer, int threads, Unfolding unfolding = Unfolding::by_tile);
 
   /// Whether a tile may begin or end here. Groups make no difference.
   bool is_tile_boundary(uint32_t channel) const;
@@ -82,12 +90,16 @@ class Convolution {
     const float* weights = nullptr;
     const float* input = nullptr;
     float* output = nullptr;
+    // The group's unfolded picture stays for other tiles; one of them has made it.
+    bool is_kept = false;
+    bool is_unfolded = false;
   };
 
   uint64_t blocks() const { return (pixels_ + block_pixels_ - 1) / block_pixels_; }
   Status run_blocks(const Piece& piece, float* scratch) const;
   Status run_channels(const Piece& piece, float* scratch) const;
-  const float* unfold(const float* input, Block block, float* unfolded) const;
+  const float* surroundings(const Piece& piece, Block block, float* scratch) const;
+  void unfold(const float* input, Block block, float* unfolded) const;
   void unfold_row(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
                   float* row) const;
   void unfold_shifted(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
@@ -103,6 +115,7 @@ class Convolution {
   uint32_t padding_ = 0;
   int threads_ = 1;
   bool is_unfolded_ = false;
+  bool is_kept_ = false;
   uint32_t group_channels_ = 0;
   uint64_t terms_ = 0;
   uint64_t pixels_ = 0;

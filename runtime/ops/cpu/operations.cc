@@ -77,19 +77,20 @@ const network::Shape& input_shape(const network::Network& network, const Layer& 
 
 }  // namespace
 
-CpuOperations::CpuOperations(const network::Network& network, int threads)
+CpuOperations::CpuOperations(const network::Network& network, int threads, Unfolding unfolding)
     : network_(network),
       threads_(threads),
+      unfolding_(unfolding),
       stream_(cpu_engine()),
       convolutions_(network.layers.size()),
       primitives_(network.layers.size()) {}
 
 Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads,
-                                          Scratch scratch) {
+                                          Scratch scratch, Unfolding unfolding) {
   WP_ASSERT(threads >= 1);
   // oneDNN compiles for the number of threads that OpenMP is set to.
   omp_set_num_threads(threads);
-  CpuOperations operations(network, threads);
+  CpuOperations operations(network, threads, unfolding);
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
     if (Status status = operations.prepare(number); !status) {
       return tl::make_unexpected(about_layer(network, number, std::move(status).error()));
@@ -118,11 +119,11 @@ Status CpuOperations::prepare(uint32_t number) {
   };
   const Overloaded visit{
       [&](const network::Convolutional& it) {
-        convolutions_[number].emplace(layer, threads_);
+        convolutions_[number].emplace(layer, threads_, unfolding_);
         return prepare_activation(layer, it.activation);
       },
       [&](const network::Connected& it) {
-        convolutions_[number].emplace(layer, threads_);
+        convolutions_[number].emplace(layer, threads_, unfolding_);
         return prepare_activation(layer, it.activation);
       },
       [&](const network::MaxPool&) { return keep(Primitive::max_pool(layer)); },

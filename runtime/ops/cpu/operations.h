@@ -33,10 +33,11 @@ class CpuOperations {
   /// Whose memory convolutions unfold their surroundings into.
   enum class Scratch { own, callers };
 
-  /// `threads` is how many compute, the caller among them. Fails where oneDNN has no fast code for
-  /// a layer.
+  /// `threads` is how many compute, the caller among them. `unfolding`: of convolutions' pictures.
+  /// Fails where oneDNN has no fast code for a layer.
   static Result<CpuOperations> make(const network::Network& network, int threads,
-                                    Scratch scratch = Scratch::own);
+                                    Scratch scratch = Scratch::own,
+                                    Unfolding unfolding = Unfolding::by_tile);
 
   /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
   /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
@@ -60,7 +61,7 @@ class CpuOperations {
   uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
  private:
-  explicit CpuOperations(const network::Network& network, int threads);
+  CpuOperations(const network::Network& network, int threads, Unfolding unfolding);
   Status prepare(uint32_t number);
   Status prepare_elementwise(const Elementwise& function, uint64_t elements);
   Status prepare_activation(const network::Layer& layer, network::Activation activation);
@@ -87,6 +88,7 @@ class CpuOperations {
 
   network::Network network_;
   int threads_;
+  Unfolding unfolding_;
   dnnl::stream stream_;
   // By layer: what computes it. One of the two, or neither where there are only values to be moved.
   std::vector<std::optional<Convolution>> convolutions_;
