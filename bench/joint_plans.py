@@ -172,9 +172,10 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         found = {"schema_version": 1, "date": date, "kernel": platform.release(),
                  "processor": machine.first_match("/proc/cpuinfo", "model name"),
-                 "passes": options.passes, "repeats": options.repeats,
-                 "networks": [measure(name, pathlib.Path(scratch), options) for name in options.networks.split(",")]}
-    output.write_text(json.dumps(found, indent=1) + "\n")
+                 "passes": options.passes, "repeats": options.repeats, "networks": []}
+        for name in options.networks.split(","):
+            found["networks"].append(measure(name, pathlib.Path(scratch), options))
+            output.write_text(json.dumps(found, indent=1) + "\n")
     print_markdown(found)
 
 
