@@ -41,7 +41,7 @@ def parse_arguments():
     parser.add_argument("--nets", type=pathlib.Path, required=True, help="folder of the networks")
     parser.add_argument("--networks", default=NETWORKS, help="default %(default)s")
     parser.add_argument("--budgets", type=int, default=5, help="for each network (default %(default)s)")
-    parser.add_argument("--pictures", type=int, default=12, help="in each run (default %(default)s)")
+    parser.add_argument("--passes", type=int, default=12, help="in each run (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each run, in turns (default %(default)s)")
     parser.add_argument("--output", type=pathlib.Path)
     return parser.parse_args()
@@ -60,12 +60,12 @@ def made(scratch, *words):
     return json.loads(report.read_text())
 
 
-def infer(scratch, limit_bytes, pictures, *words):
+def infer(scratch, limit_bytes, passes, *words):
     report, group = scratch / "infer.json", scratch / "group.json"
     done = subprocess.run([
         str(ROOT / "tools/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(group), "--",
-        str(WEIGHTPAGER), "infer", *map(str, words), *[str(scratch / "picture.ppm")] * pictures, "-q", "--top", "1",
-        "--json", str(report)], stdout=subprocess.DEVNULL)
+        str(WEIGHTPAGER), "infer", *map(str, words), str(scratch / "picture.ppm"), "--repeat", str(passes), "-q",
+        "--top", "1", "--json", str(report)], stdout=subprocess.DEVNULL)
     if done.returncode:
         sys.exit(f"infer ended with {done.returncode}")
     return json.loads(report.read_text()) | {"group": json.loads(group.read_text())}
@@ -97,10 +97,10 @@ def measure_budget(name, budget, scratch, options):
         before = made(scratch, *planning, "-o", plan_path)["read_bytes_per_s"]
         plans.append(json.loads(plan_path.read_text()))
         weightpager("model", "pack", cfg, weights, "--plan", plan_path, "-f", "-o", planned_path)
-        planned.append(infer(scratch, limit, options.pictures, cfg, planned_path, "--plan", plan_path))
+        planned.append(infer(scratch, limit, options.passes, cfg, planned_path, "--plan", plan_path))
         disks.append((before, made(scratch, *planning)["read_bytes_per_s"]))
         if window >= 1 * MIB:
-            plain.append(infer(scratch, limit, options.pictures, cfg, packed, "--window", window))
+            plain.append(infer(scratch, limit, options.passes, cfg, packed, "--window", window))
     planned_path.unlink()
     steady = [is_steady(it) for it in disks]
     counted = steady if any(steady) else [True] * len(steady)
@@ -172,9 +172,10 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         found = {"schema_version": 1, "date": date, "kernel": platform.release(),
                  "processor": machine.first_match("/proc/cpuinfo", "model name"),
-                 "pictures": options.pictures, "repeats": options.repeats,
-                 "networks": [measure(name, pathlib.Path(scratch), options) for name in options.networks.split(",")]}
-    output.write_text(json.dumps(found, indent=1) + "\n")
+                 "passes": options.passes, "repeats": options.repeats, "networks": []}
+        for name in options.networks.split(","):
+            found["networks"].append(measure(name, pathlib.Path(scratch), options))
+            output.write_text(json.dumps(found, indent=1) + "\n")
     print_markdown(found)
 
 

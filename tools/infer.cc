@@ -87,6 +87,7 @@ Command infer_description() {
                    "run as `weightpager plan -o FILE` has planned, from weights that\n"
                    "`model pack --plan` has packed"},
                   {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
+                  {0, "repeat", "N", "passes in a row for each picture, to see what one takes (1)"},
                   {0, "threads", "N", "that compute (one per processor)"},
                   {0, "names", "FILE", "names of the classes, one in a line"},
                   {0, "threshold", "P", "detectors: show boxes at least this probable (0.5)"},
@@ -112,6 +113,7 @@ struct InferOptions {
   std::string plan_path;
   std::optional<plan::PlanFile> plan;
   infer::InferenceOptions inference;
+  uint32_t passes_of_batch = 1;
   std::string names_path;
   infer::DetectionLimits limits;
   uint32_t top = 5;
@@ -175,6 +177,9 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   const auto batch = parse_count(arguments.value("batch").value_or("1"), "--batch", 1024);
   if (!batch) return tl::make_unexpected(batch.error());
   options.inference.batch = *batch;
+  const auto repeat = parse_count(arguments.value("repeat").value_or("1"), "--repeat", 1'000'000);
+  if (!repeat) return tl::make_unexpected(repeat.error());
+  options.passes_of_batch = *repeat;
   const auto top = parse_count(arguments.value("top").value_or("5"), "--top", 1000);
   if (!top) return tl::make_unexpected(top.error());
   options.top = *top;
@@ -215,7 +220,7 @@ struct Picture {
   std::vector<Guess> guesses;
 };
 
-/// What passes over the weights took, one for each batch.
+/// What passes over the weights took.
 struct Passes {
   std::vector<uint64_t> delays_ns;
   uint64_t read_bytes = 0;
@@ -240,8 +245,10 @@ Status run_batch(const Network& network, Inference& inference, const InferOption
   std::vector<std::span<const float>> inputs;
   for (const Picture& it : batch) inputs.emplace_back(it.input.values);
   const uint64_t read_before_bytes = inference.read_bytes();
-  if (Status ran = inference.run(inputs); !ran) return ran;
-  passes.delays_ns.push_back(inference.times().delay_ns());
+  for (uint32_t i = 0; i < options.passes_of_batch; ++i) {
+    if (Status ran = inference.run(inputs); !ran) return ran;
+    passes.delays_ns.push_back(inference.times().delay_ns());
+  }
   passes.read_bytes += inference.read_bytes() - read_before_bytes;
   const auto last = static_cast<uint32_t>(network.layers.size() - 1);
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -405,7 +412,7 @@ int run_infer(InferOptions options) {
       status = failure(ran.error());
       return waiting.clear();
     }
-    progress.on_pass(**inference, waiting.size());
+    progress.on_pass(**inference, waiting.size() * options.passes_of_batch);
     for (Picture& it : waiting) {
       print_picture(it, *names);
       it.input = {};

@@ -38,43 +38,27 @@ constexpr uint64_t preload_bytes_max = 128 * MiB;
 // `infer --trace`, 2026-11-22).
 constexpr uint64_t between_kernels_ns = 1'000;
 
-struct Reads {
-  /// In which at least one was under way.
-  uint64_t busy_ns = 0;
-  /// How long those took that began while no other was under way, and their bytes.
-  std::vector<uint64_t> alone_ns;
-  uint64_t alone_bytes = 0;
-};
-
-void add_reads(const Timeline& times, std::span<const pipeline::UnitBytes> units, Reads& all) {
-  std::vector<std::pair<Span, uint64_t>> reads;
-  for (size_t i = 0; i < units.size(); ++i) {
-    const Span& read = times.units[i].read;
-    if (read.finish_ns > 0) reads.emplace_back(read, units[i].length_bytes);
-  }
-  std::sort(reads.begin(), reads.end(), [](const auto& left, const auto& right) {
-    return left.first.start_ns < right.first.start_ns;
-  });
-  uint64_t end_ns = 0;
-  for (const auto& [read, bytes] : reads) {
-    if (read.start_ns >= end_ns) {
-      all.alone_ns.push_back(read.finish_ns - read.start_ns);
-      all.alone_bytes += bytes;
-    }
-    const uint64_t from_ns = std::max(read.start_ns, end_ns);
-    end_ns = std::max(end_ns, read.finish_ns);
-    all.busy_ns += end_ns - std::min(from_ns, end_ns);
-  }
-}
+// Of the time that a stretch takes so much is not its bytes': what is shorter says nothing about
+// how fast they come, and is as likely to be disturbed.
+constexpr double fixed_bytes = 512 * KiB;
+// Stretches that are nearly alike tell no latency: their lengths' variance, as a share of the mean
+// square.
+constexpr double variety_min = 0.05;
 
 /// From when they could begin, their weights and the kernel before them being finished.
-uint64_t computing_ns(const Timeline& times) {
-  uint64_t sum_ns = 0;
+std::vector<Span> computing(const Timeline& times) {
+  std::vector<Span> spans;
   uint64_t before_ns = times.start_ns;
   for (const UnitTimes& it : times.units) {
-    sum_ns += it.kernel.finish_ns - std::max(before_ns, it.read.finish_ns);
+    spans.push_back({std::max(before_ns, it.read.finish_ns), it.kernel.finish_ns});
     before_ns = it.kernel.finish_ns;
   }
+  return spans;
+}
+
+uint64_t computing_ns(const Timeline& times) {
+  uint64_t sum_ns = 0;
+  for (const Span& it : computing(times)) sum_ns += it.finish_ns - it.start_ns;
   return sum_ns;
 }
 
@@ -93,13 +77,8 @@ Result<std::unique_ptr<Inference>> open(const network::Network& network,
 
 struct Passes {
   PassesBeside beside;
-  Reads reads;
+  std::vector<BusyStretch> stretches;
   size_t passes = 0;
-
-  double bytes_per_s() const {
-    const auto bytes = static_cast<double>(beside.bytes * passes);
-    return bytes / static_cast<double>(reads.busy_ns) * 1e9;
-  }
 };
 
 Result<Passes> measure_passes(const network::Network& network, const std::string& weights_path,
@@ -134,6 +113,8 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
   const std::vector<float> input = some_input(network);
   const std::span<const float> inputs[] = {input};
   std::vector<uint64_t> alone_ns, beside_ns;
+  uint64_t busy_ns = 0;
+  uint64_t busy_beside_ns = 0;
   uint64_t spent_ns = 0;
   const auto is_enough = [&] {
     return passes.passes >= passes_min && (passes.passes >= passes_max || spent_ns >= enough_ns);
@@ -149,24 +130,86 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
     alone_ns.push_back(is_small ? computing_ns(times)
                                 : kernels_ns(times) + between_kernels_ns * units.size());
     beside_ns.push_back(computing_ns((*beside)->times()));
-    add_reads((*beside)->times(), (*beside)->window().units, passes.reads);
+    const auto stretches = busy_stretches((*beside)->times(), (*beside)->window().units);
+    for (const BusyStretch& busy : stretches) busy_ns += busy.when.finish_ns - busy.when.start_ns;
+    busy_beside_ns += beside_kernels_ns(stretches, (*beside)->times());
+    passes.stretches.insert(passes.stretches.end(), stretches.begin(), stretches.end());
     ++passes.passes;
     spent_ns += (*beside)->times().delay_ns();
   }
-  passes.beside.longer_ns =
+  if (busy_beside_ns == 0) return passes;
+  const double longer_ns =
       static_cast<double>(median(beside_ns)) - static_cast<double>(median(alone_ns));
+  passes.beside.longer_ns =
+      longer_ns * static_cast<double>(busy_ns) / static_cast<double>(busy_beside_ns);
   return passes;
 }
 
-uint64_t latency_ns(const Reads& reads, double bytes_per_s) {
-  if (reads.alone_ns.empty()) return 0;
-  const double bytes =
-      static_cast<double>(reads.alone_bytes) / static_cast<double>(reads.alone_ns.size());
-  const double took_ns = static_cast<double>(median(reads.alone_ns));
-  return static_cast<uint64_t>(std::max(0.0, took_ns - bytes / bytes_per_s * 1e9));
+}  // namespace
+
+std::vector<BusyStretch> busy_stretches(const Timeline& times,
+                                        std::span<const pipeline::UnitBytes> units) {
+  WP_ASSERT(times.units.size() == units.size());
+  std::vector<BusyStretch> reads;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const Span& read = times.units[i].read;
+    if (read.finish_ns > 0) reads.push_back({read, units[i].length_bytes});
+  }
+  std::sort(reads.begin(), reads.end(), [](const BusyStretch& left, const BusyStretch& right) {
+    return left.when.start_ns < right.when.start_ns;
+  });
+  std::vector<BusyStretch> stretches;
+  for (const BusyStretch& read : reads) {
+    if (stretches.empty() || read.when.start_ns >= stretches.back().when.finish_ns) {
+      stretches.push_back(read);
+      continue;
+    }
+    BusyStretch& busy = stretches.back();
+    busy.when.finish_ns = std::max(busy.when.finish_ns, read.when.finish_ns);
+    busy.bytes += read.bytes;
+  }
+  return stretches;
 }
 
-}  // namespace
+uint64_t beside_kernels_ns(std::span<const BusyStretch> stretches, const Timeline& times) {
+  uint64_t sum_ns = 0;
+  size_t first = 0;
+  for (const Span& it : computing(times)) {
+    while (first < stretches.size() && stretches[first].when.finish_ns <= it.start_ns) ++first;
+    for (size_t i = first; i < stretches.size(); ++i) {
+      const Span& busy = stretches[i].when;
+      if (busy.start_ns >= it.finish_ns) break;
+      sum_ns += std::min(busy.finish_ns, it.finish_ns) - std::max(busy.start_ns, it.start_ns);
+    }
+  }
+  return sum_ns;
+}
+
+DiskLine fit_disk(std::span<const BusyStretch> stretches) {
+  WP_ASSERT(!stretches.empty());
+  // Least squares; what goes wrong in a stretch grows with it.
+  double weights = 0, by_bytes = 0, by_bytes_squared = 0, by_ns = 0, by_both = 0;
+  double all_bytes = 0, all_ns = 0;
+  for (const BusyStretch& it : stretches) {
+    const auto bytes = static_cast<double>(it.bytes);
+    const auto took_ns = static_cast<double>(it.when.finish_ns - it.when.start_ns);
+    const double weight = 1 / (bytes + fixed_bytes);
+    weights += weight;
+    by_bytes += weight * bytes;
+    by_bytes_squared += weight * bytes * bytes;
+    by_ns += weight * took_ns;
+    by_both += weight * bytes * took_ns;
+    all_bytes += bytes;
+    all_ns += took_ns;
+  }
+  const double determinant = weights * by_bytes_squared - by_bytes * by_bytes;
+  const bool are_alike = determinant < variety_min * weights * by_bytes_squared;
+  const double latency_ns =
+      are_alike ? 0 : (by_ns * by_bytes_squared - by_bytes * by_both) / determinant;
+  const double ns_per_byte = are_alike ? 0 : (weights * by_both - by_bytes * by_ns) / determinant;
+  if (latency_ns > 0 && ns_per_byte > 0) return {1e9 / ns_per_byte, latency_ns};
+  return {all_bytes / all_ns * 1e9, 0};
+}
 
 TakenByReads taken_by_reads(const PassesBeside& large, const PassesBeside& small) {
   WP_ASSERT(large.bytes > 0 && large.reads > 0);
@@ -187,8 +230,9 @@ Result<ReadingCosts> measure_reading(const network::Network& network,
   if (!large) return tl::make_unexpected(large.error());
   const auto small = measure_passes(network, weights_path, threads, small_piece_bytes);
   if (!small) return tl::make_unexpected(small.error());
-  return ReadingCosts{.bytes_per_s = large->bytes_per_s(),
-                      .latency_ns = latency_ns(small->reads, large->bytes_per_s()),
+  const DiskLine disk = fit_disk(large->stretches);
+  return ReadingCosts{.bytes_per_s = disk.bytes_per_s,
+                      .latency_ns = static_cast<uint64_t>(disk.latency_ns),
                       .taken = taken_by_reads(large->beside, small->beside)};
 }
 

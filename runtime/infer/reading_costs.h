@@ -4,25 +4,31 @@
 // Problem. Drivers, interrupts and checksums take processor time that no thread's clock shows in
 // full, and threads that meet at barriers all wait for the one that was interrupted.
 //
-// Idea. Kernels are measured alone, while nothing is read; then in the two-stage pipeline. Bytes
-// come as fast as they did while the disk had something to do; and what kernels, and what lies
-// between two of them though the next one's weights are there, take longer than alone is what
-// reading has cost. So neither is mistaken for the other, whichever a pass waits for. With large
-// pieces and with small ones: so what a read takes for being one more is told apart from what its
-// bytes take. (ResNet-50, two processors, 2026-11-22: 0.09 ns a byte and 48 µs a read, so that a
-// pass in pieces of 128 KiB loses 36 ms to its reads, and one in pieces of 2 MiB 12 ms.)
+// Idea. Kernels are measured alone, while nothing is read; then in the two-stage pipeline. What
+// kernels, and what lies between two of them though the next one's weights are there, take longer
+// than alone is what reading has cost. Reads cost nothing while kernels wait: of what reads beside
+// kernels cost, what all would cost is known. With large pieces and with small ones: so what a read
+// takes for being one more is told apart from what its bytes take. (ResNet-50, two processors,
+// 2026-11-22: 0.09 ns a byte and 48 µs a read, so that a pass in pieces of 128 KiB loses 36 ms to
+// its reads, and one in pieces of 2 MiB 12 ms.)
 //
-// And how long a read takes that begins while no other is under way: a ring that is nearly full
-// waits for each of them.
+// How fast bytes come, and how late: the disk is busy in stretches, from a read that begins while
+// no other is under way until none is any more. A stretch takes a latency and its bytes' time, so a
+// line through stretches of all lengths tells both apart. (A read alone does not: it is often the
+// first of some that begin together and share the disk.)
 //
 // Cost: some dozen passes; a few seconds.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
+#include "runtime/pipeline/executor.h"
+#include "runtime/pipeline/timeline.h"
 #include "runtime/plan/joint_plan.h"
 
 namespace weightpager::infer {
@@ -32,12 +38,36 @@ using plan::TakenByReads;
 
 struct ReadingCosts {
   double bytes_per_s = 0;
-  /// From a read's start, while others compute, to its end; less what its bytes take at that speed.
+  /// Of a stretch in which the disk is busy, beside what its bytes take at that speed.
   uint64_t latency_ns = 0;
   TakenByReads taken;
 };
 
-/// A pass with reads beside its kernels: how much longer these took than alone.
+/// In which at least one read was under way, from its beginning to its end.
+struct BusyStretch {
+  pipeline::Span when;
+  uint64_t bytes = 0;
+};
+
+/// Of one inference in `two_stage`, in order.
+std::vector<BusyStretch> busy_stretches(const pipeline::Timeline& times,
+                                        std::span<const pipeline::UnitBytes> units);
+
+/// How much of them lies beside kernels, or beside what lies between two of them though the second
+/// one's weights are there.
+uint64_t beside_kernels_ns(std::span<const BusyStretch> stretches, const pipeline::Timeline& times);
+
+struct DiskLine {
+  double bytes_per_s = 0;
+  double latency_ns = 0;
+};
+
+/// The line nearest to all stretches, of which there is at least one. Without a latency if they
+/// are nearly alike, or say that it is less than none, or that more bytes take less time.
+DiskLine fit_disk(std::span<const BusyStretch> stretches);
+
+/// Passes with reads beside their kernels, on average: how much longer these take than alone if
+/// they run beside all of the reads.
 struct PassesBeside {
   uint64_t bytes = 0;
   uint64_t reads = 0;

@@ -2,6 +2,7 @@
 #include "runtime/pipeline/timeline.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "pager/base/assert.h"
 
@@ -13,21 +14,28 @@ using Costs = std::span<const UnitCosts>;
 // Those before the last bring the rings into the state in which they are from then on.
 constexpr size_t in_a_row_until_steady = 3;
 
+// Of the processors, however many reads there are, kernels keep this share.
+constexpr double kernels_share_min = 0.1;
+
 // When space for one unit after the other becomes free in a ring that is freed in order.
 class Space {
  public:
   Space(Costs costs, uint64_t capacity_bytes) : costs_(costs), capacity_bytes_(capacity_bytes) {}
 
-  // The next unit in order; `freed_at(u)`: when unit u gives back its space.
-  template <typename FreedAt>
-  uint64_t free_for_next(FreedAt freed_at) {
+  // The next unit in order: how many units, the first ones, must have left for it to fit.
+  size_t leave_for_next() {
     WP_ASSERT(costs_[next_].size_bytes <= capacity_bytes_);
     inside_bytes_ += costs_[next_++].size_bytes;
-    while (inside_bytes_ > capacity_bytes_) {
-      inside_bytes_ -= costs_[oldest_].size_bytes;
-      free_ns_ = freed_at(oldest_++);
-    }
-    return free_ns_;
+    while (inside_bytes_ > capacity_bytes_) inside_bytes_ -= costs_[oldest_++].size_bytes;
+    return oldest_;
+  }
+
+  // The same, as a time; `freed_at(u)`: when unit u gives back its space, none before the one
+  // before it.
+  template <typename FreedAt>
+  uint64_t free_for_next(FreedAt freed_at) {
+    const size_t left = leave_for_next();
+    return left == 0 ? 0 : freed_at(left - 1);
   }
 
  private:
@@ -36,7 +44,6 @@ class Space {
   uint64_t inside_bytes_ = 0;  // of units [oldest_, next_)
   size_t next_ = 0;
   size_t oldest_ = 0;
-  uint64_t free_ns_ = 0;
 };
 
 Span span_from(uint64_t start_ns, uint64_t duration_ns) {
@@ -105,17 +112,71 @@ std::vector<UnitTimes> asynchronous(Costs costs, const Rings& rings) {
   return times;
 }
 
+// What reads take from the kernels beside them: one read after the other, each for as long as it
+// lasts, or longer if it takes that much.
+class Taking {
+ public:
+  void add(const Span& read, uint64_t taken_ns) {
+    if (taken_ns == 0) return;
+    const auto taken = static_cast<double>(taken_ns);
+    const double start_ns = std::max(end_ns_, static_cast<double>(read.start_ns));
+    const double lasts_ns = std::max(static_cast<double>(read.finish_ns - read.start_ns),
+                                     taken / (1 - kernels_share_min));
+    end_ns_ = start_ns + lasts_ns;
+    stretches_.push_back({start_ns, end_ns_, 1 - taken / lasts_ns});
+  }
+
+  // When a kernel ends; kernels come in order, after all reads that begin before they end.
+  uint64_t end_of_kernel(uint64_t start_ns, uint64_t kernel_ns) {
+    auto now_ns = static_cast<double>(start_ns);
+    auto left_ns = static_cast<double>(kernel_ns);
+    for (; first_ < stretches_.size(); ++first_) {
+      const Stretch& it = stretches_[first_];
+      if (it.end_ns <= now_ns) continue;
+      const double alone_ns = std::max(0.0, it.start_ns - now_ns);
+      if (left_ns <= alone_ns) break;
+      left_ns -= alone_ns;
+      now_ns += alone_ns;
+      const double gets_ahead_ns = (it.end_ns - now_ns) * it.kernels_share;
+      if (left_ns <= gets_ahead_ns) {
+        return static_cast<uint64_t>(std::llround(now_ns + left_ns / it.kernels_share));
+      }
+      left_ns -= gets_ahead_ns;
+      now_ns = it.end_ns;
+    }
+    return static_cast<uint64_t>(std::llround(now_ns + left_ns));
+  }
+
+ private:
+  struct Stretch {
+    double start_ns;
+    double end_ns;
+    double kernels_share;
+  };
+  std::vector<Stretch> stretches_;  // in order, none over another
+  size_t first_ = 0;                // that is not over before the next kernel
+  double end_ns_ = 0;
+};
+
 std::vector<UnitTimes> two_stage(Costs costs, const Rings& rings) {
   std::vector<UnitTimes> times(costs.size());
   Space ring(costs, rings.host_bytes);
+  Taking taking;
   uint64_t read_ns = 0, computed_ns = 0;
+  size_t next_read = 0;
+  size_t must_leave = ring.leave_for_next();
   for (size_t i = 0; i < costs.size(); ++i) {
-    const uint64_t free_ns =
-        ring.free_for_next([&](size_t u) { return times[u].kernel.finish_ns; });
-    times[i].read = span_from(std::max(read_ns, free_ns), costs[i].read_ns);
-    read_ns = times[i].read.finish_ns;
-    const uint64_t here_ns = read_ns + costs[i].read_latency_ns;
-    times[i].kernel = span_from(std::max(here_ns, computed_ns), costs[i].kernel_ns);
+    // All reads that do not wait for this kernel's end or a later one's: those beside it.
+    while (next_read < costs.size() && must_leave <= i) {
+      const uint64_t free_ns = must_leave == 0 ? 0 : times[must_leave - 1].kernel.finish_ns;
+      times[next_read].read = span_from(std::max(read_ns, free_ns), costs[next_read].read_ns);
+      read_ns = times[next_read].read.finish_ns;
+      taking.add(times[next_read].read, costs[next_read].taken_ns);
+      if (++next_read < costs.size()) must_leave = ring.leave_for_next();
+    }
+    const uint64_t here_ns = times[i].read.finish_ns + costs[i].read_latency_ns;
+    times[i].kernel.start_ns = std::max(here_ns, computed_ns);
+    times[i].kernel.finish_ns = taking.end_of_kernel(times[i].kernel.start_ns, costs[i].kernel_ns);
     computed_ns = times[i].kernel.finish_ns;
   }
   return times;
@@ -141,7 +202,8 @@ std::vector<UnitTimes> times_of(Pipeline pipeline, Costs costs, const Rings& rin
 std::vector<UnitCosts> without_empty_moves(Costs costs) {
   std::vector<UnitCosts> moved(costs.begin(), costs.end());
   for (UnitCosts& unit : moved) {
-    if (unit.size_bytes == 0) unit.read_ns = unit.read_latency_ns = unit.copy_ns = 0;
+    if (unit.size_bytes > 0) continue;
+    unit.read_ns = unit.read_latency_ns = unit.taken_ns = unit.copy_ns = 0;
   }
   return moved;
 }
@@ -177,6 +239,7 @@ uint64_t least_delay_ns(Costs costs) {
   uint64_t kernels_ns = 0;
   for (const UnitCosts& unit : costs) {
     if (unit.size_bytes > 0) reads_ns += unit.read_ns;
+    if (unit.size_bytes > 0) kernels_ns += unit.taken_ns;
     kernels_ns += unit.kernel_ns;
   }
   return std::max(reads_ns, kernels_ns);

@@ -12,6 +12,9 @@
 //   synchronous    cycle t lasts max(r(t), c(t−1), k(t−2)), in t = 1 … N + 2
 //   sequential     the sum of everything; preload: of the kernels
 //
+// Reading takes from the processors, too (taken_ns): a kernel gets ahead more slowly while a read
+// is under way, and nothing is lost while no kernel runs.
+//
 // Rings are mirrored, so only bytes count; then a delay never grows when a ring does, and the
 // smallest window for a delay is found by bisection (search.h).
 //
@@ -36,6 +39,9 @@ struct UnitCosts {
   uint64_t kernel_ns = 0;
   /// `two_stage`: from the read's end, when the disk goes on to the next, until a kernel can begin.
   uint64_t read_latency_ns = 0;
+  /// `two_stage`: how much later kernels end for this read if they run beside all of it. It is
+  /// spread over the read, and beyond its end where that would leave kernels less than a tenth.
+  uint64_t taken_ns = 0;
 };
 
 struct Span {
@@ -75,8 +81,9 @@ enum class Inferences { one_by_one, in_a_row };
 uint64_t delay_ns(Pipeline pipeline, std::span<const UnitCosts> costs, const Rings& rings,
                   Inferences inferences = Inferences::one_by_one);
 
-/// Whatever the rings: in each inference, or on average, everything is read and computed once, and
-/// neither two reads nor two kernels are at work together. Not of `preload`, which reads nothing.
+/// Whatever the rings: in each inference, or on average, everything is read and computed once,
+/// neither two reads nor two kernels are at work together, and what reads take is lost to kernels,
+/// or spent waiting. Not of `preload`, which reads nothing.
 uint64_t least_delay_ns(std::span<const UnitCosts> costs);
 
 /// The units that a schedule is made of, none pinned.

@@ -537,7 +537,10 @@ class JointPlanner::Implementation {
       const bool is_whole =
           tile.first_channel == 0 && tile.end_channel == layers[tile.layer].output_channels;
       if (!is_whole) tile.costs.size_bytes += os_page_bytes;
-      if (tile.costs.size_bytes > 0) tile.costs.read_latency_ns = settings_.read_latency_ns;
+      if (tile.costs.size_bytes > 0) {
+        tile.costs.read_latency_ns = settings_.read_latency_ns;
+        tile.costs.taken_ns = taken_ns(tile.costs.size_bytes);
+      }
       it.largest_bytes = std::max(it.largest_bytes, tile.costs.size_bytes);
     }
     it.costs = pipeline::costs_of(it.tiles);
@@ -563,13 +566,9 @@ class JointPlanner::Implementation {
       auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, trials,
                                           Inferences::in_a_row);
       const bool is_fine = 4 * cut.largest_bytes <= window_bytes;
-      if (window) {
-        const uint64_t delay_ns = delay_with_reading_ns(cut, *window);
-        if (!best || delay_ns < plan.delay_ns) {
-          plan.delay_ns = delay_ns;
-          best = std::move(*window);
-          best_cut = std::move(cut);
-        }
+      if (window && (!best || window->delay_ns < best->delay_ns)) {
+        best = std::move(*window);
+        best_cut = std::move(cut);
       }
       if (is_fine) break;
     }
@@ -590,22 +589,16 @@ class JointPlanner::Implementation {
     plan.rings = best->rings;
     plan.pinned_bytes = best->pinned_bytes;
     plan.read_bytes_per_pass = best->bytes_per_pass;
+    plan.delay_ns = best->delay_ns;
     for (const UnitCosts& it : pipeline::after_first_pass(best_cut->costs, best->is_pinned)) {
       plan.reads_per_pass += it.size_bytes > 0;
     }
     return plan;
   }
 
-  // Reading takes its time from the processors while they compute, and none while they wait.
-  uint64_t delay_with_reading_ns(const Cut& cut, const WindowPlan& window) const {
-    std::vector<UnitCosts> costs = pipeline::after_first_pass(cut.costs, window.is_pinned);
-    for (UnitCosts& it : costs) {
-      if (it.size_bytes == 0) continue;
-      const auto bytes = static_cast<double>(it.size_bytes);
-      it.kernel_ns +=
-          static_cast<uint64_t>(settings_.taken.ns_per_read + bytes * settings_.taken.ns_per_byte);
-    }
-    return pipeline::delay_ns(Pipeline::two_stage, costs, window.rings, Inferences::in_a_row);
+  uint64_t taken_ns(uint64_t bytes) const {
+    return static_cast<uint64_t>(settings_.taken.ns_per_read +
+                                 static_cast<double>(bytes) * settings_.taken.ns_per_byte);
   }
 
   // The instance as it is planned without a window: workspace alone, by strategy.

@@ -14,7 +14,8 @@
 //   delay ≥ max(K + a · D, D / r)   with D = max(0, P − W) bytes read per pass at r bytes per ns,
 //                                   each of which costs the processors a ns,
 //
-// because nothing but pinned weights saves a read, and computing and reading overlap at best. So
+// because nothing but pinned weights saves a read, computing and reading overlap at best, and where
+// they do not, waiting costs more than reading takes. So
 // selections of all fronts are tried in the order of this bound, each with its best rings and pins
 // (pipeline/pinning.h), until the next bound is no better than what was found. The least bound is
 // part of the answer: no plan of this kind takes less, so the distance is what could be left.
@@ -43,8 +44,9 @@
 
 namespace weightpager::plan {
 
-/// What reads take from the processors that compute: as much of what two processors of a virtual
-/// machine were seen to lose (infer/reading_costs.h), where it is not measured.
+/// What reads take from the processors that compute, if these compute beside all of them: as much
+/// of what two processors of a virtual machine were seen to lose (infer/reading_costs.h), where it
+/// is not measured.
 struct TakenByReads {
   double ns_per_byte = 0.09;
   double ns_per_read = 45'000;

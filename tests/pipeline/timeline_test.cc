@@ -105,6 +105,70 @@ TEST(Timeline, TwoStageFiveLayerExample) {
   }
 }
 
+std::vector<uint64_t> ends_of_kernels(const Costs& costs, uint64_t ring_bytes) {
+  std::vector<uint64_t> ends_ns;
+  for (const UnitTimes& it :
+       timeline(Pipeline::two_stage, costs, {.host_bytes = ring_bytes}).units) {
+    ends_ns.push_back(it.kernel.finish_ns);
+  }
+  return ends_ns;
+}
+
+// The second read takes half of the processors while it lasts, from 100 to 200: the first kernel
+// loses 50 of its 100 to it, and ends after that.
+TEST(Timeline, ReadsTakeFromTheKernelsBesideThem) {
+  const Costs costs = {{.size_bytes = 1, .read_ns = 100, .kernel_ns = 100},
+                       {.size_bytes = 1, .read_ns = 100, .kernel_ns = 10, .taken_ns = 50},
+                       {.kernel_ns = 40}};
+  EXPECT_EQ(ends_of_kernels(costs, 2), (std::vector<uint64_t>{250, 260, 300}));
+  // Half of it is beside the kernel if the kernel is over before the read: it loses as much as it
+  // got ahead.
+  Costs short_kernel = costs;
+  short_kernel[0].kernel_ns = 25;
+  EXPECT_EQ(ends_of_kernels(short_kernel, 2), (std::vector<uint64_t>{150, 210, 250}));
+}
+
+// In a ring for one there is never a kernel beside a read: waiting is all there is.
+TEST(Timeline, ReadsTakeNothingWhileKernelsWait) {
+  Costs costs = five_layers();
+  for (UnitCosts& it : costs) it.taken_ns = it.read_ns / 2;
+  for (UnitCosts& it : costs) it.size_bytes = 1;
+  EXPECT_EQ(delay_ns(Pipeline::two_stage, costs, {.host_bytes = 1}), ms(8 + 12.5));
+}
+
+// Twice as much as the read lasts: kernels keep a tenth for as long as it takes, here from 10 to
+// 410. The third kernel ends within that.
+TEST(Timeline, ReadsThatTakeMoreThanTheyLastTakeItLater) {
+  const Costs costs = {{.size_bytes = 1, .read_ns = 10, .kernel_ns = 1},
+                       {.size_bytes = 1, .read_ns = 180, .kernel_ns = 10, .taken_ns = 360},
+                       {.kernel_ns = 5},
+                       {.kernel_ns = 40}};
+  EXPECT_EQ(ends_of_kernels(costs, 2), (std::vector<uint64_t>{20, 290, 340, 443}));
+}
+
+// Wherever the waiting is: what is taken is lost or waited for, and no more than that.
+TEST(Timeline, WhatReadsTakeIsBetweenNothingAndAllOfIt) {
+  RandomNetworks random(5);
+  int between = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    const Costs alone = random.costs();
+    Costs costs = alone;
+    for (UnitCosts& it : costs) it.taken_ns = it.size_bytes > 0 ? random.up_to(it.read_ns / 2) : 0;
+    const Rings rings = random.rings(Pipeline::two_stage, work_units(costs));
+    const uint64_t without_ns = delay_ns(Pipeline::two_stage, alone, rings);
+    const uint64_t delay_with_ns = delay_ns(Pipeline::two_stage, costs, rings);
+    Costs all_lost = alone;
+    for (size_t i = 0; i < costs.size(); ++i) all_lost[i].kernel_ns += costs[i].taken_ns;
+    // Each kernel's end is rounded.
+    const uint64_t rounding_ns = costs.size();
+    EXPECT_GE(delay_with_ns + rounding_ns, without_ns);
+    EXPECT_GE(delay_with_ns + rounding_ns, least_delay_ns(costs));
+    between += delay_with_ns > without_ns &&
+               delay_with_ns < delay_ns(Pipeline::two_stage, all_lost, rings);
+  }
+  EXPECT_GT(between, 200);
+}
+
 // Equation (7) as it is printed, which needs three layers.
 TEST(Timeline, SynchronousIsEquation7) {
   RandomNetworks random(3);
