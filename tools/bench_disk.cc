@@ -94,12 +94,12 @@ void print_machine(const Machine& machine) {
              disk.bytes_per_s / 1e9, us(disk.latency_ns), disk.jitter * 100, disk.queue_depth,
              disk.answers_together ? ", answered together" : "");
   fmt::print(
-      "the pager: a fault takes {:.1f} us ({:.1f} after a long wait), a read {:.1f}, showing 2 MiB "
+      "the pager: a fault takes {:.1f} us, a read {:.1f}, showing 2 MiB "
       "{:.1f}, taking them out "
       "{:.1f};\n128 KiB in small pages {:.1f} and {:.1f}\n",
-      us(handling.fault_ns), us(handling.long_fault_ns), us(handling.request_ns),
-      us(handling.to_show(large_bytes, 1)), us(handling.to_take_out(large_bytes, 1)),
-      us(handling.to_show(small_bytes, 1)), us(handling.to_take_out(small_bytes, 1)));
+      us(handling.fault_ns), us(handling.request_ns), us(handling.to_show(large_bytes, 1)),
+      us(handling.to_take_out(large_bytes, 1)), us(handling.to_show(small_bytes, 1)),
+      us(handling.to_take_out(small_bytes, 1)));
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ constexpr uint32_t passes_max = 10'000;
 constexpr uint32_t warm_up_passes_default = 4;
 // What others may read from the disk while a run is measured, as a share of what it reads itself.
 constexpr double others_share_max = 0.05;
+// A run is measured again where the disk changed meanwhile.
+constexpr int live_tries_max = 3;
 
 std::string policies_text() {
   std::string text = "names with commas between them, or all (all):";
@@ -200,45 +202,75 @@ Result<size_t> choose_warm_up(const BenchOptions& options, const Trace& trace) {
   const size_t passes = trace.pass_begins.size();
   const size_t warm_up =
       options.warm_up_passes.value_or(std::min<size_t>(warm_up_passes_default, passes / 2));
-  // A pass that is counted, and one before it where the disk is measured in between.
-  const size_t counted_min = options.machine ? 1 : 2;
-  if (warm_up + counted_min <= passes) return warm_up;
+  if (warm_up < passes) return warm_up;
   return fail(fmt::format("--warm-up {}: there are {} passes", warm_up, passes),
               "give fewer, or more --passes");
 }
 
+struct LiveFigures {
+  /// Of passes with a disk that stayed the same; none if there were no such.
+  std::optional<PassFigures> live;
+  /// The same passes on paper, if the disk was probed beside them.
+  std::optional<PassFigures> simulated;
+  bool has_company = false;
+};
+
+Result<LiveFigures> measure_live(const Subject& subject, const BenchOptions& options,
+                                 DiskProbe* probe, const PolicyComparison& comparison,
+                                 const std::string& policy, uint64_t window_bytes) {
+  LiveOptions live_options;
+  live_options.policy = policy;
+  live_options.window_bytes = window_bytes;
+  DiskBeside beside(probe, comparison.warm_up_passes, subject.trace);
+  if (probe != nullptr) live_options.between_passes = [&](size_t pass) { beside.look(pass); };
+  const auto run = run_live(*subject.model, subject.trace, live_options);
+  if (!run) return tl::make_unexpected(run.error());
+
+  LiveFigures figures;
+  figures.has_company = static_cast<double>(run->device_read_bytes) >
+                        static_cast<double>(run->own_read_bytes) * (1 + others_share_max);
+  if (probe == nullptr) {
+    figures.live = figures_of(run->passes, comparison.warm_up_passes, comparison.chunk_bytes);
+    return figures;
+  }
+  simulate::SimulatorOptions paper;
+  paper.policy = policy;
+  paper.window_chunks = static_cast<uint32_t>(window_bytes / comparison.chunk_bytes);
+  paper.handling = comparison.machine.handling;
+  paper.seed = options.workload.seed;
+  const auto simulated = beside.simulate(paper);
+  if (!simulated) return tl::make_unexpected(simulated.error());
+  if (simulated->empty()) return figures;
+  figures.simulated = figures_of(*simulated, 0, comparison.chunk_bytes);
+  figures.live = figures_of(beside.counted(run->passes), 0, comparison.chunk_bytes);
+  return figures;
+}
+
 /// Adds live figures to each run of a policy that can be live. With a probe, what is simulated
-/// beside them is simulated anew, with the disk as it was then.
+/// beside them is simulated anew, with the disk as it was then; while the disk changes, it is tried
+/// again.
 Status measure_live(const Subject& subject, const BenchOptions& options, DiskProbe* probe,
                     PolicyComparison& comparison) {
   bool has_company = false;
   for (WindowRuns& window : comparison.windows) {
     for (PolicyRun& run : window.runs) {
       if (!policy::check_policy(run.policy, true)) continue;
-      print(stderr, fmt::format("live: {} in {}\n", run.policy, format_size(window.window_bytes)));
-      LiveOptions live_options;
-      live_options.policy = run.policy;
-      live_options.window_bytes = window.window_bytes;
-      DiskBeside beside(probe, comparison.warm_up_passes, subject.trace);
-      if (probe != nullptr) live_options.between_passes = [&](size_t pass) { beside.look(pass); };
-      auto live = run_live(*subject.model, subject.trace, live_options);
-      if (!live) return tl::make_unexpected(live.error());
-      if (probe != nullptr) {
-        simulate::SimulatorOptions paper;
-        paper.policy = run.policy;
-        paper.window_chunks = static_cast<uint32_t>(window.window_bytes / comparison.chunk_bytes);
-        paper.handling = comparison.machine.handling;
-        paper.seed = options.workload.seed;
-        auto simulated = beside.simulate(paper);
-        if (!simulated) return tl::make_unexpected(simulated.error());
-        run.simulated = figures_of(*simulated, 0, comparison.chunk_bytes);
-        live->passes = beside.counted(live->passes);
+      const std::string what =
+          fmt::format("{} in {}", run.policy, format_size(window.window_bytes));
+      for (int tries = 0; !run.live && tries < live_tries_max; ++tries) {
+        print(stderr,
+              fmt::format("live: {}{}\n", what, tries > 0 ? ", again: the disk changed" : ""));
+        auto measured =
+            measure_live(subject, options, probe, comparison, run.policy, window.window_bytes);
+        if (!measured) return tl::make_unexpected(measured.error());
+        has_company = has_company || (measured->live && measured->has_company);
+        run.live = std::move(measured->live);
+        if (measured->simulated) run.simulated = std::move(measured->simulated);
       }
-      run.live = figures_of(live->passes, probe != nullptr ? 0 : comparison.warm_up_passes,
-                            comparison.chunk_bytes);
-      const auto own = static_cast<double>(live->own_read_bytes);
-      has_company = has_company ||
-                    static_cast<double>(live->device_read_bytes) > own * (1 + others_share_max);
+      if (!run.live) {
+        comparison.remarks.push_back(fmt::format(
+            "{}: no live time, since the disk did not stay the same for two passes", what));
+      }
     }
   }
   if (has_company) {

@@ -6,8 +6,8 @@
 //
 // Idea. Passes after the warm-up come in rounds of a few. Between rounds engine and pager stand
 // still, and the disk is probed. What it was in a round is the mean of before and after; the
-// simulation of the same trace, with that disk, gives the round's passes. The first pass of a round
-// does not count: it finds read ahead what the pause allowed for.
+// simulation of the same trace, with that disk, gives the round's passes. Where before and after
+// are not alike, nobody knows what it was in between: such a round does not count.
 #pragma once
 
 #include <algorithm>
@@ -28,26 +28,22 @@ class DiskBeside {
   /// Before each pass, and after the last one.
   void look(size_t pass);
 
-  /// Those passes that count.
-  template <typename Passes>
-  Passes counted(const Passes& passes) const {
-    Passes kept;
-    for (size_t pass = 0; pass < passes.size(); ++pass) {
-      if (counts(pass)) kept.push_back(passes[pass]);
-    }
-    return kept;
-  }
+  /// Those passes that count; none, if the disk was never the same for long enough.
+  std::vector<simulate::PassCounts> counted(const std::vector<simulate::PassCounts>& passes) const;
 
   /// The same passes on paper. Fails if a probe did.
   Result<std::vector<simulate::PassCounts>> simulate(simulate::SimulatorOptions options) const;
 
  private:
-  static constexpr size_t round_passes = 4;
+  static constexpr size_t round_passes = 2;
 
+  size_t rounds() const { return probes_.empty() ? 0 : probes_.size() - 1; }
   bool begins_round(size_t pass) const {
     return pass >= warm_up_passes_ && (pass - warm_up_passes_) % round_passes == 0;
   }
-  bool counts(size_t pass) const { return pass >= warm_up_passes_ && !begins_round(pass); }
+  bool counts(size_t round) const;
+  void keep_round(size_t round, const std::vector<simulate::PassCounts>& passes,
+                  std::vector<simulate::PassCounts>& kept) const;
 
   DiskProbe* const probe_;
   const size_t warm_up_passes_;

@@ -20,7 +20,6 @@ constexpr uint64_t handling_ns_max = 1'000'000'000;
 template <typename Do>
 void for_each_cost(simulate::Handling& handling, Do act) {
   act("fault_ns", handling.fault_ns);
-  act("long_fault_ns", handling.long_fault_ns);
   act("request_ns", handling.request_ns);
   act("show_call_ns", handling.show.call_ns);
   act("show_page_ns", handling.show.page_ns);
@@ -57,6 +56,7 @@ Result<Machine> read_machine(const std::string& name) {
         ns = handling->at(cost);
         is_possible = is_possible && ns <= handling_ns_max;
       });
+      machine.handling.shares_processor = handling->value("shares_processor", false);
     }
   } catch (const Json::exception& problem) {
     return fail(fmt::format("{}: not a disk: {}", name, problem.what()),
@@ -78,6 +78,7 @@ std::string machine_json(const Machine& machine) {
   Json handling;
   simulate::Handling costs = machine.handling;
   for_each_cost(costs, [&](const char* cost, uint64_t ns) { handling[cost] = ns; });
+  handling["shares_processor"] = costs.shares_processor;
   const Json json = {{"name", disk.name},
                      {"bytes_per_s", disk.bytes_per_s},
                      {"latency_ns", disk.latency_ns},

@@ -69,7 +69,8 @@ CallCosts line(const Handled& single, const Handled& several) {
           static_cast<uint64_t>(chunk_ns / pages)};
 }
 
-/// What a touch of a hidden chunk takes beside showing it.
+/// What a touch of a hidden chunk takes beside showing it and, on the same processor, taking out
+/// the other.
 Result<uint64_t> fault_ns(const LiveRun& live) {
   const simulate::PassCounts& last = live.passes.back();
   // The kernel may refuse to hide one or the other.
@@ -80,23 +81,8 @@ Result<uint64_t> fault_ns(const LiveRun& live) {
   }
   const uint64_t waited_ns = last.time_ns - std::min(last.compute_ns, last.time_ns);
   const double touch_ns = static_cast<double>(waited_ns) / static_cast<double>(last.tripwires);
-  return static_cast<uint64_t>(std::max(touch_ns - live.shown.mean_ns(), 0.0));
-}
-
-/// What a touch takes beside what the pager counts as waiting, where that is long: with `fault_ns`
-/// for those that are not.
-uint64_t long_fault_ns(const LiveRun& live, uint64_t fault_ns) {
-  uint64_t beside_ns = 0;
-  uint64_t short_ns = 0;
-  uint64_t long_waits = 0;
-  for (size_t pass = live.passes.size() / 2; pass < live.passes.size(); ++pass) {
-    const simulate::PassCounts& it = live.passes[pass];
-    beside_ns += it.time_ns - std::min(it.compute_ns + it.stall_ns, it.time_ns);
-    short_ns += it.tripwires * fault_ns;
-    long_waits += it.demand_reads + it.late_touches;
-  }
-  if (long_waits == 0) return fault_ns;
-  return std::max((beside_ns - std::min(short_ns, beside_ns)) / long_waits, fault_ns);
+  return static_cast<uint64_t>(
+      std::max(touch_ns - live.shown.mean_ns() - live.taken_out.mean_ns(), 1.0));
 }
 
 /// A mixture that lies over the file, half of it in the window: what belongs to one expert is shown
@@ -126,7 +112,7 @@ Result<Handling> measure_handling(const std::string& path) {
   if (!fault) return tl::make_unexpected(fault.error());
   Handling handling;
   handling.fault_ns = *fault;
-  handling.long_fault_ns = long_fault_ns(*experts, *fault);
+  handling.shares_processor = true;  // so run_live has it
   handling.show = line(small->shown, experts->shown);
   handling.take_out = line(small->taken_out, experts->taken_out);
   handling.show_huge_ns = static_cast<uint64_t>(huge->shown.mean_ns());

@@ -13,10 +13,6 @@
 
 namespace weightpager::simulate {
 
-/// After that a processor with nothing to do is no longer about to go on: hosts of virtual machines
-/// wait so long before they give it to somebody else.
-inline constexpr uint64_t long_wait_ns = 200'000;
-
 struct CallCosts {
   uint64_t call_ns = 0;
   uint64_t page_ns = 0;
@@ -26,8 +22,8 @@ struct Handling {
   /// A thread that goes to sleep at a touch, a pager that wakes, and back: half of it before the
   /// pager knows (nothing, if it is awake), half after the chunk is there.
   uint64_t fault_ns = 70'000;
-  /// The same, if the thread waited for long.
-  uint64_t long_fault_ns = 70'000;
+  /// Engine and pager take turns on one processor: who waited goes on when the pager sleeps.
+  bool shares_processor = false;
   /// To hand one read over to the kernel and take its answer.
   uint64_t request_ns = 14'000;
   CallCosts show{9'000, 10};
@@ -36,9 +32,7 @@ struct Handling {
   uint64_t take_out_huge_ns = 1'200;
 
   /// From the chunk's being there to its toucher's running on.
-  uint64_t to_go_on(uint64_t waited_ns) const {
-    return (waited_ns < long_wait_ns ? fault_ns : long_fault_ns) - fault_ns / 2;
-  }
+  uint64_t to_go_on() const { return fault_ns - fault_ns / 2; }
   uint64_t to_show(uint64_t chunk_bytes, uint32_t chunks) const {
     return cost(show, show_huge_ns, chunk_bytes, chunks);
   }
@@ -55,6 +49,6 @@ struct Handling {
 };
 
 /// For tests, and for who wants to know what the disk alone would take.
-inline constexpr Handling no_handling{0, 0, 0, {}, {}, 0, 0};
+inline constexpr Handling no_handling{0, false, 0, {}, {}, 0, 0};
 
 }  // namespace weightpager::simulate

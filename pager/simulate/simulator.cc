@@ -125,9 +125,18 @@ class Simulator {
       doing_ = Doing::carrying_out;
     }
     delivered_ = touch.chunk;
-    pass_until(served_ns_ + handling_.to_go_on(served_ns_ - std::min(began_ns, served_ns_)));
+    now_ns_ = std::max(now_ns_, served_ns_);
+    wait_for_processor();
+    pass_until(now_ns_ + handling_.to_go_on());
     keep(TimelineSpan::Kind::stall, touch.chunk, began_ns, now_ns_);
     pass_counts().stall_ns += now_ns_ - began_ns;
+  }
+
+  // Where there is one for both, the engine has it when the pager has nothing more to do.
+  void wait_for_processor() {
+    if (!handling_.shares_processor) return;
+    while (next_step_ns() <= std::max(now_ns_, pager_ns_)) step();
+    now_ns_ = std::max(now_ns_, pager_ns_);
   }
 
   void pass_until(uint64_t until_ns) {

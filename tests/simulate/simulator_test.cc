@@ -21,7 +21,7 @@ SimulatorOptions options(const std::string& policy, uint32_t window_chunks) {
   it.window_chunks = window_chunks;
   it.disk = disk();
   it.handling = no_handling;
-  it.handling.fault_ns = it.handling.long_fault_ns = 10'000;
+  it.handling.fault_ns = 10'000;
   return it;
 }
 
@@ -151,13 +151,16 @@ TEST(Simulator, ATouchWaitsUntilThePagerHasTime) {
   EXPECT_EQ(hidden->passes.back().time_ns, 40 * 800'000u);
 }
 
-TEST(Simulator, WhoWaitedForLongGoesOnLater) {
-  const Trace trace = computing(dense(4, 10, 1), 500'000);
-  SimulatorOptions it = options("demand", 100);
-  it.handling.long_fault_ns = 60'000;
+// As before, but the engine goes on only when the pager has hidden a chunk.
+TEST(Simulator, OnOneProcessorTheEngineGoesOnWhenThePagerSleeps) {
+  const Trace trace = computing(dense(4, 10, 3), 500'000);
+  SimulatorOptions it = options("lru", 40);
+  it.handling.take_out_huge_ns = 800'000;
+  it.handling.shares_processor = true;
   const auto run = simulate(trace, it);
-  ASSERT_EQ(run->passes[0].demand_reads, 40u);
-  EXPECT_EQ(run->passes[0].time_ns, 40 * (latency_ns + read_ns + 60'000 + 500'000));
+  ASSERT_EQ(run->passes.back().tripwires, 40u);
+  EXPECT_EQ(run->passes.back().stall_ns, 40 * (5'000u + 800'000 + 5'000));
+  EXPECT_EQ(run->passes.back().time_ns, 40 * (810'000u + 500'000));
 }
 
 // Chunks of 128 KiB, all of which are read ahead at once: four by each request.
@@ -165,7 +168,7 @@ TEST(Simulator, NeighboursAreReadTogether) {
   Trace trace = dense(4, 25, 1);
   trace.chunk_bytes = 128 * KiB;
   SimulatorOptions it = options("ring", 400);
-  it.handling.fault_ns = it.handling.long_fault_ns = 0;
+  it.handling.fault_ns = 0;
   it.timeline_pass = 0;
   const auto run = simulate(trace, it);
   ASSERT_EQ(run->passes[0].reads, 100u);
