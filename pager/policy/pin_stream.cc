@@ -475,6 +475,9 @@ Action PinStream::next() {
   if (Action it = rest_of_experts(); it.kind != Action::Kind::none) return it;
   if (Action it = spare_room(); it.kind != Action::Kind::none) return it;
   if (Action it = hold(); it.kind != Action::Kind::none) return it;
+  // Whatever is read ahead can wait for what an expert in use lacks; the other way round that would
+  // never have its turn.
+  if (experts_.next_read() != window::no_chunk) return {};
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
   return prefetch();
 }

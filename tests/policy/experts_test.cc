@@ -100,12 +100,42 @@ TEST(Experts, AnEngineWaitsForOneChunkOfAnExpertOnly) {
 
 // Its first slab is to arrive before the last one, so that the engine has something to compute
 // with.
-TEST(Experts, OfWhatAnExpertLacksFourMiBAreInFlightAtOnce) {
-  const Mixture mixture({.slab_bytes = 13 * MiB / 4, .chunk_bytes = 128 * KiB});
-  Runner it(mixture, window_for(mixture, 0.5), true, 1, 1000);
+TEST(Experts, OfWhatAnExpertLacksASlabIsInFlightAtOnce) {
+  const auto in_flight_bytes = [](uint64_t slab_bytes) {
+    const Mixture mixture({.slab_bytes = slab_bytes, .chunk_bytes = 128 * KiB});
+    Runner it(mixture, window_for(mixture, 0.5), true, 1, 1000);
+    it.policy.on_touch(mixture.slab(1, 1, 0).front(), anywhere);
+    it.run();
+    return it.table.reading() * mixture.shape().chunk_bytes;
+  };
+  EXPECT_EQ(in_flight_bytes(13 * MiB / 4), 13 * MiB / 4);
+  // As much as a disk needs to be busy, and no more than an engine likes to wait for.
+  EXPECT_EQ(in_flight_bytes(MiB / 2), MiB);
+  EXPECT_EQ(in_flight_bytes(16 * MiB), 4 * MiB);
+}
+
+TEST(Experts, NothingIsReadAheadWhileAnExpertInUseLacksSomething) {
+  const Mixture mixture({.dense_bytes = 64 * MiB, .slab_bytes = 12 * MiB});
+  Runner it(mixture, 160);
+  for (uint32_t layer = 0; layer < 2; ++layer) it.pass(mixture.dense(layer));
   it.policy.on_touch(mixture.slab(1, 1, 0).front(), anywhere);
-  it.run();
-  EXPECT_EQ(it.table.reading() * mixture.shape().chunk_bytes, 4 * MiB);
+  const Chunks expert = mixture.all_of(1, 1);
+  const auto is_asked_for = [&] {
+    return it.resident_chunks(1, 1) == static_cast<uint32_t>(expert.size());
+  };
+  ASSERT_GT(it.table.reading(), 0u) << "of what is dense, something is read ahead";
+  std::set<ChunkId> absent;
+  for (ChunkId chunk : mixture.order().cyclic) {
+    if (it.table.state(chunk) == ChunkState::absent) absent.insert(chunk);
+  }
+  for (int steps = 0; !is_asked_for(); ++steps) {
+    ASSERT_LT(steps, 1000);
+    it.run();
+    for (ChunkId chunk : absent) {
+      ASSERT_TRUE(is_asked_for() || it.table.state(chunk) == ChunkState::absent) << chunk;
+    }
+    it.complete_reads(1);
+  }
 }
 
 TEST(Experts, RoomForTheNextOneIsMadeWhileTheDiskReads) {
