@@ -122,7 +122,7 @@ Result<std::unique_ptr<Backend>> open_cpu_backend(const Network& network,
                                                   const WeightSource& source,
                                                   const InferenceOptions& options) {
   // Between a layer's tiles a batch's other images go by, and use the same memory.
-  const auto unfolding = options.batch == 1 ? ops::Unfolding::once : ops::Unfolding::by_tile;
+  const auto unfolding = options.batch == 1 ? ops::Unfold::once : ops::Unfold::by_tile;
   auto operations =
       CpuOperations::make(network, options.threads, CpuOperations::Scratch::own, unfolding);
   if (!operations) return forward_error(std::move(operations));

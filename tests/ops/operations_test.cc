@@ -30,7 +30,7 @@ Network of_layers(const Shape& input, std::vector<Layer> layers) {
   return Network{.input = input, .layers = std::move(layers)};
 }
 
-CpuOperations make(const Network& network, Unfolding unfolding = Unfolding::by_tile) {
+CpuOperations make(const Network& network, Unfold unfolding = Unfold::by_tile) {
   auto made = CpuOperations::make(network, compute_threads, CpuOperations::Scratch::own, unfolding);
   if (!made) throw std::runtime_error(made.error().message);
   return std::move(*made);
@@ -80,7 +80,7 @@ TEST_P(Convolutions, EqualsTheDefinitionAndItsTiles) {
   const Weights weights(layer);
   const Values input = random_values(layer.input.elements(), 9);
   CpuOperations operations = make(of_layers(layer.input, {layer}));
-  CpuOperations unfolding_once = make(of_layers(layer.input, {layer}), Unfolding::once);
+  CpuOperations unfolding_once = make(of_layers(layer.input, {layer}), Unfold::once);
   const Values whole = run_tiles(operations, layer, weights, input, layer.output.channels);
   EXPECT_LT(
       relative_error(naive::convolutional(layer, input, weights.biases, weights.plain()), whole),
@@ -135,7 +135,7 @@ TEST(Convolutions, EveryShapeGivesTheSameBitsTiled) {
 }
 
 // What a tile computes if its input has changed since the tile before it.
-Values second_tile_of_changed_input(Unfolding unfolding, const Layer& layer) {
+Values second_tile_of_changed_input(Unfold unfolding, const Layer& layer) {
   const Weights weights(layer);
   Values input = random_values(layer.input.elements(), 9);
   Values output(layer.output.elements());
@@ -154,8 +154,8 @@ Values second_tile_of_changed_input(Unfolding unfolding, const Layer& layer) {
 TEST(Convolutions, ThePictureIsUnfoldedOnceWhereItIsSmall) {
   const auto differs = [](const Shape& input) {
     const Layer layer = convolutional(input, {192, 3, 1, 1, 1, false, Activation::linear});
-    return !same_bits(second_tile_of_changed_input(Unfolding::by_tile, layer),
-                      second_tile_of_changed_input(Unfolding::once, layer));
+    return !same_bits(second_tile_of_changed_input(Unfold::by_tile, layer),
+                      second_tile_of_changed_input(Unfold::once, layer));
   };
   EXPECT_TRUE(differs({2048, 13, 13}));  // in blocks
   EXPECT_TRUE(differs({64, 8, 8}));

@@ -42,7 +42,7 @@ Status sgemm_failed(int status) {
 
 }  // namespace
 
-Convolution::Convolution(const network::Layer& layer, int threads, Unfolding unfolding)
+Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfolding)
     : input_(layer.input), output_(layer.output), threads_(threads) {
   if (const auto* it = std::get_if<network::Convolutional>(&layer.operation)) {
     groups_ = it->groups;
@@ -64,7 +64,7 @@ Convolution::Convolution(const network::Layer& layer, int threads, Unfolding unf
   block_pixels_ = std::min(
       pixels_,
       round_up((pixels_ + rounds * threads_ - 1) / (rounds * threads_), block_pixels_unit));
-  is_kept_ = unfolding == Unfolding::once && pixels_ <= output_.channels;
+  is_kept_ = unfolding == Unfold::once && pixels_ <= output_.channels;
   call_channels_max_ = order_is_independent_of_channels() ? output_.channels : tile_channels;
 }
 

@@ -58,12 +58,12 @@ inline constexpr uint32_t tile_channels = 16;
 /// Whether each tile of a layer unfolds the picture, or, where it is no larger than the layer's
 /// weights, the first of a group does it for the others. These then follow in order, with the same
 /// input and scratch memory, and nobody else uses that in between.
-enum class Unfolding { by_tile, once };
+enum class Unfold { by_tile, once };
 
 class Convolution {
  public:
   /// A convolutional or connected layer, computed by this many threads.
-  Convolution(const network::Layer& layer, int threads, Unfolding unfolding = Unfolding::by_tile);
+  Convolution(const network::Layer& layer, int threads, Unfold unfolding = Unfold::by_tile);
 
   /// Whether a tile may begin or end here. Groups make no difference.
   bool is_tile_boundary(uint32_t channel) const;

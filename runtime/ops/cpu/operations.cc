@@ -77,7 +77,7 @@ const network::Shape& input_shape(const network::Network& network, const Layer& 
 
 }  // namespace
 
-CpuOperations::CpuOperations(const network::Network& network, int threads, Unfolding unfolding)
+CpuOperations::CpuOperations(const network::Network& network, int threads, Unfold unfolding)
     : network_(network),
       threads_(threads),
       unfolding_(unfolding),
@@ -86,7 +86,7 @@ CpuOperations::CpuOperations(const network::Network& network, int threads, Unfol
       primitives_(network.layers.size()) {}
 
 Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads,
-                                          Scratch scratch, Unfolding unfolding) {
+                                          Scratch scratch, Unfold unfolding) {
   WP_ASSERT(threads >= 1);
   // oneDNN compiles for the number of threads that OpenMP is set to.
   omp_set_num_threads(threads);

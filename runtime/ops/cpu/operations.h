@@ -37,7 +37,7 @@ class CpuOperations {
   /// Fails where oneDNN has no fast code for a layer.
   static Result<CpuOperations> make(const network::Network& network, int threads,
                                     Scratch scratch = Scratch::own,
-                                    Unfolding unfolding = Unfolding::by_tile);
+                                    Unfold unfolding = Unfold::by_tile);
 
   /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
   /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
@@ -61,7 +61,7 @@ class CpuOperations {
   uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
  private:
-  CpuOperations(const network::Network& network, int threads, Unfolding unfolding);
+  CpuOperations(const network::Network& network, int threads, Unfold unfolding);
   Status prepare(uint32_t number);
   Status prepare_elementwise(const Elementwise& function, uint64_t elements);
   Status prepare_activation(const network::Layer& layer, network::Activation activation);
@@ -88,7 +88,7 @@ class CpuOperations {
 
   network::Network network_;
   int threads_;
-  Unfolding unfolding_;
+  Unfold unfolding_;
   dnnl::stream stream_;
   // By layer: what computes it. One of the two, or neither where there are only values to be moved.
   std::vector<std::optional<Convolution>> convolutions_;
