@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <random>
 
 #include "pager/model/make.h"
@@ -26,8 +25,9 @@ class MixtureTest : public PagerTest {
                                      .on_progress = nullptr};
     const auto made = model::make_model(options);
     ASSERT_TRUE(made) << made.error().message;
+    bytes_.resize(made->size_bytes);
     std::ifstream file(path_, std::ios::binary);
-    bytes_.assign(std::istreambuf_iterator<char>(file), {});
+    ASSERT_TRUE(file.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size())));
     auto model = model::open_model_file(path_);
     ASSERT_TRUE(model) << model.error().message;
     model_ = std::move(*model);
