@@ -525,30 +525,30 @@ bool Pager::take_out_of_sight(ChunkId chunk, bool is_used_whole) {
 }
 
 bool Pager::set_tripwire(ChunkId chunk) {
-  Region* const home = moves_to(chunk);
-  if (!tripwires_ || home == nullptr) return false;
+  Region* const home = tripwires_ ? moves_to(chunk) : nullptr;
+  if (home == nullptr) return false;
   const uint32_t index = owner(chunk).index_in(*home, chunk);
   return home->notes(index).is_placed && tripwires_->set(*home, index);
 }
 
-bool Pager::is_tripped(ChunkId chunk) const {
-  bool is_tripped = false;
-  if (!tripwires_) return false;
-  owner(chunk).for_each_view(chunk, [&](const Region& region, uint32_t index) {
-    is_tripped = is_tripped || Tripwires::is_set(region, index);
+// The region that lacks a page of the chunk, or nullptr.
+Region* Pager::tripped_in(ChunkId chunk) const {
+  Region* found = nullptr;
+  if (!tripwires_) return found;
+  owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
+    if (Tripwires::is_set(region, index)) found = &region;
   });
-  return is_tripped;
+  return found;
 }
 
 // ready → mapped, if the chunk is there but for a page. False: that page cannot come back now.
 bool Pager::take_tripwire_back(ChunkId chunk) {
-  bool is_whole = true;
-  owner(chunk).for_each_view(chunk, [&](Region& region, uint32_t index) {
-    if (!Tripwires::is_set(region, index)) return;
-    is_whole = tripwires_->take_back(region, index) == Outcome::done;
-    if (is_whole) table_.map(chunk, true);
-  });
-  return is_whole;
+  Region* const region = tripped_in(chunk);
+  if (region == nullptr) return true;
+  const uint32_t index = owner(chunk).index_in(*region, chunk);
+  if (tripwires_->take_back(*region, index) != Outcome::done) return false;
+  table_.map(chunk, true);
+  return true;
 }
 
 void Pager::retry_held_chunks() {
@@ -1035,7 +1035,7 @@ void Pager::map(ChunkId chunk) {
   const uint64_t began_ns = telemetry::monotonic_ns();
   Outcome outcome = Outcome::done;
   bool keeps_slot = true;
-  if (is_tripped(chunk)) {
+  if (tripped_in(chunk) != nullptr) {
     if (!take_tripwire_back(chunk)) outcome = Outcome::busy;
   } else {
     keeps_slot = shares_memory() ? show_shared(chunk, outcome) : show_own(chunk, outcome);

@@ -210,7 +210,7 @@ class Pager final : public PagingService {
   void record_touch(policy::ChunkId chunk, uint32_t offset_bytes);
   bool take_out_of_sight(policy::ChunkId chunk, bool is_used_whole);
   bool set_tripwire(policy::ChunkId chunk);
-  bool is_tripped(policy::ChunkId chunk) const;
+  window::Region* tripped_in(policy::ChunkId chunk) const;
   bool take_tripwire_back(policy::ChunkId chunk);
   void retry_held_chunks();
   void take_new_slots();
