@@ -30,6 +30,18 @@ count() {
   esac
 }
 
+# Names the tests that failed, each with the end of what it printed: the summary repeats them, since
+# those who read a long run's output often have its last lines alone.
+failed_tests() {
+  awk -v most=25 '
+    /<testcase / { failed = /status="fail"/; count = 0; name = $0; gsub(/.*<testcase name="|" classname=.*/, "", name) }
+    failed { line[count++] = $0 }
+    failed && /<\/testcase>/ {
+      print name
+      for (at = count > most ? count - most : 1; at < count - 1; at++) print "   " line[at]
+    }' "$1" | sed -e 's/&lt;/</g; s/&gt;/>/g; s/&quot;/"/g; s/&apos;/'"'"'/g; s/&amp;/\&/g'
+}
+
 # The sums of a finished ctest run, from the attributes of its report's first element.
 count_report() {
   local report=$1 what=$2 tests failures skipped disabled
@@ -39,7 +51,7 @@ count_report() {
   PASSED=$((PASSED + tests - failures - skipped - disabled))
   FAILED=$((FAILED + failures))
   SKIPPED=$((SKIPPED + skipped + disabled))
-  ((failures == 0)) || FAILURES+=("$failures tests of $what")
+  ((failures == 0)) || FAILURES+=("$failures tests of $what:" "$(failed_tests "$report")")
   note "$what: $tests tests, $failures failed, $skipped skipped"
   grep -o 'SKIPPED: [^<]*' "$report" | sort -u | sed 's/^/   /' || true
 }
