@@ -23,6 +23,8 @@ constexpr uint64_t ring_bytes_min = 8 * MiB;
 // takes a chunk, whatever its size.
 constexpr uint32_t sparse_chunks_max = 16;
 constexpr uint32_t order_lessons_max = 4;
+// So many chunks, one after the other, that were touched before: the next pass has begun.
+constexpr size_t again_max = 8;
 // Of experts, in flight at once: a slab, of which there are mostly three, between these. Disks may
 // answer together what they find together, and an engine that waits for an expert can compute with
 // its first slab while the next one is read. At least as much as any disk's bandwidth times its
@@ -30,8 +32,10 @@ constexpr uint32_t order_lessons_max = 4;
 constexpr uint32_t slabs_of_expert = 3;
 constexpr uint64_t expert_bytes_in_flight_min = MiB;
 constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
-// A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
+// A thread that was given a chunk needs a moment to use it: as many deliveries are safe, and more
+// where threads are far apart.
 constexpr uint64_t recent_touches = 8;
+constexpr uint64_t recent_touches_apart = 16;
 
 Action action(Action::Kind kind, ChunkId chunk, bool is_demand = false) {
   return {.kind = kind, .chunk = chunk, .is_demand = is_demand};
@@ -60,6 +64,7 @@ void PinStream::set_order(const ChunkOrder& order) {
   clock_.reserve(chunks);
   touched_in_order_.clear();
   touched_in_order_.reserve(chunks);
+  touched_again_ = 0;
   is_learning_ = true;
   strays_ = 0;
   unlearned_ = chunks;
@@ -174,7 +179,8 @@ void PinStream::choose_pins() {
     give_experts(experts_min);
     const uint32_t missing = size() - for_order;
     const uint32_t ring_min = chunks_in(ring_bytes_min);
-    ring_ = std::min({chunks_in(settings_.ring_bytes_max), std::max(window / 4, ring_min),
+    const uint32_t ring_share = are_threads_apart_ ? window / 2 : window / 4;
+    ring_ = std::min({chunks_in(settings_.ring_bytes_max), std::max(ring_share, ring_min),
                       std::max(missing, ring_min)});
     ring_ = std::min(ring_, for_order);
     pinned_ = for_order - ring_;
@@ -237,8 +243,10 @@ uint32_t PinStream::backward_distance(uint32_t position) const {
 }
 
 bool PinStream::is_recent(ChunkId chunk) const {
-  return evictability_.is_among_last(chunk,
-                                     std::min<uint64_t>(recent_touches, std::max(ring_ / 4, 2u)));
+  const uint64_t touches = are_threads_apart_
+                               ? std::min<uint64_t>(recent_touches_apart, std::max(ring_ / 2, 2u))
+                               : std::min<uint64_t>(recent_touches, std::max(ring_ / 4, 2u));
+  return evictability_.is_among_last(chunk, touches);
 }
 
 // In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
@@ -278,17 +286,26 @@ void PinStream::follow_cursor(ChunkId chunk) {
   if (!has_cursor_) return jump_to(position);
 
   const uint32_t behind_max = std::min(std::max(ring_, chunks_in(behind_bytes_min)), size() / 4);
+  const uint32_t apart_max = chunks_in(linger_bytes_min);
+  const bool is_absent = table_.state(chunk) == ChunkState::absent;
   const uint32_t backward = backward_distance(position);
   if (backward <= behind_max) {
     // A chunk that was evicted too early: let chunks linger longer, up to half of the ring.
-    if (backward > 0 && table_.state(chunk) == ChunkState::absent) {
+    if (backward > 0 && is_absent) {
+      if (linger_ >= ring_ / 2) ++cramped_;
       linger_ = std::max(linger_, std::min({backward + 1, linger_ * 2, ring_ / 2}));
     }
+    candidate_ = nowhere;
     return;
   }
 
   const uint32_t forward = forward_distance(position);
-  if (forward <= frontier_ - cursor_ + chunks_in(leap_bytes)) return advance_to(cursor_ + forward);
+  const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
+  if (forward <= ahead + chunks_in(leap_bytes)) {
+    if (forward > ahead + apart_max && is_absent) ++strays_;
+    candidate_ = nowhere;
+    return advance_to(cursor_ + forward);
+  }
 
   // Far from where the engine should be. Two such touches in a row that follow each other say that
   // the engine is there; a single one is a stray.
@@ -343,13 +360,21 @@ void PinStream::leave_behind(Place place) {
 void PinStream::end_pass(uint64_t passes) {
   // Where there are experts, they show passes better: all that is cyclic may be pinned, and silent.
   if (experts_.is_empty()) statistics_.passes += passes;
+  const bool is_order_known = !is_learning_ || lessons_ > 0;
+  if (is_order_known && is_much(cramped_) && !are_threads_apart_) widen_ring();
   if (is_learning_) return;
-  strays_ = 0;
   const auto is_untouched = [&](ChunkId chunk) { return facts_[chunk].untouched_passes >= 2; };
   if (std::none_of(order_.begin(), order_.end(), is_untouched)) return;
   const ChunkId here = chunk_at(cursor_);
   shorten_order();
   if (facts_[here].position != nowhere) jump_to(facts_[here].position);
+}
+
+// Threads that are further apart than the ring allows cost more than the pins that it takes.
+void PinStream::widen_ring() {
+  are_threads_apart_ = true;
+  choose_pins();
+  rebuild_lists();
 }
 
 // Chunks that fell behind the cursor, and out of use, may be evicted.
@@ -370,25 +395,28 @@ void PinStream::list_consumed(ChunkId chunk) {
 // ---- Learning the order ----
 
 void PinStream::note_first_touch(ChunkId chunk) {
+  if (!is_learning_ && is_much(strays_) && lessons_ < order_lessons_max) learn_again();
   Facts& facts = facts_[chunk];
+  const size_t seen = touched_in_order_.size();
   if (facts.touch_rank == nowhere) {
-    facts.touch_rank = static_cast<uint32_t>(touched_in_order_.size());
+    facts.touch_rank = static_cast<uint32_t>(seen);
     touched_in_order_.push_back(chunk);
+    touched_again_ = 0;
+    // An engine that loads looks at places all over the model: that tells nothing of its passes.
+    if (is_learning_ && seen == size() / 2) strays_ = 0;
     return;
   }
-  // Back at something that was touched long ago: a pass is over, everything it touches was seen.
-  const size_t seen = touched_in_order_.size();
-  if (is_learning_ && seen >= 8 && facts.touch_rank < seen / 2 && seen >= size() / 4)
-    end_learning();
-  if (!is_learning_ && strays_ > std::max(16u, size() / 10) && lessons_ < order_lessons_max)
-    learn_again();
+  if (!is_learning_ || seen < 8 || seen < size() / 4 || facts.touch_rank >= seen / 2) return;
+  // Back at what was touched long ago, and nothing new between: a pass is over, everything it
+  // touches was seen.
+  if (++touched_again_ >= std::min(again_max, seen / 8)) end_learning();
 }
 
 // A few strays are threads out of step; more of them mean that the engine has another order.
 void PinStream::end_learning() {
   is_learning_ = false;
   const bool is_contradicted = strays_ > std::max(4u, size() / 50);
-  strays_ = 0;
+  arrivals_ = strays_ = 0;
   if (!is_contradicted) return;
   ++statistics_.order_corrections;
   is_order_taught_ = true;
@@ -396,17 +424,20 @@ void PinStream::end_learning() {
   install_order(reordered(order_, touched_in_order_));
 }
 
-// Everything that is mapped is held once, so that the next pass shows every first touch again.
+// Everything that is mapped and not touched since is held once, so that the next pass shows every
+// first touch again.
 void PinStream::learn_again() {
   ++lessons_;
   is_learning_ = true;
   strays_ = 0;
   touched_in_order_.clear();
+  touched_again_ = 0;
   for (Facts& facts : facts_) {
     facts.touch_rank = nowhere;
     facts.untouched_passes = 0;
   }
-  if (size() < declared_order_.size()) install_order(declared_order_);
+  // What was taken for unused gets its place again.
+  if (size() < declared_order_.size()) install_order(reordered(declared_order_, order_));
   unlearned_ = 0;
 }
 
@@ -414,6 +445,8 @@ void PinStream::learn_again() {
 
 bool PinStream::on_ready(ChunkId chunk) {
   is_at_standstill_ = false;
+  // What is few among so many reads are threads out of step.
+  if (++arrivals_ >= size() && !is_learning_) arrivals_ = strays_ = cramped_ = 0;
   Facts& facts = facts_[chunk];
   if (is_recent(chunk)) evictability_.note_delivery(chunk);
   if (experts_.owns(chunk)) return experts_.on_ready(chunk);
@@ -500,7 +533,8 @@ Action PinStream::shrink() {
 // Chunks that shall show their next touch.
 Action PinStream::hold() {
   for (; unlearned_ < facts_.size(); ++unlearned_) {
-    if (can_be_held(unlearned_)) return action(Action::Kind::hold, unlearned_++);
+    const bool is_seen = facts_[unlearned_].touch_rank != nowhere;
+    if (!is_seen && can_be_held(unlearned_)) return action(Action::Kind::hold, unlearned_++);
   }
   for (;;) {
     const ChunkId chunk = experts_.next_hold();

@@ -18,8 +18,9 @@
 // The order comes from the model's layers and is corrected by what is seen: a chunk that was never
 // touched is always a tripwire, so the first pass shows every first touch; if these contradict the
 // order, they become the order, and a lesson for the next start (ChunkOrder::lesson), which begins
-// with it. Chunks that two passes left untouched are no longer read ahead; the next start tries
-// them again.
+// with it. Where the engine is still found elsewhere after that, it is watched for another pass,
+// and where its threads are further apart than the ring is long, the ring gets half of the window.
+// Chunks that two passes left untouched are no longer read ahead; the next start tries them again.
 //
 // A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
 // `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
@@ -27,6 +28,7 @@
 // the window changes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -124,6 +126,9 @@ class PinStream : public Policy {
   void jump_to(uint32_t position);
   void leave_behind(Place place);
   void end_pass(uint64_t passes);
+  /// Of touches, among as many reads as the order has chunks.
+  bool is_much(uint32_t count) const { return count > std::max(16u, size() / 32); }
+  void widen_ring();
   void list_consumed();
   void list_consumed(ChunkId chunk);
   void note_first_touch(ChunkId chunk);
@@ -177,8 +182,13 @@ class PinStream : public Policy {
   uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
 
   std::vector<ChunkId> touched_in_order_;  // first touches since learning began
+  size_t touched_again_ = 0;               // since the last first touch, from the older half
   bool is_learning_ = true;
-  uint32_t strays_ = 0;  // touches far from the cursor since learning began or ended
+  uint32_t strays_ =
+      0;  // touches far from where the engine should be, since learning began or ended
+  uint32_t cramped_ = 0;   // touches of what would have been there, had the ring been wider
+  uint32_t arrivals_ = 0;  // of chunks, since these two were last forgotten
+  bool are_threads_apart_ = false;  // further than a ring of the usual length allows
   uint32_t lessons_ = 0;
   uint32_t unlearned_ = 0;  // next chunk to look at when learning anew
 

@@ -146,6 +146,48 @@ TEST(PinStream, LearnsAnOrderThatContradictsTheFile) {
   EXPECT_LE(counts.reads, 600 - it.policy.pinned_chunks() + it.policy.ring_chunks());
 }
 
+// Of a layer of 34 chunks PyTorch's matrices as files have them, sorted by name: the last third is
+// used first, and two threads walk through each matrix, half of it apart.
+Chunks matrices_in_an_order_of_their_own(uint32_t layers) {
+  constexpr ChunkId layer_chunks = 34;
+  const std::vector<std::pair<ChunkId, ChunkId>> matrices = {{23, 33}, {3, 13}, {13, 23}, {0, 3}};
+  Chunks executed;
+  for (ChunkId begin = 0; begin < layers * layer_chunks; begin += layer_chunks) {
+    for (const auto& [first, end] : matrices) {
+      const ChunkId half = (end - first) / 2;
+      for (ChunkId at = 0; at < half; ++at) {
+        executed.push_back(begin + first + at);
+        executed.push_back(begin + first + half + at);
+      }
+      if ((end - first) % 2 != 0) executed.push_back(begin + end - 1);
+    }
+    executed.push_back(begin + 33);
+  }
+  return executed;
+}
+
+TEST(PinStream, LearnsTheOrderInsideLayers) {
+  const Chunks executed = matrices_in_an_order_of_their_own(15);
+  for (const uint32_t window : {60u, 125u, 255u}) {
+    Cyclic it(510, window);
+    for (int pass = 0; pass < 4; ++pass) it.pass(executed);
+    const auto counts = it.pass(executed);
+    EXPECT_LE(counts.demand_reads, 6u) << window;
+    EXPECT_LE(counts.reads, 510 - it.policy.pinned_chunks() + it.policy.ring_chunks()) << window;
+  }
+}
+
+// An engine that looks at a few places all over the model while it loads has not made a pass.
+TEST(PinStream, LoadingIsNoPass) {
+  const Chunks executed = matrices_in_an_order_of_their_own(15);
+  Cyclic it(510, 125);
+  for (ChunkId chunk = 0; chunk < 510; chunk += 5) it.touch(chunk);
+  for (int pass = 0; pass < 4; ++pass) it.pass(executed);
+  const auto counts = it.pass(executed);
+  EXPECT_LE(counts.demand_reads, 6u);
+  EXPECT_LE(counts.reads, 510 - it.policy.pinned_chunks() + it.policy.ring_chunks());
+}
+
 TEST(PinStream, SmallDisorderIsNoContradiction) {
   Cyclic it(400, 100);
   Chunks order = Simulation::range(0, 400);
