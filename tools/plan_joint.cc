@@ -63,10 +63,9 @@ Result<JointOptions> read_options(const Arguments& arguments) {
     return fail("--output writes the plan of one network",
                 "plan each network with its share as --budget");
   }
-  const auto disk = parse_numbers(arguments.value("disk").value_or("2"), "--disk");
+  const auto disk = parse_number(arguments.value("disk").value_or("2"), "--disk");
   if (!disk) return tl::make_unexpected(disk.error());
-  if (disk->size() != 1) return fail("--disk: expected one number", "--disk 2");
-  options.disk_gb_per_s = disk->front();
+  options.disk_gb_per_s = *disk;
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
