@@ -143,15 +143,12 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   const auto seed = parse_count(arguments.value("seed").value_or("1"), "--seed", UINT32_MAX);
   if (!seed) return tl::make_unexpected(seed.error());
   options.workload.seed = *seed;
-  const auto compute = parse_numbers(arguments.value("compute").value_or("20"), "--compute");
+  const auto compute = parse_number(arguments.value("compute").value_or("20"), "--compute");
   if (!compute) return tl::make_unexpected(compute.error());
-  const auto zipf = parse_numbers(arguments.value("zipf").value_or("1"), "--zipf");
+  const auto zipf = parse_number(arguments.value("zipf").value_or("1"), "--zipf");
   if (!zipf) return tl::make_unexpected(zipf.error());
-  if (compute->size() != 1 || zipf->size() != 1) {
-    return fail("--compute and --zipf: expected one number each");
-  }
-  options.workload.compute_bytes_per_s = compute->front() * 1e9;
-  options.workload.zipf_exponent = zipf->front();
+  options.workload.compute_bytes_per_s = *compute * 1e9;
+  options.workload.zipf_exponent = *zipf;
   return options;
 }
 

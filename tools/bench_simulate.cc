@@ -74,10 +74,9 @@ Result<SimulateOptions> read_options(const Arguments& arguments) {
                 "`weightpager bench pipelines` measures it: the delay of Pre");
   }
   SimulateOptions options = {.cfg_path = arguments.operands()[0]};
-  const auto kernels = parse_numbers(*arguments.value("kernels"), "--kernels");
+  const auto kernels = parse_number(*arguments.value("kernels"), "--kernels");
   if (!kernels) return tl::make_unexpected(kernels.error());
-  if (kernels->size() != 1) return fail("--kernels: expected one number of milliseconds");
-  options.kernels_ms = kernels->front();
+  options.kernels_ms = *kernels;
   auto disks = parse_numbers(arguments.value("disks").value_or("0.5,1,2,3,5,7,14"), "--disks");
   if (!disks) return forward_error(std::move(disks));
   options.disks_gb_per_s = std::move(*disks);

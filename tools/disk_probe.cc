@@ -18,6 +18,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr uint64_t file_bytes_min = DiskProbe::depth_max * DiskProbe::read_bytes_max;
+// As many buffers as a window has.
+constexpr uint32_t pool_chunks = 128;
 constexpr milliseconds single_time{150};
 constexpr milliseconds many_time{250};
 constexpr size_t bursts = 15;
@@ -72,27 +74,22 @@ Result<DiskProbe> DiskProbe::open(const std::string& path) {
                                       .read_bytes_max = read_bytes_max,
                                       .device_read_bytes = limits.read_bytes});
   if (!reader) return forward_error(std::move(reader));
-  void* const memory =
-      mmap(nullptr, pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return fail("no memory for buffers", "close other programs");
-  Pool pool(static_cast<std::byte*>(memory));
-  madvise(memory, pool_bytes, MADV_HUGEPAGE);
-  madvise(memory, pool_bytes, MADV_POPULATE_WRITE);
-  return DiskProbe(path, std::move(*file), std::move(*reader), std::move(pool));
+  // One more, for a read that begins at the end of the last.
+  auto pool = HugeMemory::create(pool_chunks + 1);
+  if (!pool) return forward_error(std::move(pool));
+  return DiskProbe(path, std::move(*file), std::move(*reader), std::move(*pool));
 }
 
 // The next bytes of the file, into the next of the pool.
 void DiskProbe::start(uint32_t tag, uint32_t length_bytes) {
-  std::byte* const first = reinterpret_cast<std::byte*>(
-      round_up(reinterpret_cast<uintptr_t>(pool_.get()), huge_page_bytes));
   reader_->start({.tag = tag,
                   .fd = file_.fd(),
                   .offset_bytes = offset_bytes_,
                   .length_bytes = length_bytes,
-                  .buffer = first + pool_at_bytes_});
+                  .buffer = pool_.chunk(0) + pool_at_bytes_});
   offset_bytes_ += length_bytes;
   if (offset_bytes_ + read_bytes_max > file_.size_bytes()) offset_bytes_ = 0;
-  pool_at_bytes_ = (pool_at_bytes_ + length_bytes) % (pool_bytes - read_bytes_max);
+  pool_at_bytes_ = (pool_at_bytes_ + length_bytes) % (pool_chunks * huge_page_bytes);
 }
 
 Result<ReadTimes> DiskProbe::read(uint32_t depth, uint32_t length_bytes, milliseconds time) {

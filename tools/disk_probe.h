@@ -6,8 +6,6 @@
 // copies faster than it ever will into a window.)
 #pragma once
 
-#include <sys/mman.h>
-
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
 #include "pager/simulate/disk_model.h"
+#include "tools/huge_memory.h"
 
 namespace weightpager::tools {
 
@@ -71,13 +70,8 @@ class DiskProbe {
   const std::string& path() const { return path_; }
 
  private:
-  struct Unmap {
-    void operator()(std::byte* memory) const { munmap(memory, pool_bytes); }
-  };
-  using Pool = std::unique_ptr<std::byte, Unmap>;
-  static constexpr uint64_t pool_bytes = (256u << 20) + read_bytes_max;
-
-  DiskProbe(std::string path, io::ModelFile file, std::unique_ptr<io::Reader> reader, Pool pool)
+  DiskProbe(std::string path, io::ModelFile file, std::unique_ptr<io::Reader> reader,
+            HugeMemory pool)
       : path_(std::move(path)),
         file_(std::move(file)),
         reader_(std::move(reader)),
@@ -88,7 +82,7 @@ class DiskProbe {
   std::string path_;
   io::ModelFile file_;
   std::unique_ptr<io::Reader> reader_;
-  Pool pool_;
+  HugeMemory pool_;
   uint64_t offset_bytes_ = 0;
   uint64_t pool_at_bytes_ = 0;
 };

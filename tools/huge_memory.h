@@ -7,27 +7,25 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
+#include "pager/base/anonymous_memory.h"
 #include "pager/base/result.h"
 
 namespace weightpager::tools {
 
-/// Movable, not copyable.
+/// Movable.
 class HugeMemory {
  public:
   static Result<HugeMemory> create(uint32_t chunks);
-  HugeMemory(HugeMemory&& other) noexcept;
-  HugeMemory& operator=(HugeMemory&&) = delete;
-  ~HugeMemory();
 
   std::byte* chunk(uint32_t index) const;
   /// How many bytes of it lie in huge pages; 0 if the kernel does not say.
   uint64_t huge_bytes() const;
 
  private:
-  HugeMemory() = default;
-  void* reservation_ = nullptr;
-  uint64_t reservation_bytes_ = 0;
+  explicit HugeMemory(AnonymousMemory memory) : memory_(std::move(memory)) {}
+  AnonymousMemory memory_;  // a huge page more, for the grid
 };
 
 }  // namespace weightpager::tools

@@ -164,8 +164,9 @@ std::string joint_plans_text(const JointPlans& plans, bool is_explained) {
   std::string text;
   for (const NetworkPlans& network : plans.networks) {
     if (!text.empty()) text += "\n";
-    text += fmt::format("{}: weights read at {:.2f} GB/s, {}\n\n{}", network.cfg_path,
-                        plans.reading.bytes_per_s / 1e9, network.machine, front_table(network));
+    text += fmt::format("{}: weights read at {:.2f} GB/s, {}\n", network.cfg_path,
+                        plans.reading.bytes_per_s / 1e9, network.machine);
+    if (!network.front.empty()) text += "\n" + front_table(network);
     if (!network.chosen) continue;
     text += "\n" + chosen_line(network);
     if (is_explained) text += explanation(network, plans.reading);

@@ -26,7 +26,8 @@ struct NetworkPlans {
   std::string machine;
   uint64_t least_bytes = 0;
   std::string forced_by;
-  /// Budgets rise, from the least to what is enough for the fastest; delays fall.
+  /// Budgets rise, from the least to what is enough for the fastest; delays fall. Empty where one
+  /// budget was asked for.
   std::vector<BudgetedPlan> front;
   /// Of the budget that was asked for, or of this network's share of it.
   std::optional<BudgetedPlan> chosen;

@@ -59,6 +59,12 @@ Result<float> parse_share(const std::string& text, const std::string& option) {
   return fail(fmt::format("{} {}: expected a number from 0 to 1", option, text));
 }
 
+Result<double> parse_number(const std::string& text, const std::string& option) {
+  double value = 0;
+  if (parse(text, value) && value > 0) return value;
+  return fail(fmt::format("{} {}: expected a number above 0", option, text));
+}
+
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option) {
   std::vector<double> values;
   for (const std::string& word : split_at_commas(text)) {

@@ -19,6 +19,9 @@ Result<float> parse_share(const std::string& text, const std::string& option);
 /// What stands between commas: "a,b"; an empty text is one empty word.
 std::vector<std::string> split_at_commas(const std::string& text);
 
+/// A number above 0: "0.5".
+Result<double> parse_number(const std::string& text, const std::string& option);
+
 /// Numbers above 0, with commas between them: "0.5,1,7".
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option);
 

@@ -158,9 +158,9 @@ std::string forcing_layers(const Network& network, const budget::BlockedNetwork&
     largest_bytes = bytes;
     first = i;
   }
-  if (costs.layers.size() == 1) return serve::layer_name(network, 0);
-  return fmt::format("{} and {} are next to each other", serve::layer_name(network, first),
-                     serve::layer_name(network, first + 1));
+  if (costs.layers.size() == 1) return network::describe_layer(network, 0);
+  return fmt::format("{} and {} are next to each other", network::describe_layer(network, first),
+                     network::describe_layer(network, first + 1));
 }
 
 PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,

@@ -63,10 +63,9 @@ Result<JointOptions> read_options(const Arguments& arguments) {
     return fail("--output writes the plan of one network",
                 "plan each network with its share as --budget");
   }
-  const auto disk = parse_numbers(arguments.value("disk").value_or("2"), "--disk");
+  const auto disk = parse_number(arguments.value("disk").value_or("2"), "--disk");
   if (!disk) return tl::make_unexpected(disk.error());
-  if (disk->size() != 1) return fail("--disk: expected one number", "--disk 2");
-  options.disk_gb_per_s = disk->front();
+  options.disk_gb_per_s = *disk;
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
@@ -80,9 +79,13 @@ struct Planned {
   std::optional<JointPlanner> planner;
 };
 
+/// Twelve plans take most of the time; a network that has a budget of its own needs one.
+bool needs_fronts(const JointOptions& options) {
+  const bool is_divided = options.cfg_paths.size() > 1;
+  return !options.loads || is_divided || !options.html_path.empty();
+}
+
 Status plan_front(JointPlanner& planner, NetworkPlans& plans) {
-  plans.least_bytes = planner.least_bytes();
-  plans.forced_by = planner.forced_by();
   const auto least = static_cast<double>(planner.least_bytes());
   const double ratio = static_cast<double>(planner.most_bytes()) / least;
   for (int i = 0; i < front_points; ++i) {
@@ -187,8 +190,13 @@ Result<JointPlans> make_plans(const JointOptions& options) {
                                        .threads = options.threads});
     if (!planner) return forward_error(std::move(planner));
     it.planner.emplace(std::move(*planner));
-    NetworkPlans& of_network = plans.networks.emplace_back(
-        NetworkPlans{.cfg_path = cfg_path, .network = it.network, .machine = it.profile.machine});
+    NetworkPlans& of_network =
+        plans.networks.emplace_back(NetworkPlans{.cfg_path = cfg_path,
+                                                 .network = it.network,
+                                                 .machine = it.profile.machine,
+                                                 .least_bytes = it.planner->least_bytes(),
+                                                 .forced_by = it.planner->forced_by()});
+    if (!needs_fronts(options)) continue;
     if (Status done = plan_front(*it.planner, of_network); !done) {
       return forward_error(std::move(done));
     }

@@ -84,10 +84,9 @@ Result<Options> read_options(const Arguments& arguments) {
     options.budget_bytes = *bytes;
   }
   if (arguments.has("layer-by-layer")) options.strategy = Strategy::layer_by_layer;
-  const auto disk = parse_numbers(arguments.value("disk").value_or("2"), "--disk");
+  const auto disk = parse_number(arguments.value("disk").value_or("2"), "--disk");
   if (!disk) return tl::make_unexpected(disk.error());
-  if (disk->size() != 1) return fail("--disk: expected one number", "--disk 2");
-  options.disk_gb_per_s = disk->front();
+  options.disk_gb_per_s = *disk;
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;

@@ -128,11 +128,11 @@ Result<std::vector<BudgetStep>> parse_steps(const std::string& text) {
                   "a budget of 500MiB from the tenth second on: --then 10=500MiB");
     };
     if (equals == std::string::npos) return wrong();
-    const auto after = parse_numbers(word.substr(0, equals), "--then");
-    if (!after || after->size() != 1 || after->front() > 1e6) return wrong();
+    const auto after_s = parse_number(word.substr(0, equals), "--then");
+    if (!after_s || *after_s > 1e6) return wrong();
     const auto budget = parse_size(word.substr(equals + 1), "--then");
     if (!budget) return tl::make_unexpected(budget.error());
-    steps.push_back({static_cast<uint64_t>(after->front() * 1e9), *budget});
+    steps.push_back({static_cast<uint64_t>(*after_s * 1e9), *budget});
     const bool rises =
         steps.size() == 1 || steps[steps.size() - 2].after_ns < steps.back().after_ns;
     if (!rises) return fail(fmt::format("--then {}: seconds must rise", text));

@@ -157,10 +157,9 @@ Status take_count(const Arguments& arguments, const std::string& option, Number&
 Status take_number(const Arguments& arguments, const std::string& option, double scale,
                    double& value) {
   if (!arguments.has(option)) return {};
-  const auto numbers = parse_numbers(*arguments.value(option), "--" + option);
-  if (!numbers) return tl::make_unexpected(numbers.error());
-  if (numbers->size() != 1) return fail("--" + option + ": expected one number");
-  value = numbers->front() * scale;
+  const auto number = parse_number(*arguments.value(option), "--" + option);
+  if (!number) return tl::make_unexpected(number.error());
+  value = *number * scale;
   return {};
 }
 

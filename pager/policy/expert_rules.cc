@@ -1,7 +1,5 @@
 #include "pager/policy/expert_rules.h"
 
-#include <utility>
-
 namespace weightpager::policy {
 namespace {
 
@@ -96,15 +94,23 @@ bool ExpertRules::make_room(Rule rule, uint32_t chunks) {
   while (play.kept_chunks + chunks > budget_) {
     const auto count = static_cast<uint32_t>(experts_.size());
     uint32_t least = count;
+    Rank least_rank;
     for (uint32_t number = 0; number < count; ++number) {
       if (!play.is_kept[number] || experts_[number].visit == visit_) continue;
-      if (least == count || is_worth_less(rule, number, least)) least = number;
+      const Rank its_rank = rank(rule, number);
+      if (least != count && its_rank >= least_rank) continue;
+      least = number;
+      least_rank = its_rank;
     }
     if (least == count) return false;
     play.is_kept[least] = false;
     play.kept_chunks -= experts_[least].shape.chunks;
   }
   return true;
+}
+
+ExpertRules::Rank ExpertRules::rank(Rule rule, uint32_t number) const {
+  return {worth(rule, number), UINT64_MAX - experts_[number].last_use};
 }
 
 double ExpertRules::worth(Rule rule, uint32_t number) const {
@@ -120,11 +126,6 @@ double ExpertRules::worth(Rule rule, uint32_t number) const {
     return plays_[rule].is_proven[number] ? uses * proven_worth : uses;
   }
   return expert.shape.layer > layer_ ? uses : uses * kept_per_pass[rule];
-}
-
-bool ExpertRules::is_worth_less(Rule rule, uint32_t a, uint32_t b) const {
-  return std::pair(worth(rule, a), experts_[b].last_use) <
-         std::pair(worth(rule, b), experts_[a].last_use);
 }
 
 }  // namespace weightpager::policy

@@ -28,6 +28,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "pager/policy/expert_forecast.h"
@@ -55,7 +56,7 @@ class ExpertRules {
   void note_use(uint32_t expert);
 
   /// Whether `a` has to go before `b`.
-  bool is_worth_less(uint32_t a, uint32_t b) const { return is_worth_less(best_, a, b); }
+  bool is_worth_less(uint32_t a, uint32_t b) const { return rank(best_, a) < rank(best_, b); }
 
  private:
   enum Rule : size_t { frequency, hasty, patient, foresight, rule_count };
@@ -76,8 +77,11 @@ class ExpertRules {
     double missed_chunks = 0;  // the past counts for less
   };
 
+  /// The least goes first: worth, and of equals the one used last.
+  using Rank = std::pair<double, uint64_t>;
+
+  Rank rank(Rule rule, uint32_t expert) const;
   double worth(Rule rule, uint32_t expert) const;
-  bool is_worth_less(Rule rule, uint32_t a, uint32_t b) const;
   void play(Rule rule, uint32_t expert);
   bool make_room(Rule rule, uint32_t chunks);
   void begin_pass();

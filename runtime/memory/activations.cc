@@ -1,11 +1,6 @@
 #include "runtime/memory/activations.h"
 
-#include <fmt/format.h>
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -166,23 +161,18 @@ Result<Activations> Activations::make(const Network& network) {
 Result<Activations> Activations::make(const Network& network, ActivationLayout layout) {
   WP_ASSERT(!network.layers.empty());
   const uint64_t length_bytes = round_up(layout.plan.total_bytes, huge_page_bytes);
-  void* memory =
-      mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return fail(fmt::format("no memory for activations of {} MiB: {}", length_bytes / MiB,
-                            std::strerror(errno)),
-                "choose a smaller width and height in the .cfg's [net] section, or raise the "
-                "memory limit (ulimit -v)",
-                errno);
-  }
-  // A convolution walks through all of it. Where there are no huge pages it only takes longer.
-  madvise(memory, length_bytes, MADV_HUGEPAGE);
-  return Activations(network, std::move(layout), memory, length_bytes);
+  auto memory = AnonymousMemory::make(
+      length_bytes, "activations",
+      "choose a smaller width and height in the .cfg's [net] section, or raise the memory limit "
+      "(ulimit -v)");
+  if (!memory) return forward_error(std::move(memory));
+  Activations made(network, std::move(layout), memory->at(0));
+  made.own_ = std::move(*memory);
+  return made;
 }
 
-Activations::Activations(const Network& network, ActivationLayout layout, void* memory,
-                         uint64_t length_bytes)
-    : layout_(std::move(layout)), memory_(memory), length_bytes_(length_bytes) {
+Activations::Activations(const Network& network, ActivationLayout layout, void* memory)
+    : layout_(std::move(layout)), memory_(memory) {
   for (const Layer& layer : network.layers) {
     std::vector<const float*>& pointers = inputs_.emplace_back();
     for (const uint32_t source : layer.inputs) {
@@ -193,21 +183,6 @@ Activations::Activations(const Network& network, ActivationLayout layout, void* 
       copies.push_back(at(offset));
     }
   }
-}
-
-Activations::Activations(Activations&& other) noexcept { *this = std::move(other); }
-
-Activations& Activations::operator=(Activations&& other) noexcept {
-  std::swap(layout_, other.layout_);
-  std::swap(memory_, other.memory_);
-  std::swap(length_bytes_, other.length_bytes_);
-  std::swap(inputs_, other.inputs_);
-  std::swap(changed_, other.changed_);
-  return *this;
-}
-
-Activations::~Activations() {
-  if (length_bytes_ != 0) munmap(memory_, length_bytes_);
 }
 
 float* Activations::at(uint64_t offset_bytes) const {

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "pager/base/anonymous_memory.h"
 #include "pager/base/result.h"
 #include "runtime/memory/plan.h"
 #include "runtime/network/network.h"
@@ -63,11 +64,8 @@ class Activations {
   /// The same in somebody else's memory, which need not be this process's to look into, and has
   /// `layout().plan.total_bytes`.
   static Activations over(const network::Network& network, void* memory) {
-    return Activations(network, lay_out(network), memory, 0);
+    return Activations(network, lay_out(network), memory);
   }
-  Activations(Activations&& other) noexcept;
-  Activations& operator=(Activations&& other) noexcept;
-  ~Activations();
 
   const ActivationLayout& layout() const { return layout_; }
   /// To be filled before layer 0 runs; later layers overwrite it.
@@ -80,13 +78,12 @@ class Activations {
   float* workspace(uint32_t layer) const { return at(layout_.workspace_offset_bytes[layer]); }
 
  private:
-  Activations(const network::Network& network, ActivationLayout layout, void* memory,
-              uint64_t length_bytes);
+  Activations(const network::Network& network, ActivationLayout layout, void* memory);
   float* at(uint64_t offset_bytes) const;
 
   ActivationLayout layout_;
+  AnonymousMemory own_;  // empty where memory is somebody else's
   void* memory_ = nullptr;
-  uint64_t length_bytes_ = 0;  // 0: somebody else's
   std::vector<std::vector<const float*>> inputs_;
   std::vector<std::vector<float*>> changed_;
 };

@@ -70,10 +70,13 @@ const char* section_name(const Operation& operation) {
   return names[operation.index()];
 }
 
+std::string describe_layer(const Network& network, size_t layer) {
+  return fmt::format("layer {} ({}, line {})", layer, section_name(network.layers[layer].operation),
+                     network.layers[layer].line);
+}
+
 Error about_layer(const Network& network, uint32_t number, Error error) {
-  const Layer& layer = network.layers[number];
-  error.message = fmt::format("layer {} ({}, line {}): {}", number, section_name(layer.operation),
-                              layer.line, error.message);
+  error.message = fmt::format("{}: {}", describe_layer(network, number), error.message);
   return error;
 }
 

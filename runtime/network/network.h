@@ -160,6 +160,8 @@ const char* activation_name(Activation activation);
 /// Whether the layer's weights may come some output channels at a time. Channels of different
 /// groups do not see the same inputs; such layers are small anyway.
 bool can_be_cut(const Layer& layer);
+/// "layer 57 (convolutional, line 612)": for messages.
+std::string describe_layer(const Network& network, size_t layer);
 /// The error, with the layer that it is about in front.
 Error about_layer(const Network& network, uint32_t number, Error error);
 

@@ -7,11 +7,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
+#include "pager/base/anonymous_memory.h"
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
 #include "pager/model/make_file.h"
@@ -138,15 +137,13 @@ class Packer {
       return write(layout_.places[i], {folded->weights, layer.weights()}, biases);
     }
     const uint64_t formed_bytes = options_.forms[i].size_bytes;
-    const std::unique_ptr<float, void (*)(void*)> formed(
-        static_cast<float*>(std::aligned_alloc(64, round_up(formed_bytes, 64))), std::free);
-    if (formed == nullptr) {
-      return fail(fmt::format("no memory for {} of packed weights", format_size(formed_bytes)),
-                  "leave more memory to weightpager model pack");
-    }
-    Status done = options_.bring_into_form(static_cast<uint32_t>(i), folded->weights, formed.get());
+    const auto memory = AnonymousMemory::make(formed_bytes, "packed weights",
+                                              "leave more memory to weightpager model pack");
+    if (!memory) return tl::make_unexpected(memory.error());
+    auto* const formed = reinterpret_cast<float*>(memory->at(0));
+    Status done = options_.bring_into_form(static_cast<uint32_t>(i), folded->weights, formed);
     if (!done) return done;
-    return write(layout_.places[i], {formed.get(), formed_bytes / sizeof(float)}, biases);
+    return write(layout_.places[i], {formed, formed_bytes / sizeof(float)}, biases);
   }
 
   Status write(PackedPlace& place, std::span<const float> weights, std::span<const float> biases) {

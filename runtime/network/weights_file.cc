@@ -162,9 +162,4 @@ void transpose_connected(const Layer& layer, std::span<float> raw) {
       weights[output * inputs + input] = turned[input * outputs + output];
 }
 
-std::string describe_layer(const Network& network, size_t layer) {
-  return fmt::format("layer {}, [{}] in line {}", layer,
-                     section_name(network.layers[layer].operation), network.layers[layer].line);
-}
-
 }  // namespace weightpager::network

@@ -62,7 +62,4 @@ Result<LayerWeights> fold(const Layer& layer, std::span<float> raw, const std::s
 /// Turns the [input][output] weights of a connected layer around. Takes as much memory again.
 void transpose_connected(const Layer& layer, std::span<float> raw);
 
-/// "layer 57, [convolutional] in line 612": for messages.
-std::string describe_layer(const Network& network, size_t layer);
-
 }  // namespace weightpager::network

@@ -9,12 +9,12 @@
 #include <thread>
 #include <utility>
 
+#include "pager/base/anonymous_memory.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/device.h"
 #include "runtime/pipeline/mirrored_ring.h"
-#include "runtime/pipeline/pinned_memory.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
@@ -47,7 +47,7 @@ class HostDevice final : public Device {
     auto device_ring = MirroredRing::make(needs.rings.device_bytes);
     if (!device_ring) return forward_error(std::move(device_ring));
     device_ring_ = std::move(*device_ring);
-    auto pinned = PinnedMemory::make(needs.pinned_bytes);
+    auto pinned = AnonymousMemory::make(needs.pinned_bytes, "weights that stay", smaller_window);
     if (!pinned) return forward_error(std::move(pinned));
     pinned_ = std::move(*pinned);
     if (!needs.has_copies) return {};
@@ -115,7 +115,7 @@ class HostDevice final : public Device {
   DeviceListener* listener_ = nullptr;
   MirroredRing host_ring_;
   MirroredRing device_ring_;
-  PinnedMemory pinned_;
+  AnonymousMemory pinned_;
   WorkLine<Copy> copies_line_;
   std::thread copier_;
 };

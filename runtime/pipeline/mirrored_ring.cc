@@ -24,7 +24,7 @@ auto refused(uint64_t capacity_bytes) {
   const int error_number = errno;
   return fail(fmt::format("no memory for a ring of {}: {}", format_size(capacity_bytes),
                           std::strerror(error_number)),
-              "choose a smaller --window, or raise the memory limit", error_number);
+              smaller_window, error_number);
 }
 
 uint64_t reservation_bytes(uint64_t capacity_bytes) { return 2 * capacity_bytes + huge_page_bytes; }

@@ -23,6 +23,10 @@
 
 namespace weightpager::pipeline {
 
+/// What mends that there is no memory for rings and for weights that stay.
+inline constexpr const char* smaller_window =
+    "choose a smaller --window, or raise the memory limit";
+
 /// Owns the memory. Movable. Threads may use different parts at once.
 class MirroredRing {
  public:

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "pager/base/assert.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/select.h"
 
@@ -17,6 +16,12 @@ namespace weightpager::plan {
 namespace {
 
 constexpr double units_max = 1000;
+
+// An answer that cannot be used.
+tl::unexpected<Error> unusable(const std::string& answer) {
+  return fail("CBC, the integer programming solver, " + answer,
+              "its arithmetic is inexact: try a budget that is some per cent larger or smaller");
+}
 
 // What CBC's numbers are multiples of.
 struct Units {
@@ -82,8 +87,8 @@ class Program {
     Cbc_solve(model_.get());
     if (Cbc_isProvenInfeasible(model_.get()) != 0) return std::vector<uint32_t>();
     if (Cbc_isProvenOptimal(model_.get()) == 0) {
-      return fail(fmt::format("CBC found no optimum (status {}, {})", Cbc_status(model_.get()),
-                              Cbc_secondaryStatus(model_.get())));
+      return unusable(fmt::format("ended without the best selection (status {}, {})",
+                                  Cbc_status(model_.get()), Cbc_secondaryStatus(model_.get())));
     }
     return chosen();
   }
@@ -198,7 +203,10 @@ Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes
   program.limit_memory(memory_bytes_max);
   auto candidates = program.solve();
   if (!candidates) return forward_error(std::move(candidates));
-  WP_ASSERT(!candidates->empty());
+  if (candidates->empty()) {
+    return unusable(fmt::format("says that no selection fits {} bytes, where one takes {}",
+                                memory_bytes_max, least_memory_bytes(instance)));
+  }
   return evaluate(instance, *candidates);
 }
 
@@ -211,6 +219,11 @@ Result<Selection> least_memory_by_cbc(const Instance& instance, double time_ns_m
   if (!candidates->empty()) return evaluate(instance, *candidates);
   const auto least = fastest_by_cbc(instance, UINT64_MAX / 2);
   if (!least) return least;
+  if (least->time_ns <= time_ns_max) {
+    return unusable(
+        fmt::format("says that no selection takes only {:.6f} ms, where one takes {:.6f}",
+                    time_ns_max / 1e6, least->time_ns / 1e6));
+  }
   return tl::make_unexpected(time_too_short(time_ns_max, least->time_ns));
 }
 

@@ -12,7 +12,6 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
-#include "runtime/network/weights_file.h"
 #include "runtime/ops/cpu/convolution.h"
 #include "runtime/ops/cpu/convolution_candidate.h"
 #include "runtime/pipeline/pinning.h"

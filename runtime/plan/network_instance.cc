@@ -67,10 +67,7 @@ class Maker {
  private:
   void add_node(std::vector<Candidate> candidates, std::vector<std::string> names) {
     const size_t node = made_.instance.nodes.size();
-    const std::string name =
-        node == 0 ? "the input"
-                  : fmt::format("layer {} ({})", node - 1,
-                                network::section_name(network_.layers[node - 1].operation));
+    const std::string name = node == 0 ? "the input" : network::describe_layer(network_, node - 1);
     made_.instance.nodes.push_back({std::move(candidates), name});
     made_.names.push_back(std::move(names));
   }

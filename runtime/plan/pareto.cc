@@ -21,10 +21,6 @@ struct Sum {
   Origin right = no_origin;
 };
 
-bool is_before(uint64_t left_bytes, double left_ns, uint64_t right_bytes, double right_ns) {
-  return left_bytes != right_bytes ? left_bytes < right_bytes : left_ns < right_ns;
-}
-
 template <typename Visit>
 void visit(std::span<const Sums> sums, uint64_t memory_bytes_max, Visit each) {
   for (const Sums& it : sums) {
@@ -115,18 +111,6 @@ void Choices::write(Origin origin, std::vector<uint32_t>& candidates) const {
   }
 }
 
-void keep_best(Front& labels) {
-  std::sort(labels.begin(), labels.end(), [](const Label& left, const Label& right) {
-    return is_before(left.memory_bytes, left.time_ns, right.memory_bytes, right.time_ns);
-  });
-  double least_ns = infinite_ns;
-  std::erase_if(labels, [&](const Label& label) {
-    if (label.time_ns >= least_ns) return true;
-    least_ns = label.time_ns;
-    return false;
-  });
-}
-
 Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& choices) {
   const auto [least_bytes, most_bytes] = range_of(sums, memory_bytes_max);
   if (least_bytes > most_bytes) return {};
@@ -141,14 +125,9 @@ Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& ch
                   right.origin};
     if (buckets.may_be_best(sum.memory_bytes, sum.time_ns)) good.push_back(sum);
   });
-  std::sort(good.begin(), good.end(), [](const Sum& left, const Sum& right) {
-    return is_before(left.memory_bytes, left.time_ns, right.memory_bytes, right.time_ns);
-  });
+  keep_best<&Sum::memory_bytes>(good);
   Front best;
-  double least_ns = infinite_ns;
   for (const Sum& sum : good) {
-    if (sum.time_ns >= least_ns) continue;
-    least_ns = sum.time_ns;
     best.push_back({sum.memory_bytes, sum.time_ns, choices.of_both(sum.left, sum.right)});
   }
   return best;

@@ -13,7 +13,10 @@
 // Cost. Two walks over the products at about 1 ns each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -50,8 +53,21 @@ struct Label {
 /// Memory rises, time falls.
 using Front = std::vector<Label>;
 
-/// Sorts `labels` and drops those that another is no worse than in both.
-void keep_best(Front& labels);
+/// Sorts by memory, and drops those that another is no worse than in both memory and time.
+template <auto memory_bytes, typename Choice>
+void keep_best(std::vector<Choice>& choices) {
+  std::sort(choices.begin(), choices.end(), [](const Choice& left, const Choice& right) {
+    const uint64_t left_bytes = std::invoke(memory_bytes, left);
+    const uint64_t right_bytes = std::invoke(memory_bytes, right);
+    return left_bytes != right_bytes ? left_bytes < right_bytes : left.time_ns < right.time_ns;
+  });
+  double least_ns = std::numeric_limits<double>::infinity();
+  std::erase_if(choices, [&](const Choice& choice) {
+    if (choice.time_ns >= least_ns) return true;
+    least_ns = choice.time_ns;
+    return false;
+  });
+}
 
 /// All sums of a label from the one and a label from the other.
 struct Sums {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "pager/base/assert.h"
-#include "runtime/network/weights_file.h"
 #include "runtime/ops/cpu/convolution_candidate.h"
 #include "runtime/ops/cpu/operations.h"
 #include "runtime/ops/cpu/primitive.h"

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
+#include "runtime/plan/pareto.h"
 #include "runtime/plan/series_parallel.h"
 
 namespace weightpager::plan {
@@ -51,21 +51,6 @@ Instance without_holding(Instance instance) {
 bool is_better(const Selection& left, const Selection& right) {
   if (left.time_ns != right.time_ns) return left.time_ns < right.time_ns;
   return left.memory_bytes() < right.memory_bytes();
-}
-
-void keep_best(std::vector<Selection>& selections) {
-  std::sort(selections.begin(), selections.end(),
-            [](const Selection& left, const Selection& right) {
-              return left.memory_bytes() != right.memory_bytes()
-                         ? left.memory_bytes() < right.memory_bytes()
-                         : left.time_ns < right.time_ns;
-            });
-  double least_ns = std::numeric_limits<double>::infinity();
-  std::erase_if(selections, [&](const Selection& selection) {
-    if (selection.time_ns >= least_ns) return true;
-    least_ns = selection.time_ns;
-    return false;
-  });
 }
 
 // Whether `front` has something that takes no more memory and no more time.
@@ -120,7 +105,7 @@ Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t q
       if (is_beaten(before, label.memory_bytes + workspace, label.time_ns)) continue;
       front.push_back(evaluate(instance, reduced->candidates(label)));
     }
-    keep_best(front);
+    keep_best<&Selection::memory_bytes>(front);
   }
   return front;
 }

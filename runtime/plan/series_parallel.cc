@@ -123,7 +123,7 @@ class Reduction {
       table[cell(it.layout_in, it.layout_out)].push_back(
           {excess, it.time_ns, choices_.of_candidate(number, i)});
     }
-    for (Front& front : table) keep_best(front);
+    for (Front& front : table) keep_best<&Label::memory_bytes>(front);
     return table;
   }
 
@@ -154,7 +154,7 @@ class Reduction {
   static Front best_of_any(std::span<const Front* const> fronts) {
     Front all;
     for (const Front* front : fronts) all.insert(all.end(), front->begin(), front->end());
-    keep_best(all);
+    keep_best<&Label::memory_bytes>(all);
     return all;
   }
 
@@ -337,7 +337,7 @@ Result<Reduced> reduce(const Instance& instance, const Limits& limits) {
     }
   };
   reduce_from(0);
-  keep_best(reduced.front);
+  keep_best<&Label::memory_bytes>(reduced.front);
   return reduced;
 }
 

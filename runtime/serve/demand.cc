@@ -24,14 +24,11 @@ std::string forcing_tile(const Network& network, const std::vector<TileableLayer
       [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
   return fmt::format("{} of the {} channels of {} are the largest tile",
                      largest->end_channel - largest->first_channel,
-                     layers[largest->layer].output_channels, layer_name(network, largest->layer));
+                     layers[largest->layer].output_channels,
+                     describe_layer(network, largest->layer));
 }
 
 }  // namespace
-
-std::string layer_name(const Network& network, size_t layer) {
-  return fmt::format("layer {} ({})", layer, section_name(network.layers[layer].operation));
-}
 
 std::vector<TileableLayer> tileable_layers(const Network& network,
                                            std::span<const plan::LayerChoice> choices,

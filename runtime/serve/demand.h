@@ -21,9 +21,6 @@
 
 namespace weightpager::serve {
 
-/// "layer 38 (convolutional)".
-std::string layer_name(const network::Network& network, size_t layer);
-
 /// By layer; sizes are the costs', in whole pages. `choices`: a plan's, or none.
 std::vector<pipeline::TileableLayer> tileable_layers(
     const network::Network& network, std::span<const plan::LayerChoice> choices,

@@ -5,8 +5,7 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
 net=$SCRATCH/squeezenet
-weightpager model make --net squeezenet -o "$SCRATCH"
-expect_status 0
+make_networks squeezenet
 weightpager bench blocks "$net.cfg" "$net.weights" --repeats 2 --json "$SCRATCH/model.json"
 expect_status 0
 grep -qE '^in +[0-9.]+ ns per byte, .* of 26$' "$OUT" || fail "no model of reads: $(cat "$OUT")"

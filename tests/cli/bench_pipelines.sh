@@ -5,8 +5,7 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
 net=$SCRATCH/squeezenet
-weightpager model make --net squeezenet -o "$SCRATCH"
-expect_status 0
+make_networks squeezenet
 weightpager bench pipelines "$net.cfg" "$net.weights" --inferences 2 --windows 200KiB,1MiB --json "$SCRATCH/bench.json"
 expect_status 0
 for name in Pre Seq Sync Async 2S Async-MD 2S-MD 'Pre \+ reads' '2S tiles'; do

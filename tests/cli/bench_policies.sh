@@ -3,7 +3,6 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
-have jq || skip "jq is not installed: apt-get install jq"
 
 trace=$SCRATCH/dense.trace
 weightpager trace make dense --layers 10 --dense 40MiB --passes 12 -o "$trace"
@@ -39,7 +38,7 @@ weightpager bench policies "$SCRATCH/moe.trace" --policy expert,lru --csv "$SCRA
 weightpager bench policies "$SCRATCH/moe.trace" --policy expert,lru --csv "$SCRATCH/two.csv"
 cmp "$SCRATCH/one.csv" "$SCRATCH/two.csv" || fail "two simulations differ"
 
-weightpager model make --size 100MiB -o "$SCRATCH/model.gguf"
+make_llama 100MiB "$SCRATCH/model.gguf"
 weightpager bench policies "$SCRATCH/model.gguf" --window 40MiB --policy pin-stream
 expect_status 0
 grep -q pin-stream "$OUT" || fail "$(cat "$OUT")"

@@ -4,14 +4,12 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
-have jq || skip "jq is not installed: apt-get install jq"
 
 # Beside the build: /tmp may be a filesystem without direct reads.
 folder=$(mktemp -d "${WEIGHTPAGER_BUILD:-$WP_BUILD}/bench_policies_live.XXXXXX")
 trap 'rm -rf -- "$SCRATCH" "$folder"' EXIT
 model=$folder/model.gguf
-weightpager model make --size 160MiB -o "$model"
-expect_status 0
+make_llama 160MiB "$model"
 weightpager bench disk "$model" --json "$folder/disk.json"
 [[ $STATUS == 0 ]] || ! grep -q 'no direct reads' "$ERR" || skip "no direct reads beside the build"
 expect_status 0

@@ -4,8 +4,7 @@ set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
-weightpager model make --net yolov4 -o "$SCRATCH"
-expect_status 0
+make_networks yolov4
 # What the board's disk reads: 4201 MiB/s.
 weightpager bench simulate "$SCRATCH/yolov4.cfg" --kernels 160.8 --disks 4.405 --windows 4MiB,64KiB
 expect_status 0

@@ -6,15 +6,8 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
 net=$SCRATCH/squeezenet
-weightpager model make --net squeezenet -o "$SCRATCH"
-expect_status 0
-python3 - "$SCRATCH/picture.ppm" <<'PY'
-import sys
-width, height = 300, 200
-pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
-with open(sys.argv[1], "wb") as file:
-    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
-PY
+make_networks squeezenet
+make_picture "$SCRATCH/picture.ppm"
 
 weightpager infer "$net.cfg" "$net.weights" "$SCRATCH/picture.ppm" --device gpu
 expect_status 2

@@ -19,7 +19,7 @@ for row in userfaultfd mapper kernel_module written_pages io_uring huge_pages me
   jq -e --arg id "$row" 'any(.rows[]; .id == $id)' "$OUT" >/dev/null || fail "no row $row"
 done
 
-"$WEIGHTPAGER" model make --size 80MiB -o "$SCRATCH/model.gguf"
+make_llama 80MiB "$SCRATCH/model.gguf"
 doctor --json --window 50% "$SCRATCH/model.gguf"
 expect_status 0
 expect_row model ok 'gguf llama'

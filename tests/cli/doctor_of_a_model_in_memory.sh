@@ -7,7 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 [[ $(stat -f -c %T /dev/shm) == tmpfs ]] || skip "/dev/shm is no tmpfs"
 model=$(mktemp /dev/shm/weightpager.XXXXXX.gguf)
 trap 'rm -rf -- "$model" "$SCRATCH"' EXIT
-"$WEIGHTPAGER" model make --force --size 8MiB -o "$model"
+make_llama 8MiB "$model" --force
 
 doctor --json "$model"
 expect_status 0

@@ -5,18 +5,10 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
 net=$SCRATCH/squeezenet
-weightpager model make --net squeezenet -o "$SCRATCH"
-expect_status 0
+make_networks squeezenet
 weightpager model pack "$net.cfg" "$net.weights" -o "$net.packed"
 expect_status 0
-# A picture that is not square, with no two pixels alike.
-python3 - "$SCRATCH/picture.ppm" <<'PY'
-import sys
-width, height = 300, 200
-pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
-with open(sys.argv[1], "wb") as file:
-    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
-PY
+make_picture "$SCRATCH/picture.ppm"
 
 # answers ARGUMENTS…: what the network says, without its figures.
 answers() {

@@ -5,7 +5,6 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
 
-have jq || skip "jq is not installed: apt-get install jq"
 report=$SCRATCH/run.json
 
 weightpager run --window 64MiB --json "$report" -- sh -c "! ls '$report'; exit 37"

@@ -4,13 +4,11 @@ set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
-have python3 || skip "python3 is not installed: apt-get install python3"
-have jq || skip "jq is not installed: apt-get install jq"
+require_programs python3
 
 export XDG_CACHE_HOME=$SCRATCH/cache
 model=$SCRATCH/model.gguf
-weightpager model make --size 200MiB -o "$model"
-expect_status 0
+make_llama 200MiB "$model"
 # Goes through the file in an order of its own, as often as it is told, and says what it read.
 cat >"$SCRATCH/engine.py" <<'PYTHON'
 import mmap, random, sys, zlib
@@ -60,8 +58,7 @@ run 1 --policy lru
 [[ $(counter lesson_chunks) == 0 ]] || fail "lru was taught"
 
 # Another model of the same name is another model.
-weightpager model make --size 180MiB -o "$model.new"
-expect_status 0
+make_llama 180MiB "$model.new"
 mv "$model" "$model.old"
 mv "$model.new" "$model"
 rm "$SCRATCH/sum"

@@ -41,7 +41,7 @@ expect_status 0
 
 truncate -s -4 "$net.weights"
 weightpager model pack "$net.cfg" "$net.weights" -o "$SCRATCH/short.packed"
-expect_failure "$net.weights, byte 4942000: expected more weights of layer 45, [convolutional] in line"
+expect_failure "$net.weights, byte 4942000: expected more weights of layer 45 (convolutional, line"
 [[ ! -e $SCRATCH/short.packed && ! -e $SCRATCH/short.packed.partial ]] || fail "half a file was left"
 sed -i 's/^activation=relu/activation=tanh/' "$net.cfg"
 weightpager model show "$net.cfg"

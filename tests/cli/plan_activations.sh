@@ -25,8 +25,7 @@ expect_status 0
 after=$(jq -c '[.offsets.total_bytes, .offsets.offset_bytes, .shared_objects.object]' "$SCRATCH/again.json")
 [[ $before == "$after" ]] || fail "the report's records gave another plan"
 
-weightpager model make --net squeezenet -o "$SCRATCH"
-expect_status 0
+make_networks squeezenet
 weightpager plan activations "$SCRATCH/squeezenet.cfg" --json "$SCRATCH/squeezenet.json"
 expect_status 0
 grep -q 'meets the bound' "$OUT" || fail "$(cat "$OUT")"

@@ -42,6 +42,15 @@ expect_status 1
 expect_error "the least is"
 expect_error "($least bytes)"
 
+# One budget is planned alone; a page shows the front beside it.
+weightpager plan net.cfg --threads 1 --budget "$((least * 2))" --json one.json
+expect_status 0
+weightpager plan net.cfg --threads 1 --budget "$((least * 2))" --json shown.json --html plans.html
+expect_status 0
+jq -es '(.[0].networks[0] | has("front") | not) and (.[1].networks[0].front | length) > 1 and
+  .[0].networks[0].chosen.delay_ns <= .[1].networks[0].front[0].delay_ns' one.json shown.json >/dev/null ||
+  fail "one budget: $(cat one.json)"
+
 for budget in "$least" "$((least * 2))" 64MiB; do
   weightpager plan net.cfg --threads 1 --weights net.weights --budget "$budget" --explain -o plan.json
   expect_status 0

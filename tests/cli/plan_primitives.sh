@@ -76,6 +76,9 @@ expect_error '--measure runs networks with all weights in memory'
 weightpager plan primitives
 expect_status 2
 expect_error 'expected one .cfg'
+plan --disk 1,2
+expect_status 2
+expect_error '--disk 1,2: expected a number above 0'
 weightpager plan primitives "$SCRATCH/none.cfg"
 expect_status 1
 weightpager plan nothing

@@ -4,12 +4,10 @@ set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
-have python3 || skip "python3 is not installed: apt-get install python3"
-have jq || skip "jq is not installed: apt-get install jq"
+require_programs python3
 
 model=$SCRATCH/model.gguf
-weightpager model make --size 200MiB -o "$model"
-expect_status 0
+make_llama 200MiB "$model"
 cat >"$SCRATCH/engine.py" <<'PYTHON'
 import mmap, sys
 with open(sys.argv[1], "rb") as file:

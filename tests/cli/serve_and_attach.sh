@@ -8,7 +8,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
 export XDG_RUNTIME_DIR=$SCRATCH
 
-weightpager model make --size 48MiB --type f16 -o "$SCRATCH/model.gguf"
+make_llama 48MiB "$SCRATCH/model.gguf"
 ln "$SCRATCH/model.gguf" "$SCRATCH/same.gguf"
 server=
 trap '[[ -z $server ]] || kill -KILL "$server"; rm -rf -- "$SCRATCH"' EXIT

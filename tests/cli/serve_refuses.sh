@@ -6,8 +6,7 @@ set -eu
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 export XDG_RUNTIME_DIR=$SCRATCH
 
-weightpager model make --size 48MiB --type f16 -o "$SCRATCH/model.gguf"
-expect_status 0
+make_llama 48MiB "$SCRATCH/model.gguf"
 
 expect_misuse() {
   expect_status 2

@@ -5,7 +5,7 @@ set -eu
 # shellcheck source=tests/cli/lib/live.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/live.sh"
 
-have tmux || skip "tmux is not here"
+require_programs tmux
 start_live_engine --json "$SCRATCH/report.json"
 
 weightpager map "$LIVE_PID"

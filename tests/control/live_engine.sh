@@ -8,7 +8,6 @@ export TMPDIR=$WEIGHTPAGER_BUILD
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../cli/lib/cli.sh"
 require_interposer
-have jq || skip "jq is not installed: apt-get install jq"
 XDG_RUNTIME_DIR=$(mktemp -d /tmp/wp-control-XXXXXX) # a socket's path is short
 export XDG_RUNTIME_DIR
 here=$(dirname -- "${BASH_SOURCE[0]}")
@@ -21,8 +20,7 @@ clean_up() {
   rm -rf -- "$SCRATCH" "$XDG_RUNTIME_DIR"
 }
 trap clean_up EXIT
-weightpager model make --size 96MiB --type f16 -o "$model"
-expect_status 0
+make_llama 96MiB "$model"
 
 # start: leaves the engine's process id in pid.
 start() {

@@ -5,8 +5,7 @@
 set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../cli/lib/cli.sh"
-have jq || skip "jq is not installed: apt-get install jq"
-have curl || skip "curl is not installed: apt-get install curl"
+require_programs curl
 XDG_RUNTIME_DIR=$(mktemp -d /tmp/wp-control-XXXXXX) # a socket's path is short
 export XDG_RUNTIME_DIR
 here=$(dirname -- "${BASH_SOURCE[0]}")
@@ -107,7 +106,7 @@ wait "$server" || true
 server=
 
 require_interposer
-weightpager model make --size 48MiB --type f16 -o "$SCRATCH/model.gguf"
+make_llama 48MiB "$SCRATCH/model.gguf"
 serve "$SCRATCH/model.gguf" --window 32MiB --name control
 weightpager ps
 grep -qE "^ +$server weightpager +server +32 +[a-z-]+ +model.gguf\$" "$OUT" || fail "not listed: $(cat "$OUT")"

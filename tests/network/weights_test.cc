@@ -82,14 +82,14 @@ TEST_F(Weights, AShortFileSaysWhereItEnds) {
                           "another network's",
                           whole.size() - size));
   };
-  const std::string first = " of layer 0, [convolutional] in line 5";
+  const std::string first = " of layer 0 (convolutional, line 5)";
   ends(20, "biases" + first);
   ends(31, "biases" + first);
   ends(32, "scales" + first);
   ends(44, "means" + first);
   ends(56, "variances" + first);
   ends(68, "weights" + first);
-  const std::string second = " of layer 2, [connected] in line 10";
+  const std::string second = " of layer 2 (connected, line 10)";
   ends(20 + first_bytes, "biases" + second);
   ends(20 + first_bytes + 20, "weights" + second);
   ends(20 + first_bytes + 80, "scales" + second);
@@ -106,8 +106,8 @@ TEST_F(Weights, EveryOtherSizeIsRefused) {
   Result<WeightSource> longer = open(whole + "123", network);
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().message,
-            fmt::format("{}, byte {}: expected the end of the file behind layer 2, [connected] in "
-                        "line 10, found 3 bytes more",
+            fmt::format("{}, byte {}: expected the end of the file behind layer 2 (connected, "
+                        "line 10), found 3 bytes more",
                         directory_.path("net.weights"), whole.size()));
 }
 
@@ -301,7 +301,7 @@ TEST_F(Weights, ADamagedLayerIsRefusedWhenItIsTakenIn) {
   const ReadPiece damaged = read_layer(*source, 0);
   ASSERT_FALSE(damaged.weights);
   EXPECT_TRUE(damaged.weights.error().message.starts_with(
-      source->path() + ", byte 4096, layer 0, [convolutional] in line 5: expected the checksum "))
+      source->path() + ", byte 4096, layer 0 (convolutional, line 5): expected the checksum "))
       << damaged.weights.error().message;
   EXPECT_TRUE(read_layer(*source, 2).weights);
 }

@@ -74,7 +74,7 @@ TEST(NetworkInstance, WholeNetworksHoldTheirWeights) {
   EXPECT_EQ((*front)[1].time_ns, 100 + 30 + 2 * 10);
   const auto refused = plan::fastest(made.instance, 5000);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("and layer 3 (connected) alone needs 2580 bytes"),
+  EXPECT_NE(refused.error().message.find("layer 3 (connected, line 20) alone needs 2580 bytes"),
             std::string::npos)
       << refused.error().message;
 }

@@ -132,8 +132,7 @@ Status CudaOperations::run(uint32_t number, Channels channels, const TileWeights
   if (!started) return started;
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return {};
-  return check(error, fmt::format("layer {} ({}) cannot be computed on the GPU", number,
-                                  network::section_name(layer.operation)));
+  return check(error, network::describe_layer(network_, number) + " cannot be computed on the GPU");
 }
 
 Status CudaOperations::run_weighted(const Weighted& it, Channels channels,

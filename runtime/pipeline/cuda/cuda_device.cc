@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "pager/base/anonymous_memory.h"
 #include "pager/base/assert.h"
 #include "runtime/pipeline/cuda/device_memory.h"
 #include "runtime/pipeline/cuda/stage.h"
 #include "runtime/pipeline/cuda/status.h"
 #include "runtime/pipeline/mirrored_ring.h"
-#include "runtime/pipeline/pinned_memory.h"
 
 namespace weightpager::cuda {
 namespace {
@@ -17,7 +17,6 @@ namespace {
 using pipeline::DeviceListener;
 using pipeline::DeviceNeeds;
 using pipeline::MirroredRing;
-using pipeline::PinnedMemory;
 using pipeline::Place;
 using pipeline::Span;
 using pipeline::UnitNumber;
@@ -86,7 +85,7 @@ class CudaDevice final : public pipeline::Device {
   // Registrations go before the memory does.
   MirroredRing host_ring_;
   Registration host_ring_registration_;
-  PinnedMemory pinned_on_host_;
+  AnonymousMemory pinned_on_host_;
   Registration pinned_registration_;
   DeviceRing device_ring_;
   DeviceMemory pinned_on_device_;
@@ -132,7 +131,8 @@ Status CudaDevice::take_host_memory(const DeviceNeeds& needs) {
   const uint64_t registered_bytes = (has_copies_ ? 1 : 2) * host_ring_.capacity_bytes();
   Status registered = host_ring_registration_.add(host_ring_.at(0), registered_bytes, !has_copies_);
   if (!registered || has_copies_) return registered;
-  auto pinned = PinnedMemory::make(needs.pinned_bytes);
+  auto pinned =
+      AnonymousMemory::make(needs.pinned_bytes, "weights that stay", pipeline::smaller_window);
   if (!pinned) return forward_error(std::move(pinned));
   pinned_on_host_ = std::move(*pinned);
   return pinned_registration_.add(pinned_on_host_.at(0), pinned_on_host_.length_bytes(), true);

@@ -26,6 +26,22 @@ require_interposer() {
     skip "an interposer with sanitizers cannot go into ordinary programs"
 }
 
+# require_programs NAME…: that this test calls.
+require_programs() {
+  local name
+  for name in "$@"; do
+    have "$name" || skip "$name is not installed: apt-get install $name"
+  done
+}
+# What reports are read with.
+require_programs jq
+
+# make_llama SIZE FILE [OPTION…]: a Llama with made weights.
+make_llama() {
+  weightpager model make --size "$1" -o "$2" "${@:3}"
+  expect_status 0
+}
+
 # make_networks NAME…: known networks with made weights, in $SCRATCH.
 make_networks() {
   local net
@@ -33,6 +49,17 @@ make_networks() {
     weightpager model make --net "$net" -o "$SCRATCH"
     expect_status 0
   done
+}
+
+# make_picture FILE: not square, with no two pixels alike.
+make_picture() {
+  python3 - "$1" <<'PY'
+import sys
+width, height = 300, 200
+pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
+with open(sys.argv[1], "wb") as file:
+    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
+PY
 }
 
 # engine COMMAND…: runs it under weightpager in some window.

@@ -11,8 +11,7 @@ start_live_engine() {
   export XDG_RUNTIME_DIR=$SCRATCH/runtime
   mkdir -m 700 "$XDG_RUNTIME_DIR"
   LIVE_MODEL=$SCRATCH/live.gguf
-  weightpager model make --size 128MiB -o "$LIVE_MODEL"
-  expect_status 0
+  make_llama 128MiB "$LIVE_MODEL"
   "$WEIGHTPAGER" run --window 32MiB "$@" -- python3 -c '
 import mmap, os, sys, time
 with open(sys.argv[1], "rb") as file:
