@@ -30,6 +30,8 @@ constexpr uint32_t order_lessons_max = 4;
 constexpr uint32_t slabs_of_expert = 3;
 constexpr uint64_t expert_bytes_in_flight_min = MiB;
 constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
+// Of experts that nobody has come to yet. Who misses another one waits for these first.
+constexpr uint64_t returning_bytes_in_flight = MiB / 2;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe.
 constexpr uint64_t recent_touches = 8;
 
@@ -479,7 +481,8 @@ Action PinStream::next() {
   // never have its turn.
   if (experts_.next_read() != window::no_chunk) return {};
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
-  return prefetch();
+  if (Action it = prefetch(); it.kind != Action::Kind::none) return it;
+  return returning();
 }
 
 // What engine threads wait for, in the order of their touches.
@@ -564,6 +567,14 @@ Action PinStream::prefetch() {
   facts_[chunk].is_late = false;
   ++ahead_;
   return action(Action::Kind::read, chunk);
+}
+
+// Into room that nobody else wants: the window has grown.
+Action PinStream::returning() {
+  const uint32_t reads_max = std::max(chunks_in(returning_bytes_in_flight), 1u);
+  if (table_.reading() >= reads_max || table_.room() <= spare_) return {};
+  const ChunkId chunk = experts_.next_return();
+  return chunk == window::no_chunk ? Action{} : action(Action::Kind::read, chunk);
 }
 
 // Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.

@@ -140,6 +140,7 @@ class PinStream : public Policy {
   Action spare_room();
   Action advised();
   Action prefetch();
+  Action returning();
   Action make_room(bool for_demand);
   Action free_a_slot(bool for_demand);
   Action expert_victim();

@@ -33,11 +33,20 @@ void append_passes(Trace& to, const Trace& from, size_t begin, size_t end) {
   }
 }
 
-/// Which of its chunks a run holds when the change comes, and how long its passes take from then
-/// on.
+/// By chunk.
+using Chunks = std::vector<bool>;
+
+Chunks chunks_held(const policy::ChunkTable& table) {
+  Chunks held;
+  for (policy::ChunkId chunk = 0; chunk < table.chunks(); ++chunk) {
+    held.push_back(table.is_resident(chunk));
+  }
+  return held;
+}
+
 struct Outcome {
-  std::vector<bool> held;
-  std::vector<uint64_t> pass_ns;
+  std::vector<uint64_t> pass_ns;  // since the change
+  Chunks held;                    // when it came
 };
 
 Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
@@ -48,10 +57,7 @@ Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
     options.resize_chunks = run.window_chunks_after;
   }
   options.before_pass = [&](size_t pass, const policy::ChunkTable& table) {
-    if (pass != run.change_pass) return;
-    for (policy::ChunkId chunk = 0; chunk < table.chunks(); ++chunk) {
-      outcome.held.push_back(table.is_resident(chunk));
-    }
+    if (pass == run.change_pass) outcome.held = chunks_held(table);
   };
   const auto simulated = simulate(run.trace, options);
   if (!simulated) return tl::make_unexpected(simulated.error());
@@ -59,6 +65,20 @@ Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
     outcome.pass_ns.push_back(simulated->passes[pass].time_ns);
   }
   return outcome;
+}
+
+/// By pass since the change: chunks that were not there, and not used in an earlier one.
+std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
+  std::vector<uint64_t> by_pass;
+  for (size_t pass = run.change_pass; pass < run.trace.pass_begins.size(); ++pass) {
+    by_pass.push_back(0);
+    for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
+      const policy::ChunkId chunk = run.trace.touches[at].chunk;
+      by_pass.back() += !is_there[chunk];
+      is_there[chunk] = true;
+    }
+  }
+  return by_pass;
 }
 
 }  // namespace
@@ -97,6 +117,7 @@ ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
   };
   add(changed_ns, other.changed_ns);
   add(unchanged_ns, other.unchanged_ns);
+  add(first_uses, other.first_uses);
   missing_chunks += other.missing_chunks;
   return *this;
 }
@@ -118,6 +139,17 @@ Recovery recovery(const ChangeTimes& times) {
   return it;
 }
 
+uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns) {
+  double behind_ns = 0;
+  double most_ns = 0;
+  for (size_t pass = 0; pass < times.unchanged_ns.size(); ++pass) {
+    behind_ns += static_cast<double>(times.first_uses[pass]) * chunk_ns;
+    behind_ns -= static_cast<double>(times.unchanged_ns[pass]);
+    most_ns = std::max(most_ns, behind_ns);
+  }
+  return static_cast<uint64_t>(most_ns);
+}
+
 Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions options) {
   auto changed = play(change.changed, options);
   if (!changed) return forward_error(std::move(changed));
@@ -127,6 +159,7 @@ Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions optio
   for (size_t chunk = 0; chunk < changed->held.size(); ++chunk) {
     it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
   }
+  it.first_uses = first_uses(change.changed, std::move(changed->held));
   it.changed_ns = std::move(changed->pass_ns);
   it.unchanged_ns = std::move(unchanged->pass_ns);
   return it;

@@ -5,9 +5,11 @@
 // nothing changes, and are no measure of each other.
 //
 // Idea. Each pass after the change is laid beside the same pass, with the same touches, of a run
-// that had the later state all along: the later window from the start, or decoding only. What the
-// latter holds at that moment and the former does not has to be read by whatever policy, as far as
-// it is used: that, by the disk's bandwidth, is what a recovery is to be compared with.
+// that had the later state all along: the later window from the start, or decoding only.
+//
+// The bound. Whatever is used since the change and was not held when it came has to be read by any
+// policy. That takes the disk as long as it takes; what the passes until then take longer for it is
+// lost in any case.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,9 @@ struct ChangeTimes {
   std::vector<uint64_t> changed_ns;
   std::vector<uint64_t> unchanged_ns;  // the same passes
   /// Chunks that the unchanged run holds when the change comes, and the changed one does not.
-  uint32_t missing_chunks = 0;
+  uint64_t missing_chunks = 0;
+  /// By pass: chunks used for the first time since the change that were not held when it came.
+  std::vector<uint64_t> first_uses;
 
   ChangeTimes& operator+=(const ChangeTimes& other);
 };
@@ -62,6 +66,9 @@ struct Recovery {
 };
 
 Recovery recovery(const ChangeTimes& times);
+
+/// What the passes take longer with any policy, on a disk that takes so long for a chunk.
+uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);
 
 /// Window and resizing are set by the change.
 Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions options);
