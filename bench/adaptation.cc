@@ -4,7 +4,7 @@
 // What is compared. Passes of a mixture differ by more than a tenth though nothing changes, so each
 // pass since the change is laid beside the same pass of a run that had the later state all along
 // (pager/simulate/change.h). A run has recovered when two such passes in a row take at most a tenth
-// longer. Beside that stands what it lost in all, and the least that any policy loses on that disk;
+// longer. Beside that stands how far it fell behind, and how far any policy does on that disk;
 // and the bytes that the other run holds by then and this one does not, with the time, and the
 // passes, in which the disk brings all of them.
 //

@@ -125,11 +125,13 @@ ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
 Recovery recovery(const ChangeTimes& times) {
   WP_ASSERT(times.changed_ns.size() == times.unchanged_ns.size());
   Recovery it;
+  int64_t behind_ns = 0;
   for (size_t pass = 0; pass < times.changed_ns.size(); ++pass) {
     const auto changed_ns = static_cast<double>(times.changed_ns[pass]);
     const auto unchanged_ns = static_cast<double>(times.unchanged_ns[pass]);
     it.times_as_long.push_back(changed_ns / unchanged_ns);
-    it.lost_ns += static_cast<int64_t>(times.changed_ns[pass] - times.unchanged_ns[pass]);
+    behind_ns += static_cast<int64_t>(times.changed_ns[pass] - times.unchanged_ns[pass]);
+    it.lost_ns = std::max(it.lost_ns, behind_ns);
   }
   const auto& ratios = it.times_as_long;
   const auto first = std::adjacent_find(ratios.begin(), ratios.end(), [](double one, double next) {

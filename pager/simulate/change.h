@@ -61,13 +61,13 @@ struct Recovery {
   std::vector<double> times_as_long;
   /// Passes until two in a row take at most a tenth longer; all, if none do.
   size_t passes = 0;
-  /// What all of them took longer.
+  /// How far it fell behind, at most.
   int64_t lost_ns = 0;
 };
 
 Recovery recovery(const ChangeTimes& times);
 
-/// What the passes take longer with any policy, on a disk that takes so long for a chunk.
+/// How far any policy falls behind, on a disk that takes so long for a chunk.
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);
 
 /// Window and resizing are set by the change.
