@@ -39,7 +39,7 @@ using simulate::ChangeTimes;
 using simulate::RunWithChange;
 
 constexpr size_t passes_after = 16;
-constexpr uint64_t texts_live = 3;
+constexpr uint64_t texts_live = 2;
 constexpr uint64_t texts_on_paper = 10;
 
 // Of the passes since the change.

@@ -525,7 +525,7 @@ Action PinStream::rest_of_experts() {
                                        chunks_in(expert_bytes_in_flight_max))));
   if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
   if (table_.room() > 0) return action(Action::Kind::read, chunk);
-  if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) return {};
+  if (lacks_slots()) return {};
   if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
   if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   experts_.drop_reads();
@@ -579,9 +579,7 @@ Action PinStream::returning() {
 
 // Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.
 Action PinStream::make_room(bool for_demand) {
-  if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) {
-    return free_a_slot(for_demand);
-  }
+  if (lacks_slots()) return free_a_slot(for_demand);
   if (experts_.is_over_budget()) {
     if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   }
@@ -598,8 +596,9 @@ Action PinStream::make_room(bool for_demand) {
   return {};
 }
 
-// The window has room, but no slot to read into: slots are still being made, or (mapper `copy`) all
-// of them hold chunks that are not mapped yet. Evicting mapped chunks would not help.
+// The window has room, but no slot to read into (mapper `copy`): all of them hold chunks that are
+// not mapped yet. Evicting mapped chunks would not help. Where it does, a window whose memory is
+// still being made is like one that is full.
 Action PinStream::free_a_slot(bool for_demand) {
   if (!for_demand || room_is_on_its_way()) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
