@@ -17,7 +17,6 @@
 
 #include <cxxopts.hpp>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -60,37 +59,24 @@ Result<std::vector<uint64_t>> run_live(const model::Model& model, const RunWithC
   return times_ns;
 }
 
-/// One text, with all changes. What changes nothing is run once for each window.
-class LiveText {
- public:
-  explicit LiveText(const model::Model& model) : model_(model) {}
-
-  /// Puts live times in place of those on paper.
-  Status run(const Change& change, ChangeTimes& times) {
-    auto changed = run_live(model_, change.changed);
-    if (!changed) return forward_error(std::move(changed));
-    auto& unchanged_ns = unchanged_ns_[change.unchanged.window_chunks];
-    if (unchanged_ns.empty()) {
-      auto unchanged = run_live(model_, change.unchanged);
-      if (!unchanged) return forward_error(std::move(unchanged));
-      unchanged_ns = std::move(*unchanged);
-    }
-    times.changed_ns = std::move(*changed);
-    times.unchanged_ns = unchanged_ns;
-    return {};
-  }
-
- private:
-  const model::Model& model_;
-  std::map<uint32_t, std::vector<uint64_t>> unchanged_ns_;  // by the window's chunks
-};
+/// Puts live times in place of those on paper. One run right after the other: a disk may be another
+/// one a minute later.
+Status run_live(const model::Model& model, const Change& change, ChangeTimes& times) {
+  auto changed = run_live(model, change.changed);
+  if (!changed) return forward_error(std::move(changed));
+  auto unchanged = run_live(model, change.unchanged);
+  if (!unchanged) return forward_error(std::move(unchanged));
+  times.changed_ns = std::move(*changed);
+  times.unchanged_ns = std::move(*unchanged);
+  return {};
+}
 
 struct Row {
   std::string name;
   ChangeTimes times;
 };
 
-/// On paper, with that machine; also live, if `live`: then the times are those.
+/// On paper, with that machine; the times are live ones, if `is_live`.
 Result<std::vector<Row>> add_up(const model::Model& model, const tools::Machine& machine,
                                 bool is_live) {
   std::vector<Row> rows;
@@ -98,13 +84,13 @@ Result<std::vector<Row>> add_up(const model::Model& model, const tools::Machine&
   for (uint64_t seed = 1; seed <= texts; ++seed) {
     const auto changes = simulate::usual_changes(model, passes_after, seed);
     rows.resize(changes.size());
-    LiveText live(model);
     for (size_t i = 0; i < changes.size(); ++i) {
       auto times = simulate::simulate_change(changes[i],
                                              {.disk = machine.disk, .handling = machine.handling});
       if (!times) return forward_error(std::move(times));
       if (is_live) {
-        if (auto done = live.run(changes[i], *times); !done) return forward_error(std::move(done));
+        if (auto done = run_live(model, changes[i], *times); !done)
+          return forward_error(std::move(done));
       }
       rows[i].name = changes[i].name;
       rows[i].times += *times;
