@@ -569,10 +569,13 @@ Action PinStream::prefetch() {
   return action(Action::Kind::read, chunk);
 }
 
-// Into room that nobody else wants: the window has grown.
+// Into room that nobody else wants: the window has grown. While its memory is still being made, and
+// no faster than it is needed, it is for who is missed: otherwise that would push out again what
+// has just been read.
 Action PinStream::returning() {
   const uint32_t reads_max = std::max(chunks_in(returning_bytes_in_flight), 1u);
-  if (table_.reading() >= reads_max || table_.room() <= spare_) return {};
+  const uint32_t reserve = spare_ + 2 * experts_.chunks_of_largest();
+  if (table_.reading() >= reads_max || table_.room() <= reserve) return {};
   const ChunkId chunk = experts_.next_return();
   return chunk == window::no_chunk ? Action{} : action(Action::Kind::read, chunk);
 }
