@@ -125,7 +125,6 @@ class Simulator {
       policy_->on_standstill();
       doing_ = Doing::carrying_out;
     }
-    delivered_ = touch.chunk;
     now_ns_ = std::max(now_ns_, served_ns_);
     wait_for_processor();
     pass_until(now_ns_ + handling_.to_go_on());
@@ -212,7 +211,7 @@ class Simulator {
     if (!is_mapped || policy_->sees_every_touch()) {
       policy_->on_touch(touch.chunk, touch.offset_bytes);
     }
-    // It came in the meantime.
+    // It came in the meantime, so nobody waits, and the policy need not hear of it.
     if (is_mapped) return serve();
     waited_for_ = touch.chunk;
     if (state == ChunkState::ready) {
@@ -234,7 +233,7 @@ class Simulator {
 
   // The engine runs on.
   void serve() {
-    waited_for_ = no_chunk;
+    delivered_ = std::exchange(waited_for_, no_chunk);
     served_ns_ = pager_ns_;
   }
 

@@ -27,8 +27,9 @@ struct Situation {
   const policy::ChunkTable& table;
   /// The chunk that the engine waits for, as far as the pager knows, or no_chunk.
   ChunkId waited_for;
-  /// The chunk that it computes from, if it had to wait for it, or no_chunk: the policy cannot know
-  /// of others.
+  /// The chunk that it computes from, if the pager saw it wait for that, or no_chunk: the policy
+  /// cannot know of others. (One that arrives while the engine's fault is on its way is not waited
+  /// for any more when the pager hears of it.)
   ChunkId delivered;
 };
 

@@ -227,13 +227,14 @@ Network any_network() {
         break;
       case 6: {
         const uint32_t channels = input.channels + it.shape(earlier).channels;
-        if (channels > 64) continue;
+        if (channels > 64) break;
         it.add(network::Route{}, {last, earlier}, {channels, input.height, input.width});
         break;
       }
       default:
         it.convolutional(last, {1 + pick(12), input.height, input.width});
     }
+    // What would have been too large.
     if (it.network.layers.size() <= number) it.convolutional(last, input);
   }
   return it.network;
