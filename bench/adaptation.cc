@@ -118,6 +118,10 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
   const double missing_s = missing_bytes / bytes_per_s;
   const double chunk_ns = static_cast<double>(chunk_bytes) / bytes_per_s * 1e9;
   const double least_s = of_one(simulate::least_lost_ns(row.times, chunk_ns)) / 1e9;
+  std::vector<double> first_use_bytes;
+  for (const uint64_t chunks : row.times.first_uses) {
+    first_use_bytes.push_back(of_one(chunks * chunk_bytes));
+  }
   const auto& times = it.times_as_long;
   fmt::print(
       "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} "
@@ -131,7 +135,8 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
           {"lost_s", lost_s},
           {"least_lost_s", least_s},
           {"missing_bytes", missing_bytes},
-          {"missing_s", missing_s}};
+          {"missing_s", missing_s},
+          {"first_use_bytes", first_use_bytes}};
 }
 
 Result<tools::Machine> measured_machine(const model::Model& model, uint64_t chunk_bytes) {
