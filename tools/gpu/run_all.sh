@@ -8,6 +8,8 @@
 set -uo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
+# shellcheck source=tools/lib/picture.sh
+source "$WP_ROOT/tools/lib/picture.sh"
 
 FOLDER=$WP_ROOT/build/gpu
 OUT=${OUT:-$FOLDER/results}
@@ -34,17 +36,6 @@ find_cublas() {
   [[ -n $library ]] || fail "no libcublasLt.so.13 or .12 on this machine: pip install nvidia-cublas"
   note "cuBLAS: $library"
   LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$(dirname -- "$library")
-}
-
-# The picture is one that everybody can make: no two rows alike.
-make_picture() {
-  python3 - "$1" <<'PY'
-import sys
-width, height = 300, 200
-pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
-with open(sys.argv[1], "wb") as file:
-    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
-PY
 }
 
 # same_answers CFG WEIGHTS: the classes of a picture, on CPU and GPU.

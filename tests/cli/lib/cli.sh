@@ -3,6 +3,8 @@
 
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/lib/common.sh"
+# shellcheck source=tools/lib/picture.sh
+source "$WP_ROOT/tools/lib/picture.sh"
 
 WEIGHTPAGER=${WEIGHTPAGER:-$WP_BUILD/tools/weightpager}
 SCRATCH=$(mktemp -d)
@@ -49,17 +51,6 @@ make_networks() {
     weightpager model make --net "$net" -o "$SCRATCH"
     expect_status 0
   done
-}
-
-# make_picture FILE: not square, with no two pixels alike.
-make_picture() {
-  python3 - "$1" <<'PY'
-import sys
-width, height = 300, 200
-pixels = bytes(value % 256 for y in range(height) for x in range(width) for value in (x, y, x * y // 7))
-with open(sys.argv[1], "wb") as file:
-    file.write(b"P6\n%d %d\n255\n" % (width, height) + pixels)
-PY
 }
 
 # engine COMMAND…: runs it under weightpager in some window.
