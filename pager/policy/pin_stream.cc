@@ -62,11 +62,8 @@ void PinStream::set_order(const ChunkOrder& order) {
   advice_.reset(chunks);
   consumed_.reserve(chunks);
   clock_.reserve(chunks);
-  touched_in_order_.clear();
   touched_in_order_.reserve(chunks);
-  touched_again_ = 0;
-  is_learning_ = true;
-  strays_ = 0;
+  begin_learning();
   unlearned_ = chunks;
   experts_.set_experts(settings_.knows_experts ? std::span(order.experts)
                                                : std::span<const ExpertChunks>());
@@ -179,9 +176,8 @@ void PinStream::choose_pins() {
     give_experts(experts_min);
     const uint32_t missing = size() - for_order;
     const uint32_t ring_min = chunks_in(ring_bytes_min);
-    const uint32_t ring_share = are_threads_apart_ ? window / 2 : window / 4;
-    ring_ = std::min({chunks_in(settings_.ring_bytes_max), std::max(ring_share, ring_min),
-                      std::max(missing, ring_min)});
+    ring_ = std::min({chunks_in(settings_.ring_bytes_max),
+                      std::max(window / ring_divisor(), ring_min), std::max(missing, ring_min)});
     ring_ = std::min(ring_, for_order);
     pinned_ = for_order - ring_;
     // A short ring cannot afford to keep much of what is behind the cursor.
@@ -243,10 +239,9 @@ uint32_t PinStream::backward_distance(uint32_t position) const {
 }
 
 bool PinStream::is_recent(ChunkId chunk) const {
-  const uint64_t touches = are_threads_apart_
-                               ? std::min<uint64_t>(recent_touches_apart, std::max(ring_ / 2, 2u))
-                               : std::min<uint64_t>(recent_touches, std::max(ring_ / 4, 2u));
-  return evictability_.is_among_last(chunk, touches);
+  const uint64_t touches_max = are_threads_apart_ ? recent_touches_apart : recent_touches;
+  return evictability_.is_among_last(
+      chunk, std::min<uint64_t>(touches_max, std::max(ring_ / ring_divisor(), 2u)));
 }
 
 // In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
@@ -373,8 +368,7 @@ void PinStream::end_pass(uint64_t passes) {
 // Threads that are further apart than the ring allows cost more than the pins that it takes.
 void PinStream::widen_ring() {
   are_threads_apart_ = true;
-  choose_pins();
-  rebuild_lists();
+  on_resized();
 }
 
 // Chunks that fell behind the cursor, and out of use, may be evicted.
@@ -393,6 +387,13 @@ void PinStream::list_consumed(ChunkId chunk) {
 }
 
 // ---- Learning the order ----
+
+void PinStream::begin_learning() {
+  is_learning_ = true;
+  strays_ = 0;
+  touched_in_order_.clear();
+  touched_again_ = 0;
+}
 
 void PinStream::note_first_touch(ChunkId chunk) {
   if (!is_learning_ && is_much(strays_) && lessons_ < order_lessons_max) learn_again();
@@ -428,10 +429,7 @@ void PinStream::end_learning() {
 // first touch again.
 void PinStream::learn_again() {
   ++lessons_;
-  is_learning_ = true;
-  strays_ = 0;
-  touched_in_order_.clear();
-  touched_again_ = 0;
+  begin_learning();
   for (Facts& facts : facts_) {
     facts.touch_rank = nowhere;
     facts.untouched_passes = 0;

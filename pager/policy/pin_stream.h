@@ -129,8 +129,11 @@ class PinStream : public Policy {
   /// Of touches, among as many reads as the order has chunks.
   bool is_much(uint32_t count) const { return count > std::max(16u, size() / 32); }
   void widen_ring();
+  /// The ring is that part of the window, if that is not too much.
+  uint32_t ring_divisor() const { return are_threads_apart_ ? 2 : 4; }
   void list_consumed();
   void list_consumed(ChunkId chunk);
+  void begin_learning();
   void note_first_touch(ChunkId chunk);
   void end_learning();
   void learn_again();
@@ -184,8 +187,7 @@ class PinStream : public Policy {
   std::vector<ChunkId> touched_in_order_;  // first touches since learning began
   size_t touched_again_ = 0;               // since the last first touch, from the older half
   bool is_learning_ = true;
-  uint32_t strays_ =
-      0;  // touches far from where the engine should be, since learning began or ended
+  uint32_t strays_ = 0;    // touches far from where the engine should be
   uint32_t cramped_ = 0;   // touches of what would have been there, had the ring been wider
   uint32_t arrivals_ = 0;  // of chunks, since these two were last forgotten
   bool are_threads_apart_ = false;  // further than a ring of the usual length allows

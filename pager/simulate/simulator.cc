@@ -210,7 +210,7 @@ class Simulator {
     if (!is_mapped || policy_->sees_every_touch()) {
       policy_->on_touch(touch.chunk, touch.offset_bytes);
     }
-    // It came in the meantime, so nobody waits, and the policy need not hear of it.
+    // It came in the meantime: nobody waits for it.
     if (is_mapped) return serve();
     waited_for_ = touch.chunk;
     if (state == ChunkState::ready) {
