@@ -1,14 +1,21 @@
-// How soon passes are as fast as they will be, when something changes while the engine runs: from a
-// prompt to decoding, a smaller window, a larger one.
+// How soon the default policy serves an engine as well as it can, when something changes while the
+// engine runs: a prompt and then decoding, a smaller window, a larger one.
 //
-// The live pager with its default policy on a real file, and an engine that only pretends to
-// compute (tools/live_policy.h). A pass counts as recovered from when on it and its successor take
-// at most a tenth longer than the median of the last passes. Prints a table; --json writes one.
+// What is compared. Passes of a mixture differ by more than a tenth though nothing changes, so each
+// pass since the change is laid beside the same pass of a run that had the later state all along
+// (pager/simulate/change.h). A run has recovered when two such passes in a row take at most a tenth
+// longer. Beside that stands how far it fell behind, and how far any policy does on that disk;
+// and the bytes that the other run holds by then and this one does not, with the time, and the
+// passes, in which the disk brings all of them.
 //
-//     build/release/bench/adaptation MODEL [--json FILE]      (a model of one file, some GiB)
+// Live: the pager on a real file, and an engine that only pretends to compute
+// (tools/live_policy.h). With --disk all of it on paper, where it is exact. Of several texts the
+// same passes are added up. Prints a table; --json writes more.
+//
+//     build/release/bench/adaptation MODEL [--disk nvme-gen4] [--json FILE]   (one file, some GiB)
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cxxopts.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,88 +24,157 @@
 #include "pager/base/median.h"
 #include "pager/model/model.h"
 #include "pager/policy/chunk_size.h"
-#include "pager/simulate/make_trace.h"
+#include "pager/simulate/change.h"
+#include "tools/disk_file.h"
+#include "tools/disk_probe.h"
 #include "tools/live_policy.h"
 
 namespace weightpager {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using simulate::Change;
+using simulate::ChangeTimes;
+using simulate::RunWithChange;
 
-constexpr uint32_t change_pass = 8;
-constexpr uint32_t passes = 24;
-constexpr uint32_t settled_passes = 8;  // the last ones
-constexpr double tolerance = 1.1;
+constexpr size_t passes_after = 16;
+constexpr uint64_t texts_live = 2;
+constexpr uint64_t texts_on_paper = 10;
 
-struct Change {
+// Of the passes since the change.
+Result<std::vector<uint64_t>> run_live(const model::Model& model, const RunWithChange& run) {
+  const uint64_t chunk_bytes = run.trace.chunk_bytes;
+  tools::LiveOptions options{.policy = std::string(policy::adaptive_policy),
+                             .window_bytes = run.window_chunks * chunk_bytes};
+  if (run.window_chunks_after != run.window_chunks) {
+    options.resize_pass = run.change_pass;
+    options.resize_bytes = run.window_chunks_after * chunk_bytes;
+  }
+  auto live = tools::run_live(model, tools::in_naps(run.trace), options);
+  if (!live) return forward_error(std::move(live));
+  std::vector<uint64_t> times_ns;
+  for (size_t pass = run.change_pass; pass < live->passes.size(); ++pass) {
+    times_ns.push_back(live->passes[pass].time_ns);
+  }
+  return times_ns;
+}
+
+/// Puts live times in place of those on paper. One run right after the other: a disk may be another
+/// one a minute later.
+Status run_live(const model::Model& model, const Change& change, ChangeTimes& times) {
+  auto changed = run_live(model, change.changed);
+  if (!changed) return forward_error(std::move(changed));
+  auto unchanged = run_live(model, change.unchanged);
+  if (!unchanged) return forward_error(std::move(unchanged));
+  times.changed_ns = std::move(*changed);
+  times.unchanged_ns = std::move(*unchanged);
+  return {};
+}
+
+struct Row {
   std::string name;
-  uint32_t prompt_passes = 0;
-  double window_share = 0.5;
-  double window_share_after = 0;  // 0: as before
+  ChangeTimes times;
 };
 
-const std::vector<Change> changes = {{"prompt to decode", change_pass, 0.5, 0},
-                                     {"half the window", 0, 0.5, 0.25},
-                                     {"twice the window", 0, 0.25, 0.5}};
-
-// Passes after the change until they are as fast as the last ones.
-size_t passes_to_recover(const std::vector<double>& seconds, double settled) {
-  for (size_t pass = change_pass; pass + 1 < seconds.size(); ++pass) {
-    if (std::max(seconds[pass], seconds[pass + 1]) <= tolerance * settled)
-      return pass - change_pass;
+/// On paper, with that machine; the times are live ones, if `is_live`.
+Result<std::vector<Row>> add_up(const model::Model& model, const tools::Machine& machine,
+                                bool is_live) {
+  std::vector<Row> rows;
+  const uint64_t texts = is_live ? texts_live : texts_on_paper;
+  for (uint64_t seed = 1; seed <= texts; ++seed) {
+    const auto changes = simulate::usual_changes(model, passes_after, seed);
+    rows.resize(changes.size());
+    for (size_t i = 0; i < changes.size(); ++i) {
+      auto times = simulate::simulate_change(changes[i],
+                                             {.disk = machine.disk, .handling = machine.handling});
+      if (!times) return forward_error(std::move(times));
+      if (is_live) {
+        if (auto done = run_live(model, changes[i], *times); !done)
+          return forward_error(std::move(done));
+      }
+      rows[i].name = changes[i].name;
+      rows[i].times += *times;
+    }
   }
-  return seconds.size() - change_pass;
+  return rows;
 }
 
-Result<Json> measure(const model::Model& model, const Change& change) {
-  simulate::Workload work;
-  work.passes = passes;
-  work.prompt_passes = change.prompt_passes;
-  const simulate::Trace trace = simulate::make_trace(model, work, change.name);
-  const auto window = [&](double share) {
-    const auto chunks = static_cast<uint64_t>(share * trace.chunks);
-    return std::max(chunks * trace.chunk_bytes, 32 * MiB);
+void print_head(const simulate::DiskModel& disk) {
+  fmt::print("disk: {}, {:.2f} GB/s\n\n", disk.name, disk.bytes_per_s / 1e9);
+  fmt::print("| change | s/pass | first after, times | second | third | passes to recover |");
+  fmt::print(" lost, s | at least | lacking, GiB | s | passes |\n");
+  fmt::print("|---|---|---|---|---|---|---|---|---|---|---|\n");
+}
+
+// Of one text, on average.
+Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double bytes_per_s) {
+  const simulate::Recovery it = simulate::recovery(row.times);
+  const auto of_one = [&](auto sum) {
+    return static_cast<double>(sum) / static_cast<double>(texts);
   };
-  tools::LiveOptions options{.policy = std::string(policy::adaptive_policy),
-                             .window_bytes = window(change.window_share)};
-  if (change.window_share_after > 0) {
-    options.resize_pass = change_pass;
-    options.resize_bytes = window(change.window_share_after);
+  const double pass_s = of_one(median(row.times.unchanged_ns)) / 1e9;
+  const double lost_s = of_one(it.lost_ns) / 1e9;
+  const double missing_bytes = of_one(row.times.missing_chunks * chunk_bytes);
+  const double missing_s = missing_bytes / bytes_per_s;
+  const double chunk_ns = static_cast<double>(chunk_bytes) / bytes_per_s * 1e9;
+  const double least_s = of_one(simulate::least_lost_ns(row.times, chunk_ns)) / 1e9;
+  std::vector<double> first_use_bytes;
+  for (const uint64_t chunks : row.times.first_uses) {
+    first_use_bytes.push_back(of_one(chunks * chunk_bytes));
   }
-  const auto run = tools::run_live(model, tools::in_naps(trace), options);
-  if (!run) return tl::make_unexpected(run.error());
-  std::vector<double> seconds;
-  for (const simulate::PassCounts& pass : run->passes) {
-    seconds.push_back(static_cast<double>(pass.time_ns) / 1e9);
-  }
-  const double settled = median(std::vector(seconds.end() - settled_passes, seconds.end()));
-  const size_t needed = passes_to_recover(seconds, settled);
-  fmt::print("| {} | {:.3f} | {:.3f} | {:.3f} | {:.3f} | {} |\n", change.name, settled,
-             seconds[change_pass], seconds[change_pass + 1], seconds[change_pass + 2], needed);
-  return Json{{"change", change.name},
-              {"pass_s", seconds},
-              {"settled_s", settled},
-              {"passes_to_recover", needed}};
+  const auto& times = it.times_as_long;
+  fmt::print(
+      "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} "
+      "|\n",
+      row.name, pass_s, times[0], times[1], times[2], it.passes, lost_s, least_s,
+      missing_bytes / static_cast<double>(GiB), missing_s, missing_s / pass_s);
+  return {{"change", row.name},
+          {"pass_s", pass_s},
+          {"times_as_long", times},
+          {"passes_to_recover", it.passes},
+          {"lost_s", lost_s},
+          {"least_lost_s", least_s},
+          {"missing_bytes", missing_bytes},
+          {"missing_s", missing_s},
+          {"first_use_bytes", first_use_bytes}};
 }
 
-int run(const std::string& path, const std::string& json_path) {
+Result<tools::Machine> measured_machine(const model::Model& model, uint64_t chunk_bytes) {
+  auto probe = tools::DiskProbe::open(model.files.front().path);
+  if (!probe) return forward_error(std::move(probe));
+  auto fitted = probe->fit(chunk_bytes);
+  if (!fitted) return forward_error(std::move(fitted));
+  return tools::Machine{.disk = fitted->disk, .handling = {.request_ns = fitted->request_ns}};
+}
+
+Result<Json> compare(const model::Model& model, const std::string& disk_name) {
+  const bool is_live = disk_name.empty();
+  const uint64_t chunk_bytes = policy::chunk_bytes_for(model);
+  auto machine = is_live ? measured_machine(model, chunk_bytes) : tools::read_machine(disk_name);
+  if (!machine) return forward_error(std::move(machine));
+  const auto rows = add_up(model, *machine, is_live);
+  if (!rows) return tl::make_unexpected(rows.error());
+  print_head(machine->disk);
+  Json all = Json::array();
+  for (const Row& row : *rows) {
+    all.push_back(print_row(row, is_live ? texts_live : texts_on_paper, chunk_bytes,
+                            machine->disk.bytes_per_s));
+  }
+  return all;
+}
+
+int run(const std::string& path, const std::string& disk_name, const std::string& json_path) {
   const auto model = model::open_model(path);
   if (!model) {
     fmt::print(stderr, "{}\n", model.error().message);
     return 1;
   }
-  fmt::print("| change | settled s/pass | first after | second | third | passes to recover |\n");
-  fmt::print("|---|---|---|---|---|---|\n");
-  Json all = Json::array();
-  for (const Change& change : changes) {
-    auto it = measure(*model, change);
-    if (!it) {
-      fmt::print(stderr, "{}\n", it.error().message);
-      return 1;
-    }
-    all.push_back(std::move(*it));
+  const auto all = compare(*model, disk_name);
+  if (!all) {
+    fmt::print(stderr, "{}\n", all.error().message);
+    return 1;
   }
-  if (!json_path.empty()) std::ofstream(json_path) << all.dump(2) << "\n";
+  if (!json_path.empty()) std::ofstream(json_path) << all->dump(2) << "\n";
   return 0;
 }
 
@@ -106,10 +182,23 @@ int run(const std::string& path, const std::string& json_path) {
 }  // namespace weightpager
 
 int main(int argc, char** argv) {
-  const bool has_json = argc == 4 && std::string(argv[2]) == "--json";
-  if (argc != 2 && !has_json) {
-    fmt::print(stderr, "usage: adaptation MODEL [--json FILE]\n");
-    return 2;
+  cxxopts::Options options("adaptation", "How soon passes are themselves again after a change.");
+  options.positional_help("MODEL");
+  auto add = options.add_options();
+  add("model", "one file of some GiB", cxxopts::value<std::string>());
+  add("disk", "on paper, with this disk", cxxopts::value<std::string>()->default_value(""));
+  add("json", "write it all to this file", cxxopts::value<std::string>()->default_value(""));
+  options.parse_positional({"model"});
+  try {
+    const auto arguments = options.parse(argc, argv);
+    if (arguments.count("model") == 1) {
+      return weightpager::run(arguments["model"].as<std::string>(),
+                              arguments["disk"].as<std::string>(),
+                              arguments["json"].as<std::string>());
+    }
+  } catch (const cxxopts::exceptions::exception& problem) {
+    fmt::print(stderr, "{}\n", problem.what());
   }
-  return weightpager::run(argv[1], has_json ? argv[3] : "");
+  fmt::print(stderr, "{}", options.help());
+  return 2;
 }

@@ -7,6 +7,7 @@
 #include <sys/sysmacros.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -49,7 +50,8 @@ class PretendedComputing {
 
 /// This thread and those that it starts run on one processor meanwhile. The engine sleeps instead
 /// of computing, so it needs none of its own; and left to the kernel they share one or not, by
-/// chance, which makes a fault take 10 us or 50.
+/// chance, which makes a fault take 10 us or 50. Those that get memory for a window that grows may
+/// run anywhere, or they would take that one processor.
 class OnOneProcessor {
  public:
   OnOneProcessor() {
@@ -61,6 +63,15 @@ class OnOneProcessor {
   }
   ~OnOneProcessor() {
     if (is_set_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  void release_memory_threads() const {
+    if (!is_set_) return;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::string name;
+      std::getline(std::ifstream(task.path() / "comm"), name);
+      if (name != "wp-memory") continue;
+      sched_setaffinity(std::stoi(task.path().filename()), sizeof before_, &before_);
+    }
   }
   OnOneProcessor(const OnOneProcessor&) = delete;
   OnOneProcessor& operator=(const OnOneProcessor&) = delete;
@@ -209,6 +220,7 @@ Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const Li
   const OnOneProcessor same_processor;
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));
+  same_processor.release_memory_threads();
   RegionRequest request;
   request.path = request.name = path;
   request.length_bytes = file->size_bytes();

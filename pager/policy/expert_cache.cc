@@ -49,6 +49,7 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   for (ChunkQueue& queue : reads_) queue.reset(chunks);
   holds_.reset(chunks);
   leaving_.reset(chunks);
+  returning_.reset(chunks);
 
   // What is resident already is kept, for the time being.
   for (uint32_t expert = 0; expert < experts_.size(); ++expert) {
@@ -245,6 +246,21 @@ bool ExpertCache::on_ready(ChunkId chunk) {
   });
 }
 
+ChunkId ExpertCache::next_return() {
+  for (;;) {
+    for (; !returning_.is_empty(); returning_.pop()) {
+      const ChunkId chunk = returning_.front();
+      if (keeps(chunk) && table_.state(chunk) == ChunkState::absent) return chunk;
+    }
+    // Less than another one is missing in steady use, too: who is missed next takes that.
+    if (claimed_ + 2 * largest_ > budget_) return no_chunk;
+    const uint32_t most = find_most_absent();
+    if (most == none) return no_chunk;
+    claim(most);
+    for (const Part& part : parts(experts_[most])) returning_.push(part.chunk);
+  }
+}
+
 ChunkId ExpertCache::next_hold() {
   if (holds_.is_empty()) return no_chunk;
   const ChunkId chunk = holds_.front();
@@ -309,6 +325,15 @@ uint32_t ExpertCache::find_least() const {
     if (least == none || rules_.is_worth_less(number, least)) least = number;
   }
   return least;
+}
+
+uint32_t ExpertCache::find_most_absent() const {
+  uint32_t most = none;
+  for (uint32_t number = 0; number < experts_.size(); ++number) {
+    if (experts_[number].is_claimed || !rules_.was_used(number)) continue;
+    if (most == none || rules_.is_worth_less(most, number)) most = number;
+  }
+  return most;
 }
 
 }  // namespace weightpager::policy

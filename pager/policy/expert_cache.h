@@ -9,7 +9,7 @@
 // slabs of all experts in use before up slabs, up before down, which is the order in which engines
 // want them. Of the experts, those stay that were used most often or most recently, whichever has
 // told more lately (expert_rules.h). What is known about uses is kept for experts that are not in
-// the window, too.
+// the window, too: when it grows, those that are worth most come back before they are used.
 //
 // Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
 // of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
@@ -79,6 +79,9 @@ class ExpertCache {
   ChunkId next_read();
   /// There is no room for them: the engine will ask for each by touching it.
   void drop_reads();
+  /// While experts take less than they may: the next absent chunk of the one that is worth most, or
+  /// no_chunk. Who asks wants to read it.
+  ChunkId next_return();
   /// A chunk that should become a tripwire, if it can be held, or no_chunk. Each one once.
   ChunkId next_hold();
   /// A chunk of what is used least, ready or mapped, or no_chunk. Experts in use are never offered.
@@ -131,6 +134,7 @@ class ExpertCache {
   void ask_for(const Expert& expert, ChunkId touched);
   uint32_t missing_chunks(const Expert& expert) const;
   uint32_t find_least() const;
+  uint32_t find_most_absent() const;
 
   const ChunkTable& table_;
   uint32_t budget_ = 0;
@@ -156,6 +160,7 @@ class ExpertCache {
   std::array<ChunkQueue, slabs_max> reads_;
   ChunkQueue holds_;
   ChunkQueue leaving_;
+  ChunkQueue returning_;
 };
 
 }  // namespace weightpager::policy

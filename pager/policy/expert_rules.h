@@ -57,6 +57,7 @@ class ExpertRules {
 
   /// Whether `a` has to go before `b`.
   bool is_worth_less(uint32_t a, uint32_t b) const { return rank(best_, a) < rank(best_, b); }
+  bool was_used(uint32_t expert) const { return experts_[expert].last_use > 0; }
 
  private:
   enum Rule : size_t { frequency, hasty, patient, foresight, rule_count };

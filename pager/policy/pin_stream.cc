@@ -32,6 +32,8 @@ constexpr size_t again_max = 8;
 constexpr uint32_t slabs_of_expert = 3;
 constexpr uint64_t expert_bytes_in_flight_min = MiB;
 constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
+// Of experts that nobody has come to yet. Who misses another one waits for these first.
+constexpr uint64_t returning_bytes_in_flight = MiB / 2;
 // A thread that was given a chunk needs a moment to use it: as many deliveries are safe, and more
 // where threads are far apart.
 constexpr uint64_t recent_touches = 8;
@@ -510,7 +512,8 @@ Action PinStream::next() {
   // never have its turn.
   if (experts_.next_read() != window::no_chunk) return {};
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
-  return prefetch();
+  if (Action it = prefetch(); it.kind != Action::Kind::none) return it;
+  return returning();
 }
 
 // What engine threads wait for, in the order of their touches.
@@ -554,7 +557,7 @@ Action PinStream::rest_of_experts() {
                                        chunks_in(expert_bytes_in_flight_max))));
   if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
   if (table_.room() > 0) return action(Action::Kind::read, chunk);
-  if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) return {};
+  if (lacks_slots()) return {};
   if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
   if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   experts_.drop_reads();
@@ -598,11 +601,20 @@ Action PinStream::prefetch() {
   return action(Action::Kind::read, chunk);
 }
 
+// Into room that nobody else wants: the window has grown. While its memory is still being made, and
+// no faster than it is needed, it is for who is missed: otherwise that would push out again what
+// has just been read.
+Action PinStream::returning() {
+  const uint32_t reads_max = std::max(chunks_in(returning_bytes_in_flight), 1u);
+  const uint32_t reserve = spare_ + 2 * experts_.chunks_of_largest();
+  if (table_.reading() >= reads_max || table_.room() <= reserve) return {};
+  const ChunkId chunk = experts_.next_return();
+  return chunk == window::no_chunk ? Action{} : action(Action::Kind::read, chunk);
+}
+
 // Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.
 Action PinStream::make_room(bool for_demand) {
-  if (table_.free_slots() == 0 && table_.resident() < table_.resident_max()) {
-    return free_a_slot(for_demand);
-  }
+  if (lacks_slots()) return free_a_slot(for_demand);
   if (experts_.is_over_budget()) {
     if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   }
@@ -619,8 +631,9 @@ Action PinStream::make_room(bool for_demand) {
   return {};
 }
 
-// The window has room, but no slot to read into: slots are still being made, or (mapper `copy`) all
-// of them hold chunks that are not mapped yet. Evicting mapped chunks would not help.
+// The window has room, but no slot to read into (mapper `copy`): all of them hold chunks that are
+// not mapped yet. Evicting mapped chunks would not help. Where it does, a window whose memory is
+// still being made is like one that is full.
 Action PinStream::free_a_slot(bool for_demand) {
   if (!for_demand || room_is_on_its_way()) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {

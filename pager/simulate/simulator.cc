@@ -74,6 +74,7 @@ class Simulator {
     if (pass == options_.resize_pass) resize(options_.resize_chunks);
     run_.passes.emplace_back();
     if (options_.pauses_before && options_.pauses_before(pass)) pause();
+    if (options_.before_pass) options_.before_pass(pass, table_);
     pass_began_ns_ = now_ns_;
     keeps_timeline_ = pass == options_.timeline_pass;
     for (uint64_t place = trace_.pass_begins[pass]; place < trace_.pass_end(pass); ++place) {

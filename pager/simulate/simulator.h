@@ -49,6 +49,8 @@ struct SimulatorOptions {
   uint32_t resize_chunks = 0;
   /// The engine stands still before these passes until the pager has nothing more to do.
   std::function<bool(size_t pass)> pauses_before;
+  /// Called when a pass is about to begin, and the window is as it will be.
+  std::function<void(size_t pass, const policy::ChunkTable& table)> before_pass;
   /// If this becomes true the run ends, and fails.
   const std::atomic<bool>* is_abandoned = nullptr;
   /// Called before each action is carried out. For tests.

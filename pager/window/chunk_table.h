@@ -55,6 +55,8 @@ class ChunkTable {
   uint32_t resident_max() const { return resident_max_; }
   uint32_t reading() const { return reading_; }
   uint32_t free_slots() const { return free_slots_.count(); }
+  /// Mapped chunks that kept their slots.
+  uint32_t mapped_slots() const { return mapped_slots_; }
   /// Reads that could start now without evicting anything.
   uint32_t room() const {
     const uint32_t below_window = resident_ < resident_max_ ? resident_max_ - resident_ : 0;
@@ -98,6 +100,7 @@ class ChunkTable {
   FreeSlots free_slots_;
   uint32_t resident_max_;
   uint32_t resident_ = 0;
+  uint32_t mapped_slots_ = 0;
   uint32_t reading_ = 0;
 };
 

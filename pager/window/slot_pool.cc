@@ -1,6 +1,9 @@
 #include "pager/window/slot_pool.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,34 +13,42 @@
 #include "pager/base/thread.h"
 #include "pager/window/page_size.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace weightpager::window {
 namespace {
 
-// On kernels before 5.14 a write to each page does it.
-void populate_as_advised(std::byte* address, uint64_t length_bytes) {
-  if (kernel::madvise(address, length_bytes, MADV_POPULATE_WRITE) == 0) return;
-  for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
-    reinterpret_cast<volatile char*>(address)[at] = 0;
-  }
-}
-
-// Gives the range memory, in huge pages where the kernel has them. Of smaller slots the kernel
-// takes them apart when the first slot is moved, but what lay side by side in memory still does: a
-// read into a slot is one piece for the device. (Of scattered pages each is a piece, and a queue of
-// 256 places is full with 1 MiB: mixtures were read at 1.3 instead of 2.3 GiB/s.)
-void populate(std::byte* address, uint64_t length_bytes, uint64_t chunk_bytes) {
-  kernel::madvise(address, length_bytes, MADV_HUGEPAGE);
-  populate_as_advised(address, length_bytes);
-  advise_page_size(address, length_bytes, chunk_bytes);
-  if (chunk_bytes == huge_page_bytes) return;
-  // A page of zeros would be given up when its huge page is taken apart (Linux 6.12).
+// By touching it: advice (MADV_POPULATE_WRITE) would keep the process's mappings locked for as long
+// as a batch takes, and with them the pager, 20 ms at a time. What is written is not zero, because
+// a page of zeros would be given up when its huge page is taken apart (Linux 6.12).
+void get_memory(std::byte* address, uint64_t length_bytes) {
   for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
     reinterpret_cast<volatile char*>(address)[at] = 1;
   }
+}
+
+// Cold advice on a part of a huge page makes small ones of it, and harms nothing: whoever refuses
+// it leaves that to the first move. By then another slot of the same page may be read into, which
+// forbids it, so that moves would be refused again and again.
+void take_huge_pages_apart(std::byte* address, uint64_t length_bytes) {
+  for (uint64_t at = 0; at < length_bytes; at += huge_page_bytes) {
+    kernel::madvise(address + at, os_page_bytes, MADV_COLD);
+  }
+}
+
+// Gives the range memory, in huge pages where the kernel has them. Even taken apart, for smaller
+// slots, what lay side by side in memory still does: a read into a slot is one piece for the
+// device. (Of scattered pages each is a piece, and a queue of 256 places is full with 1 MiB:
+// mixtures were read at 1.3 instead of 2.3 GiB/s.)
+void populate(std::byte* address, uint64_t length_bytes, uint64_t chunk_bytes) {
+  kernel::madvise(address, length_bytes, MADV_HUGEPAGE);
+  get_memory(address, length_bytes);
+  advise_page_size(address, length_bytes, chunk_bytes);
+  if (chunk_bytes < huge_page_bytes) take_huge_pages_apart(address, length_bytes);
+}
+
+// The pager's thread, which starts those that get memory, goes before the engine's. They shall not.
+void go_beside_the_engine() {
+  const int engine_nice = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), engine_nice);
 }
 
 }  // namespace
@@ -93,9 +104,10 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
 
 void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes_, MADV_DONTNEED); }
 
-void SlotPool::refill(SlotId slot) { populate_as_advised(address(slot), chunk_bytes_); }
+void SlotPool::refill(SlotId slot) { get_memory(address(slot), chunk_bytes_); }
 
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
+  go_beside_the_engine();
   for (;;) {
     const uint32_t batch = next_batch_.fetch_add(1);
     const uint32_t first = batch * batch_slots_;

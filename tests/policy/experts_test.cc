@@ -401,6 +401,88 @@ TEST(Experts, AMapperThatCannotHoldStillKeepsWhatIsUsedMost) {
   EXPECT_LT(it.counts.reads - before.reads, touched / 3);
 }
 
+// Experts 0 to 2 of each layer are used most, then 5 to 7, then 9 to 11.
+TEST(Experts, WhenTheWindowGrowsWhatWasUsedMostComesBackByItself) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.25));
+  std::mt19937 random(1);
+  for (int token = 0; token < 100; ++token) {
+    const uint32_t drawn = random() % 10;
+    const uint32_t first = drawn < 6 ? 0 : drawn < 9 ? 5 : 9;
+    it.token(Routing(8, {first, first + 1, first + 2}));
+  }
+  const auto resident = [&](uint32_t first) {
+    uint32_t chunks = 0;
+    for (uint32_t layer = 0; layer < 8; ++layer) {
+      for (uint32_t i = 0; i < 3; ++i) chunks += it.resident_chunks(layer, first + i);
+    }
+    return chunks;
+  };
+  const uint32_t all = 8 * 3 * mixture.chunks_of_expert();
+  ASSERT_LT(resident(0) + resident(5), 2 * all);
+  const auto before = it.counts;
+  const uint32_t resident_before = it.table.resident();
+  it.grow(window_for(mixture, 0.5));
+  while (it.table.reading() > 0) {
+    EXPECT_LE(it.table.reading(), 1u) << "half a MiB, at least one chunk";
+    it.complete_reads(1);
+    it.run();
+  }
+  EXPECT_EQ(resident(0), all);
+  EXPECT_EQ(resident(5), all);
+  EXPECT_EQ(it.counts.evictions, before.evictions);
+  EXPECT_EQ(it.counts.demand_reads, before.demand_reads);
+  EXPECT_EQ(it.counts.reads - before.reads, it.table.resident() - resident_before);
+  // What stays free is for the next ones that are missed.
+  EXPECT_LE(it.table.room(), 3 * mixture.chunks_of_expert());
+  // The next use is seen, and finds all of it.
+  const PolicyStatistics seen = it.policy.statistics();
+  it.token(Routing(8, {5, 6, 7}));
+  EXPECT_EQ(it.policy.statistics().expert_uses - seen.expert_uses, 8u * 3);
+  EXPECT_EQ(it.policy.statistics().expert_misses, seen.expert_misses);
+}
+
+// The kernel takes its time, or has no more.
+TEST(Experts, AWindowThatGrowsIsServedAsBeforeUntilItsMemoryComes) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.25));
+  Runner unchanged(mixture, window_for(mixture, 0.25));
+  Router router(mixture.shape(), 1, 8);
+  for (int token = 0; token < 60; ++token) {
+    const Routing routing = router.next();
+    it.token(routing);
+    unchanged.token(routing);
+  }
+  it.table.set_resident_max(window_for(mixture, 0.5));
+  it.policy.on_resized();
+  const auto before = it.counts;
+  const auto unchanged_before = unchanged.counts;
+  for (int token = 0; token < 40; ++token) {
+    const Routing routing = router.next();
+    it.token(routing);
+    unchanged.token(routing);
+  }
+  const auto counts = it.counts_since(before);
+  const auto usual = unchanged.counts_since(unchanged_before);
+  EXPECT_LE(counts.reads, usual.reads * 21 / 20);
+  // Each touch of what was evicted to see the next use would be one more.
+  EXPECT_LE(counts.demand_reads, usual.demand_reads * 11 / 10);
+}
+
+TEST(Experts, InSteadyUseNothingIsReadThatNobodyCameTo) {
+  const Mixture mixture({});
+  Runner it(mixture, window_for(mixture, 0.4));
+  Router router(mixture.shape(), 1, 7);
+  for (int token = 0; token < 100; ++token) it.token(router.next());
+  const auto before = it.counts;
+  const uint64_t missing_before = it.policy.statistics().expert_chunks_missing;
+  for (int token = 0; token < 100; ++token) it.token(router.next());
+  it.complete_reads(1000);
+  it.run();
+  EXPECT_EQ(it.counts.reads - before.reads,
+            it.policy.statistics().expert_chunks_missing - missing_before);
+}
+
 TEST(Experts, AdviceBringsAllOfAnExpertThatIsAdvised) {
   const Mixture mixture({});
   Runner it(mixture, window_for(mixture, 0.3));

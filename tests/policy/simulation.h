@@ -110,6 +110,14 @@ class SimulationOf {
     }
   }
 
+  /// The window is made larger, and has its memory at once.
+  void grow(uint32_t window) {
+    for (window::SlotId slot = table.resident_max(); slot < window; ++slot) table.add_slot(slot);
+    table.set_resident_max(window);
+    policy.on_resized();
+    run();
+  }
+
   void complete_reads(uint32_t reads) {
     for (; reads > 0 && !in_flight_.empty(); --reads) {
       const ChunkId chunk = in_flight_.front();

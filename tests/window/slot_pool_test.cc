@@ -1,10 +1,15 @@
 // Slots get memory in order, as far as asked, and the pool's threads can be stopped at any time.
 #include "pager/window/slot_pool.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
+
+#include "pager/fault/userfaultfd.h"
 
 namespace weightpager::window {
 namespace {
@@ -37,6 +42,33 @@ TEST_P(SlotPoolTest, StopsWhileItsThreadsWaitOrWork) {
     std::atomic<int> announcements{0};
     (*pool)->want(4 + round, count_up, &announcements);
   }
+}
+
+// A read into one slot holds its pages. The kernel moves no part of a huge page then, so slots that
+// are less than one must not share one.
+TEST(SlotPool, ASmallSlotCanMoveWhileAnotherOfItsBatchIsHeld) {
+  auto uffd = fault::Userfaultfd::open();
+  if (!uffd || !uffd->has_move()) GTEST_SKIP() << "no UFFDIO_MOVE (Linux 6.8 has it)";
+  constexpr uint64_t chunk_bytes = 64 * KiB;
+  auto region = SlotPool::create(1, chunk_bytes);
+  auto pool = SlotPool::create(32, chunk_bytes);
+  ASSERT_TRUE(region && pool);
+  std::atomic<int> announcements{0};
+  (*pool)->want(32, count_up, &announcements);
+  while ((*pool)->populated() < 32) std::this_thread::yield();
+  ASSERT_TRUE(uffd->register_range((*pool)->address(0), 32 * chunk_bytes));
+  ASSERT_TRUE(uffd->register_range((*region)->address(0), chunk_bytes));
+
+  int pipes[2];
+  ASSERT_EQ(pipe(pipes), 0);
+  iovec held{(*pool)->address(0), os_page_bytes};
+  ASSERT_EQ(vmsplice(pipes[1], &held, 1, 0), static_cast<ssize_t>(os_page_bytes));
+  std::memset((*pool)->address(1), 7, chunk_bytes);
+  EXPECT_EQ(uffd->move((*region)->address(0), (*pool)->address(1), chunk_bytes),
+            fault::Outcome::done);
+  EXPECT_EQ((*region)->address(0)[chunk_bytes - 1], std::byte{7});
+  close(pipes[0]);
+  close(pipes[1]);
 }
 
 }  // namespace

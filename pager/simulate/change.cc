@@ -1,0 +1,170 @@
+#include "pager/simulate/change.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/simulate/make_trace.h"
+
+namespace weightpager::simulate {
+namespace {
+
+// Until the experts that are used most are known.
+constexpr uint32_t passes_before = 30;
+constexpr uint32_t prompt_passes = 2;
+constexpr double recovered_at_most = 1.1;
+
+/// The same model, and no passes.
+Trace without_passes(const Trace& trace) {
+  return {.name = trace.name,
+          .chunk_bytes = trace.chunk_bytes,
+          .chunks = trace.chunks,
+          .order = trace.order,
+          .touches = {},
+          .pass_begins = {}};
+}
+
+void append_passes(Trace& to, const Trace& from, size_t begin, size_t end) {
+  for (size_t pass = begin; pass < end; ++pass) {
+    to.pass_begins.push_back(to.touches.size());
+    for (uint64_t at = from.pass_begins[pass]; at < from.pass_end(pass); ++at) {
+      to.touches.push_back(from.touches[at]);
+    }
+  }
+}
+
+/// By chunk.
+using Chunks = std::vector<bool>;
+
+Chunks chunks_held(const policy::ChunkTable& table) {
+  Chunks held;
+  for (policy::ChunkId chunk = 0; chunk < table.chunks(); ++chunk) {
+    held.push_back(table.is_resident(chunk));
+  }
+  return held;
+}
+
+struct Outcome {
+  std::vector<uint64_t> pass_ns;  // since the change
+  Chunks held;                    // when it came
+};
+
+Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
+  Outcome outcome;
+  options.window_chunks = run.window_chunks;
+  if (run.window_chunks_after != run.window_chunks) {
+    options.resize_pass = run.change_pass;
+    options.resize_chunks = run.window_chunks_after;
+  }
+  options.before_pass = [&](size_t pass, const policy::ChunkTable& table) {
+    if (pass == run.change_pass) outcome.held = chunks_held(table);
+  };
+  const auto simulated = simulate(run.trace, options);
+  if (!simulated) return tl::make_unexpected(simulated.error());
+  for (size_t pass = run.change_pass; pass < simulated->passes.size(); ++pass) {
+    outcome.pass_ns.push_back(simulated->passes[pass].time_ns);
+  }
+  return outcome;
+}
+
+/// By pass since the change: chunks that were not there, and not used in an earlier one.
+std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
+  std::vector<uint64_t> by_pass;
+  for (size_t pass = run.change_pass; pass < run.trace.pass_begins.size(); ++pass) {
+    by_pass.push_back(0);
+    for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
+      const policy::ChunkId chunk = run.trace.touches[at].chunk;
+      by_pass.back() += !is_there[chunk];
+      is_there[chunk] = true;
+    }
+  }
+  return by_pass;
+}
+
+}  // namespace
+
+std::vector<Change> usual_changes(const model::Model& model, size_t passes_after, uint64_t seed) {
+  Workload work;
+  work.seed = seed;
+  work.passes = passes_before + static_cast<uint32_t>(passes_after);
+  const Trace decoding = make_trace(model, work, "decoding");
+  work.passes = work.prompt_passes = prompt_passes;
+  const Trace prompt = make_trace(model, work, "prompt");
+
+  const size_t end = decoding.pass_begins.size();
+  const uint32_t half = std::max(decoding.chunks / 2, window_chunks_min);
+  const uint32_t quarter = std::max(decoding.chunks / 4, window_chunks_min);
+  const auto decode_with = [&](uint32_t before, uint32_t after) {
+    return RunWithChange{decoding, passes_before, before, after};
+  };
+  RunWithChange first_prompt{without_passes(decoding), prompt_passes, half, half};
+  append_passes(first_prompt.trace, prompt, 0, prompt_passes);
+  append_passes(first_prompt.trace, decoding, passes_before, end);
+  RunWithChange next_prompt{without_passes(decoding), passes_before, half, half};
+  append_passes(next_prompt.trace, decoding, 0, passes_before - prompt_passes);
+  append_passes(next_prompt.trace, prompt, 0, prompt_passes);
+  append_passes(next_prompt.trace, decoding, passes_before, end);
+  return {{"first prompt", std::move(first_prompt), decode_with(half, half)},
+          {"next prompt", std::move(next_prompt), decode_with(half, half)},
+          {"half the window", decode_with(half, quarter), decode_with(quarter, quarter)},
+          {"twice the window", decode_with(quarter, half), decode_with(half, half)}};
+}
+
+ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
+  const auto add = [](std::vector<uint64_t>& to, const std::vector<uint64_t>& times) {
+    to.resize(std::max(to.size(), times.size()));
+    for (size_t pass = 0; pass < times.size(); ++pass) to[pass] += times[pass];
+  };
+  add(changed_ns, other.changed_ns);
+  add(unchanged_ns, other.unchanged_ns);
+  add(first_uses, other.first_uses);
+  missing_chunks += other.missing_chunks;
+  return *this;
+}
+
+Recovery recovery(const ChangeTimes& times) {
+  WP_ASSERT(times.changed_ns.size() == times.unchanged_ns.size());
+  Recovery it;
+  int64_t behind_ns = 0;
+  for (size_t pass = 0; pass < times.changed_ns.size(); ++pass) {
+    const auto changed_ns = static_cast<double>(times.changed_ns[pass]);
+    const auto unchanged_ns = static_cast<double>(times.unchanged_ns[pass]);
+    it.times_as_long.push_back(changed_ns / unchanged_ns);
+    behind_ns += static_cast<int64_t>(times.changed_ns[pass] - times.unchanged_ns[pass]);
+    it.lost_ns = std::max(it.lost_ns, behind_ns);
+  }
+  const auto& ratios = it.times_as_long;
+  const auto first = std::adjacent_find(ratios.begin(), ratios.end(), [](double one, double next) {
+    return std::max(one, next) <= recovered_at_most;
+  });
+  it.passes = static_cast<size_t>(first - ratios.begin());
+  return it;
+}
+
+uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns) {
+  double behind_ns = 0;
+  double most_ns = 0;
+  for (size_t pass = 0; pass < times.unchanged_ns.size(); ++pass) {
+    behind_ns += static_cast<double>(times.first_uses[pass]) * chunk_ns;
+    behind_ns -= static_cast<double>(times.unchanged_ns[pass]);
+    most_ns = std::max(most_ns, behind_ns);
+  }
+  return static_cast<uint64_t>(most_ns);
+}
+
+Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions options) {
+  auto changed = play(change.changed, options);
+  if (!changed) return forward_error(std::move(changed));
+  auto unchanged = play(change.unchanged, options);
+  if (!unchanged) return forward_error(std::move(unchanged));
+  ChangeTimes it;
+  for (size_t chunk = 0; chunk < changed->held.size(); ++chunk) {
+    it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
+  }
+  it.first_uses = first_uses(change.changed, std::move(changed->held));
+  it.changed_ns = std::move(changed->pass_ns);
+  it.unchanged_ns = std::move(unchanged->pass_ns);
+  return it;
+}
+
+}  // namespace weightpager::simulate
