@@ -102,6 +102,7 @@ Pager::Pager(const PagerOptions& options, uint32_t window_chunks)
       move_chunks_max_(window::chunks_together(window::move_bytes_max, chunk_bytes_)),
       table_(window_chunks),
       window_chunks_(window_chunks),
+      window_chunks_there_(window_chunks),
       window_chunks_wanted_(window_chunks) {}
 
 // ---- The pager's thread ----
@@ -168,10 +169,11 @@ Status Pager::open_everything() {
   if (shares_memory()) {
     page_map_.emplace();
   } else {
-    auto pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
+    const window::SlotPoolOptions pool_options{window_chunks_, options_.before_memory};
+    auto pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_, pool_options);
     if (!pool && window_chunks_max_ > window_chunks_) {
       window_chunks_max_ = window_chunks_;
-      pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_);
+      pool = window::SlotPool::create(window_chunks_max_, chunk_bytes_, pool_options);
     }
     if (!pool) return forward_error(std::move(pool));
     pool_ = std::move(*pool);
@@ -258,9 +260,11 @@ void Pager::serve() {
     // 7. Less memory than the window was meant to have, or more again.
     if (headroom_ && now_ns_ - headroom_seen_ns_ >= headroom_interval_ns) follow_memory_limit();
 
-    // 8. Threads wait, and nothing came for a while: what is under way may never end.
+    // 8. Threads wait, and nothing came for a while: what is under way may never end. (Memory
+    // that is being made does come.)
     const bool is_in_vain = wakeup.completions.empty() && !wakeup.watched_fd_readable;
-    if (is_in_vain && waiting_chunks_ > 0 && held_.empty()) policy_->on_standstill();
+    const bool are_waiting = waiting_chunks_ > 0 && held_.empty() && !table_.is_slot_coming();
+    if (is_in_vain && are_waiting) policy_->on_standstill();
 
     // 9. Now and then: would another policy serve the engine better?
     if (adaptation_) adapt();
@@ -592,14 +596,29 @@ void Pager::ask_for_slots() {
   uint32_t in_use = table_.resident() + table_.free_slots();
   if (pool_ == nullptr) {
     for (; in_use < window_chunks_; ++in_use) table_.add_slot(take_permit());
-    return;
+    return grow_to(in_use);
   }
   const auto slots_ahead = static_cast<uint32_t>(bytes_ahead / chunk_bytes_);
-  if (table_.free_slots() >= slots_ahead || in_use >= window_chunks_) return;
-  if (!emptied_slots_.empty()) return refill_slots(window_chunks_ - in_use);
-  pool_->want(
-      slots_taken_ + std::min(slots_ahead, window_chunks_ - in_use),
-      [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+  if (table_.free_slots() >= slots_ahead || in_use >= window_chunks_) {
+    grow_to(in_use);
+  } else if (!emptied_slots_.empty()) {
+    refill_slots(window_chunks_ - in_use);
+  } else {
+    pool_->want(
+        slots_taken_ + std::min(slots_ahead, window_chunks_ - in_use),
+        [](void* bell) { static_cast<fault::Doorbell*>(bell)->ring(); }, &doorbell_);
+  }
+  table_.expect_slots(pool_->wanted() > slots_taken_);
+}
+
+// A window is made larger as its memory comes. Until then the policy gets along with the window
+// that is there, as it did before: nobody waits for memory that may take seconds.
+void Pager::grow_to(uint32_t chunks) {
+  chunks = std::min(chunks, window_chunks_);
+  if (chunks <= window_chunks_there_) return;
+  window_chunks_there_ = chunks;
+  fit_table_to_window();
+  account_parts();
 }
 
 void Pager::get_all_memory() {
@@ -658,6 +677,7 @@ void Pager::trim_slots() {
 
 void Pager::set_window(uint32_t chunks) {
   window_chunks_ = chunks;
+  window_chunks_there_ = std::min(window_chunks_there_, chunks);
   set(telemetry_.window_bytes, uint64_t{chunks} * chunk_bytes_);
   fit_table_to_window();
   account_parts();
@@ -697,9 +717,9 @@ void Pager::fit_table_to_window() {
   const auto staging_slots_min = static_cast<uint32_t>(staging_bytes_min / chunk_bytes_);
   const auto staging_slots_max = static_cast<uint32_t>(staging_bytes_max / chunk_bytes_);
   const uint32_t staging_slots =
-      copies ? std::clamp(window_chunks_ / 16, staging_slots_min, staging_slots_max) : 0;
-  if (table_.resident_max() == window_chunks_ - staging_slots) return;
-  table_.set_resident_max(window_chunks_ - staging_slots);
+      copies ? std::clamp(window_chunks_there_ / 16, staging_slots_min, staging_slots_max) : 0;
+  if (table_.resident_max() == window_chunks_there_ - staging_slots) return;
+  table_.set_resident_max(window_chunks_there_ - staging_slots);
   if (policy_) policy_->on_resized();
   if (adaptation_) adaptation_->set_window(table_.resident_max(), progress());
 }

@@ -86,6 +86,9 @@ struct PagerOptions {
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+  /// Called on other threads before they get memory for some slots: tests of memory that comes
+  /// slowly (window/slot_pool.h).
+  std::function<void(window::SlotId)> before_memory;
   /// Who compares policies while the adaptive one is in use, on a thread of its own: tests know the
   /// verdict beforehand.
   shadow::Judge judge = shadow::judge;
@@ -234,6 +237,7 @@ class Pager final : public PagingService {
 
   void prepare_slots(window::SlotId first, uint32_t count);
   void ask_for_slots();
+  void grow_to(uint32_t chunks);
   void get_all_memory();
   window::SlotId take_permit();
   void refill_slots(uint32_t slots_max);
@@ -365,6 +369,7 @@ class Pager final : public PagingService {
   uint64_t order_told_ns_ = 0;
   uint64_t headroom_seen_ns_ = 0;
   uint32_t window_chunks_;         // now
+  uint32_t window_chunks_there_;   // of these: less while memory for a larger window is made
   uint32_t window_chunks_wanted_;  // as far as the memory limit allows
   bool has_told_of_limit_ = false;
   int thread_id_ = 0;

@@ -557,7 +557,7 @@ Action PinStream::rest_of_experts() {
                                        chunks_in(expert_bytes_in_flight_max))));
   if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
   if (table_.room() > 0) return action(Action::Kind::read, chunk);
-  if (lacks_slots()) return {};
+  if (table_.lacks_slot()) return {};
   if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
   if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   experts_.drop_reads();
@@ -601,9 +601,8 @@ Action PinStream::prefetch() {
   return action(Action::Kind::read, chunk);
 }
 
-// Into room that nobody else wants: the window has grown. While its memory is still being made, and
-// no faster than it is needed, it is for who is missed: otherwise that would push out again what
-// has just been read.
+// Into room that nobody else wants: the window has grown. As much as the next ones that are missed
+// take stays free, or these would push out again what has just been read.
 Action PinStream::returning() {
   const uint32_t reads_max = std::max(chunks_in(returning_bytes_in_flight), 1u);
   const uint32_t reserve = spare_ + 2 * experts_.chunks_of_largest();
@@ -614,7 +613,7 @@ Action PinStream::returning() {
 
 // Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.
 Action PinStream::make_room(bool for_demand) {
-  if (lacks_slots()) return free_a_slot(for_demand);
+  if (table_.lacks_slot()) return free_a_slot(for_demand);
   if (experts_.is_over_budget()) {
     if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   }
@@ -631,15 +630,15 @@ Action PinStream::make_room(bool for_demand) {
   return {};
 }
 
-// The window has room, but no slot to read into (mapper `copy`): all of them hold chunks that are
-// not mapped yet. Evicting mapped chunks would not help. Where it does, a window whose memory is
-// still being made is like one that is full.
+// The window has room, but no slot to read into: one is being made, or (mapper `copy`) all of them
+// hold chunks that are not mapped yet, or the kernel has no memory for more.
 Action PinStream::free_a_slot(bool for_demand) {
-  if (!for_demand || room_is_on_its_way()) return {};
+  if (!for_demand || table_.is_slot_coming() || room_is_on_its_way()) return {};
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
     const bool is_held = table_.state(chunk) == ChunkState::ready;
     if (is_held && !is_recent(chunk)) return evict(chunk);
   }
+  if (ChunkId chunk = any_victim(); chunk != window::no_chunk) return evict(chunk);
   return {};
 }
 
@@ -731,7 +730,8 @@ ChunkId PinStream::any_victim() const {
     return std::pair(facts_[chunk].is_pinned, evictability_.last_touch(chunk));
   };
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
-    if (!is_evictable(chunk)) continue;
+    const bool helps = !table_.lacks_slot() || table_.slot(chunk) != window::no_slot;
+    if (!is_evictable(chunk) || !helps) continue;
     if (victim == window::no_chunk || worth(chunk) < worth(victim)) victim = chunk;
   }
   return victim;

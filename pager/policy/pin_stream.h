@@ -111,11 +111,6 @@ class PinStream : public Policy {
   bool is_protected(ChunkId chunk) const;
   bool is_evictable(ChunkId chunk) const { return evictability_.is_evictable(chunk); }
   bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
-  /// There is room in the window, and no slot for it, which no eviction of a mapped chunk gives.
-  bool lacks_slots() const {
-    return table_.free_slots() == 0 && table_.resident() < table_.resident_max() &&
-           table_.mapped_slots() == 0;
-  }
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
 
   void install_order(std::vector<ChunkId> order);

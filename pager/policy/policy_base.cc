@@ -120,10 +120,7 @@ Action PolicyBase::ahead() {
 }
 
 Action PolicyBase::make_room(bool for_demand) {
-  // The window has room, but no slot to read into: slots are still being made, or (mapper `copy`)
-  // all of them hold chunks that are not mapped yet.
-  const bool needs_slot = table_.free_slots() == 0 && table_.resident() < table_.resident_max();
-  if (!needs_slot) {
+  if (!table_.lacks_slot()) {
     if (Action it = victim(for_demand); it.kind != Action::Kind::none) return it;
   }
   return for_demand ? last_resort() : Action{};
@@ -140,14 +137,13 @@ Action PolicyBase::victim(bool for_demand) {
   return {};
 }
 
-// Where nothing is about to become free, somebody must go: the oldest, whoever needs it. If it is
-// slots that are missing, only chunks that hold one help.
+// Where nothing is about to become free, somebody must go: the oldest, whoever needs it.
 Action PolicyBase::last_resort() {
-  const bool needs_slot = table_.free_slots() == 0 && table_.resident() < table_.resident_max();
+  if (table_.is_slot_coming()) return {};
   const bool room_is_on_its_way = table_.reading() > 0 && !is_at_standstill_;
   if (room_is_on_its_way && table_.resident() <= table_.resident_max()) return {};
   for (ChunkId chunk = ages_.back(); chunk != window::no_chunk; chunk = ages_.before(chunk)) {
-    const bool helps = !needs_slot || table_.slot(chunk) != window::no_slot;
+    const bool helps = !table_.lacks_slot() || table_.slot(chunk) != window::no_slot;
     if (is_evictable(chunk) && helps && !evictability_.is_among_last(chunk, 1)) return evict(chunk);
   }
   return {};

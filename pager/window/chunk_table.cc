@@ -71,8 +71,7 @@ void ChunkTable::map(ChunkId chunk, bool keeps_slot) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::ready);
   it.state = ChunkState::mapped;
-  if (!keeps_slot) return give_back_slot(it);
-  ++mapped_slots_;
+  if (!keeps_slot) give_back_slot(it);
 }
 
 uint32_t ChunkTable::bring_together(ChunkId first, uint32_t count) {
@@ -111,13 +110,11 @@ void ChunkTable::hold(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::mapped && it.slot != no_slot);
   it.state = ChunkState::ready;
-  --mapped_slots_;
 }
 
 void ChunkTable::release(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::ready || it.state == ChunkState::mapped);
-  if (it.state == ChunkState::mapped && it.slot != no_slot) --mapped_slots_;
   it.state = ChunkState::absent;
   --resident_;
   give_back_slot(it);

@@ -55,14 +55,18 @@ class ChunkTable {
   uint32_t resident_max() const { return resident_max_; }
   uint32_t reading() const { return reading_; }
   uint32_t free_slots() const { return free_slots_.count(); }
-  /// Mapped chunks that kept their slots.
-  uint32_t mapped_slots() const { return mapped_slots_; }
   /// Reads that could start now without evicting anything.
   uint32_t room() const {
     const uint32_t below_window = resident_ < resident_max_ ? resident_max_ - resident_ : 0;
     return free_slots() < below_window ? free_slots() : below_window;
   }
   void set_resident_max(uint32_t resident_max) { resident_max_ = resident_max; }
+
+  /// The window has room, and no slot to read into. Only chunks that hold one would help by going.
+  bool lacks_slot() const { return free_slots() == 0 && resident_ < resident_max_; }
+  /// … and one is being made. That is worth waiting for: nothing goes for it.
+  bool is_slot_coming() const { return lacks_slot() && are_slots_being_made_; }
+  void expect_slots(bool are_being_made) { are_slots_being_made_ = are_being_made; }
 
   /// absent → reading. Requires room() > 0. Returns the slot to read into, which lies beside that
   /// of the chunk before or behind if it can.
@@ -100,8 +104,8 @@ class ChunkTable {
   FreeSlots free_slots_;
   uint32_t resident_max_;
   uint32_t resident_ = 0;
-  uint32_t mapped_slots_ = 0;
   uint32_t reading_ = 0;
+  bool are_slots_being_made_ = false;
 };
 
 }  // namespace weightpager::window

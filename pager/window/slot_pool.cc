@@ -45,7 +45,7 @@ void populate(std::byte* address, uint64_t length_bytes, uint64_t chunk_bytes) {
   if (chunk_bytes < huge_page_bytes) take_huge_pages_apart(address, length_bytes);
 }
 
-// The pager's thread, which starts those that get memory, goes before the engine's. They shall not.
+// The pager's thread goes before the engine's, and so do those that it starts.
 void go_beside_the_engine() {
   const int engine_nice = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), engine_nice);
@@ -53,8 +53,9 @@ void go_beside_the_engine() {
 
 }  // namespace
 
-Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chunk_bytes) {
-  std::unique_ptr<SlotPool> it(new SlotPool(slots, chunk_bytes));
+Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chunk_bytes,
+                                                   SlotPoolOptions options) {
+  std::unique_ptr<SlotPool> it(new SlotPool(slots, chunk_bytes, std::move(options)));
   const uint64_t length_bytes = uint64_t{slots} * chunk_bytes;
   it->is_finished_.assign((slots + it->batch_slots_ - 1) / it->batch_slots_, false);
   it->reservation_bytes_ = length_bytes + huge_page_bytes;
@@ -107,7 +108,6 @@ void SlotPool::empty(SlotId slot) { kernel::madvise(address(slot), chunk_bytes_,
 void SlotPool::refill(SlotId slot) { get_memory(address(slot), chunk_bytes_); }
 
 void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
-  go_beside_the_engine();
   for (;;) {
     const uint32_t batch = next_batch_.fetch_add(1);
     const uint32_t first = batch * batch_slots_;
@@ -116,6 +116,8 @@ void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
       wanted_.wait(wanted);
     }
     if (stopping_.load()) return;
+    if (first >= options_.urgent_slots) go_beside_the_engine();
+    if (options_.before_memory) options_.before_memory(first);
     populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_, chunk_bytes_);
     if (finish_batch(batch)) announce(context);
   }

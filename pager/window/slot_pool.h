@@ -11,9 +11,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -22,10 +24,20 @@
 
 namespace weightpager::window {
 
+struct SlotPoolOptions {
+  /// For the memory of so many, the first ones, engine threads wait. The others are for a window
+  /// that grows, and come beside what the engine does.
+  uint32_t urgent_slots = UINT32_MAX;
+  /// Called on the pool's threads before they get memory for some slots, the first of which it is
+  /// told: tests of memory that comes slowly.
+  std::function<void(SlotId)> before_memory;
+};
+
 class SlotPool {
  public:
   /// Reserves address space for `slots` slots; no memory yet.
-  static Result<std::unique_ptr<SlotPool>> create(uint32_t slots, uint64_t chunk_bytes);
+  static Result<std::unique_ptr<SlotPool>> create(uint32_t slots, uint64_t chunk_bytes,
+                                                  SlotPoolOptions options = {});
   ~SlotPool();
 
   uint32_t slots() const { return slots_; }
@@ -33,6 +45,8 @@ class SlotPool {
 
   /// Slots [0, populated()) have memory. Any thread.
   uint32_t populated() const { return populated_.load(std::memory_order_acquire); }
+  /// Slots [0, wanted()) have or will have it.
+  uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
 
   /// Asks for memory behind slots [0, wanted); returns at once. `announce` is called on the pool's
   /// threads as populated() grows and must be safe there. They start at the first call, and end
@@ -48,13 +62,15 @@ class SlotPool {
   // Large enough that the pager is told seldom, small enough that the first reads start at once.
   static constexpr uint64_t batch_bytes = 16 * MiB;
 
-  SlotPool(uint32_t slots, uint64_t chunk_bytes)
-      : chunk_bytes_(chunk_bytes),
+  SlotPool(uint32_t slots, uint64_t chunk_bytes, SlotPoolOptions options)
+      : options_(std::move(options)),
+        chunk_bytes_(chunk_bytes),
         batch_slots_(static_cast<uint32_t>(batch_bytes / chunk_bytes)),
         slots_(slots) {}
   void populate_ahead(void (*announce)(void*), void* context);
   bool finish_batch(uint32_t batch);
 
+  const SlotPoolOptions options_;
   const uint64_t chunk_bytes_;
   const uint32_t batch_slots_;
   const uint32_t slots_;

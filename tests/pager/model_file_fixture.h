@@ -78,9 +78,8 @@ class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
     start(32 * MiB);
   }
 
-  void start(uint64_t window_bytes) {
+  void start(uint64_t window_bytes, PagerOptions options = {}) {
     pager_.reset();
-    PagerOptions options;
     options.window_bytes = window_bytes;
     options.window_bytes_max = 2 * window_bytes;
     options.mapper = mapper();

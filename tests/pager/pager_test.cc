@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csetjmp>
 #include <csignal>
 #include <cstring>
@@ -49,19 +50,64 @@ bool raises_bus_error(const std::byte* address) {
   return raises(SIGBUS, [&] { (void)*reinterpret_cast<const volatile char*>(address); });
 }
 
+void expect_pass(const std::byte* region, const PatternFile& file) {
+  for (uint64_t offset = 0; offset + 8 <= file.size_bytes(); offset += stride_bytes) {
+    const uint64_t at = round_down(offset, 8);
+    const uint64_t word = *reinterpret_cast<const volatile uint64_t*>(region + at);
+    ASSERT_EQ(word, word_at(at)) << "offset " << offset;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Mappers, PagerTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
 
 TEST_P(PagerTest, ServesTheFilesBytesPassAfterPass) {
   PatternFile file(100 * MiB);
   const std::byte* region = map(file);
-  for (int pass = 0; pass < 4; ++pass) {
-    for (uint64_t offset = 0; offset + 8 <= file.size_bytes(); offset += stride_bytes) {
-      ASSERT_EQ(load(region + round_down(offset, 8)), word_at(offset)) << "offset " << offset;
-    }
-  }
+  for (int pass = 0; pass < 4; ++pass) expect_pass(region, file);
   EXPECT_LE(telemetry_->resident_bytes_max.load(), 32 * MiB);
   EXPECT_GT(telemetry_->evictions.load(), 0u);
   pager_->remove(const_cast<std::byte*>(region), file.size_bytes());
+}
+
+// The kernel takes its time for each of a few pieces, longer than a disk.
+TEST_P(PagerTest, MemoryThatIsBeingMadeIsWaitedForAndNothingGoesMeanwhile) {
+  for (const char* const policy : {"demand", "pin-stream"}) {
+    PagerOptions options;
+    options.policy = policy;
+    options.before_memory = [](window::SlotId) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    };
+    telemetry_ = *telemetry::create("");
+    PatternFile file(64 * MiB);
+    start(file.size_bytes() * 11 / 10 + 8 * MiB, options);
+    const std::byte* region = map(file);
+    for (int pass = 0; pass < 2; ++pass) expect_pass(region, file);
+    pager_->remove(const_cast<std::byte*>(region), file.size_bytes());
+    EXPECT_EQ(telemetry_->read_bytes.load(), file.size_bytes()) << policy;
+    EXPECT_EQ(telemetry_->evictions.load(), 0u) << policy;
+  }
+}
+
+TEST_P(PagerTest, AWindowThatGrowsServesAsBeforeUntilItsMemoryComes) {
+  if (mapper() == "collapse" || mapper() == "module") GTEST_SKIP() << "memory comes with the bytes";
+  constexpr uint64_t window_bytes = 32 * MiB;
+  std::atomic<bool> is_there{false};
+  PagerOptions options;
+  options.before_memory = [&](window::SlotId slot) {
+    if (slot * chunk_bytes() >= window_bytes) is_there.wait(false);
+  };
+  start(window_bytes, options);
+  PatternFile file(60 * MiB);
+  const std::byte* region = map(file);
+  expect_pass(region, file);
+  EXPECT_EQ(pager_->resize(2 * window_bytes), 2 * window_bytes);
+  for (int pass = 0; pass < 3; ++pass) expect_pass(region, file);
+  EXPECT_LE(telemetry_->resident_bytes_max.load(), window_bytes);
+  is_there = true;
+  is_there.notify_all();
+  while (telemetry_->resident_bytes.load() < 48 * MiB) expect_pass(region, file);
+  pager_->remove(const_cast<std::byte*>(region), file.size_bytes());
+  pager_.reset();  // is_there goes
 }
 
 TEST_P(PagerTest, ServesThreadsThatTouchAtRandom) {

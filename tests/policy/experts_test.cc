@@ -442,33 +442,6 @@ TEST(Experts, WhenTheWindowGrowsWhatWasUsedMostComesBackByItself) {
   EXPECT_EQ(it.policy.statistics().expert_misses, seen.expert_misses);
 }
 
-// The kernel takes its time, or has no more.
-TEST(Experts, AWindowThatGrowsIsServedAsBeforeUntilItsMemoryComes) {
-  const Mixture mixture({});
-  Runner it(mixture, window_for(mixture, 0.25));
-  Runner unchanged(mixture, window_for(mixture, 0.25));
-  Router router(mixture.shape(), 1, 8);
-  for (int token = 0; token < 60; ++token) {
-    const Routing routing = router.next();
-    it.token(routing);
-    unchanged.token(routing);
-  }
-  it.table.set_resident_max(window_for(mixture, 0.5));
-  it.policy.on_resized();
-  const auto before = it.counts;
-  const auto unchanged_before = unchanged.counts;
-  for (int token = 0; token < 40; ++token) {
-    const Routing routing = router.next();
-    it.token(routing);
-    unchanged.token(routing);
-  }
-  const auto counts = it.counts_since(before);
-  const auto usual = unchanged.counts_since(unchanged_before);
-  EXPECT_LE(counts.reads, usual.reads * 21 / 20);
-  // Each touch of what was evicted to see the next use would be one more.
-  EXPECT_LE(counts.demand_reads, usual.demand_reads * 11 / 10);
-}
-
 TEST(Experts, InSteadyUseNothingIsReadThatNobodyCameTo) {
   const Mixture mixture({});
   Runner it(mixture, window_for(mixture, 0.4));

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "pager/base/units.h"
+#include "pager/policy/demand.h"
 #include "tests/policy/simulation.h"
 
 namespace weightpager::policy {
@@ -38,6 +39,30 @@ TEST(PinStream, ReadsOnlyTheStreamedShareOncePinnedShareIsIn) {
   }
   EXPECT_EQ(it.policy.ring_chunks(), 62u);
   EXPECT_EQ(it.policy.pinned_chunks(), 250u - 62u);
+}
+
+template <typename Kind>
+class SlotsToCome : public testing::Test {};
+using PinStreamAndABase = testing::Types<PinStream, Demand>;
+TYPED_TEST_SUITE(SlotsToCome, PinStreamAndABase);
+
+// Threads wait for each of them longer than a read takes.
+TYPED_TEST(SlotsToCome, AreWorthWaitingForAndNothingGoesMeanwhile) {
+  for (const bool keeps_slot : {true, false}) {
+    SimulationOf<TypeParam> it(100, 110, {}, keeps_slot, 8);
+    it.policy.set_order({.cyclic = it.range(0, 100), .revisited = {}});
+    it.table.expect_slots(true);
+    EXPECT_EQ(it.pass(it.range(0, 100)).reads, 100u);
+    EXPECT_EQ(it.pass(it.range(0, 100)).reads, 0u);
+    EXPECT_EQ(it.counts.evictions, 0u);
+  }
+}
+
+TYPED_TEST(SlotsToCome, AreNotWaitedForWhereNoneCome) {
+  SimulationOf<TypeParam> it(100, 110, {}, true, 20);
+  it.policy.set_order({.cyclic = it.range(0, 100), .revisited = {}});
+  for (int pass = 0; pass < 3; ++pass) it.pass(it.range(0, 100));
+  EXPECT_GE(it.counts.evictions, 3 * 80u - 20u);
 }
 
 // Distances are meant in bytes.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <numeric>
@@ -25,11 +26,13 @@ class SimulationOf {
     uint64_t evictions = 0;
   };
 
-  /// `keeps_slot`: as mapper `move` does. `copy` frees the slot of a mapped chunk.
-  SimulationOf(uint32_t chunks, uint32_t window, Settings settings = {}, bool keeps_slot = true)
+  /// `keeps_slot`: as mapper `move` does. `copy` frees the slot of a mapped chunk. `slots`: less
+  /// than the window has, if the others have no memory yet.
+  SimulationOf(uint32_t chunks, uint32_t window, Settings settings = {}, bool keeps_slot = true,
+               uint32_t slots = UINT32_MAX)
       : table(window), policy(table, settings), keeps_slot_(keeps_slot) {
     table.add_chunks(chunks);
-    for (window::SlotId slot = 0; slot < window; ++slot) table.add_slot(slot);
+    while (slots_ < std::min(slots, window)) table.add_slot(slots_++);
   }
 
   SimulationOf(const SimulationOf&) = delete;  // the policy refers to the table
@@ -53,8 +56,10 @@ class SimulationOf {
     run();
     for (int steps = 0; table.state(chunk) != ChunkState::mapped; ++steps) {
       ASSERT_LT(steps, 10000) << "chunk " << chunk << " never arrives";
-      if (in_flight_.empty()) policy.on_standstill();
+      if (in_flight_.empty() && !table.is_slot_coming()) policy.on_standstill();
       complete_reads(1);
+      // Memory comes, in the end.
+      if (table.is_slot_coming() && steps % 8 == 7) table.add_slot(slots_++);
       run();
     }
     waiting_ = window::no_chunk;
@@ -112,7 +117,7 @@ class SimulationOf {
 
   /// The window is made larger, and has its memory at once.
   void grow(uint32_t window) {
-    for (window::SlotId slot = table.resident_max(); slot < window; ++slot) table.add_slot(slot);
+    while (slots_ < window) table.add_slot(slots_++);
     table.set_resident_max(window);
     policy.on_resized();
     run();
@@ -150,6 +155,7 @@ class SimulationOf {
   }
 
   bool keeps_slot_;
+  window::SlotId slots_ = 0;  // that have memory
   std::deque<ChunkId> in_flight_;
   ChunkId waiting_ = window::no_chunk;
 };
