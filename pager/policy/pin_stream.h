@@ -20,13 +20,13 @@
 // order, they become the order, and a lesson for the next start (ChunkOrder::lesson), which begins
 // with it. Where the engine is still found elsewhere after that, it is watched for another pass,
 // and where its threads are further apart than the ring is long, the ring gets up to half of the
-// window.
-// Chunks that two passes left untouched are no longer read ahead; the next start tries them again.
+// window. Chunks that two passes left untouched are no longer read ahead; the next start tries them
+// again.
 //
-// A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
-// `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
-// carries its actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or
-// the window changes.
+// A pure state machine: no I/O, no clock, no threads, and no allocation in `on_touch`, `on_ready`
+// and `next` but where a touch changes the order or the ring, a few times in a run. It reads the
+// chunk table and never writes it; whoever drives it (the pager, a simulator) carries its actions
+// out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window changes.
 #pragma once
 
 #include <algorithm>
