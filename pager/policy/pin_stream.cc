@@ -17,6 +17,7 @@ constexpr uint64_t linger_bytes_min = 8 * MiB;
 // at least.
 constexpr uint64_t leap_bytes = 64 * MiB;
 constexpr uint64_t behind_bytes_min = 16 * MiB;
+constexpr uint64_t apart_bytes_max = 128 * MiB;
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
 constexpr uint64_t ring_bytes_min = 8 * MiB;
 // Of what is no part of the cyclic order an engine looks at rows here and there, each of which
@@ -178,9 +179,10 @@ void PinStream::choose_pins() {
     give_experts(experts_min);
     const uint32_t missing = size() - for_order;
     const uint32_t ring_min = chunks_in(ring_bytes_min);
-    ring_ = std::min({chunks_in(settings_.ring_bytes_max),
-                      std::max(window / ring_divisor(), ring_min), std::max(missing, ring_min)});
-    ring_ = std::min(ring_, for_order);
+    const uint32_t ring_wanted =
+        std::max({ring_usual(), ring_min, are_threads_apart_ ? ring_widest() : 0});
+    ring_ = std::min(
+        {chunks_in(settings_.ring_bytes_max), ring_wanted, std::max(missing, ring_min), for_order});
     pinned_ = for_order - ring_;
     // A short ring cannot afford to keep much of what is behind the cursor.
     linger_ = std::min(chunks_in(linger_bytes_min), std::max(ring_ / 4, 1u));
@@ -221,7 +223,7 @@ void PinStream::rebuild_lists() {
       if (!experts_.keeps(chunk)) experts_.release(chunk);
     } else if (facts_[chunk].position == nowhere) {
       add_to_clock(chunk);
-    } else if (!is_protected(chunk)) {
+    } else if (!is_around_cursor(chunk)) {
       facts_[chunk].is_consumed = true;
       consumed_.push_back(chunk);
     }
@@ -242,13 +244,14 @@ uint32_t PinStream::backward_distance(uint32_t position) const {
 
 bool PinStream::is_recent(ChunkId chunk) const {
   const uint64_t touches_max = are_threads_apart_ ? recent_touches_apart : recent_touches;
-  return evictability_.is_among_last(
-      chunk, std::min<uint64_t>(touches_max, std::max(ring_ / ring_divisor(), 2u)));
+  return evictability_.is_among_last(chunk,
+                                     std::min<uint64_t>(touches_max, std::max(ring_ / 4, 2u)));
 }
 
-// In use, or about to be: just delivered, or from a little behind the cursor to the frontier.
-bool PinStream::is_protected(ChunkId chunk) const {
-  if (is_recent(chunk)) return true;
+// From a little behind the cursor to the frontier: the cursor has yet to leave it behind, which is
+// what lists it for eviction. Whatever is resident elsewhere has to be in a list already, or nobody
+// would think of it for the rest of the pass.
+bool PinStream::is_around_cursor(ChunkId chunk) const {
   const uint32_t position = facts_[chunk].position;
   if (!has_cursor_ || position == nowhere) return false;
   return backward_distance(position) <= linger_ || forward_distance(position) < frontier_ - cursor_;
@@ -262,6 +265,7 @@ void PinStream::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   evictability_.note_touch(chunk);
   if (facts.position != nowhere) {
     follow_cursor(chunk);
+    reconsider();
     note_first_touch(chunk);
     if (!has_cursor_ && facts.position != nowhere) jump_to(facts.position);
   }
@@ -291,6 +295,7 @@ void PinStream::follow_cursor(ChunkId chunk) {
     if (backward > 0 && is_absent) {
       if (linger_ >= ring_ / 2) ++cramped_;
       linger_ = std::max(linger_, std::min({backward + 1, linger_ * 2, ring_ / 2}));
+      consumed_before_ = std::min(consumed_before_, lingers_from());
     }
     candidate_ = nowhere;
     return;
@@ -298,15 +303,16 @@ void PinStream::follow_cursor(ChunkId chunk) {
 
   const uint32_t forward = forward_distance(position);
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
-  if (forward <= ahead + chunks_in(leap_bytes)) {
-    if (forward > ahead + apart_max && is_absent) ++strays_;
+  const uint32_t leap_max = is_absent ? apart_max : chunks_in(leap_bytes);
+  if (forward <= ahead + leap_max) {
     candidate_ = nowhere;
     return advance_to(cursor_ + forward);
   }
 
   // Far from where the engine should be. Two such touches in a row that follow each other say that
-  // the engine is there; a single one is a stray.
-  ++strays_;
+  // the engine is there; a single one is a stray, or a thread that is further behind than the ring
+  // is long, but not than it could be.
+  ++(is_absent && backward <= ring_widest() ? cramped_ : strays_);
   const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
                             position - candidate_ <= chunks_in(leap_bytes);
   candidate_ = position;
@@ -332,7 +338,8 @@ void PinStream::jump_to(uint32_t position) {
   for (Facts& facts : facts_) facts.is_prefetched = false;
   ahead_ = 0;
   ahead_max_ = chunks_in(ahead_bytes_first);
-  cursor_ = frontier_ = consumed_before_ = place;
+  cursor_ = frontier_ = place;
+  consumed_before_ = lingers_from();
   has_cursor_ = true;
   candidate_ = nowhere;
   rebuild_lists();
@@ -357,8 +364,6 @@ void PinStream::leave_behind(Place place) {
 void PinStream::end_pass(uint64_t passes) {
   // Where there are experts, they show passes better: all that is cyclic may be pinned, and silent.
   if (experts_.is_empty()) statistics_.passes += passes;
-  const bool is_order_known = !is_learning_ || lessons_ > 0;
-  if (is_order_known && is_much(cramped_) && !are_threads_apart_) widen_ring();
   if (is_learning_) return;
   const auto is_untouched = [&](ChunkId chunk) { return facts_[chunk].untouched_passes >= 2; };
   if (std::none_of(order_.begin(), order_.end(), is_untouched)) return;
@@ -367,7 +372,11 @@ void PinStream::end_pass(uint64_t passes) {
   if (facts_[here].position != nowhere) jump_to(facts_[here].position);
 }
 
-// Threads that are further apart than the ring allows cost more than the pins that it takes.
+uint32_t PinStream::ring_widest() const {
+  return std::min(table_.resident_max() / 2, chunks_in(apart_bytes_max));
+}
+
+// Threads that are further apart than the usual ring allows cost more than the pins that it takes.
 void PinStream::widen_ring() {
   are_threads_apart_ = true;
   on_resized();
@@ -375,7 +384,7 @@ void PinStream::widen_ring() {
 
 // Chunks that fell behind the cursor, and out of use, may be evicted.
 void PinStream::list_consumed() {
-  for (; consumed_before_ + linger_ < cursor_; ++consumed_before_) {
+  for (; consumed_before_ < lingers_from(); ++consumed_before_) {
     list_consumed(chunk_at(consumed_before_));
   }
 }
@@ -390,23 +399,30 @@ void PinStream::list_consumed(ChunkId chunk) {
 
 // ---- Learning the order ----
 
+// What was taken for the order, or for enough of a ring, may have turned out not to be. An order
+// that was learned while the engine loaded can look like threads that are apart: it is looked at
+// first.
+void PinStream::reconsider() {
+  if (is_learning_ || !(is_much(strays_) || is_much(cramped_))) return;
+  const bool is_first_order = statistics_.order_corrections > 0 && lessons_ == 0;
+  const bool may_learn = is_much(strays_) && lessons_ < order_lessons_max;
+  if (is_first_order || may_learn) return learn_again();
+  if (is_much(cramped_) && !are_threads_apart_) widen_ring();
+}
+
 void PinStream::begin_learning() {
   is_learning_ = true;
-  strays_ = 0;
   touched_in_order_.clear();
   touched_again_ = 0;
 }
 
 void PinStream::note_first_touch(ChunkId chunk) {
-  if (!is_learning_ && is_much(strays_) && lessons_ < order_lessons_max) learn_again();
   Facts& facts = facts_[chunk];
   const size_t seen = touched_in_order_.size();
   if (facts.touch_rank == nowhere) {
     facts.touch_rank = static_cast<uint32_t>(seen);
     touched_in_order_.push_back(chunk);
     touched_again_ = 0;
-    // An engine that loads looks at places all over the model: that tells nothing of its passes.
-    if (is_learning_ && seen == size() / 2) strays_ = 0;
     return;
   }
   if (!is_learning_ || seen < 8 || seen < size() / 4 || facts.touch_rank >= seen / 2) return;
@@ -415,16 +431,31 @@ void PinStream::note_first_touch(ChunkId chunk) {
   if (++touched_again_ >= std::min(again_max, seen / 8)) end_learning();
 }
 
-// A few strays are threads out of step; more of them mean that the engine has another order.
 void PinStream::end_learning() {
   is_learning_ = false;
-  const bool is_contradicted = strays_ > std::max(4u, size() / 50);
-  arrivals_ = strays_ = 0;
-  if (!is_contradicted) return;
+  arrivals_ = strays_ = cramped_ = 0;
+  if (!is_contradicted()) return;
   ++statistics_.order_corrections;
   is_order_taught_ = true;
   count_lesson();
   install_order(reordered(order_, touched_in_order_));
+}
+
+// Whether many of the first touches lay behind others, by more than threads out of step do. Of the
+// first half nothing is said: an engine that loads looks at places all over the model.
+bool PinStream::is_contradicted() const {
+  uint32_t behind = 0;
+  uint32_t farthest = facts_[touched_in_order_[touched_in_order_.size() / 2]].position;
+  for (size_t i = touched_in_order_.size() / 2; i < touched_in_order_.size(); ++i) {
+    const uint32_t position = facts_[touched_in_order_[i]].position;
+    const uint32_t forward = (position + size() - farthest) % size();
+    if (forward <= size() / 2) {
+      farthest = position;
+    } else if (size() - forward > chunks_in(linger_bytes_min)) {
+      ++behind;
+    }
+  }
+  return behind > std::max(4u, size() / 100);
 }
 
 // Everything that is mapped and not touched since is held once, so that the next pass shows every
@@ -454,7 +485,7 @@ bool PinStream::on_ready(ChunkId chunk) {
     add_to_clock(chunk);
     return false;
   }
-  if (!facts.is_pinned && !is_protected(chunk) && !facts.is_consumed) add_to_clock(chunk);
+  if (!facts.is_pinned && !is_around_cursor(chunk) && !facts.is_consumed) add_to_clock(chunk);
   if (facts.touch_rank == nowhere) return false;
   if (facts.is_pinned) return true;
   if (++since_tripwire_ < std::max(ring_ / 8, 1u)) return true;

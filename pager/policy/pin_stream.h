@@ -19,13 +19,14 @@
 // touched is always a tripwire, so the first pass shows every first touch; if these contradict the
 // order, they become the order, and a lesson for the next start (ChunkOrder::lesson), which begins
 // with it. Where the engine is still found elsewhere after that, it is watched for another pass,
-// and where its threads are further apart than the ring is long, the ring gets half of the window.
-// Chunks that two passes left untouched are no longer read ahead; the next start tries them again.
+// and where its threads are further apart than the ring is long, the ring gets up to half of the
+// window. Chunks that two passes left untouched are no longer read ahead; the next start tries them
+// again.
 //
-// A pure state machine: no I/O, no clock, no threads, no allocation in `on_touch`, `on_ready` and
-// `next`. It reads the chunk table and never writes it; whoever drives it (the pager, a simulator)
-// carries its actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or
-// the window changes.
+// A pure state machine: no I/O, no clock, no threads, and no allocation in `on_touch`, `on_ready`
+// and `next` but where a touch changes the order or the ring, a few times in a run. It reads the
+// chunk table and never writes it; whoever drives it (the pager, a simulator) carries its actions
+// out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window changes.
 #pragma once
 
 #include <algorithm>
@@ -108,7 +109,9 @@ class PinStream : public Policy {
   uint32_t forward_distance(uint32_t position) const;
   uint32_t backward_distance(uint32_t position) const;
   bool is_recent(ChunkId chunk) const;
-  bool is_protected(ChunkId chunk) const;
+  bool is_around_cursor(ChunkId chunk) const;
+  /// In use, or about to be.
+  bool is_protected(ChunkId chunk) const { return is_recent(chunk) || is_around_cursor(chunk); }
   bool is_evictable(ChunkId chunk) const { return evictability_.is_evictable(chunk); }
   bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
@@ -127,15 +130,20 @@ class PinStream : public Policy {
   void leave_behind(Place place);
   void end_pass(uint64_t passes);
   /// Of touches, among as many reads as the order has chunks.
-  bool is_much(uint32_t count) const { return count > std::max(16u, size() / 32); }
+  bool is_much(uint32_t count) const { return count > std::max(8u, size() / 32); }
   void widen_ring();
-  /// The ring is that part of the window, if that is not too much.
-  uint32_t ring_divisor() const { return are_threads_apart_ ? 2 : 4; }
+  /// What is behind the cursor from here on may still be in use.
+  Place lingers_from() const { return cursor_ - std::min<Place>(linger_, cursor_); }
+  uint32_t ring_usual() const { return table_.resident_max() / 4; }
+  /// Where threads are apart, if that is more.
+  uint32_t ring_widest() const;
   void list_consumed();
   void list_consumed(ChunkId chunk);
+  void reconsider();
   void begin_learning();
   void note_first_touch(ChunkId chunk);
   void end_learning();
+  bool is_contradicted() const;
   void learn_again();
 
   void touch_expert(ChunkId chunk, uint32_t offset_bytes);

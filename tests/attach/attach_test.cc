@@ -69,6 +69,7 @@ class AttachTest : public ::testing::Test {
       kill(server_, SIGKILL);
       waitpid(server_, nullptr, 0);
     }
+    unlink(socket_path_.c_str());  // a server that was killed leaves it
     sigaction(SIGBUS, &before_[0], nullptr);
     sigaction(SIGSEGV, &before_[1], nullptr);
   }

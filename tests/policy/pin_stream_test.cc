@@ -202,6 +202,43 @@ TEST(PinStream, LearnsTheOrderInsideLayers) {
   }
 }
 
+// Unpacked matrices: each is walked through again and again before the next one's turn, and its
+// last chunk holds the beginning of the next.
+Chunks matrices_walked_through_again(uint32_t matrices) {
+  constexpr ChunkId matrix_chunks = 8;
+  Chunks executed;
+  for (ChunkId first = 0; first < matrices * matrix_chunks; first += matrix_chunks) {
+    for (int walk = 0; walk < 6; ++walk) {
+      for (ChunkId at = 0; at <= matrix_chunks; ++at) executed.push_back(first + at);
+    }
+  }
+  return executed;
+}
+
+TEST(PinStream, WhatIsWalkedThroughAgainStaysUntilItsLastWalk) {
+  const Chunks executed = matrices_walked_through_again(64);
+  for (const uint32_t window : {61u, 82u, 128u, 256u}) {
+    Cyclic it(513, window);
+    for (int pass = 0; pass < 4; ++pass) it.pass(executed);
+    const auto counts = it.pass(executed);
+    EXPECT_LE(counts.demand_reads, 6u) << window;
+    EXPECT_LE(counts.reads, 513 - it.policy.pinned_chunks() + it.policy.ring_chunks()) << window;
+  }
+}
+
+// One thread that looks far ahead for a moment does not take the others with it.
+TEST(PinStream, ASingleLeapIsNotFollowed) {
+  Cyclic it(600, 128);
+  const Chunks order = Simulation::range(0, 600);
+  for (int pass = 0; pass < 3; ++pass) it.pass(order);
+  const auto before = it.counts;
+  for (ChunkId chunk = 0; chunk < 600; ++chunk) {
+    it.touch(chunk);
+    if (chunk == 300) it.touch(355);
+  }
+  EXPECT_LE(it.counts_since(before).demand_reads, 2u);
+}
+
 // An engine that looks at a few places all over the model while it loads has not made a pass.
 TEST(PinStream, LoadingIsNoPass) {
   const Chunks executed = matrices_in_an_order_of_their_own(15);
