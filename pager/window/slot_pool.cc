@@ -116,7 +116,14 @@ void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
       wanted_.wait(wanted);
     }
     if (stopping_.load()) return;
-    if (first >= options_.urgent_slots) go_beside_the_engine();
+    // One thread at a time: advice waits for the other one's page that is being got, and as long as
+    // it does, nothing in the process can be moved.
+    std::unique_lock<std::mutex> one_at_a_time(growing_mutex_, std::defer_lock);
+    if (first >= options_.urgent_slots) {
+      go_beside_the_engine();
+      one_at_a_time.lock();
+      if (stopping_.load()) return;
+    }
     if (options_.before_memory) options_.before_memory(first);
     populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_, chunk_bytes_);
     if (finish_batch(batch)) announce(context);

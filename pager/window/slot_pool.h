@@ -84,6 +84,7 @@ class SlotPool {
   // Batches may finish out of order; slots are handed out in order. Only the pool's threads lock
   // this.
   std::mutex mutex_;
+  std::mutex growing_mutex_;
   std::vector<bool> is_finished_;
   std::array<std::thread, 2> threads_;
 };
