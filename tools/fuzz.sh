@@ -15,13 +15,18 @@ EXECUTIONS=1000000
 TARGETS=()
 BUILD=$WP_ROOT/build/fuzz
 
+all_targets() { basename -s .cc -a "$WP_ROOT"/tests/fuzz/*_fuzz.cc; }
+
 read_options() {
   while (($#)); do
     case $1 in
       --executions) EXECUTIONS=${2:?--executions needs a number} && shift ;;
       -h | --help) usage && exit 0 ;;
       -*) fail "unknown option '$1': tools/fuzz.sh [--executions N] [TARGET…]" ;;
-      *) TARGETS+=("$1") ;;
+      *)
+        [[ -e $WP_ROOT/tests/fuzz/$1.cc ]] || fail "no target '$1'; there are: $(all_targets | xargs)"
+        TARGETS+=("$1")
+        ;;
     esac
     shift
   done
@@ -63,11 +68,7 @@ main() {
   clang_can_fuzz || skip "clang++ with libFuzzer is not here (tools/install.sh --dev)"
   cd "$WP_ROOT"
   build
-  if ((${#TARGETS[@]} == 0)); then
-    local sources=(tests/fuzz/*_fuzz.cc)
-    TARGETS=("${sources[@]##*/}")
-    TARGETS=("${TARGETS[@]%.cc}")
-  fi
+  ((${#TARGETS[@]} > 0)) || mapfile -t TARGETS < <(all_targets)
   local target found=0
   for target in "${TARGETS[@]}"; do
     run "$target" || found=$((found + 1))
