@@ -180,7 +180,7 @@ void PinStream::choose_pins() {
     const uint32_t missing = size() - for_order;
     const uint32_t ring_min = chunks_in(ring_bytes_min);
     const uint32_t ring_wanted =
-        std::max({ring_usual(), ring_min, are_threads_apart_ ? ring_widest() : 0});
+        std::max({window / 4, ring_min, are_threads_apart_ ? ring_widest() : 0});
     ring_ = std::min(
         {chunks_in(settings_.ring_bytes_max), ring_wanted, std::max(missing, ring_min), for_order});
     pinned_ = for_order - ring_;
@@ -761,8 +761,7 @@ ChunkId PinStream::any_victim() const {
     return std::pair(facts_[chunk].is_pinned, evictability_.last_touch(chunk));
   };
   for (ChunkId chunk = 0; chunk < facts_.size(); ++chunk) {
-    const bool helps = !table_.lacks_slot() || table_.slot(chunk) != window::no_slot;
-    if (!is_evictable(chunk) || !helps) continue;
+    if (!is_evictable(chunk) || !table_.leaves_room(chunk)) continue;
     if (victim == window::no_chunk || worth(chunk) < worth(victim)) victim = chunk;
   }
   return victim;

@@ -134,8 +134,7 @@ class PinStream : public Policy {
   void widen_ring();
   /// What is behind the cursor from here on may still be in use.
   Place lingers_from() const { return cursor_ - std::min<Place>(linger_, cursor_); }
-  uint32_t ring_usual() const { return table_.resident_max() / 4; }
-  /// Where threads are apart, if that is more.
+  /// Where threads are apart, if that is more than the usual quarter of the window.
   uint32_t ring_widest() const;
   void list_consumed();
   void list_consumed(ChunkId chunk);

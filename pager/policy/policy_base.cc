@@ -143,8 +143,8 @@ Action PolicyBase::last_resort() {
   const bool room_is_on_its_way = table_.reading() > 0 && !is_at_standstill_;
   if (room_is_on_its_way && table_.resident() <= table_.resident_max()) return {};
   for (ChunkId chunk = ages_.back(); chunk != window::no_chunk; chunk = ages_.before(chunk)) {
-    const bool helps = !table_.lacks_slot() || table_.slot(chunk) != window::no_slot;
-    if (is_evictable(chunk) && helps && !evictability_.is_among_last(chunk, 1)) return evict(chunk);
+    const bool may_go = is_evictable(chunk) && !evictability_.is_among_last(chunk, 1);
+    if (may_go && table_.leaves_room(chunk)) return evict(chunk);
   }
   return {};
 }

@@ -66,6 +66,8 @@ class ChunkTable {
   bool lacks_slot() const { return free_slots() == 0 && resident_ < resident_max_; }
   /// … and one is being made. That is worth waiting for: nothing goes for it.
   bool is_slot_coming() const { return lacks_slot() && are_slots_being_made_; }
+  /// Whether a read could have its place, if it went.
+  bool leaves_room(ChunkId chunk) const { return !lacks_slot() || slot(chunk) != no_slot; }
   void expect_slots(bool are_being_made) { are_slots_being_made_ = are_being_made; }
 
   /// absent → reading. Requires room() > 0. Returns the slot to read into, which lies beside that

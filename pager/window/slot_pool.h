@@ -84,8 +84,8 @@ class SlotPool {
   // Batches may finish out of order; slots are handed out in order. Only the pool's threads lock
   // this.
   std::mutex mutex_;
-  std::mutex growing_mutex_;
   std::vector<bool> is_finished_;
+  std::mutex growing_mutex_;  // held while memory that is not urgent is got
   std::array<std::thread, 2> threads_;
 };
 
