@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "pager/base/anonymous_memory.h"
+#include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "pager/pager.h"
 #include "pager/telemetry/telemetry.h"
@@ -81,6 +84,17 @@ class OnOneProcessor {
   bool is_set_ = false;
 };
 
+/// What a window grows by: in use until then.
+Result<AnonymousMemory> memory_to_grow(const LiveOptions& options) {
+  const uint64_t bytes =
+      options.resize_bytes - std::min(options.resize_bytes, options.window_bytes);
+  auto memory = AnonymousMemory::make(round_up(bytes, huge_page_bytes), "a window that grows",
+                                      "choose a smaller window");
+  if (!memory) return memory;
+  for (uint64_t at = 0; at < bytes; at += os_page_bytes) *memory->at(at) = std::byte{1};
+  return memory;
+}
+
 /// What everybody has read from the device so far; 0 if the kernel does not say.
 uint64_t read_from_device_of(int fd) {
   struct stat facts;
@@ -142,7 +156,7 @@ void wait_until_idle(const Telemetry& telemetry) {
 }
 
 LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, const std::byte* region,
-              const Telemetry& telemetry, int fd) {
+              const Telemetry& telemetry, int fd, AnonymousMemory to_grow) {
   LiveRun run;
   PretendedComputing engine;
   const auto pause = [&](size_t pass) {
@@ -152,7 +166,10 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
   };
   std::optional<Moment> warmed_up;
   for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
-    if (pass == options.resize_pass) pager.resize(options.resize_bytes);
+    if (pass == options.resize_pass) {
+      to_grow = {};
+      pager.resize(options.resize_bytes);
+    }
     const uint64_t read_before_bytes = telemetry.read_bytes;
     pause(pass);
     if (pass == options.warm_up_passes) warmed_up.emplace(telemetry);
@@ -220,6 +237,8 @@ Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const Li
   const OnOneProcessor same_processor;
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));
+  auto to_grow = memory_to_grow(live);
+  if (!to_grow) return forward_error(std::move(to_grow));
   same_processor.release_memory_threads();
   RegionRequest request;
   request.path = request.name = path;
@@ -227,7 +246,7 @@ Result<LiveRun> run_live(const model::Model& model, const Trace& trace, const Li
   request.model = &model;
   const auto region = (*pager)->add_region(request);
   if (!region) return tl::make_unexpected(region.error());
-  LiveRun run = drive(trace, live, **pager, *region, **telemetry, file->fd());
+  LiveRun run = drive(trace, live, **pager, *region, **telemetry, file->fd(), *std::move(to_grow));
   (*pager)->remove(*region, file->size_bytes());
   pager->reset();
   telemetry::close(*telemetry);
