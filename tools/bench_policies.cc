@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -28,6 +29,7 @@ namespace {
 using simulate::Trace;
 
 constexpr uint32_t passes_max = 10'000;
+constexpr uint32_t repeats_max = 1000;
 constexpr uint32_t warm_up_passes_default = 4;
 // What others may read from the disk while a run is measured, as a share of what it reads itself.
 constexpr double others_share_max = 0.05;
@@ -67,6 +69,8 @@ Command bench_policies_description() {
                    "sata, emmc, a speed (3.5GB/s), or a file of `bench disk`"},
                   {0, "passes", "N", "passes over a MODEL's layers (12)"},
                   {0, "warm-up", "N", "passes that are not counted (4, at most half)"},
+                  {0, "repeats", "N",
+                   "of each live run; policies take turns, the middle one counts (1)"},
                   {0, "compute", "GB/S",
                    "how fast a MODEL's resident weights are gone through (20)"},
                   {0, "zipf", "X", "routing of a MODEL's experts: 0.01 nearly even (1)"},
@@ -93,6 +97,7 @@ struct BenchOptions {
   std::optional<Machine> machine;
   simulate::Workload workload;
   std::optional<uint32_t> warm_up_passes;
+  uint32_t repeats = 1;
 };
 
 /// What is compared: of a model, the trace that was made from it.
@@ -140,6 +145,10 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
     if (!warm_up) return tl::make_unexpected(warm_up.error());
     options.warm_up_passes = *warm_up;
   }
+  const auto repeats =
+      parse_count(arguments.value("repeats").value_or("1"), "--repeats", repeats_max);
+  if (!repeats) return tl::make_unexpected(repeats.error());
+  options.repeats = *repeats;
   const auto seed = parse_count(arguments.value("seed").value_or("1"), "--seed", UINT32_MAX);
   if (!seed) return tl::make_unexpected(seed.error());
   options.workload.seed = *seed;
@@ -243,31 +252,70 @@ Result<LiveFigures> measure_live(const Subject& subject, const BenchOptions& opt
   return figures;
 }
 
+/// While the disk changes, it is tried again.
+Result<LiveFigures> measure_steadily(const Subject& subject, const BenchOptions& options,
+                                     DiskProbe* probe, const PolicyComparison& comparison,
+                                     const std::string& policy, uint64_t window_bytes) {
+  Result<LiveFigures> measured = LiveFigures{};
+  for (int tries = 0; !measured->live && tries < live_tries_max; ++tries) {
+    print(stderr, fmt::format("live: {} in {}{}\n", policy, format_size(window_bytes),
+                              tries > 0 ? ", again: the disk changed" : ""));
+    measured = measure_live(subject, options, probe, comparison, policy, window_bytes);
+    if (!measured) return measured;
+  }
+  return measured;
+}
+
+/// The one in the middle, by the time of a pass (of an even number the quicker one), with the
+/// shortest and the longest pass of all.
+LiveFigures middle_one(std::vector<LiveFigures> repeats) {
+  uint64_t shortest_ns = UINT64_MAX;
+  uint64_t longest_ns = 0;
+  for (const LiveFigures& it : repeats) {
+    shortest_ns = std::min(shortest_ns, it.live->shortest_ns);
+    longest_ns = std::max(longest_ns, it.live->longest_ns);
+  }
+  const auto middle = repeats.begin() + static_cast<ptrdiff_t>((repeats.size() - 1) / 2);
+  std::nth_element(repeats.begin(), middle, repeats.end(), [](const auto& left, const auto& right) {
+    return left.live->median_ns < right.live->median_ns;
+  });
+  middle->live->shortest_ns = shortest_ns;
+  middle->live->longest_ns = longest_ns;
+  return std::move(*middle);
+}
+
 /// Adds live figures to each run of a policy that can be live. With a probe, what is simulated
-/// beside them is simulated anew, with the disk as it was then; while the disk changes, it is tried
-/// again.
+/// beside them is simulated anew, with the disk as it was then.
 Status measure_live(const Subject& subject, const BenchOptions& options, DiskProbe* probe,
                     PolicyComparison& comparison) {
   bool has_company = false;
+  comparison.repeats = options.repeats;
   for (WindowRuns& window : comparison.windows) {
-    for (PolicyRun& run : window.runs) {
-      if (!policy::check_policy(run.policy, true)) continue;
-      const std::string what =
-          fmt::format("{} in {}", run.policy, format_size(window.window_bytes));
-      for (int tries = 0; !run.live && tries < live_tries_max; ++tries) {
-        print(stderr,
-              fmt::format("live: {}{}\n", what, tries > 0 ? ", again: the disk changed" : ""));
+    std::map<std::string, std::vector<LiveFigures>> repeats;
+    for (uint32_t repeat = 0; repeat < options.repeats; ++repeat) {
+      for (const PolicyRun& run : window.runs) {
+        if (!policy::check_policy(run.policy, true)) continue;
         auto measured =
-            measure_live(subject, options, probe, comparison, run.policy, window.window_bytes);
+            measure_steadily(subject, options, probe, comparison, run.policy, window.window_bytes);
         if (!measured) return tl::make_unexpected(measured.error());
-        has_company = has_company || (measured->live && measured->has_company);
-        run.live = std::move(measured->live);
-        if (measured->simulated) run.simulated = std::move(measured->simulated);
+        auto& live = repeats[run.policy];
+        if (!measured->live) continue;
+        has_company = has_company || measured->has_company;
+        live.push_back(std::move(*measured));
       }
-      if (!run.live) {
+    }
+    for (PolicyRun& run : window.runs) {
+      const auto measured = repeats.find(run.policy);
+      if (measured == repeats.end()) continue;
+      if (measured->second.empty()) {
         comparison.remarks.push_back(fmt::format(
-            "{}: no live time, since the disk did not stay the same for two passes", what));
+            "{} in {}: no live time, since the disk did not stay the same for two passes",
+            run.policy, format_size(window.window_bytes)));
+        continue;
       }
+      LiveFigures middle = middle_one(std::move(measured->second));
+      run.live = std::move(middle.live);
+      if (middle.simulated) run.simulated = std::move(middle.simulated);
     }
   }
   if (has_company) {
@@ -365,6 +413,10 @@ int bench_policies_command(const std::vector<std::string>& words) {
   if (arguments->has("help")) {
     print(stdout, help_text(bench_policies_description()));
     return exit_success;
+  }
+  if (arguments->has("repeats") && !arguments->has("live")) {
+    return misuse({"--repeats is for live runs: what is simulated is the same each time",
+                   "leave it away, or give --live"});
   }
   if (arguments->has("live") && arguments->has("simulate")) {
     return misuse({"--live simulates, too: --simulate is not needed", "leave one of them away"});

@@ -72,6 +72,7 @@ struct PolicyComparison {
   uint64_t chunk_bytes = 0;
   size_t passes = 0;
   size_t warm_up_passes = 0;
+  uint32_t repeats = 1;     // of each live run, of which the one in the middle is told
   uint64_t compute_ns = 0;  // a pass, on average
   Machine machine;
   std::vector<WindowRuns> windows;

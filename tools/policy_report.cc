@@ -27,11 +27,13 @@ std::string share_of_model(const PolicyComparison& comparison, uint64_t bytes) {
 
 std::string head_text(const PolicyComparison& comparison) {
   const simulate::DiskModel& disk = comparison.machine.disk;
+  const std::string repeats =
+      comparison.repeats > 1 ? fmt::format(", the middle one of {} runs", comparison.repeats) : "";
   return fmt::format(
-      "{}: {} in chunks of {}; {} passes after {} to warm up, {:.3f} s of computing a pass\n"
+      "{}: {} in chunks of {}; {} passes after {} to warm up{}, {:.3f} s of computing a pass\n"
       "disk {}: {:.2f} GB/s, latency {} us, {} reads at once; a fault takes {} us\n",
       comparison.name, format_size(comparison.model_bytes), format_size(comparison.chunk_bytes),
-      comparison.passes - comparison.warm_up_passes, comparison.warm_up_passes,
+      comparison.passes - comparison.warm_up_passes, comparison.warm_up_passes, repeats,
       seconds(comparison.compute_ns), disk.name, disk.bytes_per_s / 1e9, disk.latency_ns / 1000,
       disk.queue_depth, comparison.machine.handling.fault_ns / 1000);
 }
@@ -175,6 +177,7 @@ std::string comparison_json(const PolicyComparison& comparison) {
                {"chunk_bytes", comparison.chunk_bytes},
                {"passes", comparison.passes},
                {"warm_up_passes", comparison.warm_up_passes},
+               {"repeats", comparison.repeats},
                {"compute_ns", comparison.compute_ns},
                {"disk", Json::parse(machine_json(comparison.machine))},
                {"remarks", comparison.remarks},

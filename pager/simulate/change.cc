@@ -81,6 +81,17 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
   return by_pass;
 }
 
+std::vector<uint64_t> computing(const RunWithChange& run) {
+  std::vector<uint64_t> by_pass;
+  for (size_t pass = run.change_pass; pass < run.trace.pass_begins.size(); ++pass) {
+    by_pass.push_back(0);
+    for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
+      by_pass.back() += run.trace.touches[at].compute_ns;
+    }
+  }
+  return by_pass;
+}
+
 }  // namespace
 
 std::vector<Change> usual_changes(const model::Model& model, size_t passes_after, uint64_t seed) {
@@ -118,6 +129,7 @@ ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
   add(changed_ns, other.changed_ns);
   add(unchanged_ns, other.unchanged_ns);
   add(first_uses, other.first_uses);
+  add(computing_ns, other.computing_ns);
   missing_chunks += other.missing_chunks;
   return *this;
 }
@@ -141,6 +153,16 @@ Recovery recovery(const ChangeTimes& times) {
   return it;
 }
 
+Recovery recovery_by_misses(const ChangeTimes& times, double chunk_ns) {
+  ChangeTimes least = times;
+  for (size_t pass = 0; pass < times.unchanged_ns.size(); ++pass) {
+    const double reading_ns = static_cast<double>(times.first_uses[pass]) * chunk_ns;
+    least.changed_ns[pass] = std::max(times.unchanged_ns[pass],
+                                      times.computing_ns[pass] + static_cast<uint64_t>(reading_ns));
+  }
+  return recovery(least);
+}
+
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns) {
   double behind_ns = 0;
   double most_ns = 0;
@@ -162,6 +184,7 @@ Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions optio
     it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
   }
   it.first_uses = first_uses(change.changed, std::move(changed->held));
+  it.computing_ns = computing(change.changed);
   it.changed_ns = std::move(changed->pass_ns);
   it.unchanged_ns = std::move(unchanged->pass_ns);
   return it;

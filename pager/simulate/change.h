@@ -7,9 +7,12 @@
 // Idea. Each pass after the change is laid beside the same pass, with the same touches, of a run
 // that had the later state all along: the later window from the start, or decoding only.
 //
-// The bound. Whatever is used since the change and was not held when it came has to be read by any
+// The bounds. Whatever is used since the change and was not held when it came has to be read by any
 // policy. That takes the disk as long as it takes; what the passes until then take longer for it is
-// lost in any case.
+// lost in any case. And who does not know which experts a pass will use reads them when they are
+// missed, beside no computing: a pass takes at least its computing and the reading of what it uses
+// first. (Experts that were used before the change may be read ahead, on the guess that they come
+// again: only so does a policy recover sooner than that.)
 #pragma once
 
 #include <cstdint>
@@ -52,6 +55,7 @@ struct ChangeTimes {
   uint64_t missing_chunks = 0;
   /// By pass: chunks used for the first time since the change that were not held when it came.
   std::vector<uint64_t> first_uses;
+  std::vector<uint64_t> computing_ns;  // of the same passes, without any waiting
 
   ChangeTimes& operator+=(const ChangeTimes& other);
 };
@@ -66,6 +70,10 @@ struct Recovery {
 };
 
 Recovery recovery(const ChangeTimes& times);
+
+/// If nothing is read ahead that was not there when the change came, and nothing else is missed, on
+/// a disk that takes so long for a chunk.
+Recovery recovery_by_misses(const ChangeTimes& times, double chunk_ns);
 
 /// How far any policy falls behind, on a disk that takes so long for a chunk.
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);

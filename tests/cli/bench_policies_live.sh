@@ -35,6 +35,18 @@ expect_status 0
 grep -q 'off the live one by' "$OUT" || fail "$(cat "$OUT")"
 jq -e '.simulated_is_off_median >= 0 and .disk.name == $model' --arg model "$model" "$report" \
   >/dev/null || fail "$(cat "$report")"
+# Policies take turns; the run in the middle counts, and the passes of all of them are its spread.
+weightpager bench policies "$model" --live --disk "$folder/disk.json" --window 64MiB --policy lru,expert \
+  --passes 4 --warm-up 2 --repeats 3 --json "$report"
+expect_status 0
+grep -q 'to warm up, the middle one of 3 runs' "$OUT" || fail "$(cat "$OUT")"
+[[ $(grep -o 'live: [a-z]*' "$ERR" | tr -d '\n') == 'live: lrulive: expertlive: lrulive: expertlive: lrulive: expert' ]] ||
+  fail "they take no turns: $(cat "$ERR")"
+jq -e '.repeats == 3 and all(.windows[0].policies[].live; .pass_ns_min <= .pass_ns_median
+  and .pass_ns_median <= .pass_ns_max)' "$report" >/dev/null || fail "$(cat "$report")"
+weightpager bench policies "$model" --window 64MiB --repeats 3
+expect_status 2
+expect_error '--repeats is for live runs'
 weightpager bench policies "$model" --live --window 64MiB --passes 2 --warm-up 2
 expect_status 2
 expect_error 'there are 2 passes'

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "pager/simulate/make_trace.h"
 
@@ -38,6 +39,18 @@ TEST(Recovery, LosesAtLeastWhatTheDiskLacks) {
       .changed_ns = {}, .unchanged_ns = {50, 50, 500}, .first_uses = {30, 30, 0}};
   EXPECT_EQ(least_lost_ns(times, 2), 20u);
   EXPECT_EQ(least_lost_ns(times, 1), 0u);
+}
+
+// 60, 40, 30 and 10 chunks at 2 ns each, after 50 ns of computing.
+TEST(Recovery, ByMissesTakesAsLongAsToReadWhatIsUsedFirst) {
+  const ChangeTimes times{.changed_ns = {900, 900, 900, 900},
+                          .unchanged_ns = {100, 100, 100, 100},
+                          .first_uses = {60, 40, 30, 10},
+                          .computing_ns = {50, 50, 50, 50}};
+  const Recovery it = recovery_by_misses(times, 2);
+  EXPECT_EQ(it.times_as_long, (std::vector<double>{1.7, 1.3, 1.1, 1.0}));
+  EXPECT_EQ(it.passes, 2u);
+  EXPECT_EQ(it.lost_ns, 110);
 }
 
 /// In passes.
