@@ -16,9 +16,11 @@
 //     build/release/bench/adaptation MODEL [--disk nvme-gen4] [--json FILE]   (one file, some GiB)
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cxxopts.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -77,27 +79,54 @@ struct Row {
   ChangeTimes times;
 };
 
-/// On paper, with that machine; the times are live ones, if `is_live`.
-Result<std::vector<Row>> add_up(const model::Model& model, const tools::Machine& machine,
-                                bool is_live) {
+Result<tools::Machine> measured_machine(const model::Model& model, uint64_t chunk_bytes) {
+  auto probe = tools::DiskProbe::open(model.files.front().path);
+  if (!probe) return forward_error(std::move(probe));
+  auto fitted = probe->fit(chunk_bytes);
+  if (!fitted) return forward_error(std::move(fitted));
+  return tools::Machine{.disk = fitted->disk, .handling = {.request_ns = fitted->request_ns}};
+}
+
+/// Of the middle speed of those that were measured, an even number's lower one.
+tools::Machine middle_one(std::vector<tools::Machine> machines) {
+  const auto middle = machines.begin() + static_cast<ptrdiff_t>((machines.size() - 1) / 2);
+  std::nth_element(machines.begin(), middle, machines.end(), [](const auto& a, const auto& b) {
+    return a.disk.bytes_per_s < b.disk.bytes_per_s;
+  });
+  return *middle;
+}
+
+struct Rows {
   std::vector<Row> rows;
-  const uint64_t texts = is_live ? texts_live : texts_on_paper;
+  tools::Machine machine;
+};
+
+/// On paper, with that machine. Live, without one: it is measured before each change, for a disk
+/// may be another one a minute later, and what is said of all rows is by the middle one.
+Result<Rows> add_up(const model::Model& model, const std::optional<tools::Machine>& on_paper) {
+  std::vector<Row> rows;
+  std::vector<tools::Machine> machines;
+  const uint64_t texts = on_paper ? texts_on_paper : texts_live;
   for (uint64_t seed = 1; seed <= texts; ++seed) {
     const auto changes = simulate::usual_changes(model, passes_after, seed);
     rows.resize(changes.size());
     for (size_t i = 0; i < changes.size(); ++i) {
-      auto times = simulate::simulate_change(changes[i],
-                                             {.disk = machine.disk, .handling = machine.handling});
+      auto machine = on_paper ? Result<tools::Machine>(*on_paper)
+                              : measured_machine(model, changes[i].changed.trace.chunk_bytes);
+      if (!machine) return forward_error(std::move(machine));
+      auto times = simulate::simulate_change(
+          changes[i], {.disk = machine->disk, .handling = machine->handling});
       if (!times) return forward_error(std::move(times));
-      if (is_live) {
+      if (!on_paper) {
         if (auto done = run_live(model, changes[i], *times); !done)
           return forward_error(std::move(done));
       }
       rows[i].name = changes[i].name;
       rows[i].times += *times;
+      machines.push_back(*std::move(machine));
     }
   }
-  return rows;
+  return Rows{std::move(rows), middle_one(std::move(machines))};
 }
 
 void print_head(const simulate::DiskModel& disk) {
@@ -144,28 +173,22 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
           {"first_use_bytes", first_use_bytes}};
 }
 
-Result<tools::Machine> measured_machine(const model::Model& model, uint64_t chunk_bytes) {
-  auto probe = tools::DiskProbe::open(model.files.front().path);
-  if (!probe) return forward_error(std::move(probe));
-  auto fitted = probe->fit(chunk_bytes);
-  if (!fitted) return forward_error(std::move(fitted));
-  return tools::Machine{.disk = fitted->disk, .handling = {.request_ns = fitted->request_ns}};
-}
-
 Result<Json> compare(const model::Model& model, const std::string& disk_name) {
-  const bool is_live = disk_name.empty();
-  const uint64_t chunk_bytes = policy::chunk_bytes_for(model);
-  auto machine = is_live ? measured_machine(model, chunk_bytes) : tools::read_machine(disk_name);
-  if (!machine) return forward_error(std::move(machine));
-  const auto rows = add_up(model, *machine, is_live);
-  if (!rows) return tl::make_unexpected(rows.error());
-  print_head(machine->disk);
-  Json all = Json::array();
-  for (const Row& row : *rows) {
-    all.push_back(print_row(row, is_live ? texts_live : texts_on_paper, chunk_bytes,
-                            machine->disk.bytes_per_s));
+  std::optional<tools::Machine> on_paper;
+  if (!disk_name.empty()) {
+    auto machine = tools::read_machine(disk_name);
+    if (!machine) return forward_error(std::move(machine));
+    on_paper = *std::move(machine);
   }
-  return all;
+  const auto all = add_up(model, on_paper);
+  if (!all) return tl::make_unexpected(all.error());
+  print_head(all->machine.disk);
+  Json json = Json::array();
+  for (const Row& row : all->rows) {
+    json.push_back(print_row(row, on_paper ? texts_on_paper : texts_live,
+                             policy::chunk_bytes_for(model), all->machine.disk.bytes_per_s));
+  }
+  return json;
 }
 
 int run(const std::string& path, const std::string& disk_name, const std::string& json_path) {
