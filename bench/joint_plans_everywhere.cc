@@ -2,9 +2,9 @@
 // one thing after the other: never worse, how much better, how near to the bound, how long it
 // takes.
 //
-// Nothing is measured: candidates are this machine's, at the made-up speeds that tests use, so that
-// a run needs minutes instead of an hour. docs/plan.md has what came out; bench/joint_plans.py runs
-// real plans.
+// Nothing is measured: candidates are this machine's and those of AVX-512, at the made-up speeds
+// that tests use, so that a run needs minutes instead of an hour, and every machine has as much to
+// plan. docs/plan.md has what came out; bench/joint_plans.py runs real plans.
 //
 //     build/release/bench/joint_plans_everywhere [NETWORK…]
 #include <fmt/format.h>
@@ -33,7 +33,8 @@ constexpr int threads = 2;
 bool look_at(const std::string& name) {
   const auto network = network::parse_network(*network::make_description(name), name);
   if (!network) return false;
-  const plan::Profile profile = plan::plausible_profile(*network, threads);
+  const plan::Profile profile =
+      plan::with_avx512(*network, plan::plausible_profile(*network, threads));
   auto planner = plan::JointPlanner::make(*network, profile, {.threads = threads});
   if (!planner) {
     fmt::print("{}: {}\n", name, planner.error().message);

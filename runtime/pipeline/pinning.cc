@@ -35,11 +35,51 @@ Rings rings_of(Pipeline pipeline, Costs costs, uint64_t ring_bytes) {
           .device_bytes = ring_bytes};
 }
 
-// The pins themselves, and whether the budget is enough for those that there must be.
+// What so many bytes of pins, or of a ring, can save of something at most: the best units for their
+// bytes, the last one in part.
+class MostSaved {
+ public:
+  MostSaved(Costs costs, uint64_t UnitCosts::*cost_ns) {
+    struct Saving {
+      double size_bytes;
+      double cost_ns;
+    };
+    std::vector<Saving> savings;
+    for (const UnitCosts& unit : costs) {
+      if (unit.size_bytes == 0) continue;
+      savings.push_back({static_cast<double>(unit.size_bytes), static_cast<double>(unit.*cost_ns)});
+    }
+    std::sort(savings.begin(), savings.end(), [](const Saving& left, const Saving& right) {
+      return left.cost_ns * right.size_bytes > right.cost_ns * left.size_bytes;
+    });
+    for (const Saving& it : savings) {
+      bytes_.push_back(bytes_.back() + it.size_bytes);
+      saved_ns_.push_back(saved_ns_.back() + it.cost_ns);
+    }
+  }
+
+  uint64_t ns(uint64_t bytes_max) const {
+    const auto bytes = static_cast<double>(bytes_max);
+    const auto above =
+        static_cast<size_t>(std::upper_bound(bytes_.begin(), bytes_.end(), bytes) - bytes_.begin());
+    if (above == bytes_.size()) return static_cast<uint64_t>(std::ceil(saved_ns_.back()));
+    const double share = (bytes - bytes_[above - 1]) / (bytes_[above] - bytes_[above - 1]);
+    const double last_ns = saved_ns_[above] - saved_ns_[above - 1];
+    return static_cast<uint64_t>(std::ceil(saved_ns_[above - 1] + share * last_ns));
+  }
+
+ private:
+  // Sums over the best ones.
+  std::vector<double> bytes_ = {0};
+  std::vector<double> saved_ns_ = {0};
+};
+
+// The pins themselves, whether the budget is enough for those that there must be, and what is left
+// to do in each pass.
 class Pins {
  public:
-  Pins(Costs costs, uint64_t budget_bytes)
-      : costs_(costs), is_pinned_(costs.size()), left_bytes_(budget_bytes) {}
+  Pins(Costs costs, const LeastWork& work, uint64_t budget_bytes)
+      : costs_(costs), is_pinned_(costs.size()), left_bytes_(budget_bytes), work_(work) {}
 
   // What does not fit the ring.
   bool pin_larger_than(uint64_t ring_bytes) {
@@ -62,19 +102,22 @@ class Pins {
     }
   }
 
-  std::vector<bool> take() { return std::move(is_pinned_); }
+  const std::vector<bool>& is_pinned() const { return is_pinned_; }
+  uint64_t least_delay_ns() const { return work_.delay_ns(); }
 
  private:
   bool pin(size_t unit) {
     if (costs_[unit].size_bytes > left_bytes_) return false;
     left_bytes_ -= costs_[unit].size_bytes;
     is_pinned_[unit] = true;
+    work_.pin(costs_[unit]);
     return true;
   }
 
   Costs costs_;
   std::vector<bool> is_pinned_;
   uint64_t left_bytes_;
+  LeastWork work_;
 };
 
 class Planner {
@@ -85,7 +128,11 @@ class Planner {
         costs_(costs),
         budget_bytes_(budget_bytes),
         trials_(trials),
-        inferences_(inferences) {}
+        inferences_(inferences),
+        work_(least_work(costs)),
+        reads_saved_(costs, &UnitCosts::read_ns),
+        taken_saved_(costs, &UnitCosts::taken_ns),
+        delay_ns_max_(trials.delay_ns_max) {}
 
   std::optional<WindowPlan> run() {
     try_ring(0);
@@ -102,37 +149,50 @@ class Planner {
   }
 
  private:
+  // Whatever is pinned.
+  uint64_t least_delay_ns(uint64_t pinned_bytes_max) const {
+    LeastWork work = work_;
+    work.reads_ns -= std::min(work.reads_ns, reads_saved_.ns(pinned_bytes_max));
+    work.taken_ns -= std::min(work.taken_ns, taken_saved_.ns(pinned_bytes_max));
+    return work.delay_ns();
+  }
+
   void try_ring(uint64_t ring_bytes) {
     const Rings rings = rings_of(pipeline_, costs_, ring_bytes);
     if (rings.bytes() > budget_bytes_) return;
-    Pins needed(costs_, budget_bytes_ - rings.bytes());
+    const uint64_t pinned_bytes_max = budget_bytes_ - rings.bytes();
+    if (least_delay_ns(pinned_bytes_max) > delay_ns_max_) return;
+    Pins needed(costs_, work_, pinned_bytes_max);
     if (!needed.pin_larger_than(ring_bytes)) return;
-    std::vector<bool> before = Pins(needed).take();
+    Pins before = needed;
     consider(rings, before);
     for (int step = -octaves_below_one * trials_.rates_per_octave;
          step <= octaves_above_one * trials_.rates_per_octave; ++step) {
       Pins pins = needed;
       pins.pin_unearned(std::exp2(static_cast<double>(step) / trials_.rates_per_octave));
-      std::vector<bool> is_pinned = pins.take();
-      if (is_pinned == before) continue;
-      consider(rings, is_pinned);
-      before = std::move(is_pinned);
+      if (pins.is_pinned() == before.is_pinned()) continue;
+      consider(rings, pins);
+      before = std::move(pins);
     }
   }
 
-  void consider(const Rings& rings, const std::vector<bool>& is_pinned) {
-    const std::vector<UnitCosts> later = after_first_pass(costs_, is_pinned);
-    if (best_ && least_delay_ns(later) > best_->delay_ns) return;
+  void consider(const Rings& rings, const Pins& pins) {
+    if (pins.least_delay_ns() > delay_ns_max_) return;
+    const std::vector<UnitCosts> later = after_first_pass(costs_, pins.is_pinned());
+    if (least_delay_in_order_ns(later, reads_saved_.ns(rings.bytes())) > delay_ns_max_) return;
     WindowPlan plan{.rings = rings,
-                    .is_pinned = is_pinned,
+                    .is_pinned = pins.is_pinned(),
                     .pinned_bytes = 0,
                     .delay_ns = delay_ns(pipeline_, later, rings, inferences_),
                     .bytes_per_pass = bytes_per_pass(later)};
+    if (plan.delay_ns > delay_ns_max_) return;
     plan.pinned_bytes = pipeline::bytes_per_pass(costs_) - plan.bytes_per_pass;
     const auto worth = [](const WindowPlan& p) {
       return std::tuple(p.delay_ns, p.bytes_per_pass, p.window_bytes());
     };
-    if (!best_ || worth(plan) < worth(*best_)) best_ = std::move(plan);
+    if (best_ && worth(plan) >= worth(*best_)) return;
+    delay_ns_max_ = plan.delay_ns;
+    best_ = std::move(plan);
   }
 
   Pipeline pipeline_;
@@ -140,6 +200,10 @@ class Planner {
   uint64_t budget_bytes_;
   PlanTrials trials_;
   Inferences inferences_;
+  const LeastWork work_;
+  const MostSaved reads_saved_;
+  const MostSaved taken_saved_;
+  uint64_t delay_ns_max_;  // of what is still of interest
   std::optional<WindowPlan> best_;
 };
 
@@ -150,6 +214,11 @@ Result<WindowPlan> plan_window(Pipeline pipeline, Costs costs, uint64_t budget_b
   WP_ASSERT(pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage);
   auto plan = Planner(pipeline, costs, budget_bytes, trials, inferences).run();
   if (plan) return *std::move(plan);
+  if (trials.delay_ns_max != UINT64_MAX) {
+    return fail(fmt::format("no plan of a window of {} takes {} ns or less",
+                            format_size(budget_bytes), trials.delay_ns_max),
+                "allow more time");
+  }
   const uint64_t needed_bytes =
       rings_of(pipeline, costs, round_up(largest_unit(costs), ring_step_bytes)).bytes();
   return fail(fmt::format("a window of {} is too small for the {} pipeline of these layers: the "

@@ -41,11 +41,13 @@ struct PlanTrials {
   /// Each ring tried is this share of the one before.
   double ring_ratio = 0.96;
   int rates_per_octave = 16;
+  /// Slower plans are of no interest: what cannot be as fast is not tried.
+  uint64_t delay_ns_max = UINT64_MAX;
 };
 
 /// The least delay in a window of at most `budget_bytes`; of equal delays the one that reads least,
 /// and of these the smallest window. For `asynchronous` and `two_stage`. Fails if not even the
-/// smallest rings fit; the error says what would.
+/// smallest rings fit, and says what would; or if there is none as fast as `trials` ask for.
 Result<WindowPlan> plan_window(Pipeline pipeline, std::span<const UnitCosts> costs,
                                uint64_t budget_bytes, const PlanTrials& trials = {},
                                Inferences inferences = Inferences::one_by_one);

@@ -2,7 +2,6 @@
 #include "runtime/pipeline/timeline.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "pager/base/assert.h"
 
@@ -17,17 +16,35 @@ constexpr size_t in_a_row_until_steady = 3;
 // Of the processors, however many reads there are, kernels keep this share.
 constexpr double kernels_share_min = 0.1;
 
+// One unit after the other, and after the last the first again.
+class UnitsInARow {
+ public:
+  explicit UnitsInARow(Costs costs) : costs_(costs) {}
+
+  const UnitCosts& next() {
+    const UnitCosts& unit = costs_[at_];
+    if (++at_ == costs_.size()) at_ = 0;
+    return unit;
+  }
+
+ private:
+  Costs costs_;
+  size_t at_ = 0;
+};
+
 // When space for one unit after the other becomes free in a ring that is freed in order.
 class Space {
  public:
-  Space(Costs costs, uint64_t capacity_bytes) : costs_(costs), capacity_bytes_(capacity_bytes) {}
+  Space(Costs costs, uint64_t capacity_bytes)
+      : capacity_bytes_(capacity_bytes), next_(costs), oldest_(costs) {}
 
   // The next unit in order: how many units, the first ones, must have left for it to fit.
   size_t leave_for_next() {
-    WP_ASSERT(costs_[next_].size_bytes <= capacity_bytes_);
-    inside_bytes_ += costs_[next_++].size_bytes;
-    while (inside_bytes_ > capacity_bytes_) inside_bytes_ -= costs_[oldest_++].size_bytes;
-    return oldest_;
+    const uint64_t size_bytes = next_.next().size_bytes;
+    WP_ASSERT(size_bytes <= capacity_bytes_);
+    inside_bytes_ += size_bytes;
+    for (; inside_bytes_ > capacity_bytes_; ++left_) inside_bytes_ -= oldest_.next().size_bytes;
+    return left_;
   }
 
   // The same, as a time; `freed_at(u)`: when unit u gives back its space, none before the one
@@ -39,11 +56,11 @@ class Space {
   }
 
  private:
-  Costs costs_;
   uint64_t capacity_bytes_;
-  uint64_t inside_bytes_ = 0;  // of units [oldest_, next_)
-  size_t next_ = 0;
-  size_t oldest_ = 0;
+  uint64_t inside_bytes_ = 0;
+  UnitsInARow next_;
+  UnitsInARow oldest_;  // that is inside
+  size_t left_ = 0;
 };
 
 Span span_from(uint64_t start_ns, uint64_t duration_ns) {
@@ -116,6 +133,8 @@ std::vector<UnitTimes> asynchronous(Costs costs, const Rings& rings) {
 // lasts, or longer if it takes that much.
 class Taking {
  public:
+  explicit Taking(size_t reads_max) { stretches_.reserve(reads_max); }
+
   void add(const Span& read, uint64_t taken_ns) {
     if (taken_ns == 0) return;
     const auto taken = static_cast<double>(taken_ns);
@@ -139,15 +158,18 @@ class Taking {
       now_ns += alone_ns;
       const double gets_ahead_ns = (it.end_ns - now_ns) * it.kernels_share;
       if (left_ns <= gets_ahead_ns) {
-        return static_cast<uint64_t>(std::llround(now_ns + left_ns / it.kernels_share));
+        return rounded(now_ns + left_ns / it.kernels_share);
       }
       left_ns -= gets_ahead_ns;
       now_ns = it.end_ns;
     }
-    return static_cast<uint64_t>(std::llround(now_ns + left_ns));
+    return rounded(now_ns + left_ns);
   }
 
  private:
+  // Of what is not negative: std::llround() is a call.
+  static uint64_t rounded(double ns) { return static_cast<uint64_t>(ns + 0.5); }
+
   struct Stretch {
     double start_ns;
     double end_ns;
@@ -158,27 +180,41 @@ class Taking {
   double end_ns_ = 0;
 };
 
-std::vector<UnitTimes> two_stage(Costs costs, const Rings& rings) {
-  std::vector<UnitTimes> times(costs.size());
+// Of `units`, all of `costs` several times over; `each(read, kernel)` is told when they are, in
+// order. Planners ask for thousands of delays: there is no more kept here than they need.
+template <typename Each>
+void two_stage(Costs costs, size_t units, const Rings& rings, Each each) {
+  std::vector<uint64_t> read_ns(units), computed_ns(units);
   Space ring(costs, rings.host_bytes);
-  Taking taking;
-  uint64_t read_ns = 0, computed_ns = 0;
+  Taking taking(units);
+  UnitsInARow to_read(costs);
+  UnitsInARow to_compute(costs);
+  uint64_t now_read_ns = 0, now_computed_ns = 0;
   size_t next_read = 0;
   size_t must_leave = ring.leave_for_next();
-  for (size_t i = 0; i < costs.size(); ++i) {
+  for (size_t i = 0; i < units; ++i) {
     // All reads that do not wait for this kernel's end or a later one's: those beside it.
-    while (next_read < costs.size() && must_leave <= i) {
-      const uint64_t free_ns = must_leave == 0 ? 0 : times[must_leave - 1].kernel.finish_ns;
-      times[next_read].read = span_from(std::max(read_ns, free_ns), costs[next_read].read_ns);
-      read_ns = times[next_read].read.finish_ns;
-      taking.add(times[next_read].read, costs[next_read].taken_ns);
-      if (++next_read < costs.size()) must_leave = ring.leave_for_next();
+    while (next_read < units && must_leave <= i) {
+      const uint64_t free_ns = must_leave == 0 ? 0 : computed_ns[must_leave - 1];
+      const UnitCosts& unit = to_read.next();
+      const Span read = span_from(std::max(now_read_ns, free_ns), unit.read_ns);
+      now_read_ns = read_ns[next_read] = read.finish_ns;
+      taking.add(read, unit.taken_ns);
+      if (++next_read < units) must_leave = ring.leave_for_next();
     }
-    const uint64_t here_ns = times[i].read.finish_ns + costs[i].read_latency_ns;
-    times[i].kernel.start_ns = std::max(here_ns, computed_ns);
-    times[i].kernel.finish_ns = taking.end_of_kernel(times[i].kernel.start_ns, costs[i].kernel_ns);
-    computed_ns = times[i].kernel.finish_ns;
+    const UnitCosts& unit = to_compute.next();
+    const uint64_t start_ns = std::max(read_ns[i] + unit.read_latency_ns, now_computed_ns);
+    now_computed_ns = taking.end_of_kernel(start_ns, unit.kernel_ns);
+    computed_ns[i] = now_computed_ns;
+    each(Span{read_ns[i] - unit.read_ns, read_ns[i]}, Span{start_ns, now_computed_ns});
   }
+}
+
+std::vector<UnitTimes> two_stage(Costs costs, const Rings& rings) {
+  std::vector<UnitTimes> times;
+  two_stage(costs, costs.size(), rings, [&](const Span& read, const Span& kernel) {
+    times.push_back({.read = read, .copy = {}, .kernel = kernel});
+  });
   return times;
 }
 
@@ -223,26 +259,59 @@ Timeline timeline(Pipeline pipeline, Costs costs, const Rings& rings) {
 
 uint64_t delay_ns(Pipeline pipeline, Costs costs, const Rings& rings, Inferences inferences) {
   if (inferences == Inferences::one_by_one) return timeline(pipeline, costs, rings).delay_ns();
-  std::vector<UnitCosts> in_a_row;
-  in_a_row.reserve(in_a_row_until_steady * costs.size());
-  for (size_t i = 0; i < in_a_row_until_steady; ++i) {
-    in_a_row.insert(in_a_row.end(), costs.begin(), costs.end());
+  std::vector<uint64_t> computed_ns;
+  computed_ns.reserve(in_a_row_until_steady * costs.size());
+  if (pipeline == Pipeline::two_stage) {
+    two_stage(without_empty_moves(costs), in_a_row_until_steady * costs.size(), rings,
+              [&](const Span&, const Span& kernel) { computed_ns.push_back(kernel.finish_ns); });
+  } else {
+    std::vector<UnitCosts> in_a_row;
+    for (size_t i = 0; i < in_a_row_until_steady; ++i) {
+      in_a_row.insert(in_a_row.end(), costs.begin(), costs.end());
+    }
+    for (const UnitTimes& it : timeline(pipeline, in_a_row, rings).units) {
+      computed_ns.push_back(it.kernel.finish_ns);
+    }
   }
-  const Timeline times = timeline(pipeline, in_a_row, rings);
   const size_t first_of_last = (in_a_row_until_steady - 1) * costs.size();
-  const uint64_t last_ns = times.finish_ns - times.units[first_of_last - 1].kernel.finish_ns;
-  return std::max(last_ns, least_delay_ns(costs));
+  return std::max(computed_ns.back() - computed_ns[first_of_last - 1], least_delay_ns(costs));
 }
 
-uint64_t least_delay_ns(Costs costs) {
-  uint64_t reads_ns = 0;
-  uint64_t kernels_ns = 0;
+void LeastWork::add(const UnitCosts& unit) {
+  kernels_ns += unit.kernel_ns;
+  if (unit.size_bytes == 0) return;
+  reads_ns += unit.read_ns;
+  taken_ns += unit.taken_ns;
+}
+
+void LeastWork::pin(const UnitCosts& unit) {
+  if (unit.size_bytes == 0) return;
+  reads_ns -= unit.read_ns;
+  taken_ns -= unit.taken_ns;
+}
+
+LeastWork least_work(Costs costs) {
+  LeastWork work;
+  for (const UnitCosts& unit : costs) work.add(unit);
+  return work;
+}
+
+uint64_t least_delay_ns(Costs costs) { return least_work(costs).delay_ns(); }
+
+uint64_t least_delay_in_order_ns(Costs costs, uint64_t ahead_ns) {
+  uint64_t after_ns = 0;
+  for (const UnitCosts& unit : costs) after_ns += unit.kernel_ns;
+  uint64_t computed_ns = 0;
+  // What was computed before a row, and read in it up to here.
+  uint64_t worst_ns = 0;
+  uint64_t least_ns = 0;
   for (const UnitCosts& unit : costs) {
-    if (unit.size_bytes > 0) reads_ns += unit.read_ns;
-    if (unit.size_bytes > 0) kernels_ns += unit.taken_ns;
-    kernels_ns += unit.kernel_ns;
+    worst_ns = std::max(worst_ns, computed_ns) + (unit.size_bytes > 0 ? unit.read_ns : 0);
+    computed_ns += unit.kernel_ns;
+    after_ns -= unit.kernel_ns;
+    least_ns = std::max(least_ns, worst_ns + after_ns);
   }
-  return std::max(reads_ns, kernels_ns);
+  return least_ns - std::min(least_ns, ahead_ns);
 }
 
 std::vector<WorkUnit> work_units(Costs costs) {

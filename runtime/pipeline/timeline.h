@@ -21,6 +21,7 @@
 // Cost: O(N).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -81,10 +82,28 @@ enum class Inferences { one_by_one, in_a_row };
 uint64_t delay_ns(Pipeline pipeline, std::span<const UnitCosts> costs, const Rings& rings,
                   Inferences inferences = Inferences::one_by_one);
 
-/// Whatever the rings: in each inference, or on average, everything is read and computed once,
-/// neither two reads nor two kernels are at work together, and what reads take is lost to kernels,
-/// or spent waiting. Not of `preload`, which reads nothing.
+/// What an inference has to do, whatever the rings: in each, or on average, everything is read and
+/// computed once, neither two reads nor two kernels are at work together, and what reads take is
+/// lost to kernels, or spent waiting. Not of `preload`, which reads nothing.
+struct LeastWork {
+  uint64_t reads_ns = 0;
+  uint64_t kernels_ns = 0;
+  /// From kernels, by reads.
+  uint64_t taken_ns = 0;
+
+  void add(const UnitCosts& unit);
+  /// One that was added: from now on it is in memory.
+  void pin(const UnitCosts& unit);
+  uint64_t delay_ns() const { return std::max(reads_ns, kernels_ns + taken_ns); }
+};
+
+LeastWork least_work(std::span<const UnitCosts> costs);
 uint64_t least_delay_ns(std::span<const UnitCosts> costs);
+
+/// The same, by order. Of units in a row: when the first begins, those before it were computed, and
+/// `ahead_ns` of the row's reads are done at most; when the last is read, those after it are not
+/// computed. The worst row.
+uint64_t least_delay_in_order_ns(std::span<const UnitCosts> costs, uint64_t ahead_ns);
 
 /// The units that a schedule is made of, none pinned.
 std::vector<WorkUnit> work_units(std::span<const UnitCosts> costs);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <queue>
 #include <set>
 #include <utility>
 
@@ -44,9 +45,9 @@ struct CapCounts {
 };
 constexpr CapCounts cap_counts[] = {
     {12, 4, quantum_bytes}, {8, 3, 8 * quantum_bytes}, {4, 2, 32 * quantum_bytes}};
-// Selections that are tried with rings and pins, at most, and of these again with finer ones. Of
-// two in one front whose bounds are nearer to each other than this, one is enough.
-constexpr int trials_max = 160;
+// Windows that are planned with few rings and pins, at most, and selections that are tried again
+// with more. Of two in one front whose bounds are nearer to each other than this, one is enough.
+constexpr size_t windows_max = 160;
 constexpr size_t refined_max = 3;
 constexpr double bounds_apart = 1.0005;
 constexpr pipeline::PlanTrials few_trials = {.ring_ratio = 0.8, .rates_per_octave = 4};
@@ -74,15 +75,31 @@ struct Option {
   uint64_t largest_whole_bytes = 0;
 };
 
-// An option, and what bounds its delay.
-struct Ranked {
-  double bound_ns = 0;
+struct Tried {
   const Option* option = nullptr;
+  JointPlan plan;
 };
 
-struct Tried {
-  std::vector<uint32_t> candidates;
-  JointPlan plan;
+// The best of what was tried: those that are tried again with finer rings and pins.
+class Best {
+ public:
+  void add(Tried tried) {
+    all_.push_back(std::move(tried));
+    std::stable_sort(all_.begin(), all_.end(), [](const Tried& left, const Tried& right) {
+      return left.plan.delay_ns < right.plan.delay_ns;
+    });
+    if (all_.size() > refined_max) all_.pop_back();
+  }
+
+  const std::vector<Tried>& all() const { return all_; }
+  uint64_t delay_ns() const { return all_.empty() ? UINT64_MAX : all_.front().plan.delay_ns; }
+  /// Of what would still be among them.
+  uint64_t delay_ns_max() const {
+    return all_.size() < refined_max ? UINT64_MAX : all_.back().plan.delay_ns;
+  }
+
+ private:
+  std::vector<Tried> all_;
 };
 
 std::vector<uint64_t> thinned(std::set<uint64_t> values, size_t most) {
@@ -144,7 +161,7 @@ class JointPlanner::Implementation {
         settings_(settings),
         instance_(make_instance(network, profile, Strategy::whole_network, 0).instance) {
     complete_instance();
-    if (const auto cuts = plan::cuts_needed(instance_)) cuts_needed_ = *cuts;
+    if (auto cuts = plan::cuts_needed(instance_)) cuts_needed_ = *std::move(cuts);
   }
 
   Status prepare() {
@@ -159,41 +176,43 @@ class JointPlanner::Implementation {
   uint64_t least_bytes() const { return least_bytes_; }
   uint64_t most_bytes() const { return most_bytes_; }
   const std::string& forced_by() const { return forced_by_; }
+  const PlanningWork& work() const { return work_; }
 
   Result<JointPlan> plan(uint64_t budget_bytes) {
     if (budget_bytes < least_bytes_) return tl::make_unexpected(too_small(budget_bytes));
-    std::vector<Tried> tried;
-    const auto consider = [&](const std::vector<uint32_t>& candidates,
-                              const pipeline::PlanTrials& trials) {
-      auto plan = try_out(candidates, budget_bytes, trials);
-      if (!plan) return;
-      tried.push_back({candidates, *std::move(plan)});
-      std::sort(tried.begin(), tried.end(), [](const Tried& left, const Tried& right) {
-        return left.plan.delay_ns < right.plan.delay_ns;
-      });
-      if (tried.size() > refined_max) tried.pop_back();
+    Best best;
+    const auto consider = [&](const Option& option, const pipeline::PlanTrials& trials) {
+      auto plan = try_out(option, budget_bytes, trials);
+      if (plan) best.add({&option, *std::move(plan)});
     };
-    consider(least_candidates_, few_trials);
-    for (const auto& candidates : found_before_) consider(candidates, few_trials);
-    for (const auto& candidates : one_after_another(budget_bytes)) consider(candidates, {});
-    int trials = 0;
-    for (const Ranked& it : rank(budget_bytes)) {
-      WP_ASSERT(!tried.empty());
-      if (it.bound_ns >= static_cast<double>(tried.front().plan.delay_ns)) break;
-      if (++trials > trials_max) break;
-      consider(it.option->candidates, few_trials);
-    }
-    for (const Tried& it : std::vector<Tried>(tried)) consider(it.candidates, {});
-    found_before_.insert(tried.front().candidates);
-    JointPlan best = std::move(tried.front().plan);
-    best.bound_ns = std::min(least_delay_ns(budget_bytes), best.delay_ns);
-    return best;
+    std::set<std::vector<uint32_t>> seen;
+    const auto try_roughly = [&](const Option& option) {
+      if (!seen.insert(option.candidates).second) return;
+      pipeline::PlanTrials trials = few_trials;
+      trials.delay_ns_max = best.delay_ns_max();
+      consider(option, trials);
+    };
+    const auto try_finely = [&](const Option& option) {
+      consider(option, {.delay_ns_max = best.delay_ns()});
+    };
+    const std::vector<Option> others = one_after_another(budget_bytes);
+    try_roughly(least_);
+    for (const auto& [candidates, option] : found_before_) try_roughly(option);
+    for (const Option& it : others) try_roughly(it);
+    try_in_order(budget_bytes, best, try_roughly);
+    for (const Tried& it : std::vector<Tried>(best.all())) try_finely(*it.option);
+    for (const Option& it : others) try_finely(it);
+    const Tried& found = best.all().front();
+    found_before_.try_emplace(found.option->candidates, *found.option);
+    JointPlan plan = found.plan;
+    plan.bound_ns = least_delay_ns(budget_bytes, plan.delay_ns);
+    return plan;
   }
 
   std::vector<JointPlan> plans_one_after_another(uint64_t budget_bytes) {
     std::vector<JointPlan> plans;
-    for (const auto& candidates : one_after_another(budget_bytes)) {
-      auto tried = try_out(candidates, budget_bytes, {});
+    for (const Option& option : one_after_another(budget_bytes)) {
+      auto tried = try_out(option, budget_bytes, {});
       if (tried) plans.push_back(*std::move(tried));
     }
     return plans;
@@ -290,8 +309,8 @@ class JointPlanner::Implementation {
     least_arena_bytes_ = least_arena;
     arenas.erase(arenas.begin(), arenas.lower_bound(least_arena));
     wholes.erase(wholes.begin(), wholes.lower_bound(least_whole));
-    arena_caps_ = thinned(std::move(arenas), cap_counts[*cuts_needed_].arenas);
-    piece_caps_ = thinned(std::move(wholes), cap_counts[*cuts_needed_].pieces);
+    arena_caps_ = thinned(std::move(arenas), cap_counts[cuts_needed_->size()].arenas);
+    piece_caps_ = thinned(std::move(wholes), cap_counts[cuts_needed_->size()].pieces);
     // The last one allows everything, and is the one that bounds are from.
     std::reverse(piece_caps_.begin(), piece_caps_.end());
   }
@@ -316,17 +335,18 @@ class JointPlanner::Implementation {
   const std::vector<Option>& front(size_t arena_cap, size_t piece_cap) {
     const auto [found, is_new] = fronts_.try_emplace({arena_cap, piece_cap});
     if (!is_new) return found->second;
+    ++work_.fronts;
     Filtered some = filtered(instance_, [&](uint32_t node, uint32_t candidate) {
       return whole_bytes(node, candidate) <= piece_caps_[piece_cap];
     });
     if (!some.has_all_nodes()) return found->second;
     forbid_changes(some.instance, arena_caps_[arena_cap]);
-    const auto reduced = reduce(some.instance, {.workspace_bytes_max = arena_caps_[arena_cap],
-                                                .quantum_bytes = quantum_bytes});
-    WP_ASSERT(reduced);
-    for (const Label& label : reduced->front) {
+    const Reduced reduced =
+        reduce(some.instance, *cuts_needed_,
+               {.workspace_bytes_max = arena_caps_[arena_cap], .quantum_bytes = quantum_bytes});
+    for (const Label& label : reduced.front) {
       if (label.time_ns >= forbidden_ns) continue;
-      found->second.push_back(option_of(some.original(reduced->candidates(label))));
+      found->second.push_back(option_of(some.original(reduced.candidates(label))));
     }
     return found->second;
   }
@@ -353,42 +373,83 @@ class JointPlanner::Implementation {
     return {};
   }
 
-  // Smallest first. Of a cap's front nothing that fits under the cap before is needed: its arena is
-  // larger than that.
-  std::vector<Ranked> rank(uint64_t budget_bytes) {
-    std::vector<Ranked> ranked;
-    for (size_t arena = 0; arena < arena_caps_.size(); ++arena) {
-      const uint64_t arena_bytes = arena == 0 ? least_arena_bytes_ : arena_caps_[arena - 1];
-      if (arena_bytes > budget_bytes) break;
-      for (size_t piece = 0; piece < piece_caps_.size(); ++piece) {
-        const std::vector<Ranked> some = rank(front(arena, piece), budget_bytes - arena_bytes);
-        ranked.insert(ranked.end(), some.begin(), some.end());
+  // Under a cap the arena is larger than the cap before, or its selections are under that, too.
+  uint64_t window_bytes_max(uint64_t budget_bytes, size_t arena) const {
+    const uint64_t arena_bytes = arena == 0 ? least_arena_bytes_ : arena_caps_[arena - 1];
+    return budget_bytes - std::min(budget_bytes, arena_bytes);
+  }
+
+  // Of caps on the arena.
+  size_t caps_within(uint64_t budget_bytes) const {
+    size_t caps = 1;
+    while (caps < arena_caps_.size() && arena_caps_[caps - 1] <= budget_bytes) ++caps;
+    return caps;
+  }
+
+  // What is next: a selection, or a front that may not be known yet; and what all that is there
+  // takes at least.
+  struct Next {
+    double bound_ns = 0;
+    const Option* option = nullptr;
+    size_t arena = 0;
+    size_t piece = 0;
+
+    // A heap has the greatest on top.
+    bool operator<(const Next& other) const { return bound_ns > other.bound_ns; }
+  };
+
+  // Selections of all fronts in the order of their bounds, until none can be better than what was
+  // found. With a tighter cap a front is nowhere better: what bounds the looser one bounds it, too,
+  // and it is made only when its turn comes.
+  template <typename TryOut>
+  void try_in_order(uint64_t budget_bytes, const Best& best, TryOut try_out) {
+    std::priority_queue<Next> queue;
+    const auto add_front = [&](const std::vector<Option>& looser, size_t arena, size_t piece) {
+      const uint64_t window_bytes = window_bytes_max(budget_bytes, arena);
+      queue.push({least_overlap_bound_ns(looser, window_bytes), nullptr, arena, piece});
+    };
+    const size_t caps = caps_within(budget_bytes);
+    for (size_t arena = 0; arena < caps; ++arena) add_front(front(caps - 1, 0), arena, 0);
+    const size_t windows_end = work_.windows + windows_max;
+    while (!queue.empty() && work_.windows < windows_end) {
+      const Next next = queue.top();
+      queue.pop();
+      if (next.bound_ns >= static_cast<double>(best.delay_ns())) break;
+      if (next.option != nullptr) {
+        try_out(*next.option);
+        continue;
       }
+      const std::vector<Option>& options = front(next.arena, next.piece);
+      const uint64_t window_bytes = window_bytes_max(budget_bytes, next.arena);
+      for (const Next& it : ranked(options, window_bytes, best.delay_ns())) queue.push(it);
+      if (next.piece + 1 < piece_caps_.size()) add_front(options, next.arena, next.piece + 1);
     }
-    std::sort(ranked.begin(), ranked.end(), has_smaller_bound);
-    return ranked;
   }
 
-  static bool has_smaller_bound(const Ranked& left, const Ranked& right) {
-    return left.bound_ns < right.bound_ns;
-  }
-
-  std::vector<Ranked> rank(const std::vector<Option>& options, uint64_t window_bytes) const {
-    std::vector<Ranked> ranked;
+  // Those that may be faster than that, smallest bound first.
+  std::vector<Next> ranked(const std::vector<Option>& options, uint64_t window_bytes,
+                           uint64_t delay_ns_max) const {
+    std::vector<Next> ranked;
     for (const Option& option : options) {
       if (option.largest_whole_bytes > window_bytes) continue;
-      ranked.push_back({std::max(overlap_bound_ns(option, window_bytes),
-                                 order_bound_ns(layers_of(option), window_bytes)),
-                        &option});
+      const double bound_ns = bound_of(option, window_bytes, static_cast<double>(delay_ns_max));
+      if (bound_ns < static_cast<double>(delay_ns_max)) ranked.push_back({bound_ns, &option});
     }
-    std::sort(ranked.begin(), ranked.end(), has_smaller_bound);
+    std::sort(ranked.rbegin(), ranked.rend());
     double last_ns = 0;
-    std::erase_if(ranked, [&](const Ranked& it) {
+    std::erase_if(ranked, [&](const Next& it) {
       if (it.bound_ns < last_ns * bounds_apart) return true;
       last_ns = it.bound_ns;
       return false;
     });
     return ranked;
+  }
+
+  // Exactly, or at least that much.
+  double bound_of(const Option& option, uint64_t window_bytes, double enough_ns) const {
+    const double overlap_ns = overlap_bound_ns(option, window_bytes);
+    if (overlap_ns >= enough_ns) return overlap_ns;
+    return std::max(overlap_ns, order_bound_ns(layers_of(option), window_bytes));
   }
 
   double read_ns(double bytes) const { return bytes / settings_.read_bytes_per_s * 1e9; }
@@ -400,64 +461,63 @@ class JointPlanner::Implementation {
     return std::max(option.compute_ns + bytes * settings_.taken.ns_per_byte, read_ns(bytes));
   }
 
-  // What a layer takes at least.
-  struct LayerLeast {
-    double compute_ns = 0;
-    double weight_bytes = 0;
-  };
-
-  // When a layer may begin, those before it were computed, and of its weights and all later ones no
-  // more is there than a window.
-  double order_bound_ns(const std::vector<LayerLeast>& layers, uint64_t window_bytes) const {
-    double left_bytes = -static_cast<double>(window_bytes);
-    for (const LayerLeast& it : layers) left_bytes += it.weight_bytes;
-    double computed_ns = 0;
-    double least_ns = 0;
-    for (const LayerLeast& it : layers) {
-      least_ns = std::max(least_ns, computed_ns + read_ns(left_bytes));
-      computed_ns += it.compute_ns;
-      left_bytes -= it.weight_bytes;
+  double least_overlap_bound_ns(const std::vector<Option>& options, uint64_t window_bytes) const {
+    double least_ns = std::numeric_limits<double>::infinity();
+    for (const Option& option : options) {
+      least_ns = std::min(least_ns, overlap_bound_ns(option, window_bytes));
     }
     return least_ns;
   }
 
-  std::vector<LayerLeast> layers_of(const Option& option) const {
-    std::vector<LayerLeast> layers;
+  // By order: weights are there by their window, whether in a ring or pinned.
+  double order_bound_ns(const std::vector<UnitCosts>& layers, uint64_t window_bytes) const {
+    const auto ahead_ns = static_cast<uint64_t>(read_ns(static_cast<double>(window_bytes))) + 1;
+    return static_cast<double>(pipeline::least_delay_in_order_ns(layers, ahead_ns));
+  }
+
+  UnitCosts layer_costs(uint64_t weight_bytes, double compute_ns) const {
+    return {.size_bytes = weight_bytes,
+            .read_ns = static_cast<uint64_t>(read_ns(static_cast<double>(weight_bytes))),
+            .kernel_ns = static_cast<uint64_t>(compute_ns)};
+  }
+
+  std::vector<UnitCosts> layers_of(const Option& option) const {
+    std::vector<UnitCosts> layers;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
       const Candidate& it = chosen(option.candidates, i);
-      layers.push_back({it.time_ns, static_cast<double>(it.held_bytes)});
+      layers.push_back(layer_costs(it.held_bytes, it.time_ns));
     }
     return layers;
   }
 
   // Every layer at its fastest and, by another candidate, at its smallest.
-  std::vector<LayerLeast> ideal_layers() const {
-    std::vector<LayerLeast> layers;
+  std::vector<UnitCosts> ideal_layers() const {
+    std::vector<UnitCosts> layers;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      LayerLeast& least = layers.emplace_back(LayerLeast{std::numeric_limits<double>::infinity(),
-                                                         std::numeric_limits<double>::infinity()});
+      double least_ns = std::numeric_limits<double>::infinity();
+      uint64_t least_bytes = UINT64_MAX;
       for (const Candidate& it : instance_.nodes[node_of(i)].candidates) {
-        least.compute_ns = std::min(least.compute_ns, it.time_ns);
-        least.weight_bytes = std::min(least.weight_bytes, static_cast<double>(it.held_bytes));
+        least_ns = std::min(least_ns, it.time_ns);
+        least_bytes = std::min(least_bytes, it.held_bytes);
       }
+      layers.push_back(layer_costs(least_bytes, least_ns));
     }
     return layers;
   }
 
-  // For all selections there are: the least overlap bound of all fronts, which need not be that of
-  // any other cap than the first on pieces; and in order, with every layer at its fastest before
-  // and at its smallest after.
-  uint64_t least_delay_ns(uint64_t budget_bytes) {
-    double least_ns = std::numeric_limits<double>::infinity();
-    for (size_t arena = 0; arena < arena_caps_.size(); ++arena) {
-      const uint64_t arena_bytes = arena == 0 ? least_arena_bytes_ : arena_caps_[arena - 1];
-      if (arena_bytes > budget_bytes) break;
-      for (const Option& option : front(arena, 0)) {
-        least_ns = std::min(least_ns, overlap_bound_ns(option, budget_bytes - arena_bytes));
-      }
+  // For all selections there are, where it is less than `delay_ns`: the least overlap bound of all
+  // fronts, which need not be that of any other cap than the first on pieces; and in order, with
+  // every layer at its fastest before and at its smallest after.
+  uint64_t least_delay_ns(uint64_t budget_bytes, uint64_t delay_ns) {
+    auto least_ns = static_cast<double>(delay_ns);
+    const size_t caps = caps_within(budget_bytes);
+    for (size_t arena = caps; arena-- > 0;) {
+      const uint64_t window_bytes = window_bytes_max(budget_bytes, arena);
+      if (least_overlap_bound_ns(front(caps - 1, 0), window_bytes) >= least_ns) continue;
+      least_ns = std::min(least_ns, least_overlap_bound_ns(front(arena, 0), window_bytes));
     }
-    const uint64_t window_bytes = budget_bytes - std::min(budget_bytes, least_arena_bytes_);
-    return static_cast<uint64_t>(std::max(least_ns, order_bound_ns(ideal_layers(), window_bytes)));
+    const double in_order_ns = order_bound_ns(ideal_layers(), window_bytes_max(budget_bytes, 0));
+    return std::min(delay_ns, static_cast<uint64_t>(std::max(least_ns, in_order_ns)));
   }
 
   std::vector<LayerChoice> choices(const std::vector<uint32_t>& candidates) const {
@@ -523,6 +583,8 @@ class JointPlanner::Implementation {
     std::vector<pipeline::Tile> tiles;
     std::vector<UnitCosts> costs;
     uint64_t largest_bytes = 0;
+    /// Of those that smaller tiles can be made of.
+    uint64_t largest_in_tiles_bytes = 0;
   };
 
   Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) const {
@@ -541,14 +603,17 @@ class JointPlanner::Implementation {
         tile.costs.taken_ns = taken_ns(tile.costs.size_bytes);
       }
       it.largest_bytes = std::max(it.largest_bytes, tile.costs.size_bytes);
+      if (layers[tile.layer].output_channels == 1) continue;
+      it.largest_in_tiles_bytes = std::max(it.largest_in_tiles_bytes, tile.costs.size_bytes);
     }
     it.costs = pipeline::costs_of(it.tiles);
     return it;
   }
 
-  // Nothing if the budget is too small for it.
-  std::optional<JointPlan> try_out(const std::vector<uint32_t>& candidates, uint64_t budget_bytes,
+  // Nothing if the budget is too small for it, or it for what is asked for.
+  std::optional<JointPlan> try_out(const Option& option, uint64_t budget_bytes,
                                    const pipeline::PlanTrials& trials) {
+    const std::vector<uint32_t>& candidates = option.candidates;
     JointPlan plan{.choices = choices(candidates)};
     const std::vector<uint64_t> workspace_bytes = workspaces(candidates);
     const Arena arena = arena_of(plan.choices, workspace_bytes);
@@ -557,16 +622,21 @@ class JointPlanner::Implementation {
     plan.activation_bytes = arena.activation_bytes;
     plan.workspace_bytes = *std::max_element(workspace_bytes.begin(), workspace_bytes.end());
     const uint64_t window_bytes = budget_bytes - arena.bytes;
+    const auto delay_ns_max = static_cast<double>(trials.delay_ns_max);
+    if (bound_of(option, window_bytes, delay_ns_max) > delay_ns_max) return std::nullopt;
     const auto layers = tileable(candidates);
     std::optional<Cut> best_cut;
     std::optional<WindowPlan> best;
+    pipeline::PlanTrials still = trials;
     for (const uint64_t tile_bytes : tile_sizes) {
       Cut cut = this->cut(layers, tile_bytes);
-      auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, trials,
+      ++work_.windows;
+      auto window = pipeline::plan_window(Pipeline::two_stage, cut.costs, window_bytes, still,
                                           Inferences::in_a_row);
-      const bool is_fine = 4 * cut.largest_bytes <= window_bytes;
+      const bool is_fine = 4 * cut.largest_in_tiles_bytes <= window_bytes;
       if (window && (!best || window->delay_ns < best->delay_ns)) {
         best = std::move(*window);
+        still.delay_ns_max = best->delay_ns;
         best_cut = std::move(cut);
       }
       if (is_fine) break;
@@ -633,18 +703,18 @@ class JointPlanner::Implementation {
     return candidates;
   }
 
-  std::vector<std::vector<uint32_t>> one_after_another(uint64_t budget_bytes) {
-    std::vector<std::vector<uint32_t>> selections = {in_tiles_everywhere(), fastest_};
-    if (!cuts_needed_) return selections;
+  std::vector<Option> one_after_another(uint64_t budget_bytes) const {
+    std::vector<Option> options = {option_of(in_tiles_everywhere()), option_of(fastest_)};
+    if (!cuts_needed_) return options;
     const uint64_t left_bytes = budget_bytes - std::min(budget_bytes, least_arena_bytes_);
     for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
       const Instance instance = alone(strategy);
       if (least_memory_bytes(instance) > left_bytes) continue;
-      const auto found =
-          fastest(instance, left_bytes, cap_counts[*cuts_needed_].others_quantum_bytes);
-      if (found) selections.push_back(found->candidates);
+      auto found =
+          fastest(instance, left_bytes, cap_counts[cuts_needed_->size()].others_quantum_bytes);
+      if (found) options.push_back(option_of(std::move(found->candidates)));
     }
-    return selections;
+    return options;
   }
 
   // The least and the most that a budget can usefully be.
@@ -657,14 +727,14 @@ class JointPlanner::Implementation {
       return arena_bytes +
              cut(tileable(candidates), tile_sizes[std::size(tile_sizes) - 1]).largest_bytes;
     };
-    least_candidates_ = in_tiles_everywhere();
-    least_bytes_ = need(least_candidates_);
+    least_ = option_of(in_tiles_everywhere());
+    least_bytes_ = need(least_.candidates);
     const size_t smallest_pieces = piece_caps_.size() - 1;
     for (const Option& option : front(0, smallest_pieces)) {
       const uint64_t bytes = need(option.candidates);
       if (bytes >= least_bytes_) continue;
       least_bytes_ = bytes;
-      least_candidates_ = option.candidates;
+      least_ = option;
     }
     most_bytes_ = arena_of(choices(fastest_), workspaces(fastest_)).bytes;
     for (const auto& it : tileable(fastest_)) most_bytes_ += it.costs.size_bytes;
@@ -683,15 +753,15 @@ class JointPlanner::Implementation {
 
   std::string what_forces_least() {
     const uint64_t arena_bytes =
-        arena_of(choices(least_candidates_), workspaces(least_candidates_)).bytes;
-    const Cut pieces = cut(tileable(least_candidates_), tile_sizes[std::size(tile_sizes) - 1]);
+        arena_of(choices(least_.candidates), workspaces(least_.candidates)).bytes;
+    const Cut pieces = cut(tileable(least_.candidates), tile_sizes[std::size(tile_sizes) - 1]);
     const auto largest = std::max_element(
         pieces.tiles.begin(), pieces.tiles.end(),
         [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
     uint32_t fullest = 0;
     uint64_t most_bytes = 0;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      const uint64_t bytes = chosen(least_candidates_, i).workspace_bytes;
+      const uint64_t bytes = chosen(least_.candidates, i).workspace_bytes;
       if (bytes <= most_bytes) continue;
       most_bytes = bytes;
       fullest = i;
@@ -707,7 +777,7 @@ class JointPlanner::Implementation {
   const Profile& profile_;
   const JointSettings settings_;
   Instance instance_;
-  std::optional<size_t> cuts_needed_;                       // nothing: more than reduce() takes
+  std::optional<std::vector<uint32_t>> cuts_needed_;        // nothing: more than reduce() takes
   std::vector<std::vector<uint64_t>> own_workspace_bytes_;  // by node and candidate
   std::vector<uint64_t> live_bytes_;                        // by layer
   uint64_t least_arena_bytes_ = 0;
@@ -716,12 +786,13 @@ class JointPlanner::Implementation {
   std::map<std::pair<size_t, size_t>, std::vector<Option>> fronts_;
   std::map<std::vector<uint64_t>, Arena> arenas_;
   // For other budgets.
-  std::set<std::vector<uint32_t>> found_before_;
+  std::map<std::vector<uint32_t>, Option> found_before_;
   std::vector<uint32_t> fastest_;
-  std::vector<uint32_t> least_candidates_;
+  Option least_;
   uint64_t least_bytes_ = 0;
   uint64_t most_bytes_ = 0;
   std::string forced_by_;
+  PlanningWork work_;
 };
 
 JointPlanner::JointPlanner(std::unique_ptr<Implementation> implementation)
@@ -738,6 +809,7 @@ Result<JointPlanner> JointPlanner::make(const Network& network, const Profile& p
 
 uint64_t JointPlanner::least_bytes() const { return implementation_->least_bytes(); }
 uint64_t JointPlanner::most_bytes() const { return implementation_->most_bytes(); }
+PlanningWork JointPlanner::work() const { return implementation_->work(); }
 std::string JointPlanner::forced_by() const { return implementation_->forced_by(); }
 Result<JointPlan> JointPlanner::plan(uint64_t budget_bytes) {
   return implementation_->plan(budget_bytes);

@@ -17,16 +17,19 @@
 // because nothing but pinned weights saves a read, computing and reading overlap at best, and where
 // they do not, waiting costs more than reading takes. So
 // selections of all fronts are tried in the order of this bound, each with its best rings and pins
-// (pipeline/pinning.h), until the next bound is no better than what was found. The least bound is
-// part of the answer: no plan of this kind takes less, so the distance is what could be left.
+// (pipeline/pinning.h), until the next bound is no better than what was found. A front is made when
+// its turn comes: with tighter caps it is nowhere better than with looser ones, whose bound bounds
+// it, too. The least bound is part of the answer: no plan of this kind takes less, so the distance
+// is what could be left.
 //
 // What planning one after the other would give is among what is tried: the plan is never worse.
 //
 // Workspace lies in the arena, where at that time no tensor is: it costs something only at the
 // layers that fill the arena.
 //
-// Cost: fronts once per network, some tens of milliseconds each; then tens of milliseconds for each
-// budget (bench/selection_bench.cc).
+// Cost: fronts once per network, some tens of milliseconds each, and a window for each trial, which
+// ends as soon as it cannot be as good as what was found. Which networks take how long is in
+// docs/plan.md (bench/joint_plans_everywhere.cc).
 #pragma once
 
 #include <cstdint>
@@ -87,6 +90,14 @@ struct JointPlan {
   uint64_t memory_bytes() const { return window_bytes() + arena_bytes; }
 };
 
+/// Where a planner's time goes, since it was made.
+struct PlanningWork {
+  /// Each is made once, whatever budgets follow.
+  size_t fronts = 0;
+  /// Rings and pins, tried for one selection cut in one way.
+  size_t windows = 0;
+};
+
 /// Not thread-safe: what was found out for one budget is kept for the next.
 class JointPlanner {
  public:
@@ -113,6 +124,8 @@ class JointPlanner {
   ///  - the fastest one that reads each layer's weights before it runs.
   /// Those that fit.
   std::vector<JointPlan> plans_one_after_another(uint64_t budget_bytes);
+
+  PlanningWork work() const;
 
  private:
   class Implementation;

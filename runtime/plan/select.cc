@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -13,6 +14,9 @@
 
 namespace weightpager::plan {
 namespace {
+
+// Where rounding to a quantum hides what is feasible, one so many times as fine is tried.
+constexpr uint64_t finer_quantum = 4;
 
 // What to try as the largest workspace: values of candidates, the largest of each quantum.
 std::vector<uint64_t> workspaces(const Instance& instance, uint64_t quantum_bytes) {
@@ -61,6 +65,60 @@ bool is_beaten(const std::vector<Selection>& front, uint64_t memory_bytes, doubl
   return above != front.begin() && std::prev(above)->time_ns <= time_ns;
 }
 
+// The fastest within a budget, by values of workspace.
+//
+// In a range of them nothing is faster than with the largest workspace, and all memory but the
+// smallest for what is held. Mostly that fits the budget, and is the best of its range; or it is
+// slower than what was found elsewhere. Only where it is neither the range is divided.
+class FastestSearch {
+ public:
+  FastestSearch(const Instance& instance, std::span<const uint32_t> cuts, uint64_t memory_bytes_max,
+                uint64_t quantum_bytes)
+      : instance_(instance),
+        cuts_(cuts),
+        memory_bytes_max_(memory_bytes_max),
+        quantum_bytes_(quantum_bytes),
+        values_(workspaces(instance, quantum_bytes)) {
+    std::erase_if(values_, [&](uint64_t value) { return value > memory_bytes_max; });
+  }
+
+  std::optional<Selection> run() {
+    look_at(0, values_.size());
+    return std::move(best_);
+  }
+
+ private:
+  // values_[begin] to values_[end - 1]
+  void look_at(size_t begin, size_t end) {
+    if (begin == end) return;
+    const Reduced reduced = reduce(instance_, cuts_,
+                                   {.workspace_bytes_max = values_[end - 1],
+                                    .held_bytes_max = memory_bytes_max_ - values_[begin],
+                                    .quantum_bytes = quantum_bytes_});
+    if (reduced.front.empty()) return;
+    if (best_ && reduced.front.back().time_ns > best_->time_ns) return;
+    Selection selection = last_of(instance_, reduced);
+    if (selection.memory_bytes() > memory_bytes_max_) {
+      const size_t middle = begin + (end - begin) / 2;
+      look_at(middle, end);
+      look_at(begin, middle);
+      return;
+    }
+    // With less workspace there may be one as fast that takes less.
+    const auto same = std::lower_bound(values_.begin(), values_.end(), selection.workspace_bytes);
+    const auto rest = std::min(end - 1, static_cast<size_t>(same - values_.begin()));
+    if (!best_ || is_better(selection, *best_)) best_ = std::move(selection);
+    if (rest > begin) look_at(begin, rest);
+  }
+
+  const Instance& instance_;
+  const std::span<const uint32_t> cuts_;
+  const uint64_t memory_bytes_max_;
+  const uint64_t quantum_bytes_;
+  std::vector<uint64_t> values_;
+  std::optional<Selection> best_;
+};
+
 std::string largest_need(const Instance& instance) {
   uint64_t most = 0;
   size_t which = 0;
@@ -95,15 +153,16 @@ Error time_too_short(double time_ns_max, double least_time_ns) {
 }
 
 Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes) {
+  const auto cuts = cuts_needed(instance);
+  if (!cuts) return tl::make_unexpected(cuts.error());
   std::vector<Selection> front;
   for (const uint64_t workspace : workspaces(instance, quantum_bytes)) {
-    const auto reduced =
-        reduce(instance, {.workspace_bytes_max = workspace, .quantum_bytes = quantum_bytes});
-    if (!reduced) return tl::make_unexpected(reduced.error());
+    const Reduced reduced =
+        reduce(instance, *cuts, {.workspace_bytes_max = workspace, .quantum_bytes = quantum_bytes});
     const std::vector<Selection> before = front;
-    for (const Label& label : reduced->front) {
+    for (const Label& label : reduced.front) {
       if (is_beaten(before, label.memory_bytes + workspace, label.time_ns)) continue;
-      front.push_back(evaluate(instance, reduced->candidates(label)));
+      front.push_back(evaluate(instance, reduced.candidates(label)));
     }
     keep_best<&Selection::memory_bytes>(front);
   }
@@ -112,33 +171,27 @@ Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t q
 
 Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
                           uint64_t quantum_bytes) {
-  std::optional<Selection> best;
-  for (const uint64_t workspace : workspaces(instance, quantum_bytes)) {
-    if (workspace > memory_bytes_max) break;
-    auto reduced = reduce(instance, {.workspace_bytes_max = workspace,
-                                     .held_bytes_max = memory_bytes_max - workspace,
-                                     .quantum_bytes = quantum_bytes});
-    if (!reduced) return forward_error(std::move(reduced));
-    if (reduced->front.empty()) continue;
-    Selection selection = last_of(instance, *reduced);
-    if (!best || is_better(selection, *best)) best = std::move(selection);
+  const auto cuts = cuts_needed(instance);
+  if (!cuts) return tl::make_unexpected(cuts.error());
+  if (memory_bytes_max < least_memory_bytes(instance)) {
+    return tl::make_unexpected(budget_too_small(instance, memory_bytes_max));
   }
-  if (best) return *std::move(best);
-  if (const auto cuts = cuts_needed(instance); !cuts) {
-    return tl::make_unexpected(cuts.error());
+  // Rounding can hide the last feasible ones: these are told apart more finely.
+  while (true) {
+    auto found = FastestSearch(instance, *cuts, memory_bytes_max, quantum_bytes).run();
+    if (found) return *std::move(found);
+    WP_ASSERT(quantum_bytes > 1);
+    quantum_bytes = std::max<uint64_t>(quantum_bytes / finer_quantum, 1);
   }
-  // Rounding can hide the last feasible ones, of which there are so few that none is needed.
-  if (quantum_bytes > 1) return fastest(instance, memory_bytes_max);
-  return tl::make_unexpected(budget_too_small(instance, memory_bytes_max));
 }
 
 Result<Selection> least_workspace(const Instance& instance, double time_ns_max) {
+  const auto cuts = cuts_needed(instance);
+  if (!cuts) return tl::make_unexpected(cuts.error());
   const Instance free_to_hold = without_holding(instance);
   const std::vector<uint64_t> values = workspaces(instance, 1);
   // The last value allows everything: either that is fast enough, or nothing is.
-  auto everything = reduce(free_to_hold, {});
-  if (!everything) return forward_error(std::move(everything));
-  Selection best = last_of(instance, *everything);
+  Selection best = last_of(instance, reduce(free_to_hold, *cuts, {}));
   if (best.time_ns > time_ns_max) {
     return tl::make_unexpected(time_too_short(time_ns_max, best.time_ns));
   }
@@ -146,11 +199,10 @@ Result<Selection> least_workspace(const Instance& instance, double time_ns_max) 
   size_t end = values.size() - 1;
   while (begin < end) {
     const size_t middle = begin + (end - begin) / 2;
-    const auto reduced = reduce(free_to_hold, {.workspace_bytes_max = values[middle]});
-    WP_ASSERT(reduced);
-    const bool is_enough = !reduced->front.empty() && reduced->front.back().time_ns <= time_ns_max;
+    const Reduced reduced = reduce(free_to_hold, *cuts, {.workspace_bytes_max = values[middle]});
+    const bool is_enough = !reduced.front.empty() && reduced.front.back().time_ns <= time_ns_max;
     if (is_enough) {
-      best = last_of(instance, *reduced);
+      best = last_of(instance, reduced);
       end = middle;
     } else {
       begin = middle + 1;

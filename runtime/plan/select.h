@@ -4,8 +4,9 @@
 // plus a maximum, which no table of sums can hold.
 //
 // Idea. Fix the maximum: leave out candidates that need more workspace, and the rest is a sum
-// (series_parallel.h). Only values that some candidate has need to be tried; where nothing is held,
-// the least that is fast enough is found by bisection over them.
+// (series_parallel.h). Only values that some candidate has need to be tried, and for one budget
+// only few of these: a larger workspace and more to hold bound a range of them from below. Where
+// nothing is held, the least that is fast enough is found by bisection.
 //
 // With a quantum q, values of workspace that share a multiple of q are tried once. What is found is
 // then at least as fast as any selection that takes ((nodes + 1) · q) less. q = 1 is exact.

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <initializer_list>
 #include <span>
 #include <utility>
 
@@ -25,36 +25,44 @@ struct Arc {
   Table table;
 };
 
-// A node that gives its output in a known layout: those that take it in need not be asked together,
-// and each has a source of its own in the node's place.
-struct Cut {
-  uint32_t node = 0;
-  uint32_t layout_out = 0;
-};
-
 class Reduction {
  public:
-  Reduction(const Instance& instance, const Limits& limits, std::span<const Cut> cuts,
-            Choices& choices)
+  Reduction(const Instance& instance, const Limits& limits, Choices& choices)
       : instance_(instance),
         limits_(limits),
-        cuts_(cuts),
         layouts_(instance.layouts),
         choices_(choices),
         arcs_in_(instance.nodes.size()),
-        arcs_out_(instance.nodes.size()) {}
-
-  /// Empty where limits and cuts leave nothing.
-  Front run() {
-    if (!fill_nodes()) return {};
-    for (const Edge& edge : instance_.edges) add_arc({source_of(edge), edge.to, table_of(edge)});
+        arcs_out_(instance.nodes.size()) {
+    if (!fill_nodes()) return;
+    for (const Edge& edge : instance_.edges) add_arc({edge.from, edge.to, table_of(edge)});
     is_there_.assign(nodes_.size(), true);
-    while (fold_leaf() || join_in_series()) {
-    }
-    return sum_of_all();
   }
 
-  /// After run(): nodes that could not be joined. Empty: the front is right.
+  void join_all() {
+    while (fold_leaf() || join_in_series()) {
+    }
+  }
+
+  // A joined one's node gives its output in a known layout: those that take it in need not be asked
+  // together, and each has a source of its own, which costs nothing, in the node's place.
+  void cut(uint32_t node, size_t layout_out) {
+    for (size_t in = 0; in < layouts_; ++in) {
+      for (size_t out = 0; out < layouts_; ++out) {
+        if (out != layout_out) nodes_[node][cell(in, out)].clear();
+      }
+    }
+    for (const size_t arc : std::exchange(arcs_out_[node], {})) {
+      arcs_[arc].from = static_cast<uint32_t>(nodes_.size());
+      Table& source = nodes_.emplace_back(layouts_ * layouts_);
+      source[cell(layout_out, layout_out)] = {{0, 0, no_origin}};
+      is_there_.push_back(true);
+      arcs_in_.emplace_back();
+      arcs_out_.push_back({arc});
+    }
+  }
+
+  /// Nodes that could not be joined. Empty: front() is right.
   std::vector<uint32_t> left() const {
     std::vector<uint32_t> nodes;
     for (uint32_t node = 0; node < nodes_.size(); ++node) {
@@ -63,25 +71,24 @@ class Reduction {
     return nodes;
   }
 
+  /// Of the parts that nothing connects. Empty where limits and cuts leave nothing.
+  Front front() {
+    Front sum = {{base_bytes_, 0, no_origin}};
+    excess_bytes_max_ = limits_.held_bytes_max;
+    for (uint32_t node = 0; node < nodes_.size(); ++node) {
+      if (!is_there_[node]) continue;
+      std::vector<const Front*> fronts;
+      for (const Front& front : nodes_[node]) fronts.push_back(&front);
+      const Front part = best_of_any(fronts);
+      const Sums sums[] = {{&sum, &part}};
+      sum = best(sums);
+    }
+    return sum;
+  }
+
+  bool is_possible() const { return !nodes_.empty(); }
+
  private:
-  const Cut* cut_at(uint32_t node) const {
-    const auto found =
-        std::find_if(cuts_.begin(), cuts_.end(), [&](const Cut& it) { return it.node == node; });
-    return found == cuts_.end() ? nullptr : &*found;
-  }
-
-  // A cut node's edges begin at nodes of their own, which cost nothing.
-  uint32_t source_of(const Edge& edge) {
-    const Cut* const cut = cut_at(edge.from);
-    if (cut == nullptr) return edge.from;
-    Table table(layouts_ * layouts_);
-    table[cell(cut->layout_out, cut->layout_out)] = {{0, 0, no_origin}};
-    nodes_.push_back(std::move(table));
-    arcs_in_.emplace_back();
-    arcs_out_.emplace_back();
-    return static_cast<uint32_t>(nodes_.size() - 1);
-  }
-
   size_t cell(size_t first, size_t second) const { return first * layouts_ + second; }
 
   // Whether each node has a candidate within the limits.
@@ -91,7 +98,7 @@ class Reduction {
     for (uint32_t node = 0; node < instance_.nodes.size(); ++node) {
       uint64_t least = UINT64_MAX;
       for (const Candidate& it : instance_.nodes[node].candidates) {
-        if (is_allowed(node, it)) least = std::min(least, it.held_bytes);
+        if (is_allowed(it)) least = std::min(least, it.held_bytes);
       }
       if (least == UINT64_MAX) return false;
       least_bytes.push_back(least);
@@ -106,10 +113,8 @@ class Reduction {
     return true;
   }
 
-  bool is_allowed(uint32_t node, const Candidate& candidate) const {
-    const Cut* const cut = cut_at(node);
-    return candidate.workspace_bytes <= limits_.workspace_bytes_max &&
-           (cut == nullptr || cut->layout_out == candidate.layout_out);
+  bool is_allowed(const Candidate& candidate) const {
+    return candidate.workspace_bytes <= limits_.workspace_bytes_max;
   }
 
   Table table_of(uint32_t number, uint64_t least_bytes) {
@@ -117,7 +122,7 @@ class Reduction {
     const std::vector<Candidate>& candidates = instance_.nodes[number].candidates;
     for (uint32_t i = 0; i < candidates.size(); ++i) {
       const Candidate& it = candidates[i];
-      if (!is_allowed(number, it)) continue;
+      if (!is_allowed(it)) continue;
       const uint64_t excess = round_up(it.held_bytes - least_bytes, limits_.quantum_bytes);
       if (excess > excess_bytes_max_) continue;
       table[cell(it.layout_in, it.layout_out)].push_back(
@@ -236,24 +241,8 @@ class Reduction {
     return false;
   }
 
-  // Of the parts that nothing connects.
-  Front sum_of_all() {
-    Front sum = {{base_bytes_, 0, no_origin}};
-    excess_bytes_max_ = limits_.held_bytes_max;
-    for (uint32_t node = 0; node < nodes_.size(); ++node) {
-      if (!is_there_[node]) continue;
-      std::vector<const Front*> fronts;
-      for (const Front& front : nodes_[node]) fronts.push_back(&front);
-      const Front part = best_of_any(fronts);
-      const Sums sums[] = {{&sum, &part}};
-      sum = best(sums);
-    }
-    return sum;
-  }
-
   const Instance& instance_;
   const Limits limits_;
-  const std::span<const Cut> cuts_;
   const size_t layouts_;
   uint64_t base_bytes_ = 0;
   uint64_t excess_bytes_max_ = 0;
@@ -275,10 +264,12 @@ Instance bare(const Instance& instance) {
   return it;
 }
 
-std::vector<uint32_t> left_after(const Instance& bare_instance, std::vector<Cut> cuts) {
-  Choices choices;
-  Reduction reduction(bare_instance, {}, cuts, choices);
-  reduction.run();
+// With one layout, as a bare instance has.
+std::vector<uint32_t> left_after(Reduction reduction, std::initializer_list<uint32_t> cuts) {
+  for (const uint32_t node : cuts) {
+    reduction.cut(node, 0);
+    reduction.join_all();
+  }
   return reduction.left();
 }
 
@@ -293,21 +284,19 @@ Error not_reducible(const Instance& instance, const std::vector<uint32_t>& left)
           ""};
 }
 
-// The fewest nodes that make the rest series-parallel; they are among those that are left without.
-Result<std::vector<uint32_t>> find_cuts(const Instance& instance) {
-  const Instance graph = bare(instance);
-  const std::vector<uint32_t> left = left_after(graph, {});
-  if (left.empty()) return std::vector<uint32_t>{};
-  for (const uint32_t node : left) {
-    if (left_after(graph, {{node}}).empty()) return std::vector<uint32_t>{node};
+// The best over all layouts that the nodes to cut may be in.
+Front front_of(Reduction reduction, std::span<const uint32_t> cuts, size_t layouts) {
+  reduction.join_all();
+  if (cuts.empty()) return reduction.front();
+  Front all;
+  for (size_t layout = 0; layout < layouts; ++layout) {
+    Reduction in_layout = reduction;
+    in_layout.cut(cuts.front(), layout);
+    const Front front = front_of(std::move(in_layout), cuts.subspan(1), layouts);
+    all.insert(all.end(), front.begin(), front.end());
   }
-  for (const uint32_t first : left) {
-    for (const uint32_t second : left) {
-      if (second >= first) break;
-      if (left_after(graph, {{first}, {second}}).empty()) return std::vector{first, second};
-    }
-  }
-  return tl::make_unexpected(not_reducible(instance, left));
+  keep_best<&Label::memory_bytes>(all);
+  return all;
 }
 
 }  // namespace
@@ -318,33 +307,34 @@ std::vector<uint32_t> Reduced::candidates(const Label& label) const {
   return candidates;
 }
 
-Result<Reduced> reduce(const Instance& instance, const Limits& limits) {
+Reduced reduce(const Instance& instance, std::span<const uint32_t> cuts, const Limits& limits) {
   WP_ASSERT(limits.quantum_bytes > 0);
-  const auto nodes = find_cuts(instance);
-  if (!nodes) return tl::make_unexpected(nodes.error());
-  Reduced reduced{.nodes = instance.nodes.size()};
-  std::vector<Cut> cuts;
-  for (const uint32_t node : *nodes) cuts.push_back({node, 0});
-  const std::function<void(size_t)> reduce_from = [&](size_t cut) {
-    if (cut == cuts.size()) {
-      const Front front = Reduction(instance, limits, cuts, reduced.choices).run();
-      reduced.front.insert(reduced.front.end(), front.begin(), front.end());
-      return;
-    }
-    for (uint32_t layout = 0; layout < instance.layouts; ++layout) {
-      cuts[cut].layout_out = layout;
-      reduce_from(cut + 1);
-    }
-  };
-  reduce_from(0);
-  keep_best<&Label::memory_bytes>(reduced.front);
+  Reduced reduced{.front = {}, .choices = {}, .nodes = instance.nodes.size()};
+  Reduction reduction(instance, limits, reduced.choices);
+  if (reduction.is_possible()) {
+    reduced.front = front_of(std::move(reduction), cuts, instance.layouts);
+  }
   return reduced;
 }
 
-Result<size_t> cuts_needed(const Instance& instance) {
-  const auto cuts = find_cuts(instance);
-  if (!cuts) return tl::make_unexpected(cuts.error());
-  return cuts->size();
+// The fewest nodes that make the rest series-parallel; they are among those that are left without.
+Result<std::vector<uint32_t>> cuts_needed(const Instance& instance) {
+  const Instance graph = bare(instance);
+  Choices choices;
+  Reduction reduction(graph, {}, choices);
+  reduction.join_all();
+  const std::vector<uint32_t> left = reduction.left();
+  if (left.empty()) return std::vector<uint32_t>{};
+  for (const uint32_t node : left) {
+    if (left_after(reduction, {node}).empty()) return std::vector<uint32_t>{node};
+  }
+  for (const uint32_t first : left) {
+    for (const uint32_t second : left) {
+      if (second >= first) break;
+      if (left_after(reduction, {first, second}).empty()) return std::vector{first, second};
+    }
+  }
+  return tl::make_unexpected(not_reducible(instance, left));
 }
 
 }  // namespace weightpager::plan

@@ -63,6 +63,34 @@ TEST(Pinning, IsNeverSlowerThanTheRingAlone) {
   EXPECT_GT(faster, 50);
 }
 
+// What is left out because it cannot be as good as what is known is never what would be found.
+TEST(Pinning, ALimitOnDelaysChangesNothingButWhetherThereIsAPlan) {
+  RandomNetworks random(18);
+  int waiting = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Costs costs = random_costs(random);
+    const uint64_t smallest = smallest_rings(Pipeline::two_stage, work_units(costs)).host_bytes;
+    const uint64_t budget_bytes = smallest + ring_step_bytes * random.up_to(20);
+    for (const Inferences inferences : {Inferences::one_by_one, Inferences::in_a_row}) {
+      const auto plan_within = [&](uint64_t delay_ns_max) {
+        return plan_window(Pipeline::two_stage, costs, budget_bytes, {.delay_ns_max = delay_ns_max},
+                           inferences);
+      };
+      const auto plan = plan_within(UINT64_MAX);
+      ASSERT_TRUE(plan);
+      const auto same = plan_within(plan->delay_ns);
+      ASSERT_TRUE(same) << "round " << round;
+      ASSERT_EQ(same->is_pinned, plan->is_pinned);
+      ASSERT_EQ(same->rings, plan->rings);
+      if (plan->delay_ns > 0) {
+        ASSERT_FALSE(plan_within(plan->delay_ns - 1)) << "round " << round;
+      }
+      waiting += plan->delay_ns > least_delay_ns(after_first_pass(costs, plan->is_pinned));
+    }
+  }
+  EXPECT_GT(waiting, 50);
+}
+
 // Whatever the disk, a budget for the whole model is a model in memory.
 TEST(Pinning, EverythingIsPinnedThatFits) {
   RandomNetworks random(17);

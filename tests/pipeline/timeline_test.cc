@@ -292,6 +292,30 @@ TEST(Timeline, DelayNeverGrowsWithTheRings) {
   }
 }
 
+// Networks that compute first and read then: no ring holds what could be read beside the kernels.
+TEST(Timeline, NoPassIsShorterThanItsWorstRow) {
+  constexpr uint64_t ns_per_byte = 30;
+  RandomNetworks random(21);
+  int told_more = 0;
+  for (int round = 0; round < 300; ++round) {
+    Costs costs;
+    for (uint64_t i = random.up_to(5); i > 0; --i)
+      costs.push_back({.kernel_ns = random.up_to(500)});
+    for (uint64_t i = 1 + random.up_to(9); i > 0; --i) {
+      const uint64_t bytes = 1 + random.up_to(7);
+      costs.push_back(
+          {.size_bytes = bytes, .read_ns = ns_per_byte * bytes, .kernel_ns = random.up_to(50)});
+    }
+    const Rings rings = random.rings(Pipeline::two_stage, work_units(costs));
+    const uint64_t least_ns = least_delay_in_order_ns(costs, ns_per_byte * rings.host_bytes);
+    for (const Inferences inferences : {Inferences::one_by_one, Inferences::in_a_row}) {
+      ASSERT_LE(least_ns, delay_ns(Pipeline::two_stage, costs, rings, inferences)) << round;
+    }
+    told_more += least_ns > least_delay_ns(costs);
+  }
+  EXPECT_GT(told_more, 20);
+}
+
 // Costs are measured, and what was measured of nothing is not nothing.
 TEST(Timeline, WithoutBytesNothingIsReadOrCopied) {
   Costs costs = five_layers();

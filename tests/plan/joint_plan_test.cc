@@ -117,6 +117,21 @@ TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, JointPlans, testing::Values("squeezenet"));
 
+// Of networks whose weights are a choice. Many more fronts or windows are what planning for minutes
+// looked like; so many are what it takes today, and half as many again.
+TEST(JointPlan, TakesFewFrontsAndWindows) {
+  const Network network = made("squeezenet");
+  Planning it(network, with_avx512(network, plausible_profile(network, compute_threads)));
+  size_t windows_before = 0;
+  for (const uint64_t budget_bytes : it.budgets(budgets_tried)) {
+    ASSERT_TRUE(it.planner->plan(budget_bytes));
+    const PlanningWork work = it.planner->work();
+    EXPECT_LE(work.windows - windows_before, 180u) << budget_bytes;
+    windows_before = work.windows;
+  }
+  EXPECT_LE(it.planner->work().fronts, 33u);
+}
+
 // From a disk that nobody waits for, a pass takes what its kernels take and what reads take from
 // them: so much for each, and so much for each byte; and a little for each kernel's beginning.
 TEST(JointPlan, ReadsTakeTheirTimeFromProcessors) {

@@ -1,11 +1,19 @@
 // A profile without measuring: the candidates that there are on this machine, at speeds that such
 // code has, the same on each run. Times differ between layers as they do: no two kinds of code are
 // equally good at all shapes.
+//
+// What a machine has decides how much there is to choose: without AVX-512 nearly all candidates'
+// weights are as large as plain ones. with_avx512() adds what oneDNN has with it, so that a planner
+// has as much to do on every machine. Only to plan with: it may not run here.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "pager/base/units.h"
 #include "runtime/infer/window_use.h"
 #include "runtime/plan/profile.h"
 #include "runtime/plan/profiler.h"
@@ -47,6 +55,57 @@ inline Profile plausible_profile(const network::Network& network, int threads) {
     if (!is_new) continue;
     for (const auto& it : ops::convolution_candidates(layer, threads)) {
       measured->second.push_back({it->traits(), plausible_time_ns(layer, it->traits().name)});
+    }
+  }
+  return profile;
+}
+
+/// As oneDNN has them, in names, layouts and bytes; `layer` is convolutional.
+inline std::vector<ops::ConvolutionCandidate::Traits> avx512_candidates(
+    const network::Layer& layer) {
+  const auto& it = std::get<network::Convolutional>(layer.operation);
+  if (it.groups != 1) return {};
+  const uint64_t channels_in = round_up(layer.input.channels, 16);
+  const uint64_t channels_out = round_up(it.filters, 16);
+  const uint64_t plain_bytes = channels_in * channels_out * it.size * it.size * sizeof(float);
+  constexpr ops::Layout pixels = ops::Layout::nhwc;
+  constexpr ops::Layout blocks = ops::Layout::nChw16c;
+  std::vector<ops::ConvolutionCandidate::Traits> all = {
+      {"jit:avx512_core", pixels, pixels, 0, plain_bytes},
+      {"jit:avx512_core", blocks, blocks, 0, plain_bytes},
+      {"brgconv:avx512_core", pixels, pixels, 0, plain_bytes}};
+  if (it.size != 3 || it.stride != 1) return all;
+  // Weights and pictures in pieces of 4 × 4 for 2 × 2 pixels, of 6 × 6 for 4 × 4.
+  for (const uint64_t pixels_wide : {uint64_t{2}, uint64_t{4}}) {
+    const uint64_t values = (pixels_wide + 2) * (pixels_wide + 2);
+    const auto pieces_along = [&](uint64_t length) {
+      return (length + pixels_wide - 1) / pixels_wide;
+    };
+    const uint64_t pieces = pieces_along(layer.output.height) * pieces_along(layer.output.width);
+    const char* const name =
+        pixels_wide == 2 ? "jit_fp32_wino_2x3:avx512_core" : "jit_wino_4x3:avx512_core";
+    all.push_back({name, blocks, blocks,
+                   values * pieces * (channels_in + channels_out) * sizeof(float),
+                   values * channels_in * channels_out * sizeof(float)});
+  }
+  return all;
+}
+
+/// With those of AVX-512, where the machine has none.
+inline Profile with_avx512(const network::Network& network, Profile profile) {
+  for (auto& [key, measured] : profile.convolutions) {
+    const bool is_there = std::any_of(measured.begin(), measured.end(), [](const auto& it) {
+      return it.traits.name.find("avx512") != std::string::npos;
+    });
+    if (is_there) return profile;
+  }
+  std::set<std::string> done;
+  for (const network::Layer& layer : network.layers) {
+    if (!std::holds_alternative<network::Convolutional>(layer.operation)) continue;
+    const std::string key = convolution_key(layer);
+    if (!done.insert(key).second) continue;
+    for (const auto& traits : avx512_candidates(layer)) {
+      profile.convolutions.at(key).push_back({traits, plausible_time_ns(layer, traits.name)});
     }
   }
   return profile;
