@@ -3,11 +3,10 @@
 // equally good at all shapes.
 //
 // What a machine has decides how much there is to choose: without AVX-512 nearly all candidates'
-// weights are as large as plain ones. with_avx512() adds what oneDNN has with it, so that a planner
+// weights are as large as plain ones. with_avx512() has what oneDNN has with it, so that a planner
 // has as much to do on every machine. Only to plan with: it may not run here.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <set>
 #include <string>
@@ -91,13 +90,13 @@ inline std::vector<ops::ConvolutionCandidate::Traits> avx512_candidates(
   return all;
 }
 
-/// With those of AVX-512, where the machine has none.
+/// With those of AVX-512, made up on machines that have it, too: so that there is the same to plan
+/// everywhere.
 inline Profile with_avx512(const network::Network& network, Profile profile) {
   for (auto& [key, measured] : profile.convolutions) {
-    const bool is_there = std::any_of(measured.begin(), measured.end(), [](const auto& it) {
+    std::erase_if(measured, [](const auto& it) {
       return it.traits.name.find("avx512") != std::string::npos;
     });
-    if (is_there) return profile;
   }
   std::set<std::string> done;
   for (const network::Layer& layer : network.layers) {
