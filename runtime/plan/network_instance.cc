@@ -54,7 +54,9 @@ class Maker {
       : network_(network),
         profile_(profile),
         strategy_(strategy),
-        read_bytes_per_s_(read_bytes_per_s) {}
+        read_bytes_per_s_(read_bytes_per_s) {
+    find_layouts();
+  }
 
   NetworkInstance run() {
     made_.instance.layouts = layout_count;
@@ -65,6 +67,26 @@ class Maker {
   }
 
  private:
+  // Others follow convolutions: in a layout that none of these has here they gain nothing, and
+  // oneDNN may have no code for them that is worth running (max-pools in blocks of 16 without
+  // AVX-512).
+  void find_layouts() {
+    layouts_ = {Layout::nchw};
+    for (const Layer& layer : network_.layers) {
+      if (!std::holds_alternative<network::Convolutional>(layer.operation)) continue;
+      for (const MeasuredCandidate& it : measured(layer)) {
+        layouts_.insert(it.traits.layout_in);
+        layouts_.insert(it.traits.layout_out);
+      }
+    }
+  }
+
+  const std::vector<MeasuredCandidate>& measured(const Layer& layer) const {
+    const auto found = profile_.convolutions.find(convolution_key(layer));
+    WP_ASSERT(found != profile_.convolutions.end());
+    return found->second;
+  }
+
   void add_node(std::vector<Candidate> candidates, std::vector<std::string> names) {
     const size_t node = made_.instance.nodes.size();
     const std::string name = node == 0 ? "the input" : network::describe_layer(network_, node - 1);
@@ -81,11 +103,9 @@ class Maker {
   }
 
   void add_choices(const Layer& layer) {
-    const auto found = profile_.convolutions.find(convolution_key(layer));
-    WP_ASSERT(found != profile_.convolutions.end());
     std::vector<Candidate> candidates;
     std::vector<std::string> names;
-    for (const MeasuredCandidate& it : found->second) {
+    for (const MeasuredCandidate& it : measured(layer)) {
       const CandidateTraits& traits = it.traits;
       candidates.push_back(with_weights({.time_ns = it.time_ns,
                                          .layout_in = number(traits.layout_in),
@@ -102,7 +122,7 @@ class Maker {
   void add_layouts(const Layer& layer) {
     std::vector<Candidate> candidates;
     std::vector<std::string> names;
-    for (const Layout layout : ops::all_layouts) {
+    for (const Layout layout : layouts_) {
       if (!keeps_layout(network_, layer, layout)) continue;
       candidates.push_back({.layout_in = number(layout), .layout_out = number(layout)});
       names.emplace_back(ops::layout_name(layout));
@@ -147,6 +167,7 @@ class Maker {
   const Profile& profile_;
   const Strategy strategy_;
   const double read_bytes_per_s_;
+  std::set<Layout> layouts_;  // that some convolution has, and Darknet's
   NetworkInstance made_;
 };
 

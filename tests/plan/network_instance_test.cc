@@ -98,12 +98,32 @@ TEST(NetworkInstance, InputsThatAreTakenTwiceAreChangedOnce) {
       "[convolutional]\nfilters=8\nsize=1\nstride=1\nactivation=relu\n"
       "[route]\nlayers=-1,-1\n"
       "[route]\nlayers=-1\ngroups=2\ngroup_id=1\n");
-  const NetworkInstance made =
-      make_instance(network, made_up_profile(network), Strategy::whole_network, 1e9);
+  Profile profile = made_up_profile(network);
+  profile.convolutions.begin()->second.push_back(
+      {{"wide", Layout::nChw8c, Layout::nChw16c, 0, 256}, 50});
+  const NetworkInstance made = make_instance(network, profile, Strategy::whole_network, 1e9);
   ASSERT_TRUE(check(made.instance)) << check(made.instance).error().message;
   EXPECT_EQ(made.instance.edges.size(), 3u);
-  EXPECT_EQ(made.names[2].size(), 3u);  // eight channels do not fill a block of sixteen
+  // Eight channels do not fill a block of sixteen.
+  EXPECT_EQ(made.names[2], (std::vector<std::string>{"nchw", "nChw8c"}));
   EXPECT_EQ(made.names[3].size(), 1u);  // half of the channels: only in Darknet's layout
+}
+
+// oneDNN may have no code for others in a layout that no convolution has.
+TEST(NetworkInstance, OthersAreInLayoutsThatConvolutionsHave) {
+  const Network network = parse(two_convolutions);
+  Profile profile = made_up_profile(network);
+  const uint32_t pool = NetworkInstance::node_of_layer(1);
+  using Names = std::vector<std::string>;
+  const auto layouts_of_pool = [&] {
+    return make_instance(network, profile, Strategy::whole_network, 1e9).names[pool];
+  };
+  EXPECT_EQ(layouts_of_pool(), (Names{"nchw", "nChw8c"}));
+  profile.convolutions.begin()->second.push_back(
+      {{"wide", Layout::nchw, Layout::nChw16c, 0, 256}, 50});
+  EXPECT_EQ(layouts_of_pool(), (Names{"nchw", "nChw8c", "nChw16c"}));
+  for (auto& [key, measured] : profile.convolutions) measured.resize(1);
+  EXPECT_EQ(layouts_of_pool(), Names{"nchw"});
 }
 
 // Also pyramids that lead up and down again, such as YOLOv4's.
