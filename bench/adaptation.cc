@@ -16,7 +16,6 @@
 //     build/release/bench/adaptation MODEL [--disk nvme-gen4] [--json FILE]   (one file, some GiB)
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cxxopts.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -87,25 +86,18 @@ Result<tools::Machine> measured_machine(const model::Model& model, uint64_t chun
   return tools::Machine{.disk = fitted->disk, .handling = {.request_ns = fitted->request_ns}};
 }
 
-/// Of the middle speed of those that were measured, an even number's lower one.
-tools::Machine middle_one(std::vector<tools::Machine> machines) {
-  const auto middle = machines.begin() + static_cast<ptrdiff_t>((machines.size() - 1) / 2);
-  std::nth_element(machines.begin(), middle, machines.end(), [](const auto& a, const auto& b) {
-    return a.disk.bytes_per_s < b.disk.bytes_per_s;
-  });
-  return *middle;
-}
-
 struct Rows {
   std::vector<Row> rows;
-  tools::Machine machine;
+  uint64_t texts = 0;  // that were added up
+  simulate::DiskModel disk;
 };
 
 /// On paper, with that machine. Live, without one: it is measured before each change, for a disk
-/// may be another one a minute later, and what is said of all rows is by the middle one.
+/// may be another one a minute later, and what is said of all rows is by its median speed.
 Result<Rows> add_up(const model::Model& model, const std::optional<tools::Machine>& on_paper) {
   std::vector<Row> rows;
-  std::vector<tools::Machine> machines;
+  std::vector<double> speeds;
+  simulate::DiskModel disk;
   const uint64_t texts = on_paper ? texts_on_paper : texts_live;
   for (uint64_t seed = 1; seed <= texts; ++seed) {
     const auto changes = simulate::usual_changes(model, passes_after, seed);
@@ -123,10 +115,12 @@ Result<Rows> add_up(const model::Model& model, const std::optional<tools::Machin
       }
       rows[i].name = changes[i].name;
       rows[i].times += *times;
-      machines.push_back(*std::move(machine));
+      speeds.push_back(machine->disk.bytes_per_s);
+      disk = machine->disk;
     }
   }
-  return Rows{std::move(rows), middle_one(std::move(machines))};
+  disk.bytes_per_s = median(std::move(speeds));
+  return Rows{std::move(rows), texts, std::move(disk)};
 }
 
 void print_head(const simulate::DiskModel& disk) {
@@ -156,8 +150,7 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
   const auto& times = it.times_as_long;
   fmt::print(
       "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | "
-      "{:.1f} "
-      "|\n",
+      "{:.1f} |\n",
       row.name, pass_s, times[0], times[1], times[2], it.passes, by_misses.passes, lost_s, least_s,
       missing_bytes / static_cast<double>(GiB), missing_s, missing_s / pass_s);
   return {{"change", row.name},
@@ -182,11 +175,11 @@ Result<Json> compare(const model::Model& model, const std::string& disk_name) {
   }
   const auto all = add_up(model, on_paper);
   if (!all) return tl::make_unexpected(all.error());
-  print_head(all->machine.disk);
+  print_head(all->disk);
   Json json = Json::array();
   for (const Row& row : all->rows) {
-    json.push_back(print_row(row, on_paper ? texts_on_paper : texts_live,
-                             policy::chunk_bytes_for(model), all->machine.disk.bytes_per_s));
+    json.push_back(
+        print_row(row, all->texts, policy::chunk_bytes_for(model), all->disk.bytes_per_s));
   }
   return json;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "pager/base/median.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
 #include "pager/simulate/make_trace.h"
@@ -266,22 +267,24 @@ Result<LiveFigures> measure_steadily(const Subject& subject, const BenchOptions&
   return measured;
 }
 
-/// The one in the middle, by the time of a pass (of an even number the quicker one), with the
+/// The one in the middle, by the time of a pass (of an even number the slower one), with the
 /// shortest and the longest pass of all.
 LiveFigures middle_one(std::vector<LiveFigures> repeats) {
   uint64_t shortest_ns = UINT64_MAX;
   uint64_t longest_ns = 0;
+  std::vector<uint64_t> times_ns;
   for (const LiveFigures& it : repeats) {
+    times_ns.push_back(it.live->median_ns);
     shortest_ns = std::min(shortest_ns, it.live->shortest_ns);
     longest_ns = std::max(longest_ns, it.live->longest_ns);
   }
-  const auto middle = repeats.begin() + static_cast<ptrdiff_t>((repeats.size() - 1) / 2);
-  std::nth_element(repeats.begin(), middle, repeats.end(), [](const auto& left, const auto& right) {
-    return left.live->median_ns < right.live->median_ns;
+  const uint64_t middle_ns = median(std::move(times_ns));
+  LiveFigures& middle = *std::find_if(repeats.begin(), repeats.end(), [&](const LiveFigures& it) {
+    return it.live->median_ns == middle_ns;
   });
-  middle->live->shortest_ns = shortest_ns;
-  middle->live->longest_ns = longest_ns;
-  return std::move(*middle);
+  middle.live->shortest_ns = shortest_ns;
+  middle.live->longest_ns = longest_ns;
+  return std::move(middle);
 }
 
 /// Adds live figures to each run of a policy that can be live. With a probe, what is simulated

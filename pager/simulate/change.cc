@@ -45,8 +45,9 @@ Chunks chunks_held(const policy::ChunkTable& table) {
 }
 
 struct Outcome {
-  std::vector<uint64_t> pass_ns;  // since the change
-  Chunks held;                    // when it came
+  std::vector<uint64_t> pass_ns;       // since the change
+  std::vector<uint64_t> computing_ns;  // of it
+  Chunks held;                         // when it came
 };
 
 Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
@@ -63,6 +64,7 @@ Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
   if (!simulated) return tl::make_unexpected(simulated.error());
   for (size_t pass = run.change_pass; pass < simulated->passes.size(); ++pass) {
     outcome.pass_ns.push_back(simulated->passes[pass].time_ns);
+    outcome.computing_ns.push_back(simulated->passes[pass].compute_ns);
   }
   return outcome;
 }
@@ -76,17 +78,6 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
       const policy::ChunkId chunk = run.trace.touches[at].chunk;
       by_pass.back() += !is_there[chunk];
       is_there[chunk] = true;
-    }
-  }
-  return by_pass;
-}
-
-std::vector<uint64_t> computing(const RunWithChange& run) {
-  std::vector<uint64_t> by_pass;
-  for (size_t pass = run.change_pass; pass < run.trace.pass_begins.size(); ++pass) {
-    by_pass.push_back(0);
-    for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
-      by_pass.back() += run.trace.touches[at].compute_ns;
     }
   }
   return by_pass;
@@ -184,7 +175,7 @@ Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions optio
     it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
   }
   it.first_uses = first_uses(change.changed, std::move(changed->held));
-  it.computing_ns = computing(change.changed);
+  it.computing_ns = std::move(changed->computing_ns);
   it.changed_ns = std::move(changed->pass_ns);
   it.unchanged_ns = std::move(unchanged->pass_ns);
   return it;

@@ -19,6 +19,12 @@ Costs random_costs(RandomNetworks& random) {
   return costs;
 }
 
+// Enough for a ring of two stages, and up to 20 steps more.
+uint64_t random_budget(RandomNetworks& random, const Costs& costs) {
+  const uint64_t smallest = smallest_rings(Pipeline::two_stage, work_units(costs)).host_bytes;
+  return smallest + ring_step_bytes * random.up_to(20);
+}
+
 TEST(Pinning, PlansAreWhatTheSimulatorSees) {
   RandomNetworks random(15);
   int with_pins = 0, refused = 0;
@@ -52,8 +58,7 @@ TEST(Pinning, IsNeverSlowerThanTheRingAlone) {
   int faster = 0;
   for (int round = 0; round < 300; ++round) {
     const Costs costs = random_costs(random);
-    const uint64_t smallest = smallest_rings(Pipeline::two_stage, work_units(costs)).host_bytes;
-    const uint64_t budget_bytes = smallest + ring_step_bytes * random.up_to(20);
+    const uint64_t budget_bytes = random_budget(random, costs);
     const auto plan = plan_window(Pipeline::two_stage, costs, budget_bytes);
     ASSERT_TRUE(plan);
     const uint64_t alone_ns = delay_ns(Pipeline::two_stage, costs, {.host_bytes = budget_bytes});
@@ -69,8 +74,7 @@ TEST(Pinning, ALimitOnDelaysChangesNothingButWhetherThereIsAPlan) {
   int waiting = 0;
   for (int round = 0; round < 200; ++round) {
     const Costs costs = random_costs(random);
-    const uint64_t smallest = smallest_rings(Pipeline::two_stage, work_units(costs)).host_bytes;
-    const uint64_t budget_bytes = smallest + ring_step_bytes * random.up_to(20);
+    const uint64_t budget_bytes = random_budget(random, costs);
     for (const Inferences inferences : {Inferences::one_by_one, Inferences::in_a_row}) {
       const auto plan_within = [&](uint64_t delay_ns_max) {
         return plan_window(Pipeline::two_stage, costs, budget_bytes, {.delay_ns_max = delay_ns_max},
