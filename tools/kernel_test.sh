@@ -128,6 +128,12 @@ boot() {
     -drive "file=$WORK/disk,if=virtio,format=raw,cache=unsafe" </dev/null | tr -d '\r' >"$WORK/console"
 }
 
+# What test NUMBER printed last: in which of its tests it failed, or hung.
+last_lines() {
+  sed -n "/weightpager-test $1 begins/,/^weightpager-test $1 ended/p" "$WORK/console" |
+    grep -E '^\[ +(RUN|FAILED)|: Failure$|^no end after' | tail -n 5 | sed 's/^/      /' || true
+}
+
 # Says how each test ended; sets STATUS.
 judge() {
   local number=0 test status
@@ -138,8 +144,14 @@ judge() {
     case $status in
       0) note "passed: $test" ;;
       77) note "SKIPPED: $test" ;;
-      '') note "FAILED: $test (the machine stopped before its end)" && STATUS=1 ;;
-      *) note "FAILED: $test (status $status)" && STATUS=$status ;;
+      '')
+        STATUS=1
+        note "FAILED: $test (the machine stopped before its end)" && last_lines "$number"
+        ;;
+      *)
+        STATUS=$status
+        note "FAILED: $test (status $status)" && last_lines "$number"
+        ;;
     esac
   done
 }
@@ -156,9 +168,10 @@ main() {
   local started=$SECONDS stopped=0
   boot || stopped=$?
   ((stopped == 0)) || note "QEMU ended with status $stopped (124: out of time)"
-  judge
   [[ -z $LOG ]] || cp -- "$WORK/console" "$LOG"
+  judge >"$WORK/verdicts"
   ((STATUS == 0)) || cat -- "$WORK/console"
+  cat -- "$WORK/verdicts"  # last, where they are seen
   note "took $((SECONDS - started)) s"
   exit "$STATUS"
 }
