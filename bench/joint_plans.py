@@ -4,10 +4,10 @@
 For each network and some budgets between the least and what is enough for everything, some times: plans (`weightpager
 plan`), packs the weights for the plan, and runs it inside a memory cgroup, taking turns with what `infer --window` makes
 of the same budget. Prints planned and measured delays, their ratio to `infer --window`, and the memory that was used.
-How fast a file is read depends on where it lies and on how long ago it was written: the plan measures a copy as new as the
-file that is run, and that file itself is measured, in the same way, before and after its run. A repeat in which these
-differ by more than 15 % says nothing about a plan, is marked, and left out of the medians if there are others. The first
-run on a machine measures every way to compute every convolution: a minute or two for each network, on a quiet machine.
+How fast the disk is is measured before and after each run, in the way that plans measure it, and in a file as new as the
+one that is run: what was written long ago may be read at another speed. A repeat in which it changed by more than 15 % says
+nothing about a plan, is marked, and left out of the medians if there are others. The first run on a machine measures every
+way to compute every convolution: a minute or two for each network, on a quiet machine.
 
     bench/joint_plans.py --nets DIR       writes bench/results/DATE-joint_plans.json and prints Markdown
     bench/joint_plans.py --nets DIR --networks squeezenet --budgets 2 --repeats 1     does it work at all
@@ -81,9 +81,8 @@ def memory(run):
     return run["window_bytes"] + run["activation_bytes"] + run["scratch_bytes"]
 
 
-def is_steady(speeds):
-    """What the plan took for granted, and what its file gave before and after."""
-    return max(speeds) / min(speeds) - 1 <= STEADY
+def is_steady(disk):
+    return abs(disk[1] / disk[0] - 1) <= STEADY
 
 
 def measure_budget(name, budget, scratch, options):
@@ -94,21 +93,15 @@ def measure_budget(name, budget, scratch, options):
     probe = infer(scratch, budget + 1024 * MIB, 2, cfg, packed)
     window = budget - probe["activation_bytes"] - probe["scratch_bytes"]
     limit = budget + PROCESS_BYTES
-    planning = ("plan", cfg, "--budget", budget, "--weights")
+    planning = ("plan", cfg, "--weights", copy_path, "--budget", budget)
     plans, planned, plain, disks = [], [], [], []
-
-    def read_bytes_per_s(path, *words):
-        return made(scratch, *planning, path, *words)["read_bytes_per_s"]
-
     for _ in range(options.repeats):
         weightpager("model", "pack", cfg, weights, "-f", "-o", copy_path)
-        speeds = [read_bytes_per_s(copy_path, "-o", plan_path)]
+        before = made(scratch, *planning, "-o", plan_path)["read_bytes_per_s"]
         plans.append(json.loads(plan_path.read_text()))
         weightpager("model", "pack", cfg, weights, "--plan", plan_path, "-f", "-o", planned_path)
-        speeds.append(read_bytes_per_s(planned_path))
         planned.append(infer(scratch, limit, options.passes, cfg, planned_path, "--plan", plan_path))
-        speeds.append(read_bytes_per_s(planned_path))
-        disks.append(speeds)
+        disks.append((before, made(scratch, *planning)["read_bytes_per_s"]))
         if window >= 1 * MIB:
             plain.append(infer(scratch, limit, options.passes, cfg, copy_path, "--window", window))
     planned_path.unlink()
@@ -128,7 +121,7 @@ def measure_budget(name, budget, scratch, options):
            "read_bytes_per_pass": median_of(plan["read_bytes_per_pass"] for plan in plans),
            "measured_ns": median_of(measured_ns), "measured_each_ns": measured_ns,
            "measured_by_planned": median_of(map(operator.truediv, measured_ns, planned_ns)),
-           "disk_planned_before_after_bytes_per_s": disks, "is_disk_steady": steady,
+           "disk_before_after_bytes_per_s": disks, "is_disk_steady": steady,
            "window_ns": statistics.median(plain_ns) if plain_ns else None, "window_each_ns": plain_ns,
            "memory_bytes": max(map(memory, planned)),
            "group_peak_bytes": max(it["group"]["max_bytes"] for it in planned),
@@ -157,7 +150,7 @@ def measure(name, scratch, options):
 
 def disk_words(row):
     """Its least and most speed, and in how many repeats it was steady, if not in all."""
-    speeds = [speed / 1e9 for disk in row["disk_planned_before_after_bytes_per_s"] for speed in disk]
+    speeds = [speed / 1e9 for disk in row["disk_before_after_bytes_per_s"] for speed in disk]
     steady = row["is_disk_steady"]
     words = f"{min(speeds):.1f} to {max(speeds):.1f}"
     return words if all(steady) else f"{words} ({sum(steady)} of {len(steady)})"

@@ -234,7 +234,7 @@ class JointPlanner::Implementation {
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
       const Layer& layer = network_.layers[i];
       const std::string key = other_key(layer);
-      const double others_ns = key.empty() ? 0 : profile_.others.at(key);
+      const double others_ns = key.empty() ? 0 : fastest_ns(profile_.others.at(key));
       const bool is_convolution = std::holds_alternative<network::Convolutional>(layer.operation);
       const bool is_last = i + 1 == network_.layers.size();
       std::vector<Candidate>& candidates = instance_.nodes[node_of(i)].candidates;

@@ -120,11 +120,16 @@ class Maker {
   }
 
   void add_layouts(const Layer& layer) {
+    const auto found = profile_.others.find(other_key(layer));
+    WP_ASSERT(found != profile_.others.end());
+    const LayoutTimes& times = found->second;
     std::vector<Candidate> candidates;
     std::vector<std::string> names;
     for (const Layout layout : layouts_) {
       if (!keeps_layout(network_, layer, layout)) continue;
-      candidates.push_back({.layout_in = number(layout), .layout_out = number(layout)});
+      candidates.push_back({.time_ns = times[number(layout)] - fastest_ns(times),
+                            .layout_in = number(layout),
+                            .layout_out = number(layout)});
       names.emplace_back(ops::layout_name(layout));
     }
     add_node(std::move(candidates), std::move(names));

@@ -2,8 +2,8 @@
 //
 // Nodes are the network's input and its layers. Convolutions have the candidates of the profile.
 // What moves or compares values pixel by pixel (routes, shortcuts, pools, upsampling) works in any
-// layout (routes in blocks only where these are full), takes about the same time in each, and so
-// only chooses a layout, for nothing; the rest is in Darknet's. Edges cost what a change of layout
+// layout (routes in blocks only where these are full), and so only chooses one, for what it takes
+// longer in that than in its fastest; the rest is in Darknet's. Edges cost what a change of layout
 // was measured to take.
 //
 // Two strategies, as in the paper:

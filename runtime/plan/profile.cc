@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int schema_version = 2;
+constexpr int schema_version = 3;
 // A day: what takes longer was not measured here.
 constexpr double time_ns_max = 86'400e9;
 constexpr uint64_t size_bytes_max = uint64_t{1} << 44;
@@ -44,17 +44,24 @@ std::optional<MeasuredCandidate> candidate_in(const Json& value) {
   return MeasuredCandidate{{name->get<std::string>(), *in, *out, *workspace, *packed}, *time_ns};
 }
 
+std::optional<LayoutTimes> times_in(const Json& value) {
+  LayoutTimes times{};
+  if (!value.is_array() || value.size() != times.size()) return std::nullopt;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const auto time_ns = time_in(&value[i]);
+    if (!time_ns) return std::nullopt;
+    times[i] = *time_ns;
+  }
+  return times;
+}
+
 std::optional<ChangeTimes> changes_in(const Json& value) {
   ChangeTimes times{};
   if (!value.is_array() || value.size() != times.size()) return std::nullopt;
   for (size_t from = 0; from < times.size(); ++from) {
-    const Json& row = value[from];
-    if (!row.is_array() || row.size() != times.size()) return std::nullopt;
-    for (size_t to = 0; to < times.size(); ++to) {
-      const auto time_ns = time_in(&row[to]);
-      if (!time_ns) return std::nullopt;
-      times[from][to] = *time_ns;
-    }
+    const auto row = times_in(value[from]);
+    if (!row) return std::nullopt;
+    times[from] = *row;
   }
   return times;
 }
@@ -76,9 +83,9 @@ bool read_convolutions(const Json& json, Profile& profile) {
 bool read_others(const Json& json, Profile& profile) {
   if (!json.is_object()) return false;
   for (const auto& [key, value] : json.items()) {
-    const auto time_ns = time_in(&value);
-    if (!time_ns) return false;
-    profile.others[key] = *time_ns;
+    const auto times = times_in(value);
+    if (!times) return false;
+    profile.others[key] = *times;
   }
   return true;
 }
@@ -130,6 +137,10 @@ std::string other_key(const network::Layer& layer) {
     key += fmt::format(", size {} stride {} padding {}", it->size, it->stride, it->padding);
   }
   return key;
+}
+
+double fastest_ns(const LayoutTimes& times) {
+  return *std::min_element(times.begin(), times.end());
 }
 
 std::string profile_text(const Profile& profile) {

@@ -29,6 +29,8 @@ struct MeasuredCandidate {
 /// By two layouts: change[from][to].
 inline constexpr size_t layout_count = ops::all_layouts.size();
 using ChangeTimes = std::array<std::array<double, layout_count>, layout_count>;
+/// By layout. Of layouts in which a layer does not work: as in Darknet's, into which it is brought.
+using LayoutTimes = std::array<double, layout_count>;
 
 struct Profile {
   /// Whatever times depend on, in words.
@@ -37,8 +39,9 @@ struct Profile {
   std::map<std::string, std::vector<MeasuredCandidate>> convolutions;
   /// By picture_key().
   std::map<std::string, ChangeTimes> changes;
-  /// By other_key(): what is not a convolution itself, in ns.
-  std::map<std::string, double> others;
+  /// By other_key(): what is not a convolution itself, in ns. A library may have fast code for some
+  /// layouts only, as oneDNN has for max-pools without AVX-512: docs/primitives.md.
+  std::map<std::string, LayoutTimes> others;
 };
 
 /// "64x56x56 192 filters 3x3 stride 1 padding 1 groups 1".
@@ -49,6 +52,9 @@ std::string picture_key(const network::Shape& shape);
 /// A layer without its convolution: "maxpool 64x112x112 to 64x56x56, …"; for a convolution what
 /// remains is its activation function, and "" where it has none.
 std::string other_key(const network::Layer& layer);
+
+/// In the layout in which it takes least.
+double fastest_ns(const LayoutTimes& times);
 
 std::string profile_text(const Profile& profile);
 

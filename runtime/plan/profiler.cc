@@ -17,6 +17,8 @@
 #include "runtime/ops/cpu/operations.h"
 #include "runtime/ops/cpu/primitive.h"
 #include "runtime/plan/aligned_floats.h"
+#include "runtime/plan/network_instance.h"
+#include "runtime/plan/planned_operations.h"
 #include "runtime/plan/profile_cache.h"
 
 namespace weightpager::plan {
@@ -55,19 +57,27 @@ AlignedFloats some_numbers(uint64_t size_bytes) {
 
 constexpr double unmeasured_ns = std::numeric_limits<double>::infinity();
 
-// The least of a round's runs.
-template <typename Run>
-Result<double> round_of(Run run) {
+// The least of a round's runs, each of which says what it took.
+template <typename TimedRun>
+Result<double> round_of_timed(TimedRun run) {
   double least_ns = unmeasured_ns;
   double sum_ns = 0;
   for (int i = 0; i < runs_max && (i < runs_min || sum_ns < round_ns); ++i) {
-    const auto started = Clock::now();
-    if (Status ran = run(); !ran) return tl::make_unexpected(ran.error());
-    const double took_ns = std::chrono::duration<double, std::nano>(Clock::now() - started).count();
-    least_ns = std::min(least_ns, took_ns);
-    sum_ns += took_ns;
+    const Result<double> took_ns = run();
+    if (!took_ns) return took_ns;
+    least_ns = std::min(least_ns, *took_ns);
+    sum_ns += *took_ns;
   }
   return least_ns;
+}
+
+template <typename Run>
+Result<double> round_of(Run run) {
+  return round_of_timed([&]() -> Result<double> {
+    const auto started = Clock::now();
+    if (Status ran = run(); !ran) return tl::make_unexpected(ran.error());
+    return std::chrono::duration<double, std::nano>(Clock::now() - started).count();
+  });
 }
 
 // Weights that no cache has: each run takes the next ones, and comes back to the first when others
@@ -262,9 +272,9 @@ class Profiler {
           if (!made) return forward_error(std::move(made));
           operations = std::move(*made);
         }
-        const auto time_ns = measure_other(i, *operations);
-        if (!time_ns) return tl::make_unexpected(time_ns.error());
-        known_.others[key] = *time_ns;
+        const auto times = measure_other(i, *operations);
+        if (!times) return tl::make_unexpected(times.error());
+        known_.others[key] = *times;
         has_measured_ = true;
       }
       profile.others[key] = known_.others[key];
@@ -272,8 +282,57 @@ class Profiler {
     return {};
   }
 
-  // In Darknet's layout: in others it takes about as long.
-  Result<double> measure_other(uint32_t number, ops::CpuOperations& operations) {
+  Result<LayoutTimes> measure_other(uint32_t number, ops::CpuOperations& operations) {
+    const auto plain_ns = measure_plain(number, operations);
+    if (!plain_ns) return tl::make_unexpected(plain_ns.error());
+    LayoutTimes times;
+    times.fill(*plain_ns);
+    const Layer& layer = network_.layers[number];
+    if (std::holds_alternative<network::Convolutional>(layer.operation)) return times;
+    for (const ops::Layout layout : ops::all_layouts) {
+      if (layout == ops::Layout::nchw || !keeps_layout(network_, layer, layout)) continue;
+      std::vector<LayerChoice> choices(network_.layers.size());
+      choices[number] = {.computed_by = "", .layout_in = layout, .layout_out = layout};
+      auto planned = PlannedOperations::make(network_, choices, options_.threads);
+      // There is no code for it that is worth running, and no plan has it: make_instance().
+      if (!planned) continue;
+      const auto time_ns = measure_in_layout(number, layout, *planned);
+      if (!time_ns) return tl::make_unexpected(time_ns.error());
+      times[static_cast<size_t>(layout)] = *time_ns;
+    }
+    return times;
+  }
+
+  // By what runs it in a planned network, without bringing its inputs into the layout.
+  Result<double> measure_in_layout(uint32_t number, ops::Layout layout,
+                                   PlannedOperations& operations) {
+    const Layer& layer = network_.layers[number];
+    std::vector<AlignedFloats> numbers, changed;
+    std::vector<const float*> inputs;
+    std::vector<float*> changed_inputs;
+    for (const uint32_t source : layer.inputs) {
+      numbers.push_back(some_numbers(shape_of(source).size_bytes()));
+      changed.push_back(some_numbers(ops::picture_bytes(shape_of(source), layout)));
+      inputs.push_back(numbers.back().data());
+      changed_inputs.push_back(changed.back().data());
+    }
+    const AlignedFloats output = some_numbers(ops::picture_bytes(layer.output, layout));
+    return least_of_rounds([&] {
+      return round_of_timed([&]() -> Result<double> {
+        RunTimes times;
+        Status ran = operations.run(number, operations.all_channels(number), {},
+                                    {inputs, changed_inputs, output.data(), nullptr}, times);
+        if (!ran) return tl::make_unexpected(ran.error());
+        return times.others_ns;
+      });
+    });
+  }
+
+  const Shape& shape_of(uint32_t source) const {
+    return source == network::network_input ? network_.input : network_.layers[source].output;
+  }
+
+  Result<double> measure_plain(uint32_t number, ops::CpuOperations& operations) {
     const Layer& layer = network_.layers[number];
     const AlignedFloats output = some_numbers(layer.output.size_bytes());
     if (const auto* it = std::get_if<network::Convolutional>(&layer.operation)) {
@@ -282,29 +341,31 @@ class Profiler {
       if (!function) return forward_error(std::move(function));
       dnnl::stream stream(ops::cpu_engine());
       const AlignedFloats input = some_numbers(layer.output.size_bytes());
-      return least_of_rounds([&] { return function->run(stream, {input.data(), output.data()}); });
+      return least_of_rounds([&] {
+        return round_of([&] { return function->run(stream, {input.data(), output.data()}); });
+      });
     }
     std::vector<AlignedFloats> numbers;
     std::vector<const float*> inputs;
     for (const uint32_t source : layer.inputs) {
-      const Shape& shape =
-          source == network::network_input ? network_.input : network_.layers[source].output;
-      numbers.push_back(some_numbers(shape.size_bytes()));
+      numbers.push_back(some_numbers(shape_of(source).size_bytes()));
       inputs.push_back(numbers.back().data());
     }
     const AlignedFloats biases = some_numbers(layer.channels_with_bias() * sizeof(float));
     return least_of_rounds([&] {
-      const float* const weights = cold_.next(layer.weights() * sizeof(float));
-      return operations.run(number, operations.all_channels(number), {biases.data(), weights},
-                            inputs, output.data());
+      return round_of([&] {
+        const float* const weights = cold_.next(layer.weights() * sizeof(float));
+        return operations.run(number, operations.all_channels(number), {biases.data(), weights},
+                              inputs, output.data());
+      });
     });
   }
 
-  template <typename Run>
-  static Result<double> least_of_rounds(Run run) {
+  template <typename Round>
+  static Result<double> least_of_rounds(Round run) {
     double least_ns = unmeasured_ns;
     for (int round = 0; round < rounds; ++round) {
-      const auto time_ns = round_of(run);
+      const Result<double> time_ns = run();
       if (!time_ns) return time_ns;
       least_ns = std::min(least_ns, *time_ns);
     }

@@ -33,6 +33,7 @@ Profile made_up_profile(const Network& network) {
   add_changes(network.input);
   for (const network::Layer& layer : network.layers) {
     add_changes(layer.output);
+    profile.others[other_key(layer)].fill(5);
     if (!std::holds_alternative<network::Convolutional>(layer.operation)) continue;
     profile.convolutions[convolution_key(layer)] = {
         {{"plain", Layout::nchw, Layout::nchw, 64, layer.weights() * 4}, 100},
@@ -124,6 +125,20 @@ TEST(NetworkInstance, OthersAreInLayoutsThatConvolutionsHave) {
   EXPECT_EQ(layouts_of_pool(), (Names{"nchw", "nChw8c", "nChw16c"}));
   for (auto& [key, measured] : profile.convolutions) measured.resize(1);
   EXPECT_EQ(layouts_of_pool(), Names{"nchw"});
+}
+
+// A library's code may be fast in some layouts only.
+TEST(NetworkInstance, ALayoutCostsWhatItIsSlowerThanTheFastest) {
+  const Network network = parse(two_convolutions);
+  Profile profile = made_up_profile(network);
+  LayoutTimes& pool = profile.others.at(other_key(network.layers[1]));
+  pool[static_cast<size_t>(Layout::nchw)] = 300;
+  pool[static_cast<size_t>(Layout::nChw8c)] = 50;
+  const NetworkInstance made = make_instance(network, profile, Strategy::whole_network, 1e9);
+  const auto& candidates = made.instance.nodes[NetworkInstance::node_of_layer(1)].candidates;
+  ASSERT_EQ(candidates.size(), 2u);
+  EXPECT_EQ(candidates[0].time_ns, 295);
+  EXPECT_EQ(candidates[1].time_ns, 45);
 }
 
 // Also pyramids that lead up and down again, such as YOLOv4's.

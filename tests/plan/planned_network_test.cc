@@ -105,6 +105,7 @@ class PlannedNetworks : public testing::Test {
     profile.changes[picture_key(network_.input)] = {};
     for (const network::Layer& layer : network_.layers) {
       profile.changes[picture_key(layer.output)] = {};
+      profile.others[other_key(layer)] = {};
       if (!std::holds_alternative<network::Convolutional>(layer.operation)) continue;
       auto& measured = profile.convolutions[convolution_key(layer)];
       measured.clear();

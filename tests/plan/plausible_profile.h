@@ -47,7 +47,7 @@ inline Profile plausible_profile(const network::Network& network, int threads) {
     profile.changes[picture_key(layer.output)] = changes_of(layer.output);
     const std::string other = other_key(layer);
     if (!other.empty()) {
-      profile.others[other] = 5'000 + static_cast<double>(layer.output.size_bytes()) / 16;
+      profile.others[other].fill(5'000 + static_cast<double>(layer.output.size_bytes()) / 16);
     }
     if (!std::holds_alternative<network::Convolutional>(layer.operation)) continue;
     const auto [measured, is_new] = profile.convolutions.try_emplace(convolution_key(layer));

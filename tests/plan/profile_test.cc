@@ -25,7 +25,7 @@ Profile some_profile() {
   profile.convolutions["one"] = {{{"im2col", Layout::nchw, Layout::nhwc, 4096, 128}, 1234.5},
                                  {{"jit", Layout::nChw8c, Layout::nChw16c, 0, 64}, 7}};
   profile.changes["3x4x5"][1][2] = 99.25;
-  profile.others["relu of 3x4x5"] = 55.5;
+  profile.others["maxpool of 3x4x5"] = {55.5, 44.5, 33, 22};
   return profile;
 }
 
@@ -42,7 +42,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(profile_text(*read), text);
   EXPECT_EQ(read->convolutions.at("one")[0].time_ns, 1234.5);
   EXPECT_EQ(read->changes.at("3x4x5")[1][2], 99.25);
-  EXPECT_EQ(read->others.at("relu of 3x4x5"), 55.5);
+  EXPECT_EQ(read->others.at("maxpool of 3x4x5"), (LayoutTimes{55.5, 44.5, 33, 22}));
 }
 
 TEST(Profile, OfAnotherMachineIsRefused) {
@@ -55,7 +55,7 @@ TEST(Profile, OfAnotherMachineIsRefused) {
 TEST(Profile, DamageIsRefused) {
   const std::string good = profile_text(some_profile());
   const std::pair<const char*, const char*> damages[] = {
-      {"\"schema_version\": 2", "\"schema_version\": 1"},
+      {"\"schema_version\": 3", "\"schema_version\": 1"},
       {"1234.5", "-1"},
       {"1234.5", "\"1234.5\""},
       {"1234.5", "1e300"},
@@ -69,6 +69,8 @@ TEST(Profile, DamageIsRefused) {
       {"\"convolutions\"", "\"convolution\""},
       {"\"layout_changes_ns\"", "\"changes\""},
       {"55.5", "true"},
+      {"55.5", "-1"},
+      {"55.5", "1, 2"},
       {"\"others_ns\"", "\"others\""},
   };
   for (const auto& [from, to] : damages) {
