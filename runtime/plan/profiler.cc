@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <fstream>
 #include <limits>
@@ -14,7 +15,6 @@
 
 #include "pager/base/log.h"
 #include "pager/base/units.h"
-#include "runtime/ops/cpu/operations.h"
 #include "runtime/ops/cpu/primitive.h"
 #include "runtime/plan/aligned_floats.h"
 #include "runtime/plan/network_instance.h"
@@ -262,17 +262,11 @@ class Profiler {
   }
 
   Status add_others(Profile& profile) {
-    std::optional<ops::CpuOperations> operations;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
       const std::string key = other_key(network_.layers[i]);
       if (key.empty() || profile.others.count(key) > 0) continue;
       if (known_.others.count(key) == 0) {
-        if (!operations) {
-          auto made = ops::CpuOperations::make(network_, options_.threads);
-          if (!made) return forward_error(std::move(made));
-          operations = std::move(*made);
-        }
-        const auto times = measure_other(i, *operations);
+        const auto times = measure_other(i);
         if (!times) return tl::make_unexpected(times.error());
         known_.others[key] = *times;
         has_measured_ = true;
@@ -282,81 +276,80 @@ class Profiler {
     return {};
   }
 
-  Result<LayoutTimes> measure_other(uint32_t number, ops::CpuOperations& operations) {
-    const auto plain_ns = measure_plain(number, operations);
+  Result<LayoutTimes> measure_other(uint32_t number) {
+    const Layer& layer = network_.layers[number];
+    const auto* const convolution = std::get_if<network::Convolutional>(&layer.operation);
+    const auto plain_ns = convolution != nullptr ? measure_activation(layer, *convolution)
+                                                 : measure_in(ops::Layout::nchw, number);
     if (!plain_ns) return tl::make_unexpected(plain_ns.error());
     LayoutTimes times;
     times.fill(*plain_ns);
-    const Layer& layer = network_.layers[number];
-    if (std::holds_alternative<network::Convolutional>(layer.operation)) return times;
     for (const ops::Layout layout : ops::all_layouts) {
       if (layout == ops::Layout::nchw || !keeps_layout(network_, layer, layout)) continue;
-      std::vector<LayerChoice> choices(network_.layers.size());
-      choices[number] = {.computed_by = "", .layout_in = layout, .layout_out = layout};
-      auto planned = PlannedOperations::make(network_, choices, options_.threads);
-      // There is no code for it that is worth running, and no plan has it: make_instance().
-      if (!planned) continue;
-      const auto time_ns = measure_in_layout(number, layout, *planned);
+      // There is code for some layer that is not worth running, and no plan has it:
+      // make_instance().
+      if (!operations_in(layout)) continue;
+      const auto time_ns = measure_in(layout, number);
       if (!time_ns) return tl::make_unexpected(time_ns.error());
       times[static_cast<size_t>(layout)] = *time_ns;
     }
     return times;
   }
 
-  // By what runs it in a planned network, without bringing its inputs into the layout.
-  Result<double> measure_in_layout(uint32_t number, ops::Layout layout,
-                                   PlannedOperations& operations) {
-    const Layer& layer = network_.layers[number];
-    std::vector<AlignedFloats> numbers, changed;
-    std::vector<const float*> inputs;
-    std::vector<float*> changed_inputs;
-    for (const uint32_t source : layer.inputs) {
-      numbers.push_back(some_numbers(shape_of(source).size_bytes()));
-      changed.push_back(some_numbers(ops::picture_bytes(shape_of(source), layout)));
-      inputs.push_back(numbers.back().data());
-      changed_inputs.push_back(changed.back().data());
-    }
-    const AlignedFloats output = some_numbers(ops::picture_bytes(layer.output, layout));
+  Result<double> measure_activation(const Layer& layer, const network::Convolutional& it) {
+    auto function =
+        ops::Primitive::elementwise(*ops::Elementwise::of(it.activation), layer.output.elements());
+    if (!function) return forward_error(std::move(function));
+    dnnl::stream stream(ops::cpu_engine());
+    const AlignedFloats input = some_numbers(layer.output.size_bytes());
+    const AlignedFloats output = some_numbers(layer.output.size_bytes());
     return least_of_rounds([&] {
-      return round_of_timed([&]() -> Result<double> {
-        RunTimes times;
-        Status ran = operations.run(number, operations.all_channels(number), {},
-                                    {inputs, changed_inputs, output.data(), nullptr}, times);
-        if (!ran) return tl::make_unexpected(ran.error());
-        return times.others_ns;
-      });
+      return round_of([&] { return function->run(stream, {input.data(), output.data()}); });
     });
   }
 
-  const Shape& shape_of(uint32_t source) const {
-    return source == network::network_input ? network_.input : network_.layers[source].output;
+  // The network with every layer in this layout that works in it. Made once.
+  Result<PlannedOperations>& operations_in(ops::Layout layout) {
+    auto& made = operations_[static_cast<size_t>(layout)];
+    if (made) return *made;
+    std::vector<LayerChoice> choices(network_.layers.size());
+    for (size_t i = 0; i < choices.size(); ++i) {
+      if (!keeps_layout(network_, network_.layers[i], layout)) continue;
+      choices[i] = {.computed_by = "", .layout_in = layout, .layout_out = layout};
+    }
+    return made.emplace(PlannedOperations::make(network_, choices, options_.threads));
   }
 
-  Result<double> measure_plain(uint32_t number, ops::CpuOperations& operations) {
+  // By what runs it in a planned network, without bringing its inputs into the layout.
+  Result<double> measure_in(ops::Layout layout, uint32_t number) {
+    Result<PlannedOperations>& operations = operations_in(layout);
+    if (!operations) return tl::make_unexpected(operations.error());
     const Layer& layer = network_.layers[number];
-    const AlignedFloats output = some_numbers(layer.output.size_bytes());
-    if (const auto* it = std::get_if<network::Convolutional>(&layer.operation)) {
-      auto function = ops::Primitive::elementwise(*ops::Elementwise::of(it->activation),
-                                                  layer.output.elements());
-      if (!function) return forward_error(std::move(function));
-      dnnl::stream stream(ops::cpu_engine());
-      const AlignedFloats input = some_numbers(layer.output.size_bytes());
-      return least_of_rounds([&] {
-        return round_of([&] { return function->run(stream, {input.data(), output.data()}); });
-      });
-    }
     std::vector<AlignedFloats> numbers;
     std::vector<const float*> inputs;
+    std::vector<float*> changed;
+    const auto add = [&](uint32_t source) {
+      const Shape& shape =
+          source == network::network_input ? network_.input : network_.layers[source].output;
+      numbers.push_back(some_numbers(ops::picture_bytes(shape, layout)));
+      return numbers.back().data();
+    };
     for (const uint32_t source : layer.inputs) {
-      numbers.push_back(some_numbers(shape_of(source).size_bytes()));
-      inputs.push_back(numbers.back().data());
+      inputs.push_back(add(source));
+      changed.push_back(add(source));
     }
+    const AlignedFloats output = some_numbers(ops::picture_bytes(layer.output, layout));
+    const AlignedFloats workspace = some_numbers(operations->memory()[number].workspace_bytes);
     const AlignedFloats biases = some_numbers(layer.channels_with_bias() * sizeof(float));
     return least_of_rounds([&] {
-      return round_of([&] {
+      return round_of_timed([&]() -> Result<double> {
         const float* const weights = cold_.next(layer.weights() * sizeof(float));
-        return operations.run(number, operations.all_channels(number), {biases.data(), weights},
-                              inputs, output.data());
+        RunTimes times;
+        Status ran =
+            operations->run(number, operations->all_channels(number), {biases.data(), weights},
+                            {inputs, changed, output.data(), workspace.data()}, times);
+        if (!ran) return tl::make_unexpected(ran.error());
+        return times.others_ns;
       });
     });
   }
@@ -384,6 +377,8 @@ class Profiler {
   Profile known_;
   bool has_measured_ = false;
   ColdWeights cold_;
+  // By layout.
+  std::array<std::optional<Result<PlannedOperations>>, layout_count> operations_;
 };
 
 std::string processor_name() {
