@@ -4,10 +4,10 @@
 // What is compared. Passes of a mixture differ by more than a tenth though nothing changes, so each
 // pass since the change is laid beside the same pass of a run that had the later state all along
 // (pager/simulate/change.h). A run has recovered when two such passes in a row take at most a tenth
-// longer. Beside that stands when it would have if all it had to do was to read what is missed, how
-// far it fell behind, and how far any policy does on that disk; and the bytes that the other run
-// holds by then and this one does not, with the time, and the passes, in which the disk brings all
-// of them.
+// longer. Beside that stands when it would have if all it had to do was to read what is missed, at
+// what a miss costs the other run, how far it fell behind, and how far any policy does on that
+// disk; and the bytes that the other run holds by then and this one does not, with the time, and
+// the passes, in which the disk brings all of them.
 //
 // Live: the pager on a real file, and an engine that only pretends to compute
 // (tools/live_policy.h). With --disk all of it on paper, where it is exact. Of several texts the
@@ -43,8 +43,9 @@ constexpr size_t passes_after = 16;
 constexpr uint64_t texts_live = 2;
 constexpr uint64_t texts_on_paper = 10;
 
-// Of the passes since the change.
-Result<std::vector<uint64_t>> run_live(const model::Model& model, const RunWithChange& run) {
+// The passes since the change.
+Result<std::vector<simulate::PassCounts>> run_live(const model::Model& model,
+                                                   const RunWithChange& run) {
   const uint64_t chunk_bytes = run.trace.chunk_bytes;
   tools::LiveOptions options{.policy = std::string(policy::adaptive_policy),
                              .window_bytes = run.window_chunks * chunk_bytes};
@@ -54,11 +55,9 @@ Result<std::vector<uint64_t>> run_live(const model::Model& model, const RunWithC
   }
   auto live = tools::run_live(model, tools::in_naps(run.trace), options);
   if (!live) return forward_error(std::move(live));
-  std::vector<uint64_t> times_ns;
-  for (size_t pass = run.change_pass; pass < live->passes.size(); ++pass) {
-    times_ns.push_back(live->passes[pass].time_ns);
-  }
-  return times_ns;
+  live->passes.erase(live->passes.begin(),
+                     live->passes.begin() + static_cast<std::ptrdiff_t>(run.change_pass));
+  return std::move(live->passes);
 }
 
 /// Puts live times in place of those on paper. One run right after the other: a disk may be another
@@ -68,8 +67,7 @@ Status run_live(const model::Model& model, const Change& change, ChangeTimes& ti
   if (!changed) return forward_error(std::move(changed));
   auto unchanged = run_live(model, change.unchanged);
   if (!unchanged) return forward_error(std::move(unchanged));
-  times.changed_ns = std::move(*changed);
-  times.unchanged_ns = std::move(*unchanged);
+  times.set_passes(*changed, *unchanged);
   return {};
 }
 
@@ -141,29 +139,34 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
   const double missing_bytes = of_one(row.times.missing_chunks * chunk_bytes);
   const double missing_s = missing_bytes / bytes_per_s;
   const double chunk_ns = static_cast<double>(chunk_bytes) / bytes_per_s * 1e9;
-  const simulate::Recovery by_misses = simulate::recovery_by_misses(row.times, chunk_ns);
+  const simulate::Recovery by_misses = simulate::recovery_by_misses(row.times);
   const double least_s = of_one(simulate::least_lost_ns(row.times, chunk_ns)) / 1e9;
-  std::vector<double> first_use_bytes;
-  for (const uint64_t chunks : row.times.first_uses) {
-    first_use_bytes.push_back(of_one(chunks * chunk_bytes));
-  }
+  const auto bytes = [&](const std::vector<uint64_t>& chunks) {
+    Json each = Json::array();
+    for (const uint64_t count : chunks) each.push_back(of_one(count * chunk_bytes));
+    return each;
+  };
   const auto& times = it.times_as_long;
   fmt::print(
       "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | "
       "{:.1f} |\n",
       row.name, pass_s, times[0], times[1], times[2], it.passes, by_misses.passes, lost_s, least_s,
       missing_bytes / static_cast<double>(GiB), missing_s, missing_s / pass_s);
-  return {{"change", row.name},
-          {"pass_s", pass_s},
-          {"times_as_long", times},
-          {"passes_to_recover", it.passes},
-          {"times_as_long_by_misses", by_misses.times_as_long},
-          {"passes_by_misses", by_misses.passes},
-          {"lost_s", lost_s},
-          {"least_lost_s", least_s},
-          {"missing_bytes", missing_bytes},
-          {"missing_s", missing_s},
-          {"first_use_bytes", first_use_bytes}};
+  return {
+      {"change", row.name},
+      {"pass_s", pass_s},
+      {"times_as_long", times},
+      {"passes_to_recover", it.passes},
+      {"times_as_long_by_misses", by_misses.times_as_long},
+      {"passes_by_misses", by_misses.passes},
+      {"lost_s", lost_s},
+      {"least_lost_s", least_s},
+      {"missing_bytes", missing_bytes},
+      {"missing_s", missing_s},
+      {"miss_bytes_per_s", static_cast<double>(chunk_bytes) * 1e9 / simulate::miss_ns(row.times)},
+      {"first_use_bytes", bytes(row.times.first_uses)},
+      {"read_bytes", bytes(row.times.changed_reads)},
+      {"read_bytes_unchanged", bytes(row.times.unchanged_reads)}};
 }
 
 Result<Json> compare(const model::Model& model, const std::string& disk_name) {

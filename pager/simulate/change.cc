@@ -1,6 +1,8 @@
 #include "pager/simulate/change.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -45,9 +47,8 @@ Chunks chunks_held(const policy::ChunkTable& table) {
 }
 
 struct Outcome {
-  std::vector<uint64_t> pass_ns;       // since the change
-  std::vector<uint64_t> computing_ns;  // of it
-  Chunks held;                         // when it came
+  std::vector<PassCounts> passes;  // since the change
+  Chunks held;                     // when it came
 };
 
 Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
@@ -60,12 +61,10 @@ Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
   options.before_pass = [&](size_t pass, const policy::ChunkTable& table) {
     if (pass == run.change_pass) outcome.held = chunks_held(table);
   };
-  const auto simulated = simulate(run.trace, options);
-  if (!simulated) return tl::make_unexpected(simulated.error());
-  for (size_t pass = run.change_pass; pass < simulated->passes.size(); ++pass) {
-    outcome.pass_ns.push_back(simulated->passes[pass].time_ns);
-    outcome.computing_ns.push_back(simulated->passes[pass].compute_ns);
-  }
+  auto simulated = simulate(run.trace, options);
+  if (!simulated) return forward_error(std::move(simulated));
+  const auto since = std::span(simulated->passes).subspan(run.change_pass);
+  outcome.passes.assign(since.begin(), since.end());
   return outcome;
 }
 
@@ -119,10 +118,26 @@ ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
   };
   add(changed_ns, other.changed_ns);
   add(unchanged_ns, other.unchanged_ns);
+  add(changed_reads, other.changed_reads);
+  add(unchanged_reads, other.unchanged_reads);
   add(first_uses, other.first_uses);
   add(computing_ns, other.computing_ns);
   missing_chunks += other.missing_chunks;
   return *this;
+}
+
+void ChangeTimes::set_passes(std::span<const PassCounts> changed,
+                             std::span<const PassCounts> unchanged) {
+  const auto each = [](std::span<const PassCounts> passes, uint64_t PassCounts::*count) {
+    std::vector<uint64_t> counts;
+    for (const PassCounts& pass : passes) counts.push_back(pass.*count);
+    return counts;
+  };
+  changed_ns = each(changed, &PassCounts::time_ns);
+  unchanged_ns = each(unchanged, &PassCounts::time_ns);
+  changed_reads = each(changed, &PassCounts::reads);
+  unchanged_reads = each(unchanged, &PassCounts::reads);
+  computing_ns = each(changed, &PassCounts::compute_ns);
 }
 
 Recovery recovery(const ChangeTimes& times) {
@@ -144,7 +159,16 @@ Recovery recovery(const ChangeTimes& times) {
   return it;
 }
 
-Recovery recovery_by_misses(const ChangeTimes& times, double chunk_ns) {
+double miss_ns(const ChangeTimes& times) {
+  const auto sum = [](const std::vector<uint64_t>& counts) {
+    return static_cast<double>(std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
+  };
+  const double reads = sum(times.unchanged_reads);
+  return reads == 0 ? 0 : (sum(times.unchanged_ns) - sum(times.computing_ns)) / reads;
+}
+
+Recovery recovery_by_misses(const ChangeTimes& times) {
+  const double chunk_ns = miss_ns(times);
   ChangeTimes least = times;
   for (size_t pass = 0; pass < times.unchanged_ns.size(); ++pass) {
     const double reading_ns = static_cast<double>(times.first_uses[pass]) * chunk_ns;
@@ -175,9 +199,7 @@ Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions optio
     it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
   }
   it.first_uses = first_uses(change.changed, std::move(changed->held));
-  it.computing_ns = std::move(changed->computing_ns);
-  it.changed_ns = std::move(changed->pass_ns);
-  it.unchanged_ns = std::move(unchanged->pass_ns);
+  it.set_passes(changed->passes, unchanged->passes);
   return it;
 }
 

@@ -10,9 +10,9 @@
 // The bounds. Whatever is used since the change and was not held when it came has to be read by any
 // policy. That takes the disk as long as it takes; what the passes until then take longer for it is
 // lost in any case. And who does not know which experts a pass will use reads them when they are
-// missed, beside no computing: a pass takes at least its computing and the reading of what it uses
-// first. (Experts that were used before the change may be read ahead, on the guess that they come
-// again: only so does a policy recover sooner than that.)
+// missed, beside no computing: a pass takes at least its computing and, for each chunk that it uses
+// first, what a missed chunk costs the other run. (Experts that were used before the change may be
+// read ahead, on the guess that they come again: only so does a policy recover sooner than that.)
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,9 @@ std::vector<Change> usual_changes(const model::Model& model, size_t passes_after
 /// less would say little.
 struct ChangeTimes {
   std::vector<uint64_t> changed_ns;
-  std::vector<uint64_t> unchanged_ns;  // the same passes
+  std::vector<uint64_t> unchanged_ns;   // the same passes
+  std::vector<uint64_t> changed_reads;  // chunks
+  std::vector<uint64_t> unchanged_reads;
   /// Chunks that the unchanged run holds when the change comes, and the changed one does not.
   uint64_t missing_chunks = 0;
   /// By pass: chunks used for the first time since the change that were not held when it came.
@@ -58,6 +60,8 @@ struct ChangeTimes {
   std::vector<uint64_t> computing_ns;  // of the same passes, without any waiting
 
   ChangeTimes& operator+=(const ChangeTimes& other);
+  /// What each run's passes took since the change.
+  void set_passes(std::span<const PassCounts> changed, std::span<const PassCounts> unchanged);
 };
 
 struct Recovery {
@@ -71,9 +75,12 @@ struct Recovery {
 
 Recovery recovery(const ChangeTimes& times);
 
-/// If nothing is read ahead that was not there when the change came, and nothing else is missed, on
-/// a disk that takes so long for a chunk.
-Recovery recovery_by_misses(const ChangeTimes& times, double chunk_ns);
+/// By how much each chunk that the unchanged run read made it wait, on average.
+double miss_ns(const ChangeTimes& times);
+
+/// If nothing is read ahead that was not there when the change came, nothing else is missed, and a
+/// missed chunk costs what it costs the unchanged run.
+Recovery recovery_by_misses(const ChangeTimes& times);
 
 /// How far any policy falls behind, on a disk that takes so long for a chunk.
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);

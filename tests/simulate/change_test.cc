@@ -41,13 +41,16 @@ TEST(Recovery, LosesAtLeastWhatTheDiskLacks) {
   EXPECT_EQ(least_lost_ns(times, 1), 0u);
 }
 
-// 60, 40, 30 and 10 chunks at 2 ns each, after 50 ns of computing.
+// 60, 40, 30 and 10 chunks after 50 ns of computing, and each at the 2 ns that the other run waits
+// for one of its 25.
 TEST(Recovery, ByMissesTakesAsLongAsToReadWhatIsUsedFirst) {
   const ChangeTimes times{.changed_ns = {900, 900, 900, 900},
                           .unchanged_ns = {100, 100, 100, 100},
+                          .unchanged_reads = {20, 30, 10, 40},
                           .first_uses = {60, 40, 30, 10},
                           .computing_ns = {50, 50, 50, 50}};
-  const Recovery it = recovery_by_misses(times, 2);
+  EXPECT_DOUBLE_EQ(miss_ns(times), 2);
+  const Recovery it = recovery_by_misses(times);
   EXPECT_EQ(it.times_as_long, (std::vector<double>{1.7, 1.3, 1.1, 1.0}));
   EXPECT_EQ(it.passes, 2u);
   EXPECT_EQ(it.lost_ns, 110);
