@@ -4,10 +4,10 @@
 // What is compared. Passes of a mixture differ by more than a tenth though nothing changes, so each
 // pass since the change is laid beside the same pass of a run that had the later state all along
 // (pager/simulate/change.h). A run has recovered when two such passes in a row take at most a tenth
-// longer. Beside that stands when it would have if all it had to do was to read what is missed, at
-// what a miss costs the other run, how far it fell behind, and how far any policy does on that
-// disk; and the bytes that the other run holds by then and this one does not, with the time, and
-// the passes, in which the disk brings all of them.
+// longer. Beside that stands when somebody would have who is told how often each expert will be
+// used from then on, how far it fell behind, and how far any policy does on that disk; and the
+// bytes that the other run holds by then and this one does not, with the time, and the passes, in
+// which the disk brings all of them.
 //
 // Live: the pager on a real file, and an engine that only pretends to compute
 // (tools/live_policy.h). With --disk all of it on paper, where it is exact. Of several texts the
@@ -40,7 +40,7 @@ using simulate::ChangeTimes;
 using simulate::RunWithChange;
 
 constexpr size_t passes_after = 16;
-constexpr uint64_t texts_live = 2;
+constexpr uint64_t texts_live = 4;
 constexpr uint64_t texts_on_paper = 10;
 
 // The passes since the change.
@@ -124,7 +124,7 @@ Result<Rows> add_up(const model::Model& model, const std::optional<tools::Machin
 void print_head(const simulate::DiskModel& disk) {
   fmt::print("disk: {}, {:.2f} GB/s\n\n", disk.name, disk.bytes_per_s / 1e9);
   fmt::print("| change | s/pass | first after, times | second | third | passes to recover |");
-  fmt::print(" by misses alone | lost, s | at least | lacking, GiB | s | passes |\n");
+  fmt::print(" if informed | lost, s | at least | lacking, GiB | s | passes |\n");
   fmt::print("|---|---|---|---|---|---|---|---|---|---|---|---|\n");
 }
 
@@ -139,7 +139,7 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
   const double missing_bytes = of_one(row.times.missing_chunks * chunk_bytes);
   const double missing_s = missing_bytes / bytes_per_s;
   const double chunk_ns = static_cast<double>(chunk_bytes) / bytes_per_s * 1e9;
-  const simulate::Recovery by_misses = simulate::recovery_by_misses(row.times);
+  const simulate::Recovery informed = simulate::recovery_if_informed(row.times, chunk_ns);
   const double least_s = of_one(simulate::least_lost_ns(row.times, chunk_ns)) / 1e9;
   const auto bytes = [&](const std::vector<uint64_t>& chunks) {
     Json each = Json::array();
@@ -150,23 +150,22 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
   fmt::print(
       "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | "
       "{:.1f} |\n",
-      row.name, pass_s, times[0], times[1], times[2], it.passes, by_misses.passes, lost_s, least_s,
+      row.name, pass_s, times[0], times[1], times[2], it.passes, informed.passes, lost_s, least_s,
       missing_bytes / static_cast<double>(GiB), missing_s, missing_s / pass_s);
-  return {
-      {"change", row.name},
-      {"pass_s", pass_s},
-      {"times_as_long", times},
-      {"passes_to_recover", it.passes},
-      {"times_as_long_by_misses", by_misses.times_as_long},
-      {"passes_by_misses", by_misses.passes},
-      {"lost_s", lost_s},
-      {"least_lost_s", least_s},
-      {"missing_bytes", missing_bytes},
-      {"missing_s", missing_s},
-      {"miss_bytes_per_s", static_cast<double>(chunk_bytes) * 1e9 / simulate::miss_ns(row.times)},
-      {"first_use_bytes", bytes(row.times.first_uses)},
-      {"read_bytes", bytes(row.times.changed_reads)},
-      {"read_bytes_unchanged", bytes(row.times.unchanged_reads)}};
+  return {{"change", row.name},
+          {"pass_s", pass_s},
+          {"times_as_long", times},
+          {"passes_to_recover", it.passes},
+          {"times_as_long_if_informed", informed.times_as_long},
+          {"passes_if_informed", informed.passes},
+          {"lost_s", lost_s},
+          {"least_lost_s", least_s},
+          {"missing_bytes", missing_bytes},
+          {"missing_s", missing_s},
+          {"first_use_bytes", bytes(row.times.first_uses)},
+          {"missed_bytes_if_informed", bytes(row.times.informed_misses)},
+          {"read_bytes", bytes(row.times.changed_reads)},
+          {"read_bytes_unchanged", bytes(row.times.unchanged_reads)}};
 }
 
 Result<Json> compare(const model::Model& model, const std::string& disk_name) {

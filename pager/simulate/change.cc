@@ -1,7 +1,7 @@
 #include "pager/simulate/change.h"
 
 #include <algorithm>
-#include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -14,6 +14,8 @@ namespace {
 // Until the experts that are used most are known.
 constexpr uint32_t passes_before = 30;
 constexpr uint32_t prompt_passes = 2;
+// Until it is known how often each is used.
+constexpr uint32_t passes_counted = 300;
 constexpr double recovered_at_most = 1.1;
 
 /// The same model, and no passes.
@@ -33,6 +35,12 @@ void append_passes(Trace& to, const Trace& from, size_t begin, size_t end) {
       to.touches.push_back(from.touches[at]);
     }
   }
+}
+
+std::vector<uint64_t> count_uses(const Trace& trace) {
+  std::vector<uint64_t> uses(trace.chunks);
+  for (const Touch& touch : trace.touches) ++uses[touch.chunk];
+  return uses;
 }
 
 /// By chunk.
@@ -82,13 +90,40 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
   return by_pass;
 }
 
+/// By pass since the change: what is missed by who keeps the chunks that are used most from then
+/// on.
+std::vector<uint64_t> informed_misses(const RunWithChange& run, const Chunks& held) {
+  std::set<std::pair<uint64_t, policy::ChunkId>> kept;
+  const auto keep = [&](policy::ChunkId chunk) {
+    kept.emplace(run.uses[chunk], chunk);
+    if (kept.size() > run.window_chunks_after) kept.erase(kept.begin());
+  };
+  for (policy::ChunkId chunk = 0; chunk < run.trace.chunks; ++chunk) {
+    if (held[chunk]) keep(chunk);
+  }
+  std::vector<uint64_t> by_pass;
+  for (size_t pass = run.change_pass; pass < run.trace.pass_begins.size(); ++pass) {
+    by_pass.push_back(0);
+    for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
+      const policy::ChunkId chunk = run.trace.touches[at].chunk;
+      if (kept.contains({run.uses[chunk], chunk})) continue;
+      ++by_pass.back();
+      keep(chunk);
+    }
+  }
+  return by_pass;
+}
+
 }  // namespace
 
 std::vector<Change> usual_changes(const model::Model& model, size_t passes_after, uint64_t seed) {
   Workload work;
   work.seed = seed;
-  work.passes = passes_before + static_cast<uint32_t>(passes_after);
-  const Trace decoding = make_trace(model, work, "decoding");
+  work.passes = passes_counted;
+  const Trace long_run = make_trace(model, work, "decoding");
+  const std::vector<uint64_t> uses = count_uses(long_run);
+  Trace decoding = without_passes(long_run);
+  append_passes(decoding, long_run, 0, passes_before + passes_after);
   work.passes = work.prompt_passes = prompt_passes;
   const Trace prompt = make_trace(model, work, "prompt");
 
@@ -96,12 +131,12 @@ std::vector<Change> usual_changes(const model::Model& model, size_t passes_after
   const uint32_t half = std::max(decoding.chunks / 2, window_chunks_min);
   const uint32_t quarter = std::max(decoding.chunks / 4, window_chunks_min);
   const auto decode_with = [&](uint32_t before, uint32_t after) {
-    return RunWithChange{decoding, passes_before, before, after};
+    return RunWithChange{decoding, passes_before, before, after, uses};
   };
-  RunWithChange first_prompt{without_passes(decoding), prompt_passes, half, half};
+  RunWithChange first_prompt{without_passes(decoding), prompt_passes, half, half, uses};
   append_passes(first_prompt.trace, prompt, 0, prompt_passes);
   append_passes(first_prompt.trace, decoding, passes_before, end);
-  RunWithChange next_prompt{without_passes(decoding), passes_before, half, half};
+  RunWithChange next_prompt{without_passes(decoding), passes_before, half, half, uses};
   append_passes(next_prompt.trace, decoding, 0, passes_before - prompt_passes);
   append_passes(next_prompt.trace, prompt, 0, prompt_passes);
   append_passes(next_prompt.trace, decoding, passes_before, end);
@@ -121,6 +156,7 @@ ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
   add(changed_reads, other.changed_reads);
   add(unchanged_reads, other.unchanged_reads);
   add(first_uses, other.first_uses);
+  add(informed_misses, other.informed_misses);
   add(computing_ns, other.computing_ns);
   missing_chunks += other.missing_chunks;
   return *this;
@@ -159,23 +195,14 @@ Recovery recovery(const ChangeTimes& times) {
   return it;
 }
 
-double miss_ns(const ChangeTimes& times) {
-  const auto sum = [](const std::vector<uint64_t>& counts) {
-    return static_cast<double>(std::accumulate(counts.begin(), counts.end(), uint64_t{0}));
-  };
-  const double reads = sum(times.unchanged_reads);
-  return reads == 0 ? 0 : (sum(times.unchanged_ns) - sum(times.computing_ns)) / reads;
-}
-
-Recovery recovery_by_misses(const ChangeTimes& times) {
-  const double chunk_ns = miss_ns(times);
-  ChangeTimes least = times;
+Recovery recovery_if_informed(const ChangeTimes& times, double chunk_ns) {
+  ChangeTimes informed = times;
   for (size_t pass = 0; pass < times.unchanged_ns.size(); ++pass) {
-    const double reading_ns = static_cast<double>(times.first_uses[pass]) * chunk_ns;
-    least.changed_ns[pass] = std::max(times.unchanged_ns[pass],
-                                      times.computing_ns[pass] + static_cast<uint64_t>(reading_ns));
+    const uint64_t as_many = std::min(times.informed_misses[pass], times.unchanged_reads[pass]);
+    const auto more = static_cast<double>(times.informed_misses[pass] - as_many);
+    informed.changed_ns[pass] = times.unchanged_ns[pass] + static_cast<uint64_t>(more * chunk_ns);
   }
-  return recovery(least);
+  return recovery(informed);
 }
 
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns) {
@@ -198,6 +225,7 @@ Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions optio
   for (size_t chunk = 0; chunk < changed->held.size(); ++chunk) {
     it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
   }
+  it.informed_misses = informed_misses(change.changed, changed->held);
   it.first_uses = first_uses(change.changed, std::move(changed->held));
   it.set_passes(changed->passes, unchanged->passes);
   return it;

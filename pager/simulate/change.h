@@ -9,10 +9,12 @@
 //
 // The bounds. Whatever is used since the change and was not held when it came has to be read by any
 // policy. That takes the disk as long as it takes; what the passes until then take longer for it is
-// lost in any case. And who does not know which experts a pass will use reads them when they are
-// missed, beside no computing: a pass takes at least its computing and, for each chunk that it uses
-// first, what a missed chunk costs the other run. (Experts that were used before the change may be
-// read ahead, on the guess that they come again: only so does a policy recover sooner than that.)
+// lost in any case. And nobody knows which experts a pass will use: they are read when they are
+// missed, beside no computing. So a run is laid beside that of somebody informed, who is told how
+// often each chunk will be used from the change on, reads what is missed and keeps what is used
+// most. He misses less than who has to find that out, and a chunk that he misses costs what it
+// costs the other run. (Experts that were used before the change may be read ahead, on the guess
+// that they come again: only so does a policy recover sooner than that.)
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,8 @@ struct RunWithChange {
   uint32_t window_chunks = 0;
   /// From change_pass on.
   uint32_t window_chunks_after = 0;
+  /// By chunk: how often it is used in many passes like those after the change.
+  std::vector<uint64_t> uses;
 };
 
 struct Change {
@@ -57,6 +61,8 @@ struct ChangeTimes {
   uint64_t missing_chunks = 0;
   /// By pass: chunks used for the first time since the change that were not held when it came.
   std::vector<uint64_t> first_uses;
+  /// By pass: chunks that somebody informed misses.
+  std::vector<uint64_t> informed_misses;
   std::vector<uint64_t> computing_ns;  // of the same passes, without any waiting
 
   ChangeTimes& operator+=(const ChangeTimes& other);
@@ -75,12 +81,8 @@ struct Recovery {
 
 Recovery recovery(const ChangeTimes& times);
 
-/// By how much each chunk that the unchanged run read made it wait, on average.
-double miss_ns(const ChangeTimes& times);
-
-/// If nothing is read ahead that was not there when the change came, nothing else is missed, and a
-/// missed chunk costs what it costs the unchanged run.
-Recovery recovery_by_misses(const ChangeTimes& times);
+/// Of somebody informed, on a disk that takes so long for a chunk.
+Recovery recovery_if_informed(const ChangeTimes& times, double chunk_ns);
 
 /// How far any policy falls behind, on a disk that takes so long for a chunk.
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);

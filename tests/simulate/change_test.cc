@@ -41,19 +41,44 @@ TEST(Recovery, LosesAtLeastWhatTheDiskLacks) {
   EXPECT_EQ(least_lost_ns(times, 1), 0u);
 }
 
-// 60, 40, 30 and 10 chunks after 50 ns of computing, and each at the 2 ns that the other run waits
-// for one of its 25.
-TEST(Recovery, ByMissesTakesAsLongAsToReadWhatIsUsedFirst) {
+// Beyond what the other run reads: 40, 15, 5 and no chunks at 2 ns each.
+TEST(Recovery, IfInformedTakesTheTimeToReadWhatIsMissedBeyondTheOther) {
   const ChangeTimes times{.changed_ns = {900, 900, 900, 900},
                           .unchanged_ns = {100, 100, 100, 100},
                           .unchanged_reads = {20, 30, 10, 40},
-                          .first_uses = {60, 40, 30, 10},
-                          .computing_ns = {50, 50, 50, 50}};
-  EXPECT_DOUBLE_EQ(miss_ns(times), 2);
-  const Recovery it = recovery_by_misses(times);
-  EXPECT_EQ(it.times_as_long, (std::vector<double>{1.7, 1.3, 1.1, 1.0}));
+                          .informed_misses = {60, 45, 15, 10}};
+  const Recovery it = recovery_if_informed(times, 2);
+  EXPECT_EQ(it.times_as_long, (std::vector<double>{1.8, 1.3, 1.1, 1.0}));
   EXPECT_EQ(it.passes, 2u);
-  EXPECT_EQ(it.lost_ns, 110);
+  EXPECT_EQ(it.lost_ns, 120);
+}
+
+// 16 chunks fit. Of 20, the last 16 are there when the engine goes on to the first 16, and in every
+// second pass to another one.
+TEST(Changes, WhoIsInformedKeepsWhatIsUsedMost) {
+  RunWithChange run{.trace = {.chunk_bytes = MiB, .chunks = 20},
+                    .change_pass = 1,
+                    .window_chunks = 16,
+                    .window_chunks_after = 16,
+                    .uses = {}};
+  for (ChunkId chunk = 0; chunk < 20; ++chunk) {
+    run.uses.push_back(chunk < 16 ? 4 : chunk == 16 ? 2 : 0);
+  }
+  const auto add_pass = [&](ChunkId begin, ChunkId end) {
+    run.trace.pass_begins.push_back(run.trace.touches.size());
+    for (ChunkId chunk = begin; chunk < end; ++chunk) run.trace.touches.push_back({chunk, 0, 1000});
+  };
+  add_pass(4, 20);
+  for (const ChunkId end : {16, 17, 16, 17}) add_pass(0, end);
+  SimulatorOptions options;
+  options.policy = "lru";
+  options.disk = {"test", 2e9, 80'000, 16, 0};
+  const auto times = simulate_change({"any", run, run}, options);
+  ASSERT_TRUE(times.has_value()) << times.error().message;
+  EXPECT_EQ(times->informed_misses, (std::vector<uint64_t>{4, 1, 0, 1}));
+  EXPECT_EQ(times->first_uses, (std::vector<uint64_t>{4, 0, 0, 0}));
+  EXPECT_EQ(times->changed_ns, times->unchanged_ns);
+  EXPECT_EQ(times->changed_reads, times->unchanged_reads);
 }
 
 /// In passes.
