@@ -147,6 +147,11 @@ struct Network {
   /// In execution order.
   std::vector<Layer> layers;
 
+  /// What an earlier layer, or network_input, gives.
+  const Shape& shape_of(uint32_t source) const {
+    return source == network_input ? input : layers[source].output;
+  }
+
   /// The ordinary .weights file: a header of 20 bytes, then every layer's raw bytes.
   uint64_t weights_file_bytes() const;
   uint64_t folded_bytes() const;

@@ -40,10 +40,6 @@ uint32_t steps(uint64_t extent, uint32_t size, uint32_t stride) {
   return extent < size ? 0 : static_cast<uint32_t>((extent - size) / stride + 1);
 }
 
-const Shape& shape_of(const Network& before, uint32_t layer) {
-  return layer == network_input ? before.input : before.layers[layer].output;
-}
-
 /// Layers as a .cfg numbers them: from the start, or, if negative, back from the layer itself.
 std::vector<uint32_t> layer_numbers(SectionReader& section, std::string_view key,
                                     const Network& before) {
@@ -358,7 +354,7 @@ Result<Layer> parse_layer(const Section& section, const std::string& name, const
   layer.line = section.line;
   const auto count = static_cast<uint32_t>(before.layers.size());
   layer.inputs = {count == 0 ? network_input : count - 1};
-  layer.input = shape_of(before, layer.inputs.front());
+  layer.input = before.shape_of(layer.inputs.front());
 
   SectionReader reader(section, name);
   kind->parse(reader, before, layer);

@@ -34,7 +34,7 @@ std::vector<memory::LayerMemory> memory_of(const network::Network& network,
       const bool is_input = source == network::network_input;
       const auto given = is_input ? ops::Layout::nchw : choices[source].layout_out;
       const ops::Layout wanted = choices[i].layout_in;
-      const auto& shape = is_input ? network.input : network.layers[source].output;
+      const auto& shape = network.shape_of(source);
       it.changed_bytes.push_back(given == wanted ? 0 : ops::picture_bytes(shape, wanted));
     }
   }

@@ -18,15 +18,11 @@ using ops::Layout;
 
 uint32_t number(Layout layout) { return static_cast<uint32_t>(layout); }
 
-const Shape& shape_of(const Network& network, uint32_t source) {
-  return source == network::network_input ? network.input : network.layers[source].output;
-}
-
 // Blocks of several inputs can be put behind each other where they are full.
 bool fills_blocks(const Network& network, const Layer& layer, Layout layout) {
   const uint32_t block = layout == Layout::nChw16c ? 16 : layout == Layout::nChw8c ? 8 : 1;
   return std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](uint32_t source) {
-    return shape_of(network, source).channels % block == 0;
+    return network.shape_of(source).channels % block == 0;
   });
 }
 
@@ -38,8 +34,8 @@ bool keeps_layout(const Network& network, const Layer& layer, Layout layout) {
     return it->groups == 1 && fills_blocks(network, layer, layout);
   }
   if (std::holds_alternative<network::Shortcut>(layer.operation)) {
-    return shape_of(network, layer.inputs[0]) == layer.output &&
-           shape_of(network, layer.inputs[1]) == layer.output;
+    return network.shape_of(layer.inputs[0]) == layer.output &&
+           network.shape_of(layer.inputs[1]) == layer.output;
   }
   return std::holds_alternative<network::MaxPool>(layer.operation) ||
          std::holds_alternative<network::Upsample>(layer.operation) ||
@@ -156,7 +152,7 @@ class Maker {
     const std::vector<uint32_t>& inputs = network_.layers[layer].inputs;
     for (const uint32_t from : std::set<uint32_t>(inputs.begin(), inputs.end())) {
       const bool is_input = from == network::network_input;
-      const auto found = profile_.changes.find(picture_key(shape_of(network_, from)));
+      const auto found = profile_.changes.find(picture_key(network_.shape_of(from)));
       WP_ASSERT(found != profile_.changes.end());
       Edge edge{is_input ? 0 : NetworkInstance::node_of_layer(from),
                 NetworkInstance::node_of_layer(layer),

@@ -150,9 +150,6 @@ class PlannedOperations::Implementation {
   Layout layout_of(uint32_t source) const {
     return source == network::network_input ? Layout::nchw : steps_[source].choice.layout_out;
   }
-  const Shape& shape_of(uint32_t source) const {
-    return source == network::network_input ? network_.input : network_.layers[source].output;
-  }
 
   Status prepare_inputs(uint32_t number, Step& step) const {
     for (const uint32_t source : network_.layers[number].inputs) {
@@ -160,7 +157,7 @@ class PlannedOperations::Implementation {
       const Layout wanted = step.choice.layout_in;
       step.changes.emplace_back();
       if (given == wanted) continue;
-      auto change = ops::LayoutChange::make(shape_of(source), given, wanted);
+      auto change = ops::LayoutChange::make(network_.shape_of(source), given, wanted);
       if (!change) return forward_error(std::move(change));
       step.changes.back() = std::move(*change);
     }
@@ -229,7 +226,7 @@ class PlannedOperations::Implementation {
     const uint64_t row_floats = floats_in(layer.output, layout) / rows;
     uint64_t begin = 0;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const uint64_t part = floats_in(shape_of(layer.inputs[i]), layout) / rows;
+      const uint64_t part = floats_in(network_.shape_of(layer.inputs[i]), layout) / rows;
 #pragma omp parallel for num_threads(threads_)
       for (uint64_t row = 0; row < rows; ++row) {
         std::copy_n(inputs_[i] + row * part, part, output + row * row_floats + begin);

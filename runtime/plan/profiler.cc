@@ -329,8 +329,7 @@ class Profiler {
     std::vector<const float*> inputs;
     std::vector<float*> changed;
     const auto add = [&](uint32_t source) {
-      const Shape& shape =
-          source == network::network_input ? network_.input : network_.layers[source].output;
+      const Shape& shape = network_.shape_of(source);
       numbers.push_back(some_numbers(ops::picture_bytes(shape, layout)));
       return numbers.back().data();
     };

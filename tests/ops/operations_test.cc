@@ -217,7 +217,9 @@ INSTANTIATE_TEST_SUITE_P(
                     PoolCase{{2, 4, 4}, {2, 1, 8}}, PoolCase{{5, 13, 13}, {2, 1, 1}},
                     PoolCase{{17, 19, 19}, {5, 1, 4}}, PoolCase{{17, 10, 19}, {13, 1, 12}},
                     PoolCase{{3, 55, 55}, {3, 2, 0}}, PoolCase{{64, 32, 32}, {3, 2, 2}},
-                    PoolCase{{64, 32, 32}, {2, 2, 0}}));
+                    PoolCase{{64, 32, 32}, {2, 2, 0}},
+                    // Without AVX-512 eight channels and 64 at a time, and a rest of six and 36.
+                    PoolCase{{70, 150, 150}, {3, 2, 0}}, PoolCase{{100, 64, 64}, {3, 2, 2}}));
 
 TEST(AveragePool, IsTheMeanOfEachChannel) {
   const Shape shape{70, 7, 9};

@@ -69,20 +69,17 @@ void add_unequal(const float* added, const network::Shape& added_shape, float* o
 // Stretches what lies between 0 and 1 around the middle, so that a box can reach its cell's edge.
 Elementwise centred_scale(float scale) { return Elementwise::linear(scale, -0.5f * (scale - 1)); }
 
-const network::Shape& input_shape(const network::Network& network, const Layer& layer,
-                                  size_t input) {
-  const uint32_t source = layer.inputs[input];
-  return source == network::network_input ? network.input : network.layers[source].output;
-}
-
 }  // namespace
 
-CpuOperations::CpuOperations(const network::Network& network, int threads, Unfold unfolding)
+CpuOperations::CpuOperations(const network::Network& network, int threads, Scratch whose,
+                             Unfold unfolding)
     : network_(network),
       threads_(threads),
+      whose_scratch_(whose),
       unfolding_(unfolding),
       stream_(cpu_engine()),
       convolutions_(network.layers.size()),
+      max_poolings_(network.layers.size()),
       primitives_(network.layers.size()) {}
 
 Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads,
@@ -90,7 +87,7 @@ Result<CpuOperations> CpuOperations::make(const network::Network& network, int t
   WP_ASSERT(threads >= 1);
   // oneDNN compiles for the number of threads that OpenMP is set to.
   omp_set_num_threads(threads);
-  CpuOperations operations(network, threads, unfolding);
+  CpuOperations operations(network, threads, scratch, unfolding);
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
     if (Status status = operations.prepare(number); !status) {
       return tl::make_unexpected(about_layer(network, number, std::move(status).error()));
@@ -107,7 +104,9 @@ Result<CpuOperations> CpuOperations::make(const network::Network& network, int t
 
 uint64_t CpuOperations::scratch_bytes(uint32_t layer) const {
   const auto& convolution = convolutions_.at(layer);
-  return convolution ? convolution->scratch_floats() * sizeof(float) : 0;
+  if (convolution) return convolution->scratch_floats() * sizeof(float);
+  const auto& max_pooling = max_poolings_[layer];
+  return max_pooling ? max_pooling->scratch_floats() * sizeof(float) : 0;
 }
 
 Status CpuOperations::prepare(uint32_t number) {
@@ -126,7 +125,13 @@ Status CpuOperations::prepare(uint32_t number) {
         convolutions_[number].emplace(layer, threads_, unfolding_);
         return prepare_activation(layer, it.activation);
       },
-      [&](const network::MaxPool&) { return keep(Primitive::max_pool(layer)); },
+      [&](const network::MaxPool&) {
+        if (whose_scratch_ == Scratch::callers) return keep(Primitive::max_pool(layer));
+        auto made = MaxPooling::make(layer);
+        if (!made) return Status(forward_error(std::move(made)));
+        max_poolings_[number] = std::move(*made);
+        return Status();
+      },
       [&](const network::AveragePool&) { return keep(Primitive::average_pool(layer)); },
       [&](const network::Upsample&) { return keep(Primitive::nearest_upsample(layer)); },
       [&](const network::Softmax& it) {
@@ -138,7 +143,7 @@ Status CpuOperations::prepare(uint32_t number) {
         return keep(Primitive::softmax(it.groups, layer.output.elements() / it.groups));
       },
       [&](const network::Shortcut& it) {
-        if (input_shape(network_, layer, 1) == layer.output) {
+        if (network_.shape_of(layer.inputs[1]) == layer.output) {
           return keep(Primitive::add(layer.output.elements(), it.activation));
         }
         return prepare_activation(layer, it.activation);
@@ -207,7 +212,10 @@ Status CpuOperations::run(uint32_t number, Channels channels, const TileWeights&
       [&](const network::Connected& it) {
         return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch);
       },
-      [&](const network::MaxPool&) { return run_primitive(number, inputs[0], output); },
+      [&](const network::MaxPool&) {
+        if (!max_poolings_[number]) return run_primitive(number, inputs[0], output);
+        return max_poolings_[number]->run(stream_, inputs[0], output, scratch);
+      },
       [&](const network::AveragePool&) { return run_primitive(number, inputs[0], output); },
       [&](const network::Upsample&) { return run_primitive(number, inputs[0], output); },
       [&](const network::Softmax& it) { return run_softmax(number, it, inputs[0], output); },
@@ -270,14 +278,14 @@ Status CpuOperations::run_shortcut(uint32_t number, const network::Shortcut& sho
   const Layer& layer = network_.layers[number];
   if (primitives_[number]) return primitives_[number]->run(stream_, {inputs[0], inputs[1], output});
   if (Status status = copy(inputs[0], layer.output.elements(), output); !status) return status;
-  add_unequal(inputs[1], input_shape(network_, layer, 1), output, layer.output);
+  add_unequal(inputs[1], network_.shape_of(layer.inputs[1]), output, layer.output);
   return run_activation(layer, shortcut.activation, layer.output.channels, output);
 }
 
 Status CpuOperations::run_route(const Layer& layer, const network::Route& route,
                                 std::span<const float* const> inputs, float* output) {
   for (size_t input = 0; input < inputs.size(); ++input) {
-    const uint64_t part = input_shape(network_, layer, input).elements() / route.groups;
+    const uint64_t part = network_.shape_of(layer.inputs[input]).elements() / route.groups;
     if (Status status = copy(inputs[input] + route.group * part, part, output); !status) {
       return status;
     }

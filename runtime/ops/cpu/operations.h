@@ -23,6 +23,7 @@
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
 #include "runtime/ops/cpu/convolution.h"
+#include "runtime/ops/cpu/max_pooling.h"
 #include "runtime/ops/cpu/primitive.h"
 
 namespace weightpager::ops {
@@ -30,7 +31,9 @@ namespace weightpager::ops {
 /// One inference at a time; any thread may call, one after the other.
 class CpuOperations {
  public:
-  /// Whose memory convolutions unfold their surroundings into.
+  /// Whose memory convolutions unfold their surroundings into. A caller who brings it chooses
+  /// layouts himself, so maxima over windows then take no detour through another one
+  /// (max_pooling.h).
   enum class Scratch { own, callers };
 
   /// `threads` is how many compute, the caller among them. `unfolding`: of convolutions' pictures.
@@ -55,13 +58,13 @@ class CpuOperations {
   Status run(uint32_t layer, Channels channels, const TileWeights& weights,
              std::span<const float* const> inputs, float* output, float* scratch = nullptr);
 
-  /// Memory for the unfolded surroundings of convolutions, for all threads: of one layer, and its
-  /// own for all of them.
+  /// Memory for the unfolded surroundings of convolutions, for all threads, and for maxima's
+  /// detours: of one layer, and its own for all of them.
   uint64_t scratch_bytes(uint32_t layer) const;
   uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
  private:
-  CpuOperations(const network::Network& network, int threads, Unfold unfolding);
+  CpuOperations(const network::Network& network, int threads, Scratch whose, Unfold unfolding);
   Status prepare(uint32_t number);
   Status prepare_elementwise(const Elementwise& function, uint64_t elements);
   Status prepare_activation(const network::Layer& layer, network::Activation activation);
@@ -88,10 +91,12 @@ class CpuOperations {
 
   network::Network network_;
   int threads_;
+  Scratch whose_scratch_;
   Unfold unfolding_;
   dnnl::stream stream_;
-  // By layer: what computes it. One of the two, or neither where there are only values to be moved.
+  // By layer: what computes it. One of these, or none where there are only values to be moved.
   std::vector<std::optional<Convolution>> convolutions_;
+  std::vector<std::optional<MaxPooling>> max_poolings_;
   std::vector<std::optional<Primitive>> primitives_;
   // By function and number of elements; many layers share them.
   std::map<std::pair<Elementwise, uint64_t>, Primitive> elementwise_;

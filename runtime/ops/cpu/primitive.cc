@@ -86,6 +86,7 @@ Result<Primitive> Primitive::make(const char* name, Describe describe,
     }
     Primitive made;
     made.primitive_ = Description(description);
+    made.is_without_vectors_ = std::string_view(description.impl_info_str()).starts_with("simple");
     made.add_argument(DNNL_ARG_SRC, description.query_md(dnnl::query::src_md, 0), DNNL_MEMORY_NONE);
     if constexpr (std::is_same_v<Description, dnnl::binary>) {
       made.add_argument(DNNL_ARG_SRC_1, description.query_md(dnnl::query::src_md, 1),

@@ -195,8 +195,8 @@ Status CudaOperations::run_other(const Layer& layer, std::span<const float* cons
         return Status();
       },
       [&](const network::Shortcut& it) {
-        shortcut(stream_, it.activation, input, shape_of(layer.inputs[1]), inputs[1], layer.output,
-                 output);
+        shortcut(stream_, it.activation, input, network_.shape_of(layer.inputs[1]), inputs[1],
+                 layer.output, output);
         return Status();
       },
       [&](const network::Yolo&) {
@@ -217,7 +217,7 @@ Status CudaOperations::run_other(const Layer& layer, std::span<const float* cons
 Status CudaOperations::run_route(const Layer& layer, const network::Route& route,
                                  std::span<const float* const> inputs, float* output) {
   for (size_t input = 0; input < inputs.size(); ++input) {
-    const uint64_t part = shape_of(layer.inputs[input]).elements() / route.groups;
+    const uint64_t part = network_.shape_of(layer.inputs[input]).elements() / route.groups;
     if (Status copied = copy(inputs[input] + route.group * part, part, output); !copied) {
       return copied;
     }
@@ -231,10 +231,6 @@ Status CudaOperations::copy(const float* from, uint64_t elements, float* to) con
   return check(
       cudaMemcpyAsync(to, from, elements * sizeof(float), cudaMemcpyDeviceToDevice, stream_),
       "values cannot be copied on the GPU");
-}
-
-const Shape& CudaOperations::shape_of(uint32_t source) const {
-  return source == network::network_input ? network_.input : network_.layers[source].output;
 }
 
 }  // namespace weightpager::cuda

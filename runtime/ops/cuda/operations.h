@@ -72,7 +72,6 @@ class CudaOperations {
   Status run_route(const network::Layer& layer, const network::Route& route,
                    std::span<const float* const> inputs, float* output);
   Status copy(const float* from, uint64_t elements, float* to) const;
-  const network::Shape& shape_of(uint32_t source) const;
 
   network::Network network_;
   MatrixProduct product_;
