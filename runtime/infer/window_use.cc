@@ -63,11 +63,13 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
     UnitCosts costs = request.layer_costs.empty() ? estimate(layer, rates) : request.layer_costs[i];
     costs.size_bytes = source.weight_bytes(static_cast<uint32_t>(i));
     const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
-    layers.push_back({costs, source.can_be_cut(static_cast<uint32_t>(i)) ? channels : 1});
+    layers.push_back(
+        {costs, source.can_be_cut(static_cast<uint32_t>(i)) ? channels : 1,
+         request.device == DeviceKind::cuda ? ops::tile_channels : ops::channel_step(layer)});
   }
   CutNetwork it;
-  for (const pipeline::Tile& tile : pipeline::split_into_tiles(
-           layers, {.tile_bytes_max = tile_bytes_max, .channel_step = ops::tile_channels})) {
+  for (const pipeline::Tile& tile :
+       pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max})) {
     const bool is_whole = tile.end_channel == layers[tile.layer].output_channels;
     const Piece piece = tile.first_channel == 0 && is_whole
                             ? source.whole(tile.layer)

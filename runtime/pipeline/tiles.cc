@@ -28,9 +28,9 @@ uint32_t channels_max(const TileableLayer& layer, const TileSettings& settings) 
   if (layer.costs.size_bytes <= settings.tile_bytes_max) return layer.output_channels;
   const uint64_t fit =
       share(settings.tile_bytes_max, layer.output_channels, layer.costs.size_bytes);
-  const uint64_t steps = std::max<uint64_t>(fit / settings.channel_step, 1);
+  const uint64_t steps = std::max<uint64_t>(fit / layer.channel_step, 1);
   return static_cast<uint32_t>(
-      std::min<uint64_t>(steps * settings.channel_step, layer.output_channels));
+      std::min<uint64_t>(steps * layer.channel_step, layer.output_channels));
 }
 
 Tile make_tile(const TileableLayer& layer, uint32_t number, uint32_t first, uint32_t end,
@@ -66,7 +66,7 @@ std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
     // Nearly equal: the channel before which a share of the tiles ends, on the grid.
     uint32_t first = 0;
     for (uint64_t tile = 1; tile <= count; ++tile) {
-      const uint64_t even = round_up(share(channels, tile, count), settings.channel_step);
+      const uint64_t even = round_up(share(channels, tile, count), layer.channel_step);
       const auto end = static_cast<uint32_t>(std::min<uint64_t>(even, channels));
       tiles.push_back(make_tile(layer, number, first, end, settings));
       first = end;

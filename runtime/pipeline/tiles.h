@@ -24,6 +24,8 @@ struct TileableLayer {
   UnitCosts costs;
   /// 1 for what cannot be split.
   uint32_t output_channels = 1;
+  /// Tiles begin at multiples of this.
+  uint32_t channel_step = 16;
 };
 
 struct Tile {
@@ -37,8 +39,6 @@ struct TileSettings {
   /// Larger layers are split into tiles of at most this; a whole number of `size_step_bytes`. Only
   /// `channel_step` channels that are larger already make a larger tile.
   uint64_t tile_bytes_max = 0;
-  /// Tiles begin at multiples of this.
-  uint32_t channel_step = 16;
   /// Sizes of tiles are rounded up to this.
   uint64_t size_step_bytes = 4096;
   /// What each tile of a layer but the first costs on top of its share.

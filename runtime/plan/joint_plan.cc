@@ -538,7 +538,8 @@ class JointPlanner::Implementation {
           {{.size_bytes = it.held_bytes,
             .read_ns = static_cast<uint64_t>(bytes / settings_.read_bytes_per_s * 1e9),
             .kernel_ns = static_cast<uint64_t>(it.time_ns) + start_ns_per_piece},
-           is_in_tiles(node_of(i), candidates[node_of(i)]) ? std::max(channels, 1u) : 1});
+           is_in_tiles(node_of(i), candidates[node_of(i)]) ? std::max(channels, 1u) : 1,
+           ops::channel_step(network_.layers[i])});
     }
     for (const Edge& edge : instance_.edges) {
       const Candidate& from = instance_.nodes[edge.from].candidates[candidates[edge.from]];
@@ -590,7 +591,6 @@ class JointPlanner::Implementation {
   Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) const {
     Cut it;
     it.tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes,
-                                                   .channel_step = ops::tile_channels,
                                                    .read_ns_per_tile = read_ns_per_tile,
                                                    .kernel_ns_per_tile = start_ns_per_piece});
     // A tile that begins or ends within a page takes the whole page along.

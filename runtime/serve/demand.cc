@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "pager/base/units.h"
+#include "runtime/ops/cpu/convolution.h"
 
 namespace weightpager::serve {
 namespace {
@@ -41,6 +42,7 @@ std::vector<TileableLayer> tileable_layers(const Network& network,
                             (choices.empty() || choices[i].has_plain_weights());
     const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
     layer.output_channels = can_be_cut ? channels : 1;
+    layer.channel_step = ops::channel_step(network.layers[i]);
     layers.push_back(layer);
   }
   return layers;

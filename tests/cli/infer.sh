@@ -21,7 +21,7 @@ expected=$(answers "$net.cfg" "$net.weights" "$SCRATCH/picture.ppm" "$SCRATCH/pi
 [[ $(jq '.[0].classes | length' <<<"$expected") == 5 ]] || fail "not five classes: $expected"
 grep -qE '^ +[0-9.]+ %  class [0-9]+$' "$OUT" || fail "no class on stdout: $(cat "$OUT")"
 for weights in "$net.weights" "$net.packed"; do
-  for options in '--window 100KiB' '--window 1MiB' '--window 30%' '' '--pipeline seq' '--pipeline sync' \
+  for options in '--window 200KiB' '--window 1MiB' '--window 30%' '' '--pipeline seq' '--pipeline sync' \
     '--pipeline async --window 2MiB' '--tile 64KiB' '--batch 2 --window 1MiB' '--batch 7'; do
     # shellcheck disable=SC2086  # options are several words
     found=$(answers "$net.cfg" "$weights" "$SCRATCH/picture.ppm" "$SCRATCH/picture.ppm" $options)
@@ -71,7 +71,7 @@ with open(sys.argv[1], "r+b") as file:
     file.seek(-9000, 2)
     file.write(bytes([byte ^ 4]))
 PY
-weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --window 100KiB
+weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --window 200KiB
 expect_status 1
 expect_error 'expected the checksum'
 ! grep -q '%' "$OUT" || fail "an answer in spite of that: $(cat "$OUT")"

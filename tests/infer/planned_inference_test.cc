@@ -6,6 +6,7 @@
 #include <random>
 
 #include "pager/base/units.h"
+#include "runtime/ops/cpu/convolution.h"
 #include "runtime/plan/joint_plan.h"
 #include "runtime/plan/planned_operations.h"
 #include "tests/infer/small_network.h"
@@ -58,7 +59,7 @@ class PlannedInferenceTest : public testing::Test, protected SmallNetwork {
     EXPECT_EQ((*inference)->scratch_bytes(), 0u);
   }
 
-  // Any candidates, layers as one piece each or in tiles of 16 channels, some of them pinned.
+  // Any candidates, layers as one piece each or in the smallest tiles, some of them pinned.
   JointPlan random_plan(std::mt19937& random) {
     const plan::Instance instance =
         plan::make_instance(network_, profile_, plan::Strategy::whole_network, 0).instance;
@@ -77,10 +78,11 @@ class PlannedInferenceTest : public testing::Test, protected SmallNetwork {
     plan.arena_bytes = memory::lay_out(network_, operations->memory()).plan.total_bytes;
     for (uint32_t i = 0; i < network_.layers.size(); ++i) {
       const auto channels = static_cast<uint32_t>(network_.layers[i].channels_with_bias());
-      const bool is_whole = !plan.choices[i].has_plain_weights() || channels <= 16;
+      const uint32_t step = ops::channel_step(network_.layers[i]);
+      const bool is_whole = !plan.choices[i].has_plain_weights() || channels <= step;
       uint32_t channel = 0;
       do {
-        const uint32_t end = is_whole ? channels : std::min(channels, channel + 16);
+        const uint32_t end = is_whole ? channels : std::min(channels, channel + step);
         plan.pieces.push_back({i, channel, end});
         plan.kernel_ns.push_back(1000);
         plan.is_pinned.push_back(random() % 2 == 0);

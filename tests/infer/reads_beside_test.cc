@@ -19,7 +19,7 @@ class ReadsBesideTest : public testing::Test, protected SmallNetwork {
     make();
     auto streamed =
         Inference::open(network_, packed_path_,
-                        {.window = {.window_bytes = 200 * KiB}, .threads = ops::compute_threads});
+                        {.window = {.window_bytes = 320 * KiB}, .threads = ops::compute_threads});
     ASSERT_TRUE(streamed) << streamed.error().message;
     window_ = (*streamed)->window();
     auto beside = ReadsBeside::make(packed_path_, window_);

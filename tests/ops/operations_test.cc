@@ -47,12 +47,14 @@ Values run_layer(const Network& network, std::vector<const float*> inputs, Value
   return output;
 }
 
+/// In tiles of so many channels, or up to the next boundary.
 Values run_tiles(CpuOperations& operations, const Layer& layer, const Weights& weights,
                  const Values& input, uint32_t tile) {
   Values output(layer.output.elements(), NAN);
   const uint64_t weights_per_channel = layer.weights() / layer.output.channels;
-  for (uint32_t begin = 0; begin < layer.output.channels; begin += tile) {
-    const uint32_t end = std::min(layer.output.channels, begin + tile);
+  for (uint32_t begin = 0, end = 0; begin < layer.output.channels; begin = end) {
+    end = std::min(layer.output.channels, begin + tile);
+    while (!operations.is_tile_boundary(0, end)) ++end;
     const float* const inputs[] = {input.data()};
     const Status status = operations.run(
         0, {begin, end},
@@ -162,14 +164,20 @@ TEST(Convolutions, ThePictureIsUnfoldedOnceWhereItIsSmall) {
   EXPECT_FALSE(differs({64, 14, 14}));  // more pixels than output channels
 }
 
-TEST(Convolutions, TilesBeginAtMultiplesOf16AndEndWithTheLayer) {
-  const Layer layer = convolutional({24, 4, 4}, {40, 1, 1, 0, 2, false, Activation::linear});
+TEST(Convolutions, TilesBeginAtMultiplesOfAStepAndEndWithTheLayer) {
+  const Layer layer = convolutional({24, 4, 4}, {200, 1, 1, 0, 2, false, Activation::linear});
+  const uint32_t step = channel_step(layer);
+  EXPECT_TRUE(step == 16 || step == 64) << step;
   const CpuOperations operations = make(of_layers(layer.input, {layer}));
-  std::vector<uint32_t> boundaries;
-  for (uint32_t channel = 0; channel <= 40; ++channel) {
-    if (operations.is_tile_boundary(0, channel)) boundaries.push_back(channel);
+  for (uint32_t channel = 0; channel <= 200; ++channel) {
+    EXPECT_EQ(operations.is_tile_boundary(0, channel), channel % step == 0 || channel == 200);
   }
-  EXPECT_EQ(boundaries, (std::vector<uint32_t>{0, 16, 32, 40}));
+}
+
+// 16 channels of the first are 590 KiB; of the other one every weight is used once.
+TEST(Convolutions, TilesOfHeavyLayersAndOfSinglePixelsBeginAtMultiplesOf16) {
+  EXPECT_EQ(channel_step(convolutional({1024, 4, 4}, {64, 3, 1, 1, 1, false, {}})), 16u);
+  EXPECT_EQ(channel_step(convolutional({64, 1, 1}, {64, 1, 1, 0, 1, false, {}})), 16u);
 }
 
 TEST(Connected, EqualsTheDefinitionAndItsTiles) {

@@ -12,7 +12,7 @@
 // oneDNN's sgemm. With AVX-512 that call's order of addition does not depend on the number of
 // channels (1,710 combinations of pixels, terms and tiles gave the same bits; tests/ops repeats
 // some); without it, it does, so there every call computes the channels between two multiples
-// of 16.
+// of 64, or of 16.
 //
 // A tile need not unfold what the one before it has: where a layer has no more pixels than output
 // channels, the unfolded picture is no larger than the weights, and may be kept for all its tiles.
@@ -28,6 +28,7 @@
 //   1024 → 512, 1 × 1, 19 × 19            3.6   3.5   3.4
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -54,6 +55,8 @@ struct TileWeights {
 
 /// Tiles begin and end at multiples of this, or where the layer ends.
 inline constexpr uint32_t tile_channels = 16;
+/// The same for tiles of this layer that this processor computes: a multiple of tile_channels.
+uint32_t channel_step(const network::Layer& layer);
 
 /// Whether each tile of a layer unfolds the picture, or, where it is no larger than the layer's
 /// weights, the first of a group does it for the others. These then follow in order, with the same
@@ -95,9 +98,18 @@ class Convolution {
     bool is_unfolded = false;
   };
 
+  // What a thread computes when there are no more blocks to take: others help it.
+  struct LastBlock {
+    static constexpr uint32_t is_coming = UINT32_MAX;
+    // From the number of parts on: there is none to be taken.
+    std::atomic<uint32_t> next_part{is_coming - 1};
+    Block block;
+    const float* unfolded = nullptr;
+  };
+
   uint64_t blocks() const { return (pixels_ + block_pixels_ - 1) / block_pixels_; }
-  Status run_blocks(const Piece& piece, float* scratch) const;
-  Status run_channels(const Piece& piece, float* scratch) const;
+  Status run_piece(const Piece& piece, float* scratch) const;
+  Channels part_of(Channels whole, uint32_t part, uint32_t parts) const;
   const float* surroundings(const Piece& piece, Block block, float* scratch) const;
   void unfold(const float* input, Block block, float* unfolded) const;
   void unfold_row(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
@@ -120,6 +132,7 @@ class Convolution {
   uint64_t terms_ = 0;
   uint64_t pixels_ = 0;
   uint64_t block_pixels_ = 0;
+  uint32_t channel_step_ = tile_channels;
   // A call of sgemm computes channels between two multiples of this.
   uint32_t call_channels_max_ = 0;
 };
