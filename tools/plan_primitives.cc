@@ -154,12 +154,15 @@ class RandomWeights {
   std::vector<float> weights_;
 };
 
+std::vector<plan::LayerChoice> choices_of(const Plan& made, const Selection& selection) {
+  return plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates);
+}
+
 Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
   RandomWeights weights(made.network);
   auto planned = plan::PlannedNetwork::make(
-      made.network,
-      plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates),
-      [&](uint32_t layer) { return weights.of(layer); }, threads);
+      made.network, choices_of(made, selection), [&](uint32_t layer) { return weights.of(layer); },
+      threads);
   if (!planned) return forward_error(std::move(planned));
   const std::vector<float> input(made.network.input.elements(), 0.5f);
   double least_ns = std::numeric_limits<double>::infinity();
@@ -180,12 +183,9 @@ Status measure_points(Plan& made, int threads) {
   return {};
 }
 
-Result<Plan> make_plan(const Options& options) {
-  auto network = network::read_network(options.cfg_path);
-  if (!network) return forward_error(std::move(network));
-  auto profile = measure_profile(*network, options.threads);
-  if (!profile) return forward_error(std::move(profile));
-  Plan made{.network = std::move(*network), .profile = std::move(*profile)};
+/// All but what was measured of it; by what everything takes.
+Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
+  made.profile = std::move(profile);
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,
                                       options.disk_gb_per_s * 1e9);
   const plan::Instance& instance = made.instance.instance;
@@ -195,16 +195,37 @@ Result<Plan> make_plan(const Options& options) {
   const auto by_time = plan::fastest_ignoring_memory(instance);
   if (!by_time) return tl::make_unexpected(by_time.error());
   made.points = points_of(made.front, instance, *by_time);
-  if (options.is_measured) {
-    if (Status measured = measure_points(made, options.threads); !measured) {
-      return forward_error(std::move(measured));
-    }
-  }
   made.chosen = made.front.back();
-  if (!options.budget_bytes) return made;
+  if (!options.budget_bytes) return {};
   auto chosen = plan::fastest_of_any_network(instance, *options.budget_bytes, quantum_bytes);
   if (!chosen) return forward_error(std::move(chosen));
   made.chosen = std::move(*chosen);
+  return {};
+}
+
+Result<Plan> make_plan(const Options& options) {
+  auto network = network::read_network(options.cfg_path);
+  if (!network) return forward_error(std::move(network));
+  Plan made{.network = std::move(*network)};
+  const auto choose =
+      [&](const plan::Profile& profile) -> Result<std::vector<std::vector<plan::LayerChoice>>> {
+    if (Status done = plan_by(profile, options, made); !done) return forward_error(std::move(done));
+    std::vector<std::vector<plan::LayerChoice>> ways;
+    for (const Point& point : made.points) ways.push_back(choices_of(made, *point.best));
+    ways.push_back(choices_of(made, made.chosen));
+    return ways;
+  };
+  auto profile = measure_profile(
+      made.network, options.threads,
+      options.is_measured ? plan::Pace::now : plan::Pace::as_first_measured, choose);
+  if (!profile) return forward_error(std::move(profile));
+  if (Status done = plan_by(std::move(*profile), options, made); !done) {
+    return forward_error(std::move(done));
+  }
+  if (!options.is_measured) return made;
+  if (Status measured = measure_points(made, options.threads); !measured) {
+    return forward_error(std::move(measured));
+  }
   return made;
 }
 
