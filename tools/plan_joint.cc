@@ -259,8 +259,8 @@ std::vector<Option> plan_joint_options() {
           urgency_option(),
           period_option(),
           {0, "weights", "FILE",
-           "of the first network: measure how fast they are read, and what that\n"
-           "takes from the processors"},
+           "of the first network: measure how fast they are read, what that takes\n"
+           "from the processors, and the pace of these"},
           {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
           {0, "threads", "N", "that compute (one per processor)"},
           {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
+#include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/baselines.h"
@@ -35,7 +35,9 @@ constexpr int schema_version = 1;
 // Of memory, in which plans are told apart: series_parallel.h.
 constexpr uint64_t quantum_bytes = 64 * KiB;
 constexpr size_t points_shown = 12;
-constexpr int measured_runs = 10;
+constexpr size_t measured_runs_min = 10;
+constexpr size_t measured_runs_max = 1000;
+constexpr double measured_ns_enough = 2e9;
 const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
 }  // namespace
@@ -103,7 +105,7 @@ Result<Options> read_options(const Arguments& arguments) {
 struct Point {
   const Selection* best = nullptr;
   std::optional<Selection> greedy;
-  /// Of what was planned, where it was asked for: the least of some runs.
+  /// Of what was planned, where it was asked for: the median of some runs.
   std::optional<double> measured_ns;
 };
 
@@ -165,13 +167,19 @@ Result<double> measure_selection(const Plan& made, const Selection& selection, i
       threads);
   if (!planned) return forward_error(std::move(planned));
   const std::vector<float> input(made.network.input.elements(), 0.5f);
-  double least_ns = std::numeric_limits<double>::infinity();
-  for (int run = 0; run < measured_runs; ++run) {
+  std::vector<double> took_ns;
+  double spent_ns = 0;
+  const auto is_enough = [&] {
+    return took_ns.size() >= measured_runs_min &&
+           (took_ns.size() >= measured_runs_max || spent_ns >= measured_ns_enough);
+  };
+  while (!is_enough()) {
     const auto times = planned->run(input.data());
     if (!times) return tl::make_unexpected(times.error());
-    least_ns = std::min(least_ns, times->planned_ns());
+    took_ns.push_back(times->planned_ns());
+    spent_ns += times->planned_ns();
   }
-  return least_ns;
+  return median(std::move(took_ns));
 }
 
 Status measure_points(Plan& made, int threads) {
