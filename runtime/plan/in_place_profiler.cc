@@ -29,7 +29,7 @@ constexpr double enough_ns = 4e9;
 constexpr double enough_in_turns_ns = 2e9;
 constexpr size_t passes_min = 6;
 constexpr size_t passes_max = 1000;
-// Plans were the same after two or three (docs/plan.md).
+// Of planning anew: each brings in what is new in the last, and some networks could go on for long.
 constexpr int rounds_max = 4;
 
 double time_ns_of(const Pass& pass) {

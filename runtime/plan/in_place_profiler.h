@@ -1,7 +1,7 @@
 // Measures layers in runs of their network.
 //
 // Problem. What layers take alone, at best, is not what they take in a run: on a shared machine of
-// two processors runs took 15 to 45 % longer (docs/plan.md). And the pace of such a machine
+// two processors runs took 13 to 41 % longer (docs/plan.md). And the pace of such a machine
 // changes: for stretches of half a second everything takes a quarter less, because somebody else's
 // threads share its cores or do not.
 //
