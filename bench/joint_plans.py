@@ -4,9 +4,11 @@
 For each network and some budgets between the least and what is enough for everything, some times: plans (`weightpager
 plan`), packs the weights for the plan, and runs it inside a memory cgroup, taking turns with what `infer --window` makes
 of the same budget. Prints planned and measured delays, their ratio to `infer --window`, and the memory that was used.
-How fast the disk is is measured before and after each run, in the way that plans measure it, and in a file as new as the
-one that is run: what was written long ago may be read at another speed. A repeat in which it changed by more than 15 % says
-nothing about a plan, is marked, and left out of the medians if there are others. The first run on a machine measures every
+How fast the disk is, and what the plan takes with everything in memory, is measured before and after each run, in the way
+that plans measure it, and in a file as new as the one that is run: what was written long ago may be read at another speed.
+A repeat in which one of both changed by more than 15 %, or in which other processes took more than 4 % of the processors,
+says nothing about a plan: it is done again, up to twice as often as was asked for, or else marked, and left out of the
+medians if there are others. Runs take seconds, because a shared machine changes its pace from second to second. The first run on a machine measures every
 way to compute every convolution: a minute or two for each network, on a quiet machine.
 
     bench/joint_plans.py --nets DIR       writes bench/results/DATE-joint_plans.json and prints Markdown
@@ -20,12 +22,14 @@ import datetime
 import itertools
 import json
 import operator
+import os
 import pathlib
 import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import machine
 from several_networks import MIB, ROOT, WEIGHTPAGER, make_network
@@ -33,8 +37,9 @@ from several_networks import MIB, ROOT, WEIGHTPAGER, make_network
 NETWORKS = "squeezenet,googlenet,alexnet,resnet18,resnet50,vgg16"
 # Of the process itself, beside windows, activations and scratch memory, and some air.
 PROCESS_BYTES = 96 * MIB
-# Of the disk's speed within a repeat.
+# Of the disk's speed and the machine's within a repeat; of the processors, what other processes may take.
 STEADY = 0.15
+OTHERS_MOST = 0.04
 
 
 def parse_arguments():
@@ -42,7 +47,8 @@ def parse_arguments():
     parser.add_argument("--nets", type=pathlib.Path, required=True, help="folder of the networks")
     parser.add_argument("--networks", default=NETWORKS, help="default %(default)s")
     parser.add_argument("--budgets", type=int, default=5, help="for each network (default %(default)s)")
-    parser.add_argument("--passes", type=int, default=12, help="in each run (default %(default)s)")
+    parser.add_argument("--passes", type=int, default=12, help="at least, in each run (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=4, help="that a run takes, if more (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each run, in turns (default %(default)s)")
     parser.add_argument("--output", type=pathlib.Path)
     return parser.parse_args()
@@ -81,8 +87,30 @@ def memory(run):
     return run["window_bytes"] + run["activation_bytes"] + run["scratch_bytes"]
 
 
-def is_steady(disk):
-    return abs(disk[1] / disk[0] - 1) <= STEADY
+def is_steady(before_after):
+    return abs(before_after[1] / before_after[0] - 1) <= STEADY
+
+
+class OtherProcesses:
+    """What they take of all processors since this was made: busy, but not by our children that have ended."""
+
+    def __init__(self):
+        self.began = time.monotonic()
+        self.before_s = self.taken_s()
+
+    @staticmethod
+    def taken_s():
+        user, nice, system = map(int, pathlib.Path("/proc/stat").read_text().split(maxsplit=4)[1:4])
+        own = os.times()
+        own_s = own.user + own.system + own.children_user + own.children_system
+        return (user + nice + system) / os.sysconf("SC_CLK_TCK") - own_s
+
+    def share(self):
+        return (self.taken_s() - self.before_s) / (time.monotonic() - self.began) / os.cpu_count()
+
+
+def passes_of(plan, options):
+    return max(options.passes, int(options.seconds * 1e9 / plan["delay_ns"]))
 
 
 def measure_budget(name, budget, scratch, options):
@@ -94,19 +122,27 @@ def measure_budget(name, budget, scratch, options):
     window = budget - probe["activation_bytes"] - probe["scratch_bytes"]
     limit = budget + PROCESS_BYTES
     planning = ("plan", cfg, "--weights", copy_path, "--budget", budget)
-    plans, planned, plain, disks = [], [], [], []
-    for _ in range(options.repeats):
+    plans, planned, plain, disks, in_memory, others, steady = [], [], [], [], [], [], []
+    for _ in range(2 * options.repeats):
+        if sum(steady) == options.repeats:
+            break
         weightpager("model", "pack", cfg, weights, "-f", "-o", copy_path)
+        other_processes = OtherProcesses()
         before = made(scratch, *planning, "-o", plan_path)["read_bytes_per_s"]
-        plans.append(json.loads(plan_path.read_text()))
+        plan = json.loads(plan_path.read_text())
         weightpager("model", "pack", cfg, weights, "--plan", plan_path, "-f", "-o", planned_path)
-        planned.append(infer(scratch, limit, options.passes, cfg, planned_path, "--plan", plan_path))
-        disks.append((before, made(scratch, *planning)["read_bytes_per_s"]))
+        passes = passes_of(plan, options)
+        planned.append(infer(scratch, limit, passes, cfg, planned_path, "--plan", plan_path))
+        after = made(scratch, *planning)
+        others.append(other_processes.share())
+        plans.append(plan)
+        disks.append((before, after["read_bytes_per_s"]))
+        in_memory.append((plan["compute_ns"], after["networks"][0]["chosen"]["compute_ns"]))
+        steady.append(is_steady(disks[-1]) and is_steady(in_memory[-1]) and others[-1] <= OTHERS_MOST)
         if window >= 1 * MIB:
-            plain.append(infer(scratch, limit, options.passes, cfg, copy_path, "--window", window))
+            plain.append(infer(scratch, limit, passes, cfg, copy_path, "--window", window))
     planned_path.unlink()
     copy_path.unlink()
-    steady = [is_steady(it) for it in disks]
     counted = steady if any(steady) else [True] * len(steady)
     planned_ns = [plan["delay_ns"] for plan in plans]
     measured_ns = list(map(median_delay, planned))
@@ -121,13 +157,14 @@ def measure_budget(name, budget, scratch, options):
            "read_bytes_per_pass": median_of(plan["read_bytes_per_pass"] for plan in plans),
            "measured_ns": median_of(measured_ns), "measured_each_ns": measured_ns,
            "measured_by_planned": median_of(map(operator.truediv, measured_ns, planned_ns)),
-           "disk_before_after_bytes_per_s": disks, "is_disk_steady": steady,
+           "disk_before_after_bytes_per_s": disks, "in_memory_before_after_ns": in_memory, "others_share": others,
+           "is_steady": steady,
            "window_ns": statistics.median(plain_ns) if plain_ns else None, "window_each_ns": plain_ns,
            "memory_bytes": max(map(memory, planned)),
            "group_peak_bytes": max(it["group"]["max_bytes"] for it in planned),
            "limit_bytes": limit, "oom_kills": sum(it["group"]["oom_kills"] for it in planned)}
     print(f"{name}, {budget / MIB:.1f} MiB: planned {row['planned_ns'] / 1e6:.2f}, measured "
-          f"{row['measured_ns'] / 1e6:.2f}, {100 * (row['measured_by_planned'] - 1):+.0f} %; disk steady in "
+          f"{row['measured_ns'] / 1e6:.2f}, {100 * (row['measured_by_planned'] - 1):+.0f} %; steady in "
           f"{sum(steady)} of {len(steady)}", file=sys.stderr)
     return row
 
@@ -148,25 +185,28 @@ def measure(name, scratch, options):
             "budgets": [measure_budget(name, budget, scratch, options) for budget in budgets[:options.budgets]]}
 
 
-def disk_words(row):
-    """Its least and most speed, and in how many repeats it was steady, if not in all."""
-    speeds = [speed / 1e9 for disk in row["disk_before_after_bytes_per_s"] for speed in disk]
-    steady = row["is_disk_steady"]
-    words = f"{min(speeds):.1f} to {max(speeds):.1f}"
-    return words if all(steady) else f"{words} ({sum(steady)} of {len(steady)})"
+def range_words(pairs, unit):
+    """The least and the most of what was measured before and after each run."""
+    values = [value / unit for pair in pairs for value in pair]
+    return f"{min(values):.1f} to {max(values):.1f}"
 
 
 def print_markdown(found):
-    print("| network | budget, MiB | planned ms | measured ms | off | disk, GB/s | `infer --window` ms | faster | used, MiB | group's peak, MiB |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| network | budget, MiB | planned ms | measured ms | off | steady | in memory, ms | disk, GB/s | "
+          "`infer --window` ms | faster | used, MiB | group's peak, MiB |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for it in found["networks"]:
         for row in it["budgets"]:
-            plain = row["window_ns"]
+            plain, steady = row["window_ns"], row["is_steady"]
             print(f"| {it['name']} | {row['budget_bytes'] / MIB:.1f} | {row['planned_ns'] / 1e6:.2f} | "
-                  f"{row['measured_ns'] / 1e6:.2f} | {100 * (row['measured_by_planned'] - 1):+.0f} % | {disk_words(row)} | "
+                  f"{row['measured_ns'] / 1e6:.2f} | {100 * (row['measured_by_planned'] - 1):+.0f} % | "
+                  f"{sum(steady)} of {len(steady)} | {range_words(row['in_memory_before_after_ns'], 1e6)} | "
+                  f"{range_words(row['disk_before_after_bytes_per_s'], 1e9)} | "
                   + (f"{plain / 1e6:.2f} | {plain / row['measured_ns']:.2f}×" if plain else "too small | ")
                   + f" | {row['memory_bytes'] / MIB:.1f} | {row['group_peak_bytes'] / MIB:.0f} of "
                   f"{row['limit_bytes'] / MIB:.0f} |")
+    off = [row["measured_by_planned"] - 1 for it in found["networks"] for row in it["budgets"]]
+    print(f"\n{sum(abs(it) <= 0.1 for it in off)} of {len(off)} times are within 10 %.")
 
 
 def main():
@@ -176,7 +216,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         found = {"schema_version": 1, "date": date, "kernel": platform.release(),
                  "processor": machine.first_match("/proc/cpuinfo", "model name"),
-                 "passes": options.passes, "repeats": options.repeats, "networks": []}
+                 "passes": options.passes, "seconds": options.seconds, "repeats": options.repeats, "networks": []}
         for name in options.networks.split(","):
             found["networks"].append(measure(name, pathlib.Path(scratch), options))
             output.write_text(json.dumps(found, indent=1) + "\n")

@@ -23,6 +23,7 @@
 namespace weightpager::tools {
 namespace {
 
+using network::Network;
 using plan::JointPlanner;
 
 constexpr int front_points = 12;
@@ -164,6 +165,48 @@ Status write_files(const JointOptions& options, const JointPlans& plans) {
   return write(options.html_path, "--html", joint_plans_html(plans));
 }
 
+Result<JointPlanner> planner_by(const plan::Profile& profile, const Network& network,
+                                const JointOptions& options, const infer::ReadingCosts& reading) {
+  return JointPlanner::make(network, profile,
+                            {.read_bytes_per_s = reading.bytes_per_s,
+                             .read_latency_ns = reading.latency_ns,
+                             .taken = reading.taken,
+                             .threads = options.threads});
+}
+
+/// What would be run by a profile: of one network the plan of its budget, otherwise the front.
+Result<std::vector<std::vector<plan::LayerChoice>>> ways_by(const plan::Profile& profile,
+                                                            const Network& network,
+                                                            const JointOptions& options,
+                                                            const infer::ReadingCosts& reading) {
+  auto planner = planner_by(profile, network, options, reading);
+  if (!planner) return forward_error(std::move(planner));
+  if (!needs_fronts(options)) {
+    auto plan = planner->plan(options.loads->budget_bytes);
+    if (!plan) return forward_error(std::move(plan));
+    return std::vector<std::vector<plan::LayerChoice>>{std::move(plan->choices)};
+  }
+  NetworkPlans plans;
+  if (Status done = plan_front(*planner, plans); !done) return forward_error(std::move(done));
+  std::vector<std::vector<plan::LayerChoice>> ways;
+  for (BudgetedPlan& it : plans.front) ways.push_back(std::move(it.plan.choices));
+  return ways;
+}
+
+/// Where the disk is measured, so is the pace of the machine.
+Status make_planner(const JointOptions& options, const infer::ReadingCosts& reading, Planned& it) {
+  const auto pace = options.weights_path.empty() ? plan::Pace::as_first_measured : plan::Pace::now;
+  auto profile = measure_profile(it.network, options.threads, pace, [&](const auto& profile) {
+    return ways_by(profile, it.network, options, reading);
+  });
+  if (!profile) return forward_error(std::move(profile));
+  it.profile = std::move(*profile);
+  auto planner = planner_by(it.profile, it.network, options, reading);
+  if (!planner) return forward_error(std::move(planner));
+  it.planner.emplace(std::move(*planner));
+  return {};
+}
+
 Result<JointPlans> make_plans(const JointOptions& options) {
   JointPlans plans{.reading = {.bytes_per_s = options.disk_gb_per_s * 1e9,
                                .latency_ns = plan::JointSettings{}.read_latency_ns,
@@ -180,16 +223,9 @@ Result<JointPlans> make_plans(const JointOptions& options) {
       if (!reading) return forward_error(std::move(reading));
       plans.reading = *reading;
     }
-    auto profile = measure_profile(it.network, options.threads);
-    if (!profile) return forward_error(std::move(profile));
-    it.profile = std::move(*profile);
-    auto planner = JointPlanner::make(it.network, it.profile,
-                                      {.read_bytes_per_s = plans.reading.bytes_per_s,
-                                       .read_latency_ns = plans.reading.latency_ns,
-                                       .taken = plans.reading.taken,
-                                       .threads = options.threads});
-    if (!planner) return forward_error(std::move(planner));
-    it.planner.emplace(std::move(*planner));
+    if (Status done = make_planner(options, plans.reading, it); !done) {
+      return forward_error(std::move(done));
+    }
     NetworkPlans& of_network =
         plans.networks.emplace_back(NetworkPlans{.cfg_path = cfg_path,
                                                  .network = it.network,
@@ -223,8 +259,8 @@ std::vector<Option> plan_joint_options() {
           urgency_option(),
           period_option(),
           {0, "weights", "FILE",
-           "of the first network: measure how fast they are read, and what that\n"
-           "takes from the processors"},
+           "of the first network: measure how fast they are read, what that takes\n"
+           "from the processors, and the pace of these"},
           {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
           {0, "threads", "N", "that compute (one per processor)"},
           {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},

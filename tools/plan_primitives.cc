@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
+#include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/baselines.h"
@@ -35,7 +35,9 @@ constexpr int schema_version = 1;
 // Of memory, in which plans are told apart: series_parallel.h.
 constexpr uint64_t quantum_bytes = 64 * KiB;
 constexpr size_t points_shown = 12;
-constexpr int measured_runs = 10;
+constexpr size_t measured_runs_min = 10;
+constexpr size_t measured_runs_max = 1000;
+constexpr double measured_ns_enough = 2e9;
 const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
 }  // namespace
@@ -103,7 +105,7 @@ Result<Options> read_options(const Arguments& arguments) {
 struct Point {
   const Selection* best = nullptr;
   std::optional<Selection> greedy;
-  /// Of what was planned, where it was asked for: the least of some runs.
+  /// Of what was planned, where it was asked for: the median of some runs.
   std::optional<double> measured_ns;
 };
 
@@ -154,21 +156,30 @@ class RandomWeights {
   std::vector<float> weights_;
 };
 
+std::vector<plan::LayerChoice> choices_of(const Plan& made, const Selection& selection) {
+  return plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates);
+}
+
 Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
   RandomWeights weights(made.network);
   auto planned = plan::PlannedNetwork::make(
-      made.network,
-      plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates),
-      [&](uint32_t layer) { return weights.of(layer); }, threads);
+      made.network, choices_of(made, selection), [&](uint32_t layer) { return weights.of(layer); },
+      threads);
   if (!planned) return forward_error(std::move(planned));
   const std::vector<float> input(made.network.input.elements(), 0.5f);
-  double least_ns = std::numeric_limits<double>::infinity();
-  for (int run = 0; run < measured_runs; ++run) {
+  std::vector<double> took_ns;
+  double spent_ns = 0;
+  const auto is_enough = [&] {
+    return took_ns.size() >= measured_runs_min &&
+           (took_ns.size() >= measured_runs_max || spent_ns >= measured_ns_enough);
+  };
+  while (!is_enough()) {
     const auto times = planned->run(input.data());
     if (!times) return tl::make_unexpected(times.error());
-    least_ns = std::min(least_ns, times->planned_ns());
+    took_ns.push_back(times->planned_ns());
+    spent_ns += times->planned_ns();
   }
-  return least_ns;
+  return median(std::move(took_ns));
 }
 
 Status measure_points(Plan& made, int threads) {
@@ -180,12 +191,9 @@ Status measure_points(Plan& made, int threads) {
   return {};
 }
 
-Result<Plan> make_plan(const Options& options) {
-  auto network = network::read_network(options.cfg_path);
-  if (!network) return forward_error(std::move(network));
-  auto profile = measure_profile(*network, options.threads);
-  if (!profile) return forward_error(std::move(profile));
-  Plan made{.network = std::move(*network), .profile = std::move(*profile)};
+/// All but what was measured of it; by what everything takes.
+Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
+  made.profile = std::move(profile);
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,
                                       options.disk_gb_per_s * 1e9);
   const plan::Instance& instance = made.instance.instance;
@@ -195,16 +203,37 @@ Result<Plan> make_plan(const Options& options) {
   const auto by_time = plan::fastest_ignoring_memory(instance);
   if (!by_time) return tl::make_unexpected(by_time.error());
   made.points = points_of(made.front, instance, *by_time);
-  if (options.is_measured) {
-    if (Status measured = measure_points(made, options.threads); !measured) {
-      return forward_error(std::move(measured));
-    }
-  }
   made.chosen = made.front.back();
-  if (!options.budget_bytes) return made;
+  if (!options.budget_bytes) return {};
   auto chosen = plan::fastest_of_any_network(instance, *options.budget_bytes, quantum_bytes);
   if (!chosen) return forward_error(std::move(chosen));
   made.chosen = std::move(*chosen);
+  return {};
+}
+
+Result<Plan> make_plan(const Options& options) {
+  auto network = network::read_network(options.cfg_path);
+  if (!network) return forward_error(std::move(network));
+  Plan made{.network = std::move(*network)};
+  const auto choose =
+      [&](const plan::Profile& profile) -> Result<std::vector<std::vector<plan::LayerChoice>>> {
+    if (Status done = plan_by(profile, options, made); !done) return forward_error(std::move(done));
+    std::vector<std::vector<plan::LayerChoice>> ways;
+    for (const Point& point : made.points) ways.push_back(choices_of(made, *point.best));
+    ways.push_back(choices_of(made, made.chosen));
+    return ways;
+  };
+  auto profile = measure_profile(
+      made.network, options.threads,
+      options.is_measured ? plan::Pace::now : plan::Pace::as_first_measured, choose);
+  if (!profile) return forward_error(std::move(profile));
+  if (Status done = plan_by(std::move(*profile), options, made); !done) {
+    return forward_error(std::move(done));
+  }
+  if (!options.is_measured) return made;
+  if (Status measured = measure_points(made, options.threads); !measured) {
+    return forward_error(std::move(measured));
+  }
   return made;
 }
 

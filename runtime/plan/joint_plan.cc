@@ -54,13 +54,14 @@ constexpr pipeline::PlanTrials few_trials = {.ring_ratio = 0.8, .rates_per_octav
 // Layers are cut only as far as the window makes it necessary.
 constexpr uint64_t tile_sizes[] = {round_down(UINT64_MAX, os_page_bytes), 2 * MiB, 512 * KiB,
                                    128 * KiB};
-// What a read takes for being one more, and what a piece's kernel takes beside what was measured of
-// it alone: the executor's word to the computing thread, OpenMP's to the others, pictures that
-// another processor has in its cache (all in memory, on two processors: 5 µs for each of
-// SqueezeNet's 48 pieces, 8 µs for GoogLeNet's 110, 1 µs of it between kernels; `infer --trace`,
-// 2026-11-22).
+// What a read takes for being one more, what lies between two kernels (the executor's word to the
+// computing thread; `infer --trace`, 2026-11-22), and what cutting a layer in two costs its kernel:
+// OpenMP's word to the other threads, pictures that another processor has in its cache (all in
+// memory, on two processors: 8 µs for each of GoogLeNet's 110 pieces). Of whole layers the latter
+// is in their times (in_place.h).
 constexpr uint64_t read_ns_per_tile = 10'000;
-constexpr uint64_t start_ns_per_piece = 9'000;
+constexpr uint64_t start_ns_per_piece = 1'000;
+constexpr uint64_t kernel_ns_per_tile = 9'000;
 constexpr uint32_t points_by_integer_programming = 12;
 // What a change of layout takes for which there is no room. More than any network, and still exact
 // in sums.
@@ -592,7 +593,7 @@ class JointPlanner::Implementation {
     Cut it;
     it.tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes,
                                                    .read_ns_per_tile = read_ns_per_tile,
-                                                   .kernel_ns_per_tile = start_ns_per_piece});
+                                                   .kernel_ns_per_tile = kernel_ns_per_tile});
     // A tile that begins or ends within a page takes the whole page along.
     for (pipeline::Tile& tile : it.tiles) {
       const bool is_whole =

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/network/packed_file.h"
 #include "runtime/plan/json_fields.h"
 
 namespace weightpager::plan {
@@ -14,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int schema_version = 3;
+constexpr int schema_version = 4;
 // A day: what takes longer was not measured here.
 constexpr double time_ns_max = 86'400e9;
 constexpr uint64_t size_bytes_max = uint64_t{1} << 44;
@@ -100,6 +101,20 @@ bool read_changes(const Json& json, Profile& profile) {
   return true;
 }
 
+bool read_in_place(const Json& json, Profile& profile) {
+  if (!json.is_object()) return false;
+  for (const auto& [network, parts] : json.items()) {
+    if (!parts.is_object()) return false;
+    InPlaceTimes& times = profile.in_place[network];
+    for (const auto& [key, value] : parts.items()) {
+      const auto time_ns = time_in(&value);
+      if (!time_ns) return false;
+      times[key] = *time_ns;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string picture_key(const network::Shape& shape) {
@@ -110,6 +125,10 @@ std::string convolution_key(const network::Layer& layer) {
   const auto& it = std::get<network::Convolutional>(layer.operation);
   return fmt::format("{} {} filters {}x{} stride {} padding {} groups {}", picture_key(layer.input),
                      it.filters, it.size, it.size, it.stride, it.padding, it.groups);
+}
+
+std::string network_key(const network::Network& network) {
+  return fmt::format("{:016x} of {}", network::fingerprint(network), picture_key(network.input));
 }
 
 std::string other_key(const network::Layer& layer) {
@@ -148,7 +167,8 @@ std::string profile_text(const Profile& profile) {
                                  {"machine", profile.machine},
                                  {"convolutions", nlohmann::ordered_json::object()},
                                  {"layout_changes_ns", profile.changes},
-                                 {"others_ns", profile.others}};
+                                 {"others_ns", profile.others},
+                                 {"in_place_ns", profile.in_place}};
   for (const auto& [key, candidates] : profile.convolutions) {
     auto& list = json["convolutions"][key] = nlohmann::ordered_json::array();
     for (const MeasuredCandidate& it : candidates) {
@@ -189,6 +209,10 @@ Result<Profile> parse_profile(std::string_view text, const std::string& machine,
   const Json* const others = find_field(json, "others_ns");
   if (others == nullptr || !read_others(*others, profile)) {
     return fail(fmt::format("{}: \"others_ns\" is damaged", name), hint);
+  }
+  const Json* const in_place = find_field(json, "in_place_ns");
+  if (in_place == nullptr || !read_in_place(*in_place, profile)) {
+    return fail(fmt::format("{}: \"in_place_ns\" is damaged", name), hint);
   }
   return profile;
 }

@@ -31,6 +31,8 @@ inline constexpr size_t layout_count = ops::all_layouts.size();
 using ChangeTimes = std::array<std::array<double, layout_count>, layout_count>;
 /// By layout. Of layouts in which a layer does not work: as in Darknet's, into which it is brought.
 using LayoutTimes = std::array<double, layout_count>;
+/// By a name of what takes it (in_place.h), in ns.
+using InPlaceTimes = std::map<std::string, double>;
 
 struct Profile {
   /// Whatever times depend on, in words.
@@ -42,12 +44,18 @@ struct Profile {
   /// By other_key(): what is not a convolution itself, in ns. A library may have fast code for some
   /// layouts only, as oneDNN has for max-pools without AVX-512: docs/primitives.md.
   std::map<std::string, LayoutTimes> others;
+  /// All of the above is of layers alone. By network_key(): what parts of layers took in runs of
+  /// that network.
+  std::map<std::string, InPlaceTimes> in_place;
 };
 
 /// "64x56x56 192 filters 3x3 stride 1 padding 1 groups 1".
 std::string convolution_key(const network::Layer& layer);
 /// "64x56x56".
 std::string picture_key(const network::Shape& shape);
+
+/// Of its layers and the size of its input: "18f0c3b42ab11b3c of 3x224x224".
+std::string network_key(const network::Network& network);
 
 /// A layer without its convolution: "maxpool 64x112x112 to 64x56x56, …"; for a convolution what
 /// remains is its activation function, and "" where it has none.

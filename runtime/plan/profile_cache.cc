@@ -15,7 +15,7 @@ namespace weightpager::plan {
 namespace {
 
 // A hundred networks' worth.
-constexpr uint64_t file_bytes_max = 64 * MiB;
+constexpr uint64_t cache_bytes_max = 64 * MiB;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::string profile_cache_path(const std::string& machine) {
 Profile read_profile_cache(const std::string& path, const std::string& machine) {
   const Profile nothing{.machine = machine};
   if (path.empty() || access(path.c_str(), F_OK) != 0) return nothing;
-  const auto text = read_own_file(path, file_bytes_max);
+  const auto text = read_own_file(path, cache_bytes_max);
   if (!text) {
     notice(fmt::format("{}; measuring again", text.error().message));
     return nothing;

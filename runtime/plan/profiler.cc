@@ -17,6 +17,7 @@
 #include "pager/base/units.h"
 #include "runtime/ops/cpu/primitive.h"
 #include "runtime/plan/aligned_floats.h"
+#include "runtime/plan/cold_weights.h"
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/planned_operations.h"
 #include "runtime/plan/profile_cache.h"
@@ -41,20 +42,6 @@ constexpr double round_ns = 10e6;
 // What takes that long and that much longer than the best has had its only round.
 constexpr double hopeless_ns = 20e6;
 constexpr double hopeless_factor = 10;
-// Several times what caches hold.
-constexpr uint64_t cold_bytes = 128 * MiB;
-
-// Filled with small numbers of both signs: denormal ones would be computed at another speed.
-AlignedFloats some_numbers(uint64_t size_bytes) {
-  AlignedFloats numbers(size_bytes);
-  uint32_t state = 1;
-  for (uint64_t i = 0; i < numbers.floats(); ++i) {
-    state = state * 1664525 + 1013904223;
-    numbers.data()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f;
-  }
-  return numbers;
-}
-
 constexpr double unmeasured_ns = std::numeric_limits<double>::infinity();
 
 // The least of a round's runs, each of which says what it took.
@@ -79,27 +66,6 @@ Result<double> round_of(Run run) {
     return std::chrono::duration<double, std::nano>(Clock::now() - started).count();
   });
 }
-
-// Weights that no cache has: each run takes the next ones, and comes back to the first when others
-// have pushed them out.
-class ColdWeights {
- public:
-  const float* next(uint64_t size_bytes) {
-    const uint64_t floats = round_up(size_bytes, ops::candidate_alignment) / sizeof(float);
-    if (floats > numbers_.floats()) {
-      numbers_ = some_numbers(floats * sizeof(float));
-      position_ = 0;
-    }
-    if (position_ + floats > numbers_.floats()) position_ = 0;
-    const float* const taken = numbers_.data() + position_;
-    position_ += floats;
-    return taken;
-  }
-
- private:
-  AlignedFloats numbers_ = some_numbers(cold_bytes);
-  uint64_t position_ = 0;
-};
 
 // What candidates are measured with: as much as any of them needs. What the numbers mean does not
 // matter for how long it takes.
@@ -148,7 +114,7 @@ class Profiler {
 
   Result<Profile> run() {
     omp_set_num_threads(options_.threads);
-    Profile profile{.machine = known_.machine};
+    Profile profile{.machine = known_.machine, .in_place = known_.in_place};
     size_t done = 0;
     for (const Layer& layer : network_.layers) {
       say(fmt::format("layer {} of {}", ++done, network_.layers.size()));

@@ -26,6 +26,7 @@ Profile some_profile() {
                                  {{"jit", Layout::nChw8c, Layout::nChw16c, 0, 64}, 7}};
   profile.changes["3x4x5"][1][2] = 99.25;
   profile.others["maxpool of 3x4x5"] = {55.5, 44.5, 33, 22};
+  profile.in_place["a network"]["one by jit"] = 77.25;
   return profile;
 }
 
@@ -42,6 +43,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(profile_text(*read), text);
   EXPECT_EQ(read->convolutions.at("one")[0].time_ns, 1234.5);
   EXPECT_EQ(read->changes.at("3x4x5")[1][2], 99.25);
+  EXPECT_EQ(read->in_place.at("a network").at("one by jit"), 77.25);
   EXPECT_EQ(read->others.at("maxpool of 3x4x5"), (LayoutTimes{55.5, 44.5, 33, 22}));
 }
 
@@ -55,7 +57,7 @@ TEST(Profile, OfAnotherMachineIsRefused) {
 TEST(Profile, DamageIsRefused) {
   const std::string good = profile_text(some_profile());
   const std::pair<const char*, const char*> damages[] = {
-      {"\"schema_version\": 3", "\"schema_version\": 1"},
+      {"\"schema_version\": 4", "\"schema_version\": 1"},
       {"1234.5", "-1"},
       {"1234.5", "\"1234.5\""},
       {"1234.5", "1e300"},
@@ -72,6 +74,9 @@ TEST(Profile, DamageIsRefused) {
       {"55.5", "-1"},
       {"55.5", "1, 2"},
       {"\"others_ns\"", "\"others\""},
+      {"77.25", "-77.25"},
+      {"77.25", "[]"},
+      {"\"in_place_ns\"", "\"in_place\""},
   };
   for (const auto& [from, to] : damages) {
     EXPECT_FALSE(parse_profile(replaced(good, from, to), "a machine", "profile.json"))

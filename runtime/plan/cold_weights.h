@@ -1,0 +1,50 @@
+// Numbers to measure with: what they mean does not matter for how long layers take, as long as none
+// is so small that processors compute it at another speed.
+#pragma once
+
+#include <cstdint>
+
+#include "pager/base/units.h"
+#include "runtime/plan/aligned_floats.h"
+
+namespace weightpager::plan {
+
+/// Of both signs, none above `largest`. Always the same. Throws std::bad_alloc.
+inline AlignedFloats some_numbers(uint64_t size_bytes, float largest = 1) {
+  AlignedFloats numbers(size_bytes);
+  uint32_t state = 1;
+  for (uint64_t i = 0; i < numbers.floats(); ++i) {
+    state = state * 1664525 + 1013904223;
+    numbers.data()[i] = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-31f * largest;
+  }
+  return numbers;
+}
+
+/// Weights that no cache has: each run takes the next ones, and comes back to the first when others
+/// have pushed them out. So small that what a network computes by them does not grow from layer to
+/// layer.
+class ColdWeights {
+ public:
+  /// Valid until the next call. Throws std::bad_alloc.
+  const float* next(uint64_t size_bytes) {
+    const uint64_t floats = round_up(size_bytes, ops::candidate_alignment) / sizeof(float);
+    if (floats > numbers_.floats()) {
+      numbers_ = some_numbers(floats * sizeof(float), largest);
+      position_ = 0;
+    }
+    if (position_ + floats > numbers_.floats()) position_ = 0;
+    const float* const taken = numbers_.data() + position_;
+    position_ += floats;
+    return taken;
+  }
+
+ private:
+  static constexpr float largest = 1.0f / 64;
+  // Several times what caches hold.
+  static constexpr uint64_t cold_bytes = 128 * MiB;
+
+  AlignedFloats numbers_ = some_numbers(cold_bytes, largest);
+  uint64_t position_ = 0;
+};
+
+}  // namespace weightpager::plan

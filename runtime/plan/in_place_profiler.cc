@@ -1,0 +1,249 @@
+#include "runtime/plan/in_place_profiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/log.h"
+#include "runtime/memory/activations.h"
+#include "runtime/plan/baselines.h"
+#include "runtime/plan/cold_weights.h"
+#include "runtime/plan/in_place.h"
+#include "runtime/plan/network_instance.h"
+#include "runtime/plan/planned_operations.h"
+#include "runtime/plan/profile_cache.h"
+
+namespace weightpager::plan {
+namespace {
+
+using network::Network;
+
+// Until both are reached, or so many passes that a small network has taken enough of them. Several
+// times as long as a machine keeps a pace; what runs in turns with the reference is compared with
+// that, and needs less.
+constexpr double enough_ns = 4e9;
+constexpr double enough_in_turns_ns = 2e9;
+constexpr size_t passes_min = 6;
+constexpr size_t passes_max = 1000;
+// Of planning anew: each brings in what is new in the last, and some networks could go on for long.
+constexpr int rounds_max = 4;
+
+double time_ns_of(const Pass& pass) {
+  double sum = 0;
+  for (const RunTimes& it : pass) sum += it.planned_ns() + it.others_ns;
+  return sum;
+}
+
+// A network in memory, computed in one way.
+class Runner {
+ public:
+  static Result<Runner> make(const Network& network, std::span<const LayerChoice> choices,
+                             int threads) {
+    auto operations = PlannedOperations::make(network, choices, threads);
+    if (!operations) return forward_error(std::move(operations));
+    auto activations =
+        memory::Activations::make(network, memory::lay_out(network, operations->memory()));
+    if (!activations) return forward_error(std::move(activations));
+    return Runner(network, std::move(*operations), std::move(*activations));
+  }
+
+  Result<Pass> run(ColdWeights& weights) {
+    std::fill_n(activations_.input(), network_->input.elements(), 0.5f);
+    Pass pass(network_->layers.size());
+    for (uint32_t layer = 0; layer < pass.size(); ++layer) {
+      const uint64_t bytes = operations_.weight_forms()[layer].size_bytes;
+      const Status ran = operations_.run(
+          layer, operations_.all_channels(layer), {biases_.data(), weights.next(bytes)},
+          {activations_.inputs(layer), activations_.changed(layer), activations_.output(layer),
+           activations_.workspace(layer)},
+          pass[layer]);
+      if (!ran) return tl::make_unexpected(ran.error());
+    }
+    return pass;
+  }
+
+ private:
+  Runner(const Network& network, PlannedOperations operations, memory::Activations activations)
+      : network_(&network),
+        operations_(std::move(operations)),
+        activations_(std::move(activations)),
+        biases_(some_numbers(most_biases(network) * sizeof(float))) {}
+
+  static uint64_t most_biases(const Network& network) {
+    uint64_t most = 0;
+    for (const network::Layer& it : network.layers) most = std::max(most, it.channels_with_bias());
+    return most;
+  }
+
+  const Network* network_;
+  PlannedOperations operations_;
+  memory::Activations activations_;
+  AlignedFloats biases_;
+};
+
+class InPlaceProfiler {
+ public:
+  InPlaceProfiler(const Network& network, const Profile& alone, const ProfilerOptions& options)
+      : network_(network), alone_(alone), options_(options) {}
+
+  Result<Profile> run(Pace pace, const Choose& choose) {
+    if (Status done = prepare(); !done) return forward_error(std::move(done));
+    std::vector<LayerChoice> chosen;
+    for (int round = 1; round <= rounds_max; ++round) {
+      auto ways = choose(in_place(alone_, times_));
+      if (!ways) return forward_error(std::move(ways));
+      WP_ASSERT(!ways->empty());
+      chosen = ways->back();
+      const auto has_new = measure_new(*ways, round);
+      if (!has_new) return tl::make_unexpected(has_new.error());
+      if (!*has_new) break;
+    }
+    if (has_measured_ && !options_.cache_path.empty()) keep();
+    Profile profile = in_place(alone_, times_);
+    if (pace == Pace::as_first_measured) return profile;
+    const auto slower = slower_now(profile, chosen);
+    if (!slower) return tl::make_unexpected(slower.error());
+    return slowed(std::move(profile), *slower);
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.on_progress) options_.on_progress(text);
+  }
+
+  // What is known, or else the fastest that there is alone, run.
+  Status prepare() {
+    const auto found = alone_.in_place.find(network_key(network_));
+    if (found != alone_.in_place.end()) times_ = found->second;
+    const Instance instance = make_instance(network_, alone_, Strategy::whole_network, 0).instance;
+    auto fastest = fastest_ignoring_memory(instance);
+    if (!fastest) return forward_error(std::move(fastest));
+    reference_ = choices_of(network_, alone_, instance, fastest->candidates);
+    if (are_known(parts_of(network_, alone_, reference_), times_)) return {};
+    times_.clear();
+    say("the network as a whole");
+    const auto passes = measure({reference_});
+    if (!passes) return tl::make_unexpected(passes.error());
+    times_ = times_in_run(parts_of(network_, alone_, reference_), passes->front());
+    has_measured_ = true;
+    return {};
+  }
+
+  Result<bool> measure_new(const std::vector<std::vector<LayerChoice>>& ways, int round) {
+    bool has_new = false;
+    for (size_t i = 0; i < ways.size(); ++i) {
+      const auto parts = parts_of(network_, alone_, ways[i]);
+      if (are_known(parts, times_)) continue;
+      say(fmt::format("the network as a whole, way {} of {}, round {}", i + 1, ways.size(), round));
+      if (Status added = add(ways[i], parts); !added) return tl::make_unexpected(added.error());
+      has_new = true;
+    }
+    return has_new;
+  }
+
+  // What is new of it, at the pace of when the reference was measured.
+  Status add(const std::vector<LayerChoice>& choices, const std::vector<LayerParts>& parts) {
+    const auto passes = measure({reference_, choices});
+    if (!passes) return tl::make_unexpected(passes.error());
+    const double slower = slower_than(in_place(alone_, times_), reference_, passes->front());
+    for (const auto& [key, time_ns] : times_in_run(parts, passes->back())) {
+      times_.try_emplace(key, time_ns / slower);
+    }
+    has_measured_ = true;
+    return {};
+  }
+
+  double slower_than(const Profile& profile, const std::vector<LayerChoice>& choices,
+                     const Pass& now) const {
+    const double then_ns = plan::time_ns_of(parts_of(network_, profile, choices));
+    return time_ns_of(now) / then_ns;
+  }
+
+  Result<double> slower_now(const Profile& profile, const std::vector<LayerChoice>& choices) {
+    say("the pace of the machine");
+    const auto passes = measure({choices});
+    if (!passes) return tl::make_unexpected(passes.error());
+    return slower_than(profile, choices, passes->front());
+  }
+
+  // Each way's passes, in turns with the others', so that all see the same machine.
+  Result<std::vector<Pass>> measure(const std::vector<std::vector<LayerChoice>>& ways) {
+    std::vector<Runner> runners;
+    for (const auto& choices : ways) {
+      auto runner = Runner::make(network_, choices, options_.threads);
+      if (!runner) return forward_error(std::move(runner));
+      runners.push_back(std::move(*runner));
+    }
+    std::vector<std::vector<Pass>> passes(runners.size());
+    double spent_ns = 0;
+    const auto is_enough = [&] {
+      const size_t done = passes.front().size();
+      const double enough = runners.size() == 1 ? enough_ns : enough_in_turns_ns;
+      return done >= passes_min && (done >= passes_max || spent_ns >= enough);
+    };
+    // The first pass brings in what every pass needs.
+    for (bool is_first = true; !is_enough(); is_first = false) {
+      for (size_t i = 0; i < runners.size(); ++i) {
+        auto pass = runners[i].run(weights_);
+        if (!pass) return forward_error(std::move(pass));
+        if (is_first) continue;
+        spent_ns += time_ns_of(*pass);
+        passes[i].push_back(std::move(*pass));
+      }
+    }
+    std::vector<Pass> middles;
+    for (auto& it : passes) middles.push_back(middle_of(std::move(it)));
+    return middles;
+  }
+
+  void keep() const {
+    Profile known = read_profile_cache(options_.cache_path, alone_.machine);
+    known.in_place[network_key(network_)] = times_;
+    if (Status kept = write_profile_cache(options_.cache_path, known); !kept) {
+      notice(fmt::format("{}; the next plan measures again", kept.error().message));
+    }
+  }
+
+  const Network& network_;
+  const Profile& alone_;
+  const ProfilerOptions& options_;
+  std::vector<LayerChoice> reference_;
+  InPlaceTimes times_;
+  bool has_measured_ = false;
+  ColdWeights weights_;
+};
+
+}  // namespace
+
+Pass middle_of(std::vector<Pass> passes) {
+  WP_ASSERT(!passes.empty());
+  std::sort(passes.begin(), passes.end(), [](const Pass& left, const Pass& right) {
+    return time_ns_of(left) < time_ns_of(right);
+  });
+  const size_t left_out = passes.size() / 4;
+  const auto count = static_cast<double>(passes.size() - 2 * left_out);
+  Pass mean(passes.front().size());
+  for (size_t i = left_out; i < passes.size() - left_out; ++i) {
+    for (size_t layer = 0; layer < mean.size(); ++layer) {
+      mean[layer].convolutions_ns += passes[i][layer].convolutions_ns / count;
+      mean[layer].changes_ns += passes[i][layer].changes_ns / count;
+      mean[layer].others_ns += passes[i][layer].others_ns / count;
+    }
+  }
+  return mean;
+}
+
+Result<Profile> profile_in_place(const Network& network, const Profile& alone,
+                                 const ProfilerOptions& options, Pace pace, const Choose& choose) {
+  try {
+    return InPlaceProfiler(network, alone, options).run(pace, choose);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory while measuring a network", "leave more memory for the planner");
+  }
+}
+
+}  // namespace weightpager::plan
