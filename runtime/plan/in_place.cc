@@ -75,8 +75,7 @@ class PartsFinder {
       const bool is_input = source == network::network_input;
       const Layout from = is_input ? Layout::nchw : choices_[source].layout_out;
       if (from == to) continue;
-      const std::string key =
-          picture_key(is_input ? network_.input : network_.layers[source].output);
+      const std::string key = picture_key(network_.shape_of(source));
       const double time_ns = profile_.changes.at(key)[place_of(from)][place_of(to)];
       parts.changes.push_back({change_part(key, from, to), time_ns});
     }
