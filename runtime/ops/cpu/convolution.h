@@ -109,6 +109,7 @@ class Convolution {
 
   uint64_t blocks() const { return (pixels_ + block_pixels_ - 1) / block_pixels_; }
   Status run_piece(const Piece& piece, float* scratch) const;
+  uint32_t parts_of(Channels channels) const;
   Channels part_of(Channels whole, uint32_t part, uint32_t parts) const;
   const float* surroundings(const Piece& piece, Block block, float* scratch) const;
   void unfold(const float* input, Block block, float* unfolded) const;
