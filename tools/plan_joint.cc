@@ -196,8 +196,8 @@ Result<std::vector<std::vector<plan::LayerChoice>>> ways_by(const plan::Profile&
 /// Where the disk is measured, so is the pace of the machine.
 Status make_planner(const JointOptions& options, const infer::ReadingCosts& reading, Planned& it) {
   const auto pace = options.weights_path.empty() ? plan::Pace::as_first_measured : plan::Pace::now;
-  auto profile = measure_profile(it.network, options.threads, pace, [&](const auto& profile) {
-    return ways_by(profile, it.network, options, reading);
+  auto profile = measure_profile(it.network, options.threads, pace, [&](const auto& known) {
+    return ways_by(known, it.network, options, reading);
   });
   if (!profile) return forward_error(std::move(profile));
   it.profile = std::move(*profile);

@@ -72,8 +72,7 @@ class PartsFinder {
   void add_changes(uint32_t layer, LayerParts& parts) const {
     const Layout to = choices_[layer].layout_in;
     for (const uint32_t source : network_.layers[layer].inputs) {
-      const bool is_input = source == network::network_input;
-      const Layout from = is_input ? Layout::nchw : choices_[source].layout_out;
+      const Layout from = layout_given(choices_, source);
       if (from == to) continue;
       const std::string key = picture_key(network_.shape_of(source));
       const double time_ns = profile_.changes.at(key)[place_of(from)][place_of(to)];

@@ -21,6 +21,10 @@ std::vector<LayerChoice> choices_of(const network::Network& network, const Profi
   return choices;
 }
 
+ops::Layout layout_given(std::span<const LayerChoice> choices, uint32_t source) {
+  return source == network::network_input ? ops::Layout::nchw : choices[source].layout_out;
+}
+
 std::vector<memory::LayerMemory> memory_of(const network::Network& network,
                                            std::span<const LayerChoice> choices,
                                            std::span<const uint64_t> workspace_bytes) {
@@ -31,8 +35,7 @@ std::vector<memory::LayerMemory> memory_of(const network::Network& network,
     it.output_bytes = ops::picture_bytes(layer.output, choices[i].layout_out);
     it.workspace_bytes = workspace_bytes[i];
     for (const uint32_t source : layer.inputs) {
-      const bool is_input = source == network::network_input;
-      const auto given = is_input ? ops::Layout::nchw : choices[source].layout_out;
+      const ops::Layout given = layout_given(choices, source);
       const ops::Layout wanted = choices[i].layout_in;
       const auto& shape = network.shape_of(source);
       it.changed_bytes.push_back(given == wanted ? 0 : ops::picture_bytes(shape, wanted));

@@ -33,6 +33,9 @@ std::vector<LayerChoice> choices_of(const network::Network& network, const Profi
                                     const Instance& instance,
                                     const std::vector<uint32_t>& candidates);
 
+/// In which a layer, or network::network_input, gives its picture.
+ops::Layout layout_given(std::span<const LayerChoice> choices, uint32_t source);
+
 /// By layer: what it needs of the activations' memory. `workspace_bytes`: by layer.
 std::vector<memory::LayerMemory> memory_of(const network::Network& network,
                                            std::span<const LayerChoice> choices,

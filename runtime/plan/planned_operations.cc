@@ -18,7 +18,6 @@ namespace {
 
 using network::Layer;
 using network::Network;
-using network::Shape;
 using ops::Layout;
 using ops::Primitive;
 using Clock = std::chrono::steady_clock;
@@ -32,10 +31,6 @@ struct Step {
   // computes them.
   std::optional<Primitive> primitive;
 };
-
-uint64_t floats_in(const Shape& shape, Layout layout) {
-  return ops::picture_bytes(shape, layout) / sizeof(float);
-}
 
 // Adds what went by since the last call.
 class Lap {
@@ -77,7 +72,7 @@ class PlannedOperations::Implementation {
     std::vector<uint64_t> workspace_bytes;
     for (uint32_t number = 0; number < network_.layers.size(); ++number) {
       Step step{.choice = choices[number]};
-      if (Status done = prepare_inputs(number, step); !done) return done;
+      if (Status done = prepare_inputs(number, choices, step); !done) return done;
       if (Status done = prepare_layer(number, step); !done) return done;
       workspace_bytes.push_back(step.convolution ? step.convolution->traits().workspace_bytes
                                                  : operations_.scratch_bytes(number));
@@ -147,13 +142,9 @@ class PlannedOperations::Implementation {
             traits.packed_bytes};
   }
 
-  Layout layout_of(uint32_t source) const {
-    return source == network::network_input ? Layout::nchw : steps_[source].choice.layout_out;
-  }
-
-  Status prepare_inputs(uint32_t number, Step& step) const {
+  Status prepare_inputs(uint32_t number, std::span<const LayerChoice> choices, Step& step) const {
     for (const uint32_t source : network_.layers[number].inputs) {
-      const Layout given = layout_of(source);
+      const Layout given = layout_given(choices, source);
       const Layout wanted = step.choice.layout_in;
       step.changes.emplace_back();
       if (given == wanted) continue;
@@ -178,7 +169,8 @@ class PlannedOperations::Implementation {
       }
       const auto function = ops::Elementwise::of(it->activation);
       if (!function) return {};
-      return keep(Primitive::elementwise(*function, floats_in(layer.output, layout)), step);
+      return keep(Primitive::elementwise(*function, ops::picture_floats(layer.output, layout)),
+                  step);
     }
     if (layout == Layout::nchw) return {};
     if (std::holds_alternative<network::MaxPool>(layer.operation)) {
@@ -188,7 +180,7 @@ class PlannedOperations::Implementation {
       return keep(Primitive::nearest_upsample(layer, layout), step);
     }
     if (const auto* it = std::get_if<network::Shortcut>(&layer.operation)) {
-      return keep(Primitive::add(floats_in(layer.output, layout), it->activation), step);
+      return keep(Primitive::add(ops::picture_floats(layer.output, layout), it->activation), step);
     }
     return {};
   }
@@ -223,10 +215,10 @@ class PlannedOperations::Implementation {
   void concatenate(const Layer& layer, Layout layout, float* output) const {
     const uint64_t rows =
         layout == Layout::nhwc ? uint64_t{layer.output.height} * layer.output.width : 1;
-    const uint64_t row_floats = floats_in(layer.output, layout) / rows;
+    const uint64_t row_floats = ops::picture_floats(layer.output, layout) / rows;
     uint64_t begin = 0;
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      const uint64_t part = floats_in(network_.shape_of(layer.inputs[i]), layout) / rows;
+      const uint64_t part = ops::picture_floats(network_.shape_of(layer.inputs[i]), layout) / rows;
 #pragma omp parallel for num_threads(threads_)
       for (uint64_t row = 0; row < rows; ++row) {
         std::copy_n(inputs_[i] + row * part, part, output + row * row_floats + begin);

@@ -26,7 +26,8 @@ class InferenceTest : public testing::Test, protected SmallNetwork {
 };
 
 TEST_F(InferenceTest, SmallWindowsCutLayersAndReadNoMoreThanTheWeights) {
-  auto inference = open(320 * KiB);
+  const uint64_t window_bytes = window_for_tiles(200 * KiB);
+  auto inference = open(window_bytes);
   ASSERT_TRUE(inference) << inference.error().message;
   EXPECT_GT((*inference)->window().pieces.size(), network_.layers.size());
   output_of(**inference);
@@ -35,7 +36,7 @@ TEST_F(InferenceTest, SmallWindowsCutLayersAndReadNoMoreThanTheWeights) {
   output_of(**inference);
   const uint64_t pieces_bytes = (*inference)->window().pieces.size() * 2 * os_page_bytes;
   EXPECT_LE((*inference)->read_bytes() - before_bytes,
-            network_.folded_bytes() + pieces_bytes + 320 * KiB);
+            network_.folded_bytes() + pieces_bytes + window_bytes);
 }
 
 TEST_F(InferenceTest, WhatFitsBeyondTheRingIsReadOnce) {

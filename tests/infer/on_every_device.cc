@@ -45,7 +45,9 @@ TEST_P(OnEveryDevice, EveryPipelineAndWindowGivesTheSameBits) {
   for (const Pipeline pipeline : pipelines) {
     // 0: as small as it goes without tiles; the small ones need tiles. A GPU's rings come in steps
     // of 2 MiB, if there is room.
-    for (const uint64_t window_bytes : {uint64_t{0}, 1200 * KiB, 1500 * KiB, 5 * MiB, 64 * MiB}) {
+    for (const uint64_t window_bytes :
+         {uint64_t{0}, window_for_tiles(340 * KiB), window_for_tiles(700 * KiB), 1500 * KiB,
+          5 * MiB, 64 * MiB}) {
       for (const bool is_packed : {true, false}) {
         if (pipeline == Pipeline::preload && window_bytes > 0 && window_bytes < 64 * MiB) continue;
         auto inference = open({.pipeline = pipeline, .window_bytes = window_bytes}, is_packed);
@@ -87,7 +89,7 @@ TEST_P(OnEveryDevice, AReadErrorInTheMiddleIsAnErrorAndTheNextImageIsRight) {
 
 TEST_P(OnEveryDevice, ADamagedByteOfPackedWeightsIsNeverComputedWith) {
   for (const Pipeline pipeline : {Pipeline::asynchronous, Pipeline::two_stage}) {
-    for (const uint64_t window_bytes : {uint64_t{0}, 640 * KiB}) {
+    for (const uint64_t window_bytes : {uint64_t{0}, window_for_tiles(340 * KiB)}) {
       auto inference = open({.pipeline = pipeline, .window_bytes = window_bytes});
       ASSERT_TRUE(inference) << inference.error().message;
       // After the file was opened and checked.
@@ -103,7 +105,8 @@ TEST_P(OnEveryDevice, ADamagedByteOfPackedWeightsIsNeverComputedWith) {
 
 TEST_P(OnEveryDevice, ABatchReadsTheWeightsOnceAndGivesEachImageItsOwnAnswer) {
   for (const Pipeline pipeline : {Pipeline::asynchronous, Pipeline::two_stage}) {
-    const WindowRequest window = {.pipeline = pipeline, .window_bytes = 640 * KiB};
+    const WindowRequest window = {.pipeline = pipeline,
+                                  .window_bytes = window_for_tiles(340 * KiB)};
     auto alone = open(window);
     ASSERT_TRUE(alone) << alone.error().message;
     InferenceOptions of_three = options(window);
@@ -137,7 +140,8 @@ TEST_P(OnEveryDevice, SeveralAtOnceAreAllRight) {
   for (const Pipeline pipeline : {Pipeline::asynchronous, Pipeline::two_stage}) {
     for (const bool is_packed : {true, false}) {
       threads.emplace_back([&, pipeline, is_packed] {
-        auto inference = open({.pipeline = pipeline, .window_bytes = 640 * KiB}, is_packed);
+        auto inference =
+            open({.pipeline = pipeline, .window_bytes = window_for_tiles(400 * KiB)}, is_packed);
         ASSERT_TRUE(inference) << inference.error().message;
         for (int image = 0; image < 3; ++image) EXPECT_EQ(output_of(**inference), expected);
       });

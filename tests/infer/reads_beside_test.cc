@@ -17,9 +17,9 @@ class ReadsBesideTest : public testing::Test, protected SmallNetwork {
  protected:
   void SetUp() override {
     make();
-    auto streamed =
-        Inference::open(network_, packed_path_,
-                        {.window = {.window_bytes = 320 * KiB}, .threads = ops::compute_threads});
+    auto streamed = Inference::open(
+        network_, packed_path_,
+        {.window = {.window_bytes = window_for_tiles(200 * KiB)}, .threads = ops::compute_threads});
     ASSERT_TRUE(streamed) << streamed.error().message;
     window_ = (*streamed)->window();
     auto beside = ReadsBeside::make(packed_path_, window_);

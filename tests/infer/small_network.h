@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <span>
@@ -13,6 +14,7 @@
 #include "runtime/network/make_network.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/parser.h"
+#include "runtime/ops/cpu/convolution.h"
 #include "tests/model/temporary_directory.h"
 
 namespace weightpager::infer {
@@ -104,6 +106,14 @@ class SmallNetwork {
     std::uniform_real_distribution<float> brightness(0, 1);
     input_.resize(network_.input.elements());
     for (float& value : input_) value = brightness(random);
+  }
+
+  /// A window that layers need tiles for, by what it is where tiles may have 16 channels: on some
+  /// processors they have 64 at least.
+  uint64_t window_for_tiles(uint64_t window_bytes) const {
+    uint32_t step = ops::tile_channels;
+    for (const network::Layer& it : network_.layers) step = std::max(step, ops::channel_step(it));
+    return window_bytes * step / ops::tile_channels;
   }
 
   void write_weights() {

@@ -24,11 +24,11 @@ constexpr uint32_t parts_per_thread = 4;
 // One or two vectors.
 constexpr uint64_t block_pixels_unit = 16;
 
-// Without that, how many channels a call of sgemm computes, which packs the unfolded picture anew:
-// with 64, and threads that help each other, YOLOv4 takes 0.75 to 0.8 of the time that it takes
-// with 16 (`infer -p pre`, AMD EPYC with AVX2, 2026-11-23). But no tile can then have fewer. So not
-// where they have much weight, or where there is one pixel, for which the time is that of reading
-// the weights.
+// How many channels a call of sgemm computes, which packs the unfolded picture anew, where its
+// order of addition depends on them: with 64, and threads that help each other, YOLOv4 takes 0.75
+// to 0.8 of the time that it takes with 16 (`infer -p pre`, AMD EPYC with AVX2, 2026-11-23). But no
+// tile can then have fewer. So not where they have much weight, or where there is one pixel, for
+// which the time is that of reading the weights.
 constexpr uint32_t call_channels = 64;
 constexpr uint64_t call_floats_max = 5 * MiB / 4 / sizeof(float);
 
@@ -45,6 +45,9 @@ bool order_is_independent_of_channels() {
   }
 }
 
+// That add up to one output value.
+uint64_t terms_of(const network::Layer& layer) { return layer.weights() / layer.output.channels; }
+
 Status sgemm_failed(int status) {
   return fail(fmt::format("oneDNN failed in a matrix product (status {})", status),
               "status 1 is want of memory: leave more for others, or make the window smaller");
@@ -53,11 +56,9 @@ Status sgemm_failed(int status) {
 }  // namespace
 
 uint32_t channel_step(const network::Layer& layer) {
-  const auto* const it = std::get_if<network::Convolutional>(&layer.operation);
-  if (it == nullptr || order_is_independent_of_channels()) return tile_channels;
-  const uint64_t terms = uint64_t{layer.input.channels} / it->groups * it->size * it->size;
+  if (layer.weights() == 0 || order_is_independent_of_channels()) return tile_channels;
   const bool is_one_pixel = layer.output.height * layer.output.width == 1;
-  const bool is_heavy = call_channels * terms > call_floats_max;
+  const bool is_heavy = call_channels * terms_of(layer) > call_floats_max;
   return is_one_pixel || is_heavy ? tile_channels : call_channels;
 }
 
@@ -75,7 +76,7 @@ Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfold
   }
   is_unfolded_ = size_ != 1 || stride_ != 1 || padding_ != 0;
   group_channels_ = output_.channels / groups_;
-  terms_ = uint64_t{input_.channels} / groups_ * size_ * size_;
+  terms_ = terms_of(layer);
   pixels_ = uint64_t{output_.height} * output_.width;
   const uint64_t fitting = block_floats_max / (terms_ + group_channels_);
   const uint64_t rounds = (pixels_ + threads_ * std::max(fitting, block_pixels_unit) - 1) /

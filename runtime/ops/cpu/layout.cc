@@ -49,6 +49,10 @@ uint64_t picture_bytes(const network::Shape& shape, Layout layout) {
   return picture(shape, layout).get_size();
 }
 
+uint64_t picture_floats(const network::Shape& shape, Layout layout) {
+  return picture_bytes(shape, layout) / sizeof(float);
+}
+
 Result<LayoutChange> LayoutChange::make(const network::Shape& shape, Layout from, Layout to) {
   try {
     LayoutChange made;

@@ -33,6 +33,7 @@ dnnl::memory::desc picture(const network::Shape& shape, Layout layout);
 
 /// With what blocks are filled up with.
 uint64_t picture_bytes(const network::Shape& shape, Layout layout);
+uint64_t picture_floats(const network::Shape& shape, Layout layout);
 
 /// From one layout to another. Not thread-safe; runs on OpenMP's threads.
 class LayoutChange {

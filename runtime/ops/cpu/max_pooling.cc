@@ -9,12 +9,8 @@ namespace {
 constexpr Layout blocks = Layout::nChw8c;
 constexpr uint32_t block_channels = 8;
 
-uint64_t floats_in(const network::Shape& shape, Layout layout) {
-  return picture_bytes(shape, layout) / sizeof(float);
-}
-
 uint32_t channels_at_a_time(const network::Shape& input) {
-  const uint64_t block_bytes = floats_in({block_channels, input.height, input.width}, blocks) * 4;
+  const uint64_t block_bytes = picture_bytes({block_channels, input.height, input.width}, blocks);
   const uint64_t count = std::max<uint64_t>(MaxPooling::channels_bytes_max / block_bytes, 1);
   return static_cast<uint32_t>(std::min<uint64_t>(count * block_channels, input.channels));
 }
@@ -71,8 +67,8 @@ Result<MaxPooling::Detour> MaxPooling::Detour::make(network::Layer layer, uint32
                 .back = std::move(*back),
                 .input_floats = layer.input.elements(),
                 .output_floats = layer.output.elements(),
-                .input_floats_in_blocks = floats_in(layer.input, blocks),
-                .output_floats_in_blocks = floats_in(layer.output, blocks)};
+                .input_floats_in_blocks = picture_floats(layer.input, blocks),
+                .output_floats_in_blocks = picture_floats(layer.output, blocks)};
 }
 
 Status MaxPooling::Detour::run(dnnl::stream& stream, const float* input, float* output,
