@@ -76,12 +76,16 @@ PolicyComparison simulate_policies(const Trace& trace, const Machine& machine,
     WindowRuns window{.window_bytes = window_chunks * trace.chunk_bytes,
                       .least_read_bytes = 0,
                       .fixed_set_read_bytes = 0,
+                      .learned_set_read_bytes = 0,
                       .least_ns = 0,
                       .runs = {}};
     const uint64_t reads = policy::least_reads(touched, trace.chunks, window_chunks, first);
     window.least_read_bytes = reads * trace.chunk_bytes / passes;
     window.fixed_set_read_bytes =
         policy::reads_of_fixed_set(touched, trace.chunks, window_chunks, first) *
+        trace.chunk_bytes / passes;
+    window.learned_set_read_bytes =
+        policy::reads_of_learned_set(touched, trace.chunks, window_chunks, first) *
         trace.chunk_bytes / passes;
     const double read_ns =
         static_cast<double>(window.least_read_bytes) / machine.disk.bytes_per_s * 1e9;

@@ -62,6 +62,8 @@ struct WindowRuns {
   uint64_t least_read_bytes = 0;
   /// … and if the same chunks stayed for good: policy::reads_of_fixed_set().
   uint64_t fixed_set_read_bytes = 0;
+  /// … and if that had to be learned: policy::reads_of_learned_set().
+  uint64_t learned_set_read_bytes = 0;
   uint64_t least_ns = 0;
   std::vector<PolicyRun> runs;
 };

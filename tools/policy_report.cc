@@ -152,12 +152,15 @@ std::string comparison_text(const PolicyComparison& comparison) {
   for (const WindowRuns& window : comparison.windows) {
     text += fmt::format(
         "\nwindow {} ({} of the model); nobody is faster than {:.3f} s or reads less than {:.3f} "
-        "GiB\n(with the same chunks in it for good: {:.3f} GiB)\n"
+        "GiB\n(with the same chunks in it for good: {:.3f} GiB; with those touched most until "
+        "then: "
+        "{:.3f} GiB)\n"
         "  {:<14} {:>10} {:>8} {:>8} {:>8} {:>10} {:>9} {:>8}{}\n",
         format_size(window.window_bytes), share_of_model(comparison, window.window_bytes),
         seconds(window.least_ns), gib(window.least_read_bytes), gib(window.fixed_set_read_bytes),
-        with_live ? "live" : "simulated", "pass s", "min", "max", "bound", "stalled s", "read GiB",
-        "least", with_live ? fmt::format(" {:>10} {:>9}", "simul. s", "differs") : "");
+        gib(window.learned_set_read_bytes), with_live ? "live" : "simulated", "pass s", "min",
+        "max", "bound", "stalled s", "read GiB", "least",
+        with_live ? fmt::format(" {:>10} {:>9}", "simul. s", "differs") : "");
     for (const PolicyRun& run : window.runs) text += run_row(run, window, with_live);
   }
   if (with_live && has(comparison, [](const PolicyRun& run) { return !run.live; })) {
@@ -196,6 +199,7 @@ std::string comparison_json(const PolicyComparison& comparison) {
     json["windows"].push_back({{"window_bytes", window.window_bytes},
                                {"least_read_bytes", window.least_read_bytes},
                                {"fixed_set_read_bytes", window.fixed_set_read_bytes},
+                               {"learned_set_read_bytes", window.learned_set_read_bytes},
                                {"least_ns", window.least_ns},
                                {"policies", std::move(runs)}});
   }

@@ -120,16 +120,17 @@ int stats(const Trace& trace) {
   const auto size = [&](uint64_t chunks) { return format_size(chunks * trace.chunk_bytes); };
   fmt::print("  a pass   uses {}; touches {}\n", range_of(used, size),
              range_of(touches, [](uint64_t count) { return fmt::to_string(count); }));
-  fmt::print("\n{:>10} {:>22} {:>14} {:>26}\n", "window", "least read, all passes", "a pass",
-             "a pass, the same kept");
+  fmt::print("\n{:>10} {:>22} {:>14} {:>26} {:>22}\n", "window", "least read, all passes", "a pass",
+             "a pass, the same kept", "if that is learned");
   const std::vector<policy::ChunkId> touched = trace.touched_chunks();
   for (const uint32_t percent : {10u, 25u, 50u, 75u, 100u}) {
     const auto window = std::max(static_cast<uint32_t>(uint64_t{trace.chunks} * percent / 100), 1u);
     const uint64_t reads = policy::least_reads(touched, trace.chunks, window);
     const uint64_t fixed = policy::reads_of_fixed_set(touched, trace.chunks, window, 0);
+    const uint64_t learned = policy::reads_of_learned_set(touched, trace.chunks, window, 0);
     const size_t passes = trace.pass_begins.size();
-    fmt::print("{:>9}% {:>22} {:>14} {:>26}\n", percent, size(reads), size(reads / passes),
-               size(fixed / passes));
+    fmt::print("{:>9}% {:>22} {:>14} {:>26} {:>22}\n", percent, size(reads), size(reads / passes),
+               size(fixed / passes), size(learned / passes));
   }
   return exit_success;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -152,6 +153,40 @@ uint64_t reads_of_fixed_set(std::span<const ChunkId> touches, uint32_t chunks, u
     if (stays[chunk] || chunk == passing) continue;
     passing = chunk;
     reads += place >= from;
+  }
+  return reads;
+}
+
+uint64_t reads_of_learned_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
+                              size_t from) {
+  const uint32_t kept_max = std::min(window - 1, chunks);
+  std::vector<uint32_t> uses(chunks);
+  std::vector<bool> stays(chunks);
+  // Uses, then minus the place of the touch that let the chunk in: who came last goes first.
+  using Worth = std::tuple<uint32_t, int64_t, ChunkId>;
+  std::vector<int64_t> since(chunks);
+  std::set<Worth> kept;
+  const auto worth = [&](ChunkId chunk) { return Worth{uses[chunk], since[chunk], chunk}; };
+  uint64_t reads = 0;
+  ChunkId passing = window::no_chunk;
+  for (size_t place = 0; place < touches.size(); ++place) {
+    const ChunkId chunk = touches[place];
+    if (stays[chunk]) {
+      kept.erase(worth(chunk));
+      ++uses[chunk];
+      kept.insert(worth(chunk));
+      continue;
+    }
+    ++uses[chunk];
+    if (std::exchange(passing, chunk) != chunk) reads += place >= from;
+    if (kept.size() == kept_max) {
+      if (kept.empty() || uses[chunk] <= std::get<0>(*kept.begin())) continue;
+      stays[std::get<2>(*kept.begin())] = false;
+      kept.erase(kept.begin());
+    }
+    since[chunk] = -static_cast<int64_t>(place);
+    stays[chunk] = true;
+    kept.insert(worth(chunk));
   }
   return reads;
 }

@@ -68,6 +68,13 @@ class Belady final : public Policy {
 uint64_t reads_of_fixed_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                             size_t from);
 
+/// The same for somebody who has to learn it: of the chunks touched so far those stay that were
+/// touched most often until then, and of equals who was there first. It costs nothing to know the
+/// uses of all, nor to have one place only for what passes, so it is a measure of what past uses
+/// tell, and not of a policy.
+uint64_t reads_of_learned_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
+                              size_t from);
+
 /// The least reads that serve these touches with so many chunks of memory, beginning with none; of
 /// them, those that touches from place `from` on are the cause of.
 uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,

@@ -37,9 +37,9 @@ void append_passes(Trace& to, const Trace& from, size_t begin, size_t end) {
   }
 }
 
-std::vector<uint64_t> count_uses(const Trace& trace) {
+std::vector<uint64_t> count_uses(const Trace& trace, uint64_t touches) {
   std::vector<uint64_t> uses(trace.chunks);
-  for (const Touch& touch : trace.touches) ++uses[touch.chunk];
+  for (uint64_t at = 0; at < touches; ++at) ++uses[trace.touches[at].chunk];
   return uses;
 }
 
@@ -90,12 +90,14 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
   return by_pass;
 }
 
-/// By pass since the change: what is missed by who keeps the chunks that are used most from then
-/// on.
-std::vector<uint64_t> informed_misses(const RunWithChange& run, const Chunks& held) {
+/// By pass since the change: what is missed by who keeps the chunks that have most uses. Those are
+/// known and stay what they are, or grow with each use that is seen.
+enum class Uses { known, seen };
+std::vector<uint64_t> misses(const RunWithChange& run, const Chunks& held,
+                             std::vector<uint64_t> uses, Uses are) {
   std::set<std::pair<uint64_t, policy::ChunkId>> kept;
   const auto keep = [&](policy::ChunkId chunk) {
-    kept.emplace(run.uses[chunk], chunk);
+    kept.emplace(uses[chunk], chunk);
     if (kept.size() > run.window_chunks_after) kept.erase(kept.begin());
   };
   for (policy::ChunkId chunk = 0; chunk < run.trace.chunks; ++chunk) {
@@ -106,8 +108,8 @@ std::vector<uint64_t> informed_misses(const RunWithChange& run, const Chunks& he
     by_pass.push_back(0);
     for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
       const policy::ChunkId chunk = run.trace.touches[at].chunk;
-      if (kept.contains({run.uses[chunk], chunk})) continue;
-      ++by_pass.back();
+      by_pass.back() += kept.erase({uses[chunk], chunk}) == 0;
+      if (are == Uses::seen) ++uses[chunk];
       keep(chunk);
     }
   }
@@ -121,7 +123,7 @@ std::vector<Change> usual_changes(const model::Model& model, size_t passes_after
   work.seed = seed;
   work.passes = passes_counted;
   const Trace long_run = make_trace(model, work, "decoding");
-  const std::vector<uint64_t> uses = count_uses(long_run);
+  const std::vector<uint64_t> uses = count_uses(long_run, long_run.touches.size());
   Trace decoding = without_passes(long_run);
   append_passes(decoding, long_run, 0, passes_before + passes_after);
   work.passes = work.prompt_passes = prompt_passes;
@@ -157,6 +159,7 @@ ChangeTimes& ChangeTimes::operator+=(const ChangeTimes& other) {
   add(unchanged_reads, other.unchanged_reads);
   add(first_uses, other.first_uses);
   add(informed_misses, other.informed_misses);
+  add(learning_misses, other.learning_misses);
   add(computing_ns, other.computing_ns);
   missing_chunks += other.missing_chunks;
   return *this;
@@ -195,14 +198,15 @@ Recovery recovery(const ChangeTimes& times) {
   return it;
 }
 
-Recovery recovery_if_informed(const ChangeTimes& times, double chunk_ns) {
-  ChangeTimes informed = times;
+Recovery recovery_if_missing(const ChangeTimes& times, std::span<const uint64_t> misses,
+                             double chunk_ns) {
+  ChangeTimes its = times;
   for (size_t pass = 0; pass < times.unchanged_ns.size(); ++pass) {
-    const uint64_t as_many = std::min(times.informed_misses[pass], times.unchanged_reads[pass]);
-    const auto more = static_cast<double>(times.informed_misses[pass] - as_many);
-    informed.changed_ns[pass] = times.unchanged_ns[pass] + static_cast<uint64_t>(more * chunk_ns);
+    const uint64_t as_many = std::min(misses[pass], times.unchanged_reads[pass]);
+    const auto more = static_cast<double>(misses[pass] - as_many);
+    its.changed_ns[pass] = times.unchanged_ns[pass] + static_cast<uint64_t>(more * chunk_ns);
   }
-  return recovery(informed);
+  return recovery(its);
 }
 
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns) {
@@ -225,7 +229,11 @@ Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions optio
   for (size_t chunk = 0; chunk < changed->held.size(); ++chunk) {
     it.missing_chunks += unchanged->held[chunk] && !changed->held[chunk];
   }
-  it.informed_misses = informed_misses(change.changed, changed->held);
+  const RunWithChange& run = change.changed;
+  it.informed_misses = misses(run, changed->held, run.uses, Uses::known);
+  const uint64_t touches_before = run.trace.pass_begins[run.change_pass];
+  const auto uses_before = count_uses(run.trace, touches_before);
+  it.learning_misses = misses(run, changed->held, uses_before, Uses::seen);
   it.first_uses = first_uses(change.changed, std::move(changed->held));
   it.set_passes(changed->passes, unchanged->passes);
   return it;

@@ -13,8 +13,10 @@
 // missed, beside no computing. So a run is laid beside that of somebody informed, who is told how
 // often each chunk will be used from the change on, reads what is missed and keeps what is used
 // most. He misses less than who has to find that out, and a chunk that he misses costs what it
-// costs the other run. (Experts that were used before the change may be read ahead, on the guess
-// that they come again: only so does a policy recover sooner than that.)
+// costs the other run. Beside him stands who does have to: he keeps what was used most until then,
+// the prompt and all passes before the change counted. (Experts that were used before the change
+// may be read ahead, on the guess that they come again: only so does a policy recover sooner than
+// these two.)
 #pragma once
 
 #include <cstdint>
@@ -61,8 +63,9 @@ struct ChangeTimes {
   uint64_t missing_chunks = 0;
   /// By pass: chunks used for the first time since the change that were not held when it came.
   std::vector<uint64_t> first_uses;
-  /// By pass: chunks that somebody informed misses.
+  /// By pass: chunks that somebody informed misses, and somebody who learns.
   std::vector<uint64_t> informed_misses;
+  std::vector<uint64_t> learning_misses;
   std::vector<uint64_t> computing_ns;  // of the same passes, without any waiting
 
   ChangeTimes& operator+=(const ChangeTimes& other);
@@ -81,8 +84,10 @@ struct Recovery {
 
 Recovery recovery(const ChangeTimes& times);
 
-/// Of somebody informed, on a disk that takes so long for a chunk.
-Recovery recovery_if_informed(const ChangeTimes& times, double chunk_ns);
+/// Of somebody who misses so many chunks in each pass (those of ChangeTimes), on a disk that takes
+/// so long for one.
+Recovery recovery_if_missing(const ChangeTimes& times, std::span<const uint64_t> misses,
+                             double chunk_ns);
 
 /// How far any policy falls behind, on a disk that takes so long for a chunk.
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);

@@ -47,7 +47,7 @@ TEST(Recovery, IfInformedTakesTheTimeToReadWhatIsMissedBeyondTheOther) {
                           .unchanged_ns = {100, 100, 100, 100},
                           .unchanged_reads = {20, 30, 10, 40},
                           .informed_misses = {60, 45, 15, 10}};
-  const Recovery it = recovery_if_informed(times, 2);
+  const Recovery it = recovery_if_missing(times, times.informed_misses, 2);
   EXPECT_EQ(it.times_as_long, (std::vector<double>{1.8, 1.3, 1.1, 1.0}));
   EXPECT_EQ(it.passes, 2u);
   EXPECT_EQ(it.lost_ns, 120);
@@ -55,7 +55,7 @@ TEST(Recovery, IfInformedTakesTheTimeToReadWhatIsMissedBeyondTheOther) {
 
 // 16 chunks fit. Of 20, the last 16 are there when the engine goes on to the first 16, and in every
 // second pass to another one.
-TEST(Changes, WhoIsInformedKeepsWhatIsUsedMost) {
+TEST(Changes, WhoIsInformedKeepsWhatIsUsedMostAndWhoLearnsWhatWasUsedMost) {
   RunWithChange run{.trace = {.chunk_bytes = MiB, .chunks = 20},
                     .change_pass = 1,
                     .window_chunks = 16,
@@ -76,6 +76,9 @@ TEST(Changes, WhoIsInformedKeepsWhatIsUsedMost) {
   const auto times = simulate_change({"any", run, run}, options);
   ASSERT_TRUE(times.has_value()) << times.error().message;
   EXPECT_EQ(times->informed_misses, (std::vector<uint64_t>{4, 1, 0, 1}));
+  // All have one use when the first four are missed, and of equals the last in the file stay. Each
+  // of them takes the place of one that is as old until all have more uses than the odd one.
+  EXPECT_EQ(times->learning_misses, (std::vector<uint64_t>{4, 5, 4, 1}));
   EXPECT_EQ(times->first_uses, (std::vector<uint64_t>{4, 0, 0, 0}));
   EXPECT_EQ(times->changed_ns, times->unchanged_ns);
   EXPECT_EQ(times->changed_reads, times->unchanged_reads);

@@ -98,6 +98,25 @@ TEST(FixedSet, KeepsWhatIsTouchedMost) {
   EXPECT_EQ(policy::reads_of_fixed_set(touched, 4, 5, 0), 0u);
 }
 
+TEST(LearnedSet, KeepsWhatWasTouchedMostUntilThen) {
+  const std::vector<ChunkId> touched{0, 1, 1, 0, 0, 1, 1, 0, 2, 0};
+  // One stays beside what passes. 0 until 1 has the second touch, then 1, until 0 has its third;
+  // 1 takes the place with its fourth, 0 with its fifth, which is the last touch.
+  EXPECT_EQ(policy::reads_of_learned_set(touched, 3, 2, 0), 7u);
+  EXPECT_EQ(policy::reads_of_learned_set(touched, 3, 2, 8), 2u);
+  EXPECT_EQ(policy::reads_of_learned_set(touched, 3, 3, 0), 3u);
+  EXPECT_EQ(policy::reads_of_learned_set(touched, 3, 4, 0), 3u);
+}
+
+TEST(LearnedSet, OfACircleKeepsWhatCameFirst) {
+  const Trace trace = dense(layers, layer_chunks, 8);
+  const auto touched = trace.touched_chunks();
+  for (const uint32_t window : {40u, 200u, 360u}) {
+    EXPECT_EQ(policy::reads_of_learned_set(touched, trace.chunks, window, 7 * model_chunks),
+              model_chunks - window + 1);
+  }
+}
+
 TEST(Policies, EverythingFitsMeansNothingIsRead) {
   const Trace trace = dense(layers, layer_chunks, 6);
   for (const policy::NamedPolicy& policy : policy::named_policies()) {
