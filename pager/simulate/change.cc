@@ -91,7 +91,8 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
 }
 
 /// By pass since the change: what is missed by who keeps the chunks that have most uses. Those are
-/// known and stay what they are, or grow with each use that is seen.
+/// known and stay what they are, or grow by what is seen, after each pass: what the engine has
+/// behind it in a pass is worth no more than what it comes to.
 enum class Uses { known, seen };
 std::vector<uint64_t> misses(const RunWithChange& run, const Chunks& held,
                              std::vector<uint64_t> uses, Uses are) {
@@ -108,9 +109,14 @@ std::vector<uint64_t> misses(const RunWithChange& run, const Chunks& held,
     by_pass.push_back(0);
     for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
       const policy::ChunkId chunk = run.trace.touches[at].chunk;
-      by_pass.back() += kept.erase({uses[chunk], chunk}) == 0;
-      if (are == Uses::seen) ++uses[chunk];
+      by_pass.back() += !kept.contains({uses[chunk], chunk});
       keep(chunk);
+    }
+    if (are == Uses::known) continue;
+    for (uint64_t at = run.trace.pass_begins[pass]; at < run.trace.pass_end(pass); ++at) {
+      const policy::ChunkId chunk = run.trace.touches[at].chunk;
+      const bool is_kept = kept.erase({uses[chunk]++, chunk}) > 0;
+      if (is_kept) keep(chunk);
     }
   }
   return by_pass;
