@@ -77,8 +77,8 @@ TEST(Changes, WhoIsInformedKeepsWhatIsUsedMostAndWhoLearnsWhatWasUsedMost) {
   ASSERT_TRUE(times.has_value()) << times.error().message;
   EXPECT_EQ(times->informed_misses, (std::vector<uint64_t>{4, 1, 0, 1}));
   // The first four had no use before the change, then one, as what they have to push out has; of
-  // equals the last in the file stay. In the third pass three of them push it out, in the fourth the
-  // last does, the odd one, which then is missed.
+  // equals the last in the file stay. In the third pass three of them push it out, in the fourth
+  // the last does, the odd one, which then is missed.
   EXPECT_EQ(times->learning_misses, (std::vector<uint64_t>{4, 4, 4, 2}));
   EXPECT_EQ(times->first_uses, (std::vector<uint64_t>{4, 0, 0, 0}));
   EXPECT_EQ(times->changed_ns, times->unchanged_ns);
