@@ -90,10 +90,11 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
   return by_pass;
 }
 
-/// By pass since the change: what is missed by who keeps the chunks that have most uses. Those are
-/// known and stay what they are, or grow by what is seen, after each pass: what the engine has
-/// behind it in a pass is worth no more than what it comes to.
+/// Known uses stay what they are. Seen ones grow after each pass: what the engine has behind it in
+/// a pass is worth no more than what it comes to.
 enum class Uses { known, seen };
+
+/// By pass since the change: what is missed by who keeps the chunks that have most uses.
 std::vector<uint64_t> misses(const RunWithChange& run, const Chunks& held,
                              std::vector<uint64_t> uses, Uses are) {
   std::set<std::pair<uint64_t, policy::ChunkId>> kept;
