@@ -5,9 +5,9 @@
 // pass since the change is laid beside the same pass of a run that had the later state all along
 // (pager/simulate/change.h). A run has recovered when two such passes in a row take at most a tenth
 // longer. Beside that stands when somebody would have who is told how often each expert will be
-// used from then on, how far it fell behind, and how far any policy does on that disk; and the
-// bytes that the other run holds by then and this one does not, with the time, and the passes, in
-// which the disk brings all of them.
+// used from then on, and somebody who knows only what was used until then; how far the run fell
+// behind, and how far any policy does on that disk; and the bytes that the other run holds by then
+// and this one does not, with the time, and the passes, in which the disk brings all of them.
 //
 // Live: the pager on a real file, and an engine that only pretends to compute
 // (tools/live_policy.h). With --disk all of it on paper, where it is exact. Of several texts the
@@ -155,9 +155,8 @@ Json print_row(const Row& row, uint64_t texts, uint64_t chunk_bytes, double byte
   };
   const auto& times = it.times_as_long;
   fmt::print(
-      "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} "
-      "| "
-      "{:.1f} |\n",
+      "| {} | {:.3f} | {:.2f} | {:.2f} | {:.2f} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | "
+      "{:.2f} | {:.1f} |\n",
       row.name, pass_s, times[0], times[1], times[2], it.passes, informed.passes, learning.passes,
       lost_s, least_s, missing_bytes / static_cast<double>(GiB), missing_s, missing_s / pass_s);
   return {{"change", row.name},

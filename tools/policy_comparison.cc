@@ -73,20 +73,17 @@ PolicyComparison simulate_policies(const Trace& trace, const Machine& machine,
   const std::vector<policy::ChunkId> touched = trace.touched_chunks();
   for (size_t i = 0; i < windows_chunks.size(); ++i) {
     const uint32_t window_chunks = windows_chunks[i];
-    WindowRuns window{.window_bytes = window_chunks * trace.chunk_bytes,
-                      .least_read_bytes = 0,
-                      .fixed_set_read_bytes = 0,
-                      .learned_set_read_bytes = 0,
-                      .least_ns = 0,
-                      .runs = {}};
-    const uint64_t reads = policy::least_reads(touched, trace.chunks, window_chunks, first);
-    window.least_read_bytes = reads * trace.chunk_bytes / passes;
-    window.fixed_set_read_bytes =
-        policy::reads_of_fixed_set(touched, trace.chunks, window_chunks, first) *
-        trace.chunk_bytes / passes;
-    window.learned_set_read_bytes =
-        policy::reads_of_learned_set(touched, trace.chunks, window_chunks, first) *
-        trace.chunk_bytes / passes;
+    const auto bytes_a_pass = [&](uint64_t reads) { return reads * trace.chunk_bytes / passes; };
+    WindowRuns window{
+        .window_bytes = window_chunks * trace.chunk_bytes,
+        .least_read_bytes =
+            bytes_a_pass(policy::least_reads(touched, trace.chunks, window_chunks, first)),
+        .fixed_set_read_bytes =
+            bytes_a_pass(policy::reads_of_fixed_set(touched, trace.chunks, window_chunks, first)),
+        .learned_set_read_bytes =
+            bytes_a_pass(policy::reads_of_learned_set(touched, trace.chunks, window_chunks, first)),
+        .least_ns = 0,
+        .runs = {}};
     const double read_ns =
         static_cast<double>(window.least_read_bytes) / machine.disk.bytes_per_s * 1e9;
     window.least_ns = std::max(comparison.compute_ns, static_cast<uint64_t>(read_ns));

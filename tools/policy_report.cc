@@ -153,8 +153,7 @@ std::string comparison_text(const PolicyComparison& comparison) {
     text += fmt::format(
         "\nwindow {} ({} of the model); nobody is faster than {:.3f} s or reads less than {:.3f} "
         "GiB\n(with the same chunks in it for good: {:.3f} GiB; with those touched most until "
-        "then: "
-        "{:.3f} GiB)\n"
+        "then: {:.3f} GiB)\n"
         "  {:<14} {:>10} {:>8} {:>8} {:>8} {:>10} {:>9} {:>8}{}\n",
         format_size(window.window_bytes), share_of_model(comparison, window.window_bytes),
         seconds(window.least_ns), gib(window.least_read_bytes), gib(window.fixed_set_read_bytes),
