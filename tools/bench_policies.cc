@@ -334,7 +334,7 @@ Result<Machine> measure_machine(const std::string& path, uint64_t chunk_bytes,
   auto opened = DiskProbe::open(path);
   if (!opened) return forward_error(std::move(opened));
   probe.emplace(std::move(*opened));
-  auto handling = measure_handling(path);
+  auto handling = measure_handling(*probe);
   if (!handling) return forward_error(std::move(handling));
   const auto fitted = probe->fit(chunk_bytes);
   if (!fitted) return tl::make_unexpected(fitted.error());

@@ -56,6 +56,9 @@ Result<Machine> read_machine(const std::string& name) {
         ns = handling->at(cost);
         is_possible = is_possible && ns <= handling_ns_max;
       });
+      // Files of 2026-11-23 and before have none.
+      machine.handling.turn_ns = handling->value("turn_ns", uint64_t{0});
+      is_possible = is_possible && machine.handling.turn_ns <= handling_ns_max;
       machine.handling.shares_processor = handling->value("shares_processor", false);
     }
   } catch (const Json::exception& problem) {
@@ -78,6 +81,7 @@ std::string machine_json(const Machine& machine) {
   Json handling;
   simulate::Handling costs = machine.handling;
   for_each_cost(costs, [&](const char* cost, uint64_t ns) { handling[cost] = ns; });
+  handling["turn_ns"] = costs.turn_ns;
   handling["shares_processor"] = costs.shares_processor;
   const Json json = {{"name", disk.name},
                      {"bytes_per_s", disk.bytes_per_s},

@@ -3,8 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "pager/base/assert.h"
+#include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "pager/pager.h"
 #include "pager/simulate/make_trace.h"
@@ -19,7 +25,7 @@ using simulate::Trace;
 
 constexpr uint64_t small_chunk_bytes = 128 * KiB;
 /// Between touches, while the pager sleeps.
-constexpr uint64_t compute_ns = 300'000;
+constexpr uint64_t nap_ns = 300'000;
 
 constexpr uint64_t small_chunks = window_bytes_min / small_chunk_bytes;
 
@@ -29,13 +35,13 @@ struct Probe {
   uint64_t window_bytes;
 };
 
-/// As many chunks as the smallest window has, in turns: all stay, and of those the half that was
-/// touched longest ago is hidden. So each touch shows one chunk, and takes out another.
-Probe touches_of_hidden_chunks(uint64_t chunk_bytes, uint32_t passes) {
+/// Chunks in turns, in the smallest window.
+Probe touches_in_turns(uint64_t chunk_bytes, uint64_t chunks, uint32_t passes,
+                       uint64_t compute_ns) {
   Probe probe{.policy = "lru", .trace = {}, .window_bytes = window_bytes_min};
   Trace& trace = probe.trace;
   trace.chunk_bytes = chunk_bytes;
-  trace.chunks = static_cast<uint32_t>(window_bytes_min / chunk_bytes);
+  trace.chunks = static_cast<uint32_t>(chunks);
   for (uint32_t pass = 0; pass < passes; ++pass) {
     trace.pass_begins.push_back(trace.touches.size());
     for (uint32_t chunk = 0; chunk < trace.chunks; ++chunk) {
@@ -45,9 +51,22 @@ Probe touches_of_hidden_chunks(uint64_t chunk_bytes, uint32_t passes) {
   return probe;
 }
 
+/// As many as there is room for: all stay, and of those the half that was touched longest ago is
+/// hidden. So each touch shows one chunk, and takes out another.
+Probe touches_of_hidden_chunks(uint64_t chunk_bytes, uint32_t passes) {
+  return touches_in_turns(chunk_bytes, window_bytes_min / chunk_bytes, passes, nap_ns);
+}
+
+/// Twice as many: each touch reads a chunk, and nothing is read ahead.
+Probe touches_of_absent_chunks() {
+  return touches_in_turns(small_chunk_bytes, 2 * small_chunks, 8, 0);
+}
+
 /// The pager's own counts of a live run, after half of its passes.
-Result<LiveRun> run(const model::Model& model, const Probe& probe) {
+Result<LiveRun> run(const model::Model& model, const Probe& probe,
+                    std::function<void(size_t pass)> between_passes = {}) {
   LiveOptions options;
+  options.between_passes = std::move(between_passes);
   options.policy = probe.policy;
   options.window_bytes = probe.window_bytes;
   options.warm_up_passes = probe.trace.pass_begins.size() / 2;
@@ -85,6 +104,27 @@ Result<uint64_t> fault_ns(const LiveRun& live) {
       std::max(touch_ns - live.shown.mean_ns() - live.taken_out.mean_ns(), 1.0));
 }
 
+/// What a read that somebody waits for takes of the processor beside what it takes without a pager,
+/// and beside what is counted by itself. The disk is asked between the passes, on the processor
+/// that they run on; how fast it is says nothing about this.
+Result<uint64_t> turn_ns(const model::Model& model, DiskProbe& disk, uint64_t fault_ns) {
+  constexpr std::chrono::milliseconds asked_for{60};
+  const Probe probe = touches_of_absent_chunks();
+  std::vector<uint64_t> single_ns;
+  std::optional<Error> problem;
+  const auto live = run(model, probe, [&](size_t) {
+    const auto single = disk.read(1, small_chunk_bytes, asked_for);
+    if (!single) problem = single.error();
+    if (single) single_ns.push_back(single->request_ns);
+  });
+  if (!live) return tl::make_unexpected(live.error());
+  if (problem) return tl::make_unexpected(*problem);
+  const uint64_t reads = probe.trace.touches.size() / 2;
+  const uint64_t counted_ns =
+      live->shown.ns + live->taken_out.ns + reads * fault_ns + reads * median(single_ns);
+  return (live->processor_ns - std::min(counted_ns, live->processor_ns)) / reads;
+}
+
 /// A mixture that lies over the file, half of it in the window: what belongs to one expert is shown
 /// and taken out together.
 Result<LiveRun> run_experts(const std::string& path) {
@@ -99,7 +139,8 @@ Result<LiveRun> run_experts(const std::string& path) {
 
 }  // namespace
 
-Result<Handling> measure_handling(const std::string& path) {
+Result<Handling> measure_handling(DiskProbe& probe) {
+  const std::string& path = probe.path();
   auto model = model::open_model(path);
   if (!model) return forward_error(std::move(model));
   const auto huge = run(*model, touches_of_hidden_chunks(huge_page_bytes, 64));
@@ -110,8 +151,11 @@ Result<Handling> measure_handling(const std::string& path) {
   if (!experts) return tl::make_unexpected(experts.error());
   const auto fault = fault_ns(*small);
   if (!fault) return tl::make_unexpected(fault.error());
+  const auto turn = turn_ns(*model, probe, *fault);
+  if (!turn) return tl::make_unexpected(turn.error());
   Handling handling;
   handling.fault_ns = *fault;
+  handling.turn_ns = *turn;
   handling.shares_processor = true;  // so run_live has it
   handling.show = line(small->shown, experts->shown);
   handling.take_out = line(small->taken_out, experts->taken_out);

@@ -12,11 +12,12 @@
 
 #include "pager/base/result.h"
 #include "pager/simulate/handling.h"
+#include "tools/disk_probe.h"
 
 namespace weightpager::tools {
 
-/// Pages the file at `path` (96 MiB or more, with direct reads) for two seconds. `request_ns` is
+/// Pages the probe's file (96 MiB or more, with direct reads) for three seconds. `request_ns` is
 /// left alone: that is the reader's (tools/disk_probe.h).
-Result<simulate::Handling> measure_handling(const std::string& path);
+Result<simulate::Handling> measure_handling(DiskProbe& probe);
 
 }  // namespace weightpager::tools

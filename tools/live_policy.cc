@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -108,10 +109,17 @@ uint64_t read_from_device_of(int fd) {
   return sectors * sector_bytes;
 }
 
+uint64_t processor_time_ns() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
+}
+
 /// All that is counted, at one moment.
 struct Moment {
   explicit Moment(const Telemetry& telemetry)
       : now_ns(telemetry::monotonic_ns()),
+        processor_ns(processor_time_ns()),
         read_bytes(telemetry.read_bytes),
         stall_ns(telemetry.stall_ns),
         demand(telemetry.faults_demand),
@@ -121,6 +129,7 @@ struct Moment {
         taken_out{telemetry.take_outs, telemetry.taken_out_chunks, telemetry.take_out_ns} {}
 
   uint64_t now_ns;
+  uint64_t processor_ns;
   uint64_t read_bytes;
   uint64_t stall_ns;
   uint64_t demand;
@@ -186,6 +195,7 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
       compute_ns += touch.compute_ns;
     }
     const Moment end(telemetry);
+    if (warmed_up) run.processor_ns += end.processor_ns - begin.processor_ns;
     run.own_read_bytes += end.read_bytes - begin.read_bytes;
     // What was read ahead in the pause is the pass's, as on paper.
     begin.read_bytes = read_before_bytes;

@@ -33,6 +33,7 @@ struct LiveRun {
   /// In those passes after LiveOptions::warm_up_passes.
   Handled shown;
   Handled taken_out;
+  uint64_t processor_ns = 0;  // of all threads of this process
   /// Read from the file's device by anyone, the pager included, while the passes ran; 0 where that
   /// cannot be told.
   uint64_t device_read_bytes = 0;

@@ -162,11 +162,12 @@ class Simulator {
       case Doing::sleeping:
         pager_ns_ = turn_began_ns_ = next_step_ns();
         rung_ns_ = never_ns;
+        if (is_read_done()) pager_ns_ += handling_.turn_ns;
         policy_->on_time(turn_began_ns_);
         doing_ = Doing::taking_reads;
         return;
       case Doing::taking_reads:
-        if (!disk_.is_idle() && disk_.next_finish_ns() <= turn_began_ns_) return take_read();
+        if (is_read_done()) return take_read();
         map_wanted();
         doing_ = Doing::taking_fault;
         return;
@@ -181,6 +182,8 @@ class Simulator {
         doing_ = Doing::sleeping;
     }
   }
+
+  bool is_read_done() const { return !disk_.is_idle() && disk_.next_finish_ns() <= turn_began_ns_; }
 
   void take_read() {
     const SimulatedDisk::Finished done = disk_.take_finished();

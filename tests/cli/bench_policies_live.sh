@@ -14,7 +14,8 @@ weightpager bench disk "$model" --json "$folder/disk.json"
 [[ $STATUS == 0 ]] || ! grep -q 'no direct reads' "$ERR" || skip "no direct reads beside the build"
 expect_status 0
 jq -e '.bytes_per_s > 1e6 and .queue_depth >= 1 and .latency_ns >= 0 and .jitter >= 0
-  and ([.handling.fault_ns, .handling.show_huge_page_ns, .handling.take_out_huge_page_ns] | all(. > 0))' \
+  and ([.handling.fault_ns, .handling.show_huge_page_ns, .handling.take_out_huge_page_ns] | all(. > 0))
+  and .handling.turn_ns >= 0' \
   "$folder/disk.json" >/dev/null || fail "$(cat "$folder/disk.json")"
 
 report=$folder/report.json
@@ -62,10 +63,15 @@ expect_error 'there are 2 passes'
 jq 'del(.handling)' "$folder/disk.json" >"$folder/old.json"
 weightpager bench policies "$model" --disk "$folder/old.json" --window 64MiB --policy lru
 expect_status 0
-jq '.handling.fault_ns = 2e9' "$folder/disk.json" >"$folder/wrong.json"
-weightpager bench policies "$model" --disk "$folder/wrong.json" --window 64MiB --policy lru
-expect_status 2
-expect_error 'no disk is like that'
+jq 'del(.handling.turn_ns)' "$folder/disk.json" >"$folder/old.json"
+weightpager bench policies "$model" --disk "$folder/old.json" --window 64MiB --policy lru
+expect_status 0
+for cost in fault_ns turn_ns; do
+  jq ".handling.$cost = 2e9" "$folder/disk.json" >"$folder/wrong.json"
+  weightpager bench policies "$model" --disk "$folder/wrong.json" --window 64MiB --policy lru
+  expect_status 2
+  expect_error 'no disk is like that'
+done
 
 weightpager bench disk "$folder/disk.json"
 expect_status 1

@@ -133,6 +133,21 @@ TEST(Simulator, ThePagerDoesOneThingAfterTheOther) {
   EXPECT_EQ(run->passes.back().stall_ns, 40 * touch_ns);
 }
 
+// By the time that a read is done the pager sleeps again: it has to wake once more for each. What
+// is only shown takes no such turn.
+TEST(Simulator, ATurnForWhatWasReadIsPaidFor) {
+  const Trace trace = computing(dense(4, 10, 3), 500'000);
+  SimulatorOptions it = options("lru", 20);
+  it.handling.turn_ns = 30'000;
+  const auto run = simulate(trace, it);
+  EXPECT_EQ(run->passes.back().stall_ns, 40 * (5'000 + latency_ns + read_ns + 30'000 + 5'000));
+
+  it.window_chunks = 40;
+  const auto hidden = simulate(trace, it);
+  ASSERT_EQ(hidden->passes.back().tripwires, 40u);
+  EXPECT_EQ(hidden->passes.back().stall_ns, 40 * 10'000u);
+}
+
 // The pager is still at work when the next touch comes: hiding takes longer than computing.
 TEST(Simulator, ATouchWaitsUntilThePagerHasTime) {
   const Trace trace = computing(dense(4, 10, 3), 500'000);
