@@ -441,6 +441,8 @@ void Pager::take_fault(AddressSpace& space, const fault::Fault& fault) {
 void Pager::take_touch(ChunkId chunk, const fault::Fault& fault) {
   const ChunkState state = table_.state(chunk);
   if (waiting_[chunk].is_waited_for) return;
+  // By now this turn may have shown the toucher another chunk: it came here after that.
+  now_ns_ = telemetry::monotonic_ns();
   waiting_[chunk].is_waited_for = true;
   waiting_[chunk].touched_in = state;
   waiting_[chunk].touched_ns = now_ns_;

@@ -317,6 +317,29 @@ TEST_F(PagerAnswersTest, TraceHasEveryTouchAndItsEnd) {
   ask(R"({"request":"trace","do":"stop"})");
 }
 
+// Threads come to chunks while the pager is busy with those of others.
+TEST_F(PagerAnswersTest, TraceOfManyThreadsIsInOrderOfTime) {
+  start(window_bytes_min, "demand");
+  const Json trace = ask(R"({"request":"trace","do":"start"})").at("trace");
+  std::vector<std::thread> threads;
+  for (uint32_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int pass = 0; pass < 8; ++pass) {
+        for (uint32_t chunk = thread; chunk < chunks; chunk += 4) touch(chunk);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const Json taken = ask(R"({"request":"trace","do":"take","trace":)" + trace.dump() + "}");
+  EXPECT_EQ(taken.at("lost"), 0u);
+  uint64_t last_ns = 0;
+  for (const Json& event : taken.at("events")) {
+    EXPECT_LE(last_ns, event.at(0).get<uint64_t>()) << event;
+    last_ns = event.at(0);
+  }
+  ask(R"({"request":"trace","do":"stop"})");
+}
+
 TEST_F(PagerAnswersTest, WindowShrinksAndGrowsWhileItServes) {
   start(64 * MiB, "expert");
   pass();
