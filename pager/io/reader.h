@@ -54,6 +54,9 @@ struct ReaderOptions {
   /// A file descriptor whose readability (or hang-up, or error) ends `wait`; -1 for none. It is
   /// looked at anew in every `wait`: what the caller leaves unread wakes it again.
   int watched_fd = -1;
+  /// It stays with the thread that creates it. If not, any thread may use it, one after the other;
+  /// with io_uring that takes a little more of the kernel.
+  bool is_of_one_thread = true;
   /// Most reads (of the caller, not of the device) that are in flight at once.
   uint32_t reads_max = 64;
   /// The longest read of the caller.
@@ -64,7 +67,8 @@ struct ReaderOptions {
   AnswerFilter* answer_filter = nullptr;
 };
 
-/// Used by one thread, which also creates and destroys it. `start` and `wait` allocate nothing.
+/// Used by one thread, which also creates and destroys it, if ReaderOptions do not say otherwise.
+/// `start` and `wait` allocate nothing.
 class Reader {
  public:
   /// Waits for the reads in flight: until then the kernel writes into their buffers.

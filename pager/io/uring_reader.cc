@@ -47,7 +47,10 @@ class UringReader final : public Reader {
  public:
   /// `ring_` is to be set up next, by `set_up_ring`; without that, only destruction is allowed.
   explicit UringReader(const ReaderOptions& options)
-      : watched_fd_(options.watched_fd), table_(options), waiting_(table_.pieces_max()) {
+      : watched_fd_(options.watched_fd),
+        is_of_one_thread_(options.is_of_one_thread),
+        table_(options),
+        waiting_(table_.pieces_max()) {
     completions_.reserve(options.reads_max);
   }
   ~UringReader() override;
@@ -71,10 +74,13 @@ class UringReader final : public Reader {
   void ask_for_watched_fd();
   void submit();
   void sleep(const Deadline& deadline);
+  Wakeup look();
+  void take_finished();
   void take_answers();
   void take_answer(PieceName name, int answer);
 
   const int watched_fd_;
+  const bool is_of_one_thread_;
   ReadTable table_;
   PieceQueue waiting_;
   io_uring ring_{};
@@ -107,6 +113,7 @@ int UringReader::set_up_ring() {
   const uint32_t entries = std::min(table_.pieces_max() + 1, ring_entries_max);
   int result = -EINVAL;
   for (const uint32_t flags : flag_choices) {
+    if (!is_of_one_thread_ && (flags & IORING_SETUP_SINGLE_ISSUER)) continue;
     io_uring_params params{};
     params.flags = flags;
     result = io_uring_queue_init_params(entries, &ring_, &params);
@@ -119,6 +126,7 @@ int UringReader::set_up_ring() {
 }
 
 Wakeup UringReader::wait(int64_t timeout_ns) {
+  if (timeout_ns == 0 && watched_fd_ < 0) return look();
   const Deadline deadline(timeout_ns);
   completions_.clear();
   watched_fd_readable_ = false;
@@ -130,6 +138,13 @@ Wakeup UringReader::wait(int64_t timeout_ns) {
   return {completions_, watched_fd_readable_};
 }
 
+Wakeup UringReader::look() {
+  completions_.clear();
+  submit();
+  if (pieces_in_ring_ > 0) take_finished();
+  return {completions_, false};
+}
+
 /// The kernel finishes reads in calls that ask for answers, so none of them wakes this sleep.
 Wakeup UringReader::doze(int64_t timeout_ns) {
   submit();
@@ -138,10 +153,14 @@ Wakeup UringReader::doze(int64_t timeout_ns) {
   const timespec limit = to_timespec<timespec>(std::max<int64_t>(timeout_ns, 0));
   pollfd watched = {.fd = watched_fd_, .events = POLLIN, .revents = 0};
   watched_fd_readable_ = ppoll(&watched, 1, timeout_ns < 0 ? nullptr : &limit, nullptr) > 0;
+  take_finished();
+  return {completions_, watched_fd_readable_};
+}
+
+void UringReader::take_finished() {
   const int result = io_uring_get_events(&ring_);
   WP_ASSERT(result >= 0 || is_passing(-result));
   take_answers();
-  return {completions_, watched_fd_readable_};
 }
 
 /// Never out of entries: no more are in the ring at a time than it was made for.

@@ -102,12 +102,14 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   const bool has_no_copies =
       pipeline == pipeline::Pipeline::two_stage || pipeline == pipeline::Pipeline::preload;
   takes_in_late_ = options_.device == DeviceKind::cpu && has_no_copies;
+  const auto driver = takes_in_late_ ? options_.driver : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
   auto executor =
       Executor::make(use_.units,
                      {.schedule = {.pipeline = pipeline,
                                    .rings = use_.rings,
                                    .reads_across_inferences = options_.reads_across_inferences},
+                      .driver = driver,
                       .fd = file_.fd(),
                       .file_name = source_.path(),
                       .device_read_bytes = io::device_limits(file_.fd()).read_bytes,

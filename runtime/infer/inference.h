@@ -32,11 +32,13 @@ struct InferenceOptions {
   DeviceKind device = DeviceKind::cpu;
   /// Begin with the next image's first layers while the last ones of this one are computed.
   bool reads_across_inferences = true;
+  /// Who reads, where a processor computes from what was read. Otherwise it is always a thread.
+  pipeline::Driver driver = pipeline::Driver::caller;
   /// On processors.
   int threads = 1;
   /// Images that one pass over the weights may serve, each with activations of its own.
   uint32_t batch = 1;
-  /// Who reads, where it shall be neither io_uring nor pread: one disk for several networks
+  /// What reads, where it shall be neither io_uring nor pread: one disk for several networks
   /// (serve/disk_gate.h), and tests. See ExecutorOptions.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
 };

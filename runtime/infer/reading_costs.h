@@ -15,7 +15,9 @@
 // How fast bytes come, and how late: the disk is busy in stretches, from a read that begins while
 // no other is under way until none is any more. A stretch takes a latency and its bytes' time, so a
 // line through stretches of all lengths tells both apart. (A read alone does not: it is often the
-// first of some that begin together and share the disk.)
+// first of some that begin together and share the disk.) These stretches are those of a pipeline
+// with a driver of its own (pipeline::Driver), as who computes sees a read's end only after a
+// kernel.
 //
 // Cost: some dozen passes; a few seconds.
 #pragma once

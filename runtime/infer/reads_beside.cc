@@ -41,17 +41,22 @@ class ReadsBeside::PacedReader final : public io::Reader {
  public:
   PacedReader(ReadsBeside& plan, std::unique_ptr<io::Reader> real, Schedule schedule,
               uint32_t reads_max)
-      : plan_(plan), real_(std::move(real)), schedule_(std::move(schedule)), begun_(plan.begun_) {
+      : plan_(plan), real_(std::move(real)), schedule_(std::move(schedule)) {
     completions_.reserve(reads_max);
+    plan_.reader_ = this;
   }
+  ~PacedReader() override { plan_.reader_ = nullptr; }
 
   void start(const io::Read& read) override { real_->start(read); }
   io::Wakeup wait(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override { return real_->reads_in_flight() - in_flight_; }
   const char* name() const override { return real_->name(); }
 
+  void begin();
+  void finish();
+
  private:
-  io::Wakeup sleep();
+  void look(int64_t timeout_ns);
   void go_on();
   void start_actions();
   void take(const io::Completion& completion);
@@ -59,7 +64,7 @@ class ReadsBeside::PacedReader final : public io::Reader {
   ReadsBeside& plan_;
   const std::unique_ptr<io::Reader> real_;
   Schedule schedule_;
-  uint64_t begun_;
+  uint64_t begun_ = 0;
   uint64_t start_ns_ = 0;
   pipeline::ReadLine read_line_;
   std::deque<UnitNumber> kernels_;
@@ -67,58 +72,46 @@ class ReadsBeside::PacedReader final : public io::Reader {
   std::vector<io::Completion> completions_;  // of the executor's reads
 };
 
-// A clock that has struck looks like nothing to the executor, so the sleep goes on.
+// The executor calls it when a kernel has ended, and when it lacks a read of its own.
 io::Wakeup ReadsBeside::PacedReader::wait(int64_t timeout_ns) {
-  WP_ASSERT(timeout_ns < 0);
-  for (;;) {
-    go_on();
-    const io::Wakeup wakeup = sleep();
-    completions_.clear();
-    for (const io::Completion& it : wakeup.completions) {
-      if (it.tag & beside_tag) {
-        take(it);
-      } else {
-        completions_.push_back(it);
-      }
-    }
-    if (!completions_.empty() || wakeup.watched_fd_readable) {
-      return {completions_, wakeup.watched_fd_readable};
+  completions_.clear();
+  do {
+    look(timeout_ns);
+  } while (timeout_ns != 0 && completions_.empty());
+  return {completions_, false};
+}
+
+void ReadsBeside::PacedReader::look(int64_t timeout_ns) {
+  go_on();
+  for (const io::Completion& it : real_->wait(timeout_ns).completions) {
+    if (it.tag & beside_tag) {
+      take(it);
+    } else {
+      completions_.push_back(it);
     }
   }
 }
 
-// As the executor would: until the kernel ends that the schedule waits for.
-io::Wakeup ReadsBeside::PacedReader::sleep() {
-  const pipeline::Rest rest = schedule_.rest();
-  int64_t timeout_ns = -1;
-  if (!kernels_.empty() && rest.until <= kernels_.back()) {
-    const uint64_t now_ns = monotonic_ns();
-    const uint64_t end_ns = start_ns_ + plan_.ends_ns_[schedule_.index(rest.until)];
-    timeout_ns = end_ns > now_ns ? static_cast<int64_t>(end_ns - now_ns) : 0;
-  }
-  const bool is_executor_idle = reads_in_flight() == 0;
-  return rest.ignores_reads && read_line_.is_empty() && is_executor_idle ? real_->doze(timeout_ns)
-                                                                         : real_->wait(timeout_ns);
+void ReadsBeside::PacedReader::begin() {
+  ++begun_;
+  start_ns_ = monotonic_ns();
+  schedule_.start_inference();
+}
+
+void ReadsBeside::PacedReader::finish() {
+  for (go_on(); schedule_.inferences_finished() < begun_; go_on()) look(in_flight_ > 0 ? -1 : 0);
 }
 
 // Ends the kernels whose time has come and starts the reads that have room then.
 void ReadsBeside::PacedReader::go_on() {
-  if (begun_ != plan_.begun_) {
-    begun_ = plan_.begun_;
-    start_ns_ = monotonic_ns();
-    schedule_.start_inference();
-  }
   for (;;) {
     start_actions();
-    if (kernels_.empty()) break;
+    if (kernels_.empty()) return;
     const uint64_t end_ns = start_ns_ + plan_.ends_ns_[schedule_.index(kernels_.front())];
     if (end_ns > monotonic_ns()) return;
     schedule_.on_kernel_finished(kernels_.front());
     kernels_.pop_front();
   }
-  if (schedule_.inferences_finished() == plan_.finished_) return;
-  plan_.finished_ = schedule_.inferences_finished();
-  plan_.finished_.notify_all();
 }
 
 void ReadsBeside::PacedReader::start_actions() {
@@ -128,7 +121,10 @@ void ReadsBeside::PacedReader::start_actions() {
     }
     if (it.kind == Action::Kind::kernel) kernels_.push_back(it.unit);
   }
-  for (; read_line_.may_take() && real_->reads_in_flight() < pipeline::ReadLine::reads_max;
+  const uint64_t at_once_bytes =
+      kernels_.empty() ? pipeline::ReadLine::bytes_under_way_max : UINT64_MAX;
+  for (; read_line_.may_take(at_once_bytes) &&
+         real_->reads_in_flight() < pipeline::ReadLine::reads_max;
        ++in_flight_) {
     const pipeline::ReadLine::UnitRead read = read_line_.take();
     const pipeline::UnitBytes& unit = plan_.units_[schedule_.index(read.unit)];
@@ -173,17 +169,19 @@ Result<std::unique_ptr<io::Reader>> ReadsBeside::open_reader(const io::ReaderOpt
   if (!real) return real;
   auto schedule = Schedule::make(streamed_units(units_), {.rings = rings_});
   if (!schedule) return forward_error(std::move(schedule));
-  begun_ = finished_ = 0;
   error_number_ = 0;
   return std::make_unique<PacedReader>(*this, std::move(*real), std::move(*schedule),
                                        options.reads_max);
 }
 
-void ReadsBeside::begin() { ++begun_; }
+void ReadsBeside::begin() {
+  WP_ASSERT(reader_ != nullptr);
+  reader_->begin();
+}
 
 Status ReadsBeside::finish() {
-  for (uint64_t passes = finished_; passes < begun_; passes = finished_) finished_.wait(passes);
-  const int error_number = error_number_.exchange(0);
+  reader_->finish();
+  const int error_number = std::exchange(error_number_, 0);
   if (error_number == 0) return {};
   return fail(fmt::format("{}: {}", path_, std::strerror(error_number)),
               "the disk or its connection failed: `dmesg` may say more; copy the file to another "

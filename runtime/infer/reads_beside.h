@@ -4,8 +4,8 @@
 // disk's driver, interrupts, a hypervisor. Of what a pipeline costs beyond having everything in
 // memory, how much is that, and how much is the pipeline's own?
 //
-// Idea. Everything in memory computes, and the thread that otherwise has nothing to do then, the
-// driver, reads the pipeline's pieces into a ring like the pipeline's. The same schedule says when,
+// Idea. Everything in memory computes, and between two kernels, as in the pipeline, the pipeline's
+// pieces are read into a ring like the pipeline's. The same schedule says when,
 // with clocks for kernels: each ends when its piece would be computed if nothing ever had to wait.
 // So the reads have the sizes, the order, the depth and the pace of the pipeline's, and nobody
 // waits for them or looks at their bytes. A pipeline that reads the same bytes in the same requests
@@ -17,7 +17,6 @@
 // of these reads.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,7 +31,8 @@
 
 namespace weightpager::infer {
 
-/// Outlives the readers that it opens, of which there is one at a time.
+/// Outlives the readers that it opens, of which there is one at a time. For inferences that the
+/// caller drives (pipeline::Driver::caller); of one thread.
 class ReadsBeside {
  public:
   /// What a two-stage inference in this window reads, but for what is pinned.
@@ -61,11 +61,9 @@ class ReadsBeside {
   std::vector<uint64_t> ends_ns_;  // of the units' kernels, from the inference's start on
   pipeline::Rings rings_;
   pipeline::MirroredRing ring_;
-  // Passes that were asked for and are over; which did not read everything.
-  std::atomic<uint64_t> begun_{0};
-  std::atomic<uint64_t> finished_{0};
-  std::atomic<int> error_number_{0};
-  std::atomic<uint64_t> read_bytes_{0};
+  PacedReader* reader_ = nullptr;  // that was opened last
+  int error_number_ = 0;
+  uint64_t read_bytes_ = 0;
 };
 
 }  // namespace weightpager::infer

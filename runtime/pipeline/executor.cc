@@ -156,9 +156,12 @@ class DrivenExecutor final : public Executor, private DeviceListener {
 
  private:
   void drive(std::promise<Status>& opened);
+  Status run_as_driver();
+  bool is_driven_by_caller() const { return options_.driver == Driver::caller; }
   Status open_reader();
   uint64_t largest_streamed_bytes() const;
   io::Wakeup sleep();
+  void start_what_may_start();
   void start_actions();
   void start_reads();
   uint64_t reads_at_once_bytes() const;
@@ -224,7 +227,14 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   // Who takes units may take more of them before the first is finished: all that are ready count.
   bool may_doze_ = false;
   std::optional<Error> failure_;
+  uint64_t caller_reading_ns_ = 0;  // of the caller's processor time, where he drives
 };
+
+uint64_t processor_ns(clockid_t clock) {
+  timespec taken = {};
+  clock_gettime(clock, &taken);
+  return static_cast<uint64_t>(taken.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(taken.tv_nsec);
+}
 
 Status DrivenExecutor::open() {
   if (!mailbox_.is_open()) {
@@ -237,6 +247,10 @@ Status DrivenExecutor::open() {
                              .piece_bytes_max = largest_streamed_bytes(),
                              .units_under_way_max = 2 * units_.size()};
   if (Status taken = device_->open(needs, *this); !taken) return taken;
+  if (is_driven_by_caller()) {
+    WP_ASSERT(!schedule_.has_copies() && !device_->kernels_follow_copies());
+    return open_reader();
+  }
   auto driver =
       start_thread_that_opens("wp-driver", [this](std::promise<Status>& opened) { drive(opened); });
   if (!driver) return forward_error(std::move(driver));
@@ -251,12 +265,11 @@ DrivenExecutor::~DrivenExecutor() {
 }
 
 uint64_t DrivenExecutor::reading_processor_ns() const {
+  if (is_driven_by_caller()) return caller_reading_ns_;
   clockid_t clock;
-  timespec taken = {};
   auto& driver = const_cast<std::thread&>(driver_);
   if (pthread_getcpuclockid(driver.native_handle(), &clock) != 0) return 0;
-  clock_gettime(clock, &taken);
-  return static_cast<uint64_t>(taken.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(taken.tv_nsec);
+  return processor_ns(clock);
 }
 
 uint64_t DrivenExecutor::largest_streamed_bytes() const {
@@ -270,6 +283,7 @@ uint64_t DrivenExecutor::largest_streamed_bytes() const {
 // ---- The thread that computes ----
 
 Status DrivenExecutor::run() {
+  if (is_driven_by_caller()) return run_as_driver();
   mailbox_.put(
       {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_seen_});
   Status outcome;
@@ -286,7 +300,38 @@ Status DrivenExecutor::run() {
   }
 }
 
+// What `drive` does, but that it computes where that sleeps.
+Status DrivenExecutor::run_as_driver() {
+  mailbox_.put_quietly(
+      {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_told_});
+  for (;;) {
+    // 1. Kernels that are finished; then all that may start now, and its reads on their way.
+    const uint64_t begin_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (Word& word : mailbox_.take_all()) take_word(word);
+    start_what_may_start();
+
+    // 2. Reads that are finished. With nothing to compute, sleep until one is.
+    const bool lacks_reads = kernels_line_.is_empty();
+    WP_ASSERT(!lacks_reads || reader_->reads_in_flight() > 0);
+    take_reads(reader_->wait(lacks_reads ? -1 : 0).completions);
+    caller_reading_ns_ += processor_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+
+    // 3. Compute what is in line, up to the kernel whose end makes room for reads worth starting. A
+    // failure may have taken everything out of line.
+    wakes_from_ = failure_ ? 0 : schedule_.rest().until;
+    for (bool is_needed = false; !is_needed && !kernels_line_.is_empty();) {
+      Result<std::optional<UnitTask>> task = take();
+      if (!task) return forward_error(std::move(task));
+      if (!*task) return {};
+      Status computed = device_->compute(**task, work_);
+      is_needed = !computed || (*task)->number >= wakes_from_;
+      if (!computed) finish(**task, std::move(computed));
+    }
+  }
+}
+
 void DrivenExecutor::start() {
+  WP_ASSERT(!is_driven_by_caller());
   mailbox_.put({.kind = Word::Kind::start_inference, .failures_seen = failures_seen_});
 }
 
@@ -334,7 +379,7 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
   const bool is_failed = !when;
   mailbox_.put_quietly(word_of_kernel(unit, std::move(when)));
-  if (!is_failed && unit < wakes_from_) return;
+  if (is_driven_by_caller() || (!is_failed && unit < wakes_from_)) return;
   if (!is_failed && !kernels_line_.is_empty()) {
     mailbox_.ring_soon();
   } else {
@@ -354,15 +399,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
 
   while (!is_stopping_ || reader_->reads_in_flight() > 0) {
     // 1. Start all that may start now, and tell who waits what is over.
-    if (failure_) tell_failure();
-    if (!failure_ && !is_stopping_) {
-      // Units that are let go leave without an event; then one more inference may start.
-      do {
-        start_inferences();
-        start_actions();
-      } while (inferences_waiting_ > 0 && schedule_.may_start_inference());
-      end_inferences();
-    }
+    start_what_may_start();
 
     // 2. Sleep until a read is finished or somebody has something to say.
     const io::Wakeup wakeup = sleep();
@@ -375,13 +412,26 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
   }
 }
 
+void DrivenExecutor::start_what_may_start() {
+  if (failure_) return tell_failure();
+  if (is_stopping_) return;
+  // Units that are let go leave without an event; then one more inference may start.
+  do {
+    start_inferences();
+    start_actions();
+  } while (inferences_waiting_ > 0 && schedule_.may_start_inference());
+  end_inferences();
+}
+
 Status DrivenExecutor::open_reader() {
   uint64_t largest_bytes = os_page_bytes;
   for (const UnitBytes& unit : units_) largest_bytes = std::max(largest_bytes, unit.length_bytes);
-  const io::ReaderOptions reader_options = {.watched_fd = mailbox_.fd(),
-                                            .reads_max = ReadLine::reads_max,
-                                            .read_bytes_max = static_cast<uint32_t>(largest_bytes),
-                                            .device_read_bytes = options_.device_read_bytes};
+  const io::ReaderOptions reader_options = {
+      .watched_fd = is_driven_by_caller() ? -1 : mailbox_.fd(),
+      .is_of_one_thread = !is_driven_by_caller(),
+      .reads_max = ReadLine::reads_max,
+      .read_bytes_max = static_cast<uint32_t>(largest_bytes),
+      .device_read_bytes = options_.device_read_bytes};
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
@@ -432,7 +482,10 @@ void DrivenExecutor::start_actions() {
 uint64_t DrivenExecutor::reads_at_once_bytes() const {
   const bool awaits_first =
       kernels_ == 0 && !reads_in_order_.empty() && schedule_.index(reads_in_order_.front()) == 0;
-  return awaits_first ? ReadLine::first_bytes_under_way_max : ReadLine::bytes_under_way_max;
+  if (awaits_first) return ReadLine::first_bytes_under_way_max;
+  // Until the next kernel has ended nobody starts more, and nobody waits for the first of these.
+  if (is_driven_by_caller() && kernels_ > 0) return UINT64_MAX;
+  return ReadLine::bytes_under_way_max;
 }
 
 void DrivenExecutor::start_reads() {

@@ -38,7 +38,7 @@ class ReadLine {
   }
   /// It is under way from now on.
   UnitRead take() {
-    WP_ASSERT(may_take());
+    WP_ASSERT(may_take(UINT64_MAX));
     const UnitRead read = line_.front();
     line_.pop_front();
     ++reads_;

@@ -131,6 +131,8 @@ Status Serving::measure(Member& member) {
   infer::InferenceOptions options = {
       .window = {.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes},
       .choices = member.request.choices,
+      // Whose turn it is at the disk changes in the midst of kernels.
+      .driver = pipeline::Driver::own_thread,
       .threads = member.request.threads};
   options.open_reader = [this, &member](const io::ReaderOptions& reader_options) {
     return gate_.open_reader(member.number, reader_options);

@@ -149,6 +149,32 @@ TEST_P(ReaderTest, MorePiecesThanTheRingHasEntriesAreTakenOn) {
   }
 }
 
+// Who started them may be gone by then.
+TEST_P(ReaderTest, WhoOnlyLooksFindsWhatOthersHaveStarted) {
+  const PatternFile file(1 << 20);
+  constexpr uint32_t length_bytes = 64 << 10;
+  constexpr uint64_t reads = 16;
+  const auto reader = open({.is_of_one_thread = false});
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::thread([&] {
+    for (uint64_t i = 0; i < reads; ++i) {
+      buffers.push_back(std::make_unique<Buffer>(length_bytes));
+      reader->start({.tag = i,
+                     .fd = file.fd(),
+                     .offset_bytes = i * length_bytes,
+                     .length_bytes = length_bytes,
+                     .buffer = buffers.back()->data()});
+    }
+    if (reader->wait(0).completions.size() > reads) ADD_FAILURE();
+  }).join();
+  while (reader->reads_in_flight() > 0) {
+    for (const Completion& it : reader->wait(0).completions) EXPECT_EQ(it.error_number, 0);
+  }
+  for (uint64_t i = 0; i < reads; ++i) {
+    EXPECT_EQ(first_difference(buffers[i]->first(length_bytes), i * length_bytes), std::nullopt);
+  }
+}
+
 TEST_P(ReaderTest, TimeoutEndsTheWait) {
   const auto reader = open({});
   for (const int64_t timeout_ns : {0, 1, 2'000'000}) {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -62,17 +64,24 @@ class CheckingWork final : public UnitWork {
   uint64_t computed_ = 0;
 };
 
-class ExecutorTest : public testing::TestWithParam<Pipeline> {
+/// Who drives what.
+struct Way {
+  Pipeline pipeline;
+  Driver driver = Driver::own_thread;
+};
+
+class ExecutorTest : public testing::TestWithParam<Way> {
  protected:
   ExecutorOptions options(uint64_t slack_bytes = 0) const {
     std::vector<WorkUnit> work_units;
     for (const UnitBytes& unit : units_) {
       work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
     }
-    Rings rings = smallest_rings(GetParam(), work_units);
+    Rings rings = smallest_rings(GetParam().pipeline, work_units);
     if (rings.host_bytes > 0) rings.host_bytes += slack_bytes;
     if (rings.device_bytes > 0) rings.device_bytes += slack_bytes;
-    return {.schedule = {.pipeline = GetParam(), .rings = rings},
+    return {.schedule = {.pipeline = GetParam().pipeline, .rings = rings},
+            .driver = GetParam().driver,
             .fd = file_.fd(),
             .file_name = "pattern.weights",
             .device_read_bytes = 64 * KiB};
@@ -121,14 +130,14 @@ TEST_P(ExecutorTest, PinnedUnitsAreReadOnce) {
   uint64_t expected_bytes = 0;
   for (size_t i = 0; i < units_.size(); ++i) {
     if (units_[i].length_bytes == 0) continue;
-    const bool is_pinned = units_[i].is_pinned || GetParam() == Pipeline::preload;
+    const bool is_pinned = units_[i].is_pinned || GetParam().pipeline == Pipeline::preload;
     EXPECT_EQ(work_.taken_in_[i], is_pinned ? 1u : 4u) << "unit " << i;
     expected_bytes += (is_pinned ? 1 : 4) * units_[i].needed_bytes;
   }
   EXPECT_EQ((*executor)->read_bytes(), expected_bytes);
   for (size_t i = 0; i < units_.size(); ++i) {
     const UnitTimes& times = (*executor)->times().units[i];
-    const bool is_pinned = units_[i].is_pinned || GetParam() == Pipeline::preload;
+    const bool is_pinned = units_[i].is_pinned || GetParam().pipeline == Pipeline::preload;
     EXPECT_EQ(times.read == Span{}, is_pinned || units_[i].length_bytes == 0) << "unit " << i;
     EXPECT_GT(times.kernel.start_ns, 0u);
   }
@@ -155,10 +164,10 @@ TEST_P(ExecutorTest, TimesFollowTheRulesOfThePipeline) {
       EXPECT_LE(unit.kernel.start_ns, unit.kernel.finish_ns);
       EXPECT_LE(unit.kernel.finish_ns, it.finish_ns);
       EXPECT_GE(unit.kernel.start_ns, i > 0 ? it.units[i - 1].kernel.finish_ns : it.start_ns);
-      if (units_[i].length_bytes == 0 || GetParam() == Pipeline::preload) continue;
+      if (units_[i].length_bytes == 0 || GetParam().pipeline == Pipeline::preload) continue;
       EXPECT_GT(unit.read.start_ns, 0u);
       EXPECT_GE(unit.kernel.start_ns, unit.read.finish_ns);
-      if (GetParam() == Pipeline::two_stage) continue;
+      if (GetParam().pipeline == Pipeline::two_stage) continue;
       EXPECT_GE(unit.copy.start_ns, unit.read.finish_ns);
       EXPECT_GE(unit.kernel.start_ns, unit.copy.finish_ns);
     }
@@ -219,6 +228,58 @@ TEST_P(ExecutorTest, CanBeGivenUpBeforeTheFirstInference) {
   it.schedule.reads_across_inferences = true;
   for (int i = 0; i < 20; ++i) {
     ASSERT_TRUE(Executor::make(units_, it, work_));
+  }
+}
+
+// Units are large beside what is asked of a disk at once, so that reads go on across the end of an
+// inference and are taken in by another thread than has started them.
+TEST(CallerDrivesTest, InferencesMayComeFromDifferentThreads) {
+  const PatternFile file(5 * MiB + 1234);
+  const std::vector<UnitBytes> units = some_units(file.size_bytes());
+  std::vector<WorkUnit> work_units;
+  for (const UnitBytes& unit : units) work_units.push_back({.size_bytes = unit.length_bytes});
+  CheckingWork work(units);
+  auto executor =
+      Executor::make(units,
+                     {.schedule = {.pipeline = Pipeline::two_stage,
+                                   .rings = smallest_rings(Pipeline::two_stage, work_units),
+                                   .reads_across_inferences = true},
+                      .driver = Driver::caller,
+                      .fd = file.fd(),
+                      .file_name = "pattern.weights"},
+                     work);
+  ASSERT_TRUE(executor) << executor.error().message;
+  for (int inference = 0; inference < 20; ++inference) {
+    Status ran;
+    std::thread([&] { ran = (*executor)->run(); }).join();
+    ASSERT_TRUE(ran) << ran.error().message;
+  }
+}
+
+bool has_driver_thread() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::ifstream(task.path() / "comm") >> name;
+    if (name == "wp-driver") return true;
+  }
+  return false;
+}
+
+TEST(CallerDrivesTest, NobodyNeedsToBeWoken) {
+  const PatternFile file(256 * KiB);
+  const std::vector<UnitBytes> units = {{.length_bytes = 256 * KiB, .needed_bytes = 256 * KiB}};
+  for (const Driver driver : {Driver::own_thread, Driver::caller}) {
+    CheckingWork work(units);
+    auto executor = Executor::make(
+        units,
+        {.schedule = {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 256 * KiB}},
+         .driver = driver,
+         .fd = file.fd(),
+         .file_name = "pattern.weights"},
+        work);
+    ASSERT_TRUE(executor) << executor.error().message;
+    EXPECT_EQ(has_driver_thread(), driver == Driver::own_thread);
+    EXPECT_TRUE((*executor)->run());
   }
 }
 
@@ -289,7 +350,8 @@ TEST(ExecutorStressTest, NoneOfManyShortPassesWaitsForGood) {
   const PatternFile file(256 * KiB);
   std::mt19937_64 random(1);
   for (const bool is_uring : {true, false}) {
-    for (const Pipeline pipeline : {Pipeline::two_stage, Pipeline::asynchronous}) {
+    for (const auto& [pipeline, driver] : {Way{Pipeline::two_stage}, Way{Pipeline::asynchronous},
+                                           Way{Pipeline::two_stage, Driver::caller}}) {
       for (int round = 0; round < 8; ++round) {
         std::vector<UnitBytes> units(2 + random() % 10);
         std::vector<WorkUnit> work_units;
@@ -307,6 +369,7 @@ TEST(ExecutorStressTest, NoneOfManyShortPassesWaitsForGood) {
         ExecutorOptions options{.schedule = {.pipeline = pipeline,
                                              .rings = smallest_rings(pipeline, work_units),
                                              .reads_across_inferences = round % 2 == 0},
+                                .driver = driver,
                                 .fd = file.fd(),
                                 .file_name = "pattern.weights"};
         if (options.schedule.rings.host_bytes > 0) {
@@ -439,11 +502,19 @@ TEST(MirroredRingTest, AllSizesOfPagesAreTheSameMemoryTwice) {
   EXPECT_EQ(*reinterpret_cast<const uint64_t*>(moved.at(MiB)), 7u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pipelines, ExecutorTest, testing::ValuesIn(pipelines), [](const auto& of) {
-  std::string it(name(of.param));
-  std::replace(it.begin(), it.end(), '-', '_');
-  return it;
-});
+std::vector<Way> all_ways() {
+  std::vector<Way> ways = {{Pipeline::preload, Driver::caller},
+                           {Pipeline::two_stage, Driver::caller}};
+  for (const Pipeline pipeline : pipelines) ways.push_back({pipeline});
+  return ways;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pipelines, ExecutorTest, testing::ValuesIn(all_ways()),
+                         [](const auto& of) {
+                           std::string it(name(of.param.pipeline));
+                           std::replace(it.begin(), it.end(), '-', '_');
+                           return of.param.driver == Driver::caller ? it + "_by_caller" : it;
+                         });
 
 }  // namespace
 }  // namespace weightpager::pipeline
