@@ -92,7 +92,7 @@ class Comparer {
     return inference_->set_window(arm.request);
   }
 
-  Status add(const std::string& name, const WindowRequest& request, bool is_predicted = true) {
+  Status add(const std::string& name, const WindowRequest& request) {
     Arm arm = {.configuration = {.name = name, .pipeline = request.pipeline}, .request = request};
     if (Status taken = take_window(arm); !taken) return taken;
     Configuration& it = arm.configuration;
@@ -101,7 +101,10 @@ class Comparer {
     it.pieces = inference_->window().pieces.size();
     it.pinned_bytes = it.window_bytes - rings.bytes();
     it.device_memory = inference_->device_memory();
-    if (is_predicted) it.predicted_ns = pipeline::delay_ns(it.pipeline, layer_costs_, rings);
+    // Of pieces, where layers are cut or stay.
+    const bool is_cut = request.window_bytes > 0;
+    const auto& costs = is_cut ? inference_->window().costs : layer_costs_;
+    it.predicted_ns = pipeline::delay_ns(it.pipeline, costs, rings);
     arms_.push_back(std::move(arm));
     return {};
   }
@@ -145,7 +148,7 @@ class Comparer {
           .pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
           .window_bytes = window_bytes,
           .layer_costs = layer_costs_};
-      Status added = add(is_gpu ? "Async tiles" : "2S tiles", request, false);
+      Status added = add(is_gpu ? "Async tiles" : "2S tiles", request);
       if (!added) return added;
       if (is_gpu) continue;
       if (Status floored = add_floor(); !floored) return floored;
