@@ -12,8 +12,8 @@
 //
 // Where processors compute and nothing is copied, who calls `run` may be the driver himself,
 // between two kernels (Driver::caller): space for reads comes only when a kernel ends, and nobody
-// need be woken then. A thread that is woken beside two that multiply matrices costs these 83 µs, 25
-// where they only count (bench/wake_cost, 2 processors of a virtual machine, 2026-11-24), and a
+// need be woken then. A thread that is woken beside two that multiply matrices costs these 83 µs,
+// 25 where they only count (bench/wake_cost, 2 processors of a virtual machine, 2026-11-24), and a
 // pass over YOLOv4 in 9 MiB woke its driver 230 times.
 //
 // Start reading at `DrivenExecutor::drive`.
