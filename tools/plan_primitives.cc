@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <random>
 
@@ -160,12 +161,20 @@ std::vector<plan::LayerChoice> choices_of(const Plan& made, const Selection& sel
   return plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates);
 }
 
+/// Of convolutions and changes of layout.
+double planned_ns(const plan::Pass& pass) {
+  return std::accumulate(pass.begin(), pass.end(), 0.0, [](double sum, const plan::RunTimes& it) {
+    return sum + it.planned_ns();
+  });
+}
+
 Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
-  RandomWeights weights(made.network);
-  auto planned = plan::PlannedNetwork::make(
-      made.network, choices_of(made, selection), [&](uint32_t layer) { return weights.of(layer); },
-      threads);
+  auto planned = plan::PlannedNetwork::make(made.network, choices_of(made, selection), threads);
   if (!planned) return forward_error(std::move(planned));
+  RandomWeights weights(made.network);
+  auto packed = plan::PackedWeights::make(made.network, planned->operations(),
+                                          [&](uint32_t layer) { return weights.of(layer); });
+  if (!packed) return forward_error(std::move(packed));
   const std::vector<float> input(made.network.input.elements(), 0.5f);
   std::vector<double> took_ns;
   double spent_ns = 0;
@@ -174,10 +183,10 @@ Result<double> measure_selection(const Plan& made, const Selection& selection, i
            (took_ns.size() >= measured_runs_max || spent_ns >= measured_ns_enough);
   };
   while (!is_enough()) {
-    const auto times = planned->run(input.data());
-    if (!times) return tl::make_unexpected(times.error());
-    took_ns.push_back(times->planned_ns());
-    spent_ns += times->planned_ns();
+    const auto pass = planned->run(input, [&](uint32_t layer) { return packed->of(layer); });
+    if (!pass) return tl::make_unexpected(pass.error());
+    took_ns.push_back(planned_ns(*pass));
+    spent_ns += took_ns.back();
   }
   return median(std::move(took_ns));
 }

@@ -9,12 +9,10 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
-#include "runtime/memory/activations.h"
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/cold_weights.h"
 #include "runtime/plan/in_place.h"
 #include "runtime/plan/network_instance.h"
-#include "runtime/plan/planned_operations.h"
 #include "runtime/plan/profile_cache.h"
 
 namespace weightpager::plan {
@@ -38,57 +36,20 @@ double time_ns_of(const Pass& pass) {
   return sum;
 }
 
-// A network in memory, computed in one way.
-class Runner {
- public:
-  static Result<Runner> make(const Network& network, std::span<const LayerChoice> choices,
-                             int threads) {
-    auto operations = PlannedOperations::make(network, choices, threads);
-    if (!operations) return forward_error(std::move(operations));
-    auto activations =
-        memory::Activations::make(network, memory::lay_out(network, operations->memory()));
-    if (!activations) return forward_error(std::move(activations));
-    return Runner(network, std::move(*operations), std::move(*activations));
-  }
-
-  Result<Pass> run(ColdWeights& weights) {
-    std::fill_n(activations_.input(), network_->input.elements(), 0.5f);
-    Pass pass(network_->layers.size());
-    for (uint32_t layer = 0; layer < pass.size(); ++layer) {
-      const uint64_t bytes = operations_.weight_forms()[layer].size_bytes;
-      const Status ran = operations_.run(
-          layer, operations_.all_channels(layer), {biases_.data(), weights.next(bytes)},
-          {activations_.inputs(layer), activations_.changed(layer), activations_.output(layer),
-           activations_.workspace(layer)},
-          pass[layer]);
-      if (!ran) return tl::make_unexpected(ran.error());
-    }
-    return pass;
-  }
-
- private:
-  Runner(const Network& network, PlannedOperations operations, memory::Activations activations)
-      : network_(&network),
-        operations_(std::move(operations)),
-        activations_(std::move(activations)),
-        biases_(some_numbers(most_biases(network) * sizeof(float))) {}
-
-  static uint64_t most_biases(const Network& network) {
-    uint64_t most = 0;
-    for (const network::Layer& it : network.layers) most = std::max(most, it.channels_with_bias());
-    return most;
-  }
-
-  const Network* network_;
-  PlannedOperations operations_;
-  memory::Activations activations_;
-  AlignedFloats biases_;
-};
+uint64_t most_biases(const Network& network) {
+  uint64_t most = 0;
+  for (const network::Layer& it : network.layers) most = std::max(most, it.channels_with_bias());
+  return most;
+}
 
 class InPlaceProfiler {
  public:
   InPlaceProfiler(const Network& network, const Profile& alone, const ProfilerOptions& options)
-      : network_(network), alone_(alone), options_(options) {}
+      : network_(network),
+        alone_(alone),
+        options_(options),
+        input_(network.input.elements(), 0.5f),
+        biases_(some_numbers(most_biases(network) * sizeof(float))) {}
 
   Result<Profile> run(Pace pace, const Choose& choose) {
     if (Status done = prepare(); !done) return forward_error(std::move(done));
@@ -172,23 +133,23 @@ class InPlaceProfiler {
 
   // Each way's passes, in turns with the others', so that all see the same machine.
   Result<std::vector<Pass>> measure(const std::vector<std::vector<LayerChoice>>& ways) {
-    std::vector<Runner> runners;
+    std::vector<PlannedNetwork> networks;
     for (const auto& choices : ways) {
-      auto runner = Runner::make(network_, choices, options_.threads);
-      if (!runner) return forward_error(std::move(runner));
-      runners.push_back(std::move(*runner));
+      auto planned = PlannedNetwork::make(network_, choices, options_.threads);
+      if (!planned) return forward_error(std::move(planned));
+      networks.push_back(std::move(*planned));
     }
-    std::vector<std::vector<Pass>> passes(runners.size());
+    std::vector<std::vector<Pass>> passes(networks.size());
     double spent_ns = 0;
     const auto is_enough = [&] {
       const size_t done = passes.front().size();
-      const double enough = runners.size() == 1 ? enough_ns : enough_in_turns_ns;
+      const double enough = networks.size() == 1 ? enough_ns : enough_in_turns_ns;
       return done >= passes_min && (done >= passes_max || spent_ns >= enough);
     };
     // The first pass brings in what every pass needs.
     for (bool is_first = true; !is_enough(); is_first = false) {
-      for (size_t i = 0; i < runners.size(); ++i) {
-        auto pass = runners[i].run(weights_);
+      for (size_t i = 0; i < networks.size(); ++i) {
+        auto pass = run(networks[i]);
         if (!pass) return forward_error(std::move(pass));
         if (is_first) continue;
         spent_ns += time_ns_of(*pass);
@@ -198,6 +159,13 @@ class InPlaceProfiler {
     std::vector<Pass> middles;
     for (auto& it : passes) middles.push_back(middle_of(std::move(it)));
     return middles;
+  }
+
+  Result<Pass> run(PlannedNetwork& planned) {
+    return planned.run(input_, [&](uint32_t layer) -> ops::TileWeights {
+      const uint64_t bytes = planned.operations().weight_forms()[layer].size_bytes;
+      return {biases_.data(), weights_.next(bytes)};
+    });
   }
 
   void keep() const {
@@ -214,6 +182,8 @@ class InPlaceProfiler {
   std::vector<LayerChoice> reference_;
   InPlaceTimes times_;
   bool has_measured_ = false;
+  const std::vector<float> input_;
+  const AlignedFloats biases_;
   ColdWeights weights_;
 };
 

@@ -25,7 +25,7 @@
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
 #include "runtime/plan/layer_choice.h"
-#include "runtime/plan/planned_operations.h"
+#include "runtime/plan/planned_network.h"
 #include "runtime/plan/profile.h"
 #include "runtime/plan/profiler.h"
 
@@ -41,9 +41,6 @@ enum class Pace { as_first_measured, now };
 /// The pace is that of the last of the ways that `choose` has named last.
 Result<Profile> profile_in_place(const network::Network& network, const Profile& alone,
                                  const ProfilerOptions& options, Pace pace, const Choose& choose);
-
-/// A pass, by layer.
-using Pass = std::vector<RunTimes>;
 
 /// The mean of those passes that are in the middle half by what they take; of at least one.
 Pass middle_of(std::vector<Pass> passes);

@@ -141,22 +141,27 @@ class PlannedNetworks : public testing::Test {
 
   void expect_same(const Selection& selection) {
     auto planned = PlannedNetwork::make(
-        network_, choices_of(network_, profile_, instance_, selection.candidates),
-        [&](uint32_t layer) { return weights_of(layer); }, compute_threads);
+        network_, choices_of(network_, profile_, instance_, selection.candidates), compute_threads);
     ASSERT_TRUE(planned) << planned.error().message;
-    EXPECT_EQ(planned->weight_bytes(), selection.held_bytes);
+    const auto packed = PackedWeights::make(network_, planned->operations(),
+                                            [&](uint32_t layer) { return weights_of(layer); });
+    ASSERT_TRUE(packed) << packed.error().message;
+    EXPECT_EQ(packed->size_bytes(), selection.held_bytes);
     EXPECT_EQ(planned->workspace_bytes(), selection.workspace_bytes);
     for (int run = 0; run < 2; ++run) {
-      const auto times = planned->run(input_.data());
-      ASSERT_TRUE(times) << times.error().message;
-      EXPECT_GT(times->planned_ns(), 0);
+      const auto pass = planned->run(
+          input_, [&](uint32_t layer) { return packed->of(layer); },
+          [&](uint32_t layer) { expect_same_output(*planned, layer); });
+      ASSERT_TRUE(pass) << pass.error().message;
+      EXPECT_GT(pass->front().convolutions_ns, 0);
     }
-    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-      const auto output = planned->output(i);
-      ASSERT_TRUE(output) << output.error().message;
-      EXPECT_LT(ops::relative_error(expected_[i], *output), 1e-4)
-          << "layer " << i << ", " << network::section_name(network_.layers[i].operation);
-    }
+  }
+
+  void expect_same_output(const PlannedNetwork& planned, uint32_t layer) const {
+    const auto output = planned.output(layer);
+    ASSERT_TRUE(output) << output.error().message;
+    EXPECT_LT(ops::relative_error(expected_[layer], *output), 1e-4)
+        << "layer " << layer << ", " << network::section_name(network_.layers[layer].operation);
   }
 
   Network network_;
