@@ -301,26 +301,26 @@ void print_summary(const Network& network, const Inference& inference, const Inf
   std::vector<uint64_t>& delays_ns = passes.delays_ns;
   std::sort(delays_ns.begin(), delays_ns.end());
   const size_t pieces = inference.window().pieces.size();
-  print(
-      stderr,
-      fmt::format(
-          "weightpager: {}, {} pipeline, window {} of {}\n"
-          "  layers    {}{}, {}\n"
-          "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
-          "  read      {} per pass, {}{}\n"
-          "  memory    peak {}: weights {}, activations {}, operations {}\n",
-          options.cfg_path, name(options.inference.window.pipeline),
-          format_size(inference.window_bytes()), format_size(network.folded_bytes()),
-          network.layers.size(),
-          pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
-          computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
-          delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
-          options.plan ? fmt::format(", planned {:.1f}", milliseconds(options.plan->plan.delay_ns))
-                       : "",
-          format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
-          inference.is_direct() ? ", direct" : ", through the page cache",
-          format_size(resident_bytes_max()), format_size(inference.window_bytes()),
-          format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
+  const std::string planned =
+      options.plan ? fmt::format(", planned {:.1f}", milliseconds(options.plan->plan.expected_ns()))
+                   : "";
+  print(stderr,
+        fmt::format(
+            "weightpager: {}, {} pipeline, window {} of {}\n"
+            "  layers    {}{}, {}\n"
+            "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
+            "  read      {} per pass, {}{}\n"
+            "  memory    peak {}: weights {}, activations {}, operations {}\n",
+            options.cfg_path, name(options.inference.window.pipeline),
+            format_size(inference.window_bytes()), format_size(network.folded_bytes()),
+            network.layers.size(),
+            pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
+            computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
+            delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
+            planned, format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
+            inference.is_direct() ? ", direct" : ", through the page cache",
+            format_size(resident_bytes_max()), format_size(inference.window_bytes()),
+            format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
@@ -396,7 +396,7 @@ int run_infer(InferOptions options) {
   if (!inference) return failure(inference.error());
 
   InferenceProgress progress(std::filesystem::path(options.cfg_path).stem(), *network, **inference,
-                             options.plan ? options.plan->plan.delay_ns : 0);
+                             options.plan ? options.plan->plan.expected_ns() : 0);
   NetworkAnswers answers({.kind = "inference", .state = [&] { return progress.state(); }});
   const auto socket = control::ControlSocket::open(
       [&](std::string_view it) { return answers.answer(it); }, options.http_port);

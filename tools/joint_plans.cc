@@ -103,9 +103,14 @@ std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& 
 
 std::string chosen_line(const NetworkPlans& network) {
   const JointPlan& plan = network.chosen->plan;
-  return fmt::format("within {}: {:.2f} ms a pass, {} in memory, {} read each time\n",
+  const std::string rehearsed =
+      plan.rehearsed_ns > 0 ? fmt::format(" ({:.2f} ms when it was tried, the fastest of {})",
+                                          milliseconds(plan.rehearsed_ns), network.rehearsed_plans)
+                            : "";
+  return fmt::format("within {}: {:.2f} ms a pass{}, {} in memory, {} read each time\n",
                      format_size(network.chosen->budget_bytes), milliseconds(plan.delay_ns),
-                     format_size(plan.memory_bytes()), format_size(plan.read_bytes_per_pass));
+                     rehearsed, format_size(plan.memory_bytes()),
+                     format_size(plan.read_bytes_per_pass));
 }
 
 Json plan_json(const BudgetedPlan& it) {
@@ -121,7 +126,8 @@ Json plan_json(const BudgetedPlan& it) {
           {"read_bytes_per_pass", plan.read_bytes_per_pass},
           {"compute_ns", plan.compute_ns},
           {"delay_ns", plan.delay_ns},
-          {"bound_ns", plan.bound_ns}};
+          {"bound_ns", plan.bound_ns},
+          {"rehearsed_ns", plan.rehearsed_ns}};
 }
 
 LineChart front_chart(const JointPlans& plans) {

@@ -31,6 +31,8 @@ struct NetworkPlans {
   std::vector<BudgetedPlan> front;
   /// Of the budget that was asked for, or of this network's share of it.
   std::optional<BudgetedPlan> chosen;
+  /// Of which it is the one that was the fastest when they were tried; 0: none was.
+  size_t rehearsed_plans = 0;
   /// The same with more memory, to say what that would buy.
   std::optional<BudgetedPlan> with_more;
 };

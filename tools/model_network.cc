@@ -103,7 +103,7 @@ Command model_pack_description() {
           .purpose =
               "Makes a Darknet network's weights ready to be read a layer at a time:\n"
               "aligned, with checksums, batch normalization folded.\n",
-          .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights -o FILE\n",
+          .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights|NET.packed -o FILE\n",
           .options = {{'o', "output", "FILE", "where to write"},
                       {0, "plan", "FILE", "as `weightpager plan -o FILE` wants them"},
                       {'f', "force", "", "replace what is there"}},

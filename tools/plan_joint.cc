@@ -6,9 +6,11 @@
 #include <deque>
 #include <optional>
 
+#include "pager/base/log.h"
 #include "pager/base/units.h"
 #include "runtime/budget/shares.h"
 #include "runtime/budget/staircase.h"
+#include "runtime/infer/rehearsal.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/serve/demand.h"
@@ -24,10 +26,14 @@ namespace weightpager::tools {
 namespace {
 
 using network::Network;
+using plan::JointPlan;
 using plan::JointPlanner;
 
 constexpr int front_points = 12;
 constexpr uint64_t more_bytes = 10 * MiB;
+// Plans that are tried, at most, and how much slower than the best they may be by calculation.
+constexpr size_t rehearsed_most = 3;
+constexpr double rehearsed_slower = 1.5;
 const char* const usage_example = "weightpager plan resnet50.cfg --budget 64MiB";
 
 struct JointOptions {
@@ -128,12 +134,53 @@ Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads
   return std::move(shares->shares);
 }
 
-Status choose(JointPlanner& planner, uint64_t budget_bytes, bool is_explained,
+/// The best by calculation, and those of planning one thing after the other that are not much worse
+/// and compute in another way.
+std::vector<JointPlan> worth_a_rehearsal(JointPlan best, std::vector<JointPlan> others) {
+  std::stable_sort(others.begin(), others.end(), [](const JointPlan& left, const JointPlan& right) {
+    return left.delay_ns < right.delay_ns;
+  });
+  const auto slowest_ns =
+      static_cast<uint64_t>(rehearsed_slower * static_cast<double>(best.delay_ns));
+  std::vector<JointPlan> plans;
+  plans.push_back(std::move(best));
+  for (JointPlan& it : others) {
+    const bool is_new = std::none_of(plans.begin(), plans.end(), [&](const JointPlan& known) {
+      return known.choices == it.choices;
+    });
+    if (!is_new || it.delay_ns > slowest_ns || plans.size() == rehearsed_most) continue;
+    plans.push_back(std::move(it));
+  }
+  return plans;
+}
+
+/// Without a rehearsal, as where there is no room for the weights, a plan is what was calculated.
+JointPlan fastest_tried(const Network& network, std::vector<JointPlan> plans,
+                        const JointOptions& options) {
+  const auto delays_ns = infer::rehearse(network, plans, options.weights_path, options.threads);
+  if (!delays_ns) {
+    notice("the plan was calculated, not tried: " + delays_ns.error().message);
+    return std::move(plans.front());
+  }
+  const auto least = std::min_element(delays_ns->begin(), delays_ns->end());
+  JointPlan& fastest = plans[static_cast<size_t>(least - delays_ns->begin())];
+  fastest.rehearsed_ns = *least;
+  return std::move(fastest);
+}
+
+Status choose(JointPlanner& planner, uint64_t budget_bytes, const JointOptions& options,
               NetworkPlans& plans) {
   auto plan = planner.plan(budget_bytes);
   if (!plan) return tl::make_unexpected(plan.error());
+  const bool is_tried = !options.weights_path.empty() && options.cfg_paths.size() == 1;
+  if (is_tried) {
+    auto candidates =
+        worth_a_rehearsal(std::move(*plan), planner.plans_one_after_another(budget_bytes));
+    plans.rehearsed_plans = candidates.size();
+    plan = fastest_tried(plans.network, std::move(candidates), options);
+  }
   plans.chosen = {budget_bytes, std::move(*plan)};
-  if (!is_explained) return {};
+  if (!options.is_explained && options.html_path.empty()) return {};
   auto with_more = planner.plan(budget_bytes + more_bytes);
   if (!with_more) return tl::make_unexpected(with_more.error());
   plans.with_more = {budget_bytes + more_bytes, std::move(*with_more)};
@@ -245,8 +292,7 @@ Result<JointPlans> make_plans(const JointOptions& options) {
     shares = std::move(*divided);
   }
   for (size_t i = 0; i < shares.size(); ++i) {
-    Status done = choose(*planned[i].planner, shares[i],
-                         options.is_explained || !options.html_path.empty(), plans.networks[i]);
+    Status done = choose(*planned[i].planner, shares[i], options, plans.networks[i]);
     if (!done) return forward_error(std::move(done));
   }
   return plans;
@@ -260,7 +306,7 @@ std::vector<Option> plan_joint_options() {
           period_option(),
           {0, "weights", "FILE",
            "of the first network: measure how fast they are read, what that takes\n"
-           "from the processors, and the pace of these"},
+           "from the processors, and the pace of these; with --budget, try its plan"},
           {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
           {0, "threads", "N", "that compute (one per processor)"},
           {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 
@@ -15,8 +16,7 @@
 #include "pager/base/units.h"
 #include "pager/model/make_file.h"
 #include "runtime/network/checksum.h"
-#include "runtime/network/float_reader.h"
-#include "runtime/network/weights_file.h"
+#include "runtime/network/folded_layers.h"
 
 namespace weightpager::network {
 namespace {
@@ -100,17 +100,16 @@ Status check_places(const model::HeaderReader& reader, const std::vector<PackedP
 /// Copies one layer after the other.
 class Packer {
  public:
-  Packer(const Network& network, const PackOptions& options, const RawPlaces& raw,
+  Packer(const Network& network, const PackOptions& options, FoldedLayers& layers,
          model::MadeFile& file)
       : network_(network),
         options_(options),
-        reader_(options.weights_path),
-        raw_(raw),
+        layers_(layers),
         file_(file),
         layout_(lay_out(network, options.forms)) {}
 
   Status run() {
-    for (size_t i = 0; i < network_.layers.size(); ++i) {
+    for (uint32_t i = 0; i < network_.layers.size(); ++i) {
       if (Status status = pack(i); !status) return status;
     }
     if (Status status = write_index(); !status) return status;
@@ -118,19 +117,10 @@ class Packer {
   }
 
  private:
-  Status pack(size_t i) {
+  Status pack(uint32_t i) {
     const Layer& layer = network_.layers[i];
-    const uint64_t raw_bytes = layer.raw_bytes();
-    if (raw_bytes == 0) return {};
-    Result<std::vector<float>> floats =
-        reader_.read(raw_.offsets_bytes[i], raw_bytes / sizeof(float));
-    if (!floats) return forward_error(std::move(floats));
-    if (raw_.is_transposed && std::holds_alternative<Connected>(layer.operation))
-      transpose_connected(layer, *floats);
-    Result<LayerWeights> folded =
-        fold(layer, *floats,
-             fmt::format("{}, byte {}, {}", options_.weights_path, raw_.offsets_bytes[i],
-                         describe_layer(network_, i)));
+    if (layer.folded_bytes() == 0) return {};
+    Result<LayerWeights> folded = layers_.read(i);
     if (!folded) return forward_error(std::move(folded));
     const std::span biases(folded->biases, layer.channels_with_bias());
     if (options_.forms.empty() || options_.forms[i].name.empty()) {
@@ -141,19 +131,14 @@ class Packer {
                                               "leave more memory to weightpager model pack");
     if (!memory) return tl::make_unexpected(memory.error());
     auto* const formed = reinterpret_cast<float*>(memory->at(0));
-    Status done = options_.bring_into_form(static_cast<uint32_t>(i), folded->weights, formed);
+    Status done = options_.bring_into_form(i, folded->weights, formed);
     if (!done) return done;
     return write(layout_.places[i], {formed, formed_bytes / sizeof(float)}, biases);
   }
 
   Status write(PackedPlace& place, std::span<const float> weights, std::span<const float> biases) {
     WP_ASSERT(weights.size_bytes() + biases.size_bytes() == place.size_bytes);
-    XXH3_state_t* const state = XXH3_createState();
-    XXH3_64bits_reset(state);
-    XXH3_64bits_update(state, biases.data(), biases.size_bytes());
-    XXH3_64bits_update(state, weights.data(), weights.size_bytes());
-    place.checksum = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
+    place.checksum = checksum_of_layer(biases, weights);
     if (options_.on_progress)
       options_.on_progress(place.offset_bytes + place.size_bytes, layout_.file_bytes);
     Status written = file_.write(place.offset_bytes, text_of(weights));
@@ -182,8 +167,7 @@ class Packer {
 
   const Network& network_;
   const PackOptions& options_;
-  FloatReader reader_;
-  const RawPlaces& raw_;
+  FoldedLayers& layers_;
   model::MadeFile& file_;
   Layout layout_;
 };
@@ -214,6 +198,29 @@ uint64_t fingerprint(const Network& network, const WeightForms& forms) {
 
 uint64_t checksum(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t checksum_of_layer(std::span<const float> biases, std::span<const float> weights) {
+  XXH3_state_t* const state = XXH3_createState();
+  XXH3_64bits_reset(state);
+  XXH3_64bits_update(state, biases.data(), biases.size_bytes());
+  XXH3_64bits_update(state, weights.data(), weights.size_bytes());
+  const uint64_t sum = XXH3_64bits_digest(state);
+  XXH3_freeState(state);
+  return sum;
+}
+
+Status compare_checksums(uint64_t expected, uint64_t found, const std::string& where) {
+  if (found == expected) return {};
+  return fail(
+      fmt::format("{}: expected the checksum {:016x}, found {:016x}", where, expected, found),
+      "the file is damaged, or the disk gave other bytes: copy or pack it again");
+}
+
+bool begins_packed(model::HeaderReader& reader) {
+  std::array<std::byte, packed_magic.size()> start{};
+  const size_t length = reader.peek_start(start);
+  return std::string_view(reinterpret_cast<const char*>(start.data()), length) == packed_magic;
 }
 
 Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
@@ -255,14 +262,12 @@ Result<uint64_t> pack_weights(const Network& network, const PackOptions& options
   if (!options.overwrite && std::filesystem::exists(options.output_path, ignored))
     return fail(fmt::format("{}: is there already", options.output_path),
                 "--force replaces it; or give another path");
-  Result<model::HeaderReader> reader = model::HeaderReader::open(options.weights_path);
-  if (!reader) return forward_error(std::move(reader));
-  Result<RawPlaces> raw = place_raw_weights(*reader, network);
-  if (!raw) return forward_error(std::move(raw));
+  Result<FoldedLayers> layers = FoldedLayers::open(options.weights_path, network);
+  if (!layers) return forward_error(std::move(layers));
   const uint64_t file_bytes = lay_out(network, options.forms).file_bytes;
   Result<model::MadeFile> file = model::MadeFile::create(options.output_path, file_bytes);
   if (!file) return forward_error(std::move(file));
-  if (Status status = Packer(network, options, *raw, *file).run(); !status)
+  if (Status status = Packer(network, options, *layers, *file).run(); !status)
     return forward_error(std::move(status));
   return file_bytes;
 }

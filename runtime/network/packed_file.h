@@ -48,6 +48,13 @@ struct PackedPlace {
 uint64_t fingerprint(const Network& network, const WeightForms& forms = {});
 
 uint64_t checksum(std::span<const std::byte> bytes);
+/// What PackedPlace has.
+uint64_t checksum_of_layer(std::span<const float> biases, std::span<const float> weights);
+/// The error names the place, `where`.
+Status compare_checksums(uint64_t expected, uint64_t found, const std::string& where);
+
+/// Whether it is a packed file at all. Requires that the reader is at the file's start.
+bool begins_packed(model::HeaderReader& reader);
 
 /// Reads and checks the index of a packed file: made from this network in these forms, complete,
 /// undamaged. Requires that the reader is at the file's start.
@@ -56,6 +63,7 @@ Result<std::vector<PackedPlace>> read_packed_index(model::HeaderReader& reader,
                                                    const WeightForms& forms);
 
 struct PackOptions {
+  /// A .weights file, or a packed one in Darknet's way.
   std::string weights_path;
   std::string output_path;
   /// Replace what is at `output_path`.
@@ -68,8 +76,8 @@ struct PackOptions {
   std::function<void(uint64_t, uint64_t)> on_progress;
 };
 
-/// Makes a packed file from a .weights file, under a temporary name until it is complete. Returns
-/// its size.
+/// Makes a packed file from another weights file, under a temporary name until it is complete.
+/// Returns its size.
 Result<uint64_t> pack_weights(const Network& network, const PackOptions& options);
 
 }  // namespace weightpager::network

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "pager/base/assert.h"
@@ -14,12 +13,6 @@
 
 namespace weightpager::network {
 namespace {
-
-bool begins_packed(model::HeaderReader& reader) {
-  std::array<std::byte, packed_magic.size()> start{};
-  const size_t length = reader.peek_start(start);
-  return std::string_view(reinterpret_cast<const char*>(start.data()), length) == packed_magic;
-}
 
 // Of the checksums of its slices, which threads take as they are free.
 constexpr size_t slice_bytes = 64 * KiB;
@@ -50,13 +43,6 @@ bool has_connected(const Network& network) {
   return std::any_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
     return std::holds_alternative<Connected>(layer.operation);
   });
-}
-
-Status compare(uint64_t expected, uint64_t found, const std::string& where) {
-  if (found == expected) return {};
-  return fail(
-      fmt::format("{}: expected the checksum {:016x}, found {:016x}", where, expected, found),
-      "the file is damaged, or the disk gave other bytes: copy or pack it again");
 }
 
 }  // namespace
@@ -207,7 +193,7 @@ Status WeightSource::check(PlacedLayer& layer, const Piece& piece,
   const auto known = std::find_if(layer.known_pieces.begin(), layer.known_pieces.end(),
                                   [&](const KnownPiece& it) { return it.piece == piece; });
   if (known == layer.known_pieces.end()) return check_whole(layer, piece, weights, threads);
-  return compare(known->checksum, checksum_of_slices(weights, threads), layer.where);
+  return compare_checksums(known->checksum, checksum_of_slices(weights, threads), layer.where);
 }
 
 Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
@@ -221,7 +207,7 @@ Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
   XXH3_64bits_update(state, weights.data(), weights.size());
   pieces_so_far_.push_back({piece, checksum_of_slices(weights, threads)});
   if (piece.end_channel < layer.channels) return {};
-  Status right = compare(layer.checksum, XXH3_64bits_digest(state), layer.where);
+  Status right = compare_checksums(layer.checksum, XXH3_64bits_digest(state), layer.where);
   if (right) layer.known_pieces = pieces_so_far_;
   return right;
 }

@@ -38,7 +38,8 @@ constexpr Figure figures[] = {{"pinned_bytes", &JointPlan::pinned_bytes},
                               {"read_bytes_per_pass", &JointPlan::read_bytes_per_pass},
                               {"compute_ns", &JointPlan::compute_ns},
                               {"delay_ns", &JointPlan::delay_ns},
-                              {"bound_ns", &JointPlan::bound_ns}};
+                              {"bound_ns", &JointPlan::bound_ns},
+                              {"rehearsed_ns", &JointPlan::rehearsed_ns}};
 
 std::string hex(uint64_t number) { return fmt::format("{:016x}", number); }
 

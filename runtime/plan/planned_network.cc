@@ -39,11 +39,10 @@ Result<Pass> PlannedNetwork::run(std::span<const float> input, const LayerWeight
   std::copy(input.begin(), input.end(), activations_.input());
   Pass pass(network_->layers.size());
   for (uint32_t layer = 0; layer < pass.size(); ++layer) {
-    const Status ran = operations_.run(
-        layer, operations_.all_channels(layer), packed(layer),
-        {activations_.inputs(layer), activations_.changed(layer), activations_.output(layer),
-         activations_.workspace(layer)},
-        pass[layer]);
+    const Status ran = operations_.run(layer, operations_.all_channels(layer), packed(layer),
+                                       {activations_.inputs(layer), activations_.changed(layer),
+                                        activations_.output(layer), activations_.workspace(layer)},
+                                       pass[layer]);
     if (!ran) return tl::make_unexpected(ran.error());
     if (after) after(layer);
   }

@@ -389,6 +389,31 @@ TEST_F(Weights, PackingFailsWithoutLeavingAFile) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.path("out")));
 }
 
+TEST_F(Weights, WhatIsPackedPacksToTheSameBytes) {
+  const Network network = parsed(two_layers);
+  const std::string first_path = directory_.path("first.packed");
+  const std::string again_path = directory_.path("again.packed");
+  ASSERT_TRUE(pack_weights(network, {write_raw(network), first_path, false, {}}));
+  const Result<uint64_t> again = pack_weights(network, {first_path, again_path, false, {}});
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(model::read_all(again_path), model::read_all(first_path));
+}
+
+TEST_F(Weights, WhatIsPackedAndDamagedIsNotPackedAgain) {
+  const Network network = parsed(two_layers);
+  const std::string first_path = directory_.path("first.packed");
+  const std::string again_path = directory_.path("again.packed");
+  ASSERT_TRUE(pack_weights(network, {write_raw(network), first_path, false, {}}));
+  std::string bytes = model::read_all(first_path);
+  bytes[os_page_bytes + 1] ^= 1;  // of the first layer
+  const std::string damaged_path = directory_.write("damaged.packed", bytes);
+  const Result<uint64_t> again = pack_weights(network, {damaged_path, again_path, false, {}});
+  ASSERT_FALSE(again);
+  EXPECT_NE(again.error().message.find("damaged.packed, byte 4096, layer 0"), std::string::npos)
+      << again.error().message;
+  EXPECT_FALSE(std::filesystem::exists(again_path));
+}
+
 TEST_F(Weights, PackingReplacesOnlyWhenToldTo) {
   const Network network = parsed(two_layers);
   const std::string weights_path = write_raw(network);

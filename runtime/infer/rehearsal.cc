@@ -1,0 +1,98 @@
+#include "runtime/infer/rehearsal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "pager/base/median.h"
+#include "runtime/infer/inference.h"
+#include "runtime/infer/layer_measurement.h"
+#include "runtime/network/packed_file.h"
+#include "runtime/plan/planned_operations.h"
+
+namespace weightpager::infer {
+namespace {
+
+// Turns are as long as a shared machine's pace mostly lasts, and there are some of each plan.
+constexpr int turns = 3;
+constexpr uint64_t turn_ns = 500'000'000;
+constexpr size_t turn_passes_min = 3;
+constexpr size_t turn_passes_max = 60;
+
+/// A file that goes with this.
+class Unlinked {
+ public:
+  explicit Unlinked(std::string path) : path_(std::move(path)) {}
+  Unlinked(const Unlinked&) = delete;
+  Unlinked& operator=(const Unlinked&) = delete;
+  ~Unlinked() { unlink(path_.c_str()); }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// With weights of its own, which nobody else can open any more.
+Result<std::unique_ptr<Inference>> open(const network::Network& network,
+                                        const plan::JointPlan& plan,
+                                        const std::string& weights_path, int threads) {
+  auto operations = plan::PlannedOperations::make(network, plan.choices, threads);
+  if (!operations) return forward_error(std::move(operations));
+  const Unlinked file(fmt::format("{}.rehearsal-{}", weights_path, getpid()));
+  const auto packed = network::pack_weights(
+      network, {.weights_path = weights_path,
+                .output_path = file.path(),
+                .overwrite = true,
+                .forms = operations->weight_forms(),
+                .bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
+                  return operations->pack(layer, plain, formed);
+                }});
+  if (!packed) return tl::make_unexpected(packed.error());
+  return Inference::open(network, file.path(), {.plan = &plan, .threads = threads});
+}
+
+/// Passes in a row, as `infer` runs them.
+Status take_turn(Inference& inference, std::span<const float> input,
+                 std::vector<uint64_t>& delays_ns) {
+  const std::span<const float> inputs[] = {input};
+  uint64_t spent_ns = 0;
+  const auto is_enough = [&](size_t passes) {
+    return passes >= turn_passes_min && (passes >= turn_passes_max || spent_ns >= turn_ns);
+  };
+  if (Status filled = inference.run(inputs); !filled) return filled;
+  for (size_t passes = 0; !is_enough(passes); ++passes) {
+    if (Status ran = inference.run(inputs); !ran) return ran;
+    delays_ns.push_back(inference.times().delay_ns());
+    spent_ns += delays_ns.back();
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<uint64_t>> rehearse(const network::Network& network,
+                                       std::span<const plan::JointPlan> plans,
+                                       const std::string& weights_path, int threads) {
+  std::vector<std::unique_ptr<Inference>> inferences;
+  for (const plan::JointPlan& it : plans) {
+    auto inference = open(network, it, weights_path, threads);
+    if (!inference) return forward_error(std::move(inference));
+    inferences.push_back(std::move(*inference));
+  }
+  const std::vector<float> input = some_input(network);
+  std::vector<std::vector<uint64_t>> delays_ns(plans.size());
+  for (int turn = 0; turn < turns; ++turn) {
+    for (size_t i = 0; i < plans.size(); ++i) {
+      Status taken = take_turn(*inferences[i], input, delays_ns[i]);
+      if (!taken) return forward_error(std::move(taken));
+    }
+  }
+  std::vector<uint64_t> medians_ns;
+  for (auto& it : delays_ns) medians_ns.push_back(median(std::move(it)));
+  return medians_ns;
+}
+
+}  // namespace weightpager::infer

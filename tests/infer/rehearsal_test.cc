@@ -1,0 +1,94 @@
+// Plans that are tried before they are relied on. What they take is the machine's business; that
+// all of them ran from true weights, and that nothing is left on the disk, is ours.
+#include "runtime/infer/rehearsal.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "pager/base/units.h"
+#include "runtime/plan/joint_plan.h"
+#include "runtime/plan/planned_operations.h"
+#include "tests/infer/small_network.h"
+#include "tests/ops/compute_threads.h"
+#include "tests/plan/plausible_profile.h"
+
+namespace weightpager::infer {
+namespace {
+
+using ops::compute_threads;
+using plan::JointPlan;
+
+class RehearsalTest : public testing::Test, protected SmallNetwork {
+ protected:
+  void SetUp() override {
+    make();
+    profile_ = plan::plausible_profile(network_, compute_threads);
+    auto planner = plan::JointPlanner::make(network_, profile_, {.threads = compute_threads});
+    ASSERT_TRUE(planner) << planner.error().message;
+    for (const uint64_t budget_bytes : {planner->least_bytes(), planner->most_bytes()}) {
+      auto plan = planner->plan(budget_bytes);
+      ASSERT_TRUE(plan) << plan.error().message;
+      plans_.push_back(std::move(*plan));
+    }
+  }
+
+  size_t files_beside(const std::string& path) const {
+    const auto folder = std::filesystem::path(path).parent_path();
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+  }
+
+  plan::Profile profile_;
+  std::vector<JointPlan> plans_;
+};
+
+TEST_F(RehearsalTest, RunsEachPlanAndLeavesNothingBehind) {
+  for (const std::string& path : {weights_path_, packed_path_}) {
+    const size_t files = files_beside(path);
+    const auto delays_ns = rehearse(network_, plans_, path, compute_threads);
+    ASSERT_TRUE(delays_ns) << delays_ns.error().message;
+    ASSERT_EQ(delays_ns->size(), plans_.size());
+    for (const uint64_t delay_ns : *delays_ns) EXPECT_GT(delay_ns, 0u);
+    EXPECT_EQ(files_beside(path), files);
+  }
+}
+
+TEST_F(RehearsalTest, DamagedWeightsAreAnErrorAndLeaveNothingBehind) {
+  {
+    std::fstream file(packed_path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(os_page_bytes + 5);
+    file.put('\x7f');
+  }
+  const size_t files = files_beside(packed_path_);
+  const auto delays_ns = rehearse(network_, plans_, packed_path_, compute_threads);
+  ASSERT_FALSE(delays_ns);
+  EXPECT_NE(delays_ns.error().message.find("checksum"), std::string::npos)
+      << delays_ns.error().message;
+  EXPECT_EQ(files_beside(packed_path_), files);
+}
+
+TEST_F(RehearsalTest, WhatCannotBePackedBesideTheWeightsIsAnError) {
+  const auto delays_ns =
+      rehearse(network_, plans_, directory_.path("nowhere/small.weights"), compute_threads);
+  ASSERT_FALSE(delays_ns);
+  EXPECT_NE(delays_ns.error().message.find("nowhere"), std::string::npos);
+}
+
+TEST_F(RehearsalTest, WeightsOfAPlanAreNoWeightsToPlanWith) {
+  const std::string planned_path = directory_.path("small.planned");
+  auto operations = plan::PlannedOperations::make(network_, plans_.back().choices, compute_threads);
+  ASSERT_TRUE(operations) << operations.error().message;
+  const auto packed = network::pack_weights(
+      network_, {.weights_path = weights_path_,
+                 .output_path = planned_path,
+                 .forms = operations->weight_forms(),
+                 .bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
+                   return operations->pack(layer, plain, formed);
+                 }});
+  ASSERT_TRUE(packed) << packed.error().message;
+  EXPECT_FALSE(rehearse(network_, plans_, planned_path, compute_threads));
+}
+
+}  // namespace
+}  // namespace weightpager::infer
