@@ -56,6 +56,8 @@ for budget in "$least" "$((least * 2))" 64MiB; do
   expect_status 0
   grep -q 'weights that stay' "$OUT" || fail "nothing is explained: $(cat "$OUT")"
   grep -qE '10.0 MiB more would make it' "$OUT" || fail "no outlook: $(cat "$OUT")"
+  jq -e '.rehearsed_ns > 0' plan.json >/dev/null || fail "was not tried: $(cat plan.json "$ERR")"
+  grep -q 'when it was tried' "$OUT" || fail "nobody is told that it was tried: $(cat "$OUT")"
   weightpager model pack net.cfg net.weights --plan plan.json -f -o net.planned
   expect_status 0
   weightpager infer net.cfg net.planned picture.ppm picture.ppm --plan plan.json --json results.json
@@ -65,6 +67,17 @@ for budget in "$least" "$((least * 2))" 64MiB; do
     '.window_bytes + .activation_bytes + .scratch_bytes <= $planned' results.json >/dev/null ||
     fail "memory: $(cat results.json) planned: $(cat plan.json)"
 done
+
+# No room for weights to try it with: the plan is what was calculated, which is said. Nothing is left.
+(
+  trap '' XFSZ
+  ulimit -f 512
+  weightpager plan net.cfg --threads 1 --weights net.weights --budget 64MiB -o untried.json
+  expect_status 0
+  expect_error "the plan was calculated, not tried: "
+)
+jq -e '.rehearsed_ns == 0 and .delay_ns > 0' untried.json >/dev/null || fail "untried: $(cat untried.json)"
+if compgen -G '*rehearsal*' >/dev/null; then fail "left behind: $(ls)"; fi
 
 # Served as planned, in windows that follow the budget. What a plan takes depends on what was measured.
 cp net.planned net2.planned
