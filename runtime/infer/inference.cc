@@ -98,6 +98,7 @@ Status StreamedInference::set_window(const WindowRequest& asked) {
 Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use) {
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
+  source_.forget_pieces();
   use_ = std::move(use);
   const bool has_no_copies =
       pipeline == pipeline::Pipeline::two_stage || pipeline == pipeline::Pipeline::preload;

@@ -203,6 +203,12 @@ Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
     XXH3_64bits_reset(state);
     XXH3_64bits_update(state, layer.biases.data(), layer.biases.size() * sizeof(float));
     pieces_so_far_.clear();
+    // Of a layer that is cut otherwise than before, a piece that is the same would else leave a gap
+    // in the checksum, and the others unchecked.
+    layer.known_pieces.clear();
+  } else if (!follows(piece)) {
+    return fail(layer.where + ": its pieces came in no order in which they can be checked",
+                "a defect of this program: tell its makers; nothing was computed from them");
   }
   XXH3_64bits_update(state, weights.data(), weights.size());
   pieces_so_far_.push_back({piece, checksum_of_slices(weights, threads)});
@@ -210,6 +216,17 @@ Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
   Status right = compare_checksums(layer.checksum, XXH3_64bits_digest(state), layer.where);
   if (right) layer.known_pieces = pieces_so_far_;
   return right;
+}
+
+bool WeightSource::follows(const Piece& piece) const {
+  if (pieces_so_far_.empty()) return false;
+  const Piece& before = pieces_so_far_.back().piece;
+  return before.layer == piece.layer && before.end_channel == piece.first_channel;
+}
+
+void WeightSource::forget_pieces() {
+  for (PlacedLayer& it : layers_) it.known_pieces.clear();
+  pieces_so_far_.clear();
 }
 
 }  // namespace weightpager::network

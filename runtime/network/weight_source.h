@@ -67,10 +67,14 @@ class WeightSource {
   /// Makes weights of a piece's range once it was read. `bytes` are the range's, from its start on,
   /// at least up to `needed_bytes`; what lies in front of the piece and behind it is not touched.
   /// To be called once after each reading; until a layer is known to be right, for all its pieces
-  /// in their order, beginning with the first. Returns [channel][…] as in LayerWeights, inside
-  /// `bytes`; nullptr without weights.
-  /// `threads`: OpenMP's that share the work; more than one only for who computes with them, too.
+  /// in their order, beginning with the first, else it is an error. Returns [channel][…] as in
+  /// LayerWeights, inside `bytes`; nullptr without weights. `threads`: OpenMP's that share the
+  /// work; more than one only for who computes with them, too.
   Result<const float*> take_in(const Piece& piece, std::span<std::byte> bytes, int threads = 1);
+  /// Layers are going to be cut in other ways: what is known of the former pieces says nothing of
+  /// those, even where some are the same, and whole layers are checked again.
+  void forget_pieces();
+
   /// Where take_in's result is, if the piece's range now lies at `bytes`.
   const float* weights_in(const Piece& piece, const std::byte* bytes) const;
 
@@ -112,6 +116,8 @@ class WeightSource {
                int threads);
   Status check_whole(PlacedLayer& layer, const Piece& piece, std::span<const std::byte> weights,
                      int threads);
+  /// The piece that the running checksum ends with.
+  bool follows(const Piece& piece) const;
 
   std::string path_;
   bool is_packed_ = false;

@@ -321,6 +321,43 @@ TEST_F(Weights, PiecesAreKnownOnceTheirLayerWasRight) {
   EXPECT_FALSE(source->take_in(pieces[1], damaged.bytes));
 }
 
+// Windows cut layers in ways that may have some pieces in common: the first, or the last.
+TEST_F(Weights, ALayerThatIsCutInAnotherWayIsCheckedAsAWhole) {
+  const Network network = parsed(
+      "[net]\nheight=4\nwidth=4\nchannels=8\n"
+      "[convolutional]\nfilters=40\nsize=3\n");
+  Result<WeightSource> source = WeightSource::open(pack(network, write_raw(network)), network);
+  ASSERT_TRUE(source);
+  const Piece cuts[][2] = {{{0, 0, 16}, {0, 16, 40}}, {{0, 0, 32}, {0, 32, 40}}};
+  const Piece thirds[] = {{0, 0, 16}, {0, 16, 32}, {0, 32, 40}};
+  for (const auto& cut : cuts) {
+    source->forget_pieces();
+    for (const Piece& piece : thirds) ASSERT_TRUE(read_piece(*source, piece).weights);
+    source->forget_pieces();
+    for (const Piece& piece : cut) EXPECT_TRUE(read_piece(*source, piece).weights);
+    for (const Piece& piece : cut) EXPECT_TRUE(read_piece(*source, piece).weights);
+  }
+}
+
+// Nothing goes unchecked, and nothing is taken for right, if that is forgotten.
+TEST_F(Weights, PiecesOfTwoCutsAreNeverRightTogether) {
+  const Network network = parsed(
+      "[net]\nheight=4\nwidth=4\nchannels=8\n"
+      "[convolutional]\nfilters=40\nsize=3\n");
+  Result<WeightSource> source = WeightSource::open(pack(network, write_raw(network)), network);
+  ASSERT_TRUE(source);
+  const Piece thirds[] = {{0, 0, 16}, {0, 16, 32}, {0, 32, 40}};
+  for (const Piece& piece : thirds) ASSERT_TRUE(read_piece(*source, piece).weights);
+  EXPECT_TRUE(read_piece(*source, {0, 0, 16}).weights);
+  EXPECT_FALSE(read_piece(*source, {0, 16, 40}).weights) << "without the beginning";
+  // The last piece is one of the thirds, which must not end the check of the first.
+  ReadPiece damaged = read_piece(*source, {0, 0, 32});
+  ASSERT_TRUE(damaged.weights) << "only the last piece tells";
+  damaged.bytes[source->range({0, 0, 32}).needed_bytes - 3] ^= std::byte{1};
+  EXPECT_TRUE(source->take_in({0, 0, 32}, damaged.bytes));
+  EXPECT_FALSE(read_piece(*source, {0, 32, 40}).weights);
+}
+
 TEST_F(Weights, PiecesOfALayerThatWasWrongStayUnknown) {
   const Network network = parsed(
       "[net]\nheight=4\nwidth=4\nchannels=8\n"
