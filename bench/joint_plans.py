@@ -2,8 +2,9 @@
 """Joint plans against real runs: docs/plan.md.
 
 For each network and some budgets between the least and what is enough for everything, some times: plans (`weightpager
-plan`, which also tries its plans), packs the weights for the plan, and runs it inside a memory cgroup, taking turns with what `infer --window` makes
-of the same budget. Prints calculated, tried and measured delays, their ratio to `infer --window`, and the memory that was used.
+plan`, which also tries its plans), packs the weights for the plan, and runs it inside a memory cgroup, taking turns
+with what `infer --window` makes of the same budget. Prints calculated, tried and measured delays, their ratio to `infer
+--window`, and the memory that was used.
 How fast the disk is, and what the plan takes with everything in memory, is measured before and after each run, in the way
 that plans measure it, and in a file as new as the one that is run: what was written long ago may be read at another speed.
 A repeat in which one of both changed by more than 15 %, or in which other processes took more than 4 % of the processors,

@@ -160,11 +160,8 @@ int model_pack_command(const std::vector<std::string>& words) {
   if (!packed) return failure(packed.error());
 
   ProgressLine line;
-  network::PackOptions options;
-  options.weights_path = arguments->operands()[1];
-  options.output_path = *arguments->value("output");
-  options.overwrite = arguments->has("force");
-  options.on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
+  network::PackOptions options{.weights_path = arguments->operands()[1],
+                               .output_path = *arguments->value("output")};
   std::optional<plan::PlannedOperations> operations;
   if (const auto plan_path = arguments->value("plan")) {
     const auto file = plan::read_plan(*plan_path, *packed);
@@ -172,11 +169,10 @@ int model_pack_command(const std::vector<std::string>& words) {
     auto made = plan::PlannedOperations::make(*packed, file->plan.choices, file->threads);
     if (!made) return failure(made.error());
     operations = std::move(*made);
-    options.forms = operations->weight_forms();
-    options.bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
-      return operations->pack(layer, plain, formed);
-    };
+    options = plan::packing_for(*operations, options.weights_path, options.output_path);
   }
+  options.overwrite = arguments->has("force");
+  options.on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
   const Result<uint64_t> file_bytes = network::pack_weights(*packed, options);
   line.clear();
   if (!file_bytes) return failure(file_bytes.error());

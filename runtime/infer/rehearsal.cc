@@ -42,14 +42,9 @@ Result<std::unique_ptr<Inference>> open(const network::Network& network,
   auto operations = plan::PlannedOperations::make(network, plan.choices, threads);
   if (!operations) return forward_error(std::move(operations));
   const Unlinked file(fmt::format("{}.rehearsal-{}", weights_path, getpid()));
-  const auto packed = network::pack_weights(
-      network, {.weights_path = weights_path,
-                .output_path = file.path(),
-                .overwrite = true,
-                .forms = operations->weight_forms(),
-                .bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
-                  return operations->pack(layer, plain, formed);
-                }});
+  network::PackOptions packing = plan::packing_for(*operations, weights_path, file.path());
+  packing.overwrite = true;
+  const auto packed = network::pack_weights(network, packing);
   if (!packed) return tl::make_unexpected(packed.error());
   return Inference::open(network, file.path(), {.plan = &plan, .threads = threads});
 }

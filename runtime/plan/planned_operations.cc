@@ -276,4 +276,14 @@ Status PlannedOperations::run(uint32_t layer, ops::Channels channels,
   return implementation_->run(layer, channels, weights, pointers, times);
 }
 
+network::PackOptions packing_for(PlannedOperations& operations, const std::string& weights_path,
+                                 const std::string& output_path) {
+  return {.weights_path = weights_path,
+          .output_path = output_path,
+          .forms = operations.weight_forms(),
+          .bring_into_form = [&operations](uint32_t layer, const float* plain, float* formed) {
+            return operations.pack(layer, plain, formed);
+          }};
+}
+
 }  // namespace weightpager::plan

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -74,5 +75,9 @@ class PlannedOperations {
 
   std::unique_ptr<Implementation> implementation_;
 };
+
+/// To pack weights for these operations, which outlive the packing.
+network::PackOptions packing_for(PlannedOperations& operations, const std::string& weights_path,
+                                 const std::string& output_path);
 
 }  // namespace weightpager::plan

@@ -48,6 +48,23 @@ TEST_F(InferenceTest, WhatFitsBeyondTheRingIsReadOnce) {
   EXPECT_EQ((*inference)->read_bytes(), once_bytes);
 }
 
+// 1024 channels in 13 pieces and in 11 have one in the middle in common, 480 to 560, and no others.
+TEST_F(InferenceTest, AWindowThatCutsALayerInAnotherWayChecksItAnew) {
+  make(
+      "[net]\nheight=4\nwidth=4\nchannels=64\n"
+      "[convolutional]\nfilters=1024\nsize=1\nactivation=linear\n");
+  auto inference = open(0);
+  ASSERT_TRUE(inference) << inference.error().message;
+  const std::vector<float> expected = output_of(**inference);
+  for (const uint64_t channels : {80, 96, 80}) {
+    const uint64_t tile_bytes = channels * 64 * sizeof(float);
+    const Status set = (*inference)->set_window({.tile_bytes_max = tile_bytes});
+    ASSERT_TRUE(set) << set.error().message;
+    EXPECT_GT((*inference)->window().pieces.size(), 1u);
+    for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(output_of(**inference), expected) << channels;
+  }
+}
+
 TEST_F(InferenceTest, AFileThatIsCutOffMeanwhileIsAnError) {
   const InferenceOptions options = {.threads = ops::compute_threads,
                                     .open_reader = io::faulty_pread(io::at_read(

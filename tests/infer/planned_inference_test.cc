@@ -35,14 +35,9 @@ class PlannedInferenceTest : public testing::Test, protected SmallNetwork {
     const std::string path = directory_.path("small.planned");
     auto operations = plan::PlannedOperations::make(network_, plan.choices, compute_threads);
     if (!operations) return forward_error(std::move(operations));
-    const auto packed = network::pack_weights(
-        network_, {.weights_path = weights_path_,
-                   .output_path = path,
-                   .overwrite = true,
-                   .forms = operations->weight_forms(),
-                   .bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
-                     return operations->pack(layer, plain, formed);
-                   }});
+    network::PackOptions options = plan::packing_for(*operations, weights_path_, path);
+    options.overwrite = true;
+    const auto packed = network::pack_weights(network_, options);
     if (!packed) return tl::make_unexpected(packed.error());
     return Inference::open(network_, path,
                            {.plan = &plan, .threads = compute_threads, .batch = batch});

@@ -79,13 +79,8 @@ TEST_F(RehearsalTest, WeightsOfAPlanAreNoWeightsToPlanWith) {
   const std::string planned_path = directory_.path("small.planned");
   auto operations = plan::PlannedOperations::make(network_, plans_.back().choices, compute_threads);
   ASSERT_TRUE(operations) << operations.error().message;
-  const auto packed = network::pack_weights(
-      network_, {.weights_path = weights_path_,
-                 .output_path = planned_path,
-                 .forms = operations->weight_forms(),
-                 .bring_into_form = [&](uint32_t layer, const float* plain, float* formed) {
-                   return operations->pack(layer, plain, formed);
-                 }});
+  const auto packed =
+      network::pack_weights(network_, plan::packing_for(*operations, weights_path_, planned_path));
   ASSERT_TRUE(packed) << packed.error().message;
   EXPECT_FALSE(rehearse(network_, plans_, planned_path, compute_threads));
 }

@@ -94,8 +94,8 @@ num=3
 /// What is made of it, for tests to derive from.
 class SmallNetwork {
  protected:
-  void make() {
-    auto parsed = network::parse_network(small_description, "small.cfg");
+  void make(const char* description = small_description) {
+    auto parsed = network::parse_network(description, "small.cfg");
     ASSERT_TRUE(parsed) << parsed.error().message;
     network_ = std::move(*parsed);
     write_weights();

@@ -21,7 +21,10 @@ const std::string two_layers =
     "[convolutional]\nfilters=3\nbatch_normalize=1\nactivation=linear\n"
     "[avgpool]\n"
     "[connected]\noutput=5\nbatch_normalize=1\nactivation=linear\n";
-// By hand: 3 channels of 4 floats, 3 x 2 weights; 5 channels of 4, 5 x 3 weights.
+const std::string forty_channels =
+    "[net]\nheight=4\nwidth=4\nchannels=8\n"
+    "[convolutional]\nfilters=40\nsize=3\n";
+// Of two_layers, by hand: 3 channels of 4 floats, 3 x 2 weights; 5 channels of 4, 5 x 3 weights.
 constexpr uint64_t first_bytes = 4 * (4 * 3 + 6);
 constexpr uint64_t second_bytes = 4 * (4 * 5 + 15);
 
@@ -307,9 +310,7 @@ TEST_F(Weights, ADamagedLayerIsRefusedWhenItIsTakenIn) {
 }
 
 TEST_F(Weights, PiecesAreKnownOnceTheirLayerWasRight) {
-  const Network network = parsed(
-      "[net]\nheight=4\nwidth=4\nchannels=8\n"
-      "[convolutional]\nfilters=40\nsize=3\n");
+  const Network network = parsed(forty_channels);
   Result<WeightSource> source = WeightSource::open(pack(network, write_raw(network)), network);
   ASSERT_TRUE(source);
   const Piece pieces[] = {{0, 0, 16}, {0, 16, 32}, {0, 32, 40}};
@@ -323,9 +324,7 @@ TEST_F(Weights, PiecesAreKnownOnceTheirLayerWasRight) {
 
 // Windows cut layers in ways that may have some pieces in common: the first, or the last.
 TEST_F(Weights, ALayerThatIsCutInAnotherWayIsCheckedAsAWhole) {
-  const Network network = parsed(
-      "[net]\nheight=4\nwidth=4\nchannels=8\n"
-      "[convolutional]\nfilters=40\nsize=3\n");
+  const Network network = parsed(forty_channels);
   Result<WeightSource> source = WeightSource::open(pack(network, write_raw(network)), network);
   ASSERT_TRUE(source);
   const Piece cuts[][2] = {{{0, 0, 16}, {0, 16, 40}}, {{0, 0, 32}, {0, 32, 40}}};
@@ -341,9 +340,7 @@ TEST_F(Weights, ALayerThatIsCutInAnotherWayIsCheckedAsAWhole) {
 
 // Nothing goes unchecked, and nothing is taken for right, if that is forgotten.
 TEST_F(Weights, PiecesOfTwoCutsAreNeverRightTogether) {
-  const Network network = parsed(
-      "[net]\nheight=4\nwidth=4\nchannels=8\n"
-      "[convolutional]\nfilters=40\nsize=3\n");
+  const Network network = parsed(forty_channels);
   Result<WeightSource> source = WeightSource::open(pack(network, write_raw(network)), network);
   ASSERT_TRUE(source);
   const Piece thirds[] = {{0, 0, 16}, {0, 16, 32}, {0, 32, 40}};
@@ -359,9 +356,7 @@ TEST_F(Weights, PiecesOfTwoCutsAreNeverRightTogether) {
 }
 
 TEST_F(Weights, PiecesOfALayerThatWasWrongStayUnknown) {
-  const Network network = parsed(
-      "[net]\nheight=4\nwidth=4\nchannels=8\n"
-      "[convolutional]\nfilters=40\nsize=3\n");
+  const Network network = parsed(forty_channels);
   std::string packed = model::read_all(pack(network, write_raw(network)));
   packed[4096 + 4 * 40 + 7] = static_cast<char>(packed[4096 + 4 * 40 + 7] ^ 0x10);
   Result<WeightSource> source = open(packed, network);
