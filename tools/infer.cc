@@ -296,6 +296,14 @@ std::string computed_with(const Inference& inference, const InferOptions& option
                      format_size(use.weights_bytes), format_size(use.all_bytes));
 }
 
+std::string lodgers(const infer::WindowUse& window) {
+  const uint64_t bytes = infer::lodging_bytes(window);
+  if (bytes == 0) return "";
+  return fmt::format(
+      "\n  lodging   {} of each pass's weights lie among the activations for a while",
+      format_size(bytes));
+}
+
 void print_summary(const Network& network, const Inference& inference, const InferOptions& options,
                    Passes passes) {
   std::vector<uint64_t>& delays_ns = passes.delays_ns;
@@ -305,22 +313,23 @@ void print_summary(const Network& network, const Inference& inference, const Inf
       options.plan ? fmt::format(", planned {:.1f}", milliseconds(options.plan->plan.expected_ns()))
                    : "";
   print(stderr,
-        fmt::format(
-            "weightpager: {}, {} pipeline, window {} of {}\n"
-            "  layers    {}{}, {}\n"
-            "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
-            "  read      {} per pass, {}{}\n"
-            "  memory    peak {}: weights {}, activations {}, operations {}\n",
-            options.cfg_path, name(options.inference.window.pipeline),
-            format_size(inference.window_bytes()), format_size(network.folded_bytes()),
-            network.layers.size(),
-            pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
-            computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
-            delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
-            planned, format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
-            inference.is_direct() ? ", direct" : ", through the page cache",
-            format_size(resident_bytes_max()), format_size(inference.window_bytes()),
-            format_size(inference.activation_bytes()), format_size(inference.scratch_bytes())));
+        fmt::format("weightpager: {}, {} pipeline, window {} of {}\n"
+                    "  layers    {}{}, {}\n"
+                    "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
+                    "  read      {} per pass, {}{}\n"
+                    "  memory    peak {}: weights {}, activations {}, operations {}{}\n",
+                    options.cfg_path, name(options.inference.window.pipeline),
+                    format_size(inference.window_bytes()), format_size(network.folded_bytes()),
+                    network.layers.size(),
+                    pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
+                    computed_with(inference, options),
+                    milliseconds(delays_ns[delays_ns.size() / 2]), delays_ns.size(),
+                    milliseconds(delays_ns.front()), milliseconds(delays_ns.back()), planned,
+                    format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
+                    inference.is_direct() ? ", direct" : ", through the page cache",
+                    format_size(resident_bytes_max()), format_size(inference.window_bytes()),
+                    format_size(inference.activation_bytes()),
+                    format_size(inference.scratch_bytes()), lodgers(inference.window())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
@@ -335,6 +344,7 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"scratch_bytes", inference.scratch_bytes()},
                                  {"resident_bytes_max", resident_bytes_max()},
                                  {"pieces", inference.window().pieces.size()},
+                                 {"lodging_bytes", infer::lodging_bytes(inference.window())},
                                  {"threads", options.inference.threads},
                                  {"device", device_word(options.inference.device)},
                                  {"device_weights_bytes", inference.device_memory().weights_bytes},

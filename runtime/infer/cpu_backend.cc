@@ -25,7 +25,9 @@ class HostBackend : public Backend {
   HostBackend(const WeightSource& source, std::vector<Activations> activations)
       : source_(source), activations_(std::move(activations)) {}
 
-  std::unique_ptr<pipeline::Device> make_device() override { return pipeline::make_host_device(); }
+  std::unique_ptr<pipeline::Device> make_device() override {
+    return pipeline::make_host_device(activations_.front().pages());
+  }
   void on_window_taken() override {}
 
   Status begin(std::span<const std::span<const float>> inputs) override {

@@ -53,7 +53,7 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   bool is_direct() const override { return file_.is_direct(); }
 
  private:
-  Status take_window(pipeline::Pipeline pipeline, WindowUse use);
+  Status take_window(pipeline::Pipeline pipeline, WindowUse use, bool lodges);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status take_in_late(uint32_t unit, const std::byte* bytes);
   Status compute(uint32_t unit, const std::byte* bytes) override;
@@ -84,7 +84,7 @@ Status StreamedInference::prepare(std::optional<plan::PlannedOperations> operati
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
   if (options_.plan == nullptr) return set_window(options_.window);
-  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, *options_.plan));
+  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, *options_.plan), true);
 }
 
 Status StreamedInference::set_window(const WindowRequest& asked) {
@@ -92,10 +92,10 @@ Status StreamedInference::set_window(const WindowRequest& asked) {
   request.device = options_.device;
   auto use = use_window(network_, source_, request);
   if (!use) return forward_error(std::move(use));
-  return take_window(request.pipeline, std::move(*use));
+  return take_window(request.pipeline, std::move(*use), request.lodges);
 }
 
-Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use) {
+Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use, bool lodges) {
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
   source_.forget_pieces();
@@ -103,6 +103,9 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   const bool has_no_copies =
       pipeline == pipeline::Pipeline::two_stage || pipeline == pipeline::Pipeline::preload;
   takes_in_late_ = options_.device == DeviceKind::cpu && has_no_copies;
+  if (lodges && takes_in_late_ && pipeline == pipeline::Pipeline::two_stage) {
+    lodge_among_activations(use_, source_, backend_->activations(0).layout());
+  }
   const auto driver = takes_in_late_ ? options_.driver : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
   auto executor =
@@ -164,11 +167,16 @@ Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
   if (bytes == nullptr) {
     return backend_->compute(piece.layer, backend_->all_channels(piece.layer), nullptr);
   }
-  if (untaken_[unit] > 0) {
+  const bool is_new = untaken_[unit] > 0;
+  if (is_new && !source_.is_packed()) {
     if (Status taken = take_in_late(unit, bytes); !taken) return taken;
   }
-  return backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
-                           source_.weights_in(piece, bytes));
+  Status computed = backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
+                                      source_.weights_in(piece, bytes));
+  // Packed weights stay as they were read, and are only checked: half as long takes that as before,
+  // when no cache had them. Nobody sees what was computed from wrong ones.
+  if (computed && is_new && source_.is_packed()) return take_in_late(unit, bytes);
+  return computed;
 }
 
 std::vector<UnitCosts> StreamedInference::layer_costs() const {

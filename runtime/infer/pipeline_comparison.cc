@@ -129,7 +129,7 @@ class Comparer {
                                                           {"Async", Pipeline::asynchronous},
                                                           {"2S", Pipeline::two_stage}};
     for (const auto& [name, pipeline] : pipelines) {
-      if (Status added = add(name, {.pipeline = pipeline}); !added) return added;
+      if (Status added = add(name, {.pipeline = pipeline, .lodges = false}); !added) return added;
     }
     return {};
   }
@@ -139,19 +139,22 @@ class Comparer {
          {std::pair("Async-MD", Pipeline::asynchronous), {"2S-MD", Pipeline::two_stage}}) {
       const Rings rings =
           pipeline::smallest_rings_without_stalls(pipeline, layer_costs_, tolerance);
-      if (Status added = add(name, {.pipeline = pipeline, .rings = rings}); !added) return added;
+      const WindowRequest request = {.pipeline = pipeline, .rings = rings, .lodges = false};
+      if (Status added = add(name, request); !added) return added;
     }
     // In the pipeline that one would use: on a GPU, 2S computes over the bus.
     const bool is_gpu = options_.device == DeviceKind::cuda;
     for (const uint64_t window_bytes : options_.tiled_windows_bytes) {
-      const WindowRequest request = {
-          .pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
-          .window_bytes = window_bytes,
-          .layer_costs = layer_costs_};
+      WindowRequest request = {.pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
+                               .window_bytes = window_bytes,
+                               .lodges = false,
+                               .layer_costs = layer_costs_};
       Status added = add(is_gpu ? "Async tiles" : "2S tiles", request);
       if (!added) return added;
       if (is_gpu) continue;
       if (Status floored = add_floor(); !floored) return floored;
+      request.lodges = true;
+      if (Status lodged = add("2S lodging", request); !lodged) return lodged;
     }
     return {};
   }
@@ -207,11 +210,12 @@ class Comparer {
                      .activation_bytes = inference_->activation_bytes(),
                      .reader = inference_->reader_name(),
                      .is_direct = inference_->is_direct()};
+    uint64_t floor_ns = 0;  // of the window that the rows are of
     for (Arm& arm : arms_) {
       std::sort(arm.configuration.delays_ns.begin(), arm.configuration.delays_ns.end());
-      const bool has_floor =
-          !it.configurations.empty() && it.configurations.back().name == floor_name;
-      if (has_floor) arm.configuration.floor_ns = it.configurations.back().median_ns();
+      const bool is_floor = arm.configuration.name == floor_name;
+      if (is_floor) floor_ns = arm.configuration.median_ns();
+      if (!is_floor) arm.configuration.floor_ns = floor_ns;
       it.configurations.push_back(std::move(arm.configuration));
     }
     return it;

@@ -11,7 +11,7 @@
 // What a window with tiles costs beyond reading at all is what it takes longer than everything in
 // memory beside the same reads (reads_beside.h).
 //
-// Cost: (pipelines + 2 · windows) × inferences, and reading what is pinned once a turn.
+// Cost: (pipelines + 3 · windows) × inferences, and reading what is pinned once a turn.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ struct ComparisonOptions {
 /// One pipeline with one window.
 struct Configuration {
   /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" or "Async
-  /// tiles" with tiles, on processors with "Pre + reads" before it.
+  /// tiles" with tiles, on processors with "Pre + reads" before it and "2S lodging" behind it: the
+  /// same window, and weights among the activations, too.
   std::string name;
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
   /// Memory for weights, as it was taken.

@@ -7,6 +7,7 @@
 
 #include "pager/base/units.h"
 #include "runtime/ops/cpu/convolution.h"
+#include "runtime/pipeline/lodging.h"
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/tiles.h"
 
@@ -34,6 +35,12 @@ struct Rates {
 };
 constexpr Rates processor_rates = {2, 8, 80, 20'000};
 constexpr Rates gpu_rates = {2, 20, 20'000, 10'000};
+
+UnitBytes unit_bytes(const FileRange& range) {
+  return {.offset_bytes = range.offset_bytes,
+          .length_bytes = range.length_bytes,
+          .needed_bytes = range.needed_bytes};
+}
 
 UnitCosts estimate(const Layer& layer, const Rates& rates) {
   const auto bytes = static_cast<double>(layer.weights() * sizeof(float));
@@ -76,9 +83,7 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
                             : Piece{tile.layer, tile.first_channel, tile.end_channel};
     const FileRange range = source.range(piece);
     it.pieces.push_back(piece);
-    it.units.push_back({.offset_bytes = range.offset_bytes,
-                        .length_bytes = range.length_bytes,
-                        .needed_bytes = range.needed_bytes});
+    it.units.push_back(unit_bytes(range));
     it.costs.push_back(tile.costs);
     it.costs.back().size_bytes = range.length_bytes;
   }
@@ -168,10 +173,8 @@ WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
   WindowUse use{.pieces = plan.pieces, .rings = plan.rings};
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
     const FileRange range = source.range(plan.pieces[i]);
-    use.units.push_back({.offset_bytes = range.offset_bytes,
-                         .length_bytes = range.length_bytes,
-                         .needed_bytes = range.needed_bytes,
-                         .is_pinned = plan.is_pinned[i]});
+    use.units.push_back(unit_bytes(range));
+    use.units.back().is_pinned = plan.is_pinned[i];
     const auto bytes = static_cast<double>(range.length_bytes);
     const auto read_ns = static_cast<uint64_t>(bytes / processor_rates.read_bytes_per_ns);
     use.costs.push_back(
@@ -179,6 +182,47 @@ WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
   }
   use.costs = pipeline::after_first_pass(use.costs, plan.is_pinned);
   return use;
+}
+
+void lodge_among_activations(WindowUse& use, const WeightSource& source,
+                             const memory::ActivationLayout& layout) {
+  std::vector<pipeline::ArenaUse> uses;
+  for (size_t i = 0; i < layout.tensors.size(); ++i) {
+    const memory::TensorUsage& tensor = layout.tensors[i];
+    uses.push_back({layout.plan.offset_bytes[i], tensor.size_bytes, tensor.first_operation,
+                    tensor.last_operation});
+  }
+  std::vector<pipeline::UnitToPlace> units;
+  for (size_t i = 0; i < use.units.size(); ++i) {
+    units.push_back({use.pieces[i].layer, use.units[i].length_bytes, use.units[i].is_pinned});
+  }
+  WindowUse placed{.rings = use.rings};
+  for (const pipeline::PlacedUnit& it :
+       pipeline::place_units(units, use.rings.host_bytes, uses, layout.plan.total_bytes)) {
+    Piece piece = use.pieces[it.first];
+    UnitBytes unit = use.units[it.first];
+    UnitCosts costs = use.costs[it.first];
+    for (uint32_t tile = it.first + 1; tile < it.end; ++tile) {
+      piece.end_channel = use.pieces[tile].end_channel;
+      costs.read_ns += use.costs[tile].read_ns;
+      costs.kernel_ns += use.costs[tile].kernel_ns;
+    }
+    if (it.lodging) {
+      unit = unit_bytes(source.range(piece));
+      costs.size_bytes = unit.length_bytes;
+    }
+    unit.lodging = costs.lodging = it.lodging;
+    placed.pieces.push_back(piece);
+    placed.units.push_back(unit);
+    placed.costs.push_back(costs);
+  }
+  use = std::move(placed);
+}
+
+uint64_t lodging_bytes(const WindowUse& use) {
+  uint64_t sum_bytes = 0;
+  for (const UnitBytes& it : use.units) sum_bytes += it.lodging ? it.length_bytes : 0;
+  return sum_bytes;
 }
 
 uint64_t operations(const Layer& layer) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
 #include "runtime/network/weight_source.h"
 #include "runtime/pipeline/executor.h"
@@ -40,6 +41,9 @@ struct WindowRequest {
   std::optional<uint64_t> tile_bytes_max;
   /// Instead of `window_bytes`: rings of these sizes, and nothing pinned.
   std::optional<pipeline::Rings> rings;
+  /// Where processors compute from what was read, weights may also lie among the activations
+  /// (pipeline/lodging.h). Not in the pipelines as Demand Layering has them.
+  bool lodges = true;
   /// What the whole layers cost, by layer; empty: estimated.
   std::span<const pipeline::UnitCosts> layer_costs;
 };
@@ -60,6 +64,14 @@ uint64_t operations(const network::Layer& layer);
 /// Fails if the window is too small for the pipeline, and says what would do.
 Result<WindowUse> use_window(const network::Network& network, const network::WeightSource& source,
                              const WindowRequest& request);
+
+/// For `two_stage` on processors: units that do not fit the ring in time lodge among the
+/// activations from now on, some of them in fewer pieces.
+void lodge_among_activations(WindowUse& use, const network::WeightSource& source,
+                             const memory::ActivationLayout& layout);
+
+/// Of the weights that one inference reads: those that lodge.
+uint64_t lodging_bytes(const WindowUse& use);
 
 /// As a plan has it. `source` has the weights in the plan's forms.
 WindowUse use_plan(const network::WeightSource& source, const plan::JointPlan& plan);

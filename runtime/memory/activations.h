@@ -68,6 +68,8 @@ class Activations {
   }
 
   const ActivationLayout& layout() const { return layout_; }
+  /// Whole pages of this process's memory; empty where it is somebody else's.
+  std::span<std::byte> pages() const { return {own_.at(0), own_.length_bytes()}; }
   /// To be filled before layer 0 runs; later layers overwrite it.
   float* input() const { return at(layout_.input_offset_bytes); }
   float* output(uint32_t layer) const { return at(layout_.output_offset_bytes[layer]); }

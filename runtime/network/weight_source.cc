@@ -208,7 +208,7 @@ Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
     layer.known_pieces.clear();
   } else if (!follows(piece)) {
     return fail(layer.where + ": its pieces came in no order in which they can be checked",
-                "a defect of this program: tell its makers; nothing was computed from them");
+                "a defect of this program: tell its makers; no output came of it");
   }
   XXH3_64bits_update(state, weights.data(), weights.size());
   pieces_so_far_.push_back({piece, checksum_of_slices(weights, threads)});

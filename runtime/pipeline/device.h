@@ -104,7 +104,8 @@ class Device {
   virtual bool kernels_follow_copies() const = 0;
 };
 
-/// The process's own memory; copies are made by a thread of their own.
-std::unique_ptr<Device> make_host_device();
+/// The process's own memory; copies are made by a thread of their own. `lodging`: where units lodge
+/// (WorkUnit); outlives the device.
+std::unique_ptr<Device> make_host_device(std::span<std::byte> lodging = {});
 
 }  // namespace weightpager::pipeline

@@ -120,6 +120,16 @@ struct Kernel {
   Status outcome;  // end: of the inference
 };
 
+std::vector<WorkUnit> work_units(std::span<const UnitBytes> units) {
+  std::vector<WorkUnit> made;
+  for (const UnitBytes& unit : units) {
+    WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
+    made.push_back(
+        {.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned, .lodging = unit.lodging});
+  }
+  return made;
+}
+
 class DrivenExecutor final : public Executor, private DeviceListener {
  public:
   DrivenExecutor(std::vector<UnitBytes> units, const ExecutorOptions& options, UnitWork& work,
@@ -318,7 +328,8 @@ Status DrivenExecutor::run_as_driver() {
 
     // 3. Compute what is in line, up to the kernel whose end makes room for reads worth starting. A
     // failure may have taken everything out of line.
-    wakes_from_ = failure_ ? 0 : schedule_.rest().until;
+    const bool has_more_reads = !read_line_.is_empty();
+    wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
     for (bool is_needed = false; !is_needed && !kernels_line_.is_empty();) {
       Result<std::optional<UnitTask>> task = take();
       if (!task) return forward_error(std::move(task));
@@ -638,11 +649,7 @@ void DrivenExecutor::begin_anew() {
   inferences_ = 0;
   first_slot_ = 1 - last_slot_;
   std::fill(last_reads_.begin(), last_reads_.end(), never);
-  std::vector<WorkUnit> units;
-  for (const UnitBytes& unit : units_) {
-    units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
-  }
-  schedule_ = *Schedule::make(std::move(units), schedule_settings_);
+  schedule_ = *Schedule::make(work_units(units_), schedule_settings_);
 }
 
 }  // namespace
@@ -650,14 +657,9 @@ void DrivenExecutor::begin_anew() {
 Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
                                                  const ExecutorOptions& options, UnitWork& work,
                                                  std::unique_ptr<Device> device) {
-  std::vector<WorkUnit> work_units;
-  for (const UnitBytes& unit : units) {
-    WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
-    work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
-  }
   ScheduleSettings settings = options.schedule;
   settings.kernels_follow_copies = device->kernels_follow_copies();
-  auto schedule = Schedule::make(std::move(work_units), settings);
+  auto schedule = Schedule::make(work_units(units), settings);
   if (!schedule) return forward_error(std::move(schedule));
   auto executor = std::make_unique<DrivenExecutor>(std::move(units), options, work, settings,
                                                    std::move(*schedule), std::move(device));

@@ -50,6 +50,8 @@ struct UnitBytes {
   /// Fewer than `length_bytes` where the file ends; what is missing otherwise is an error.
   uint64_t needed_bytes = 0;
   bool is_pinned = false;
+  /// As in WorkUnit.
+  std::optional<Lodging> lodging = {};
 };
 
 enum class Driver {

@@ -33,6 +33,7 @@ struct Copy {
 
 class HostDevice final : public Device {
  public:
+  explicit HostDevice(std::span<std::byte> lodging) : lodging_(lodging) {}
   ~HostDevice() override {
     if (!copier_.joinable()) return;
     copies_line_.put({.kind = Copy::Kind::stop});
@@ -67,6 +68,8 @@ class HostDevice final : public Device {
         return device_ring_.at(place.offset_bytes);
       case Place::Memory::pinned:
         return pinned_.at(place.offset_bytes);
+      case Place::Memory::lodging:
+        return lodging_.subspan(place.offset_bytes).data();
     }
     return nullptr;
   }
@@ -112,6 +115,7 @@ class HostDevice final : public Device {
     }
   }
 
+  const std::span<std::byte> lodging_;
   DeviceListener* listener_ = nullptr;
   MirroredRing host_ring_;
   MirroredRing device_ring_;
@@ -122,6 +126,8 @@ class HostDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
+std::unique_ptr<Device> make_host_device(std::span<std::byte> lodging) {
+  return std::make_unique<HostDevice>(lodging);
+}
 
 }  // namespace weightpager::pipeline

@@ -23,28 +23,41 @@ class UnitsInARow {
 
   const UnitCosts& next() {
     const UnitCosts& unit = costs_[at_];
-    if (++at_ == costs_.size()) at_ = 0;
+    if (++at_ == costs_.size()) {
+      at_ = 0;
+      pass_begin_ += costs_.size();
+    }
     return unit;
   }
+  /// The first unit of the pass that the next one is of.
+  size_t pass_begin() const { return pass_begin_; }
 
  private:
   Costs costs_;
   size_t at_ = 0;
+  size_t pass_begin_ = 0;
 };
 
-// When space for one unit after the other becomes free in a ring that is freed in order.
+// When space for one unit after the other becomes free, in a ring that is freed in order, or where
+// the unit lodges.
 class Space {
  public:
   Space(Costs costs, uint64_t capacity_bytes)
       : capacity_bytes_(capacity_bytes), next_(costs), oldest_(costs) {}
 
-  // The next unit in order: how many units, the first ones, must have left for it to fit.
+  // The next unit in order: how many units, the first ones, must have left for it and for those
+  // before it.
   size_t leave_for_next() {
-    const uint64_t size_bytes = next_.next().size_bytes;
-    WP_ASSERT(size_bytes <= capacity_bytes_);
-    inside_bytes_ += size_bytes;
-    for (; inside_bytes_ > capacity_bytes_; ++left_) inside_bytes_ -= oldest_.next().size_bytes;
-    return left_;
+    const size_t pass_begin = next_.pass_begin();
+    const UnitCosts& unit = next_.next();
+    if (unit.lodging) {
+      const size_t left = pass_begin + unit.lodging->after_unit + 1;
+      return must_leave_ = std::max(must_leave_, left);
+    }
+    WP_ASSERT(unit.size_bytes <= capacity_bytes_);
+    inside_bytes_ += unit.size_bytes;
+    for (; inside_bytes_ > capacity_bytes_; ++left_) inside_bytes_ -= ring_bytes(oldest_.next());
+    return must_leave_ = std::max(must_leave_, left_);
   }
 
   // The same, as a time; `freed_at(u)`: when unit u gives back its space, none before the one
@@ -56,11 +69,14 @@ class Space {
   }
 
  private:
+  static uint64_t ring_bytes(const UnitCosts& unit) { return unit.lodging ? 0 : unit.size_bytes; }
+
   uint64_t capacity_bytes_;
   uint64_t inside_bytes_ = 0;
   UnitsInARow next_;
   UnitsInARow oldest_;  // that is inside
-  size_t left_ = 0;
+  size_t left_ = 0;     // the ring
+  size_t must_leave_ = 0;
 };
 
 Span span_from(uint64_t start_ns, uint64_t duration_ns) {
@@ -316,7 +332,9 @@ uint64_t least_delay_in_order_ns(Costs costs, uint64_t ahead_ns) {
 
 std::vector<WorkUnit> work_units(Costs costs) {
   std::vector<WorkUnit> units;
-  for (const UnitCosts& unit : costs) units.push_back({.size_bytes = unit.size_bytes});
+  for (const UnitCosts& unit : costs) {
+    units.push_back({.size_bytes = unit.size_bytes, .lodging = unit.lodging});
+  }
   return units;
 }
 

@@ -8,7 +8,8 @@
 //   asynchronous   R(i) starts at max(R(i−1) ends, C(a_host(i)) ends)
 //                  C(i) starts at max(R(i) ends, C(i−1) ends, K(a_device(i)) ends)
 //                  K(i) starts at max(C(i) ends, K(i−1) ends)
-//   two-stage      without C: R(i) waits for K(a(i)), K(i) for R(i)
+//   two-stage      without C: R(i) waits for K(a(i)), K(i) for R(i); a lodger is in no ring, and
+//                  its a(i) the unit that it lodges after
 //   synchronous    cycle t lasts max(r(t), c(t−1), k(t−2)), in t = 1 … N + 2
 //   sequential     the sum of everything; preload: of the kernels
 //
@@ -23,6 +24,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +45,8 @@ struct UnitCosts {
   /// `two_stage`: how much later kernels end for this read if they run beside all of it. It is
   /// spread over the read, and beyond its end where that would leave kernels less than a tenth.
   uint64_t taken_ns = 0;
+  /// As in WorkUnit.
+  std::optional<Lodging> lodging = {};
 };
 
 struct Span {

@@ -48,6 +48,92 @@ TEST_F(InferenceTest, WhatFitsBeyondTheRingIsReadOnce) {
   EXPECT_EQ((*inference)->read_bytes(), once_bytes);
 }
 
+// Large activations at first, and the weights at the end: they come while the ring is full, to
+// where activations are no longer.
+constexpr const char* weights_at_the_end = R"(
+[net]
+height=128
+width=128
+channels=3
+[convolutional]
+filters=16
+size=3
+pad=1
+activation=leaky
+[maxpool]
+size=8
+stride=8
+[convolutional]
+filters=128
+size=3
+pad=1
+activation=leaky
+[convolutional]
+filters=128
+size=3
+pad=1
+activation=mish
+[shortcut]
+from=-2
+activation=linear
+[convolutional]
+filters=64
+size=3
+pad=1
+activation=logistic
+)";
+
+TEST_F(InferenceTest, WeightsThatLodgeAmongActivationsGiveTheSameBits) {
+  make(weights_at_the_end);
+  auto everything = Inference::open(
+      network_, packed_path_,
+      {.window = {.pipeline = pipeline::Pipeline::preload}, .threads = ops::compute_threads});
+  ASSERT_TRUE(everything) << everything.error().message;
+  const std::vector<float> expected = output_of(**everything);
+  for (const std::string& path : {packed_path_, weights_path_}) {
+    for (const pipeline::Driver driver : {pipeline::Driver::caller, pipeline::Driver::own_thread}) {
+      for (const uint32_t batch : {1, 2}) {
+        auto inference = Inference::open(network_, path,
+                                         {.window = {.window_bytes = window_for_tiles(256 * KiB)},
+                                          .driver = driver,
+                                          .threads = ops::compute_threads,
+                                          .batch = batch});
+        ASSERT_TRUE(inference) << inference.error().message;
+        const WindowUse& use = (*inference)->window();
+        ASSERT_GT(lodging_bytes(use), 256 * KiB);
+        EXPECT_LE((*inference)->window_bytes(), window_for_tiles(256 * KiB));
+        for (int image = 0; image < 4; ++image) ASSERT_EQ(output_of(**inference), expected);
+        // The same without lodgers, and with them again.
+        for (const bool lodges : {false, true}) {
+          const Status set =
+              (*inference)
+                  ->set_window({.window_bytes = window_for_tiles(256 * KiB), .lodges = lodges});
+          ASSERT_TRUE(set) << set.error().message;
+          EXPECT_EQ(lodging_bytes((*inference)->window()) > 0, lodges);
+          ASSERT_EQ(output_of(**inference), expected);
+        }
+      }
+    }
+  }
+}
+
+// After a layer was computed with it; what came of that goes nowhere.
+TEST_F(InferenceTest, ADamagedByteOfALodgerIsAnErrorInEveryPass) {
+  make(weights_at_the_end);
+  auto inference = open(window_for_tiles(256 * KiB));
+  ASSERT_TRUE(inference) << inference.error().message;
+  ASSERT_GT(lodging_bytes((*inference)->window()), 256 * KiB);
+  const std::vector<float> expected = output_of(**inference);
+  for (int pass = 0; pass < 3; ++pass) {
+    flip_a_packed_bit();
+    const Status failed = run(**inference);
+    ASSERT_FALSE(failed);
+    EXPECT_NE(failed.error().message.find("checksum"), std::string::npos);
+    flip_a_packed_bit();
+    EXPECT_EQ(output_of(**inference), expected);
+  }
+}
+
 // 1024 channels in 13 pieces and in 11 have one in the middle in common, 480 to 560, and no others.
 TEST_F(InferenceTest, AWindowThatCutsALayerInAnotherWayChecksItAnew) {
   make(

@@ -37,6 +37,27 @@ class RandomNetworks {
     return costs;
   }
 
+  /// Half of the units with weights, and never the first, lodge: each side by side with the others,
+  /// or where an earlier one was that is finished by then. Returns the memory that this takes.
+  template <typename Unit>
+  uint64_t lodge(std::vector<Unit>& units) {
+    uint64_t end_bytes = 0;
+    for (uint32_t unit = 1; unit < units.size(); ++unit) {
+      if (units[unit].size_bytes == 0 || up_to(1) == 0) continue;
+      const auto before = static_cast<uint32_t>(up_to(unit - 1));
+      Lodging lodging{end_bytes, before};
+      const auto& other = units[before];
+      const bool takes_over = other.lodging && other.size_bytes >= units[unit].size_bytes;
+      if (takes_over && is_free_after(units, before, unit)) {
+        lodging.offset_bytes = other.lodging->offset_bytes;
+      } else {
+        end_bytes += units[unit].size_bytes;
+      }
+      units[unit].lodging = lodging;
+    }
+    return end_bytes;
+  }
+
   /// From the smallest that works to more than is needed.
   Rings rings(Pipeline pipeline, const std::vector<WorkUnit>& units) {
     Rings rings = smallest_rings(pipeline, units);
@@ -51,6 +72,15 @@ class RandomNetworks {
   }
 
  private:
+  template <typename Unit>
+  static bool is_free_after(const std::vector<Unit>& units, uint32_t before, uint32_t end) {
+    for (uint32_t unit = before + 1; unit < end; ++unit) {
+      const auto& lodging = units[unit].lodging;
+      if (lodging && lodging->offset_bytes == units[before].lodging->offset_bytes) return false;
+    }
+    return true;
+  }
+
   std::mt19937_64 random_;
 };
 

@@ -84,6 +84,24 @@ TEST_P(EveryPipeline, IsItsEquationsWithPinnedUnits) {
   }
 }
 
+TEST(Simulate, TwoStageIsItsEquationsWithLodgers) {
+  RandomNetworks random(10);
+  uint64_t lodgers = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    Costs costs = random.costs();
+    random.lodge(costs);
+    for (const UnitCosts& it : costs) lodgers += it.lodging.has_value();
+    const Rings rings = random.rings(Pipeline::two_stage, work_units(costs));
+    const std::vector<Timeline> inferences =
+        run(costs, {.pipeline = Pipeline::two_stage, .rings = rings}, {.inferences = 2});
+    for (const Timeline& it : inferences) {
+      expect_equal(from_zero(it), timeline(Pipeline::two_stage, costs, rings));
+    }
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(lodgers, 20'000u) << "too tame a test";
+}
+
 INSTANTIATE_TEST_SUITE_P(Simulate, EveryPipeline, testing::ValuesIn(all_pipelines),
                          [](const auto& tested) {
                            std::string word(name(tested.param));

@@ -1,0 +1,224 @@
+// See lodging.h. Times are counts of units: how many, the first ones, must have been computed.
+#include "runtime/pipeline/lodging.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "pager/base/assert.h"
+#include "pager/base/units.h"
+
+namespace weightpager::pipeline {
+namespace {
+
+// A unit is computed when all of it was read: where it is large, there shall be enough to compute
+// meanwhile.
+constexpr uint64_t ahead_per_unit_min = 2;
+
+struct Room {
+  uint64_t offset_bytes = 0;
+  uint32_t must_leave = 0;
+};
+
+class Arena {
+ public:
+  Arena(std::span<const ArenaUse> uses, uint64_t arena_bytes)
+      : uses_(uses.begin(), uses.end()), granules_(arena_bytes / lodging_granule_bytes) {
+    std::sort(uses_.begin(), uses_.end(), [](const ArenaUse& left, const ArenaUse& right) {
+      return left.first_layer < right.first_layer;
+    });
+  }
+
+  // Layers begin in order; `units`: how many there are before this one's.
+  void begin_layer(uint32_t layer, uint32_t units) {
+    for (size_t i = 0; i < live_.size();) {
+      if (live_[i].last_layer >= layer) {
+        ++i;
+        continue;
+      }
+      change(live_[i], -1, units);
+      live_[i] = live_.back();
+      live_.pop_back();
+    }
+    for (; next_use_ < uses_.size() && uses_[next_use_].first_layer <= layer; ++next_use_) {
+      change(uses_[next_use_], +1, 0);
+      live_.push_back(uses_[next_use_]);
+    }
+  }
+
+  // That is free for so many bytes after the fewest units; of equals the first.
+  std::optional<Room> earliest_room(uint64_t size_bytes) {
+    const uint64_t width = (size_bytes + lodging_granule_bytes - 1) / lodging_granule_bytes;
+    std::optional<Room> best;
+    // Granules of the stretch up to here that none behind them in it is later than.
+    latest_.clear();
+    uint64_t begin = 0;
+    for (uint64_t end = 0; end < granules_.size(); ++end) {
+      if (granules_[end].users > 0) {
+        latest_.clear();
+        begin = end + 1;
+        continue;
+      }
+      const auto must_leave = [&](uint64_t granule) { return granules_[granule].must_leave; };
+      while (!latest_.empty() && must_leave(latest_.back()) <= must_leave(end)) latest_.pop_back();
+      latest_.push_back(end);
+      if (end + 1 - begin < width) continue;
+      begin = end + 1 - width;
+      if (latest_.front() < begin) latest_.pop_front();
+      if (!best || must_leave(latest_.front()) < best->must_leave) {
+        best = {begin * lodging_granule_bytes, must_leave(latest_.front())};
+      }
+    }
+    return best;
+  }
+
+  // Free again when so many units have been computed.
+  void take(const Room& room, uint64_t size_bytes, uint32_t must_leave) {
+    for_granules(room.offset_bytes, size_bytes, [&](Granule& it) { it.must_leave = must_leave; });
+  }
+
+ private:
+  struct Granule {
+    uint32_t users = 0;       // layers' tensors that are there now
+    uint32_t must_leave = 0;  // until those before are done with it
+  };
+
+  void change(const ArenaUse& use, int by, uint32_t must_leave) {
+    for_granules(use.offset_bytes, use.size_bytes, [&](Granule& it) {
+      it.users += by;
+      it.must_leave = std::max(it.must_leave, must_leave);
+    });
+  }
+
+  template <typename Change>
+  void for_granules(uint64_t offset_bytes, uint64_t size_bytes, Change each) {
+    const uint64_t end_bytes = round_up(offset_bytes + size_bytes, lodging_granule_bytes);
+    const uint64_t end = std::min(end_bytes / lodging_granule_bytes, granules_.size());
+    for (uint64_t i = offset_bytes / lodging_granule_bytes; i < end; ++i) each(granules_[i]);
+  }
+
+  std::vector<ArenaUse> uses_;
+  size_t next_use_ = 0;
+  std::vector<ArenaUse> live_;
+  std::vector<Granule> granules_;
+  std::deque<uint64_t> latest_;
+};
+
+class Ring {
+ public:
+  explicit Ring(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}
+
+  uint32_t must_leave_for(uint64_t size_bytes) const {
+    uint64_t inside_bytes = inside_bytes_;
+    uint32_t must_leave = 0;
+    for (auto it = units_.begin(); inside_bytes + size_bytes > capacity_bytes_; ++it) {
+      WP_ASSERT(it != units_.end());
+      inside_bytes -= it->size_bytes;
+      must_leave = it->number + 1;
+    }
+    return must_leave;
+  }
+
+  void take(uint32_t number, uint64_t size_bytes) {
+    for (; inside_bytes_ + size_bytes > capacity_bytes_; units_.pop_front()) {
+      inside_bytes_ -= units_.front().size_bytes;
+    }
+    units_.push_back({number, size_bytes});
+    inside_bytes_ += size_bytes;
+  }
+
+ private:
+  struct Inside {
+    uint32_t number;
+    uint64_t size_bytes;
+  };
+  uint64_t capacity_bytes_;
+  uint64_t inside_bytes_ = 0;
+  std::deque<Inside> units_;
+};
+
+class Placer {
+ public:
+  Placer(std::span<const UnitToPlace> units, uint64_t ring_bytes, std::span<const ArenaUse> uses,
+         uint64_t arena_bytes)
+      : units_(units), ring_(ring_bytes), arena_(uses, arena_bytes) {}
+
+  std::vector<PlacedUnit> run() {
+    for (uint32_t first = 0; first < units_.size();) {
+      const bool is_first_of_layer = first == 0 || units_[first].layer != units_[first - 1].layer;
+      if (is_first_of_layer) arena_.begin_layer(units_[first].layer, number());
+      placed_.push_back(place(first));
+      first = placed_.back().end;
+    }
+    return std::move(placed_);
+  }
+
+ private:
+  uint32_t number() const { return static_cast<uint32_t>(placed_.size()); }
+
+  PlacedUnit place(uint32_t first) {
+    const UnitToPlace& unit = units_[first];
+    if (unit.is_pinned || unit.size_bytes == 0) return {first, first + 1, {}};
+    const uint32_t in_ring = ring_.must_leave_for(unit.size_bytes);
+    const std::optional<Room> alone = room_for(unit.size_bytes);
+    const uint32_t earliest = alone ? std::min(in_ring, alone->must_leave) : in_ring;
+    must_leave_ = std::max(must_leave_, earliest);
+
+    for (uint32_t end = end_of_tiles(first); end > first + 1; --end) {
+      if (ahead_per_unit_min * bytes(first, end) > bytes_ahead()) continue;
+      const std::optional<Room> together = room_for(bytes(first, end));
+      if (together && together->must_leave <= must_leave_) return lodge(first, end, *together);
+    }
+    if (in_ring > must_leave_) return lodge(first, first + 1, *alone);
+    ring_.take(number(), unit.size_bytes);
+    return {first, first + 1, {}};
+  }
+
+  // A lodger comes after a kernel of its own inference.
+  std::optional<Room> room_for(uint64_t size_bytes) {
+    if (number() == 0) return std::nullopt;
+    std::optional<Room> room = arena_.earliest_room(size_bytes);
+    if (room) room->must_leave = std::max(room->must_leave, 1u);
+    return room;
+  }
+
+  PlacedUnit lodge(uint32_t first, uint32_t end, const Room& room) {
+    arena_.take(room, bytes(first, end), number() + 1);
+    return {first, end, Lodging{room.offset_bytes, room.must_leave - 1}};
+  }
+
+  uint64_t bytes(uint32_t first, uint32_t end) const {
+    uint64_t sum_bytes = 0;
+    for (uint32_t unit = first; unit < end; ++unit) sum_bytes += units_[unit].size_bytes;
+    return sum_bytes;
+  }
+
+  // Of units that are not computed when the next one can be read.
+  uint64_t bytes_ahead() const {
+    return must_leave_ == number() ? 0 : bytes(placed_[must_leave_].first, placed_.back().end);
+  }
+
+  // Of the same layer, and none of them pinned.
+  uint32_t end_of_tiles(uint32_t first) const {
+    uint32_t end = first + 1;
+    while (end < units_.size() && units_[end].layer == units_[first].layer &&
+           !units_[end].is_pinned) {
+      ++end;
+    }
+    return end;
+  }
+
+  std::span<const UnitToPlace> units_;
+  Ring ring_;
+  Arena arena_;
+  std::vector<PlacedUnit> placed_;
+  uint32_t must_leave_ = 0;  // for the units so far, as they are read in order
+};
+
+}  // namespace
+
+std::vector<PlacedUnit> place_units(std::span<const UnitToPlace> units, uint64_t ring_bytes,
+                                    std::span<const ArenaUse> uses, uint64_t arena_bytes) {
+  return Placer(units, ring_bytes, uses, arena_bytes).run();
+}
+
+}  // namespace weightpager::pipeline
