@@ -25,7 +25,7 @@ jq -e '[.traceEvents[] | select(.ph == "X" and .cat == "kernel")] as $kernels | 
   "$SCRATCH/trace.json" >/dev/null || fail "trace: $(head -c 2000 "$SCRATCH/trace.json")"
 weightpager bench pipelines "$net.cfg" "$net.weights" --inferences 1 --windows 1MiB --trace "$SCRATCH/bench.trace"
 expect_status 0
-jq -e '[.traceEvents[] | select(.name == "process_name")] | length == 9' "$SCRATCH/bench.trace" >/dev/null ||
+jq -e '[.traceEvents[] | select(.name == "process_name")] | length == 10' "$SCRATCH/bench.trace" >/dev/null ||
   fail "trace: $(head -c 2000 "$SCRATCH/bench.trace")"
 
 weightpager infer "$net.cfg" "$net.weights" "$SCRATCH/picture.ppm" --device cuda --json "$SCRATCH/cuda.json"
