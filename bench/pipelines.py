@@ -5,7 +5,8 @@ Each network is made with random weights (the shapes, sizes and work are the rea
 `weightpager bench pipelines`: the paper's five pipelines at their least windows, the minimal-delay windows of Async
 and 2S, and 2S with layers in tiles, in windows that are shares of the weights, without and with weights that lodge among
 the activations; these also against the floor that reading itself sets, "Pre + reads": everything in memory computes
-while the same bytes are read and not used. All configurations of a network take turns in one process and must give the same bits; medians count.
+while the same bytes are read and not used. All configurations of a network take turns in one process and must give the
+same bits; medians count.
 
 Reductions of memory are against Pre, which here is every weight once. (The paper's Pre has them twice, on the host and
 on the device, so its reductions are larger for the same window.)

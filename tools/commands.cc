@@ -38,7 +38,7 @@ Command weightpager_description() {
       {"hist", "how long its touches and reads took", hist_description, hist_command},
       {"ctl", "change its window, its policy, what is pinned", ctl_description, ctl_command},
       {"metrics", "its counters for Prometheus and its like", metrics_description, metrics_command},
-      {"infer", "run a Darknet network with a sliver of its weights in memory", infer_description,
+      {"infer", "run a Darknet network in a sliver of its weights' memory", infer_description,
        infer_command},
       {"bench", "memory for weights against delay, measured or by equation", bench_description,
        bench_command},

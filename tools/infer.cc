@@ -69,7 +69,8 @@ std::vector<std::string> pipeline_names() {
 Command infer_description() {
   return {
       .name = "weightpager infer",
-      .purpose = "Runs a Darknet network on pictures with a sliver of its weights in memory.\n",
+      .purpose =
+          "Runs a Darknet network on pictures in a sliver of the memory that its weights take.\n",
       .usage = "  weightpager infer NET.cfg NET.weights IMAGE... [OPTIONS]\n",
       .options = {{'w', "window", "SIZE",
                    "memory for weights: 18MiB, or a share of them: 5%\n"

@@ -1,4 +1,5 @@
-// `weightpager infer`: runs a Darknet network on pictures, with a sliver of its weights in memory.
+// `weightpager infer`: runs a Darknet network on pictures, in a sliver of the memory that
+// its weights take.
 #pragma once
 
 #include <string>

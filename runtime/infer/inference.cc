@@ -173,8 +173,8 @@ Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
   }
   Status computed = backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
                                       source_.weights_in(piece, bytes));
-  // Packed weights stay as they were read, and are only checked: half as long takes that as before,
-  // when no cache had them. Nobody sees what was computed from wrong ones.
+  // Packed weights stay as they were read, and are only checked, which is faster now that caches
+  // have them. Nobody sees what was computed from wrong ones.
   if (computed && is_new && source_.is_packed()) return take_in_late(unit, bytes);
   return computed;
 }

@@ -120,16 +120,6 @@ struct Kernel {
   Status outcome;  // end: of the inference
 };
 
-std::vector<WorkUnit> work_units(std::span<const UnitBytes> units) {
-  std::vector<WorkUnit> made;
-  for (const UnitBytes& unit : units) {
-    WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
-    made.push_back(
-        {.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned, .lodging = unit.lodging});
-  }
-  return made;
-}
-
 class DrivenExecutor final : public Executor, private DeviceListener {
  public:
   DrivenExecutor(std::vector<UnitBytes> units, const ExecutorOptions& options, UnitWork& work,
@@ -326,8 +316,9 @@ Status DrivenExecutor::run_as_driver() {
     take_reads(reader_->wait(lacks_reads ? -1 : 0).completions);
     caller_reading_ns_ += processor_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 
-    // 3. Compute what is in line, up to the kernel whose end makes room for reads worth starting. A
-    // failure may have taken everything out of line.
+    // 3. Compute what is in line, up to the kernel whose end makes room for reads worth starting:
+    // the first one, if there are reads already that had to wait for others. A failure may have
+    // taken everything out of line.
     const bool has_more_reads = !read_line_.is_empty();
     wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
     for (bool is_needed = false; !is_needed && !kernels_line_.is_empty();) {
@@ -653,6 +644,16 @@ void DrivenExecutor::begin_anew() {
 }
 
 }  // namespace
+
+std::vector<WorkUnit> work_units(std::span<const UnitBytes> units) {
+  std::vector<WorkUnit> made;
+  for (const UnitBytes& unit : units) {
+    WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
+    made.push_back(
+        {.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned, .lodging = unit.lodging});
+  }
+  return made;
+}
 
 Result<std::unique_ptr<Executor>> Executor::make(std::vector<UnitBytes> units,
                                                  const ExecutorOptions& options, UnitWork& work,

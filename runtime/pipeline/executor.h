@@ -54,6 +54,9 @@ struct UnitBytes {
   std::optional<Lodging> lodging = {};
 };
 
+/// What a schedule has to know of them: whole pages, less than 4 GiB each.
+std::vector<WorkUnit> work_units(std::span<const UnitBytes> units);
+
 enum class Driver {
   /// A thread of the executor's own, which reads on whatever the caller does.
   own_thread,

@@ -159,7 +159,8 @@ class Placer {
     const UnitToPlace& unit = units_[first];
     if (unit.is_pinned || unit.size_bytes == 0) return {first, first + 1, {}};
     const uint32_t in_ring = ring_.must_leave_for(unit.size_bytes);
-    const std::optional<Room> alone = room_for(unit.size_bytes);
+    std::optional<Room> alone;
+    if (in_ring > must_leave_) alone = room_for(unit.size_bytes);
     const uint32_t earliest = alone ? std::min(in_ring, alone->must_leave) : in_ring;
     must_leave_ = std::max(must_leave_, earliest);
 
@@ -211,7 +212,8 @@ class Placer {
   Ring ring_;
   Arena arena_;
   std::vector<PlacedUnit> placed_;
-  uint32_t must_leave_ = 0;  // for the units so far, as they are read in order
+  // For the units so far, as they are read in order.
+  uint32_t must_leave_ = 0;
 };
 
 }  // namespace

@@ -74,11 +74,7 @@ struct Way {
 class ExecutorTest : public testing::TestWithParam<Way> {
  protected:
   ExecutorOptions options(uint64_t slack_bytes = 0) const {
-    std::vector<WorkUnit> work_units;
-    for (const UnitBytes& unit : units_) {
-      work_units.push_back({.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned});
-    }
-    Rings rings = smallest_rings(GetParam().pipeline, work_units);
+    Rings rings = smallest_rings(GetParam().pipeline, work_units(units_));
     if (rings.host_bytes > 0) rings.host_bytes += slack_bytes;
     if (rings.device_bytes > 0) rings.device_bytes += slack_bytes;
     return {.schedule = {.pipeline = GetParam().pipeline, .rings = rings},
@@ -232,8 +228,6 @@ TEST_P(ExecutorTest, CanBeGivenUpBeforeTheFirstInference) {
   }
 }
 
-// Units are large beside what is asked of a disk at once, so that reads go on across the end of an
-// inference and are taken in by another thread than has started them.
 // Whoever had the place before writes to it until the kernel that the lodger waits for has ended,
 // and whoever has it next as soon as the lodger's own has.
 TEST(LodgersTest, AreReadWhenTheirPlaceIsFree) {
@@ -251,10 +245,6 @@ TEST(LodgersTest, AreReadWhenTheirPlaceIsFree) {
     last = unit;
   }
   ASSERT_GT(lodgers, 5u);
-  std::vector<WorkUnit> work_units;
-  for (const UnitBytes& it : units) {
-    work_units.push_back({.size_bytes = it.length_bytes, .lodging = it.lodging});
-  }
   for (const Driver driver : {Driver::own_thread, Driver::caller}) {
     CheckingWork work(units);
     work.on_computed_ = [&](uint32_t unit) {
@@ -264,14 +254,14 @@ TEST(LodgersTest, AreReadWhenTheirPlaceIsFree) {
                           std::byte{0xee});
       }
     };
-    auto executor =
-        Executor::make(units,
-                       {.schedule = {.rings = smallest_rings(Pipeline::two_stage, work_units),
-                                     .reads_across_inferences = true},
-                        .driver = driver,
-                        .fd = file.fd(),
-                        .file_name = "pattern.weights"},
-                       work, make_host_device(pages));
+    auto executor = Executor::make(
+        units,
+        {.schedule = {.rings = smallest_rings(Pipeline::two_stage, work_units(units)),
+                      .reads_across_inferences = true},
+         .driver = driver,
+         .fd = file.fd(),
+         .file_name = "pattern.weights"},
+        work, make_host_device(pages));
     ASSERT_TRUE(executor) << executor.error().message;
     for (int inference = 0; inference < 20; ++inference) {
       const Status ran = (*executor)->run();
@@ -280,6 +270,8 @@ TEST(LodgersTest, AreReadWhenTheirPlaceIsFree) {
   }
 }
 
+// Units are large beside what is asked of a disk at once, so that reads go on across the end of an
+// inference and are taken in by another thread than has started them.
 TEST(CallerDrivesTest, InferencesMayComeFromDifferentThreads) {
   const PatternFile file(5 * MiB + 1234);
   const std::vector<UnitBytes> units = some_units(file.size_bytes());

@@ -38,9 +38,9 @@ class RandomNetworks {
   }
 
   /// Half of the units with weights, and never the first, lodge: each side by side with the others,
-  /// or where an earlier one was that is finished by then. Returns the memory that this takes.
+  /// or where an earlier one was that is finished by then.
   template <typename Unit>
-  uint64_t lodge(std::vector<Unit>& units) {
+  void lodge(std::vector<Unit>& units) {
     uint64_t end_bytes = 0;
     for (uint32_t unit = 1; unit < units.size(); ++unit) {
       if (units[unit].size_bytes == 0 || up_to(1) == 0) continue;
@@ -55,7 +55,6 @@ class RandomNetworks {
       }
       units[unit].lodging = lodging;
     }
-    return end_bytes;
   }
 
   /// From the smallest that works to more than is needed.

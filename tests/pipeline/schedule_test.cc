@@ -292,17 +292,21 @@ TEST(Schedule, NoUnitIsOverwrittenWhileItIsNeeded) {
   EXPECT_GT(reads_at_once_max, 8u) << "reads were not in flight together: too tame a test";
 }
 
+Machine with_lodgers(RandomNetworks& random) {
+  std::vector<WorkUnit> units = work_units(random.costs());
+  random.lodge(units);
+  for (WorkUnit& unit : units) unit.is_pinned = !unit.lodging && random.up_to(3) == 0;
+  const ScheduleSettings settings{.pipeline = Pipeline::two_stage,
+                                  .rings = random.rings(Pipeline::two_stage, units),
+                                  .reads_across_inferences = random.up_to(1) == 0};
+  return Machine(units, settings, random);
+}
+
 TEST(Schedule, NobodyIsOverwrittenWhereUnitsLodge) {
   RandomNetworks random(9);
   uint64_t lodgers = 0;
   for (int round = 0; round < 4000; ++round) {
-    std::vector<WorkUnit> units = work_units(random.costs());
-    random.lodge(units);
-    for (WorkUnit& unit : units) unit.is_pinned = !unit.lodging && random.up_to(3) == 0;
-    const ScheduleSettings settings{.pipeline = Pipeline::two_stage,
-                                    .rings = random.rings(Pipeline::two_stage, units),
-                                    .reads_across_inferences = random.up_to(1) == 0};
-    Machine machine(units, settings, random);
+    Machine machine = with_lodgers(random);
     for (int inference = 1; inference <= 3; ++inference) machine.run_inference();
     ASSERT_FALSE(HasFailure()) << "round " << round;
     lodgers += machine.lodgers();
@@ -314,13 +318,7 @@ TEST(Schedule, NoUnitIsOverwrittenWhenInferencesOverlapAndUnitsAreLetGo) {
   RandomNetworks random(3);
   uint64_t inferences_at_once = 0, reads_skipped = 0, lodgers = 0;
   for (int round = 0; round < 4000; ++round) {
-    std::vector<WorkUnit> units = work_units(random.costs());
-    random.lodge(units);
-    for (WorkUnit& unit : units) unit.is_pinned = !unit.lodging && random.up_to(3) == 0;
-    const ScheduleSettings settings{.pipeline = Pipeline::two_stage,
-                                    .rings = random.rings(Pipeline::two_stage, units),
-                                    .reads_across_inferences = random.up_to(1) == 0};
-    Machine machine(units, settings, random);
+    Machine machine = with_lodgers(random);
     machine.do_anything(100);
     machine.finish_all();
     ASSERT_FALSE(HasFailure()) << "round " << round;
