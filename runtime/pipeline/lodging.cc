@@ -10,8 +10,8 @@
 namespace weightpager::pipeline {
 namespace {
 
-// A unit is computed when all of it was read: where it is large, there shall be enough to compute
-// meanwhile.
+// A unit is computed when all of it was read, and can be read when others have left the place for
+// it: where it is large, there shall be enough to compute meanwhile.
 constexpr uint64_t ahead_per_unit_min = 2;
 
 struct Room {
@@ -165,9 +165,12 @@ class Placer {
     must_leave_ = std::max(must_leave_, earliest);
 
     for (uint32_t end = end_of_tiles(first); end > first + 1; --end) {
-      if (ahead_per_unit_min * bytes(first, end) > bytes_ahead()) continue;
+      const uint64_t ahead_bytes = ahead_per_unit_min * bytes(first, end);
+      if (bytes_ahead(must_leave_) < ahead_bytes) continue;
       const std::optional<Room> together = room_for(bytes(first, end));
-      if (together && together->must_leave <= must_leave_) return lodge(first, end, *together);
+      if (!together || bytes_ahead(together->must_leave) < ahead_bytes) continue;
+      must_leave_ = std::max(must_leave_, together->must_leave);
+      return lodge(first, end, *together);
     }
     if (in_ring > must_leave_) return lodge(first, first + 1, *alone);
     ring_.take(number(), unit.size_bytes);
@@ -193,9 +196,9 @@ class Placer {
     return sum_bytes;
   }
 
-  // Of units that are not computed when the next one can be read.
-  uint64_t bytes_ahead() const {
-    return must_leave_ == number() ? 0 : bytes(placed_[must_leave_].first, placed_.back().end);
+  // Of units before the next one, when so many of them have been computed.
+  uint64_t bytes_ahead(uint32_t computed) const {
+    return computed == number() ? 0 : bytes(placed_[computed].first, placed_.back().end);
   }
 
   // Of the same layer, and none of them pinned.

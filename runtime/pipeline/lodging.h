@@ -9,9 +9,11 @@
 // and has left when somebody else wants them. When each byte is in use is known beforehand, as far
 // as layers are concerned (memory/activations.h), so lodgings are chosen once. In the order of
 // units, each takes what can be had after the earliest kernel: the ring, if that keeps the disk no
-// longer than the units before it have, or else a place in the arena. Tiles of one layer that find
-// room together no later than the first of them alone become one unit again: tiles are for the
-// ring.
+// longer than the units before it have, or else a place in the arena. Tiles are for the ring: those
+// of a layer become one unit again where there is room for them together, even if later, as long as
+// there are twice as many bytes then that were read and are not computed. That saves what each tile
+// costs a kernel, which packs the unfolded picture again: of YOLOv3 in 8.2 MiB 116 pieces are left
+// of 175.
 //
 // So the window is larger where it matters, and the memory is the same. Nobody else does this, to
 // our knowledge; Pisarchyk & Lee share the memory of activations among activations only.

@@ -60,6 +60,12 @@ struct RandomArena {
     return sum_bytes;
   }
 
+  uint64_t bytes_between(const std::vector<PlacedUnit>& placed, size_t first, size_t end) const {
+    uint64_t sum_bytes = 0;
+    for (size_t number = first; number < end; ++number) sum_bytes += bytes(placed[number]);
+    return sum_bytes;
+  }
+
   std::vector<UnitToPlace> units;
   std::vector<ArenaUse> uses;
   uint64_t arena_bytes = 0;
@@ -108,6 +114,9 @@ TEST(Lodging, NobodyElseNeedsTheBytesMeanwhile) {
       joined += it.end > it.first + 1;
       if (it.end > it.first + 1) {
         ASSERT_TRUE(it.lodging);
+        ASSERT_GE(arena.bytes_between(placed, it.lodging->after_unit + 1, number),
+                  2 * arena.bytes(it))
+            << "kernels have too little to do while it is read";
       }
       for (uint32_t unit = it.first; unit < it.end; ++unit) {
         ASSERT_EQ(arena.units[unit].layer, arena.units[it.first].layer);
@@ -179,6 +188,25 @@ TEST(Lodging, ALayerWhoseTilesHaveRoomTogetherIsOneUnit) {
   EXPECT_EQ(placed[3].end, 5u) << "its tiles are one";
   ASSERT_TRUE(placed[3].lodging);
   EXPECT_EQ(*placed[3].lodging, (Lodging{12 * granule, 0}));
+}
+
+// Nobody but lodgers uses the arena: six layers fill it, and the seventh's tiles come.
+TEST(Lodging, TilesWaitForRoomTogetherAsLongAsEnoughIsAhead) {
+  std::vector<UnitToPlace> units;
+  for (uint32_t layer = 0; layer < 7; ++layer) units.push_back({layer, 2 * granule, false});
+  for (int tile = 0; tile < 3; ++tile) units.push_back({7, 2 * granule, false});
+  const std::vector<PlacedUnit> placed = place_units(units, 2 * granule, {}, 12 * granule);
+  ASSERT_EQ(placed.size(), 9u);
+  EXPECT_FALSE(placed[1].lodging) << "the ring is free when the first layer is computed";
+  EXPECT_EQ(placed[2].lodging, (Lodging{0, 0}));
+  EXPECT_EQ(placed[6].lodging, (Lodging{8 * granule, 0}));
+  // All three, or two of them, would wait until less than twice their bytes are ahead.
+  EXPECT_EQ(placed[7].end, 8u);
+  EXPECT_EQ(placed[7].lodging, (Lodging{10 * granule, 0}));
+  // Alone the next one could come after layer 2, with the last one after layer 3: four units of two
+  // granules, for four granules, are ahead then.
+  EXPECT_EQ(placed[8].end, 10u);
+  EXPECT_EQ(placed[8].lodging, (Lodging{0, 3}));
 }
 
 }  // namespace
