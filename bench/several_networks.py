@@ -4,7 +4,9 @@
 SwapNet's three sets (self-driving, road-side unit, drone), with networks of the same sizes, on `weightpager serve`: with
 all weights in memory, in the share of them that the paper's sets have, and in half of that. Every run is inside a memory
 cgroup; its peak is the kernel's word. Networks run one inference after the other, all at once, so a delay includes what
-the others do to the processors; what counts is the ratio to the same set with everything in memory, taking turns.
+the others do to the processors; what counts is the ratio to the same set with everything in memory, taking turns. Which arm
+comes first changes from round to round: the first of a round ran on a machine that had rested. Every set is written as soon
+as it is measured.
 
     bench/several_networks.py --nets DIR       writes bench/results/DATE-several_networks.json and prints Markdown
     bench/several_networks.py --nets DIR --sets drone --seconds 10 --repeats 1     does it work at all
@@ -43,8 +45,8 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nets", type=pathlib.Path, required=True, help="folder of the networks")
     parser.add_argument("--sets", default=",".join(SETS), help="default %(default)s")
-    parser.add_argument("--seconds", type=int, default=60, help="of each run (default %(default)s)")
-    parser.add_argument("--repeats", type=int, default=2, help="of each arm (default %(default)s)")
+    parser.add_argument("--seconds", type=int, default=30, help="of each run (default %(default)s)")
+    parser.add_argument("--repeats", type=int, default=6, help="rounds of all arms (default %(default)s)")
     parser.add_argument("--output", type=pathlib.Path)
     return parser.parse_args()
 
@@ -87,7 +89,7 @@ def measure(name, options):
     arms = {"all": weights, "paper's share": int(weights * share), "half of that": int(weights * share / 2)}
     runs = {arm: [] for arm in arms}
     for repeat in range(options.repeats):
-        for arm, windows in arms.items():
+        for arm, windows in rotated(list(arms.items()), repeat):
             budget = fixed + windows
             run = serve(networks, options.nets, budget, budget + PROCESS_BYTES, options.seconds)
             runs[arm].append(run)
@@ -99,6 +101,7 @@ def measure(name, options):
             "windows_bytes": windows,
             "medians_ns": [statistics.median(column) for column in zip(*map(median_delays, runs[arm]))],
             "ratios": list_of_ratios(runs, arm),
+            "ratios_by_round": ratios_by_round(runs, arm),
             "counted_peak_bytes": max(it["peak_bytes"] for it in runs[arm]),
             "group_peak_bytes": max(it["group"]["max_bytes"] for it in runs[arm]),
             "oom_kills": sum(it["group"]["oom_kills"] for it in runs[arm]),
@@ -109,11 +112,20 @@ def measure(name, options):
     }
 
 
+def rotated(arms, turns):
+    first = turns % len(arms)
+    return arms[first:] + arms[:first]
+
+
+def ratios_by_round(runs, arm):
+    """[round][network]: its delay by that with everything in memory in the same round."""
+    return [[slow / fast for slow, fast in zip(median_delays(run), median_delays(whole))]
+            for run, whole in zip(runs[arm], runs["all"])]
+
+
 def list_of_ratios(runs, arm):
-    """By network: the median over rounds of its delay by that with everything in memory."""
-    rounds = [[slow / fast for slow, fast in zip(median_delays(run), median_delays(whole))]
-              for run, whole in zip(runs[arm], runs["all"])]
-    return [statistics.median(column) for column in zip(*rounds)]
+    """By network: the median over rounds."""
+    return [statistics.median(column) for column in zip(*ratios_by_round(runs, arm))]
 
 
 def print_markdown(found):
@@ -136,10 +148,11 @@ def main():
     output = options.output or ROOT / f"bench/results/{date}-several_networks.json"
     found = {"schema_version": 1, "date": date, "kernel": platform.release(),
              "processor": machine.first_match("/proc/cpuinfo", "model name"),
-             "seconds": options.seconds, "repeats": options.repeats,
-             "sets": [measure(name, options) for name in options.sets.split(",")]}
+             "seconds": options.seconds, "repeats": options.repeats, "sets": []}
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(found, indent=1) + "\n")
+    for name in options.sets.split(","):
+        found["sets"].append(measure(name, options))
+        output.write_text(json.dumps(found, indent=1) + "\n")
     print_markdown(found)
 
 
