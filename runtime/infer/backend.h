@@ -34,8 +34,9 @@ class Backend {
   virtual Status begin(std::span<const std::span<const float>> inputs) = 0;
   virtual ops::Channels all_channels(uint32_t layer) const = 0;
   /// Computes, or puts in line, these channels of all images. `weights`: the device's address of
-  /// the first channel's; nullptr for a layer without.
-  virtual Status compute(uint32_t layer, ops::Channels channels, const float* weights) = 0;
+  /// the first channel's; nullptr for a layer without. `meanwhile` as in UnitWork.
+  virtual Status compute(uint32_t layer, ops::Channels channels, const float* weights,
+                         const pipeline::Meanwhile& meanwhile) = 0;
   /// All layers are computed: brings the outputs to `activations`.
   virtual Status end() = 0;
   /// Outputs of the last run that ended well, in the process's memory.

@@ -18,6 +18,7 @@ using network::WeightSource;
 using ops::Channels;
 using ops::CpuOperations;
 using ops::TileWeights;
+using pipeline::Meanwhile;
 
 /// All but the operations themselves.
 class HostBackend : public Backend {
@@ -39,13 +40,17 @@ class HostBackend : public Backend {
   }
 
   // While the weights are here, all images go by.
-  Status compute(uint32_t layer, Channels channels, const float* weights) override {
+  Status compute(uint32_t layer, Channels channels, const float* weights,
+                 const Meanwhile& meanwhile) override {
     TileWeights tile;
     if (weights != nullptr) {
       tile = {.biases = source_.biases(layer) + channels.begin, .weights = weights};
     }
-    for (const Activations& image : std::span(activations_).first(images_)) {
-      if (Status ran = run(layer, channels, tile, image); !ran) return ran;
+    const std::span<const Activations> images = std::span(activations_).first(images_);
+    for (const Activations& image : images) {
+      const bool is_first = &image == images.data();
+      Status ran = run(layer, channels, tile, image, is_first ? meanwhile : Meanwhile());
+      if (!ran) return ran;
     }
     return {};
   }
@@ -59,7 +64,7 @@ class HostBackend : public Backend {
 
  private:
   virtual Status run(uint32_t layer, Channels channels, const TileWeights& tile,
-                     const Activations& image) = 0;
+                     const Activations& image, const Meanwhile& meanwhile) = 0;
 
   const WeightSource& source_;
   std::vector<Activations> activations_;  // by image
@@ -76,9 +81,10 @@ class PlainBackend final : public HostBackend {
   uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
 
  private:
-  Status run(uint32_t layer, Channels channels, const TileWeights& tile,
-             const Activations& image) override {
-    return operations_.run(layer, channels, tile, image.inputs(layer), image.output(layer));
+  Status run(uint32_t layer, Channels channels, const TileWeights& tile, const Activations& image,
+             const Meanwhile& meanwhile) override {
+    return operations_.run(layer, channels, tile, image.inputs(layer), image.output(layer), nullptr,
+                           meanwhile);
   }
 
   CpuOperations operations_;
@@ -94,8 +100,9 @@ class PlannedBackend final : public HostBackend {
   uint64_t scratch_bytes() const override { return 0; }
 
  private:
-  Status run(uint32_t layer, Channels channels, const TileWeights& tile,
-             const Activations& image) override {
+  Status run(uint32_t layer, Channels channels, const TileWeights& tile, const Activations& image,
+             const Meanwhile& meanwhile) override {
+    if (meanwhile) meanwhile();
     return operations_.run(
         layer, channels, tile,
         {image.inputs(layer), image.changed(layer), image.output(layer), image.workspace(layer)},

@@ -56,7 +56,8 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   Status take_window(pipeline::Pipeline pipeline, WindowUse use, bool lodges);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status take_in_late(uint32_t unit, const std::byte* bytes);
-  Status compute(uint32_t unit, const std::byte* bytes) override;
+  Status compute(uint32_t unit, const std::byte* bytes,
+                 const pipeline::Meanwhile& meanwhile) override;
 
   const Network network_;
   WeightSource source_;
@@ -162,17 +163,18 @@ Status StreamedInference::take_in_late(uint32_t unit, const std::byte* bytes) {
   return {};
 }
 
-Status StreamedInference::compute(uint32_t unit, const std::byte* bytes) {
+Status StreamedInference::compute(uint32_t unit, const std::byte* bytes,
+                                  const pipeline::Meanwhile& meanwhile) {
   const Piece& piece = use_.pieces[unit];
   if (bytes == nullptr) {
-    return backend_->compute(piece.layer, backend_->all_channels(piece.layer), nullptr);
+    return backend_->compute(piece.layer, backend_->all_channels(piece.layer), nullptr, meanwhile);
   }
   const bool is_new = untaken_[unit] > 0;
   if (is_new && !source_.is_packed()) {
     if (Status taken = take_in_late(unit, bytes); !taken) return taken;
   }
   Status computed = backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
-                                      source_.weights_in(piece, bytes));
+                                      source_.weights_in(piece, bytes), meanwhile);
   // Packed weights stay as they were read, and are only checked, which is faster now that caches
   // have them. Nobody sees what was computed from wrong ones.
   if (computed && is_new && source_.is_packed()) return take_in_late(unit, bytes);

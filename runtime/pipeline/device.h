@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -25,6 +26,10 @@ namespace weightpager::pipeline {
 /// it takes as much more as the largest piece has.
 inline constexpr uint64_t gpu_ring_step_bytes = 2u << 20;
 
+/// What the thread that computes has to do besides: where others compute with it, they may as well
+/// begin without it. May be empty.
+using Meanwhile = std::function<void()>;
+
 /// What the units are, to whoever runs them.
 class UnitWork {
  public:
@@ -34,8 +39,10 @@ class UnitWork {
   /// come in order.
   virtual Status take_in(uint32_t unit, std::span<std::byte> bytes) = 0;
   /// `bytes` as in UnitTask. On the thread that called `Executor::run`, in order. On a GPU: starts
-  /// the kernels, on the stream that the device was made with.
-  virtual Status compute(uint32_t unit, const std::byte* bytes) = 0;
+  /// the kernels, on the stream that the device was made with. Unless it fails, it calls
+  /// `meanwhile` once at any time before it returns, on that thread; that may call `take_in`, of
+  /// other units, and leaves this one's bytes alone.
+  virtual Status compute(uint32_t unit, const std::byte* bytes, const Meanwhile& meanwhile) = 0;
 };
 
 /// A unit that is ready to be computed.
@@ -90,8 +97,8 @@ class Device {
   virtual uint32_t cancel_copies() = 0;
 
   /// On the thread that computes: has `work` compute the unit, at once or as soon as the device
-  /// comes to it. Reported when it is over; after an error it is not.
-  virtual Status compute(const UnitTask& task, UnitWork& work) = 0;
+  /// comes to it. Reported when it is over; after an error it is not. `meanwhile` is for `work`.
+  virtual Status compute(const UnitTask& task, UnitWork& work, const Meanwhile& meanwhile) = 0;
   /// Waits until everything that `compute` began is over and reported.
   virtual void drain() = 0;
 

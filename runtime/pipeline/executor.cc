@@ -160,6 +160,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   bool is_driven_by_caller() const { return options_.driver == Driver::caller; }
   Status open_reader();
   uint64_t largest_streamed_bytes() const;
+  void exchange_reads(int64_t timeout_ns);
   io::Wakeup sleep();
   void start_what_may_start();
   void start_actions();
@@ -295,7 +296,7 @@ Status DrivenExecutor::run() {
     }
     if (!*task) return {};
     // What was in line behind a unit that failed is given back as it is.
-    if (outcome) outcome = device_->compute(**task, work_);
+    if (outcome) outcome = device_->compute(**task, work_, {});
     if (!outcome) finish(**task, outcome);
   }
 }
@@ -305,31 +306,49 @@ Status DrivenExecutor::run_as_driver() {
   mailbox_.put_quietly(
       {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_told_});
   for (;;) {
-    // 1. Kernels that are finished; then all that may start now, and its reads on their way.
-    const uint64_t begin_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
+    // 1. Kernels that are finished, and what may start now.
     for (Word& word : mailbox_.take_all()) take_word(word);
     start_what_may_start();
 
-    // 2. Reads that are finished. With nothing to compute, sleep until one is.
-    const bool lacks_reads = kernels_line_.is_empty();
-    WP_ASSERT(!lacks_reads || reader_->reads_in_flight() > 0);
-    take_reads(reader_->wait(lacks_reads ? -1 : 0).completions);
-    caller_reading_ns_ += processor_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+    // 2. With nothing to compute, sleep until a read is finished.
+    if (kernels_line_.is_empty()) {
+      exchange_reads(-1);
+      continue;
+    }
 
     // 3. Compute what is in line, up to the kernel whose end makes room for reads worth starting:
-    // the first one, if there are reads already that had to wait for others. A failure may have
-    // taken everything out of line.
-    const bool has_more_reads = !read_line_.is_empty();
-    wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
+    // the first one, if there are reads already that had to wait for others. Reads go to the disk,
+    // and those that are finished come in, beside that first kernel. A failure may have taken
+    // everything out of line.
+    bool is_exchanged = false;
+    const auto exchange_once = [this, &is_exchanged] {
+      if (std::exchange(is_exchanged, true)) return;
+      exchange_reads(0);
+      const bool has_more_reads = !read_line_.is_empty();
+      wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
+    };
     for (bool is_needed = false; !is_needed && !kernels_line_.is_empty();) {
       Result<std::optional<UnitTask>> task = take();
       if (!task) return forward_error(std::move(task));
-      if (!*task) return {};
-      Status computed = device_->compute(**task, work_);
+      if (!*task) {
+        // For the next inference.
+        exchange_once();
+        return {};
+      }
+      Status computed = device_->compute(**task, work_, exchange_once);
       is_needed = !computed || (*task)->number >= wakes_from_;
       if (!computed) finish(**task, std::move(computed));
     }
   }
+}
+
+// Hands over those that may start, and takes in those that are finished.
+void DrivenExecutor::exchange_reads(int64_t timeout_ns) {
+  const uint64_t begin_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
+  start_reads();
+  WP_ASSERT(timeout_ns == 0 || reader_->reads_in_flight() > 0);
+  take_reads(reader_->wait(timeout_ns).completions);
+  caller_reading_ns_ += processor_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
 void DrivenExecutor::start() {
@@ -402,6 +421,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
   while (!is_stopping_ || reader_->reads_in_flight() > 0) {
     // 1. Start all that may start now, and tell who waits what is over.
     start_what_may_start();
+    start_reads();
 
     // 2. Sleep until a read is finished or somebody has something to say.
     const io::Wakeup wakeup = sleep();
@@ -476,7 +496,6 @@ void DrivenExecutor::start_actions() {
         break;
     }
   }
-  start_reads();
 }
 
 // An inference cannot begin before its first unit is here, which comes as late as what is read with

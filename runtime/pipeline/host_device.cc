@@ -87,8 +87,10 @@ class HostDevice final : public Device {
     return copies_line_.remove_if([](const Copy& it) { return it.kind == Copy::Kind::copy; });
   }
 
-  Status compute(const UnitTask& task, UnitWork& work) override {
-    if (Status computed = work.compute(task.unit, task.bytes); !computed) return computed;
+  Status compute(const UnitTask& task, UnitWork& work, const Meanwhile& meanwhile) override {
+    if (Status computed = work.compute(task.unit, task.bytes, meanwhile); !computed) {
+      return computed;
+    }
     listener_->on_computed(task.number, Span{task.taken_ns, monotonic_ns()});
     return {};
   }

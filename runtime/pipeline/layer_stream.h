@@ -91,7 +91,7 @@ class LayerStream {
   class NoWork final : public UnitWork {
    public:
     Status take_in(uint32_t, std::span<std::byte>) override { return {}; }
-    Status compute(uint32_t, const std::byte*) override { return {}; }
+    Status compute(uint32_t, const std::byte*, const Meanwhile&) override { return {}; }
   };
   /// A unit of the executor that was taken and not finished.
   struct Taken {

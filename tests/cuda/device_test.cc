@@ -45,7 +45,9 @@ class KeepingWork final : public pipeline::UnitWork {
     return {};
   }
 
-  Status compute(uint32_t unit, const std::byte* bytes) override {
+  Status compute(uint32_t unit, const std::byte* bytes,
+                 const pipeline::Meanwhile& meanwhile) override {
+    EXPECT_FALSE(meanwhile) << "kernels go on when the call that began them has returned";
     if (failing_unit_ == unit) return fail("no such kernel");
     EXPECT_EQ(bytes == nullptr, units_[unit].length_bytes == 0);
     if (bytes == nullptr) return {};

@@ -38,10 +38,12 @@ class CheckingWork final : public UnitWork {
     return {};
   }
 
-  Status compute(uint32_t unit, const std::byte* bytes) override {
+  Status compute(uint32_t unit, const std::byte* bytes, const Meanwhile& meanwhile) override {
     EXPECT_EQ(unit, next_) << "units come in order";
     next_ = (unit + 1) % units_.size();
     if (failing_unit_ == unit) return fail("out of memory for the kernel");
+    const bool is_late = unit % 2 == 1;
+    if (meanwhile && !is_late) meanwhile();
     const UnitBytes& expected = units_[unit];
     if (expected.length_bytes > 0) {
       const auto wrong =
@@ -52,6 +54,7 @@ class CheckingWork final : public UnitWork {
       EXPECT_EQ(bytes, nullptr);
     }
     if (on_computed_) on_computed_(unit);
+    if (meanwhile && is_late) meanwhile();
     return {};
   }
 
@@ -302,9 +305,17 @@ class WhoTakesIn final : public UnitWork {
     thread_ = std::this_thread::get_id();
     return {};
   }
-  Status compute(uint32_t, const std::byte*) override { return {}; }
+  Status compute(uint32_t, const std::byte*, const Meanwhile& meanwhile) override {
+    std::this_thread::sleep_for(compute_time_);
+    is_meanwhile_ = true;
+    if (meanwhile) meanwhile();
+    is_meanwhile_ = false;
+    return {};
+  }
 
   std::thread::id thread_;
+  std::chrono::milliseconds compute_time_{0};
+  bool is_meanwhile_ = false;
 };
 
 TEST(CallerDrivesTest, NobodyNeedsToBeWoken) {
@@ -323,6 +334,37 @@ TEST(CallerDrivesTest, NobodyNeedsToBeWoken) {
     ASSERT_TRUE((*executor)->run());
     EXPECT_EQ(work.thread_ == std::this_thread::get_id(), driver == Driver::caller);
   }
+}
+
+// The first three reads fill the ring. While a unit is computed they have time to arrive, and then
+// there is something to compute when the next one may start.
+TEST(CallerDrivesTest, ReadsStartBesideKernels) {
+  constexpr uint64_t unit_bytes = 64 * KiB;
+  const PatternFile file(8 * unit_bytes);
+  std::vector<UnitBytes> units;
+  for (uint64_t at = 0; at < 8 * unit_bytes; at += unit_bytes) {
+    units.push_back({.offset_bytes = at, .length_bytes = unit_bytes, .needed_bytes = unit_bytes});
+  }
+  WhoTakesIn work;
+  work.compute_time_ = std::chrono::milliseconds(20);
+  int reads = 0;
+  int reads_beside = 0;
+  auto executor = Executor::make(
+      units,
+      {.schedule = {.pipeline = Pipeline::two_stage, .rings = {.host_bytes = 3 * unit_bytes}},
+       .driver = Driver::caller,
+       .fd = file.fd(),
+       .file_name = "pattern.weights",
+       .open_reader = io::faulty_pread([&](uint64_t, const io::Read&) {
+         ++reads;
+         reads_beside += work.is_meanwhile_;
+         return io::Fault{};
+       })},
+      work);
+  ASSERT_TRUE(executor) << executor.error().message;
+  ASSERT_TRUE((*executor)->run());
+  EXPECT_EQ(reads, 8);
+  EXPECT_GE(reads_beside, 1) << "five, unless the machine is slow";
 }
 
 TEST(ExecutorLimitsTest, AWindowSmallerThanALayerIsRefused) {
@@ -374,8 +416,9 @@ class UnevenWork final : public UnitWork {
  public:
   explicit UnevenWork(uint64_t seed) : random_(seed) {}
   Status take_in(uint32_t, std::span<std::byte>) override { return {}; }
-  Status compute(uint32_t, const std::byte*) override {
+  Status compute(uint32_t, const std::byte*, const Meanwhile& meanwhile) override {
     ++computed_;
+    if (meanwhile) meanwhile();
     const uint64_t turns = random_() % 4 == 0 ? random_() % 100'000 : random_() % 1'000;
     for (std::atomic<uint64_t> turn{0}; turn.load(std::memory_order_relaxed) < turns;) ++turn;
     if (random_() % 16 == 0) std::this_thread::yield();

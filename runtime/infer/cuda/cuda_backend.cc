@@ -55,7 +55,8 @@ class CudaBackend final : public Backend {
 
   Status begin(std::span<const std::span<const float>> inputs) override;
   Channels all_channels(uint32_t layer) const override { return operations_->all_channels(layer); }
-  Status compute(uint32_t layer, Channels channels, const float* weights) override;
+  Status compute(uint32_t layer, Channels channels, const float* weights,
+                 const pipeline::Meanwhile& meanwhile) override;
   Status end() override;
   const Activations& activations(size_t image) const override { return outputs_[image]; }
 
@@ -146,7 +147,8 @@ Status CudaBackend::begin(std::span<const std::span<const float>> inputs) {
 }
 
 // While the weights are here, all images go by.
-Status CudaBackend::compute(uint32_t layer, Channels channels, const float* weights) {
+Status CudaBackend::compute(uint32_t layer, Channels channels, const float* weights,
+                            const pipeline::Meanwhile& meanwhile) {
   ops::TileWeights tile;
   if (weights != nullptr) {
     tile = {.biases = layer_biases_[layer] + channels.begin, .weights = weights};
@@ -156,6 +158,7 @@ Status CudaBackend::compute(uint32_t layer, Channels channels, const float* weig
         operations_->run(layer, channels, tile, image.inputs(layer), image.output(layer));
     if (!started) return started;
   }
+  if (meanwhile) meanwhile();
   return {};
 }
 

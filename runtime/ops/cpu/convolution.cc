@@ -99,7 +99,8 @@ uint64_t Convolution::scratch_floats() const {
 }
 
 Status Convolution::run(Channels channels, const TileWeights& weights, const float* input,
-                        float* output, float* scratch) const {
+                        float* output, float* scratch,
+                        const std::function<void()>& meanwhile) const {
   WP_ASSERT(is_tile_boundary(channels.begin) && is_tile_boundary(channels.end));
   WP_ASSERT(channels.begin < channels.end && channels.end <= output_.channels);
   const uint64_t group_inputs = input_.elements() / groups_;
@@ -114,7 +115,9 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
                       output + begin * pixels_,
                       is_kept_ && end - begin < group_channels_,
                       is_kept_ && begin > group * group_channels_};
-    if (Status status = run_piece(piece, scratch); !status) return status;
+    const bool is_first = begin == channels.begin;
+    Status status = run_piece(piece, scratch, is_first ? meanwhile : std::function<void()>());
+    if (!status) return status;
     begin = end;
   }
   return {};
@@ -122,7 +125,8 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
 
 // Whoever is free takes the next block: another program, or this one's reads, may keep a thread.
 // The last ones are computed in parts, so that who finds no more blocks helps the others.
-Status Convolution::run_piece(const Piece& piece, float* scratch) const {
+Status Convolution::run_piece(const Piece& piece, float* scratch,
+                              const std::function<void()>& meanwhile) const {
   const auto threads = static_cast<uint64_t>(threads_);
   const uint32_t parts = parts_of(piece.channels);
   std::vector<LastBlock> last_blocks(threads);
@@ -150,6 +154,7 @@ Status Convolution::run_piece(const Piece& piece, float* scratch) const {
   {
     const auto thread = static_cast<uint64_t>(omp_get_thread_num());
     LastBlock& own = last_blocks[thread];
+    if (thread == 0 && meanwhile) meanwhile();
     for (uint64_t number; (number = next_block.fetch_add(1)) < blocks();) {
       const bool is_last = number + threads >= blocks();
       if (is_last) own.next_part.store(LastBlock::is_coming);

@@ -30,6 +30,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "pager/base/result.h"
@@ -75,9 +76,10 @@ class Convolution {
   uint64_t scratch_floats() const;
 
   /// Everything but the activation. `input` and `output` are of the whole layer. The calling thread
-  /// must have OpenMP set to the number of threads given above.
+  /// must have OpenMP set to the number of threads given above. It calls `meanwhile`, if there is
+  /// one, before it takes a block; the other threads do not wait for that.
   Status run(Channels channels, const TileWeights& weights, const float* input, float* output,
-             float* scratch) const;
+             float* scratch, const std::function<void()>& meanwhile = {}) const;
 
  private:
   // A block of the picture: output pixels [begin, begin + pixels), row by row.
@@ -108,7 +110,8 @@ class Convolution {
   };
 
   uint64_t blocks() const { return (pixels_ + block_pixels_ - 1) / block_pixels_; }
-  Status run_piece(const Piece& piece, float* scratch) const;
+  Status run_piece(const Piece& piece, float* scratch,
+                   const std::function<void()>& meanwhile) const;
   uint32_t parts_of(Channels channels) const;
   Channels part_of(Channels whole, uint32_t part, uint32_t parts) const;
   const float* surroundings(const Piece& piece, Block block, float* scratch) const;

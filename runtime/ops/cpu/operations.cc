@@ -198,19 +198,25 @@ Channels CpuOperations::all_channels(uint32_t layer) const {
 }
 
 Status CpuOperations::run(uint32_t number, Channels channels, const TileWeights& weights,
-                          std::span<const float* const> inputs, float* output, float* scratch) {
+                          std::span<const float* const> inputs, float* output, float* scratch,
+                          const std::function<void()>& meanwhile) {
   const Layer& layer = network_.layers[number];
   WP_ASSERT(inputs.size() == layer.inputs.size());
   if (scratch == nullptr) scratch = scratch_.data();
   // The setting belongs to the calling thread, which may be another one each time.
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
-  if (!convolutions_[number]) WP_ASSERT(channels == all_channels(number));
+  if (!convolutions_[number]) {
+    WP_ASSERT(channels == all_channels(number));
+    if (meanwhile) meanwhile();
+  }
   const Overloaded visit{
       [&](const network::Convolutional& it) {
-        return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch);
+        return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch,
+                            meanwhile);
       },
       [&](const network::Connected& it) {
-        return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch);
+        return run_weighted(number, it.activation, channels, weights, inputs[0], output, scratch,
+                            meanwhile);
       },
       [&](const network::MaxPool&) {
         if (!max_poolings_[number]) return run_primitive(number, inputs[0], output);
@@ -242,9 +248,9 @@ Status CpuOperations::run_elementwise(const Elementwise& function, uint64_t elem
 
 Status CpuOperations::run_weighted(uint32_t number, Activation activation, Channels channels,
                                    const TileWeights& weights, const float* input, float* output,
-                                   float* scratch) {
+                                   float* scratch, const std::function<void()>& meanwhile) {
   const Layer& layer = network_.layers[number];
-  Status status = convolutions_[number]->run(channels, weights, input, output, scratch);
+  Status status = convolutions_[number]->run(channels, weights, input, output, scratch, meanwhile);
   if (!status) return status;
   const uint64_t pixels = uint64_t{layer.output.height} * layer.output.width;
   return run_activation(layer, activation, channels.count(), output + channels.begin * pixels);

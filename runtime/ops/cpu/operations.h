@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
@@ -54,9 +55,11 @@ class CpuOperations {
   ///
   /// In place: the output may be the first input of shortcut, softmax, yolo, dropout and cost, and
   /// where a route has one input, its part of that. Else they are apart.
-  /// `scratch`: so many bytes as scratch_bytes(layer) says, where it is the caller's.
+  /// `scratch`: so many bytes as scratch_bytes(layer) says, where it is the caller's. `meanwhile`
+  /// is called once, by the calling thread; in convolutions the others compute during it.
   Status run(uint32_t layer, Channels channels, const TileWeights& weights,
-             std::span<const float* const> inputs, float* output, float* scratch = nullptr);
+             std::span<const float* const> inputs, float* output, float* scratch = nullptr,
+             const std::function<void()>& meanwhile = {});
 
   /// Memory for the unfolded surroundings of convolutions, for all threads, and for maxima's
   /// detours: of one layer, and its own for all of them.
@@ -73,8 +76,8 @@ class CpuOperations {
   Status run_primitive(uint32_t number, const float* input, float* output);
   Status run_elementwise(const Elementwise& function, uint64_t elements, float* values);
   Status run_weighted(uint32_t number, network::Activation activation, Channels channels,
-                      const TileWeights& weights, const float* input, float* output,
-                      float* scratch);
+                      const TileWeights& weights, const float* input, float* output, float* scratch,
+                      const std::function<void()>& meanwhile);
   Status run_activation(const network::Layer& layer, network::Activation activation,
                         uint32_t channels, float* values);
   Status run_softmax(uint32_t number, const network::Softmax& softmax, const float* input,

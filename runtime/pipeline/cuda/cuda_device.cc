@@ -16,6 +16,7 @@ namespace {
 
 using pipeline::DeviceListener;
 using pipeline::DeviceNeeds;
+using pipeline::Meanwhile;
 using pipeline::MirroredRing;
 using pipeline::Place;
 using pipeline::Span;
@@ -69,7 +70,7 @@ class CudaDevice final : public pipeline::Device {
                   uint64_t length_bytes) override;
   // What is in a stream stays there.
   uint32_t cancel_copies() override { return 0; }
-  Status compute(const UnitTask& task, UnitWork& work) override;
+  Status compute(const UnitTask& task, UnitWork& work, const Meanwhile& meanwhile) override;
   void drain() override;
   void let_go(const Place& place, uint64_t length_bytes) const override;
   void begin_anew() override;
@@ -208,14 +209,14 @@ Status CudaDevice::enqueue_copy(UnitNumber unit, const Place& from, std::byte* t
   return copies_.end(unit);
 }
 
-Status CudaDevice::compute(const UnitTask& task, UnitWork& work) {
+Status CudaDevice::compute(const UnitTask& task, UnitWork& work, const Meanwhile& meanwhile) {
   if (has_copies_) {
     Status waits = check(cudaStreamWaitEvent(compute_stream_, copies_.finish_event(task.number), 0),
                          "the GPU takes no work");
     if (!waits) return waits;
   }
   if (Status begun = kernels_.begin(task.number); !begun) return begun;
-  if (Status computed = work.compute(task.unit, task.bytes); !computed) return computed;
+  if (Status computed = work.compute(task.unit, task.bytes, meanwhile); !computed) return computed;
   return kernels_.end(task.number);
 }
 
