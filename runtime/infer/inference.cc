@@ -118,7 +118,8 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
                       .fd = file_.fd(),
                       .file_name = source_.path(),
                       .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
-                      .open_reader = options_.open_reader},
+                      .open_reader = options_.open_reader,
+                      .beside_kernels = options_.beside_kernels},
                      *this, backend_->make_device());
   if (!executor) return forward_error(std::move(executor));
   executor_ = std::move(*executor);

@@ -41,6 +41,8 @@ struct InferenceOptions {
   /// What reads, where it shall be neither io_uring nor pread: one disk for several networks
   /// (serve/disk_gate.h), and tests. See ExecutorOptions.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+  /// See ExecutorOptions.
+  pipeline::Meanwhile beside_kernels;
 };
 
 /// Memory of a GPU, as its driver counts it before and after: in whole allocations. Nothing on

@@ -7,7 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "pager/io/open_reader.h"
 #include "runtime/infer/layer_measurement.h"
 #include "runtime/infer/reads_beside.h"
 #include "runtime/pipeline/search.h"
@@ -70,9 +69,8 @@ class Comparer {
                             .device = options_.device,
                             .reads_across_inferences = false,
                             .threads = options_.threads,
-                            .open_reader = [this](const io::ReaderOptions& reader_options) {
-                              return beside_ ? beside_->open_reader(reader_options)
-                                             : io::open_best_reader(reader_options);
+                            .beside_kernels = [this] {
+                              if (beside_ != nullptr) beside_->go_on();
                             }});
   }
 

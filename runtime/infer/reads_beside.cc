@@ -6,25 +6,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <deque>
 #include <span>
 #include <utility>
 
-#include "pager/base/assert.h"
+#include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
-#include "runtime/pipeline/read_line.h"
 
 namespace weightpager::infer {
 namespace {
 
 using pipeline::Action;
+using pipeline::ReadLine;
 using pipeline::Schedule;
 using pipeline::UnitNumber;
 using telemetry::monotonic_ns;
-
-/// Reads of ours; the executor's own are numbers of units.
-constexpr uint64_t beside_tag = uint64_t{1} << 63;
 
 // What is pinned is not read in any inference that counts.
 std::vector<pipeline::WorkUnit> streamed_units(std::span<const pipeline::UnitBytes> units) {
@@ -35,120 +31,21 @@ std::vector<pipeline::WorkUnit> streamed_units(std::span<const pipeline::UnitByt
   return streamed;
 }
 
+io::ReaderOptions reader_options(int fd, std::span<const pipeline::UnitBytes> units) {
+  uint64_t largest_bytes = os_page_bytes;
+  for (const pipeline::UnitBytes& it : units) {
+    largest_bytes = std::max(largest_bytes, it.length_bytes);
+  }
+  return {.reads_max = ReadLine::reads_max,
+          .read_bytes_max = static_cast<uint32_t>(largest_bytes),
+          .device_read_bytes = io::device_limits(fd).read_bytes};
+}
+
 }  // namespace
 
-class ReadsBeside::PacedReader final : public io::Reader {
- public:
-  PacedReader(ReadsBeside& plan, std::unique_ptr<io::Reader> real, Schedule schedule,
-              uint32_t reads_max)
-      : plan_(plan), real_(std::move(real)), schedule_(std::move(schedule)) {
-    completions_.reserve(reads_max);
-    plan_.reader_ = this;
-  }
-  ~PacedReader() override { plan_.reader_ = nullptr; }
-
-  void start(const io::Read& read) override { real_->start(read); }
-  io::Wakeup wait(int64_t timeout_ns) override;
-  uint32_t reads_in_flight() const override { return real_->reads_in_flight() - in_flight_; }
-  const char* name() const override { return real_->name(); }
-
-  void begin();
-  void finish();
-
- private:
-  void look(int64_t timeout_ns);
-  void go_on();
-  void start_actions();
-  void take(const io::Completion& completion);
-
-  ReadsBeside& plan_;
-  const std::unique_ptr<io::Reader> real_;
-  Schedule schedule_;
-  uint64_t begun_ = 0;
-  uint64_t start_ns_ = 0;
-  pipeline::ReadLine read_line_;
-  std::deque<UnitNumber> kernels_;
-  uint32_t in_flight_ = 0;
-  std::vector<io::Completion> completions_;  // of the executor's reads
-};
-
-// The executor calls it when a kernel has ended, and when it lacks a read of its own.
-io::Wakeup ReadsBeside::PacedReader::wait(int64_t timeout_ns) {
-  completions_.clear();
-  do {
-    look(timeout_ns);
-  } while (timeout_ns != 0 && completions_.empty());
-  return {completions_, false};
-}
-
-void ReadsBeside::PacedReader::look(int64_t timeout_ns) {
-  go_on();
-  for (const io::Completion& it : real_->wait(timeout_ns).completions) {
-    if (it.tag & beside_tag) {
-      take(it);
-    } else {
-      completions_.push_back(it);
-    }
-  }
-}
-
-void ReadsBeside::PacedReader::begin() {
-  ++begun_;
-  start_ns_ = monotonic_ns();
-  schedule_.start_inference();
-}
-
-void ReadsBeside::PacedReader::finish() {
-  for (go_on(); schedule_.inferences_finished() < begun_; go_on()) look(in_flight_ > 0 ? -1 : 0);
-}
-
-// Ends the kernels whose time has come and starts the reads that have room then.
-void ReadsBeside::PacedReader::go_on() {
-  for (;;) {
-    start_actions();
-    if (kernels_.empty()) return;
-    const uint64_t end_ns = start_ns_ + plan_.ends_ns_[schedule_.index(kernels_.front())];
-    if (end_ns > monotonic_ns()) return;
-    schedule_.on_kernel_finished(kernels_.front());
-    kernels_.pop_front();
-  }
-}
-
-void ReadsBeside::PacedReader::start_actions() {
-  for (Action it = schedule_.next(); it.kind != Action::Kind::none; it = schedule_.next()) {
-    if (it.kind == Action::Kind::read) {
-      read_line_.put({it.unit, plan_.units_[schedule_.index(it.unit)].length_bytes, it.to});
-    }
-    if (it.kind == Action::Kind::kernel) kernels_.push_back(it.unit);
-  }
-  const uint64_t at_once_bytes =
-      kernels_.empty() ? pipeline::ReadLine::bytes_under_way_max : UINT64_MAX;
-  for (; read_line_.may_take(at_once_bytes) &&
-         real_->reads_in_flight() < pipeline::ReadLine::reads_max;
-       ++in_flight_) {
-    const pipeline::ReadLine::UnitRead read = read_line_.take();
-    const pipeline::UnitBytes& unit = plan_.units_[schedule_.index(read.unit)];
-    real_->start({.tag = read.unit | beside_tag,
-                  .fd = plan_.file_.fd(),
-                  .offset_bytes = unit.offset_bytes,
-                  .length_bytes = static_cast<uint32_t>(unit.length_bytes),
-                  .buffer = plan_.ring_.at(read.to.offset_bytes)});
-  }
-}
-
-void ReadsBeside::PacedReader::take(const io::Completion& completion) {
-  const UnitNumber unit = completion.tag & ~beside_tag;
-  --in_flight_;
-  read_line_.on_finished(plan_.units_[schedule_.index(unit)].length_bytes);
-  plan_.read_bytes_ += completion.length_bytes;
-  if (completion.length_bytes < plan_.units_[schedule_.index(unit)].needed_bytes) {
-    plan_.error_number_ = completion.error_number != 0 ? completion.error_number : ENODATA;
-  }
-  schedule_.on_read_finished(unit);
-}
-
-ReadsBeside::ReadsBeside(io::ModelFile file, const std::string& path, const WindowUse& window)
-    : file_(std::move(file)), path_(path), units_(window.units), rings_(window.rings) {
+ReadsBeside::ReadsBeside(io::ModelFile file, const std::string& path, const WindowUse& window,
+                         Schedule schedule)
+    : file_(std::move(file)), path_(path), units_(window.units), schedule_(std::move(schedule)) {
   uint64_t end_ns = 0;
   for (const pipeline::UnitCosts& it : window.costs) ends_ns_.push_back(end_ns += it.kernel_ns);
 }
@@ -157,36 +54,85 @@ Result<std::unique_ptr<ReadsBeside>> ReadsBeside::make(const std::string& weight
                                                        const WindowUse& window) {
   auto file = io::ModelFile::open(weights_path);
   if (!file) return forward_error(std::move(file));
-  std::unique_ptr<ReadsBeside> it(new ReadsBeside(std::move(*file), weights_path, window));
+  auto schedule = Schedule::make(streamed_units(window.units), {.rings = window.rings});
+  if (!schedule) return forward_error(std::move(schedule));
+  std::unique_ptr<ReadsBeside> it(
+      new ReadsBeside(std::move(*file), weights_path, window, std::move(*schedule)));
   auto ring = pipeline::MirroredRing::make(window.rings.host_bytes);
   if (!ring) return forward_error(std::move(ring));
   it->ring_ = std::move(*ring);
+  auto reader = io::open_best_reader(reader_options(it->file_.fd(), window.units));
+  if (!reader) return forward_error(std::move(reader));
+  it->reader_ = std::move(*reader);
   return it;
 }
 
-Result<std::unique_ptr<io::Reader>> ReadsBeside::open_reader(const io::ReaderOptions& options) {
-  auto real = io::open_best_reader(options);
-  if (!real) return real;
-  auto schedule = Schedule::make(streamed_units(units_), {.rings = rings_});
-  if (!schedule) return forward_error(std::move(schedule));
-  error_number_ = 0;
-  return std::make_unique<PacedReader>(*this, std::move(*real), std::move(*schedule),
-                                       options.reads_max);
+void ReadsBeside::begin() {
+  ++begun_;
+  start_ns_ = monotonic_ns();
+  schedule_.start_inference();
 }
 
-void ReadsBeside::begin() {
-  WP_ASSERT(reader_ != nullptr);
-  reader_->begin();
+void ReadsBeside::go_on() {
+  if (schedule_.inferences_finished() < begun_) look(0);
 }
 
 Status ReadsBeside::finish() {
-  reader_->finish();
+  while (schedule_.inferences_finished() < begun_) look(reader_->reads_in_flight() > 0 ? -1 : 0);
   const int error_number = std::exchange(error_number_, 0);
   if (error_number == 0) return {};
   return fail(fmt::format("{}: {}", path_, std::strerror(error_number)),
               "the disk or its connection failed: `dmesg` may say more; copy the file to another "
               "disk, or fetch it anew",
               error_number);
+}
+
+void ReadsBeside::look(int64_t timeout_ns) {
+  end_kernels();
+  if (reader_->reads_in_flight() == 0) return;
+  for (const io::Completion& it : reader_->wait(timeout_ns).completions) take(it);
+}
+
+// Those whose time has come; reads that have room then start.
+void ReadsBeside::end_kernels() {
+  for (;;) {
+    start_actions();
+    if (kernels_.empty()) return;
+    const uint64_t end_ns = start_ns_ + ends_ns_[schedule_.index(kernels_.front())];
+    if (end_ns > monotonic_ns()) return;
+    schedule_.on_kernel_finished(kernels_.front());
+    kernels_.pop_front();
+  }
+}
+
+void ReadsBeside::start_actions() {
+  for (Action it = schedule_.next(); it.kind != Action::Kind::none; it = schedule_.next()) {
+    if (it.kind == Action::Kind::read) {
+      read_line_.put({it.unit, units_[schedule_.index(it.unit)].length_bytes, it.to});
+    }
+    if (it.kind == Action::Kind::kernel) kernels_.push_back(it.unit);
+  }
+  const uint64_t at_once_bytes = kernels_.empty() ? ReadLine::bytes_under_way_max : UINT64_MAX;
+  while (read_line_.may_take(at_once_bytes)) {
+    const ReadLine::UnitRead read = read_line_.take();
+    const pipeline::UnitBytes& unit = units_[schedule_.index(read.unit)];
+    reader_->start({.tag = read.unit,
+                    .fd = file_.fd(),
+                    .offset_bytes = unit.offset_bytes,
+                    .length_bytes = static_cast<uint32_t>(unit.length_bytes),
+                    .buffer = ring_.at(read.to.offset_bytes)});
+  }
+}
+
+void ReadsBeside::take(const io::Completion& completion) {
+  const UnitNumber unit = completion.tag;
+  const pipeline::UnitBytes& wanted = units_[schedule_.index(unit)];
+  read_line_.on_finished(wanted.length_bytes);
+  read_bytes_ += completion.length_bytes;
+  if (completion.length_bytes < wanted.needed_bytes) {
+    error_number_ = completion.error_number != 0 ? completion.error_number : ENODATA;
+  }
+  schedule_.on_read_finished(unit);
 }
 
 }  // namespace weightpager::infer

@@ -327,6 +327,10 @@ Status DrivenExecutor::run_as_driver() {
       const bool has_more_reads = !read_line_.is_empty();
       wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
     };
+    const auto meanwhile = [this, &exchange_once] {
+      exchange_once();
+      if (options_.beside_kernels) options_.beside_kernels();
+    };
     for (bool is_needed = false; !is_needed && !kernels_line_.is_empty();) {
       Result<std::optional<UnitTask>> task = take();
       if (!task) return forward_error(std::move(task));
@@ -335,7 +339,7 @@ Status DrivenExecutor::run_as_driver() {
         exchange_once();
         return {};
       }
-      Status computed = device_->compute(**task, work_, exchange_once);
+      Status computed = device_->compute(**task, work_, meanwhile);
       is_needed = !computed || (*task)->number >= wakes_from_;
       if (!computed) finish(**task, std::move(computed));
     }

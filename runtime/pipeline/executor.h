@@ -10,18 +10,19 @@
 // `run`, which is the engine's own (its OpenMP threads stay warm). It gets its work through a short
 // queue, several units ahead, so that between two kernels there is no wait for the driver.
 //
-// Where processors compute and nothing is copied, who calls `run` may be the driver himself,
-// between two kernels (Driver::caller): space for reads comes only when a kernel ends, and nobody
-// need be woken then. A thread that is woken beside two that multiply matrices costs these 83 µs,
-// 25 where they only count (bench/wake_cost, 2 processors of a virtual machine, 2026-11-24), and a
-// pass over YOLOv4 in 9 MiB woke its driver 230 times.
+// Where processors compute and nothing is copied, who calls `run` may be the driver himself, at the
+// beginning of a kernel (Driver::caller): space for reads comes only when one ends, and nobody need
+// be woken then. A thread that is woken beside two that multiply matrices costs these 83 µs, 25
+// where they only count (bench/wake_cost, 2 processors of a virtual machine, 2026-11-24), and a
+// pass over YOLOv4 in 9 MiB woke its driver 230 times. The threads that compute with it begin
+// without it (Meanwhile).
 //
 // Start reading at `DrivenExecutor::drive`.
 //
 // A failure ends the inference, never gives half of one: `run` returns the error when nothing is in
 // flight any more, and the next `run` begins anew. Cost: with a thread for a driver two thread
 // switches for each unit that is not ready ahead of time, else none that anybody waits for; without
-// one, reads are started and taken in while nobody computes.
+// one, what starting reads and taking them in takes of one of the threads that compute.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,7 @@ enum class Driver {
   own_thread,
   /// The thread that calls `run`, which is then all that may be called. For pipelines without
   /// copies, on a device that has computed a unit when `compute` returns. A read counts as finished
-  /// when the kernel beside it has ended.
+  /// when a kernel begins after it.
   caller,
 };
 
@@ -77,6 +78,8 @@ struct ExecutorOptions {
   uint32_t device_read_bytes = 1u << 20;
   /// The reader to use, instead of io_uring or, where that is refused, pread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
+  /// Driver::caller: something more that is done during each kernel (Meanwhile).
+  Meanwhile beside_kernels;
 };
 
 class Executor {

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "pager/base/units.h"
 #include "tests/infer/small_network.h"
@@ -28,8 +30,10 @@ class ReadsBesideTest : public testing::Test, protected SmallNetwork {
     auto inference = Inference::open(network_, packed_path_,
                                      {.window = {.pipeline = pipeline::Pipeline::preload},
                                       .threads = ops::compute_threads,
-                                      .open_reader = [this](const io::ReaderOptions& options) {
-                                        return beside_->open_reader(options);
+                                      .beside_kernels = [this] {
+                                        // Time for a read.
+                                        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                        beside_->go_on();
                                       }});
     ASSERT_TRUE(inference) << inference.error().message;
     inference_ = std::move(*inference);
@@ -53,6 +57,7 @@ TEST_F(ReadsBesideTest, EachPassReadsWhatTheWindowWouldAndChangesNoOutput) {
   for (uint64_t pass = 1; pass <= 3; ++pass) {
     beside_->begin();
     EXPECT_EQ(output_of(*inference_), expected);
+    EXPECT_GT(beside_->read_bytes(), (pass - 1) * pass_bytes) << "all waited for the end";
     const Status read = beside_->finish();
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(beside_->read_bytes(), pass * pass_bytes);
