@@ -425,7 +425,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
   while (!is_stopping_ || reader_->reads_in_flight() > 0) {
     // 1. Start all that may start now, and tell who waits what is over.
     start_what_may_start();
-    start_reads();
+    if (!is_stopping_) start_reads();
 
     // 2. Sleep until a read is finished or somebody has something to say.
     const io::Wakeup wakeup = sleep();

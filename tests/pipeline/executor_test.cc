@@ -367,6 +367,37 @@ TEST(CallerDrivesTest, ReadsStartBesideKernels) {
   EXPECT_GE(reads_beside, 1) << "five, unless the machine is slow";
 }
 
+// The first reads end one after the other while the executor goes. Those that wait in line for that
+// never begin.
+TEST(ExecutorLimitsTest, WhoStopsBeginsNoMoreReads) {
+  constexpr uint64_t unit_bytes = 64 * KiB;
+  constexpr int unit_count = 32;
+  const PatternFile file(unit_count * unit_bytes);
+  std::vector<UnitBytes> units;
+  for (uint64_t at = 0; at < unit_count * unit_bytes; at += unit_bytes) {
+    units.push_back({.offset_bytes = at, .length_bytes = unit_bytes, .needed_bytes = unit_bytes});
+  }
+  CheckingWork work(units);
+  std::atomic<int> reads{0};
+  auto executor = Executor::make(
+      units,
+      {.schedule = {.pipeline = Pipeline::two_stage,
+                    .rings = {.host_bytes = unit_count * unit_bytes}},
+       .fd = file.fd(),
+       .file_name = "pattern.weights",
+       .open_reader = io::faulty_pread([&](uint64_t number, const io::Read&) {
+         ++reads;
+         const auto turns = static_cast<int64_t>(10 + number);
+         return io::Fault{.kind = io::Fault::Kind::late, .delay_ns = turns * 20'000'000};
+       })},
+      work);
+  ASSERT_TRUE(executor) << executor.error().message;
+  (*executor)->start();
+  while (reads == 0) std::this_thread::yield();
+  executor->reset();
+  EXPECT_LT(reads, unit_count);
+}
+
 TEST(ExecutorLimitsTest, AWindowSmallerThanALayerIsRefused) {
   const PatternFile file(256 * KiB);
   const std::vector<UnitBytes> units = {{.length_bytes = 256 * KiB, .needed_bytes = 256 * KiB}};
