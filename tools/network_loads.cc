@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "pager/base/units.h"
 #include "tools/number_argument.h"
 
@@ -12,6 +16,14 @@ namespace {
 constexpr double urgency_max = 1000;
 constexpr double period_ms_min = 1;
 constexpr double period_ms_max = 60'000;
+
+struct NamedGoal {
+  std::string_view word;
+  serve::SharingGoal goal;
+};
+constexpr NamedGoal goals[] = {{"mean", serve::SharingGoal::mean_slowdown},
+                               {"slowdown", serve::SharingGoal::largest_slowdown},
+                               {"latency", serve::SharingGoal::largest_latency}};
 
 /// One number for each network, or `otherwise` without the option.
 Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
@@ -46,6 +58,17 @@ Option period_option() {
           "is due when the next one comes (one after the other)"};
 }
 
+Option goal_option() {
+  return {0,
+          "goal",
+          "WHAT",
+          "what shares are to make small. mean: the mean of the shares\n"
+          "of their time in memory, or of their period, that networks\n"
+          "take; slowdown: the largest of these; latency: the largest\n"
+          "time (mean)",
+          {"mean", "slowdown", "latency"}};
+}
+
 Result<NetworkLoads> parse_network_loads(const Arguments& arguments,
                                          const std::string& usage_example) {
   if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
@@ -58,6 +81,14 @@ Result<NetworkLoads> parse_network_loads(const Arguments& arguments,
   const auto periods_ms =
       numbers_of(arguments, "period", "milliseconds", 0, period_ms_min, period_ms_max);
   if (!periods_ms) return tl::make_unexpected(periods_ms.error());
+  loads.goal_word = arguments.value("goal").value_or("mean");
+  const auto* const goal =
+      std::find_if(std::begin(goals), std::end(goals),
+                   [&loads](const auto& it) { return it.word == loads.goal_word; });
+  if (goal == std::end(goals)) {
+    return fail(fmt::format("--goal {}: expected mean, slowdown or latency", loads.goal_word));
+  }
+  loads.goal = goal->goal;
   for (const double ms : *periods_ms) loads.periods_ns.push_back(static_cast<uint64_t>(ms * 1e6));
   return loads;
 }

@@ -1,4 +1,5 @@
-// `--budget`, `--urgency` and `--period`: what several networks get, and what is asked of each.
+// `--budget`, `--urgency`, `--period` and `--goal`: what several networks get, and what is asked of
+// each.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "runtime/serve/demand.h"
 #include "tools/cli.h"
 
 namespace weightpager::tools {
@@ -13,6 +15,7 @@ namespace weightpager::tools {
 /// For a command's table.
 Option urgency_option();
 Option period_option();
+Option goal_option();
 
 struct NetworkLoads {
   uint64_t budget_bytes = 0;
@@ -20,6 +23,8 @@ struct NetworkLoads {
   std::vector<double> urgencies;
   /// 0: one inference right after the other.
   std::vector<uint64_t> periods_ns;
+  serve::SharingGoal goal = serve::SharingGoal::mean_slowdown;
+  std::string goal_word;
 };
 
 /// One network for each operand. `usage_example`: for who gives no budget.

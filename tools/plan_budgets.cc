@@ -36,7 +36,7 @@ using budget::Staircase;
 using budget::WindowPlans;
 using network::Network;
 
-constexpr int schema_version = 1;
+constexpr int schema_version = 2;
 /// 2 GB/s, 80 operations per nanosecond.
 constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
                                        .read_ns_per_block = 50'000,
@@ -53,19 +53,13 @@ Command plan_budgets_description() {
       .name = "weightpager plan budgets",
       .purpose =
           "Says how to divide one budget of memory for weights among several Darknet\n"
-          "networks: by SwapNet's equation (1), and so that the one that suffers most\n"
-          "suffers as little as possible. Runs nothing.\n",
+          "networks: by SwapNet's equation (1), and so that they suffer as little\n"
+          "as possible, together or the one that suffers most. Runs nothing.\n",
       .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
       .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
                   urgency_option(),
                   period_option(),
-                  {0,
-                   "goal",
-                   "WHAT",
-                   "of the joint plan, slowdown: the largest share of the\n"
-                   "time in memory, or of the period, that a network takes;\n"
-                   "latency: the largest time (slowdown)",
-                   {"slowdown", "latency"}},
+                  goal_option(),
                   {0,
                    "by",
                    "WHAT",
@@ -87,7 +81,6 @@ struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
   NetworkLoads loads;
   bool is_by_blocks = false;
-  bool is_for_latency = false;
   std::string profile_path;
   std::string json_path;
 };
@@ -111,9 +104,6 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
-  const auto is_for_latency = is_second(arguments, "goal", "slowdown", "latency");
-  if (!is_for_latency) return tl::make_unexpected(is_for_latency.error());
-  options.is_for_latency = *is_for_latency;
   return options;
 }
 
@@ -197,13 +187,6 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
                         .costs = std::move(costs)};
 }
 
-/// For the slowest to be as fast as it can be, in milliseconds, or slowed down as little as it can.
-double weight_of(const BudgetsOptions& options, const PlannedNetwork& network) {
-  const double urgency = network.claim.urgency;
-  if (options.is_for_latency) return urgency;
-  return serve::slowdown_weight(urgency, network.period_ns, network.claim.latency_ns);
-}
-
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
                                                   const DelayModel& model) {
   std::vector<PlannedNetwork> networks;
@@ -212,7 +195,8 @@ Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
     if (!network) return forward_error(std::move(network));
     network->period_ns = options.loads.periods_ns[i];
     network->claim.urgency = options.loads.urgencies[i];
-    network->claim.weight = weight_of(options, *network);
+    network->claim.weight = serve::delay_weight(options.loads.goal, network->claim.urgency,
+                                                network->period_ns, network->claim.latency_ns);
     networks.push_back(std::move(*network));
   }
   return networks;
@@ -274,8 +258,8 @@ struct BudgetPlan {
   uint64_t least_bytes = 0;
   Division equation;
   Division joint;
-  /// The largest of what the joint plan makes small: delay by goal, times urgency.
-  double joint_worst = 0;
+  /// What the joint plan makes small: the largest delay by goal, times urgency, or their mean.
+  double joint_goal = 0;
 };
 
 Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& model) {
@@ -289,12 +273,16 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   }
   auto equation = budget::share_by_score(claims, options.loads.budget_bytes);
   if (!equation) return forward_error(std::move(equation));
-  auto joint = budget::share_jointly(claims, staircases, options.loads.budget_bytes);
+  auto joint = budget::share_jointly(claims, staircases, options.loads.budget_bytes,
+                                     serve::goal_of_delays(options.loads.goal));
   if (!joint) return forward_error(std::move(joint));
   BudgetPlan plan = {.least_bytes = budget::least_budget_bytes(claims),
                      .equation = divide(*networks, std::move(*equation)),
                      .joint = divide(*networks, std::move(joint->shares)),
-                     .joint_worst = static_cast<double>(joint->target_ns) / 1e6};
+                     .joint_goal = static_cast<double>(joint->target_ns) / 1e6};
+  if (options.loads.goal == serve::SharingGoal::mean_slowdown) {
+    plan.joint_goal /= static_cast<double>(networks->size());
+  }
   plan.networks = std::move(*networks);
   return plan;
 }
@@ -350,8 +338,8 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                  {"by", options.is_by_blocks ? "blocks" : "window"},
                                  {"budget_bytes", options.loads.budget_bytes},
                                  {"least_budget_bytes", plan.least_bytes},
-                                 {"goal", options.is_for_latency ? "latency" : "slowdown"},
-                                 {"joint_worst", plan.joint_worst}};
+                                 {"goal", options.loads.goal_word},
+                                 {"joint_goal", plan.joint_goal}};
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const PlannedNetwork& it = plan.networks[i];
     nlohmann::ordered_json network = {{"name", it.claim.name},

@@ -61,7 +61,7 @@ Result<JointOptions> read_options(const Arguments& arguments) {
     if (!loads) return forward_error(std::move(loads));
     options.loads = std::move(*loads);
   }
-  for (const std::string option : {"urgency", "period", "output", "explain"}) {
+  for (const std::string option : {"urgency", "period", "goal", "output", "explain"}) {
     if (!options.loads && arguments.has(option)) {
       return fail(fmt::format("--{} is about a budget, and there is none", option), usage_example);
     }
@@ -115,21 +115,22 @@ Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads
   for (size_t i = 0; i < plans.networks.size(); ++i) {
     const NetworkPlans& it = plans.networks[i];
     const uint64_t latency_ns = it.front.back().plan.delay_ns;
-    claims.push_back(
-        {.name = it.cfg_path,
-         .model_bytes = it.front.back().budget_bytes,
-         .least_bytes = it.least_bytes,
-         .forced_by = it.forced_by,
-         .latency_ns = latency_ns,
-         .urgency = loads.urgencies[i],
-         .weight = serve::slowdown_weight(loads.urgencies[i], loads.periods_ns[i], latency_ns)});
+    claims.push_back({.name = it.cfg_path,
+                      .model_bytes = it.front.back().budget_bytes,
+                      .least_bytes = it.least_bytes,
+                      .forced_by = it.forced_by,
+                      .latency_ns = latency_ns,
+                      .urgency = loads.urgencies[i],
+                      .weight = serve::delay_weight(loads.goal, loads.urgencies[i],
+                                                    loads.periods_ns[i], latency_ns)});
     std::vector<budget::Step> steps;
     for (const BudgetedPlan& point : it.front) {
       steps.push_back({point.budget_bytes, point.plan.delay_ns});
     }
     staircases.emplace_back(std::move(steps));
   }
-  auto shares = budget::share_jointly(claims, staircases, loads.budget_bytes);
+  auto shares = budget::share_jointly(claims, staircases, loads.budget_bytes,
+                                      serve::goal_of_delays(loads.goal));
   if (!shares) return forward_error(std::move(shares));
   return std::move(shares->shares);
 }
@@ -304,6 +305,7 @@ std::vector<Option> plan_joint_options() {
   return {{'b', "budget", "SIZE", "for windows, activations and workspace of all networks"},
           urgency_option(),
           period_option(),
+          goal_option(),
           {0, "weights", "FILE",
            "of the first network: measure how fast they are read, what that takes\n"
            "from the processors, and the pace of these; with --budget, try its plan"},

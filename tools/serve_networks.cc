@@ -69,6 +69,7 @@ Command serve_networks_description() {
                        "networks; less if the memory cgroup's limit is"},
                       urgency_option(),
                       period_option(),
+                      goal_option(),
                       {0, "then", "S=SIZE,…",
                        "after so many seconds another budget: 10=500MiB,20=1GiB"},
                       {0, "seconds", "N", "end after so long"},
@@ -473,7 +474,8 @@ int serve_networks(const NetworksOptions& options) {
                        format_size(options.loads.budget_bytes), limit.source,
                        format_size(limit.bytes)));
   }
-  auto serving = Serving::start(std::move(*requests), {.budget_bytes = budget_bytes});
+  auto serving = Serving::start(std::move(*requests),
+                                {.budget_bytes = budget_bytes, .goal = options.loads.goal});
   if (!serving) return failure(serving.error());
   for (const BudgetStep& step : options.steps) {
     const Status possible = (*serving)->check_budget(step.budget_bytes);

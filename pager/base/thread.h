@@ -2,11 +2,13 @@
 #pragma once
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <future>
 #include <string>
@@ -48,6 +50,26 @@ Result<std::thread> start_thread(const char* name, Function function) {
 /// The calling thread gets one part in 70 of a processor that somebody else wants, too.
 inline void take_least_priority() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
+}
+
+/// The kernel's struct sched_attr (sched_setattr(2)), which few C libraries have.
+struct SchedulingAttributes {
+  uint32_t size_bytes = sizeof(SchedulingAttributes);
+  uint32_t policy = SCHED_BATCH;
+  uint64_t flags = 0;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t turn_ns = 0;  // all others are of other policies
+  uint64_t deadline_ns = 0;
+  uint64_t period_ns = 0;
+};
+
+/// The calling thread, and those that it starts, compute: where others want the processor, too,
+/// fewer and longer turns instead of one or a few milliseconds, and no haste when it wakes. Kernels
+/// before 6.12 know no lengths, only that there is no haste; one that refuses changes nothing.
+inline void take_long_turns(uint64_t turn_ns) {
+  const SchedulingAttributes attributes = {.turn_ns = turn_ns};
+  syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
 /// A thread that has to open things before anybody may rely on it. `run(opened)` sets the promise

@@ -94,10 +94,21 @@ std::vector<double> weights_of_score(Claims claims) {
   return weights;
 }
 
-// The joint budgets of some networks, settled one round after the other.
-class JointSharing {
+// What is left, by size, on top of what they have.
+Shares with_rest(Claims claims, const Shares& shares, uint64_t left_bytes) {
+  std::vector<Limits> limits;
+  for (size_t i = 0; i < claims.size(); ++i) {
+    limits.push_back({.least_bytes = shares[i],
+                      .most_bytes = claims[i].model_bytes,
+                      .weight = static_cast<double>(claims[i].model_bytes)});
+  }
+  return fill(limits, sum(shares) + left_bytes);
+}
+
+// Shares of the least largest delay: networks are settled one round after the other.
+class LeastLargestSharing {
  public:
-  JointSharing(Claims claims, std::span<const Staircase> staircases, uint64_t budget_bytes)
+  LeastLargestSharing(Claims claims, std::span<const Staircase> staircases, uint64_t budget_bytes)
       : claims_(claims),
         staircases_(staircases),
         is_settled_(claims.size()),
@@ -109,7 +120,7 @@ class JointSharing {
     while (!std::all_of(is_settled_.begin(), is_settled_.end(), [](bool it) { return it; })) {
       settle_slowest();
     }
-    joint.shares = with_rest();
+    joint.shares = with_rest(claims_, shares_, left_bytes_);
     return joint;
   }
 
@@ -173,22 +184,71 @@ class JointSharing {
     return target_ns;
   }
 
-  // What is left, by size, on top of what they have.
-  Shares with_rest() const {
-    std::vector<Limits> limits;
-    for (size_t i = 0; i < claims_.size(); ++i) {
-      limits.push_back({.least_bytes = shares_[i],
-                        .most_bytes = claims_[i].model_bytes,
-                        .weight = static_cast<double>(claims_[i].model_bytes)});
-    }
-    return fill(limits, sum(shares_) + left_bytes_);
-  }
-
   Claims claims_;
   std::span<const Staircase> staircases_;
   std::vector<bool> is_settled_;
   Shares shares_;
   uint64_t left_bytes_;
+};
+
+// Shares of the least sum. Network by network: for every size that the networks so far may have
+// above their least together, the least sum of their delays. Sizes are whole grains, to which steps
+// are rounded up.
+class LeastSumSharing {
+ public:
+  LeastSumSharing(Claims claims, std::span<const Staircase> staircases, uint64_t budget_bytes)
+      : claims_(claims),
+        staircases_(staircases),
+        more_bytes_(budget_bytes - least_budget_bytes(claims)),
+        sums_(more_bytes_ / sum_grain_bytes(more_bytes_) + 1) {}
+
+  JointShares run() {
+    std::vector<std::vector<uint32_t>> chosen_steps;  // by network and grains
+    for (size_t i = 0; i < claims_.size(); ++i) chosen_steps.push_back(add_network(i));
+    Shares shares(claims_.size());
+    uint64_t left_bytes = more_bytes_;
+    size_t grains = sums_.size() - 1;
+    for (size_t i = claims_.size(); i-- > 0;) {
+      const Step& step = staircases_[i].steps()[chosen_steps[i][grains]];
+      shares[i] = step.budget_bytes;
+      left_bytes -= step.budget_bytes - claims_[i].least_bytes;
+      grains -= grains_of(i, step);
+    }
+    JointShares joint = {.shares = with_rest(claims_, shares, left_bytes)};
+    for (size_t i = 0; i < claims_.size(); ++i) {
+      joint.target_ns += weighted_ns(claims_[i], staircases_[i].delay_ns(joint.shares[i]));
+    }
+    return joint;
+  }
+
+ private:
+  size_t grains_of(size_t i, const Step& step) const {
+    const uint64_t grain_bytes = sum_grain_bytes(more_bytes_);
+    return (step.budget_bytes - claims_[i].least_bytes + grain_bytes - 1) / grain_bytes;
+  }
+
+  std::vector<uint32_t> add_network(size_t i) {
+    std::vector<uint64_t> sums(sums_.size(), UINT64_MAX);
+    std::vector<uint32_t> chosen_step(sums_.size());
+    const std::vector<Step>& steps = staircases_[i].steps();
+    for (uint32_t k = 0; k < steps.size(); ++k) {
+      const uint64_t delay_ns = weighted_ns(claims_[i], steps[k].delay_ns);
+      const size_t first = grains_of(i, steps[k]);
+      for (size_t grains = first; grains < sums.size(); ++grains) {
+        const uint64_t sum_ns = sums_[grains - first] + delay_ns;
+        if (sum_ns >= sums[grains]) continue;
+        sums[grains] = sum_ns;
+        chosen_step[grains] = k;
+      }
+    }
+    sums_ = std::move(sums);
+    return chosen_step;
+  }
+
+  Claims claims_;
+  std::span<const Staircase> staircases_;
+  const uint64_t more_bytes_;
+  std::vector<uint64_t> sums_;  // by grains, of the networks so far
 };
 
 }  // namespace
@@ -247,7 +307,7 @@ uint64_t weighted_ns(const Claim& claim, uint64_t delay_ns) {
 }
 
 Result<JointShares> share_jointly(Claims claims, std::span<const Staircase> staircases,
-                                  uint64_t budget_bytes) {
+                                  uint64_t budget_bytes, Goal goal) {
   WP_ASSERT(claims.size() == staircases.size());
   if (Status enough = check_budget(claims, budget_bytes); !enough) {
     return forward_error(std::move(enough));
@@ -256,7 +316,9 @@ Result<JointShares> share_jointly(Claims claims, std::span<const Staircase> stai
     WP_ASSERT(staircases[i].least_bytes() == claims[i].least_bytes);
     WP_ASSERT(staircases[i].steps().back().budget_bytes <= claims[i].model_bytes);
   }
-  return JointSharing(claims, staircases, std::min(budget_bytes, all_model_bytes(claims))).run();
+  const uint64_t useful_bytes = std::min(budget_bytes, all_model_bytes(claims));
+  if (goal == Goal::sum) return LeastSumSharing(claims, staircases, useful_bytes).run();
+  return LeastLargestSharing(claims, staircases, useful_bytes).run();
 }
 
 }  // namespace weightpager::budget

@@ -62,7 +62,12 @@ Demand demand_of(const Network& network, const std::string& name,
   return demand;
 }
 
-double slowdown_weight(double urgency, uint64_t period_ns, uint64_t latency_ns) {
+budget::Goal goal_of_delays(SharingGoal goal) {
+  return goal == SharingGoal::mean_slowdown ? budget::Goal::sum : budget::Goal::largest;
+}
+
+double delay_weight(SharingGoal goal, double urgency, uint64_t period_ns, uint64_t latency_ns) {
+  if (goal == SharingGoal::largest_latency) return urgency;
   const uint64_t goal_ns = period_ns > 0 ? period_ns : latency_ns;
   return 1e6 * urgency / static_cast<double>(std::max<uint64_t>(goal_ns, 1));
 }

@@ -37,8 +37,12 @@ Demand demand_of(const network::Network& network, const std::string& name,
                  std::span<const pipeline::UnitCosts> layer_costs,
                  const budget::WindowPlanSettings& settings);
 
-/// For joint budgets that make the largest slowdown small: a delay counts in millionths of the
-/// period, or without one of the latency in memory, so that whole numbers are fine enough.
-double slowdown_weight(double urgency, uint64_t period_ns, uint64_t latency_ns);
+/// What joint budgets are to make small. A slowdown is the share of the time in memory, or of the
+/// period, that a network takes.
+enum class SharingGoal { mean_slowdown, largest_slowdown, largest_latency };
+
+budget::Goal goal_of_delays(SharingGoal goal);
+/// A claim's weight. A slowdown counts in millionths, so that whole numbers are fine enough.
+double delay_weight(SharingGoal goal, double urgency, uint64_t period_ns, uint64_t latency_ns);
 
 }  // namespace weightpager::serve

@@ -2,8 +2,6 @@
 #include "runtime/serve/disk_gate.h"
 
 #include <fmt/format.h>
-#include <poll.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -19,27 +17,79 @@ namespace {
 
 constexpr uint32_t pieces_in_flight_max = 64;
 
-// A piece's tag: the place of its read in the reader's table, and which piece it is.
-constexpr int piece_bits = 32;
-uint32_t place_of(uint64_t tag) { return static_cast<uint32_t>(tag >> piece_bits); }
-uint64_t offset_of(uint64_t tag) { return (tag & UINT32_MAX) * piece_bytes_max; }
+/// Which piece of which read: the tag under which it stands before the arbiter and the disk.
+struct Piece {
+  uint32_t network = 0;
+  uint32_t place = 0;   // of its read in the network's table
+  uint32_t number = 0;  // in its read
 
-bool is_readable(int fd) {
-  pollfd look = {.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&look, 1, 0) > 0;
+  uint64_t tag() const { return uint64_t{network} << 48 | uint64_t{place} << 32 | number; }
+  uint64_t offset_bytes() const { return uint64_t{number} * piece_bytes_max; }
+};
+
+Piece piece_of(uint64_t tag) {
+  return {.network = static_cast<uint32_t>(tag >> 48),
+          .place = static_cast<uint32_t>(tag >> 32 & UINT16_MAX),
+          .number = static_cast<uint32_t>(tag & UINT32_MAX)};
+}
+
+uint32_t piece_length(const io::Read& read, uint64_t offset_bytes) {
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(piece_bytes_max, read.length_bytes - offset_bytes));
 }
 
 }  // namespace
 
+/// What an executor takes for its reader.
+class GatedReader final : public io::Reader {
+ public:
+  GatedReader(DiskGate& gate, uint32_t network, uint32_t reads_max)
+      : gate_(gate), network_(network) {
+    handed_out_.reserve(reads_max);
+  }
+  ~GatedReader() override { gate_.leave(network_); }
+
+  void start(const io::Read& read) override {
+    ++reads_in_flight_;
+    gate_.ask(network_, read);
+  }
+  io::Wakeup wait(int64_t timeout_ns) override;
+  uint32_t reads_in_flight() const override { return reads_in_flight_; }
+  const char* name() const override { return gate_.disk_->name(); }
+
+ private:
+  DiskGate& gate_;
+  const uint32_t network_;
+  uint32_t reads_in_flight_ = 0;
+  std::vector<io::Completion> handed_out_;
+};
+
+io::Wakeup GatedReader::wait(int64_t timeout_ns) {
+  WP_ASSERT(timeout_ns <= 0);
+  handed_out_.clear();
+  DiskGate::Lock lock(gate_.mutex_);
+  std::vector<io::Completion>& arrived = gate_.networks_[network_].completions;
+  if (timeout_ns == 0) {
+    gate_.come_by();
+  } else {
+    gate_.come_by_until(lock, [&arrived] { return !arrived.empty(); });
+  }
+  std::swap(handed_out_, arrived);
+  reads_in_flight_ -= static_cast<uint32_t>(handed_out_.size());
+  return {.completions = handed_out_};
+}
+
 DiskGate::DiskGate(uint32_t networks, const budget::ArbiterSettings& settings)
-    : arbiter_(networks, settings), networks_(networks) {}
+    : arbiter_(networks, settings), networks_(networks) {
+  WP_ASSERT(networks <= UINT16_MAX);
+}
 
 DiskGate::~DiskGate() {
   for (const Network& network : networks_) WP_ASSERT(!network.has_reader);
 }
 
 void DiskGate::set_units(uint32_t network, std::vector<uint64_t> starts_before_deadline_ns) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Network& it = networks_[network];
   WP_ASSERT(!starts_before_deadline_ns.empty());
   it.starts_before_deadline_ns = std::move(starts_before_deadline_ns);
@@ -47,7 +97,7 @@ void DiskGate::set_units(uint32_t network, std::vector<uint64_t> starts_before_d
 }
 
 void DiskGate::begin_inference(uint32_t network, int64_t deadline_ns, uint64_t period_ns) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Network& it = networks_[network];
   it.deadline_ns = deadline_ns;
   it.period_ns = period_ns;
@@ -55,7 +105,7 @@ void DiskGate::begin_inference(uint32_t network, int64_t deadline_ns, uint64_t p
 }
 
 uint64_t DiskGate::passed_bytes(uint32_t network) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return networks_[network].passed_bytes;
 }
 
@@ -68,203 +118,160 @@ int64_t DiskGate::latest_start_ns(const Network& network, uint64_t unit) const {
          static_cast<int64_t>(network.starts_before_deadline_ns[unit % units]);
 }
 
-void DiskGate::ask(uint32_t network, uint64_t unit, uint64_t first_tag, uint32_t length_bytes) {
-  const std::lock_guard lock(mutex_);
-  const int64_t latest_ns = latest_start_ns(networks_[network], unit);
-  uint64_t tag = first_tag;
-  for (uint64_t at = 0; at < length_bytes; at += piece_bytes_max, ++tag) {
-    const uint64_t size_bytes = std::min<uint64_t>(piece_bytes_max, length_bytes - at);
-    arbiter_.ask(network, {.tag = tag, .size_bytes = size_bytes, .latest_start_ns = latest_ns});
-  }
-  let_through(network);
-}
-
-void DiskGate::on_arrived(uint32_t network, uint64_t size_bytes) {
-  const std::lock_guard lock(mutex_);
-  arbiter_.on_finished(size_bytes);
-  networks_[network].passed_bytes += size_bytes;
-  let_through(network);
-}
-
-void DiskGate::let_through(uint32_t asking) {
-  while (const auto start = arbiter_.next()) {
-    Network& it = networks_[start->network];
-    it.may_start.push_back(start->read.tag);
-    if (start->network != asking) eventfd_write(it.bell.get(), 1);
-  }
-}
-
-std::deque<uint64_t> DiskGate::take_startable(uint32_t network) {
-  const std::lock_guard lock(mutex_);
-  return std::exchange(networks_[network].may_start, {});
-}
-
-void DiskGate::leave(uint32_t network) {
-  const std::lock_guard lock(mutex_);
-  arbiter_.leave(network);
-  let_through(network);
-}
-
-void DiskGate::close(uint32_t network) {
-  const std::lock_guard lock(mutex_);
-  Network& it = networks_[network];
-  WP_ASSERT(it.may_start.empty());
-  it.has_reader = false;
-  it.bell = {};
-}
-
-/// What an executor takes for its reader.
-class GatedReader final : public io::Reader {
- public:
-  GatedReader(DiskGate& gate, uint32_t network, const io::ReaderOptions& options)
-      : gate_(gate), network_(network), watched_fd_(options.watched_fd) {
-    reads_.resize(options.reads_max);
-    completions_.reserve(options.reads_max);
-  }
-  ~GatedReader() override;
-
-  Status open(const io::ReaderOptions& options, int bell);
-  void start(const io::Read& read) override;
-  io::Wakeup wait(int64_t timeout_ns) override;
-  uint32_t reads_in_flight() const override { return reads_in_flight_; }
-  const char* name() const override { return inner_->name(); }
-
- private:
-  /// A read, and what has arrived of it.
-  struct InPieces {
-    io::Read read;
-    uint32_t pieces_left = 0;  // 0: a free place
-    uint64_t good_bytes = 0;   // without a gap
-    int error_number = 0;
-  };
-
-  uint32_t piece_length(uint64_t tag) const {
-    const uint64_t left = reads_[place_of(tag)].read.length_bytes - offset_of(tag);
-    return static_cast<uint32_t>(std::min<uint64_t>(left, piece_bytes_max));
-  }
-  void start_pieces();
-  void take_piece(const io::Completion& piece);
-
-  DiskGate& gate_;
-  const uint32_t network_;
-  const int watched_fd_;
-  int bell_ = -1;
-  OwnedFd both_;  // the bell, and what the executor watches
-  std::unique_ptr<io::Reader> inner_;
-  std::deque<uint64_t> startable_;
-  std::vector<InPieces> reads_;
-  uint32_t reads_in_flight_ = 0;
-  std::vector<io::Completion> completions_;
-};
-
-Status GatedReader::open(const io::ReaderOptions& options, int bell) {
-  bell_ = bell;
-  both_ = OwnedFd(epoll_create1(EPOLL_CLOEXEC));
-  for (const int fd : {bell, watched_fd_}) {
-    epoll_event event = {.events = EPOLLIN, .data = {.fd = fd}};
-    if (fd >= 0 && epoll_ctl(both_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
-      return fail(fmt::format("no epoll descriptor: {}", std::strerror(errno)),
-                  "too many open files: raise `ulimit -n`", errno);
-    }
-  }
-  io::ReaderOptions inner_options = options;
-  inner_options.watched_fd = both_.get();
-  inner_options.reads_max = pieces_in_flight_max;
-  inner_options.read_bytes_max = piece_bytes_max;
-  auto inner = io::open_best_reader(inner_options);
-  if (!inner) return forward_error(std::move(inner));
-  inner_ = std::move(*inner);
-  return {};
-}
-
-// The arbiter counts what is at the disk: that has to arrive, also if nobody wants it any more.
-GatedReader::~GatedReader() {
-  gate_.leave(network_);
-  for (const uint64_t tag : gate_.take_startable(network_)) startable_.push_back(tag);
-  for (const uint64_t tag : startable_) gate_.on_arrived(network_, piece_length(tag));
-  while (inner_ != nullptr && inner_->reads_in_flight() > 0) {
-    for (const io::Completion& piece : inner_->wait(-1).completions) {
-      gate_.on_arrived(network_, piece_length(piece.tag));
-    }
-    eventfd_t rings;
-    eventfd_read(bell_, &rings);
-  }
-  gate_.close(network_);
-}
-
-void GatedReader::start(const io::Read& read) {
-  const auto free = std::find_if(reads_.begin(), reads_.end(),
-                                 [](const InPieces& it) { return it.pieces_left == 0; });
-  WP_ASSERT(free != reads_.end() && read.length_bytes > 0);
-  *free = {.read = read,
-           .pieces_left = (read.length_bytes + piece_bytes_max - 1) / piece_bytes_max,
-           .good_bytes = read.length_bytes};
-  ++reads_in_flight_;
-  const auto place = static_cast<uint64_t>(free - reads_.begin());
-  gate_.ask(network_, read.tag, place << piece_bits, read.length_bytes);
-}
-
-void GatedReader::start_pieces() {
-  for (const uint64_t tag : gate_.take_startable(network_)) startable_.push_back(tag);
-  while (!startable_.empty() && inner_->reads_in_flight() < pieces_in_flight_max) {
-    const uint64_t tag = startable_.front();
-    startable_.pop_front();
-    const io::Read& whole = reads_[place_of(tag)].read;
-    inner_->start({.tag = tag,
-                   .fd = whole.fd,
-                   .offset_bytes = whole.offset_bytes + offset_of(tag),
-                   .length_bytes = piece_length(tag),
-                   .buffer = whole.buffer + offset_of(tag)});
-  }
-}
-
-io::Wakeup GatedReader::wait(int64_t timeout_ns) {
-  completions_.clear();
-  start_pieces();
-  const io::Wakeup wakeup = inner_->wait(timeout_ns);
-  eventfd_t rings;
-  eventfd_read(bell_, &rings);
-  for (const io::Completion& piece : wakeup.completions) take_piece(piece);
-  return {.completions = completions_,
-          .watched_fd_readable = watched_fd_ >= 0 && is_readable(watched_fd_)};
-}
-
-// What arrived is good up to the first piece that is short, and that piece's error is the read's.
-void GatedReader::take_piece(const io::Completion& piece) {
-  const uint32_t length_bytes = piece_length(piece.tag);
-  InPieces& it = reads_[place_of(piece.tag)];
-  const uint64_t good_bytes = offset_of(piece.tag) + piece.length_bytes;
-  if (piece.length_bytes < length_bytes && good_bytes < it.good_bytes) {
-    it.good_bytes = good_bytes;
-    it.error_number = piece.error_number;
-  }
-  if (--it.pieces_left == 0) {
-    --reads_in_flight_;
-    completions_.push_back({.tag = it.read.tag,
-                            .error_number = it.error_number,
-                            .length_bytes = static_cast<uint32_t>(it.good_bytes)});
-  }
-  gate_.on_arrived(network_, length_bytes);
-}
+// ---- Readers come and go ----
 
 Result<std::unique_ptr<io::Reader>> DiskGate::open_reader(uint32_t network,
                                                           const io::ReaderOptions& options) {
-  int bell = -1;
-  {
-    const std::lock_guard lock(mutex_);
-    Network& it = networks_[network];
-    WP_ASSERT(!it.has_reader);
-    it.bell = OwnedFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!it.bell.is_open()) {
-      return fail(fmt::format("no eventfd: {}", std::strerror(errno)),
-                  "too many open files: raise `ulimit -n`", errno);
-    }
-    bell = it.bell.get();
-    it.has_reader = true;
+  WP_ASSERT(options.watched_fd < 0 && options.reads_max <= UINT16_MAX);
+  const Lock lock(mutex_);
+  Network& it = networks_[network];
+  WP_ASSERT(!it.has_reader && it.completions.empty());
+  if (disk_ == nullptr) {
+    if (Status opened = open_disk(options); !opened) return forward_error(std::move(opened));
   }
-  auto reader = std::make_unique<GatedReader>(*this, network, options);
-  if (Status opened = reader->open(options, bell); !opened) return forward_error(std::move(opened));
-  return reader;
+  it.reads.assign(options.reads_max, {});
+  it.completions.reserve(options.reads_max);
+  it.has_reader = true;
+  return std::make_unique<GatedReader>(*this, network, options.reads_max);
+}
+
+Status DiskGate::open_disk(const io::ReaderOptions& options) {
+  bell_ = OwnedFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell_.is_open()) {
+    return fail(fmt::format("no eventfd: {}", std::strerror(errno)),
+                "too many open files: raise `ulimit -n`", errno);
+  }
+  auto disk = io::open_best_reader({.watched_fd = bell_.get(),
+                                    .is_of_one_thread = false,
+                                    .reads_max = pieces_in_flight_max,
+                                    .read_bytes_max = piece_bytes_max,
+                                    .device_read_bytes = options.device_read_bytes});
+  if (!disk) return forward_error(std::move(disk));
+  disk_ = std::move(*disk);
+  return {};
+}
+
+// The disk still writes into the buffers of what is under way, also if nobody wants it any more.
+void DiskGate::leave(uint32_t network) {
+  Lock lock(mutex_);
+  Network& it = networks_[network];
+  arbiter_.leave(network);
+  std::erase_if(may_start_, [&](uint64_t tag) {
+    const Piece piece = piece_of(tag);
+    if (piece.network != network) return false;
+    arbiter_.on_finished(piece_length(it.reads[piece.place].read, piece.offset_bytes()));
+    --it.pieces_under_way;
+    return true;
+  });
+  let_through();
+  come_by_until(lock, [&it] { return it.pieces_under_way == 0; });
+  it.completions.clear();
+  it.has_reader = false;
+}
+
+// ---- What everybody does who comes by; the lock is held ----
+
+void DiskGate::ask(uint32_t network, const io::Read& read) {
+  const Lock lock(mutex_);
+  Network& it = networks_[network];
+  const auto free = std::find_if(it.reads.begin(), it.reads.end(),
+                                 [](const ReadInPieces& place) { return place.pieces_left == 0; });
+  WP_ASSERT(free != it.reads.end() && read.length_bytes > 0);
+  *free = {.read = read, .good_bytes = read.length_bytes};
+  const int64_t latest_ns = latest_start_ns(it, read.tag);
+  Piece piece = {.network = network, .place = static_cast<uint32_t>(free - it.reads.begin())};
+  for (; piece.offset_bytes() < read.length_bytes; ++piece.number) {
+    arbiter_.ask(network, {.tag = piece.tag(),
+                           .size_bytes = piece_length(read, piece.offset_bytes()),
+                           .latest_start_ns = latest_ns});
+  }
+  free->pieces_left = piece.number;
+  let_through();
+}
+
+void DiskGate::let_through() {
+  while (const auto start = arbiter_.next()) {
+    may_start_.push_back(start->read.tag);
+    ++networks_[start->network].pieces_under_way;
+  }
+}
+
+void DiskGate::come_by() {
+  if (is_asleep_) {
+    if (!may_start_.empty()) eventfd_write(bell_.get(), 1);
+    return;
+  }
+  // What has arrived lets more pass.
+  do {
+    start_pieces();
+    take_pieces(disk_->wait(0).completions);
+  } while (!may_start_.empty() && disk_->reads_in_flight() < pieces_in_flight_max);
+}
+
+void DiskGate::come_by_until(Lock& lock, const std::function<bool()>& is_done) {
+  come_by();
+  while (!is_done()) {
+    if (is_asleep_) {
+      changed_.wait(lock);
+    } else {
+      sleep(lock);
+    }
+  }
+  come_by();
+}
+
+void DiskGate::sleep(Lock& lock) {
+  start_pieces();
+  is_asleep_ = true;
+  lock.unlock();
+  const io::Wakeup wakeup = disk_->wait(-1);
+  lock.lock();
+  is_asleep_ = false;
+  if (wakeup.watched_fd_readable) {
+    eventfd_t rings;
+    eventfd_read(bell_.get(), &rings);
+  }
+  take_pieces(wakeup.completions);
+  changed_.notify_all();
+}
+
+void DiskGate::start_pieces() {
+  while (!may_start_.empty() && disk_->reads_in_flight() < pieces_in_flight_max) {
+    const uint64_t tag = may_start_.front();
+    may_start_.pop_front();
+    const Piece piece = piece_of(tag);
+    const io::Read& whole = networks_[piece.network].reads[piece.place].read;
+    disk_->start({.tag = tag,
+                  .fd = whole.fd,
+                  .offset_bytes = whole.offset_bytes + piece.offset_bytes(),
+                  .length_bytes = piece_length(whole, piece.offset_bytes()),
+                  .buffer = whole.buffer + piece.offset_bytes()});
+  }
+}
+
+// What arrived of a read is good up to the first piece that is short, and that piece's error is the
+// read's.
+void DiskGate::take_pieces(std::span<const io::Completion> pieces) {
+  for (const io::Completion& arrived : pieces) {
+    const Piece piece = piece_of(arrived.tag);
+    Network& network = networks_[piece.network];
+    ReadInPieces& it = network.reads[piece.place];
+    const uint32_t length_bytes = piece_length(it.read, piece.offset_bytes());
+    const uint64_t good_bytes = piece.offset_bytes() + arrived.length_bytes;
+    if (arrived.length_bytes < length_bytes && good_bytes < it.good_bytes) {
+      it.good_bytes = good_bytes;
+      it.error_number = arrived.error_number;
+    }
+    if (--it.pieces_left == 0) {
+      network.completions.push_back({.tag = it.read.tag,
+                                     .error_number = it.error_number,
+                                     .length_bytes = static_cast<uint32_t>(it.good_bytes)});
+    }
+    --network.pieces_under_way;
+    network.passed_bytes += length_bytes;
+    arbiter_.on_finished(length_bytes);
+  }
+  let_through();
 }
 
 }  // namespace weightpager::serve

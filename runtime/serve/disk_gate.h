@@ -1,21 +1,28 @@
 // One disk for several networks, live: reads go through a gate, where the arbiter lets the most
 // urgent one pass.
 //
-// Problem. Every network's executor has a thread and a reader of its own. What they start goes to
-// the disk at once, and whoever reads far ahead makes the others wait.
+// Problem. What every network starts would go to the disk at once, and whoever reads far ahead
+// makes the others wait.
 //
-// Idea. A reader around each reader. What an executor starts is cut into pieces and put before the
-// arbiter (budget/disk_arbiter.h), with the latest time at which it may start: the inference's
-// deadline, minus what is left to do from there on. Whoever asks, or sees a piece arrive, looks
-// which pieces may pass now, and rings for the readers whose they are; each starts its own. Few
-// bytes are at the disk at a time, so whoever is urgent waits for few.
+// Idea. A reader around the only real one. What an executor starts is cut into pieces and put
+// before the arbiter (budget/disk_arbiter.h), with the latest time at which it may start: the
+// inference's deadline, minus what is left to do from there on. Few bytes are at the disk at a
+// time, so whoever is urgent waits for few.
 //
-// Cost: a lock for some microseconds per piece of 2 MiB, and a wake-up where another network's
-// piece is let through.
+// There is no thread for that: a thread that is woken beside those that compute costs them 80 µs.
+// A network comes by at the beginning of each of its kernels (Driver::caller), and then does what
+// there is to do for all: it takes in whatever has arrived, and starts whatever may pass now. So a
+// network with few long kernels is served by those with many short ones. Who has nothing to compute
+// sleeps in the reader and does the same; a second one sleeps until the first one has something for
+// it.
+//
+// Cost: a lock, and a look at the reader, per kernel; nobody is woken but who has nothing to do.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -36,9 +43,9 @@ class DiskGate {
   DiskGate(uint32_t networks, const budget::ArbiterSettings& settings);
   ~DiskGate();
 
-  /// Of an executor (ExecutorOptions::open_reader), one at a time per network. Reads are tagged
-  /// with the unit's number, which begins at 0 with each reader. `wait` may wake early, with
-  /// nothing to tell. The gate outlives it.
+  /// Of an executor that its caller drives (ExecutorOptions::open_reader), one at a time per
+  /// network: it watches no descriptor, and its waits are without limit or only look. Reads are
+  /// tagged with the unit's number, which begins at 0 with each reader. The gate outlives it.
   Result<std::unique_ptr<io::Reader>> open_reader(uint32_t network,
                                                   const io::ReaderOptions& options);
 
@@ -54,31 +61,47 @@ class DiskGate {
 
  private:
   friend class GatedReader;
+  /// A read, and what has arrived of it.
+  struct ReadInPieces {
+    io::Read read;
+    uint32_t pieces_left = 0;  // 0: a free place
+    uint64_t good_bytes = 0;   // without a gap
+    int error_number = 0;
+  };
   struct Network {
-    OwnedFd bell;
     bool has_reader = false;
     std::vector<uint64_t> starts_before_deadline_ns;
     uint64_t inferences = 0;  // begun, since set_units
     int64_t deadline_ns = 0;
     uint64_t period_ns = 0;
-    std::deque<uint64_t> may_start;  // tags of pieces
+    std::vector<ReadInPieces> reads;
+    std::vector<io::Completion> completions;  // that it has not fetched
+    uint32_t pieces_under_way = 0;            // let through, and not arrived
     uint64_t passed_bytes = 0;
   };
+  using Lock = std::unique_lock<std::mutex>;
 
-  /// Of a unit's read; asks for all its pieces.
-  void ask(uint32_t network, uint64_t unit, uint64_t first_tag, uint32_t length_bytes);
-  void on_arrived(uint32_t network, uint64_t size_bytes);
-  std::deque<uint64_t> take_startable(uint32_t network);
-  /// Pieces that have not passed are forgotten; then those that have may be waited for.
+  Status open_disk(const io::ReaderOptions& options);
+  void ask(uint32_t network, const io::Read& read);
+  /// Does what there is to do, unless the one that sleeps in the reader will.
+  void come_by();
+  void come_by_until(Lock& lock, const std::function<bool()>& is_done);
+  void sleep(Lock& lock);
+  void start_pieces();
+  void take_pieces(std::span<const io::Completion> pieces);
+  void let_through();
+  /// Reads that are not under way are forgotten; then those that are may be waited for.
   void leave(uint32_t network);
-  void close(uint32_t network);
-  /// With the lock held: `asking` needs no bell.
-  void let_through(uint32_t asking);
   int64_t latest_start_ns(const Network& network, uint64_t unit) const;
 
   mutable std::mutex mutex_;
+  std::condition_variable changed_;  // somebody has slept, and wakes others for what it has found
   budget::DiskArbiter arbiter_;
   std::vector<Network> networks_;
+  OwnedFd bell_;  // wakes who sleeps in the reader
+  std::unique_ptr<io::Reader> disk_;
+  bool is_asleep_ = false;          // somebody, in the reader, which belongs to it meanwhile
+  std::deque<uint64_t> may_start_;  // tags of pieces
 };
 
 }  // namespace weightpager::serve

@@ -14,6 +14,7 @@
 
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
+#include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/infer/layer_measurement.h"
 
@@ -39,6 +40,9 @@ Status stay_on(const std::vector<int>& processors) {
   return fail(fmt::format("processors {}: {}", fmt::join(processors, ", "), std::strerror(errno)),
               "this process may run on others only: see `nproc` and `taskset -p $$`", errno);
 }
+
+/// Where networks share processors, each turn begins with caches that another one has filled.
+constexpr uint64_t turn_ns = 50'000'000;
 
 std::chrono::steady_clock::time_point time_of(uint64_t monotonic) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
@@ -126,21 +130,23 @@ Status Serving::open(std::vector<NetworkRequest> requests) {
 // sequential pipeline has two rings, each for a tile.
 Status Serving::measure(Member& member) {
   if (Status stays = stay_on(member.request.processors); !stays) return stays;
+  // Who has a period is due soon after it wakes.
+  if (member.request.period_ns == 0) take_long_turns(turn_ns);
   const network::Network& network = member.request.network;
   const uint64_t tile_bytes = std::min(tile_bytes_max, network.largest_folded_bytes()) / 2;
   infer::InferenceOptions options = {
       .window = {.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes},
       .choices = member.request.choices,
-      // Whose turn it is at the disk changes in the midst of kernels.
-      .driver = pipeline::Driver::own_thread,
       .threads = member.request.threads};
+  // The sequential pipeline has a thread that reads, and nobody else does meanwhile.
   options.open_reader = [this, &member](const io::ReaderOptions& reader_options) {
-    return gate_.open_reader(member.number, reader_options);
+    const bool is_measuring = reader_options.watched_fd >= 0;
+    return is_measuring ? io::open_best_reader(reader_options)
+                        : gate_.open_reader(member.number, reader_options);
   };
   auto inference = Inference::open(network, member.request.weights_path, options);
   if (!inference) return forward_error(std::move(inference));
   member.inference = std::move(*inference);
-  gate_.set_units(member.number, std::vector<uint64_t>(member.inference->window().units.size()));
   member.input = infer::some_input(network);
   auto costs = infer::measure_layers(*member.inference, *member.inference, member.input,
                                      measured_inferences);
@@ -156,7 +162,8 @@ Status Serving::measure(Member& member) {
                  .processor_ns_per_byte = member.reading_ns_per_byte});
   budget::Claim& claim = member.demand->claim;
   claim.urgency = member.request.urgency;
-  claim.weight = slowdown_weight(claim.urgency, member.request.period_ns, claim.latency_ns);
+  claim.weight =
+      delay_weight(options_.goal, claim.urgency, member.request.period_ns, claim.latency_ns);
   member.fixed_bytes = member.inference->activation_bytes() + member.inference->scratch_bytes();
   {
     const std::lock_guard lock(mutex_);
@@ -306,7 +313,8 @@ Result<budget::Shares> Serving::shares_of(uint64_t budget_bytes) const {
         fmt::format("give --budget {}MiB or more, or serve fewer networks",
                     (least_budget_bytes() + MiB - 1) / MiB));
   }
-  auto joint = budget::share_jointly(claims, staircases, budget_bytes - fixed_bytes());
+  auto joint = budget::share_jointly(claims, staircases, budget_bytes - fixed_bytes(),
+                                     goal_of_delays(options_.goal));
   if (!joint) return forward_error(std::move(joint));
   for (uint64_t& share : joint->shares) share = round_down(share, os_page_bytes);
   return std::move(joint->shares);

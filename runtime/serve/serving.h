@@ -6,8 +6,8 @@
 // somebody else needs, or gives back, changes the answer while they run.
 //
 // Idea. What each network's layers cost is measured first, one network after the other; from that
-// follows how fast it is in any window (demand.h), and from these, which windows together make the
-// largest slowdown least (budget/shares.h). Then every network computes on a thread and processors
+// follows how fast it is in any window (demand.h), and from these, which windows together make
+// slowdowns least (budget/shares.h). Then every network computes on a thread and processors
 // of its own, and reads through one gate, by urgency (disk_gate.h). Activations and scratch memory
 // are theirs for good: only what they leave of the budget is divided.
 //
@@ -58,6 +58,7 @@ struct NetworkRequest {
 struct ServingOptions {
   /// For windows, activations and scratch memory of all networks.
   uint64_t budget_bytes = 0;
+  SharingGoal goal = SharingGoal::mean_slowdown;
   budget::ArbiterSettings arbiter;
   /// After each inference, on its network's thread.
   std::function<void(uint32_t network, const infer::Inference& inference)> on_inference;

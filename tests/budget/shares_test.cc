@@ -93,7 +93,7 @@ TEST(Shares, TooSmallABudgetNamesTheLeastAndWhoForcesIt) {
   claims[1].forced_by = "layers 38 and 39";
   const std::vector<Staircase> stairs = {Staircase({{20 * MiB, 5}}), Staircase({{456 * MiB, 5}})};
   for (const Error& error : {share_by_score(claims, 476 * MiB - 1).error(),
-                             share_jointly(claims, stairs, 476 * MiB - 1).error()}) {
+                             share_jointly(claims, stairs, 476 * MiB - 1, Goal::largest).error()}) {
     EXPECT_NE(error.message.find("the least budget is 476.0 MiB (499122176 bytes"),
               std::string::npos)
         << error.message;
@@ -101,7 +101,8 @@ TEST(Shares, TooSmallABudgetNamesTheLeastAndWhoForcesIt) {
     EXPECT_NE(error.hint.find("--budget 487424KiB"), std::string::npos) << error.hint;
   }
   EXPECT_EQ(*share_by_score(claims, 476 * MiB), (Shares{20 * MiB, 456 * MiB}));
-  EXPECT_EQ(share_jointly(claims, stairs, 476 * MiB)->shares, (Shares{20 * MiB, 456 * MiB}));
+  EXPECT_EQ(share_jointly(claims, stairs, 476 * MiB, Goal::largest)->shares,
+            (Shares{20 * MiB, 456 * MiB}));
 }
 
 // The slow network gets what makes it fast, though it is small and the equation likes the other.
@@ -109,15 +110,15 @@ TEST(JointShares, GoWhereTheyHelp) {
   const std::vector<Claim> claims = {claim(100, 10, 10), claim(300, 10, 10)};
   const std::vector<Staircase> stairs = {Staircase({{10, 90}, {60, 30}}),
                                          Staircase({{10, 40}, {200, 35}})};
-  const auto joint = share_jointly(claims, stairs, 100);
+  const auto joint = share_jointly(claims, stairs, 100, Goal::largest);
   ASSERT_TRUE(joint);
   // 60 and 10 give 30 and 40; nothing makes the second faster in what is left. The rest is by size.
   EXPECT_EQ(joint->target_ns, 40u);
   EXPECT_GE(joint->shares[0], 60u);
   EXPECT_EQ(sum(joint->shares), 100u);
-  EXPECT_EQ(share_jointly(claims, stairs, 69)->target_ns, 90u);
-  EXPECT_EQ(share_jointly(claims, stairs, 260)->target_ns, 35u);
-  EXPECT_EQ(share_jointly(claims, stairs, 1000)->shares, (Shares{100, 300}));
+  EXPECT_EQ(share_jointly(claims, stairs, 69, Goal::largest)->target_ns, 90u);
+  EXPECT_EQ(share_jointly(claims, stairs, 260, Goal::largest)->target_ns, 35u);
+  EXPECT_EQ(share_jointly(claims, stairs, 1000, Goal::largest)->shares, (Shares{100, 300}));
 }
 
 // After the slowest is settled, what is left makes the next one faster, not only larger.
@@ -125,18 +126,31 @@ TEST(JointShares, AreSettledOneAfterTheOther) {
   const std::vector<Claim> claims = {claim(200, 10, 10), claim(200, 10, 10), claim(900, 10, 10)};
   const std::vector<Staircase> stairs = {Staircase({{10, 100}}), Staircase({{10, 80}, {50, 20}}),
                                          Staircase({{10, 60}})};
-  const auto joint = share_jointly(claims, stairs, 70);
+  const auto joint = share_jointly(claims, stairs, 70, Goal::largest);
   EXPECT_EQ(joint->target_ns, 100u);
   EXPECT_EQ(joint->shares, (Shares{10, 50, 10}));
+}
+
+// What makes one network much faster makes the sum small, though the slowest one stays slow.
+TEST(JointShares, OfTheLeastSumGoWhereTheyHelpMost) {
+  const std::vector<Claim> claims = {claim(200, 10, 10), claim(200, 10, 10)};
+  const std::vector<Staircase> stairs = {Staircase({{10, 100}, {60, 95}}),
+                                         Staircase({{10, 80}, {60, 20}})};
+  const auto of_sum = share_jointly(claims, stairs, 70, Goal::sum);
+  EXPECT_EQ(of_sum->shares, (Shares{10, 60}));
+  EXPECT_EQ(of_sum->target_ns, 120u);
+  const auto of_largest = share_jointly(claims, stairs, 70, Goal::largest);
+  EXPECT_EQ(of_largest->shares, (Shares{60, 10}));
+  EXPECT_EQ(of_largest->target_ns, 95u);
 }
 
 TEST(JointShares, NetworksOfMoreWeightAreToBeFaster) {
   std::vector<Claim> claims = {claim(100, 10, 10), claim(100, 10, 10)};
   const std::vector<Staircase> stairs = {Staircase({{10, 50}, {80, 30}}),
                                          Staircase({{10, 60}, {80, 30}})};
-  EXPECT_GE(share_jointly(claims, stairs, 90)->shares[1], 80u);
+  EXPECT_GE(share_jointly(claims, stairs, 90, Goal::largest)->shares[1], 80u);
   claims[0].weight = 1.5;
-  const auto joint = share_jointly(claims, stairs, 90);
+  const auto joint = share_jointly(claims, stairs, 90, Goal::largest);
   EXPECT_GE(joint->shares[0], 80u);
   EXPECT_EQ(joint->target_ns, 60u) << "75 otherwise";
 }
@@ -180,6 +194,27 @@ uint64_t worst_ns(const Case& it, const Shares& shares) {
   return worst;
 }
 
+uint64_t sum_ns(const Case& it, const Shares& shares) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    sum += weighted_ns(it.claims[i], it.stairs[i].delay_ns(shares[i]));
+  }
+  return sum;
+}
+
+// Of all choices of one step for each network; UINT64_MAX if none fits.
+uint64_t least_sum_ns(const Case& it, size_t network, uint64_t left_bytes) {
+  if (network == it.claims.size()) return 0;
+  uint64_t least = UINT64_MAX;
+  for (const Step& step : it.stairs[network].steps()) {
+    if (step.budget_bytes > left_bytes) break;
+    const uint64_t rest = least_sum_ns(it, network + 1, left_bytes - step.budget_bytes);
+    if (rest == UINT64_MAX) continue;
+    least = std::min(least, rest + weighted_ns(it.claims[network], step.delay_ns));
+  }
+  return least;
+}
+
 // Of all choices of one step for each network.
 uint64_t least_worst_ns(const Case& it, size_t network, uint64_t left_bytes) {
   if (network == it.claims.size()) return 0;
@@ -205,7 +240,9 @@ void check_sums_and_limits(const Case& it, const Shares& shares) {
 RC_GTEST_PROP(AnyShares, SumToTheBudgetWithinTheirLimits, ()) {
   const Case it = any_case();
   check_sums_and_limits(it, *share_by_score(it.claims, it.budget_bytes));
-  check_sums_and_limits(it, share_jointly(it.claims, it.stairs, it.budget_bytes)->shares);
+  for (const Goal goal : {Goal::largest, Goal::sum}) {
+    check_sums_and_limits(it, share_jointly(it.claims, it.stairs, it.budget_bytes, goal)->shares);
+  }
 }
 
 // Between limits, shares are as the equation's are to each other.
@@ -227,19 +264,39 @@ RC_GTEST_PROP(AnyShares, AreInProportionBetweenTheirLimits, ()) {
 
 RC_GTEST_PROP(AnyShares, JointOnesAreTheBestOfAll, ()) {
   const Case it = any_case();
-  const JointShares joint = *share_jointly(it.claims, it.stairs, it.budget_bytes);
+  const JointShares joint = *share_jointly(it.claims, it.stairs, it.budget_bytes, Goal::largest);
   RC_ASSERT(joint.target_ns == worst_ns(it, joint.shares));
   RC_ASSERT(joint.target_ns == least_worst_ns(it, 0, it.budget_bytes));
   RC_ASSERT(joint.target_ns <= worst_ns(it, *share_by_score(it.claims, it.budget_bytes)));
+}
+
+// To the byte up to a budget of 2047 bytes above the least; beyond, as good as with a few bytes
+// less.
+RC_GTEST_PROP(AnyShares, JointOnesHaveTheLeastSumOfAll, ()) {
+  const Case it = any_case();
+  const JointShares joint = *share_jointly(it.claims, it.stairs, it.budget_bytes, Goal::sum);
+  RC_ASSERT(joint.target_ns == sum_ns(it, joint.shares));
+  const uint64_t useful_bytes =
+      std::accumulate(it.claims.begin(), it.claims.end(), uint64_t{0},
+                      [](uint64_t bytes, const Claim& claim) { return bytes + claim.model_bytes; });
+  const uint64_t budget_bytes = std::min(it.budget_bytes, useful_bytes);
+  const uint64_t more_bytes = budget_bytes - least_budget_bytes(it.claims);
+  const uint64_t lost_bytes = it.claims.size() * (sum_grain_bytes(more_bytes) - 1);
+  RC_TAG(lost_bytes == 0 ? "exact" : "in grains");
+  RC_ASSERT(joint.target_ns >= least_sum_ns(it, 0, budget_bytes));
+  RC_ASSERT(joint.target_ns <=
+            least_sum_ns(it, 0, budget_bytes - std::min(lost_bytes, more_bytes)));
 }
 
 RC_GTEST_PROP(AnyShares, TooSmallBudgetsAreRefused, ()) {
   Case it = any_case();
   it.budget_bytes = least_budget_bytes(it.claims) - 1;
   RC_ASSERT(!share_by_score(it.claims, it.budget_bytes).has_value());
-  RC_ASSERT(!share_jointly(it.claims, it.stairs, it.budget_bytes).has_value());
+  for (const Goal goal : {Goal::largest, Goal::sum}) {
+    RC_ASSERT(!share_jointly(it.claims, it.stairs, it.budget_bytes, goal).has_value());
+    RC_ASSERT(share_jointly(it.claims, it.stairs, it.budget_bytes + 1, goal).has_value());
+  }
   RC_ASSERT(share_by_score(it.claims, it.budget_bytes + 1).has_value());
-  RC_ASSERT(share_jointly(it.claims, it.stairs, it.budget_bytes + 1).has_value());
 }
 
 }  // namespace
