@@ -114,8 +114,8 @@ TEST_F(DiskGateTest, AnErrorIsTheReadsAndWhatCameBeforeItIsGood) {
   munmap(memory, 8 * MiB);
 }
 
-// One piece at the disk at a time: of what waits, the urgent one passes first. Whoever comes by does
-// it for both, so what has passed is looked at before the call in which the urgent one ends.
+// One piece at the disk at a time: of what waits, the urgent one passes first. Whoever comes by
+// does it for both, so what has passed is looked at before the call in which the urgent one ends.
 TEST_F(DiskGateTest, TheUrgentOnePassesFirst) {
   DiskGate gate(2, {.in_flight_bytes_max = 1, .overtaking_bytes_max = 1 << 30});
   for (const uint32_t network : {0, 1}) gate.set_units(network, {0});
