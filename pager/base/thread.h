@@ -67,10 +67,27 @@ struct SchedulingAttributes {
 /// The calling thread, and those that it starts, compute: where others want the processor, too,
 /// fewer and longer turns instead of one or a few milliseconds, and no haste when it wakes. Kernels
 /// before 6.12 know no lengths, only that there is no haste; one that refuses changes nothing.
-inline void take_long_turns(uint64_t turn_ns) {
-  const SchedulingAttributes attributes = {.turn_ns = turn_ns};
+inline void take_long_turns() {
+  const SchedulingAttributes attributes = {.turn_ns = 50'000'000};
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
+
+/// While it exists, a thread of long turns that sleeps is in haste to wake.
+class HasteToWake {
+ public:
+  HasteToWake() : has_long_turns_(sched_getscheduler(0) == SCHED_BATCH) {
+    const SchedulingAttributes attributes = {.policy = SCHED_OTHER};
+    if (has_long_turns_) syscall(SYS_sched_setattr, 0, &attributes, 0);
+  }
+  ~HasteToWake() {
+    if (has_long_turns_) take_long_turns();
+  }
+  HasteToWake(const HasteToWake&) = delete;
+  HasteToWake& operator=(const HasteToWake&) = delete;
+
+ private:
+  const bool has_long_turns_;
+};
 
 /// A thread that has to open things before anybody may rely on it. `run(opened)` sets the promise
 /// to how that went, and returns at once if it failed; what this returns is known only then.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/base/thread.h"
 #include "pager/io/open_reader.h"
 
 namespace weightpager::serve {
@@ -210,6 +211,9 @@ void DiskGate::come_by() {
 
 void DiskGate::come_by_until(Lock& lock, const std::function<bool()>& is_done) {
   come_by();
+  if (is_done()) return;
+  // Others compute meanwhile, and what it reads is already late.
+  const HasteToWake haste;
   while (!is_done()) {
     if (is_asleep_) {
       changed_.wait(lock);

@@ -41,9 +41,6 @@ Status stay_on(const std::vector<int>& processors) {
               "this process may run on others only: see `nproc` and `taskset -p $$`", errno);
 }
 
-/// Where networks share processors, each turn begins with caches that another one has filled.
-constexpr uint64_t turn_ns = 50'000'000;
-
 std::chrono::steady_clock::time_point time_of(uint64_t monotonic) {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(monotonic));
 }
@@ -130,8 +127,9 @@ Status Serving::open(std::vector<NetworkRequest> requests) {
 // sequential pipeline has two rings, each for a tile.
 Status Serving::measure(Member& member) {
   if (Status stays = stay_on(member.request.processors); !stays) return stays;
-  // Who has a period is due soon after it wakes.
-  if (member.request.period_ns == 0) take_long_turns(turn_ns);
+  // Where networks share processors, each turn begins with caches that another one has filled. But
+  // who has a period is due soon after it wakes.
+  if (member.request.period_ns == 0) take_long_turns();
   const network::Network& network = member.request.network;
   const uint64_t tile_bytes = std::min(tile_bytes_max, network.largest_folded_bytes()) / 2;
   infer::InferenceOptions options = {
