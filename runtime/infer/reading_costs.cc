@@ -38,13 +38,6 @@ constexpr uint64_t preload_bytes_max = 128 * MiB;
 // `infer --trace`, 2026-11-22).
 constexpr uint64_t between_kernels_ns = 1'000;
 
-// Of the time that a stretch takes so much is not its bytes': what is shorter says nothing about
-// how fast they come, and is as likely to be disturbed.
-constexpr double fixed_bytes = 512 * KiB;
-// Stretches that are nearly alike tell no latency: their lengths' variance, as a share of the mean
-// square.
-constexpr double variety_min = 0.05;
-
 /// From when they could begin, their weights and the kernel before them being finished.
 std::vector<Span> computing(const Timeline& times) {
   std::vector<Span> spans;
@@ -70,16 +63,14 @@ uint64_t kernels_ns(const Timeline& times) {
 
 Result<std::unique_ptr<Inference>> open(const network::Network& network,
                                         const std::string& weights_path, int threads,
-                                        const WindowRequest& window,
-                                        pipeline::Driver driver = pipeline::Driver::caller) {
-  return Inference::open(
-      network, weights_path,
-      {.window = window, .reads_across_inferences = false, .driver = driver, .threads = threads});
+                                        const WindowRequest& window) {
+  return Inference::open(network, weights_path,
+                         {.window = window, .reads_across_inferences = false, .threads = threads});
 }
 
 struct Passes {
   PassesBeside beside;
-  std::vector<BusyStretch> stretches;
+  DiskLine disk;  // for these pieces
   size_t passes = 0;
 };
 
@@ -108,12 +99,14 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
                os_page_bytes);
   const WindowRequest window = {.pipeline = Pipeline::two_stage,
                                 .tile_bytes_max = piece_bytes_max,
-                                .rings = pipeline::Rings{.host_bytes = ring_bytes}};
+                                .rings = pipeline::Rings{.host_bytes = ring_bytes},
+                                .lodges = false};
   auto beside = open(network, weights_path, threads, window);
   if (!beside) return forward_error(std::move(beside));
-  // Who computes sees the end of a read late; a thread of its own sees when the disk was busy.
-  auto watched = open(network, weights_path, threads, window, pipeline::Driver::own_thread);
-  if (!watched) return forward_error(std::move(watched));
+  const std::vector<pipeline::UnitBytes>& pieces = (*beside)->window().units;
+  auto disk = measure_disk(weights_path, pieces);
+  if (!disk) return forward_error(std::move(disk));
+  passes.disk = *disk;
 
   const std::vector<float> input = some_input(network);
   const std::span<const float> inputs[] = {input};
@@ -127,20 +120,20 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
   // They take turns, so that all see the same machine. The first pass brings in what every pass
   // needs.
   for (bool is_first = true; !is_enough(); is_first = false) {
-    for (Inference* const it : {alone->get(), beside->get(), watched->get()}) {
+    for (Inference* const it : {alone->get(), beside->get()}) {
       if (Status ran = it->run(inputs); !ran) return forward_error(std::move(ran));
     }
     if (is_first) continue;
     const Timeline& times = (*alone)->times();
     alone_ns.push_back(is_small ? computing_ns(times)
                                 : kernels_ns(times) + between_kernels_ns * units.size());
-    beside_ns.push_back(computing_ns((*beside)->times()));
-    const auto stretches = busy_stretches((*watched)->times(), (*watched)->window().units);
-    for (const BusyStretch& busy : stretches) busy_ns += busy.when.finish_ns - busy.when.start_ns;
-    busy_beside_ns += beside_kernels_ns(stretches, (*watched)->times());
-    passes.stretches.insert(passes.stretches.end(), stretches.begin(), stretches.end());
+    const Timeline& times_beside = (*beside)->times();
+    beside_ns.push_back(computing_ns(times_beside));
+    const auto stretches = busy_stretches(times_beside, pieces, passes.disk);
+    for (const BusyStretch& busy : stretches) busy_ns += busy.took_ns();
+    busy_beside_ns += beside_kernels_ns(stretches, times_beside);
     ++passes.passes;
-    spent_ns += (*beside)->times().delay_ns();
+    spent_ns += times_beside.delay_ns();
   }
   if (busy_beside_ns == 0) return passes;
   const double longer_ns =
@@ -153,7 +146,8 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
 }  // namespace
 
 std::vector<BusyStretch> busy_stretches(const Timeline& times,
-                                        std::span<const pipeline::UnitBytes> units) {
+                                        std::span<const pipeline::UnitBytes> units,
+                                        const DiskLine& disk) {
   WP_ASSERT(times.units.size() == units.size());
   std::vector<BusyStretch> reads;
   for (size_t i = 0; i < units.size(); ++i) {
@@ -173,6 +167,10 @@ std::vector<BusyStretch> busy_stretches(const Timeline& times,
     busy.when.finish_ns = std::max(busy.when.finish_ns, read.when.finish_ns);
     busy.bytes += read.bytes;
   }
+  for (BusyStretch& it : stretches) {
+    const auto took_ns = static_cast<uint64_t>(disk.took_ns(it.bytes));
+    it.when.finish_ns = std::min(it.when.finish_ns, it.when.start_ns + took_ns);
+  }
   return stretches;
 }
 
@@ -188,32 +186,6 @@ uint64_t beside_kernels_ns(std::span<const BusyStretch> stretches, const Timelin
     }
   }
   return sum_ns;
-}
-
-DiskLine fit_disk(std::span<const BusyStretch> stretches) {
-  WP_ASSERT(!stretches.empty());
-  // Least squares; what goes wrong in a stretch grows with it.
-  double weights = 0, by_bytes = 0, by_bytes_squared = 0, by_ns = 0, by_both = 0;
-  double all_bytes = 0, all_ns = 0;
-  for (const BusyStretch& it : stretches) {
-    const auto bytes = static_cast<double>(it.bytes);
-    const auto took_ns = static_cast<double>(it.when.finish_ns - it.when.start_ns);
-    const double weight = 1 / (bytes + fixed_bytes);
-    weights += weight;
-    by_bytes += weight * bytes;
-    by_bytes_squared += weight * bytes * bytes;
-    by_ns += weight * took_ns;
-    by_both += weight * bytes * took_ns;
-    all_bytes += bytes;
-    all_ns += took_ns;
-  }
-  const double determinant = weights * by_bytes_squared - by_bytes * by_bytes;
-  const bool are_alike = determinant < variety_min * weights * by_bytes_squared;
-  const double latency_ns =
-      are_alike ? 0 : (by_ns * by_bytes_squared - by_bytes * by_both) / determinant;
-  const double ns_per_byte = are_alike ? 0 : (weights * by_both - by_bytes * by_ns) / determinant;
-  if (latency_ns > 0 && ns_per_byte > 0) return {1e9 / ns_per_byte, latency_ns};
-  return {all_bytes / all_ns * 1e9, 0};
 }
 
 TakenByReads taken_by_reads(const PassesBeside& large, const PassesBeside& small) {
@@ -235,9 +207,8 @@ Result<ReadingCosts> measure_reading(const network::Network& network,
   if (!large) return tl::make_unexpected(large.error());
   const auto small = measure_passes(network, weights_path, threads, small_piece_bytes);
   if (!small) return tl::make_unexpected(small.error());
-  const DiskLine disk = fit_disk(large->stretches);
-  return ReadingCosts{.bytes_per_s = disk.bytes_per_s,
-                      .latency_ns = static_cast<uint64_t>(disk.latency_ns),
+  return ReadingCosts{.bytes_per_s = large->disk.bytes_per_s,
+                      .latency_ns = static_cast<uint64_t>(large->disk.latency_ns),
                       .taken = taken_by_reads(large->beside, small->beside)};
 }
 

@@ -12,12 +12,9 @@
 // 2026-11-22: 0.09 ns a byte and 48 µs a read, so that a pass in pieces of 128 KiB loses 36 ms to
 // its reads, and one in pieces of 2 MiB 12 ms.)
 //
-// How fast bytes come, and how late: the disk is busy in stretches, from a read that begins while
-// no other is under way until none is any more. A stretch takes a latency and its bytes' time, so a
-// line through stretches of all lengths tells both apart. (A read alone does not: it is often the
-// first of some that begin together and share the disk.) These stretches are those of a pipeline
-// with a driver of its own (pipeline::Driver), as who computes sees a read's end only after a
-// kernel.
+// Both only where nothing lodges among activations (pipeline/lodging.h), which makes large pieces
+// of small ones. How fast bytes come, and how late, is measured apart (disk_line.h); who computes
+// sees a read's end only after a kernel, so a read counts for as long as the disk takes for it.
 //
 // Cost: some dozen passes; a few seconds.
 #pragma once
@@ -28,6 +25,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "runtime/infer/disk_line.h"
 #include "runtime/network/network.h"
 #include "runtime/pipeline/executor.h"
 #include "runtime/pipeline/timeline.h"
@@ -45,28 +43,14 @@ struct ReadingCosts {
   TakenByReads taken;
 };
 
-/// In which at least one read was under way, from its beginning to its end.
-struct BusyStretch {
-  pipeline::Span when;
-  uint64_t bytes = 0;
-};
-
-/// Of one inference in `two_stage`, in order.
+/// Of one inference in `two_stage`, in order; none longer than the disk takes for its bytes.
 std::vector<BusyStretch> busy_stretches(const pipeline::Timeline& times,
-                                        std::span<const pipeline::UnitBytes> units);
+                                        std::span<const pipeline::UnitBytes> units,
+                                        const DiskLine& disk);
 
 /// How much of them lies beside kernels, or beside what lies between two of them though the second
 /// one's weights are there.
 uint64_t beside_kernels_ns(std::span<const BusyStretch> stretches, const pipeline::Timeline& times);
-
-struct DiskLine {
-  double bytes_per_s = 0;
-  double latency_ns = 0;
-};
-
-/// The line nearest to all stretches, of which there is at least one. Without a latency if they
-/// are nearly alike, or say that it is less than none, or that more bytes take less time.
-DiskLine fit_disk(std::span<const BusyStretch> stretches);
 
 /// Passes with reads beside their kernels, on average: how much longer these take than alone if
 /// they run beside all of the reads.

@@ -1,17 +1,14 @@
 // See reads_beside.h.
 #include "runtime/infer/reads_beside.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <span>
 #include <utility>
 
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
+#include "runtime/pipeline/short_read.h"
 
 namespace weightpager::infer {
 namespace {
@@ -79,12 +76,7 @@ void ReadsBeside::go_on() {
 
 Status ReadsBeside::finish() {
   while (schedule_.inferences_finished() < begun_) look(reader_->reads_in_flight() > 0 ? -1 : 0);
-  const int error_number = std::exchange(error_number_, 0);
-  if (error_number == 0) return {};
-  return fail(fmt::format("{}: {}", path_, std::strerror(error_number)),
-              "the disk or its connection failed: `dmesg` may say more; copy the file to another "
-              "disk, or fetch it anew",
-              error_number);
+  return std::exchange(outcome_, {});
 }
 
 void ReadsBeside::look(int64_t timeout_ns) {
@@ -129,8 +121,8 @@ void ReadsBeside::take(const io::Completion& completion) {
   const pipeline::UnitBytes& wanted = units_[schedule_.index(unit)];
   read_line_.on_finished(wanted.length_bytes);
   read_bytes_ += completion.length_bytes;
-  if (completion.length_bytes < wanted.needed_bytes) {
-    error_number_ = completion.error_number != 0 ? completion.error_number : ENODATA;
+  if (pipeline::is_short(wanted, completion)) {
+    outcome_ = tl::make_unexpected(pipeline::short_read(path_, wanted, completion));
   }
   schedule_.on_read_finished(unit);
 }

@@ -69,7 +69,7 @@ class ReadsBeside {
   std::unique_ptr<io::Reader> reader_;  // into the ring: first to go
   uint64_t begun_ = 0;
   uint64_t start_ns_ = 0;
-  int error_number_ = 0;
+  Status outcome_;
   uint64_t read_bytes_ = 0;
 };
 

@@ -26,6 +26,7 @@
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/read_line.h"
+#include "runtime/pipeline/short_read.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
@@ -536,19 +537,8 @@ void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
     read_line_.on_finished(wanted.length_bytes);
     times(unit).read.finish_ns = monotonic_ns();
     is_read_[unit % is_read_.size()] = true;
-    if (completion.length_bytes >= wanted.needed_bytes) continue;
-    const uint64_t at_bytes = wanted.offset_bytes + completion.length_bytes;
-    if (completion.error_number != 0) {
-      give_up({fmt::format("{}, byte {}: {}", options_.file_name, at_bytes,
-                           std::strerror(completion.error_number)),
-               "the disk or its connection failed: `dmesg` may say more; copy the file to another "
-               "disk, or fetch it anew",
-               completion.error_number});
-    } else {
-      give_up({fmt::format("{} ends at byte {}, while layers are read up to byte {}: the file was "
-                           "cut off since it was opened",
-                           options_.file_name, at_bytes, wanted.offset_bytes + wanted.needed_bytes),
-               "start again with the whole file", ENODATA});
+    if (is_short(wanted, completion)) {
+      give_up(short_read(options_.file_name, wanted, completion));
     }
   }
   take_in_order();

@@ -48,9 +48,12 @@ struct OnePass {
                                      {.read = {50, 60}, .copy = {}, .kernel = {60, 80}}}};
 };
 
+// A byte in 4 ns.
+constexpr DiskLine slow_disk = {.bytes_per_s = 0.25e9, .latency_ns = 2};
+
 TEST(BusyStretches, AreFromTheFirstReadUntilNoneIsUnderWay) {
   const OnePass it;
-  const auto stretches = busy_stretches(it.times, it.units);
+  const auto stretches = busy_stretches(it.times, it.units, slow_disk);
   ASSERT_EQ(stretches.size(), 2u);
   EXPECT_EQ(stretches[0].when, (pipeline::Span{0, 30}));
   EXPECT_EQ(stretches[0].bytes, 10u);
@@ -61,39 +64,16 @@ TEST(BusyStretches, AreFromTheFirstReadUntilNoneIsUnderWay) {
 TEST(BusyStretches, CountAsFarAsTheyLieBesideKernels) {
   const OnePass it;
   // Computing from 20 to 55 and from 60 on.
-  EXPECT_EQ(beside_kernels_ns(busy_stretches(it.times, it.units), it.times), 10u + 5u);
+  EXPECT_EQ(beside_kernels_ns(busy_stretches(it.times, it.units, slow_disk), it.times), 10u + 5u);
 }
 
-std::vector<BusyStretch> stretches_on(double latency_ns, double ns_per_byte,
-                                      const std::vector<uint64_t>& bytes) {
-  std::vector<BusyStretch> stretches;
-  for (const uint64_t it : bytes) {
-    const double took_ns = latency_ns + ns_per_byte * static_cast<double>(it);
-    stretches.push_back({{1'000, 1'000 + static_cast<uint64_t>(took_ns)}, it});
-  }
-  return stretches;
-}
-
-TEST(FitDisk, FindsTheLineThatStretchesLieOn) {
-  const DiskLine line = fit_disk(stretches_on(100'000, 0.5, {1 << 20, 2 << 20, 40 << 20, 2 << 20}));
-  EXPECT_NEAR(line.bytes_per_s, 2e9, 1e3);
-  EXPECT_NEAR(line.latency_ns, 100'000, 1);
-}
-
-TEST(FitDisk, StretchesThatAreAlikeHaveNoLatency) {
-  const DiskLine line = fit_disk(stretches_on(500'000, 0.5, {2'000'000, 2'000'000}));
-  EXPECT_EQ(line.latency_ns, 0);
-  EXPECT_DOUBLE_EQ(line.bytes_per_s, 2e6 / 1.5e6 * 1e9);
-}
-
-TEST(FitDisk, WhatCannotBeIsLeftOut) {
-  // Twice the bytes in four times the time: as if the first ones took less than none.
-  const BusyStretch less_than_none[] = {{{0, 1'000'000}, 2'000'000}, {{0, 4'000'000}, 4'000'000}};
-  EXPECT_EQ(fit_disk(less_than_none).latency_ns, 0);
-  EXPECT_DOUBLE_EQ(fit_disk(less_than_none).bytes_per_s, 1.2e9);
-  const BusyStretch faster[] = {{{0, 4'000'000}, 2'000'000}, {{0, 1'000'000}, 4'000'000}};
-  EXPECT_EQ(fit_disk(faster).latency_ns, 0);
-  EXPECT_DOUBLE_EQ(fit_disk(faster).bytes_per_s, 1.2e9);
+TEST(BusyStretches, OfWhichTheEndWasSeenLateLastAsLongAsTheDiskTakes) {
+  const OnePass it;
+  const auto stretches =
+      busy_stretches(it.times, it.units, {.bytes_per_s = 0.5e9, .latency_ns = 3});
+  ASSERT_EQ(stretches.size(), 2u);
+  EXPECT_EQ(stretches[0].when, (pipeline::Span{0, 3 + 2 * 10}));
+  EXPECT_EQ(stretches[1].when, (pipeline::Span{50, 50 + 3 + 2 * 2}));
 }
 
 }  // namespace
