@@ -220,6 +220,8 @@ uint64_t median_after_first(std::vector<uint64_t> delays_ns) {
 
 void simulate_together(const std::vector<PlannedNetwork>& networks, Division& division) {
   std::vector<budget::SharingNetwork> sharing;
+  std::vector<uint64_t> periods_ns;
+  std::vector<double> urgencies;
   for (size_t i = 0; i < networks.size(); ++i) {
     const PlannedNetwork& network = networks[i];
     // Without periods: as long as it takes alone, the urgent ones sooner.
@@ -228,9 +230,12 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
         network.period_ns > 0 ? network.period_ns : static_cast<uint64_t>(wanted_ns);
     sharing.push_back(budget::sharing_network(network.windows->choice(division.shares[i]),
                                               network.period_ns, deadline_ns));
+    periods_ns.push_back(network.period_ns);
+    urgencies.push_back(network.claim.urgency);
   }
-  const budget::SharedDiskTimes times =
-      budget::simulate_shared_disk(std::move(sharing), {.inferences_min = inferences_simulated});
+  const budget::SharedDiskTimes times = budget::simulate_shared_disk(
+      std::move(sharing), {.arbiter = budget::arbiter_settings(periods_ns, urgencies),
+                           .inferences_min = inferences_simulated});
   for (const budget::NetworkTimes& it : times.networks) {
     division.shared_ns.push_back(median_after_first(it.delays_ns));
     division.late.push_back(it.late);

@@ -7,6 +7,18 @@
 
 namespace weightpager::budget {
 
+ArbiterSettings arbiter_settings(std::span<const uint64_t> periods_ns,
+                                 std::span<const double> urgencies) {
+  const auto is_due = [](uint64_t period_ns) { return period_ns > 0; };
+  const auto is_special = [](double urgency) { return urgency != 1; };
+  ArbiterSettings settings;
+  if (std::none_of(periods_ns.begin(), periods_ns.end(), is_due) &&
+      std::none_of(urgencies.begin(), urgencies.end(), is_special)) {
+    settings.overtaking_bytes_max = 0;
+  }
+  return settings;
+}
+
 DiskArbiter::DiskArbiter(uint32_t networks, const ArbiterSettings& settings)
     : settings_(settings), queues_(networks) {}
 

@@ -34,6 +34,13 @@ struct ArbiterSettings {
   uint64_t overtaking_bytes_max = 64 << 20;
 };
 
+/// Of networks with these periods (0: none) and urgencies (1 is ordinary). Where no inference is
+/// due and none is urgent, reads take turns. By what it was planned to take alone everybody is late
+/// who shares processors, and by more the longer an inference takes: the slowest would go first,
+/// and the others wait for their bursts.
+ArbiterSettings arbiter_settings(std::span<const uint64_t> periods_ns,
+                                 std::span<const double> urgencies);
+
 struct DiskRead {
   /// The caller's, passed through.
   uint64_t tag = 0;

@@ -16,6 +16,7 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
+#include "runtime/budget/disk_arbiter.h"
 #include "runtime/infer/layer_measurement.h"
 
 namespace weightpager::serve {
@@ -39,6 +40,16 @@ Status stay_on(const std::vector<int>& processors) {
   if (sched_setaffinity(0, sizeof(allowed), &allowed) == 0) return {};
   return fail(fmt::format("processors {}: {}", fmt::join(processors, ", "), std::strerror(errno)),
               "this process may run on others only: see `nproc` and `taskset -p $$`", errno);
+}
+
+budget::ArbiterSettings arbiter_settings_for(const std::vector<NetworkRequest>& requests) {
+  std::vector<uint64_t> periods_ns;
+  std::vector<double> urgencies;
+  for (const NetworkRequest& it : requests) {
+    periods_ns.push_back(it.period_ns);
+    urgencies.push_back(it.urgency);
+  }
+  return budget::arbiter_settings(periods_ns, urgencies);
 }
 
 std::chrono::steady_clock::time_point time_of(uint64_t monotonic) {
@@ -67,12 +78,13 @@ struct Serving::Member {
   std::thread thread;
 };
 
-Serving::Serving(const ServingOptions& options, uint32_t networks)
-    : options_(options), gate_(networks, options.arbiter) {}
+Serving::Serving(const ServingOptions& options, const std::vector<NetworkRequest>& requests)
+    : options_(options),
+      gate_(static_cast<uint32_t>(requests.size()), arbiter_settings_for(requests)) {}
 
 Result<std::unique_ptr<Serving>> Serving::start(std::vector<NetworkRequest> requests,
                                                 const ServingOptions& options) {
-  std::unique_ptr<Serving> serving(new Serving(options, static_cast<uint32_t>(requests.size())));
+  std::unique_ptr<Serving> serving(new Serving(options, requests));
   if (Status opened = serving->open(std::move(requests)); !opened) {
     return forward_error(std::move(opened));
   }

@@ -31,7 +31,6 @@
 #include <vector>
 
 #include "pager/base/result.h"
-#include "runtime/budget/disk_arbiter.h"
 #include "runtime/infer/inference.h"
 #include "runtime/network/network.h"
 #include "runtime/serve/demand.h"
@@ -59,7 +58,6 @@ struct ServingOptions {
   /// For windows, activations and scratch memory of all networks.
   uint64_t budget_bytes = 0;
   SharingGoal goal = SharingGoal::mean_slowdown;
-  budget::ArbiterSettings arbiter;
   /// After each inference, on its network's thread.
   std::function<void(uint32_t network, const infer::Inference& inference)> on_inference;
 };
@@ -129,7 +127,7 @@ class Serving {
  private:
   struct Member;
 
-  explicit Serving(const ServingOptions& options, uint32_t networks);
+  Serving(const ServingOptions& options, const std::vector<NetworkRequest>& requests);
   Status open(std::vector<NetworkRequest> requests);
   Status measure(Member& member);
   void serve(Member& member);

@@ -29,6 +29,25 @@ TEST(DiskArbiter, LeastSlackGoesFirst) {
   EXPECT_EQ(arbiter.in_flight_bytes(), 30u);
 }
 
+TEST(DiskArbiter, WhereNothingIsDueReadsTakeTurns) {
+  const uint64_t no_periods[] = {0, 0};
+  const uint64_t a_period[] = {0, 1'000'000};
+  const double ordinary[] = {1, 1};
+  const double urgent[] = {1, 2};
+  DiskArbiter arbiter(2, arbiter_settings(no_periods, ordinary));
+  for (uint64_t tag = 0; tag < 3; ++tag) {
+    arbiter.ask(0, {.tag = tag, .size_bytes = 10, .latest_start_ns = -500});
+    arbiter.ask(1, {.tag = tag, .size_bytes = 10, .latest_start_ns = 90});
+  }
+  for (uint64_t tag = 0; tag < 3; ++tag) {
+    EXPECT_EQ(network_of(arbiter.next()), 0u);
+    EXPECT_EQ(network_of(arbiter.next()), 1u);
+  }
+  const uint64_t most_bytes = ArbiterSettings{}.overtaking_bytes_max;
+  EXPECT_EQ(arbiter_settings(a_period, ordinary).overtaking_bytes_max, most_bytes);
+  EXPECT_EQ(arbiter_settings(no_periods, urgent).overtaking_bytes_max, most_bytes);
+}
+
 TEST(DiskArbiter, ANetworksReadsKeepTheirOrder) {
   DiskArbiter arbiter(1, {});
   arbiter.ask(0, {.tag = 1, .size_bytes = 10, .latest_start_ns = 500});
