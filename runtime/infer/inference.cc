@@ -107,7 +107,7 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   if (lodges && takes_in_late_ && pipeline == pipeline::Pipeline::two_stage) {
     lodge_among_activations(use_, source_, backend_->activations(0).layout());
   }
-  const auto driver = takes_in_late_ ? options_.driver : pipeline::Driver::own_thread;
+  const auto driver = takes_in_late_ ? pipeline::Driver::caller : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
   auto executor =
       Executor::make(use_.units,

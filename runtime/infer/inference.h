@@ -32,8 +32,6 @@ struct InferenceOptions {
   DeviceKind device = DeviceKind::cpu;
   /// Begin with the next image's first layers while the last ones of this one are computed.
   bool reads_across_inferences = true;
-  /// Who reads, where a processor computes from what was read. Otherwise it is always a thread.
-  pipeline::Driver driver = pipeline::Driver::caller;
   /// On processors.
   int threads = 1;
   /// Images that one pass over the weights may serve, each with activations of its own.

@@ -91,27 +91,24 @@ TEST_F(InferenceTest, WeightsThatLodgeAmongActivationsGiveTheSameBits) {
   ASSERT_TRUE(everything) << everything.error().message;
   const std::vector<float> expected = output_of(**everything);
   for (const std::string& path : {packed_path_, weights_path_}) {
-    for (const pipeline::Driver driver : {pipeline::Driver::caller, pipeline::Driver::own_thread}) {
-      for (const uint32_t batch : {1, 2}) {
-        auto inference = Inference::open(network_, path,
-                                         {.window = {.window_bytes = window_for_tiles(256 * KiB)},
-                                          .driver = driver,
-                                          .threads = ops::compute_threads,
-                                          .batch = batch});
-        ASSERT_TRUE(inference) << inference.error().message;
-        const WindowUse& use = (*inference)->window();
-        ASSERT_GT(lodging_bytes(use), 256 * KiB);
-        EXPECT_LE((*inference)->window_bytes(), window_for_tiles(256 * KiB));
-        for (int image = 0; image < 4; ++image) ASSERT_EQ(output_of(**inference), expected);
-        // The same without lodgers, and with them again.
-        for (const bool lodges : {false, true}) {
-          const Status set =
-              (*inference)
-                  ->set_window({.window_bytes = window_for_tiles(256 * KiB), .lodges = lodges});
-          ASSERT_TRUE(set) << set.error().message;
-          EXPECT_EQ(lodging_bytes((*inference)->window()) > 0, lodges);
-          ASSERT_EQ(output_of(**inference), expected);
-        }
+    for (const uint32_t batch : {1, 2}) {
+      auto inference = Inference::open(network_, path,
+                                       {.window = {.window_bytes = window_for_tiles(256 * KiB)},
+                                        .threads = ops::compute_threads,
+                                        .batch = batch});
+      ASSERT_TRUE(inference) << inference.error().message;
+      const WindowUse& use = (*inference)->window();
+      ASSERT_GT(lodging_bytes(use), 256 * KiB);
+      EXPECT_LE((*inference)->window_bytes(), window_for_tiles(256 * KiB));
+      for (int image = 0; image < 4; ++image) ASSERT_EQ(output_of(**inference), expected);
+      // The same without lodgers, and with them again.
+      for (const bool lodges : {false, true}) {
+        const Status set =
+            (*inference)
+                ->set_window({.window_bytes = window_for_tiles(256 * KiB), .lodges = lodges});
+        ASSERT_TRUE(set) << set.error().message;
+        EXPECT_EQ(lodging_bytes((*inference)->window()) > 0, lodges);
+        ASSERT_EQ(output_of(**inference), expected);
       }
     }
   }
