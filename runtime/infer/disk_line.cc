@@ -61,7 +61,8 @@ std::vector<UnitsOfStretch> cut_into_stretches(std::span<const UnitBytes> units)
   return stretches;
 }
 
-/// Reads stretches, one after the other, into the same memory.
+/// Reads stretches, one after the other, into the same memory: a ring's, as in a pipeline, for what
+/// a read costs depends on it.
 class StretchReader {
  public:
   static Result<StretchReader> open(const std::string& path, uint64_t memory_bytes) {
