@@ -14,7 +14,7 @@
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/mirrored_ring.h"
 #include "runtime/pipeline/read_line.h"
-#include "runtime/pipeline/short_read.h"
+#include "runtime/pipeline/unit_read.h"
 
 namespace weightpager::infer {
 namespace {
@@ -107,11 +107,8 @@ class StretchReader {
         reader_(std::move(reader)) {}
 
   void start(UnitsOfStretch units, const ReadLine::UnitRead& read) {
-    reader_->start({.tag = read.unit,
-                    .fd = file_.fd(),
-                    .offset_bytes = units[read.unit].offset_bytes,
-                    .length_bytes = static_cast<uint32_t>(read.length_bytes),
-                    .buffer = memory_.at(read.to.offset_bytes)});
+    reader_->start(pipeline::read_of(read.unit, units[read.unit], file_.fd(),
+                                     memory_.at(read.to.offset_bytes)));
   }
 
   std::string path_;

@@ -8,7 +8,7 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
-#include "runtime/pipeline/short_read.h"
+#include "runtime/pipeline/unit_read.h"
 
 namespace weightpager::infer {
 namespace {
@@ -107,12 +107,8 @@ void ReadsBeside::start_actions() {
   const uint64_t at_once_bytes = kernels_.empty() ? ReadLine::bytes_under_way_max : UINT64_MAX;
   while (read_line_.may_take(at_once_bytes)) {
     const ReadLine::UnitRead read = read_line_.take();
-    const pipeline::UnitBytes& unit = units_[schedule_.index(read.unit)];
-    reader_->start({.tag = read.unit,
-                    .fd = file_.fd(),
-                    .offset_bytes = unit.offset_bytes,
-                    .length_bytes = static_cast<uint32_t>(unit.length_bytes),
-                    .buffer = ring_.at(read.to.offset_bytes)});
+    reader_->start(pipeline::read_of(read.unit, units_[schedule_.index(read.unit)], file_.fd(),
+                                     ring_.at(read.to.offset_bytes)));
   }
 }
 

@@ -26,7 +26,7 @@
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/read_line.h"
-#include "runtime/pipeline/short_read.h"
+#include "runtime/pipeline/unit_read.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
@@ -521,11 +521,7 @@ void DrivenExecutor::start_reads() {
     is_read_[unit % is_read_.size()] = false;
     last_reads_[schedule_.index(unit)] = unit;
     times(unit) = {.read = {.start_ns = monotonic_ns()}};
-    reader_->start({.tag = unit,
-                    .fd = options_.fd,
-                    .offset_bytes = at(unit).offset_bytes,
-                    .length_bytes = static_cast<uint32_t>(at(unit).length_bytes),
-                    .buffer = device_->host_address(read_place(unit))});
+    reader_->start(read_of(unit, at(unit), options_.fd, device_->host_address(read_place(unit))));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/pipeline/short_read.h"
+#include "runtime/pipeline/unit_read.h"
 
 #include <fmt/format.h>
 

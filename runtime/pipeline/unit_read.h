@@ -1,6 +1,7 @@
-// What to say of a read that brought fewer bytes than its unit needs.
+// A unit's read, and what to say if it brought fewer bytes than the unit needs.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "pager/base/result.h"
@@ -8,6 +9,14 @@
 #include "runtime/pipeline/executor.h"
 
 namespace weightpager::pipeline {
+
+inline io::Read read_of(UnitNumber number, const UnitBytes& unit, int fd, std::byte* buffer) {
+  return {.tag = number,
+          .fd = fd,
+          .offset_bytes = unit.offset_bytes,
+          .length_bytes = static_cast<uint32_t>(unit.length_bytes),
+          .buffer = buffer};
+}
 
 inline bool is_short(const UnitBytes& wanted, const io::Completion& read) {
   return read.length_bytes < wanted.needed_bytes;
