@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
-#include <random>
 
-#include "pager/base/median.h"
 #include "pager/base/units.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/network_instance.h"
-#include "runtime/plan/planned_network.h"
 #include "runtime/plan/select.h"
 #include "tools/cli.h"
 #include "tools/figures.h"
@@ -23,6 +18,7 @@
 #include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
+#include "tools/selection_run.h"
 
 namespace weightpager::tools {
 namespace {
@@ -36,9 +32,6 @@ constexpr int schema_version = 1;
 // Of memory, in which plans are told apart: series_parallel.h.
 constexpr uint64_t quantum_bytes = 64 * KiB;
 constexpr size_t points_shown = 12;
-constexpr size_t measured_runs_min = 10;
-constexpr size_t measured_runs_max = 1000;
-constexpr double measured_ns_enough = 2e9;
 const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
 }  // namespace
@@ -57,8 +50,8 @@ Command plan_primitives_description() {
                       {0, "disk", "GB/S", "how fast that disk reads (2)"},
                       {0, "threads", "N", "that compute (one per processor)"},
                       {0, "measure", "",
-                       "run the network by each selection that is shown (with random weights)\n"
-                       "and measure what was planned"},
+                       "run the network by each selection that is shown (with random weights),\n"
+                       "in turns with the chosen one, and measure what was planned"},
                       {0, "json", "FILE", "write the front and all choices to FILE"}},
           .examples =
               "  weightpager plan primitives yolov3.cfg\n"
@@ -102,12 +95,19 @@ Result<Options> read_options(const Arguments& arguments) {
   return options;
 }
 
+/// Of convolutions and changes of layout: the median of some runs.
+struct Measured {
+  double took_ns = 0;
+  /// On a machine on which the chosen selection takes what is planned.
+  double at_planned_pace_ns = 0;
+};
+
 /// A point of the front, and what the greedy selection makes of its memory.
 struct Point {
   const Selection* best = nullptr;
   std::optional<Selection> greedy;
-  /// Of what was planned, where it was asked for: the median of some runs.
-  std::optional<double> measured_ns;
+  /// Where it was asked for.
+  std::optional<Measured> measured;
 };
 
 struct Plan {
@@ -133,69 +133,20 @@ std::vector<Point> points_of(const std::vector<Selection>& front, const plan::In
   return points;
 }
 
-/// What layers take does not depend on their weights, as long as numbers stay moderate.
-class RandomWeights {
- public:
-  explicit RandomWeights(const Network& network) : network_(network) {}
-
-  /// Valid until the next call.
-  ops::TileWeights of(uint32_t layer) {
-    const network::Layer& it = network_.layers[layer];
-    const auto outputs = static_cast<float>(it.output.channels);
-    const float deviation = std::sqrt(2 * outputs / static_cast<float>(it.weights()));
-    std::normal_distribution<float> around(0, deviation);
-    biases_.assign(it.output.channels, 0.01f);
-    weights_.resize(it.weights());
-    for (float& value : weights_) value = around(random_);
-    return {biases_.data(), weights_.data()};
-  }
-
- private:
-  const Network& network_;
-  std::mt19937 random_{1};
-  std::vector<float> biases_;
-  std::vector<float> weights_;
-};
-
 std::vector<plan::LayerChoice> choices_of(const Plan& made, const Selection& selection) {
   return plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates);
 }
 
-/// Of convolutions and changes of layout.
-double planned_ns(const plan::Pass& pass) {
-  return std::accumulate(pass.begin(), pass.end(), 0.0, [](double sum, const plan::RunTimes& it) {
-    return sum + it.planned_ns();
-  });
-}
-
-Result<double> measure_selection(const Plan& made, const Selection& selection, int threads) {
-  auto planned = plan::PlannedNetwork::make(made.network, choices_of(made, selection), threads);
-  if (!planned) return forward_error(std::move(planned));
-  RandomWeights weights(made.network);
-  auto packed = plan::PackedWeights::make(made.network, planned->operations(),
-                                          [&](uint32_t layer) { return weights.of(layer); });
-  if (!packed) return forward_error(std::move(packed));
-  const std::vector<float> input(made.network.input.elements(), 0.5f);
-  std::vector<double> took_ns;
-  double spent_ns = 0;
-  const auto is_enough = [&] {
-    return took_ns.size() >= measured_runs_min &&
-           (took_ns.size() >= measured_runs_max || spent_ns >= measured_ns_enough);
-  };
-  while (!is_enough()) {
-    const auto pass = planned->run(input, [&](uint32_t layer) { return packed->of(layer); });
-    if (!pass) return tl::make_unexpected(pass.error());
-    took_ns.push_back(planned_ns(*pass));
-    spent_ns += took_ns.back();
-  }
-  return median(std::move(took_ns));
-}
-
 Status measure_points(Plan& made, int threads) {
+  auto chosen = SelectionRun::make(made.network, choices_of(made, made.chosen), threads);
+  if (!chosen) return forward_error(std::move(chosen));
   for (Point& point : made.points) {
-    const auto measured_ns = measure_selection(made, *point.best, threads);
-    if (!measured_ns) return tl::make_unexpected(measured_ns.error());
-    point.measured_ns = *measured_ns;
+    auto run = SelectionRun::make(made.network, choices_of(made, *point.best), threads);
+    if (!run) return forward_error(std::move(run));
+    const auto in_turns = run_in_turns(*run, *chosen);
+    if (!in_turns) return tl::make_unexpected(in_turns.error());
+    point.measured = {.took_ns = in_turns->took_ns,
+                      .at_planned_pace_ns = in_turns->by_reference * made.chosen.time_ns};
   }
   return {};
 }
@@ -264,11 +215,22 @@ void print_front(const Plan& made, bool is_measured) {
                                    point.greedy->time_ns / it.time_ns)
                      : fmt::format("{:>11} {:>8}", "none", "");
     const std::string measured =
-        point.measured_ns ? fmt::format(" {:>11.2f}", milliseconds(*point.measured_ns)) : "";
+        point.measured ? fmt::format(" {:>11.2f}", milliseconds(point.measured->at_planned_pace_ns))
+                       : "";
     fmt::print("{:>10.2f} {:>11.2f} {:>13.2f} {:>10.2f} {}{}\n", mebibytes(it.memory_bytes()),
                mebibytes(it.held_bytes), mebibytes(it.workspace_bytes), milliseconds(it.time_ns),
                greedy, measured);
   }
+}
+
+void print_pace(const Plan& made) {
+  std::vector<double> slower;
+  for (const Point& point : made.points) {
+    slower.push_back(point.measured->took_ns / point.measured->at_planned_pace_ns);
+  }
+  const auto [least, most] = std::minmax_element(slower.begin(), slower.end());
+  fmt::print("measured at the pace of the plan; this machine took {:.2f} to {:.2f} times as long\n",
+             *least, *most);
 }
 
 /// Of the convolutions: the others have no choice, or none that is worth a line.
@@ -298,6 +260,7 @@ void print_plan(const Plan& made, const Options& options) {
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
              made.front.size());
   print_front(made, options.is_measured);
+  if (options.is_measured) print_pace(made);
   fmt::print("\n{}: {:.2f} ms in {:.2f} MiB\n",
              options.budget_bytes ? fmt::format("within {}", format_size(*options.budget_bytes))
                                   : "the fastest",
@@ -335,14 +298,14 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
                               {"workspace_bytes", candidate.workspace_bytes}});
   }
   for (const Selection& it : made.front) json["front"].push_back(selection_json(it));
-  const auto or_null = [](bool is_there, double value) {
-    return is_there ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-  };
   for (const Point& point : made.points) {
     nlohmann::ordered_json it = selection_json(*point.best);
-    it["greedy_time_ns"] =
-        or_null(point.greedy.has_value(), point.greedy ? point.greedy->time_ns : 0);
-    it["measured_time_ns"] = or_null(point.measured_ns.has_value(), point.measured_ns.value_or(0));
+    it["greedy_time_ns"] = nullptr;
+    if (point.greedy) it["greedy_time_ns"] = point.greedy->time_ns;
+    if (point.measured) {
+      it["measured_time_ns"] = point.measured->at_planned_pace_ns;
+      it["took_ns"] = point.measured->took_ns;
+    }
     json["points"].push_back(std::move(it));
   }
   return json;

@@ -253,11 +253,17 @@ Profile in_place(const Profile& alone, const InPlaceTimes& seen) {
   return profile;
 }
 
-Profile slowed(Profile profile, double factor) {
-  visit_parts(profile, [&](const char*, const std::string&, const std::string&, double& time_ns) {
-    time_ns *= factor;
+InPlaceTimes at_pace_of(const InPlaceTimes& then, const Profile& alone, const InPlaceTimes& now) {
+  InPlaceTimes both;
+  for (const auto& [key, time_ns] : then) {
+    if (now.count(key) > 0) both[key] = time_ns;
+  }
+  Profile before = in_place(in_place(alone, now), both);
+  InPlaceTimes times;
+  visit_parts(before, [&](const char*, const std::string&, const std::string& key, double time_ns) {
+    if (now.count(key) > 0) times[key] = time_ns;
   });
-  return profile;
+  return times;
 }
 
 }  // namespace weightpager::plan

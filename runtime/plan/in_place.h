@@ -55,7 +55,8 @@ InPlaceTimes times_in_run(std::span<const LayerParts> layers, std::span<const Ru
 /// `alone` with all times as in a run: seen, or guessed by those that were.
 Profile in_place(const Profile& alone, const InPlaceTimes& seen);
 
-/// All times by so much longer: of a machine that is slower than when they were measured.
-Profile slowed(Profile profile, double factor);
+/// What everything in `now` would have taken when `then` was measured: what both have tells by how
+/// much, and is as it was.
+InPlaceTimes at_pace_of(const InPlaceTimes& then, const Profile& alone, const InPlaceTimes& now);
 
 }  // namespace weightpager::plan

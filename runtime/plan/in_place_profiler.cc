@@ -66,9 +66,7 @@ class InPlaceProfiler {
     if (has_measured_ && !options_.cache_path.empty()) keep();
     Profile profile = in_place(alone_, times_);
     if (pace == Pace::as_first_measured) return profile;
-    const auto slower = slower_now(profile, chosen);
-    if (!slower) return tl::make_unexpected(slower.error());
-    return slowed(std::move(profile), *slower);
+    return at_pace_now(profile, chosen);
   }
 
  private:
@@ -110,25 +108,20 @@ class InPlaceProfiler {
   Status add(const std::vector<LayerChoice>& choices, const std::vector<LayerParts>& parts) {
     const auto passes = measure({reference_, choices});
     if (!passes) return tl::make_unexpected(passes.error());
-    const double slower = slower_than(in_place(alone_, times_), reference_, passes->front());
-    for (const auto& [key, time_ns] : times_in_run(parts, passes->back())) {
-      times_.try_emplace(key, time_ns / slower);
-    }
+    const auto reference_parts = parts_of(network_, alone_, reference_);
+    InPlaceTimes now = times_in_run(reference_parts, passes->front());
+    now.merge(times_in_run(parts, passes->back()));
+    times_.merge(at_pace_of(times_, alone_, now));
     has_measured_ = true;
     return {};
   }
 
-  double slower_than(const Profile& profile, const std::vector<LayerChoice>& choices,
-                     const Pass& now) const {
-    const double then_ns = plan::time_ns_of(parts_of(network_, profile, choices));
-    return time_ns_of(now) / then_ns;
-  }
-
-  Result<double> slower_now(const Profile& profile, const std::vector<LayerChoice>& choices) {
+  // What is run takes what it takes now; by how that has changed, the others have.
+  Result<Profile> at_pace_now(const Profile& then, const std::vector<LayerChoice>& choices) {
     say("the pace of the machine");
     const auto passes = measure({choices});
     if (!passes) return tl::make_unexpected(passes.error());
-    return slower_than(profile, choices, passes->front());
+    return in_place(then, times_in_run(parts_of(network_, then, choices), passes->front()));
   }
 
   // Each way's passes, in turns with the others', so that all see the same machine.

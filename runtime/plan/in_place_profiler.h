@@ -10,10 +10,12 @@
 // interrupted), and a layer takes its mean over these: so layers add up to what a pass takes. Then
 // it is planned again (in_place.h), until nothing that is planned is new. So that times of two such
 // measurements compare, the plan that was measured first runs in turns with each later one, and
-// tells how much slower the machine is now than it was then.
+// tells how much slower the machine is now than it was then: by kind of work, because what waits
+// for memory and what computes do not slow down together (connected layers can become faster while
+// convolutions become slower).
 //
-// The same plan, run once more, tells the pace of the machine now: who wants to know how fast a
-// disk is now wants to know that, too.
+// What is chosen at last, run once more, tells the pace of the machine now: who wants to know how
+// fast a disk is now wants to know that, too.
 //
 // Cost: some seconds for each plan that has something new; the least memory that the network can
 // run in without a window for its weights, and that of weights which no cache has (cold_weights.h).

@@ -67,7 +67,8 @@ grep -qF 'is not a profile of this version of weightpager' "$ERR" || fail "stder
 # Run by each selection that is shown.
 plan --measure
 expect_status 0
-jq -e '(.points | length) > 0 and all(.points[]; .measured_time_ns > 0)' "$SCRATCH/plan.json" >/dev/null ||
+jq -e '(.points | length) > 0 and
+  all(.points[]; .measured_time_ns > 0 and .took_ns > 0)' "$SCRATCH/plan.json" >/dev/null ||
   fail "measured: $(jq .points "$SCRATCH/plan.json")"
 plan --measure --layer-by-layer
 expect_status 2

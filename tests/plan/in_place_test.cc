@@ -123,11 +123,17 @@ TEST_F(InPlace, WithoutAnythingSeenTimesAreThoseAlone) {
   EXPECT_EQ(profile_text(in_place(alone_, {})), profile_text(alone_));
 }
 
-TEST_F(InPlace, ASlowerMachineIsSlowerInEverything) {
-  const Profile profile = slowed(alone_, 1.5);
-  EXPECT_EQ(convolution_ns(profile, 1), 45);
-  EXPECT_EQ(profile.changes.at("8x6x6")[0][1], 7.5);
-  EXPECT_EQ(pool_ns(profile), (LayoutTimes{30, 12, 30, 30}));
+TEST_F(InPlace, EachKindOfWorkHasItsOwnPace) {
+  const InPlaceTimes then =
+      times_in_run(parts(in_pixels_), std::vector<RunTimes>{{80, 0, 15}, {90, 0, 25}, {0, 20, 30}});
+  // Convolutions take twice as long now, what waits for memory half as long; and one is new.
+  InPlaceTimes now = times_in_run(parts(in_pixels_),
+                                  std::vector<RunTimes>{{160, 0, 10}, {180, 0, 10}, {0, 20, 15}});
+  const std::string new_part = std::string(convolution) + " by other nhwc-nhwc";
+  now[new_part] = 300;
+  InPlaceTimes expected = then;
+  expected[new_part] = 150;
+  EXPECT_EQ(at_pace_of(then, alone_, now), expected);
 }
 
 TEST(MiddleOf, LeavesOutAQuarterAtEitherEnd) {
