@@ -19,13 +19,11 @@ DIR gets the networks that are not there yet (`weightpager model make`, `model p
 """
 
 import argparse
-import datetime
 import itertools
 import json
 import operator
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -219,12 +217,10 @@ def print_markdown(found):
 
 def main():
     options = parse_arguments()
-    date = datetime.date.today().isoformat()
-    output = options.output or ROOT / f"bench/results/{date}-joint_plans.json"
+    found = machine.report_head(WEIGHTPAGER, schema_version=1) | {
+        "passes": options.passes, "seconds": options.seconds, "repeats": options.repeats, "networks": []}
+    output = options.output or ROOT / f"bench/results/{found['date']}-joint_plans.json"
     with tempfile.TemporaryDirectory() as scratch:
-        found = {"schema_version": 1, "date": date, "kernel": platform.release(),
-                 "processor": machine.first_match("/proc/cpuinfo", "model name"),
-                 "passes": options.passes, "seconds": options.seconds, "repeats": options.repeats, "networks": []}
         for name in options.networks.split(","):
             found["networks"].append(measure(name, pathlib.Path(scratch), options))
             output.write_text(json.dumps(found, indent=1) + "\n")

@@ -5,10 +5,12 @@ here is read from the running system in the same run; nothing is assumed. Python
 """
 
 import contextlib
+import datetime
 import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -91,6 +93,14 @@ def facts(model):
         "readahead_kib": readahead_kib(model),
         "load_average": os.getloadavg()[0],
     }
+
+
+def report_head(weightpager, schema_version):
+    """With what a report of this binary's doings begins."""
+    version = subprocess.run([str(weightpager), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {"schema_version": schema_version, "date": datetime.date.today().isoformat(),
+            "commit": re.search(r"\(commit (.+)\)", version).group(1), "kernel": platform.release(),
+            "processor": first_match("/proc/cpuinfo", "model name")}
 
 
 def drop_page_cache(path):

@@ -12,10 +12,8 @@ DIR gets the networks that are not there yet (`weightpager model make`).
 """
 
 import argparse
-import datetime
 import json
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -92,8 +90,8 @@ def print_markdown(rows):
 
 def main():
     options = parse_arguments()
-    date = datetime.date.today().isoformat()
-    output = options.output or ROOT / f"bench/results/{date}-primitives.json"
+    head = machine.report_head(WEIGHTPAGER, schema_version=1)
+    output = options.output or ROOT / f"bench/results/{head['date']}-primitives.json"
     names = options.networks.split(",")
     plans = {name: [] for name in names}
     for _ in range(options.repeats):
@@ -101,9 +99,7 @@ def main():
             make_network(name, options.nets)
             plans[name].append(planned(options.nets / f"{name}.cfg"))
     rows = [row_of(name, plans[name]) for name in names]
-    output.write_text(json.dumps({"schema_version": 1, "date": date, "kernel": platform.release(),
-                                  "processor": machine.first_match("/proc/cpuinfo", "model name"),
-                                  "repeats": options.repeats, "networks": rows}, indent=1) + "\n")
+    output.write_text(json.dumps(head | {"repeats": options.repeats, "networks": rows}, indent=1) + "\n")
     print_markdown(rows)
 
 

@@ -18,11 +18,9 @@ DIR gets the networks that are not there yet (`weightpager model make`, `model p
 """
 
 import argparse
-import datetime
 import json
 import math
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
@@ -163,11 +161,9 @@ def print_markdown(found):
 
 def main():
     options = parse_arguments()
-    date = datetime.date.today().isoformat()
-    output = options.output or ROOT / f"bench/results/{date}-several_networks.json"
-    found = {"schema_version": 2, "date": date, "kernel": platform.release(),
-             "processor": machine.first_match("/proc/cpuinfo", "model name"),
-             "seconds": options.seconds, "repeats": options.repeats, "sets": []}
+    found = machine.report_head(WEIGHTPAGER, schema_version=2) | {
+        "seconds": options.seconds, "repeats": options.repeats, "sets": []}
+    output = options.output or ROOT / f"bench/results/{found['date']}-several_networks.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     for name in options.sets.split(","):
         found["sets"].append(measure(name, options))
