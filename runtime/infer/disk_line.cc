@@ -65,15 +65,14 @@ std::vector<UnitsOfStretch> cut_into_stretches(std::span<const UnitBytes> units)
 /// a read costs depends on it.
 class StretchReader {
  public:
-  static Result<StretchReader> open(const std::string& path, uint64_t memory_bytes) {
+  static Result<StretchReader> open(const std::string& path, std::span<const UnitBytes> units,
+                                    uint64_t memory_bytes) {
     auto file = io::ModelFile::open(path);
     if (!file) return forward_error(std::move(file));
     auto memory = pipeline::MirroredRing::make(memory_bytes);
     if (!memory) return forward_error(std::move(memory));
-    auto reader =
-        io::open_best_reader({.reads_max = ReadLine::reads_max,
-                              .read_bytes_max = static_cast<uint32_t>(memory_bytes),
-                              .device_read_bytes = io::device_limits(file->fd()).read_bytes});
+    auto reader = io::open_best_reader(
+        pipeline::reader_options(units, io::device_limits(file->fd()).read_bytes));
     if (!reader) return forward_error(std::move(reader));
     return StretchReader(path, std::move(*file), std::move(*memory), std::move(*reader));
   }
@@ -155,7 +154,8 @@ Result<DiskLine> measure_disk(const std::string& weights_path, std::span<const U
   const std::vector<UnitsOfStretch> cut = cut_into_stretches(with_bytes);
   uint64_t longest_bytes = 0;
   for (const UnitsOfStretch it : cut) longest_bytes = std::max(longest_bytes, bytes_of(it));
-  auto reader = StretchReader::open(weights_path, round_up(longest_bytes, os_page_bytes));
+  auto reader =
+      StretchReader::open(weights_path, with_bytes, round_up(longest_bytes, os_page_bytes));
   if (!reader) return forward_error(std::move(reader));
 
   std::vector<std::vector<uint64_t>> took_ns(cut.size());

@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/unit_read.h"
@@ -28,16 +27,6 @@ std::vector<pipeline::WorkUnit> streamed_units(std::span<const pipeline::UnitByt
   return streamed;
 }
 
-io::ReaderOptions reader_options(int fd, std::span<const pipeline::UnitBytes> units) {
-  uint64_t largest_bytes = os_page_bytes;
-  for (const pipeline::UnitBytes& it : units) {
-    largest_bytes = std::max(largest_bytes, it.length_bytes);
-  }
-  return {.reads_max = ReadLine::reads_max,
-          .read_bytes_max = static_cast<uint32_t>(largest_bytes),
-          .device_read_bytes = io::device_limits(fd).read_bytes};
-}
-
 }  // namespace
 
 ReadsBeside::ReadsBeside(io::ModelFile file, const std::string& path, const WindowUse& window,
@@ -58,7 +47,8 @@ Result<std::unique_ptr<ReadsBeside>> ReadsBeside::make(const std::string& weight
   auto ring = pipeline::MirroredRing::make(window.rings.host_bytes);
   if (!ring) return forward_error(std::move(ring));
   it->ring_ = std::move(*ring);
-  auto reader = io::open_best_reader(reader_options(it->file_.fd(), window.units));
+  auto reader = io::open_best_reader(
+      pipeline::reader_options(window.units, io::device_limits(it->file_.fd()).read_bytes));
   if (!reader) return forward_error(std::move(reader));
   it->reader_ = std::move(*reader);
   return it;

@@ -451,16 +451,11 @@ void DrivenExecutor::start_what_may_start() {
 }
 
 Status DrivenExecutor::open_reader() {
-  uint64_t largest_bytes = os_page_bytes;
-  for (const UnitBytes& unit : units_) largest_bytes = std::max(largest_bytes, unit.length_bytes);
-  const io::ReaderOptions reader_options = {
-      .watched_fd = is_driven_by_caller() ? -1 : mailbox_.fd(),
-      .is_of_one_thread = !is_driven_by_caller(),
-      .reads_max = ReadLine::reads_max,
-      .read_bytes_max = static_cast<uint32_t>(largest_bytes),
-      .device_read_bytes = options_.device_read_bytes};
-  auto reader = options_.open_reader ? options_.open_reader(reader_options)
-                                     : io::open_best_reader(reader_options);
+  io::ReaderOptions options = reader_options(units_, options_.device_read_bytes);
+  options.is_of_one_thread = !is_driven_by_caller();
+  if (!is_driven_by_caller()) options.watched_fd = mailbox_.fd();
+  auto reader =
+      options_.open_reader ? options_.open_reader(options) : io::open_best_reader(options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
   reader_name_ = reader_->name();

@@ -2,10 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "pager/base/units.h"
+#include "runtime/pipeline/read_line.h"
+
 namespace weightpager::pipeline {
+
+io::ReaderOptions reader_options(std::span<const UnitBytes> units, uint32_t device_read_bytes) {
+  uint64_t largest_bytes = os_page_bytes;
+  for (const UnitBytes& it : units) largest_bytes = std::max(largest_bytes, it.length_bytes);
+  return {.reads_max = ReadLine::reads_max,
+          .read_bytes_max = static_cast<uint32_t>(largest_bytes),
+          .device_read_bytes = device_read_bytes};
+}
 
 Error short_read(const std::string& file_name, const UnitBytes& wanted,
                  const io::Completion& read) {

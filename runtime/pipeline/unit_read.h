@@ -1,7 +1,10 @@
-// A unit's read, and what to say if it brought fewer bytes than the unit needs.
+// A unit's read: what a reader must be able to do, what it is asked for, and what to say if that
+// brought fewer bytes than the unit needs.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "pager/base/result.h"
@@ -9,6 +12,10 @@
 #include "runtime/pipeline/executor.h"
 
 namespace weightpager::pipeline {
+
+/// For a reader of any of these, from one file of a device that reads so much at once
+/// (io::device_limits).
+io::ReaderOptions reader_options(std::span<const UnitBytes> units, uint32_t device_read_bytes);
 
 inline io::Read read_of(UnitNumber number, const UnitBytes& unit, int fd, std::byte* buffer) {
   return {.tag = number,
