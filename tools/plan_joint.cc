@@ -223,20 +223,18 @@ Result<JointPlanner> planner_by(const plan::Profile& profile, const Network& net
 }
 
 /// What would be run by a profile: of one network the plan of its budget, otherwise the front.
-Result<std::vector<std::vector<plan::LayerChoice>>> ways_by(const plan::Profile& profile,
-                                                            const Network& network,
-                                                            const JointOptions& options,
-                                                            const infer::ReadingCosts& reading) {
+Result<plan::Ways> ways_by(const plan::Profile& profile, const Network& network,
+                           const JointOptions& options, const infer::ReadingCosts& reading) {
   auto planner = planner_by(profile, network, options, reading);
   if (!planner) return forward_error(std::move(planner));
   if (!needs_fronts(options)) {
     auto plan = planner->plan(options.loads->budget_bytes);
     if (!plan) return forward_error(std::move(plan));
-    return std::vector<std::vector<plan::LayerChoice>>{std::move(plan->choices)};
+    return plan::Ways{std::move(plan->choices)};
   }
   NetworkPlans plans;
   if (Status done = plan_front(*planner, plans); !done) return forward_error(std::move(done));
-  std::vector<std::vector<plan::LayerChoice>> ways;
+  plan::Ways ways;
   for (BudgetedPlan& it : plans.front) ways.push_back(std::move(it.plan.choices));
   return ways;
 }

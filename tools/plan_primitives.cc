@@ -175,10 +175,9 @@ Result<Plan> make_plan(const Options& options) {
   auto network = network::read_network(options.cfg_path);
   if (!network) return forward_error(std::move(network));
   Plan made{.network = std::move(*network)};
-  const auto choose =
-      [&](const plan::Profile& profile) -> Result<std::vector<std::vector<plan::LayerChoice>>> {
+  const auto choose = [&](const plan::Profile& profile) -> Result<plan::Ways> {
     if (Status done = plan_by(profile, options, made); !done) return forward_error(std::move(done));
-    std::vector<std::vector<plan::LayerChoice>> ways;
+    plan::Ways ways;
     for (const Point& point : made.points) ways.push_back(choices_of(made, *point.best));
     ways.push_back(choices_of(made, made.chosen));
     return ways;

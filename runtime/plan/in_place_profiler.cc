@@ -53,20 +53,20 @@ class InPlaceProfiler {
 
   Result<Profile> run(Pace pace, const Choose& choose) {
     if (Status done = prepare(); !done) return forward_error(std::move(done));
-    std::vector<LayerChoice> chosen;
+    Ways ways;
     for (int round = 1; round <= rounds_max; ++round) {
-      auto ways = choose(in_place(alone_, times_));
-      if (!ways) return forward_error(std::move(ways));
-      WP_ASSERT(!ways->empty());
-      chosen = ways->back();
-      const auto has_new = measure_new(*ways, round);
+      auto chosen = choose(in_place(alone_, times_));
+      if (!chosen) return forward_error(std::move(chosen));
+      WP_ASSERT(!chosen->empty());
+      ways = std::move(*chosen);
+      const auto has_new = measure_new(ways, round);
       if (!has_new) return tl::make_unexpected(has_new.error());
       if (!*has_new) break;
     }
     if (has_measured_ && !options_.cache_path.empty()) keep();
     Profile profile = in_place(alone_, times_);
     if (pace == Pace::as_first_measured) return profile;
-    return at_pace_now(profile, chosen);
+    return at_pace_now(profile, ways);
   }
 
  private:
@@ -85,14 +85,14 @@ class InPlaceProfiler {
     if (are_known(parts_of(network_, alone_, reference_), times_)) return {};
     times_.clear();
     say("the network as a whole");
-    const auto passes = measure({reference_});
+    const auto passes = measure({reference_}, enough_ns);
     if (!passes) return tl::make_unexpected(passes.error());
     times_ = times_in_run(parts_of(network_, alone_, reference_), passes->front());
     has_measured_ = true;
     return {};
   }
 
-  Result<bool> measure_new(const std::vector<std::vector<LayerChoice>>& ways, int round) {
+  Result<bool> measure_new(const Ways& ways, int round) {
     bool has_new = false;
     for (size_t i = 0; i < ways.size(); ++i) {
       const auto parts = parts_of(network_, alone_, ways[i]);
@@ -106,7 +106,7 @@ class InPlaceProfiler {
 
   // What is new of it, at the pace of when the reference was measured.
   Status add(const std::vector<LayerChoice>& choices, const std::vector<LayerParts>& parts) {
-    const auto passes = measure({reference_, choices});
+    const auto passes = measure({reference_, choices}, enough_in_turns_ns);
     if (!passes) return tl::make_unexpected(passes.error());
     const auto reference_parts = parts_of(network_, alone_, reference_);
     InPlaceTimes now = times_in_run(reference_parts, passes->front());
@@ -116,16 +116,25 @@ class InPlaceProfiler {
     return {};
   }
 
-  // What is run takes what it takes now; by how that has changed, the others have.
-  Result<Profile> at_pace_now(const Profile& then, const std::vector<LayerChoice>& choices) {
+  // What is run takes what it takes now; by how that has changed, the others have. The ends and the
+  // middle of a front have most kinds of work that its ways have.
+  Result<Profile> at_pace_now(const Profile& then, const Ways& ways) {
     say("the pace of the machine");
-    const auto passes = measure({choices});
+    std::vector<size_t> run = {0, ways.size() / 2, ways.size() - 1};
+    run.erase(std::unique(run.begin(), run.end()), run.end());
+    Ways to_run;
+    for (const size_t way : run) to_run.push_back(ways[way]);
+    const auto passes = measure(to_run, enough_ns);
     if (!passes) return tl::make_unexpected(passes.error());
-    return in_place(then, times_in_run(parts_of(network_, then, choices), passes->front()));
+    InPlaceTimes now;
+    for (size_t i = 0; i < to_run.size(); ++i) {
+      now.merge(times_in_run(parts_of(network_, then, to_run[i]), (*passes)[i]));
+    }
+    return in_place(then, now);
   }
 
   // Each way's passes, in turns with the others', so that all see the same machine.
-  Result<std::vector<Pass>> measure(const std::vector<std::vector<LayerChoice>>& ways) {
+  Result<std::vector<Pass>> measure(const Ways& ways, double spend_ns) {
     std::vector<PlannedNetwork> networks;
     for (const auto& choices : ways) {
       auto planned = PlannedNetwork::make(network_, choices, options_.threads);
@@ -136,8 +145,7 @@ class InPlaceProfiler {
     double spent_ns = 0;
     const auto is_enough = [&] {
       const size_t done = passes.front().size();
-      const double enough = networks.size() == 1 ? enough_ns : enough_in_turns_ns;
-      return done >= passes_min && (done >= passes_max || spent_ns >= enough);
+      return done >= passes_min && (done >= passes_max || spent_ns >= spend_ns);
     };
     // The first pass brings in what every pass needs.
     for (bool is_first = true; !is_enough(); is_first = false) {

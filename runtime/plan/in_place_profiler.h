@@ -14,8 +14,8 @@
 // for memory and what computes do not slow down together (connected layers can become faster while
 // convolutions become slower).
 //
-// What is chosen at last, run once more, tells the pace of the machine now: who wants to know how
-// fast a disk is now wants to know that, too.
+// Some of what is chosen at last, run once more, tells the pace of the machine now: who wants to
+// know how fast a disk is now wants to know that, too.
 //
 // Cost: some seconds for each plan that has something new; the least memory that the network can
 // run in without a window for its weights, and that of weights which no cache has (cold_weights.h).
@@ -33,14 +33,17 @@
 
 namespace weightpager::plan {
 
-/// How a network would be computed, if everything took so long: one way or several, each by layer.
-using Choose = std::function<Result<std::vector<std::vector<LayerChoice>>>(const Profile&)>;
+/// How a network may be computed: by layer, each.
+using Ways = std::vector<std::vector<LayerChoice>>;
+
+/// How it would be, if everything took so long: one way or several.
+using Choose = std::function<Result<Ways>(const Profile&)>;
 
 enum class Pace { as_first_measured, now };
 
 /// What everything takes in runs of `network`, by what is known and by runs of what `choose` comes
 /// to. `alone` is of profile_network(), with the same options; what is measured is kept with it.
-/// The pace is that of the last of the ways that `choose` has named last.
+/// The pace is that of the first, the middle and the last of the ways that `choose` has named last.
 Result<Profile> profile_in_place(const network::Network& network, const Profile& alone,
                                  const ProfilerOptions& options, Pace pace, const Choose& choose);
 

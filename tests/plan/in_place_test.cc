@@ -152,9 +152,9 @@ TEST(InPlaceProfiler, RunsWhatIsNewAndKeepsIt) {
   EXPECT_TRUE(alone->in_place.empty());
   const std::vector<LayerChoice> plain(3);
   int calls = 0;
-  const Choose choose = [&](const Profile&) -> Result<std::vector<std::vector<LayerChoice>>> {
+  const Choose choose = [&](const Profile&) -> Result<Ways> {
     ++calls;
-    return std::vector<std::vector<LayerChoice>>{plain};
+    return Ways{plain};
   };
   const auto profile = profile_in_place(network, *alone, options, Pace::as_first_measured, choose);
   ASSERT_TRUE(profile) << profile.error().message;
