@@ -2,7 +2,8 @@
 """Selections of primitives against the greedy baseline and against real runs: docs/primitives.md.
 
 Plans each network (`weightpager plan primitives --measure`) and prints, for the selections that are shown along its
-front, how much longer the greedy selection takes in the same memory, and what running them takes of what was planned.
+front, how much longer the greedy selection takes in the same memory, and what running them takes of what was planned:
+at the pace of the plan, told by the chosen selection, which runs in turns with each, and on the clock.
 Networks take turns, some times; the worst greedy selection and the median of what is measured count. The first run on a
 machine measures every way to compute every convolution: a minute or two for each network, on a quiet machine.
 
@@ -75,7 +76,7 @@ def row_of(name, plans):
 
 def print_markdown(rows):
     print("| network | candidates | front, points | memory, MiB | time at its ends, ms | greedy, at most | in MiB | "
-          "measured by planned | within 10 % | whatever the pace |")
+          "measured by planned | within 10 % | on the clock |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for it in rows:
         measured, took = it["measured_by_planned"], it["took_by_planned"]
