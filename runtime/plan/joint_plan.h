@@ -27,6 +27,9 @@
 // Workspace lies in the arena, where at that time no tensor is: it costs something only at the
 // layers that fill the arena.
 //
+// Here is the search. The question is joint_network.h, its fronts joint_fronts.h, the bounds
+// joint_bounds.h, and what a selection comes to in a budget joint_trials.h.
+//
 // Cost: fronts once per network, some tens of milliseconds each, and a window for each trial, which
 // ends as soon as it cannot be as good as what was found. Which networks take how long is in
 // docs/plan.md (bench/joint_plans_everywhere.cc).
@@ -61,6 +64,8 @@ struct JointSettings {
   uint64_t read_latency_ns = 100'000;
   TakenByReads taken;
   int threads = 1;
+
+  double read_ns(double bytes) const { return bytes / read_bytes_per_s * 1e9; }
 };
 
 struct JointPlan {

@@ -1,0 +1,188 @@
+#include "runtime/plan/joint_fronts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "pager/base/units.h"
+#include "runtime/plan/integer_program.h"
+#include "runtime/plan/select.h"
+#include "runtime/plan/series_parallel.h"
+
+namespace weightpager::plan {
+namespace {
+
+// In which weights are told apart while fronts are made; what is found is then taken exactly.
+constexpr uint64_t quantum_bytes = 64 * KiB;
+// Caps on the arena and on pieces of weights that fronts are made for, by how many nodes have to be
+// cut for a front: each makes it take four times as long.
+struct CapCounts {
+  size_t arenas;
+  size_t pieces;
+  // In which the plans that this is compared with tell memory apart: a front for each workspace.
+  uint64_t others_quantum_bytes;
+};
+constexpr CapCounts cap_counts[] = {
+    {12, 4, quantum_bytes}, {8, 3, 8 * quantum_bytes}, {4, 2, 32 * quantum_bytes}};
+constexpr uint32_t points_by_integer_programming = 12;
+
+std::vector<uint64_t> thinned(std::set<uint64_t> values, size_t most) {
+  const std::vector<uint64_t> all(values.begin(), values.end());
+  if (all.size() <= most) return all;
+  // Each the same factor above the one before; always the first and the last.
+  std::set<uint64_t> kept;
+  const double ratio = static_cast<double>(all.back()) / static_cast<double>(all.front());
+  for (size_t i = 0; i < most; ++i) {
+    const double exponent = static_cast<double>(i) / static_cast<double>(most - 1);
+    const auto wanted =
+        static_cast<uint64_t>(static_cast<double>(all.front()) * std::pow(ratio, exponent));
+    kept.insert(*(std::upper_bound(all.begin(), all.end(), wanted) - 1));
+  }
+  kept.insert(all.back());
+  return {kept.begin(), kept.end()};
+}
+
+/// Some candidates of an instance, and which they were.
+struct Filtered {
+  Instance instance;
+  std::vector<std::vector<uint32_t>> kept;  // by node
+
+  bool has_all_nodes() const {
+    return std::none_of(kept.begin(), kept.end(), [](const auto& it) { return it.empty(); });
+  }
+  std::vector<uint32_t> original(std::vector<uint32_t> candidates) const {
+    for (size_t node = 0; node < kept.size(); ++node) {
+      candidates[node] = kept[node][candidates[node]];
+    }
+    return candidates;
+  }
+};
+
+template <typename Keep>
+Filtered filtered(const Instance& instance, Keep keep) {
+  Filtered it{.instance = {.layouts = instance.layouts, .nodes = {}, .edges = instance.edges},
+              .kept = {}};
+  for (uint32_t node = 0; node < instance.nodes.size(); ++node) {
+    const Node& from = instance.nodes[node];
+    Node& to = it.instance.nodes.emplace_back(Node{{}, from.name});
+    std::vector<uint32_t>& kept = it.kept.emplace_back();
+    for (uint32_t candidate = 0; candidate < from.candidates.size(); ++candidate) {
+      if (!keep(node, candidate)) continue;
+      to.candidates.push_back(from.candidates[candidate]);
+      kept.push_back(candidate);
+    }
+  }
+  return it;
+}
+
+}  // namespace
+
+Result<JointFronts> JointFronts::make(const JointNetwork& network) {
+  JointFronts made(network);
+  if (auto cuts = plan::cuts_needed(network.instance())) {
+    made.cuts_needed_ = *std::move(cuts);
+    made.choose_caps();
+  } else if (Status done = made.use_integer_programming(); !done) {
+    return forward_error(std::move(done));
+  }
+  return made;
+}
+
+void JointFronts::choose_caps() {
+  const Instance& instance = network_->instance();
+  std::set<uint64_t> arenas, wholes;
+  uint64_t least_arena = 0;
+  uint64_t least_whole = 0;
+  for (uint32_t node = 0; node < instance.nodes.size(); ++node) {
+    uint64_t least_here = UINT64_MAX;
+    uint64_t least_whole_here = UINT64_MAX;
+    for (uint32_t c = 0; c < instance.nodes[node].candidates.size(); ++c) {
+      const Candidate& it = instance.nodes[node].candidates[c];
+      const uint64_t whole_bytes = network_->whole_bytes(node, c);
+      arenas.insert(round_up(it.workspace_bytes, quantum_bytes));
+      wholes.insert(whole_bytes);
+      least_here = std::min(least_here, it.workspace_bytes);
+      least_whole_here = std::min(least_whole_here, whole_bytes);
+    }
+    least_arena = std::max(least_arena, least_here);
+    least_whole = std::max(least_whole, least_whole_here);
+  }
+  for (const Edge& edge : instance.edges) {
+    for (uint32_t layout = 0; layout < instance.layouts; ++layout) {
+      arenas.insert(round_up(network_->arena_with_change(edge, layout), quantum_bytes));
+    }
+  }
+  least_arena_bytes_ = least_arena;
+  arenas.erase(arenas.begin(), arenas.lower_bound(least_arena));
+  wholes.erase(wholes.begin(), wholes.lower_bound(least_whole));
+  arena_caps_ = thinned(std::move(arenas), cap_counts[cuts_needed_->size()].arenas);
+  piece_caps_ = thinned(std::move(wholes), cap_counts[cuts_needed_->size()].pieces);
+  // The loosest is the one that bounds are from.
+  std::reverse(piece_caps_.begin(), piece_caps_.end());
+}
+
+// Without caps.
+Status JointFronts::use_integer_programming() {
+  auto front =
+      front_of_any_network(network_->instance(), quantum_bytes, points_by_integer_programming);
+  if (!front) return forward_error(std::move(front));
+  arena_caps_ = {UINT64_MAX};
+  piece_caps_ = {UINT64_MAX};
+  std::vector<JointOption>& options = fronts_[{0, 0}];
+  for (Selection& it : *front) options.push_back(network_->option_of(std::move(it.candidates)));
+  return {};
+}
+
+size_t JointFronts::arena_caps_within(uint64_t budget_bytes) const {
+  size_t caps = 1;
+  while (caps < arena_caps_.size() && arena_caps_[caps - 1] <= budget_bytes) ++caps;
+  return caps;
+}
+
+uint64_t JointFronts::window_bytes_max(uint64_t budget_bytes, size_t arena_cap) const {
+  const uint64_t arena_bytes = arena_cap == 0 ? least_arena_bytes_ : arena_caps_[arena_cap - 1];
+  return budget_bytes - std::min(budget_bytes, arena_bytes);
+}
+
+const std::vector<JointOption>& JointFronts::front(size_t arena_cap, size_t piece_cap) {
+  const auto [found, is_new] = fronts_.try_emplace({arena_cap, piece_cap});
+  if (!is_new) return found->second;
+  ++fronts_made_;
+  Filtered some = filtered(network_->instance(), [&](uint32_t node, uint32_t candidate) {
+    return network_->whole_bytes(node, candidate) <= piece_caps_[piece_cap];
+  });
+  if (!some.has_all_nodes()) return found->second;
+  forbid_changes(some.instance, arena_caps_[arena_cap]);
+  const Reduced reduced =
+      reduce(some.instance, *cuts_needed_,
+             {.workspace_bytes_max = arena_caps_[arena_cap], .quantum_bytes = quantum_bytes});
+  for (const Label& label : reduced.front) {
+    if (label.time_ns >= forbidden_ns) continue;
+    found->second.push_back(network_->option_of(some.original(reduced.candidates(label))));
+  }
+  return found->second;
+}
+
+void JointFronts::forbid_changes(Instance& instance, uint64_t arena_bytes_max) const {
+  for (Edge& edge : instance.edges) {
+    for (uint32_t to = 0; to < instance.layouts; ++to) {
+      if (network_->arena_with_change(edge, to) <= arena_bytes_max) continue;
+      for (uint32_t from = 0; from < instance.layouts; ++from) {
+        if (from != to) edge.change_ns[from * instance.layouts + to] = forbidden_ns;
+      }
+    }
+  }
+}
+
+std::optional<JointOption> JointFronts::fastest_alone(Strategy strategy,
+                                                      uint64_t budget_bytes) const {
+  if (!cuts_needed_) return std::nullopt;
+  const uint64_t left_bytes = window_bytes_max(budget_bytes, 0);
+  const Instance instance = network_->without_activations(strategy);
+  if (least_memory_bytes(instance) > left_bytes) return std::nullopt;
+  auto found = fastest(instance, left_bytes, cap_counts[cuts_needed_->size()].others_quantum_bytes);
+  if (!found) return std::nullopt;
+  return network_->option_of(std::move(found->candidates));
+}
+
+}  // namespace weightpager::plan

@@ -1,0 +1,189 @@
+#include "runtime/plan/joint_network.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "pager/base/units.h"
+#include "runtime/memory/activations.h"
+#include "runtime/ops/cpu/convolution.h"
+#include "runtime/ops/cpu/convolution_candidate.h"
+#include "runtime/pipeline/tiles.h"
+
+namespace weightpager::plan {
+namespace {
+
+using network::Layer;
+using network::Network;
+
+// What lies between two kernels: the executor's word to the computing thread (`infer --trace`,
+// 2026-11-22).
+constexpr uint64_t start_ns_per_piece = 1'000;
+
+uint32_t node_of(uint32_t layer) { return NetworkInstance::node_of_layer(layer); }
+
+bool is_convolution(const Layer& layer) {
+  return std::holds_alternative<network::Convolutional>(layer.operation);
+}
+
+// In Darknet's layouts. In others nothing is smaller.
+std::vector<uint64_t> live_by_layer(const Network& network) {
+  const memory::ActivationLayout layout = memory::lay_out(network);
+  std::vector<uint64_t> live(network.layers.size());
+  for (const memory::TensorUsage& tensor : layout.tensors) {
+    const uint32_t end =
+        std::min<uint32_t>(tensor.last_operation + 1, static_cast<uint32_t>(live.size()));
+    for (uint32_t i = tensor.first_operation; i < end; ++i) live[i] += tensor.size_bytes;
+  }
+  return live;
+}
+
+}  // namespace
+
+JointNetwork::JointNetwork(const Network& network, const Profile& profile,
+                           const JointSettings& settings)
+    : network_(network),
+      profile_(profile),
+      settings_(settings),
+      live_bytes_(live_by_layer(network)),
+      instance_(make_instance(network, profile, Strategy::whole_network, 0).instance) {
+  complete_instance();
+}
+
+// Times of whole layers, weights in pages and without biases (which stay), and as workspace what
+// the arena must hold while the layer runs.
+void JointNetwork::complete_instance() {
+  own_workspace_bytes_.resize(instance_.nodes.size());
+  own_workspace_bytes_[0].resize(1);
+  for (uint32_t i = 0; i < network_.layers.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    const std::string key = other_key(layer);
+    const double others_ns = key.empty() ? 0 : fastest_ns(profile_.others.at(key));
+    const bool is_last = i + 1 == network_.layers.size();
+    std::vector<Candidate>& candidates = instance_.nodes[node_of(i)].candidates;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      Candidate& it = candidates[c];
+      it.time_ns += others_ns;
+      // What comes out of a network is in Darknet's layout.
+      if (is_last && it.layout_out != 0) it.time_ns += forbidden_ns;
+      uint64_t weight_bytes = layer.weights() * sizeof(float);
+      if (is_convolution(layer)) {
+        weight_bytes = profile_.convolutions.at(convolution_key(layer))[c].traits.packed_bytes;
+      } else if (layer.weights() > 0) {
+        it.workspace_bytes =
+            ops::Convolution(layer, settings_.threads).scratch_floats() * sizeof(float);
+      }
+      it.held_bytes = round_up(weight_bytes, os_page_bytes);
+      own_workspace_bytes_[node_of(i)].push_back(it.workspace_bytes);
+      it.workspace_bytes += live_bytes_[i];
+    }
+  }
+}
+
+Instance JointNetwork::without_activations(Strategy strategy) const {
+  Instance it = instance_;
+  for (uint32_t node = 0; node < it.nodes.size(); ++node) {
+    for (uint32_t c = 0; c < it.nodes[node].candidates.size(); ++c) {
+      Candidate& candidate = it.nodes[node].candidates[c];
+      candidate.workspace_bytes = own_workspace_bytes_[node][c];
+      if (strategy == Strategy::whole_network) continue;
+      candidate.time_ns += settings_.read_ns(static_cast<double>(candidate.held_bytes));
+      candidate.workspace_bytes += candidate.held_bytes;
+      candidate.held_bytes = 0;
+    }
+  }
+  return it;
+}
+
+JointOption JointNetwork::option_of(std::vector<uint32_t> candidates) const {
+  const Selection selection = evaluate(instance_, candidates);
+  const double starts_ns = static_cast<double>(network_.layers.size() * start_ns_per_piece);
+  JointOption option{std::move(candidates), selection.time_ns + starts_ns, selection.held_bytes};
+  for (uint32_t node = 0; node < instance_.nodes.size(); ++node) {
+    option.largest_whole_bytes =
+        std::max(option.largest_whole_bytes, whole_bytes(node, option.candidates[node]));
+  }
+  return option;
+}
+
+std::vector<uint32_t> JointNetwork::in_tiles_everywhere() const {
+  std::vector<uint32_t> candidates(instance_.nodes.size());
+  for (uint32_t node = 1; node < candidates.size(); ++node) {
+    const Layer& layer = layer_of(node);
+    for (uint32_t c = 0; c < instance_.nodes[node].candidates.size(); ++c) {
+      const Candidate& it = instance_.nodes[node].candidates[c];
+      const bool is_plain = it.layout_in == 0 && it.layout_out == 0;
+      const bool is_run_by_infer =
+          !is_convolution(layer) ||
+          profile_.convolutions.at(convolution_key(layer))[c].traits.name == ops::in_tiles;
+      if (is_plain && is_run_by_infer) candidates[node] = c;
+    }
+  }
+  return candidates;
+}
+
+const Candidate& JointNetwork::chosen(const std::vector<uint32_t>& candidates,
+                                      uint32_t layer) const {
+  return instance_.nodes[node_of(layer)].candidates[candidates[node_of(layer)]];
+}
+
+std::vector<LayerChoice> JointNetwork::choices(const std::vector<uint32_t>& candidates) const {
+  auto choices = choices_of(network_, profile_, instance_, candidates);
+  for (LayerChoice& it : choices) {
+    if (it.computed_by == ops::in_tiles) it.computed_by.clear();
+  }
+  return choices;
+}
+
+std::vector<pipeline::TileableLayer> JointNetwork::tileable(
+    const std::vector<uint32_t>& candidates) const {
+  std::vector<pipeline::TileableLayer> layers;
+  for (uint32_t i = 0; i < network_.layers.size(); ++i) {
+    const Candidate& it = chosen(candidates, i);
+    const auto bytes = static_cast<double>(it.held_bytes);
+    const auto channels = static_cast<uint32_t>(network_.layers[i].channels_with_bias());
+    layers.push_back({{.size_bytes = it.held_bytes,
+                       .read_ns = static_cast<uint64_t>(settings_.read_ns(bytes)),
+                       .kernel_ns = static_cast<uint64_t>(it.time_ns) + start_ns_per_piece},
+                      is_in_tiles(node_of(i), candidates[node_of(i)]) ? std::max(channels, 1u) : 1,
+                      ops::channel_step(network_.layers[i])});
+  }
+  for (const Edge& edge : instance_.edges) {
+    const Candidate& from = instance_.nodes[edge.from].candidates[candidates[edge.from]];
+    const Candidate& to = instance_.nodes[edge.to].candidates[candidates[edge.to]];
+    layers[edge.to - 1].costs.kernel_ns +=
+        static_cast<uint64_t>(edge.change_ns[from.layout_out * instance_.layouts + to.layout_in]);
+  }
+  return layers;
+}
+
+std::vector<uint64_t> JointNetwork::workspaces(const std::vector<uint32_t>& candidates) const {
+  std::vector<uint64_t> bytes;
+  for (uint32_t i = 0; i < network_.layers.size(); ++i) {
+    bytes.push_back(own_workspace_bytes_[node_of(i)][candidates[node_of(i)]]);
+  }
+  return bytes;
+}
+
+uint64_t JointNetwork::whole_bytes(uint32_t node, uint32_t candidate) const {
+  return is_in_tiles(node, candidate) ? 0 : instance_.nodes[node].candidates[candidate].held_bytes;
+}
+
+uint64_t JointNetwork::arena_with_change(const Edge& edge, uint32_t layout) const {
+  const auto& shape = edge.from == 0 ? network_.input : layer_of(edge.from).output;
+  return live_bytes_[edge.to - 1] + ops::picture_bytes(shape, static_cast<ops::Layout>(layout));
+}
+
+// Weights that come in tiles need no room as a whole.
+bool JointNetwork::is_in_tiles(uint32_t node, uint32_t candidate) const {
+  if (node == 0) return true;
+  const Layer& layer = layer_of(node);
+  if (layer.weights() == 0) return true;
+  if (!network::can_be_cut(layer)) return false;
+  if (!is_convolution(layer)) return true;
+  const auto& measured = profile_.convolutions.at(convolution_key(layer));
+  return measured[candidate].traits.name == ops::in_tiles;
+}
+
+}  // namespace weightpager::plan

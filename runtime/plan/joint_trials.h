@@ -1,0 +1,67 @@
+// What a selection comes to in a budget: its arena, and in the rest the best way to cut its layers,
+// with the best rings and pins for that (pipeline/pinning.h).
+//
+// Layers are cut only as far as the window makes it necessary.
+//
+// Cost: an arena once for each selection, and a window for each way to cut, which ends as soon as
+// it cannot be as good as what is known.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/pipeline/pinning.h"
+#include "runtime/plan/joint_bounds.h"
+#include "runtime/plan/joint_network.h"
+#include "runtime/plan/joint_plan.h"
+
+namespace weightpager::plan {
+
+class JointTrials {
+ public:
+  /// `network` outlives this.
+  explicit JointTrials(const JointNetwork& network) : network_(network), bounds_(network) {}
+
+  /// Nothing if the budget is too small for it, or it for what is asked for.
+  std::optional<JointPlan> try_out(const JointOption& option, uint64_t budget_bytes,
+                                   const pipeline::PlanTrials& trials);
+
+  struct Arena {
+    uint64_t bytes = 0;
+    uint64_t activation_bytes = 0;
+  };
+  Arena arena_of(const std::vector<uint32_t>& candidates);
+  /// Of all that weights can be cut into, when they are cut as small as it goes.
+  pipeline::Tile largest_piece(const std::vector<uint32_t>& candidates) const;
+
+  /// Rings and pins, tried for one selection cut in one way.
+  size_t windows_tried() const { return windows_tried_; }
+
+ private:
+  struct Cut {
+    std::vector<pipeline::Tile> tiles;
+    std::vector<pipeline::UnitCosts> costs;
+    /// Of those that smaller tiles can be made of.
+    uint64_t largest_in_tiles_bytes = 0;
+  };
+  struct Window {
+    Cut cut;
+    pipeline::WindowPlan plan;
+  };
+
+  Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) const;
+  std::optional<Window> best_window(const std::vector<pipeline::TileableLayer>& layers,
+                                    uint64_t window_bytes, pipeline::PlanTrials trials);
+  uint64_t taken_ns(uint64_t bytes) const;
+
+  const JointNetwork& network_;
+  const JointBounds bounds_;
+  // By workspaces and layouts.
+  std::map<std::vector<uint64_t>, Arena> arenas_;
+  size_t windows_tried_ = 0;
+};
+
+}  // namespace weightpager::plan
