@@ -5,12 +5,13 @@ For each network and some budgets between the least and what is enough for every
 plan`, which also tries its plans), packs the weights for the plan, and runs it inside a memory cgroup, taking turns
 with what `infer --window` makes of the same budget. Prints calculated, tried and measured delays, their ratio to `infer
 --window`, and the memory that was used.
-How fast the disk is, and what the plan takes with everything in memory, is measured before and after each run, in the way
-that plans measure it, and in a file as new as the one that is run: what was written long ago may be read at another speed.
-A repeat in which one of both changed by more than 15 %, or in which other processes took more than 4 % of the processors,
-says nothing about a plan: it is done again, up to twice as often as was asked for, or else marked, and left out of the
-medians if there are others. Runs take seconds, because a shared machine changes its pace from second to second. The first run on a machine measures every
-way to compute every convolution: a minute or two for each network, on a quiet machine.
+How fast the disk is, and what the plan takes with everything in memory and when it is tried, is measured before and after
+each run, in the way that plans measure it, and in a file as new as the one that is run: what was written long ago may be
+read at another speed. What was tried is the mean of before and after. A repeat in which one of these changed by more than
+15 %, or in which other processes took more than 4 % of the processors, says nothing about a plan: it is done again, up to
+twice as often as was asked for, or else marked, and left out of the medians if there are others. Runs take seconds, because a
+shared machine changes its pace from second to second. The first run on a machine measures every way to compute every
+convolution: a minute or two for each network, on a quiet machine.
 
     bench/joint_plans.py --nets DIR       writes bench/results/DATE-joint_plans.json and prints Markdown
     bench/joint_plans.py --nets DIR --networks squeezenet --budgets 2 --repeats 1     does it work at all
@@ -86,6 +87,11 @@ def memory(run):
     return run["window_bytes"] + run["activation_bytes"] + run["scratch_bytes"]
 
 
+def expected_ns(plan):
+    """What it took when it was tried, if it was."""
+    return plan["rehearsed_ns"] or plan["delay_ns"]
+
+
 def is_steady(before_after):
     return abs(before_after[1] / before_after[0] - 1) <= STEADY
 
@@ -121,7 +127,7 @@ def measure_budget(name, budget, scratch, options):
     window = budget - probe["activation_bytes"] - probe["scratch_bytes"]
     limit = budget + PROCESS_BYTES
     planning = ("plan", cfg, "--weights", copy_path, "--budget", budget)
-    plans, planned, plain, disks, in_memory, others, steady = [], [], [], [], [], [], []
+    plans, planned, plain, disks, in_memory, tried, others, steady = [], [], [], [], [], [], [], []
     for _ in range(2 * options.repeats):
         if sum(steady) == options.repeats:
             break
@@ -133,18 +139,20 @@ def measure_budget(name, budget, scratch, options):
         passes = passes_of(plan, options)
         planned.append(infer(scratch, limit, passes, cfg, planned_path, "--plan", plan_path))
         after = made(scratch, *planning)
+        chosen_after = after["networks"][0]["chosen"]
         others.append(other_processes.share())
         plans.append(plan)
         disks.append((before, after["read_bytes_per_s"]))
-        in_memory.append((plan["compute_ns"], after["networks"][0]["chosen"]["compute_ns"]))
-        steady.append(is_steady(disks[-1]) and is_steady(in_memory[-1]) and others[-1] <= OTHERS_MOST)
+        in_memory.append((plan["compute_ns"], chosen_after["compute_ns"]))
+        tried.append((expected_ns(plan), expected_ns(chosen_after)))
+        steady.append(all(map(is_steady, (disks[-1], in_memory[-1], tried[-1]))) and others[-1] <= OTHERS_MOST)
         if window >= 1 * MIB:
             plain.append(infer(scratch, limit, passes, cfg, copy_path, "--window", window))
     planned_path.unlink()
     copy_path.unlink()
     counted = steady if any(steady) else [True] * len(steady)
     calculated_ns = [plan["delay_ns"] for plan in plans]
-    planned_ns = [plan["rehearsed_ns"] or plan["delay_ns"] for plan in plans]
+    planned_ns = list(map(statistics.mean, tried))
     measured_ns = list(map(median_delay, planned))
     plain_ns = list(map(median_delay, plain))
 
@@ -159,8 +167,8 @@ def measure_budget(name, budget, scratch, options):
            "measured_ns": median_of(measured_ns), "measured_each_ns": measured_ns,
            "measured_by_planned": median_of(map(operator.truediv, measured_ns, planned_ns)),
            "measured_by_calculated": median_of(map(operator.truediv, measured_ns, calculated_ns)),
-           "disk_before_after_bytes_per_s": disks, "in_memory_before_after_ns": in_memory, "others_share": others,
-           "is_steady": steady,
+           "disk_before_after_bytes_per_s": disks, "in_memory_before_after_ns": in_memory,
+           "tried_before_after_ns": tried, "others_share": others, "is_steady": steady,
            "window_ns": statistics.median(plain_ns) if plain_ns else None, "window_each_ns": plain_ns,
            "memory_bytes": max(map(memory, planned)),
            "group_peak_bytes": max(it["group"]["max_bytes"] for it in planned),

@@ -299,7 +299,9 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
   for (const Selection& it : made.front) json["front"].push_back(selection_json(it));
   for (const Point& point : made.points) {
     nlohmann::ordered_json it = selection_json(*point.best);
-    it["greedy_time_ns"] = nullptr;
+    for (const char* const known_or_null : {"greedy_time_ns", "measured_time_ns", "took_ns"}) {
+      it[known_or_null] = nullptr;
+    }
     if (point.greedy) it["greedy_time_ns"] = point.greedy->time_ns;
     if (point.measured) {
       it["measured_time_ns"] = point.measured->at_planned_pace_ns;
