@@ -158,14 +158,13 @@ std::vector<JointPlan> worth_a_rehearsal(JointPlan best, std::vector<JointPlan> 
 /// Without a rehearsal, as where there is no room for the weights, a plan is what was calculated.
 JointPlan fastest_tried(const Network& network, std::vector<JointPlan> plans,
                         const JointOptions& options) {
-  const auto delays_ns = infer::rehearse(network, plans, options.weights_path, options.threads);
-  if (!delays_ns) {
-    notice("the plan was calculated, not tried: " + delays_ns.error().message);
+  const auto rehearsed = infer::rehearse(network, plans, options.weights_path, options.threads);
+  if (!rehearsed) {
+    notice("the plan was calculated, not tried: " + rehearsed.error().message);
     return std::move(plans.front());
   }
-  const auto least = std::min_element(delays_ns->begin(), delays_ns->end());
-  JointPlan& fastest = plans[static_cast<size_t>(least - delays_ns->begin())];
-  fastest.rehearsed_ns = *least;
+  JointPlan& fastest = plans[rehearsed->fastest];
+  fastest.rehearsed_ns = rehearsed->delay_ns;
   return std::move(fastest);
 }
 

@@ -43,13 +43,13 @@ class RehearsalTest : public testing::Test, protected SmallNetwork {
   std::vector<JointPlan> plans_;
 };
 
-TEST_F(RehearsalTest, RunsEachPlanAndLeavesNothingBehind) {
+TEST_F(RehearsalTest, RunsPlansAndLeavesNothingBehind) {
   for (const std::string& path : {weights_path_, packed_path_}) {
     const size_t files = files_beside(path);
-    const auto delays_ns = rehearse(network_, plans_, path, compute_threads);
-    ASSERT_TRUE(delays_ns) << delays_ns.error().message;
-    ASSERT_EQ(delays_ns->size(), plans_.size());
-    for (const uint64_t delay_ns : *delays_ns) EXPECT_GT(delay_ns, 0u);
+    const auto rehearsed = rehearse(network_, plans_, path, compute_threads);
+    ASSERT_TRUE(rehearsed) << rehearsed.error().message;
+    EXPECT_LT(rehearsed->fastest, plans_.size());
+    EXPECT_GT(rehearsed->delay_ns, 0u);
     EXPECT_EQ(files_beside(path), files);
   }
 }
@@ -61,18 +61,18 @@ TEST_F(RehearsalTest, DamagedWeightsAreAnErrorAndLeaveNothingBehind) {
     file.put('\x7f');
   }
   const size_t files = files_beside(packed_path_);
-  const auto delays_ns = rehearse(network_, plans_, packed_path_, compute_threads);
-  ASSERT_FALSE(delays_ns);
-  EXPECT_NE(delays_ns.error().message.find("checksum"), std::string::npos)
-      << delays_ns.error().message;
+  const auto rehearsed = rehearse(network_, plans_, packed_path_, compute_threads);
+  ASSERT_FALSE(rehearsed);
+  EXPECT_NE(rehearsed.error().message.find("checksum"), std::string::npos)
+      << rehearsed.error().message;
   EXPECT_EQ(files_beside(packed_path_), files);
 }
 
 TEST_F(RehearsalTest, WhatCannotBePackedBesideTheWeightsIsAnError) {
-  const auto delays_ns =
+  const auto rehearsed =
       rehearse(network_, plans_, directory_.path("nowhere/small.weights"), compute_threads);
-  ASSERT_FALSE(delays_ns);
-  EXPECT_NE(delays_ns.error().message.find("nowhere"), std::string::npos);
+  ASSERT_FALSE(rehearsed);
+  EXPECT_NE(rehearsed.error().message.find("nowhere"), std::string::npos);
 }
 
 TEST_F(RehearsalTest, WeightsOfAPlanAreNoWeightsToPlanWith) {
