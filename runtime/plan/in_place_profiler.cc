@@ -120,15 +120,13 @@ class InPlaceProfiler {
   // middle of a front have most kinds of work that its ways have.
   Result<Profile> at_pace_now(const Profile& then, const Ways& ways) {
     say("the pace of the machine");
-    std::vector<size_t> run = {0, ways.size() / 2, ways.size() - 1};
-    run.erase(std::unique(run.begin(), run.end()), run.end());
-    Ways to_run;
-    for (const size_t way : run) to_run.push_back(ways[way]);
-    const auto passes = measure(to_run, enough_ns);
+    Ways some = {ways.front(), ways[ways.size() / 2], ways.back()};
+    some.erase(std::unique(some.begin(), some.end()), some.end());
+    const auto passes = measure(some, enough_ns);
     if (!passes) return tl::make_unexpected(passes.error());
     InPlaceTimes now;
-    for (size_t i = 0; i < to_run.size(); ++i) {
-      now.merge(times_in_run(parts_of(network_, then, to_run[i]), (*passes)[i]));
+    for (size_t i = 0; i < some.size(); ++i) {
+      now.merge(times_in_run(parts_of(network_, then, some[i]), (*passes)[i]));
     }
     return in_place(then, now);
   }

@@ -30,8 +30,11 @@ bool is_whole(const Tile& tile, const std::vector<TileableLayer>& layers) {
 }  // namespace
 
 JointTrials::Arena JointTrials::arena_of(const std::vector<uint32_t>& candidates) {
-  const std::vector<LayerChoice> choices = network_.choices(candidates);
-  const std::vector<uint64_t> workspace_bytes = network_.workspaces(candidates);
+  return arena_of(network_.choices(candidates), network_.workspaces(candidates));
+}
+
+JointTrials::Arena JointTrials::arena_of(const std::vector<LayerChoice>& choices,
+                                         const std::vector<uint64_t>& workspace_bytes) {
   std::vector<uint64_t> key = workspace_bytes;
   for (const LayerChoice& it : choices) {
     key.push_back(static_cast<uint64_t>(it.layout_in) << 8 | static_cast<uint64_t>(it.layout_out));
@@ -100,7 +103,9 @@ std::optional<JointTrials::Window> JointTrials::best_window(
 
 std::optional<JointPlan> JointTrials::try_out(const JointOption& option, uint64_t budget_bytes,
                                               const pipeline::PlanTrials& trials) {
-  const Arena arena = arena_of(option.candidates);
+  std::vector<LayerChoice> choices = network_.choices(option.candidates);
+  const std::vector<uint64_t> workspace_bytes = network_.workspaces(option.candidates);
+  const Arena arena = arena_of(choices, workspace_bytes);
   if (arena.bytes > budget_bytes) return std::nullopt;
   const uint64_t window_bytes = budget_bytes - arena.bytes;
   const auto delay_ns_max = static_cast<double>(trials.delay_ns_max);
@@ -109,8 +114,7 @@ std::optional<JointPlan> JointTrials::try_out(const JointOption& option, uint64_
   const std::optional<Window> best = best_window(layers, window_bytes, trials);
   if (!best) return std::nullopt;
 
-  const std::vector<uint64_t> workspace_bytes = network_.workspaces(option.candidates);
-  JointPlan plan{.choices = network_.choices(option.candidates),
+  JointPlan plan{.choices = std::move(choices),
                  .is_pinned = best->plan.is_pinned,
                  .rings = best->plan.rings,
                  .pinned_bytes = best->plan.pinned_bytes,

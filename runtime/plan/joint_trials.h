@@ -52,6 +52,8 @@ class JointTrials {
     pipeline::WindowPlan plan;
   };
 
+  Arena arena_of(const std::vector<LayerChoice>& choices,
+                 const std::vector<uint64_t>& workspace_bytes);
   Cut cut(const std::vector<pipeline::TileableLayer>& layers, uint64_t tile_bytes) const;
   std::optional<Window> best_window(const std::vector<pipeline::TileableLayer>& layers,
                                     uint64_t window_bytes, pipeline::PlanTrials trials);
