@@ -64,6 +64,7 @@ struct Planning {
 // Pieces are the network, what is pinned and the ring are as large as they are said to be.
 void expect_consistent(const Network& network, const JointPlan& plan, uint64_t budget_bytes) {
   EXPECT_LE(plan.memory_bytes(), budget_bytes);
+  EXPECT_GT(plan.bound_ns, 0u);
   EXPECT_LE(plan.bound_ns, plan.delay_ns);
   EXPECT_LE(plan.compute_ns, plan.delay_ns);
   EXPECT_GE(plan.arena_bytes, plan.activation_bytes);
@@ -109,6 +110,7 @@ TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
     for (const JointPlan& other : others) {
       expect_consistent(it.network, other, budget_bytes);
       EXPECT_LE(plan->delay_ns, other.delay_ns) << budget_bytes;
+      EXPECT_LE(other.bound_ns, plan->delay_ns) << budget_bytes;
     }
   }
   // With room for everything, the fastest there is.
