@@ -13,7 +13,10 @@ double JointBounds::overlap_ns(const JointOption& option, uint64_t window_bytes)
   const JointSettings& settings = network_.settings();
   const uint64_t read_bytes = option.weight_bytes - std::min(option.weight_bytes, window_bytes);
   const auto bytes = static_cast<double>(read_bytes);
-  return std::max(option.compute_ns + bytes * settings.taken.ns_per_byte, settings.read_ns(bytes));
+  // Less than a nanosecond of each layer's read is not counted where its pieces are scheduled.
+  const double read_ns =
+      settings.read_ns(bytes) - static_cast<double>(network_.network().layers.size());
+  return std::max(option.compute_ns + bytes * settings.taken.ns_per_byte, read_ns);
 }
 
 double JointBounds::least_overlap_ns(std::span<const JointOption> options,

@@ -1,6 +1,7 @@
 #include "runtime/plan/joint_network.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <variant>
@@ -78,6 +79,18 @@ void JointNetwork::complete_instance() {
       own_workspace_bytes_[node_of(i)].push_back(it.workspace_bytes);
       it.workspace_bytes += live_bytes_[i];
     }
+  }
+  use_whole_nanoseconds();
+}
+
+// As pieces have them. A selection's time is then what its pieces take in sum, and a bound that is
+// told by it no more than that.
+void JointNetwork::use_whole_nanoseconds() {
+  for (Node& node : instance_.nodes) {
+    for (Candidate& it : node.candidates) it.time_ns = std::floor(it.time_ns);
+  }
+  for (Edge& edge : instance_.edges) {
+    for (double& change_ns : edge.change_ns) change_ns = std::floor(change_ns);
   }
 }
 

@@ -64,6 +64,7 @@ class JointNetwork {
  private:
   const network::Layer& layer_of(uint32_t node) const { return network_.layers[node - 1]; }
   void complete_instance();
+  void use_whole_nanoseconds();
   bool is_in_tiles(uint32_t node, uint32_t candidate) const;
 
   const network::Network& network_;
