@@ -10,7 +10,8 @@ each run, in the way that plans measure it, and in a file as new as the one that
 read at another speed. What was tried is the mean of before and after. A repeat in which one of these changed by more than
 15 %, or in which other processes took more than 4 % of the processors, says nothing about a plan: it is done again, up to
 twice as often as was asked for, or else marked, and left out of the medians if there are others. Runs take seconds, because a
-shared machine changes its pace from second to second. The first run on a machine measures every way to compute every
+shared machine changes its pace from second to second: virtual processors that share a core at times take nearly twice as
+long then, and `--threads 1` is what can be measured there. The first run on a machine measures every way to compute every
 convolution: a minute or two for each network, on a quiet machine.
 
     bench/joint_plans.py --nets DIR       writes bench/results/DATE-joint_plans.json and prints Markdown
@@ -48,6 +49,7 @@ def parse_arguments():
     parser.add_argument("--networks", default=NETWORKS, help="default %(default)s")
     parser.add_argument("--budgets", type=int, default=5, help="for each network (default %(default)s)")
     parser.add_argument("--passes", type=int, default=12, help="at least, in each run (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="that compute (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=4, help="that a run takes, if more (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each run, in turns (default %(default)s)")
     parser.add_argument("--output", type=pathlib.Path)
@@ -123,10 +125,11 @@ def measure_budget(name, budget, scratch, options):
     cfg, weights, packed = (options.nets / f"{name}.{ending}" for ending in ("cfg", "weights", "packed"))
     plan_path, planned_path = scratch / "plan.json", options.nets / f"{name}.planned"
     copy_path = options.nets / f"{name}.copy"
-    probe = infer(scratch, budget + 1024 * MIB, 2, cfg, packed)
+    threads = ("--threads", options.threads)
+    probe = infer(scratch, budget + 1024 * MIB, 2, cfg, packed, *threads)
     window = budget - probe["activation_bytes"] - probe["scratch_bytes"]
     limit = budget + PROCESS_BYTES
-    planning = ("plan", cfg, "--weights", copy_path, "--budget", budget)
+    planning = ("plan", cfg, "--weights", copy_path, "--budget", budget, *threads)
     plans, planned, plain, disks, in_memory, tried, others, steady = [], [], [], [], [], [], [], []
     for _ in range(2 * options.repeats):
         if sum(steady) == options.repeats:
@@ -147,7 +150,7 @@ def measure_budget(name, budget, scratch, options):
         tried.append((expected_ns(plan), expected_ns(chosen_after)))
         steady.append(all(map(is_steady, (disks[-1], in_memory[-1], tried[-1]))) and others[-1] <= OTHERS_MOST)
         if window >= 1 * MIB:
-            plain.append(infer(scratch, limit, passes, cfg, copy_path, "--window", window))
+            plain.append(infer(scratch, limit, passes, cfg, copy_path, "--window", window, *threads))
     planned_path.unlink()
     copy_path.unlink()
     counted = steady if any(steady) else [True] * len(steady)
@@ -184,8 +187,9 @@ def measure(name, scratch, options):
     cfg = options.nets / f"{name}.cfg"
     # Its input's size decides what a picture is scaled to; any picture will do.
     (scratch / "picture.ppm").write_bytes(b"P6\n64 64\n255\n" + bytes(range(256)) * 48)
-    primitives = made(scratch, "plan", "primitives", cfg)
-    front = made(scratch, "plan", cfg, "--weights", options.nets / f"{name}.packed")["networks"][0]
+    threads = ("--threads", options.threads)
+    primitives = made(scratch, "plan", "primitives", cfg, *threads)
+    front = made(scratch, "plan", cfg, "--weights", options.nets / f"{name}.packed", *threads)["networks"][0]
     least, most = front["least_bytes"], front["front"][-1]["budget_bytes"]
     steps = options.budgets + 1
     budgets = [int(least * (most / least) ** (step / steps)) for step in range(1, steps)] + [most]
@@ -226,7 +230,7 @@ def print_markdown(found):
 def main():
     options = parse_arguments()
     found = machine.report_head(WEIGHTPAGER, schema_version=1) | {
-        "passes": options.passes, "seconds": options.seconds, "repeats": options.repeats, "networks": []}
+        "threads": options.threads, "passes": options.passes, "seconds": options.seconds, "repeats": options.repeats, "networks": []}
     output = options.output or ROOT / f"bench/results/{found['date']}-joint_plans.json"
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.networks.split(","):
