@@ -359,7 +359,7 @@ std::string processor_name() {
 
 std::string machine_words(int threads) {
   const dnnl_version_t* const version = dnnl_version();
-  return fmt::format("{}, oneDNN {}.{}.{} {}, instruction set {}, {} threads, measured the {}. way",
+  return fmt::format("{}, oneDNN {}.{}.{} {}, instruction set {}, {} threads, measuring version {}",
                      processor_name(), version->major, version->minor, version->patch,
                      version->hash, static_cast<int>(dnnl_get_effective_cpu_isa()), threads,
                      measuring_version);
