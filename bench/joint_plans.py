@@ -48,8 +48,8 @@ def parse_arguments():
     parser.add_argument("--nets", type=pathlib.Path, required=True, help="folder of the networks")
     parser.add_argument("--networks", default=NETWORKS, help="default %(default)s")
     parser.add_argument("--budgets", type=int, default=5, help="for each network (default %(default)s)")
-    parser.add_argument("--passes", type=int, default=12, help="at least, in each run (default %(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="that compute (default %(default)s)")
+    parser.add_argument("--passes", type=int, default=12, help="at least, in each run (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=4, help="that a run takes, if more (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each run, in turns (default %(default)s)")
     parser.add_argument("--output", type=pathlib.Path)
@@ -230,7 +230,8 @@ def print_markdown(found):
 def main():
     options = parse_arguments()
     found = machine.report_head(WEIGHTPAGER, schema_version=1) | {
-        "threads": options.threads, "passes": options.passes, "seconds": options.seconds, "repeats": options.repeats, "networks": []}
+        "threads": options.threads, "passes": options.passes, "seconds": options.seconds,
+        "repeats": options.repeats, "networks": []}
     output = options.output or ROOT / f"bench/results/{found['date']}-joint_plans.json"
     with tempfile.TemporaryDirectory() as scratch:
         for name in options.networks.split(","):

@@ -102,15 +102,23 @@ class JointPlanner::Implementation {
     for (const JointOption& it : others) try_finely(it);
     const Tried& found = best.all().front();
     found_before_.try_emplace(found.option->candidates, *found.option);
-    return with_bound(found.plan, budget_bytes);
+    JointPlan plan = found.plan;
+    plan.bound_ns = least_delay_ns(budget_bytes, plan.delay_ns);
+    return plan;
   }
 
   std::vector<JointPlan> plans_one_after_another(uint64_t budget_bytes) {
     std::vector<JointPlan> plans;
+    uint64_t delay_ns_min = UINT64_MAX;
     for (const JointOption& option : one_after_another(budget_bytes)) {
       auto tried = trials_.try_out(option, budget_bytes, {});
-      if (tried) plans.push_back(with_bound(*std::move(tried), budget_bytes));
+      if (!tried) continue;
+      delay_ns_min = std::min(delay_ns_min, tried->delay_ns);
+      plans.push_back(*std::move(tried));
     }
+    if (plans.empty()) return plans;
+    const uint64_t bound_ns = least_delay_ns(budget_bytes, delay_ns_min);
+    for (JointPlan& it : plans) it.bound_ns = bound_ns;
     return plans;
   }
 
@@ -183,11 +191,6 @@ class JointPlanner::Implementation {
       return false;
     });
     return ranked;
-  }
-
-  JointPlan with_bound(JointPlan plan, uint64_t budget_bytes) {
-    plan.bound_ns = least_delay_ns(budget_bytes, plan.delay_ns);
-    return plan;
   }
 
   // For all selections there are, where it is less than `delay_ns`: the least overlap bound of all
