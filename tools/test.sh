@@ -15,8 +15,10 @@ JOBS=$(nproc)
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
 # tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
 # it does not understand, and those of room pipeline.
-ROOMS_WITH_THREADS=(api attach control fault io pager pipeline serve shadow telemetry window)
-ROOMS_WITH_MEMORY=("${ROOMS_WITH_THREADS[@]}" base budget infer lessons memory model network ops plan policy simulate)
+ROOMS_WITH_THREADS='api attach control fault io pager pipeline serve shadow telemetry window'
+declare -A ROOMS=([release]='' # all of them, and the scripts
+  [asan]="$ROOMS_WITH_THREADS base budget infer lessons memory model network ops plan policy simulate"
+  [tsan]="$ROOMS_WITH_THREADS")
 LEFT_OUT=(-E '^kernels/.*_(6_12|all)$')
 PASSED=0 FAILED=0 SKIPPED=0
 FAILURES=()
@@ -70,14 +72,39 @@ set_launcher() {
 # A new folder is built with several files as one, in half the time. One that is there stays as it is:
 # after a change to one file, one file is compiled.
 build() {
-  local preset=$1 how=()
-  shift
+  local preset=$1 how=() rooms targets=()
+  read -ra rooms <<<"${ROOMS[$preset]}"
+  ((${#rooms[@]} == 0)) || targets=(--target "${rooms[@]/#/test_}")
   [[ -e $WP_ROOT/build/$preset/CMakeCache.txt ]] || how=(-DCMAKE_UNITY_BUILD=ON)
+  set_launcher "$preset"
   cmake --preset "$preset" "${how[@]}" >"$WP_ROOT/build/$preset.configure.log" 2>&1 || {
     cat "$WP_ROOT/build/$preset.configure.log"
     return 1
   }
-  "${LAUNCHER[@]}" cmake --build --preset "$preset" -j "$JOBS" "$@"
+  "${LAUNCHER[@]}" cmake --build --preset "$preset" -j "$JOBS" "${targets[@]}"
+}
+
+# Builds at the lowest priority, beside the tests of what was built before: these wait for disks, and for each
+# other, for a third of their time. In a process group of its own, which ends with this script.
+start_build() {
+  local preset=$1
+  set -m
+  (
+    renice -n 19 "$BASHPID" >/dev/null
+    build "$preset"
+  ) </dev/null >"$WP_ROOT/build/$preset.build.log" 2>&1 &
+  set +m
+  BUILD=$!
+  trap 'kill -- "-$BUILD" 2>/dev/null || true' EXIT
+}
+
+# Shows how far the build that was started is, until it ends; ends with its status.
+finish_build() {
+  local preset=$1 started=$SECONDS
+  say "$preset: building"
+  tail -n +1 -f --pid="$BUILD" "$WP_ROOT/build/$preset.build.log"
+  wait "$BUILD" || return
+  note "waited $((SECONDS - started)) s for the $preset build"
 }
 
 run_ctest() {
@@ -93,24 +120,30 @@ run_ctest() {
   fi
 }
 
-# build_and_test PRESET [ROOM…]: all tests, or the test programs of some rooms.
-build_and_test() {
-  local preset=$1 started=$SECONDS targets=() selection=("${LEFT_OUT[@]}")
-  shift
-  if (($#)); then
-    targets=(--target "${@/#/test_}")
-    # Those of a program have a dot in their names, scripts have none.
-    selection=(-R "^($(IFS='|' && echo "$*"))/.*\\.")
-  fi
+# All tests, or those of the test programs of some rooms: these have a dot in their names, scripts have none.
+test_preset() {
+  local preset=$1 started=$SECONDS selection=("${LEFT_OUT[@]}")
+  [[ -z ${ROOMS[$preset]} ]] || selection=(-R "^(${ROOMS[$preset]// /|})/.*\\.")
   set_launcher "$preset"
-  say "$preset: building"
-  if build "$preset" "${targets[@]}"; then
-    say "$preset: testing"
-    run_ctest "$preset" "${selection[@]}"
-  else
-    count failed "the $preset build"
-  fi
-  note "$preset took $((SECONDS - started)) s"
+  say "$preset: testing"
+  run_ctest "$preset" "${selection[@]}"
+  note "the $preset tests took $((SECONDS - started)) s"
+}
+
+build_and_test() {
+  local preset next is_built
+  start_build "$1"
+  while (($#)); do
+    preset=$1 next=${2:-} is_built=true
+    shift
+    finish_build "$preset" || is_built=false
+    [[ -z $next ]] || start_build "$next"
+    if $is_built; then
+      test_preset "$preset"
+    else
+      count failed "the $preset build"
+    fi
+  done
 }
 
 check_scripts() {
@@ -148,10 +181,10 @@ summary() {
 }
 
 main() {
-  local sanitizers=true
+  local presets=(release asan tsan)
   case ${1:-} in
     '') ;;
-    --fast) sanitizers=false ;;
+    --fast) presets=(release) ;;
     --all) LEFT_OUT=() ;;
     -h | --help) usage && exit 0 ;;
     *) fail "unknown option '$1': tools/test.sh [--fast | --all]" ;;
@@ -163,11 +196,7 @@ main() {
   tools/install.sh --peers || count skipped "Darknet could not be installed: nothing is compared with it"
   check_scripts
   check_format
-  build_and_test release
-  if $sanitizers; then
-    build_and_test asan "${ROOMS_WITH_MEMORY[@]}"
-    build_and_test tsan "${ROOMS_WITH_THREADS[@]}"
-  fi
+  build_and_test "${presets[@]}"
   summary
 }
 
