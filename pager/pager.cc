@@ -106,6 +106,35 @@ void Pager::run(std::promise<Status>& opened) {
 }
 
 Status Pager::open_everything() {
+  // 1. Who hears of faults.
+  if (auto opened = open_userfaultfd(); !opened) return opened;
+
+  // 2. How chunks are shown, and the memory that they lie in.
+  if (auto opened = open_mapper(); !opened) return opened;
+  if (auto made = make_memory(); !made) return made;
+  fit_table_to_window();
+
+  // 3. What is to be read and to go.
+  if (auto begun = begin_policy(); !begun) return begun;
+
+  // 4. What wakes this thread: engine threads that ring, faults, reads that are finished.
+  if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
+  if (auto opened = open_reader(); !opened) return opened;
+
+  if (options_.gets_memory_first && pool_ != nullptr) get_all_memory();
+
+  // 5. What others see of it.
+  begin_record();
+  if (options_.follows_memory_limit) headroom_.emplace();
+  process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
+  std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
+  set(telemetry_.chunk_bytes, chunk_bytes_);
+  set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes_);
+  return {};
+}
+
+Status Pager::open_userfaultfd() {
   auto uffd = fault::Userfaultfd::open();
   if (!uffd) return forward_error(std::move(uffd));
   own_.emplace(std::move(*uffd));
@@ -116,7 +145,10 @@ Status Pager::open_everything() {
         "first, and rarer calls on them (sendmsg, vmsplice, ioctl) fail with EFAULT where they are "
         "not resident. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
+  return {};
+}
 
+Status Pager::open_mapper() {
   auto mapper =
       window::choose_mapper(options_.mapper, *own_, chunk_bytes_, options_.expects_writable);
   if (!mapper) return forward_error(std::move(mapper));
@@ -125,7 +157,11 @@ Status Pager::open_everything() {
     notice("this kernel has no UFFDIO_MOVE (Linux 6.8): chunks are copied, at about 0.6 ms each");
   }
   WP_ASSERT(!options_.serves_guests || shares_memory());
+  return {};
+}
 
+// Slots of our own, or what the module or the shared window has.
+Status Pager::make_memory() {
   if (mapper_->needs_module()) {
     auto window = window::ModuleWindow::create(window_chunks_max_, chunk_bytes_);
     if (!window) return forward_error(std::move(window));
@@ -148,23 +184,26 @@ Status Pager::open_everything() {
   if (mapper_->registers_slots() && chunk_bytes_ < huge_page_bytes) {
     tripwires_.emplace(std::min(tripwires_max, window_chunks_max_));
   }
-  fit_table_to_window();
+  return {};
+}
 
+Status Pager::begin_policy() {
+  if (auto known = policy::check_policy(options_.policy, true); !known) return known;
   // Requests to the device times their size, in chunks.
   const uint64_t in_flight_bytes =
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
-  const uint32_t prefetch_reads_max =
-      policy::reads_ahead_max(in_flight_bytes, chunk_bytes_, window_chunks_);
-  if (auto known = policy::check_policy(options_.policy, true); !known) return known;
-  policy_settings_ = {.chunk_bytes = chunk_bytes_,
-                      .reads_max = prefetch_reads_max,
-                      .evictions_max = move_chunks_max_};
+  policy_settings_ = {
+      .chunk_bytes = chunk_bytes_,
+      .reads_max = policy::reads_ahead_max(in_flight_bytes, chunk_bytes_, window_chunks_),
+      .evictions_max = move_chunks_max_};
   const bool is_adaptive = options_.policy == policy::adaptive_policy;
   make_policy(is_adaptive ? policy::default_policy : std::string_view(options_.policy));
   if (is_adaptive && can_adapt()) begin_adapting(policy::default_policy);
+  return {};
+}
 
-  if (auto done = doorbell_.hang(own_->uffd()); !done) return done;
-
+// A reader looks at one more descriptor: the userfaultfd, or an epoll's where there are several.
+Status Pager::open_reader() {
   io::ReaderOptions reader_options;
   reader_options.watched_fd = own_->uffd().fd();
   if (options_.serves_guests || module_ != nullptr) {
@@ -175,7 +214,7 @@ Status Pager::open_everything() {
     }
     reader_options.watched_fd = watch_.get();
   }
-  reads_max_ = prefetch_reads_max + policy::demand_reads_max;
+  reads_max_ = policy_settings_.reads_max + policy::demand_reads_max;
   // And one that is put together; should all fail, their chunks are read again one by one.
   reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
   reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
@@ -184,20 +223,14 @@ Status Pager::open_everything() {
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
+  return {};
+}
 
-  if (options_.gets_memory_first && pool_ != nullptr) get_all_memory();
-
+void Pager::begin_record() {
   record_ = options_.touch_record;
   if (record_ != nullptr) record_->set_chunk_bytes(chunk_bytes_);
   recorded_.assign(std::min<uint64_t>(recorded_bytes / chunk_bytes_, window_chunks_ / 4),
                    window::no_chunk);
-  if (options_.follows_memory_limit) headroom_.emplace();
-  process_status_ = OwnedFd(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-  std::snprintf(telemetry_.mapper, sizeof telemetry_.mapper, "%s", mapper_->name());
-  std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
-  set(telemetry_.chunk_bytes, chunk_bytes_);
-  set(telemetry_.window_bytes, uint64_t{window_chunks_} * chunk_bytes_);
-  return {};
 }
 
 void Pager::serve() {

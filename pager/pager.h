@@ -196,6 +196,12 @@ class Pager final : public PagingService {
 
   // The pager's thread.
   Status open_everything();
+  Status open_userfaultfd();
+  Status open_mapper();
+  Status make_memory();
+  Status begin_policy();
+  Status open_reader();
+  void begin_record();
   void run(std::promise<Status>& opened);
   void serve();
   int64_t sleep_max_ns() const;

@@ -34,6 +34,7 @@
 #include <span>
 #include <vector>
 
+#include "pager/base/units.h"
 #include "pager/policy/chunk_queue.h"
 #include "pager/policy/evictability.h"
 #include "pager/policy/expert_cache.h"
@@ -86,6 +87,9 @@ class PinStream : public Policy {
  private:
   // A place is a position in the order, counted on across passes: place = pass · N + position.
   using Place = uint64_t;
+
+  // Threads of one matrix multiplication work some MiB apart.
+  static constexpr uint64_t linger_bytes_min = 8 * MiB;
 
   struct Facts {
     uint32_t position = nowhere;    // in order_; nowhere: sparse

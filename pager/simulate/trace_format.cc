@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <vector>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -182,6 +184,79 @@ bool is_ascending_below(const std::vector<Number>& numbers, uint64_t end) {
          (numbers.empty() || numbers.back() < end);
 }
 
+// What is wrong with a part of a trace; empty: nothing.
+std::string wrong_sizes(const Trace& trace) {
+  if (!is_chunk_size(trace.chunk_bytes)) {
+    return fmt::format("chunks of {} bytes; expected a power of two from {} to {}",
+                       trace.chunk_bytes, chunk_bytes_min, chunk_bytes_max);
+  }
+  if (trace.chunks == 0 || trace.chunks > chunks_max) {
+    return fmt::format("{} chunks, expected 1 to {}", trace.chunks, chunks_max);
+  }
+  return {};
+}
+
+// Notes what is in the order in `is_cyclic`, a flag for each chunk.
+std::string wrong_order(const Trace& trace, std::vector<bool>& is_cyclic) {
+  for (const ChunkId chunk : trace.order.cyclic) {
+    if (chunk >= trace.chunks || is_cyclic[chunk]) {
+      return fmt::format("the order has chunk {} twice, or of {}", chunk, trace.chunks);
+    }
+    is_cyclic[chunk] = true;
+  }
+  if (!is_ascending_below(trace.order.layer_begins, trace.order.cyclic.size())) {
+    return "layers begin outside of the order";
+  }
+  for (const ChunkId chunk : trace.order.revisited) {
+    if (chunk >= trace.chunks || !is_cyclic[chunk]) {
+      return fmt::format("chunk {} is revisited, and not in the order", chunk);
+    }
+  }
+  return {};
+}
+
+std::string wrong_experts(const Trace& trace, const std::vector<bool>& is_cyclic) {
+  const auto is_fine = [&](const policy::ChunkPart& part) {
+    return part.chunk < trace.chunks && !is_cyclic[part.chunk] &&
+           part.begin_bytes < part.end_bytes && part.end_bytes <= trace.chunk_bytes;
+  };
+  uint32_t layer = 0;
+  for (const policy::ExpertChunks& expert : trace.order.experts) {
+    if (expert.layer < layer) return "experts are not in the order of layers";
+    layer = expert.layer;
+    for (const auto& slab : expert.slabs) {
+      const auto bad = std::find_if_not(slab.begin(), slab.end(), is_fine);
+      if (bad != slab.end()) return fmt::format("chunk {} cannot be an expert's", bad->chunk);
+    }
+  }
+  return {};
+}
+
+std::string wrong_touches(const Trace& trace) {
+  for (size_t place = 0; place < trace.touches.size(); ++place) {
+    const Touch& touch = trace.touches[place];
+    const bool is_inside =
+        touch.offset_bytes == policy::anywhere || touch.offset_bytes < trace.chunk_bytes;
+    if (touch.chunk >= trace.chunks || !is_inside) {
+      return fmt::format("touch {} is of chunk {}, byte {}; there are {} chunks of {}", place,
+                         touch.chunk, touch.offset_bytes, trace.chunks, trace.chunk_bytes);
+    }
+  }
+  const bool has_passes = !trace.pass_begins.empty() && trace.pass_begins.front() == 0;
+  if (!has_passes || !is_ascending_below(trace.pass_begins, trace.touches.size())) {
+    return "passes begin outside of the touches";
+  }
+  return {};
+}
+
+std::string whatever_is_wrong(const Trace& trace) {
+  if (std::string wrong = wrong_sizes(trace); !wrong.empty()) return wrong;
+  std::vector<bool> is_cyclic(trace.chunks, false);
+  if (std::string wrong = wrong_order(trace, is_cyclic); !wrong.empty()) return wrong;
+  if (std::string wrong = wrong_experts(trace, is_cyclic); !wrong.empty()) return wrong;
+  return wrong_touches(trace);
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(const Trace& trace) {
@@ -259,59 +334,8 @@ Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name) 
 }
 
 Status check(const Trace& trace, const std::string& name) {
-  const auto refuse = [&](const std::string& what) -> Status {
-    return fail(fmt::format("{}: {}", name, what), damage_hint);
-  };
-  if (!is_chunk_size(trace.chunk_bytes)) {
-    return refuse(fmt::format("chunks of {} bytes; expected a power of two from {} to {}",
-                              trace.chunk_bytes, chunk_bytes_min, chunk_bytes_max));
-  }
-  if (trace.chunks == 0 || trace.chunks > chunks_max) {
-    return refuse(fmt::format("{} chunks, expected 1 to {}", trace.chunks, chunks_max));
-  }
-  std::vector<bool> is_cyclic(trace.chunks, false);
-  for (const ChunkId chunk : trace.order.cyclic) {
-    if (chunk >= trace.chunks || is_cyclic[chunk]) {
-      return refuse(fmt::format("the order has chunk {} twice, or of {}", chunk, trace.chunks));
-    }
-    is_cyclic[chunk] = true;
-  }
-  if (!is_ascending_below(trace.order.layer_begins, trace.order.cyclic.size())) {
-    return refuse("layers begin outside of the order");
-  }
-  for (const ChunkId chunk : trace.order.revisited) {
-    if (chunk >= trace.chunks || !is_cyclic[chunk]) {
-      return refuse(fmt::format("chunk {} is revisited, and not in the order", chunk));
-    }
-  }
-  uint32_t layer = 0;
-  for (const policy::ExpertChunks& expert : trace.order.experts) {
-    if (expert.layer < layer) return refuse("experts are not in the order of layers");
-    layer = expert.layer;
-    for (const auto& slab : expert.slabs) {
-      for (const policy::ChunkPart& part : slab) {
-        const bool is_fine = part.chunk < trace.chunks && !is_cyclic[part.chunk] &&
-                             part.begin_bytes < part.end_bytes &&
-                             part.end_bytes <= trace.chunk_bytes;
-        if (!is_fine) return refuse(fmt::format("chunk {} cannot be an expert's", part.chunk));
-      }
-    }
-  }
-  for (size_t place = 0; place < trace.touches.size(); ++place) {
-    const Touch& touch = trace.touches[place];
-    const bool is_inside =
-        touch.offset_bytes == policy::anywhere || touch.offset_bytes < trace.chunk_bytes;
-    if (touch.chunk >= trace.chunks || !is_inside) {
-      return refuse(fmt::format("touch {} is of chunk {}, byte {}; there are {} chunks of {}",
-                                place, touch.chunk, touch.offset_bytes, trace.chunks,
-                                trace.chunk_bytes));
-    }
-  }
-  const bool has_passes = !trace.pass_begins.empty() && trace.pass_begins.front() == 0;
-  if (!has_passes || !is_ascending_below(trace.pass_begins, trace.touches.size())) {
-    return refuse("passes begin outside of the touches");
-  }
-  return {};
+  const std::string wrong = whatever_is_wrong(trace);
+  return wrong.empty() ? Status() : fail(fmt::format("{}: {}", name, wrong), damage_hint);
 }
 
 }  // namespace weightpager::simulate

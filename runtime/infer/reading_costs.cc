@@ -74,72 +74,116 @@ struct Passes {
   size_t passes = 0;
 };
 
-Result<Passes> measure_passes(const network::Network& network, const std::string& weights_path,
-                              int threads, uint64_t piece_bytes_max) {
+// The same network twice: while nothing is read, and while it is read as plans read it.
+struct Pair {
+  std::unique_ptr<Inference> alone;
+  std::unique_ptr<Inference> beside;
+  bool is_alone_in_memory = false;
+
+  std::span<const pipeline::UnitBytes> pieces() const { return beside->window().units; }
+};
+
+uint64_t largest_bytes(std::span<const pipeline::UnitBytes> pieces) {
+  uint64_t largest = 0;
+  for (const pipeline::UnitBytes& it : pieces) largest = std::max(largest, it.length_bytes);
+  return largest;
+}
+
+// What such a pass reads.
+PassesBeside reads_of(std::span<const pipeline::UnitBytes> pieces) {
+  PassesBeside it;
+  for (const pipeline::UnitBytes& piece : pieces) {
+    it.bytes += piece.length_bytes;
+    it.reads += piece.length_bytes > 0;
+  }
+  return it;
+}
+
+Result<Pair> open_both(const network::Network& network, const std::string& weights_path,
+                       int threads, uint64_t piece_bytes_max) {
   const bool is_small = network.folded_bytes() <= preload_bytes_max;
   auto alone = open(network, weights_path, threads,
                     {.pipeline = is_small ? Pipeline::preload : Pipeline::sequential,
                      .tile_bytes_max = piece_bytes_max});
   if (!alone) return forward_error(std::move(alone));
   const auto& units = (*alone)->window().units;
-  Passes passes;
-  uint64_t largest_bytes = 0;
-  for (const pipeline::UnitBytes& it : units) {
-    passes.beside.bytes += it.length_bytes;
-    passes.beside.reads += it.length_bytes > 0;
-    largest_bytes = std::max(largest_bytes, it.length_bytes);
-  }
-  if (largest_bytes < std::min(telling_bytes_min, piece_bytes_max)) {
+  if (largest_bytes(units) < std::min(telling_bytes_min, piece_bytes_max)) {
     return fail(weights_path + ": no layer is large enough to tell how fast it is read",
                 "leave the weights away and say it: --disk GB/S");
   }
   // Reads follow kernels, as they do in a plan, and do not all begin with the pass.
-  const uint64_t ring_bytes =
-      round_up(std::max(4 * largest_bytes, std::min(ring_bytes_max, passes.beside.bytes / 8)),
-               os_page_bytes);
+  const uint64_t ring_bytes = round_up(
+      std::max(4 * largest_bytes(units), std::min(ring_bytes_max, reads_of(units).bytes / 8)),
+      os_page_bytes);
   const WindowRequest window = {.pipeline = Pipeline::two_stage,
                                 .tile_bytes_max = piece_bytes_max,
                                 .rings = pipeline::Rings{.host_bytes = ring_bytes},
                                 .lodges = false};
   auto beside = open(network, weights_path, threads, window);
   if (!beside) return forward_error(std::move(beside));
-  const std::vector<pipeline::UnitBytes>& pieces = (*beside)->window().units;
-  auto disk = measure_disk(weights_path, pieces);
+  return Pair{std::move(*alone), std::move(*beside), is_small};
+}
+
+// What passes of both took, in turns, so that they see the same machine.
+class Measured {
+ public:
+  Measured(const Pair& pair, const DiskLine& disk) : pair_(pair), disk_(disk) {}
+
+  bool is_enough() const {
+    return passes() >= passes_min && (passes() >= passes_max || spent_ns_ >= enough_ns);
+  }
+
+  void add_pass() {
+    const Timeline& alone = pair_.alone->times();
+    alone_ns_.push_back(pair_.is_alone_in_memory
+                            ? computing_ns(alone)
+                            : kernels_ns(alone) + between_kernels_ns * alone.units.size());
+    const Timeline& beside = pair_.beside->times();
+    beside_ns_.push_back(computing_ns(beside));
+    const auto stretches = busy_stretches(beside, pair_.pieces(), disk_);
+    for (const BusyStretch& busy : stretches) busy_ns_ += busy.took_ns();
+    busy_beside_ns_ += beside_kernels_ns(stretches, beside);
+    spent_ns_ += beside.delay_ns();
+  }
+
+  size_t passes() const { return beside_ns_.size(); }
+
+  /// By which computing took longer, had the disk been busy beside kernels only.
+  double longer_ns() {
+    if (busy_beside_ns_ == 0) return 0;
+    const double longer_ns =
+        static_cast<double>(median(beside_ns_)) - static_cast<double>(median(alone_ns_));
+    return longer_ns * static_cast<double>(busy_ns_) / static_cast<double>(busy_beside_ns_);
+  }
+
+ private:
+  const Pair& pair_;
+  const DiskLine& disk_;
+  std::vector<uint64_t> alone_ns_, beside_ns_;
+  uint64_t busy_ns_ = 0;
+  uint64_t busy_beside_ns_ = 0;
+  uint64_t spent_ns_ = 0;
+};
+
+Result<Passes> measure_passes(const network::Network& network, const std::string& weights_path,
+                              int threads, uint64_t piece_bytes_max) {
+  auto pair = open_both(network, weights_path, threads, piece_bytes_max);
+  if (!pair) return forward_error(std::move(pair));
+  auto disk = measure_disk(weights_path, pair->pieces());
   if (!disk) return forward_error(std::move(disk));
-  passes.disk = *disk;
 
   const std::vector<float> input = some_input(network);
   const std::span<const float> inputs[] = {input};
-  std::vector<uint64_t> alone_ns, beside_ns;
-  uint64_t busy_ns = 0;
-  uint64_t busy_beside_ns = 0;
-  uint64_t spent_ns = 0;
-  const auto is_enough = [&] {
-    return passes.passes >= passes_min && (passes.passes >= passes_max || spent_ns >= enough_ns);
-  };
-  // They take turns, so that all see the same machine. The first pass brings in what every pass
-  // needs.
-  for (bool is_first = true; !is_enough(); is_first = false) {
-    for (Inference* const it : {alone->get(), beside->get()}) {
+  Measured measured(*pair, *disk);
+  // The first pass brings in what every pass needs.
+  for (bool is_first = true; !measured.is_enough(); is_first = false) {
+    for (Inference* const it : {pair->alone.get(), pair->beside.get()}) {
       if (Status ran = it->run(inputs); !ran) return forward_error(std::move(ran));
     }
-    if (is_first) continue;
-    const Timeline& times = (*alone)->times();
-    alone_ns.push_back(is_small ? computing_ns(times)
-                                : kernels_ns(times) + between_kernels_ns * units.size());
-    const Timeline& times_beside = (*beside)->times();
-    beside_ns.push_back(computing_ns(times_beside));
-    const auto stretches = busy_stretches(times_beside, pieces, passes.disk);
-    for (const BusyStretch& busy : stretches) busy_ns += busy.took_ns();
-    busy_beside_ns += beside_kernels_ns(stretches, times_beside);
-    ++passes.passes;
-    spent_ns += times_beside.delay_ns();
+    if (!is_first) measured.add_pass();
   }
-  if (busy_beside_ns == 0) return passes;
-  const double longer_ns =
-      static_cast<double>(median(beside_ns)) - static_cast<double>(median(alone_ns));
-  passes.beside.longer_ns =
-      longer_ns * static_cast<double>(busy_ns) / static_cast<double>(busy_beside_ns);
+  Passes passes{reads_of(pair->alone->window().units), *disk, measured.passes()};
+  passes.beside.longer_ns = measured.longer_ns();
   return passes;
 }
 

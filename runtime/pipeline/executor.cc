@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,17 +13,16 @@
 #include <ctime>
 #include <deque>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "pager/base/assert.h"
-#include "pager/base/owned_fd.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
+#include "runtime/pipeline/mailbox.h"
 #include "runtime/pipeline/read_line.h"
 #include "runtime/pipeline/unit_read.h"
 #include "runtime/pipeline/work_line.h"
@@ -34,83 +32,12 @@ namespace {
 
 using telemetry::monotonic_ns;
 
-/// What the driver is told by others.
-struct Word {
-  enum class Kind {
-    start_inference,
-    let_go,
-    set_reads_across,
-    copy_finished,
-    copy_failed,
-    kernel_finished,
-    kernel_failed,
-    stop
-  };
-  Kind kind = Kind::stop;
-  UnitNumber unit = 0;
-  bool reads_across = false;
-  /// start_inference: kernels end one by one, whatever else is ready.
-  bool is_run = false;
-  /// Of what the caller wants: how many failures it knew of.
-  uint64_t failures_seen = 0;
-  Span when;
-  Error error;
-};
-
 Word word_of_kernel(UnitNumber unit, Result<Span> when) {
   if (!when) {
     return {.kind = Word::Kind::kernel_failed, .unit = unit, .error = std::move(when).error()};
   }
   return {.kind = Word::Kind::kernel_finished, .unit = unit, .when = *when};
 }
-
-/// Words for the driver, who sleeps on a file descriptor: a clock's, which strikes at once or soon.
-class Mailbox {
- public:
-  Mailbox() : bell_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
-
-  bool is_open() const { return bell_.is_open(); }
-  int fd() const { return bell_.get(); }
-
-  void put(Word word) {
-    put_quietly(std::move(word));
-    ring();
-  }
-
-  /// For the driver to find when something else wakes it.
-  void put_quietly(Word word) {
-    const std::lock_guard lock(mutex_);
-    words_.push_back(std::move(word));
-  }
-  void ring() { ring_in(1); }
-  /// When the kernel that begins now is under way. A driver that is woken takes the processor of
-  /// who wakes it: between two kernels all threads that compute would wait for that one.
-  void ring_soon() { ring_in(soon_ns); }
-
-  bool is_empty() {
-    const std::lock_guard lock(mutex_);
-    return words_.empty();
-  }
-
-  std::vector<Word> take_all() {
-    uint64_t rings;
-    [[maybe_unused]] const ssize_t length = read(bell_.get(), &rings, sizeof rings);
-    const std::lock_guard lock(mutex_);
-    return std::exchange(words_, {});
-  }
-
- private:
-  static constexpr long soon_ns = 40'000;
-
-  void ring_in(long delay_ns) {
-    const itimerspec once = {.it_interval = {}, .it_value = {0, delay_ns}};
-    timerfd_settime(bell_.get(), 0, &once, nullptr);
-  }
-
-  const OwnedFd bell_;
-  std::mutex mutex_;
-  std::vector<Word> words_;
-};
 
 struct Kernel {
   enum class Kind { compute, end };
