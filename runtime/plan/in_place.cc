@@ -62,6 +62,8 @@ class PartsFinder {
     }
     const std::string key = other_key(it);
     if (key.empty()) return parts;
+    const bool is_in_tiles = is_convolution && choices_[layer].has_plain_weights();
+    if (is_in_tiles && ops::applies_activation(it)) return parts;
     // An activation function goes over all values, in whatever order.
     const Layout layout = is_convolution ? Layout::nchw : choices_[layer].layout_out;
     parts.other.push_back({other_part(key, layout), profile_.others.at(key)[place_of(layout)]});

@@ -63,9 +63,9 @@ void JointNetwork::complete_instance() {
     const double others_ns = key.empty() ? 0 : fastest_ns(profile_.others.at(key));
     const bool is_last = i + 1 == network_.layers.size();
     std::vector<Candidate>& candidates = instance_.nodes[node_of(i)].candidates;
-    for (size_t c = 0; c < candidates.size(); ++c) {
+    for (uint32_t c = 0; c < candidates.size(); ++c) {
       Candidate& it = candidates[c];
-      it.time_ns += others_ns;
+      if (!brings_activation(node_of(i), c)) it.time_ns += others_ns;
       // What comes out of a network is in Darknet's layout.
       if (is_last && it.layout_out != 0) it.time_ns += forbidden_ns;
       uint64_t weight_bytes = layer.weights() * sizeof(float);
@@ -81,6 +81,13 @@ void JointNetwork::complete_instance() {
     }
   }
   use_whole_nanoseconds();
+}
+
+// Of a convolution: who computes it applies its activation, too, in no more time.
+bool JointNetwork::brings_activation(uint32_t node, uint32_t candidate) const {
+  const Layer& layer = layer_of(node);
+  return is_convolution(layer) && ops::applies_activation(layer) &&
+         is_run_by_infer(node, candidate);
 }
 
 // As pieces have them. A selection's time is then what its pieces take in sum, and a bound that is
@@ -123,14 +130,10 @@ JointOption JointNetwork::option_of(std::vector<uint32_t> candidates) const {
 std::vector<uint32_t> JointNetwork::in_tiles_everywhere() const {
   std::vector<uint32_t> candidates(instance_.nodes.size());
   for (uint32_t node = 1; node < candidates.size(); ++node) {
-    const Layer& layer = layer_of(node);
     for (uint32_t c = 0; c < instance_.nodes[node].candidates.size(); ++c) {
       const Candidate& it = instance_.nodes[node].candidates[c];
       const bool is_plain = it.layout_in == 0 && it.layout_out == 0;
-      const bool is_run_by_infer =
-          !is_convolution(layer) ||
-          profile_.convolutions.at(convolution_key(layer))[c].traits.name == ops::in_tiles;
-      if (is_plain && is_run_by_infer) candidates[node] = c;
+      if (is_plain && is_run_by_infer(node, c)) candidates[node] = c;
     }
   }
   return candidates;
@@ -193,7 +196,11 @@ bool JointNetwork::is_in_tiles(uint32_t node, uint32_t candidate) const {
   if (node == 0) return true;
   const Layer& layer = layer_of(node);
   if (layer.weights() == 0) return true;
-  if (!network::can_be_cut(layer)) return false;
+  return network::can_be_cut(layer) && is_run_by_infer(node, candidate);
+}
+
+bool JointNetwork::is_run_by_infer(uint32_t node, uint32_t candidate) const {
+  const Layer& layer = layer_of(node);
   if (!is_convolution(layer)) return true;
   const auto& measured = profile_.convolutions.at(convolution_key(layer));
   return measured[candidate].traits.name == ops::in_tiles;

@@ -66,6 +66,8 @@ class JointNetwork {
   void complete_instance();
   void use_whole_nanoseconds();
   bool is_in_tiles(uint32_t node, uint32_t candidate) const;
+  bool is_run_by_infer(uint32_t node, uint32_t candidate) const;
+  bool brings_activation(uint32_t node, uint32_t candidate) const;
 
   const network::Network& network_;
   const Profile& profile_;

@@ -21,7 +21,7 @@ constexpr const char* small_network =
     "[convolutional]\nfilters=8\nsize=3\nstride=1\npad=1\nactivation=relu\n"
     "[maxpool]\nsize=2\nstride=2\n";
 
-Network parse(const char* text) {
+Network parse(const std::string& text) {
   auto network = network::parse_network(text, "small.cfg");
   EXPECT_TRUE(network) << network.error().message;
   return *std::move(network);
@@ -109,14 +109,30 @@ TEST_F(InPlace, KindsAreToldApart) {
   EXPECT_DOUBLE_EQ(profile.changes.at("8x6x6")[0][2], 5 * 110.0 / 80);
 }
 
-TEST_F(InPlace, WhatIsMeasuredTogetherIsDividedAsItTakesAlone) {
-  const std::vector<LayerChoice> plain(3);
+TEST_F(InPlace, AnActivationAppliedWithASumIsNoPartOfItsOwn) {
+  const auto layers = parts(std::vector<LayerChoice>(3));
+  EXPECT_EQ(layers[0].time_ns(), 100);
+  EXPECT_TRUE(layers[0].other.empty());
   const InPlaceTimes seen =
-      times_in_run(parts(plain), std::vector<RunTimes>{{220, 0, 0}, {220, 0, 0}, {0, 0, 44}});
+      times_in_run(layers, std::vector<RunTimes>{{220, 0, 0}, {240, 0, 0}, {0, 0, 44}});
+  const Profile profile = in_place(alone_, seen);
+  EXPECT_DOUBLE_EQ(convolution_ns(profile, 0), 230);
+  EXPECT_FALSE(are_known(parts(in_pixels_), seen));
+}
+
+// Mish is computed after a convolution, and measured with it.
+TEST_F(InPlace, WhatIsMeasuredTogetherIsDividedAsItTakesAlone) {
+  std::string text = small_network;
+  for (size_t at; (at = text.find("relu")) != std::string::npos;) text.replace(at, 4, "mish");
+  const Network network = parse(text);
+  const std::string mish = other_key(network.layers[0]);
+  alone_.others[mish].fill(10);
+  const auto layers = parts_of(network, alone_, std::vector<LayerChoice>(3));
+  const InPlaceTimes seen =
+      times_in_run(layers, std::vector<RunTimes>{{220, 0, 0}, {220, 0, 0}, {0, 0, 44}});
   const Profile profile = in_place(alone_, seen);
   EXPECT_DOUBLE_EQ(convolution_ns(profile, 0), 200);
-  EXPECT_DOUBLE_EQ(profile.others.at(activation)[0], 20);
-  EXPECT_FALSE(are_known(parts(in_pixels_), seen));
+  EXPECT_DOUBLE_EQ(profile.others.at(mish)[0], 20);
 }
 
 TEST_F(InPlace, WithoutAnythingSeenTimesAreThoseAlone) {

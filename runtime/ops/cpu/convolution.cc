@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <optional>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "pager/base/assert.h"
@@ -48,6 +50,25 @@ bool order_is_independent_of_channels() {
 // That add up to one output value.
 uint64_t terms_of(const network::Layer& layer) { return layer.weights() / layer.output.channels; }
 
+// By which what is below zero is multiplied, if that is all that the activation does.
+std::optional<float> slope_below_zero(network::Activation activation) {
+  switch (activation) {
+    case network::Activation::linear:
+      return 1.0f;
+    case network::Activation::leaky:
+      return 0.1f;
+    case network::Activation::relu:
+      return 0.0f;
+    default:
+      return std::nullopt;
+  }
+}
+
+network::Activation activation_of(const network::Layer& layer) {
+  if (const auto* it = std::get_if<network::Connected>(&layer.operation)) return it->activation;
+  return std::get<network::Convolutional>(layer.operation).activation;
+}
+
 Status sgemm_failed(int status) {
   return fail(fmt::format("oneDNN failed in a matrix product (status {})", status),
               "status 1 is want of memory: leave more for others, or make the window smaller");
@@ -62,6 +83,10 @@ uint32_t channel_step(const network::Layer& layer) {
   return is_one_pixel || is_heavy ? tile_channels : call_channels;
 }
 
+bool applies_activation(const network::Layer& layer) {
+  return slope_below_zero(activation_of(layer)).has_value();
+}
+
 Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfolding)
     : input_(layer.input), output_(layer.output), threads_(threads) {
   if (const auto* it = std::get_if<network::Convolutional>(&layer.operation)) {
@@ -74,6 +99,7 @@ Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfold
     WP_ASSERT(std::holds_alternative<network::Connected>(layer.operation));
     input_ = {static_cast<uint32_t>(layer.input.elements()), 1, 1};
   }
+  slope_below_zero_ = slope_below_zero(activation_of(layer)).value_or(1.0f);
   is_unfolded_ = size_ != 1 || stride_ != 1 || padding_ != 0;
   group_channels_ = output_.channels / groups_;
   terms_ = terms_of(layer);
@@ -206,17 +232,32 @@ int Convolution::multiply(const Piece& piece, Channels channels, Block block, co
     const uint32_t end = std::min(channels.end, limit);
     const uint64_t first = begin - piece.channels.begin;
     float* output = piece.output + first * pixels_ + block.begin;
-    for (uint32_t channel = 0; channel < end - begin; ++channel) {
-      std::fill_n(output + channel * pixels_, block.pixels, piece.biases[first + channel]);
-    }
     // One thread computes it: oneDNN sees that it is called inside of a parallel section.
     const dnnl_status_t status = dnnl_sgemm(
         'N', 'N', end - begin, pixels, terms, 1, piece.weights + first * terms_, terms, unfolded,
-        static_cast<dnnl_dim_t>(unfolded_stride), 1, output, static_cast<dnnl_dim_t>(pixels_));
+        static_cast<dnnl_dim_t>(unfolded_stride), 0, output, static_cast<dnnl_dim_t>(pixels_));
     if (status != dnnl_success) return status;
+    for (uint32_t channel = 0; channel < end - begin; ++channel) {
+      finish(output + channel * pixels_, block.pixels, piece.biases[first + channel]);
+    }
     begin = end;
   }
   return dnnl_success;
+}
+
+// While the sums are in the cache. (As maxima, since compilers make vector code of these.)
+void Convolution::finish(float* sums, uint64_t count, float bias) const {
+  const float slope = slope_below_zero_;
+  if (slope == 0) {
+#pragma omp simd
+    for (uint64_t i = 0; i < count; ++i) sums[i] = std::max(sums[i] + bias, 0.0f);
+    return;
+  }
+#pragma omp simd
+  for (uint64_t i = 0; i < count; ++i) {
+    const float value = sums[i] + bias;
+    sums[i] = std::max(value, value * slope);
+  }
 }
 
 const float* Convolution::surroundings(const Piece& piece, Block block, float* scratch) const {

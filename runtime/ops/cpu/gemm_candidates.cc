@@ -402,7 +402,10 @@ class Collection {
   }
 
   void add_tiles() {
-    const Convolution convolution(layer_, threads_);
+    network::Layer without_activation = layer_;
+    std::get<network::Convolutional>(without_activation.operation).activation =
+        network::Activation::linear;
+    const Convolution convolution(without_activation, threads_);
     candidates_.push_back(std::make_unique<InTiles>(
         traits(in_tiles, Layout::nchw, Layout::nchw, convolution.scratch_floats()), layer_,
         convolution));

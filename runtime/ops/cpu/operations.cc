@@ -251,7 +251,7 @@ Status CpuOperations::run_weighted(uint32_t number, Activation activation, Chann
                                    float* scratch, const std::function<void()>& meanwhile) {
   const Layer& layer = network_.layers[number];
   Status status = convolutions_[number]->run(channels, weights, input, output, scratch, meanwhile);
-  if (!status) return status;
+  if (!status || applies_activation(layer)) return status;
   const uint64_t pixels = uint64_t{layer.output.height} * layer.output.width;
   return run_activation(layer, activation, channels.count(), output + channels.begin * pixels);
 }
