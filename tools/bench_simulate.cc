@@ -3,7 +3,8 @@
 //
 // What a layer costs is what the Demand Layering paper's delays follow for YOLOv4 to within half a
 // percent: a kernel takes a share of the total in proportion to its operations, and 0.2 ms; a read
-// and a copy take their bytes at the disk's and the bus's speed, and 0.05 and 0.02 ms.
+// and a copy take their bytes at the disk's and the bus's speed, and 0.05 and 0.02 ms. Layers in
+// tiles, and weights that lodge among the activations, as `infer` has them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +12,9 @@
 
 #include "pager/base/units.h"
 #include "runtime/infer/window_use.h"
+#include "runtime/memory/activations.h"
 #include "runtime/network/parser.h"
+#include "runtime/pipeline/lodging.h"
 #include "runtime/pipeline/search.h"
 #include "runtime/pipeline/tiles.h"
 #include "runtime/pipeline/timeline.h"
@@ -47,7 +50,8 @@ Command bench_simulate_description() {
           .usage = "  weightpager bench simulate NET.cfg --kernels MS [OPTIONS]\n",
           .options = {{0, "kernels", "MS", "what computing everything takes: 160.8"},
                       {0, "disks", "GB/S,…", "speeds of disks (0.5,1,2,3,5,7,14)"},
-                      {0, "windows", "SIZE,…", "of 2S with layers in tiles (4MiB,9MiB)"},
+                      {0, "windows", "SIZE,…",
+                       "of 2S with layers in tiles, without and with lodgers\n(4MiB,9MiB)"},
                       {0, "tile", "SIZE", "largest tile (2MiB)"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
@@ -123,21 +127,56 @@ uint64_t delay_at_least_window_ns(Pipeline pipeline, std::span<const UnitCosts> 
   return pipeline::delay_ns(pipeline, costs, rings);
 }
 
-/// 0: the window is too small for a tile.
-uint64_t delay_with_tiles_ns(const Network& network, std::span<const UnitCosts> costs,
-                             uint64_t tile_bytes, uint64_t window_bytes) {
+std::vector<pipeline::Tile> tiles_of(const Network& network, std::span<const UnitCosts> costs,
+                                     uint64_t tile_bytes_max) {
   std::vector<pipeline::TileableLayer> layers;
   for (size_t i = 0; i < costs.size(); ++i) {
     const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
     layers.push_back({costs[i], std::max(channels, 1u)});
   }
-  const auto tiles = pipeline::costs_of(
-      pipeline::split_into_tiles(layers, {.tile_bytes_max = std::min(tile_bytes, window_bytes),
-                                          .read_ns_per_tile = read_ns_per_tile,
-                                          .kernel_ns_per_tile = kernel_ns_per_tile}));
-  const Rings needed = pipeline::smallest_rings(Pipeline::two_stage, pipeline::work_units(tiles));
-  if (needed.host_bytes > window_bytes) return 0;
-  return pipeline::delay_ns(Pipeline::two_stage, tiles, {.host_bytes = window_bytes});
+  return pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max,
+                                             .read_ns_per_tile = read_ns_per_tile,
+                                             .kernel_ns_per_tile = kernel_ns_per_tile});
+}
+
+// Tiles that lodge together are one, without what each of them costs.
+std::vector<UnitCosts> with_lodgers(const Network& network, std::span<const pipeline::Tile> tiles,
+                                    uint64_t ring_bytes) {
+  std::vector<pipeline::UnitToPlace> units;
+  for (const pipeline::Tile& tile : tiles) {
+    units.push_back({.layer = tile.layer, .size_bytes = tile.costs.size_bytes});
+  }
+  const memory::ActivationLayout layout = memory::lay_out(network);
+  std::vector<UnitCosts> costs;
+  for (const pipeline::PlacedUnit& placed : pipeline::place_units(
+           units, ring_bytes, infer::arena_uses(layout), layout.plan.total_bytes)) {
+    UnitCosts it = tiles[placed.first].costs;
+    for (uint32_t next = placed.first + 1; next < placed.end; ++next) {
+      it.size_bytes += tiles[next].costs.size_bytes;
+      it.read_ns += tiles[next].costs.read_ns - read_ns_per_tile;
+      it.kernel_ns += tiles[next].costs.kernel_ns - kernel_ns_per_tile;
+    }
+    it.lodging = placed.lodging;
+    costs.push_back(it);
+  }
+  return costs;
+}
+
+/// Of 2S in a window, with layers in tiles. 0: the window is too small for a tile.
+struct TiledDelays {
+  uint64_t without_lodgers_ns = 0;
+  uint64_t with_lodgers_ns = 0;
+};
+TiledDelays delays_with_tiles(const Network& network, std::span<const UnitCosts> costs,
+                              uint64_t tile_bytes, uint64_t window_bytes) {
+  const auto tiles = tiles_of(network, costs, std::min(tile_bytes, window_bytes));
+  const auto in_ring = pipeline::costs_of(tiles);
+  const Rings needed = pipeline::smallest_rings(Pipeline::two_stage, pipeline::work_units(in_ring));
+  if (needed.host_bytes > window_bytes) return {};
+  const Rings rings = {.host_bytes = window_bytes};
+  const auto lodged = with_lodgers(network, tiles, window_bytes);
+  return {pipeline::delay_ns(Pipeline::two_stage, in_ring, rings),
+          pipeline::delay_ns(Pipeline::two_stage, lodged, rings)};
 }
 
 std::string milliseconds(uint64_t ns) {
@@ -158,7 +197,7 @@ void print_table(const Network& network, const SimulateOptions& options) {
       static_cast<double>(network.largest_folded_bytes()) / static_cast<double>(MiB),
       options.kernels_ms, "disk GB/s", "Seq", "Sync", "Async", "2S", "Async-MD", "2S-MD");
   for (const uint64_t window : options.windows_bytes) {
-    fmt::print(" {:>15}", "tiles " + format_size(window));
+    fmt::print(" {:>15} {:>16}", "tiles " + format_size(window), "lodging " + format_size(window));
   }
   fmt::print("\n");
   for (const double disk : options.disks_gb_per_s) {
@@ -171,8 +210,9 @@ void print_table(const Network& network, const SimulateOptions& options) {
     fmt::print(" {:>15} {:>15}", with_window(Pipeline::asynchronous, costs),
                with_window(Pipeline::two_stage, costs));
     for (const uint64_t window : options.windows_bytes) {
-      fmt::print(" {:>15}",
-                 milliseconds(delay_with_tiles_ns(network, costs, options.tile_bytes, window)));
+      const auto tiled = delays_with_tiles(network, costs, options.tile_bytes, window);
+      fmt::print(" {:>15} {:>16}", milliseconds(tiled.without_lodgers_ns),
+                 milliseconds(tiled.with_lodgers_ns));
     }
     fmt::print("\n");
   }

@@ -7,7 +7,6 @@
 
 #include "pager/base/units.h"
 #include "runtime/ops/cpu/convolution.h"
-#include "runtime/pipeline/lodging.h"
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/tiles.h"
 
@@ -184,21 +183,25 @@ WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
   return use;
 }
 
-void lodge_among_activations(WindowUse& use, const WeightSource& source,
-                             const memory::ActivationLayout& layout) {
+std::vector<pipeline::ArenaUse> arena_uses(const memory::ActivationLayout& layout) {
   std::vector<pipeline::ArenaUse> uses;
   for (size_t i = 0; i < layout.tensors.size(); ++i) {
     const memory::TensorUsage& tensor = layout.tensors[i];
     uses.push_back({layout.plan.offset_bytes[i], tensor.size_bytes, tensor.first_operation,
                     tensor.last_operation});
   }
+  return uses;
+}
+
+void lodge_among_activations(WindowUse& use, const WeightSource& source,
+                             const memory::ActivationLayout& layout) {
   std::vector<pipeline::UnitToPlace> units;
   for (size_t i = 0; i < use.units.size(); ++i) {
     units.push_back({use.pieces[i].layer, use.units[i].length_bytes, use.units[i].is_pinned});
   }
   WindowUse placed{.rings = use.rings};
-  for (const pipeline::PlacedUnit& it :
-       pipeline::place_units(units, use.rings.host_bytes, uses, layout.plan.total_bytes)) {
+  for (const pipeline::PlacedUnit& it : pipeline::place_units(
+           units, use.rings.host_bytes, arena_uses(layout), layout.plan.total_bytes)) {
     Piece piece = use.pieces[it.first];
     UnitBytes unit = use.units[it.first];
     UnitCosts costs = use.costs[it.first];

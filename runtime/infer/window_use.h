@@ -22,6 +22,7 @@
 #include "runtime/network/network.h"
 #include "runtime/network/weight_source.h"
 #include "runtime/pipeline/executor.h"
+#include "runtime/pipeline/lodging.h"
 #include "runtime/pipeline/schedule.h"
 #include "runtime/pipeline/timeline.h"
 #include "runtime/plan/joint_plan.h"
@@ -64,6 +65,9 @@ uint64_t operations(const network::Layer& layer);
 /// Fails if the window is too small for the pipeline, and says what would do.
 Result<WindowUse> use_window(const network::Network& network, const network::WeightSource& source,
                              const WindowRequest& request);
+
+/// What activations use of their memory, and when: the rest is what weights may lodge in.
+std::vector<pipeline::ArenaUse> arena_uses(const memory::ActivationLayout& layout);
 
 /// For `two_stage` on processors: units that do not fit the ring in time lodge among the
 /// activations from now on, some of them in fewer pieces.
