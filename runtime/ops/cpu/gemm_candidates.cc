@@ -402,6 +402,7 @@ class Collection {
   }
 
   void add_tiles() {
+    // Who plans has a time of each activation, and whoever runs a candidate applies it after that.
     network::Layer without_activation = layer_;
     std::get<network::Convolutional>(without_activation.operation).activation =
         network::Activation::linear;

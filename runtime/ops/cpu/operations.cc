@@ -119,11 +119,11 @@ Status CpuOperations::prepare(uint32_t number) {
   const Overloaded visit{
       [&](const network::Convolutional& it) {
         convolutions_[number].emplace(layer, threads_, unfolding_);
-        return prepare_activation(layer, it.activation);
+        return applies_activation(layer) ? Status() : prepare_activation(layer, it.activation);
       },
       [&](const network::Connected& it) {
         convolutions_[number].emplace(layer, threads_, unfolding_);
-        return prepare_activation(layer, it.activation);
+        return applies_activation(layer) ? Status() : prepare_activation(layer, it.activation);
       },
       [&](const network::MaxPool&) {
         if (whose_scratch_ == Scratch::callers) return keep(Primitive::max_pool(layer));
