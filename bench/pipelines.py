@@ -57,14 +57,18 @@ def made_network(name, folder):
     return cfg, packed
 
 
+def windows_of(cfg):
+    """The shares of the network's weights, as --windows wants them."""
+    folded_bytes = json.loads(tool_output(WEIGHTPAGER, "model", "show", "--json", cfg))["folded_bytes"]
+    return ",".join(f"{int(folded_bytes * share / 100) // 1024}KiB" for share in SHARES)
+
+
 def measure(name, folder, options):
     say(name)
     cfg, packed = made_network(name, folder)
-    folded_bytes = json.loads(tool_output(WEIGHTPAGER, "model", "show", "--json", cfg))["folded_bytes"]
-    windows = [f"{int(folded_bytes * share / 100) // 1024}KiB" for share in SHARES]
     result = folder / f"{name}.json"
     tool_output(WEIGHTPAGER, "bench", "pipelines", cfg, packed, "--inferences", str(options.inferences), "--windows",
-                ",".join(windows), "--threads", str(options.threads), "--json", result)
+                windows_of(cfg), "--threads", str(options.threads), "--json", result)
     packed.unlink()
     network = json.loads(result.read_text())
     network.update(network=name, weights=None)

@@ -16,23 +16,22 @@ import statistics
 import tempfile
 
 from engine_runs import WEIGHTPAGER, tool_output
+from pipelines import SHARES, percent_over, windows_of
 
 PAPER = ("yolov4", 160.8)  # ms
-SHARES = (3.5, 7.5)  # percent of the weights
 COLUMNS = [f"{kind} {share} %" for share in SHARES for kind in ("tiles", "lodging")]
 
 
 def simulated(network, folder, kernels_ms):
     """Of each disk (GB/s): what it costs over kernels (percent), by column, "least" being what any pipeline must take."""
-    cfg = folder / f"{network}.cfg"
-    weight_bytes = json.loads(tool_output(WEIGHTPAGER, "model", "show", "--json", cfg))["folded_bytes"]
-    windows = ",".join(f"{int(weight_bytes * share / 100) // 1024}KiB" for share in SHARES)
-    lines = tool_output(WEIGHTPAGER, "bench", "simulate", cfg, "--kernels", f"{kernels_ms:.1f}", "--windows", windows).splitlines()
+    cfg = folder / f"{network['network']}.cfg"
+    lines = tool_output(WEIGHTPAGER, "bench", "simulate", cfg, "--kernels", f"{kernels_ms:.1f}", "--windows",
+                        windows_of(cfg)).splitlines()
     found = {}
     for disk, *delays in (line.split() for line in lines[3:]):
-        least_ms = max(kernels_ms, weight_bytes / float(disk) / 1e6)
+        least_ms = max(kernels_ms, network["folded_bytes"] / float(disk) / 1e6)
         tiled = dict(zip(COLUMNS, map(float, delays[-len(COLUMNS):])))
-        found[disk] = {name: 100 * (ms / kernels_ms - 1) for name, ms in ({"least": least_ms} | tiled).items()}
+        found[disk] = {name: percent_over(ms, kernels_ms) for name, ms in ({"least": least_ms} | tiled).items()}
     return found
 
 
@@ -46,16 +45,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=pathlib.Path, help="of bench/pipelines.py")
     networks = json.loads(parser.parse_args().report.read_text())["networks"]
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
         for network in networks:
             tool_output(WEIGHTPAGER, "model", "make", "--net", network["network"], "-o", folder)
             (folder / f"{network['network']}.weights").unlink()
-        costs = [simulated(it["network"], folder, it["configurations"][0]["delay_ns_median"] / 1e6) for it in networks]
+        costs = [simulated(it, folder, it["configurations"][0]["delay_ns_median"] / 1e6) for it in networks]
         average = {disk: {column: statistics.mean(it[disk][column] for it in costs) for column in costs[0][disk]}
                    for disk in costs[0]}
         table(f"{len(networks)} networks, kernels as measured, on average:", average)
-        table(f"{PAPER[0]}, kernels as on the paper's board ({PAPER[1]} ms):", simulated(PAPER[0], folder, PAPER[1]))
+        name, kernels_ms = PAPER
+        papers = next(it for it in networks if it["network"] == name)
+        table(f"{name}, kernels as on the paper's board ({kernels_ms} ms):", simulated(papers, folder, kernels_ms))
 
 
 main()

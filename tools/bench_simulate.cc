@@ -140,13 +140,12 @@ std::vector<pipeline::Tile> tiles_of(const Network& network, std::span<const Uni
 }
 
 // Tiles that lodge together are one, without what each of them costs.
-std::vector<UnitCosts> with_lodgers(const Network& network, std::span<const pipeline::Tile> tiles,
-                                    uint64_t ring_bytes) {
+std::vector<UnitCosts> with_lodgers(const memory::ActivationLayout& layout,
+                                    std::span<const pipeline::Tile> tiles, uint64_t ring_bytes) {
   std::vector<pipeline::UnitToPlace> units;
   for (const pipeline::Tile& tile : tiles) {
     units.push_back({.layer = tile.layer, .size_bytes = tile.costs.size_bytes});
   }
-  const memory::ActivationLayout layout = memory::lay_out(network);
   std::vector<UnitCosts> costs;
   for (const pipeline::PlacedUnit& placed : pipeline::place_units(
            units, ring_bytes, infer::arena_uses(layout), layout.plan.total_bytes)) {
@@ -167,14 +166,15 @@ struct TiledDelays {
   uint64_t without_lodgers_ns = 0;
   uint64_t with_lodgers_ns = 0;
 };
-TiledDelays delays_with_tiles(const Network& network, std::span<const UnitCosts> costs,
-                              uint64_t tile_bytes, uint64_t window_bytes) {
+TiledDelays delays_with_tiles(const Network& network, const memory::ActivationLayout& layout,
+                              std::span<const UnitCosts> costs, uint64_t tile_bytes,
+                              uint64_t window_bytes) {
   const auto tiles = tiles_of(network, costs, std::min(tile_bytes, window_bytes));
   const auto in_ring = pipeline::costs_of(tiles);
   const Rings needed = pipeline::smallest_rings(Pipeline::two_stage, pipeline::work_units(in_ring));
   if (needed.host_bytes > window_bytes) return {};
   const Rings rings = {.host_bytes = window_bytes};
-  const auto lodged = with_lodgers(network, tiles, window_bytes);
+  const auto lodged = with_lodgers(layout, tiles, window_bytes);
   return {pipeline::delay_ns(Pipeline::two_stage, in_ring, rings),
           pipeline::delay_ns(Pipeline::two_stage, lodged, rings)};
 }
@@ -200,6 +200,7 @@ void print_table(const Network& network, const SimulateOptions& options) {
     fmt::print(" {:>15} {:>16}", "tiles " + format_size(window), "lodging " + format_size(window));
   }
   fmt::print("\n");
+  const memory::ActivationLayout layout = memory::lay_out(network);
   for (const double disk : options.disks_gb_per_s) {
     const auto costs = layer_costs(network, options.kernels_ms, disk);
     fmt::print("{:>9}", disk);
@@ -210,7 +211,7 @@ void print_table(const Network& network, const SimulateOptions& options) {
     fmt::print(" {:>15} {:>15}", with_window(Pipeline::asynchronous, costs),
                with_window(Pipeline::two_stage, costs));
     for (const uint64_t window : options.windows_bytes) {
-      const auto tiled = delays_with_tiles(network, costs, options.tile_bytes, window);
+      const auto tiled = delays_with_tiles(network, layout, costs, options.tile_bytes, window);
       fmt::print(" {:>15} {:>16}", milliseconds(tiled.without_lodgers_ns),
                  milliseconds(tiled.with_lodgers_ns));
     }

@@ -90,4 +90,11 @@ const char* activation_name(Activation activation) {
   return names[static_cast<size_t>(activation)];
 }
 
+Activation activation_of(const Layer& layer) {
+  if (const auto* it = std::get_if<Convolutional>(&layer.operation)) return it->activation;
+  if (const auto* it = std::get_if<Shortcut>(&layer.operation)) return it->activation;
+  if (const auto* it = std::get_if<Connected>(&layer.operation)) return it->activation;
+  return Activation::linear;
+}
+
 }  // namespace weightpager::network

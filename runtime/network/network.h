@@ -161,6 +161,8 @@ struct Network {
 /// "convolutional", "route", …: the section's name in a .cfg.
 const char* section_name(const Operation& operation);
 const char* activation_name(Activation activation);
+/// What the layer applies to its values in the end: linear, where its section has none.
+Activation activation_of(const Layer& layer);
 
 /// Whether the layer's weights may come some output channels at a time. Channels of different
 /// groups do not see the same inputs; such layers are small anyway.

@@ -132,21 +132,10 @@ std::string network_key(const network::Network& network) {
 }
 
 std::string other_key(const network::Layer& layer) {
-  const auto activation = [](const network::Layer& it) {
-    if (const auto* convolution = std::get_if<network::Convolutional>(&it.operation)) {
-      return convolution->activation;
-    }
-    if (const auto* shortcut = std::get_if<network::Shortcut>(&it.operation)) {
-      return shortcut->activation;
-    }
-    if (const auto* connected = std::get_if<network::Connected>(&it.operation)) {
-      return connected->activation;
-    }
-    return network::Activation::linear;
-  };
-  const char* const function = network::activation_name(activation(layer));
+  const network::Activation activation = network::activation_of(layer);
+  const char* const function = network::activation_name(activation);
   if (std::holds_alternative<network::Convolutional>(layer.operation)) {
-    if (activation(layer) == network::Activation::linear) return "";
+    if (activation == network::Activation::linear) return "";
     return fmt::format("{} of {}", function, picture_key(layer.output));
   }
   std::string key =

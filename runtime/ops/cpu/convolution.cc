@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <optional>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "pager/base/assert.h"
@@ -64,11 +63,6 @@ std::optional<float> slope_below_zero(network::Activation activation) {
   }
 }
 
-network::Activation activation_of(const network::Layer& layer) {
-  if (const auto* it = std::get_if<network::Connected>(&layer.operation)) return it->activation;
-  return std::get<network::Convolutional>(layer.operation).activation;
-}
-
 Status sgemm_failed(int status) {
   return fail(fmt::format("oneDNN failed in a matrix product (status {})", status),
               "status 1 is want of memory: leave more for others, or make the window smaller");
@@ -84,7 +78,7 @@ uint32_t channel_step(const network::Layer& layer) {
 }
 
 bool applies_activation(const network::Layer& layer) {
-  return slope_below_zero(activation_of(layer)).has_value();
+  return slope_below_zero(network::activation_of(layer)).has_value();
 }
 
 Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfolding)
@@ -99,7 +93,7 @@ Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfold
     WP_ASSERT(std::holds_alternative<network::Connected>(layer.operation));
     input_ = {static_cast<uint32_t>(layer.input.elements()), 1, 1};
   }
-  slope_below_zero_ = slope_below_zero(activation_of(layer)).value_or(1.0f);
+  slope_below_zero_ = slope_below_zero(network::activation_of(layer)).value_or(1.0f);
   is_unfolded_ = size_ != 1 || stride_ != 1 || padding_ != 0;
   group_channels_ = output_.channels / groups_;
   terms_ = terms_of(layer);
