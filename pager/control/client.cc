@@ -19,7 +19,6 @@
 namespace weightpager::control {
 namespace {
 
-constexpr std::string_view socket_ending = ".sock";
 constexpr time_t answer_s_max = 10;
 constexpr size_t answer_bytes_max = 64u << 20;
 
@@ -56,6 +55,14 @@ pid_t process_of(std::string_view name) {
   pid_t process_id = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), process_id);
   return error == std::errc{} && end == name.data() + name.size() ? process_id : 0;
+}
+
+/// Removes what a process that was killed had not opened yet. One that runs may be about to.
+void sweep_unheard(const std::string& directory, std::string_view name) {
+  if (!name.ends_with(unheard_ending)) return;
+  const pid_t process_id = process_of(name.substr(0, name.size() - unheard_ending.size()));
+  if (process_id <= 0 || is_running(process_id)) return;
+  unlink((directory + "/" + std::string(name)).c_str());
 }
 
 uid_t owner_of(pid_t process_id) {
@@ -137,6 +144,7 @@ std::vector<pid_t> find_processes() {
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
     if (directory == nullptr) continue;
     while (const dirent* const entry = readdir(directory.get())) {
+      sweep_unheard(path, entry->d_name);
       const pid_t process_id = process_of(entry->d_name);
       if (process_id <= 0) continue;
       if (connect_or_sweep(path + "/" + entry->d_name).is_open()) found.push_back(process_id);

@@ -26,8 +26,8 @@ namespace weightpager::control {
 namespace {
 
 constexpr unsigned first_own_descriptor = 3;
-constexpr int loading_waits_max = 10'000;
-constexpr useconds_t loading_wait_us = 100;
+constexpr int waits_max = 10'000;
+constexpr useconds_t wait_us = 100;
 
 void tell(const std::string& why) {
   notice("no control socket: " + why +
@@ -110,12 +110,17 @@ HostedSocket::~HostedSocket() {
 }
 
 void HostedSocket::await_opened() const {
-  for (int i = 0; i < loading_waits_max && state_.load() == State::loading; ++i) {
-    usleep(loading_wait_us);
-  }
+  const auto is_opened = [this] {
+    const State state = state_.load();
+    return state == State::served || state == State::ended;
+  };
+  for (int i = 0; i < waits_max && !is_opened(); ++i) usleep(wait_us);
 }
 
-void HostedSocket::remove_path() const {
+void HostedSocket::remove_path() {
+  State before = State::loading;
+  if (state_.compare_exchange_strong(before, State::ended)) return;
+  await_opened();
   if (state_.load() == State::served) unlink(path_.c_str());
 }
 
@@ -125,7 +130,6 @@ void HostedSocket::give_up(const std::string& why) {
 }
 
 void HostedSocket::serve() try {
-  take_least_priority();
   if (!take_own_descriptors(stop_.is_open() ? stop_.get() : -1)) {
     return give_up("unshare(CLONE_FILES) is refused here");
   }
@@ -147,8 +151,16 @@ void HostedSocket::serve() try {
               reply(reply_context, line, sizeof line - 1);
             }
           },
+      .may_open =
+          [](void* context) {
+            State before = State::loading;
+            return static_cast<HostedSocket*>(context)->state_.compare_exchange_strong(
+                before, State::opening);
+          },
       .opened =
           [](void* context, const char* why_not) {
+            // Not before: whoever exits meanwhile waits for it.
+            take_least_priority();
             auto* const it = static_cast<HostedSocket*>(context);
             why_not == nullptr ? it->state_.store(State::served) : it->give_up(why_not);
           },

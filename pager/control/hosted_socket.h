@@ -38,11 +38,12 @@ class HostedSocket {
 
   /// It has been opened, or could not be; a second at most.
   void await_opened() const;
-  /// At exit.
-  void remove_path() const;
+  /// At exit: its path is gone then, and does not come back.
+  void remove_path();
 
  private:
-  enum class State { loading, served, ended };
+  /// The path comes into being while it opens, which is why an exit waits for the end of that.
+  enum class State { loading, opening, served, ended };
 
   HostedSocket(Options options, std::string path) : options_(std::move(options)), path_(path) {}
   void serve();

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "pager/control/runtime_directory.h"
+
 namespace weightpager::control {
 namespace {
 
@@ -46,8 +48,7 @@ LineServer::~LineServer() {
 }
 
 Status LineServer::open(const std::string& path) {
-  // A socket has a name before it listens. One that nobody looks for, until then.
-  const std::string unheard_path = path + "~";
+  const std::string unheard_path = path + std::string(unheard_ending);
   // libuv would cut it off.
   if (unheard_path.size() >= sizeof(sockaddr_un::sun_path))
     return cannot_listen(path, UV_ENAMETOOLONG);

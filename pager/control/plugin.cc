@@ -54,6 +54,7 @@ WP_PLUGIN_EXPORT void weightpager_control_serve(const weightpager::control::Plug
   auto loop = Loop::open();
   uv_library_shutdown();
   if (!loop) return host->opened(host->context, loop.error().message.c_str());
+  if (!host->may_open(host->context)) return;
   const auto server = LineServer::listen(
       **loop, host->socket_path, [host](std::string_view it) { return answer_of(*host, it); });
   if (!server) return host->opened(host->context, server.error().message.c_str());

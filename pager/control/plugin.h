@@ -16,7 +16,7 @@
 
 namespace weightpager::control {
 
-inline constexpr uint32_t plugin_version = 3;
+inline constexpr uint32_t plugin_version = 4;
 inline constexpr char plugin_file[] = "libweightpager-control.so";
 inline constexpr char plugin_entry[] = "weightpager_control_serve";
 
@@ -30,6 +30,9 @@ struct PluginHost {
   void (*answer)(void* context, const char* request, size_t request_bytes,
                  void (*reply)(void* reply_context, const char* answer, size_t answer_bytes),
                  void* reply_context) = nullptr;
+  /// Once, before anything is made at socket_path; false: the process is ending, and nothing is to
+  /// be made any more.
+  bool (*may_open)(void* context) = nullptr;
   /// Once, when it listens (nullptr), or cannot: why.
   void (*opened)(void* context, const char* why_not) = nullptr;
   /// Where to serve HTTP, too (http_pages.h): a port, 0 for any that is free; -1: not at all.

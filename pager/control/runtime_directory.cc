@@ -50,7 +50,7 @@ Result<std::string> runtime_directory() {
 Result<std::string> own_socket_path() {
   auto directory = runtime_directory();
   if (!directory) return directory;
-  return *directory + "/" + std::to_string(getpid()) + ".sock";
+  return *directory + "/" + std::to_string(getpid()) + std::string(socket_ending);
 }
 
 std::vector<std::string> runtime_directories(uid_t user) {

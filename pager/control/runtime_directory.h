@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -17,6 +18,11 @@ namespace weightpager::control {
 
 /// This user's, made if it is not there. Others cannot enter it.
 Result<std::string> runtime_directory();
+
+/// How the names of control sockets end, after the process's number.
+inline constexpr std::string_view socket_ending = ".sock";
+/// A socket has a name before it listens: one that ends in this, too, and that no client looks for.
+inline constexpr std::string_view unheard_ending = "~";
 
 /// Where this process's control socket lies.
 Result<std::string> own_socket_path();
