@@ -80,9 +80,14 @@ TEST_F(ClientTest, SweepsWhatKilledProcessesLeft) {
   }
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   ASSERT_TRUE(fs::exists(socket_of(child)));
+  // One that it was about to open, and one that this process may be about to.
+  std::ofstream(socket_of(child) + "~") << "";
+  std::ofstream(socket_of(getpid()) + "~") << "";
   std::ofstream(directory_ + "/weightpager/notes.sock") << "not a process";
   EXPECT_FALSE(is_found(child));
   EXPECT_FALSE(fs::exists(socket_of(child)));
+  EXPECT_FALSE(fs::exists(socket_of(child) + "~"));
+  EXPECT_TRUE(fs::exists(socket_of(getpid()) + "~"));
   EXPECT_TRUE(fs::exists(directory_ + "/weightpager/notes.sock"));
   const auto gone = Client::connect(child);
   ASSERT_FALSE(gone);
