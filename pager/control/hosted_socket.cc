@@ -159,10 +159,10 @@ void HostedSocket::serve() try {
           },
       .opened =
           [](void* context, const char* why_not) {
-            // Not before: whoever exits meanwhile waits for it.
-            take_least_priority();
             auto* const it = static_cast<HostedSocket*>(context);
             why_not == nullptr ? it->state_.store(State::served) : it->give_up(why_not);
+            // Not before, as whoever exits meanwhile waits for it.
+            take_least_priority();
           },
       .http_port = options_.http_port,
       .stop_fd = stop_.is_open() ? stop_.get() : -1,
