@@ -10,7 +10,7 @@ import pathlib
 import re
 
 import machine
-from engine_runs import BUILD, ROOT, WEIGHTPAGER, say, tool_output
+from engine_runs import BUILD, ROOT, WEIGHTPAGER, say
 
 
 def whole_numbers(text):
@@ -48,7 +48,7 @@ def build_facts():
     value = dict(re.findall(r"^(CMAKE_BUILD_TYPE|WP_SANITIZE):\w+=(.*)$", cache, re.MULTILINE))
     build_type = value.get("CMAKE_BUILD_TYPE", "")
     return {
-        "commit": tool_output("git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"),
+        "commit": machine.commit_of(WEIGHTPAGER),
         "build_type": build_type,
         "optimised": build_type in ("Release", "RelWithDebInfo") and not value.get("WP_SANITIZE"),
     }

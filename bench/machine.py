@@ -95,11 +95,16 @@ def facts(model):
     }
 
 
+def commit_of(weightpager):
+    """What this binary was built from, which need not be what is checked out."""
+    version = subprocess.run([str(weightpager), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.search(r"\(commit (.+)\)", version).group(1)
+
+
 def report_head(weightpager, schema_version):
     """With what a report of this binary's doings begins."""
-    version = subprocess.run([str(weightpager), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     return {"schema_version": schema_version, "date": datetime.date.today().isoformat(),
-            "commit": re.search(r"\(commit (.+)\)", version).group(1), "kernel": platform.release(),
+            "commit": commit_of(weightpager), "kernel": platform.release(),
             "processor": first_match("/proc/cpuinfo", "model name")}
 
 
