@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <atomic>
@@ -127,6 +128,66 @@ int system_calls(const Trial& it) {
     expect(pread(copy, got.data(), page_bytes, 0) == static_cast<ssize_t>(page_bytes), "read");
     check_bytes(it.file, got.data() - next, next, next + page_bytes);
   }
+  return 0;
+}
+
+/// Writes absent weights to where they are in their own file, by each call that can. The file's
+/// lock is held meanwhile, which whoever reads the file past the page cache needs, too.
+int write_into_itself(const Trial& it) {
+  const unsigned char* bytes = map(it.file);
+  const int own = open(it.path, O_WRONLY);
+  expect(own >= 0 && link(it.path, it.other_path) == 0, "open and link");
+  const int linked = open(it.other_path, O_WRONLY);
+  FILE* const stream = fopen(it.other_path, "r+");
+  expect(linked >= 0 && stream != nullptr, "open the link");
+  constexpr size_t length = (size_t{2} << 20) + 100;
+  using Write = ssize_t (*)(int, FILE*, const iovec*, off_t);
+  const Write writes[] = {
+      [](int fd, FILE*, const iovec* parts, off_t at) {
+        return lseek(fd, at, SEEK_SET) < 0 ? -1 : write(fd, parts->iov_base, length);
+      },
+      [](int fd, FILE*, const iovec* parts, off_t at) {
+        return pwrite(fd, parts->iov_base, length, at);
+      },
+      [](int fd, FILE*, const iovec* parts, off_t at) {
+        return lseek(fd, at, SEEK_SET) < 0 ? -1 : writev(fd, parts, 2);
+      },
+      [](int fd, FILE*, const iovec* parts, off_t at) { return pwritev(fd, parts, 2, at); },
+      [](int fd, FILE*, const iovec* parts, off_t at) { return pwritev2(fd, parts, 2, at, 0); },
+      [](int, FILE* to, const iovec* parts, off_t at) {
+        expect(fseek(to, at, SEEK_SET) == 0, "fseek");
+        return static_cast<ssize_t>(fwrite(parts->iov_base, 1, length, to));
+      },
+      [](int, FILE* to, const iovec* parts, off_t at) {
+        expect(fseek(to, at, SEEK_SET) == 0, "fseek");
+        return static_cast<ssize_t>(fwrite_unlocked(parts->iov_base, 1, length, to));
+      },
+  };
+  size_t at = (size_t{3} << 20) + 12345;
+  for (const Write write_at : writes) {
+    for (const int fd : {own, linked}) {
+      auto* const from = const_cast<unsigned char*>(bytes) + at;
+      const iovec parts[] = {{from, 4097}, {from + 4097, length - 4097}};
+      const ssize_t done = write_at(fd, stream, parts, static_cast<off_t>(at));
+      if (done != static_cast<ssize_t>(length)) fail("written: " + std::to_string(done));
+      at += size_t{3} << 20;
+    }
+  }
+  expect(at + length <= it.file.size_bytes, "the file is too short for this trial");
+  expect(fclose(stream) == 0, "fclose");
+  check_all(it.file, bytes);
+  return 0;
+}
+
+/// Saves over the file that it has mapped: what is cut off cannot be read any more, and no zeros
+/// take its place.
+int save_over_itself(const Trial& it) {
+  const unsigned char* bytes = map(it.file);
+  const int own = open(it.path, O_WRONLY | O_TRUNC);
+  expect(own >= 0, "open");
+  expect(write(own, bytes, it.file.size_bytes) == -1 && errno == EFAULT, "write of what is gone");
+  struct stat facts;
+  expect(fstat(own, &facts) == 0 && facts.st_size == 0, "something was written");
   return 0;
 }
 
@@ -508,6 +569,8 @@ int truncated_inside_a_chunk(const Trial& it) {
 const std::map<std::string, std::function<int(const Trial&)>> trials_by_name = {
     {"plain", plain},
     {"system-calls", system_calls},
+    {"write-into-itself", write_into_itself},
+    {"save-over-itself", save_over_itself},
     {"fork", fork_under_load},
     {"fork-of-fork", fork_of_fork},
     {"vfork", vfork_and_exec},
