@@ -262,7 +262,10 @@ void Pager::serve() {
     // that is being made does come.)
     const bool is_in_vain = wakeup.completions.empty() && !wakeup.watched_fd_readable;
     const bool are_waiting = waiting_chunks_ > 0 && held_.empty() && !table_.is_slot_coming();
-    if (is_in_vain && are_waiting) policy_->on_standstill();
+    if (is_in_vain && are_waiting) {
+      policy_->on_standstill();
+      tell_of_late_read();
+    }
 
     // 9. Now and then: would another policy serve the engine better?
     if (adaptation_) adapt();

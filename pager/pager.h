@@ -207,6 +207,7 @@ class Pager final : public PagingService {
   int64_t sleep_max_ns() const;
   void take_reads(const io::Wakeup& wakeup);
   bool take_chunk(policy::ChunkId chunk, int error_number, uint64_t arrived_bytes);
+  void tell_of_late_read();
   Status watch_faults(int fd);
   void take_all_faults();
   void take_faults(window::AddressSpace& space);
@@ -378,6 +379,7 @@ class Pager final : public PagingService {
   uint32_t window_chunks_there_;   // of these: less while memory for a larger window is made
   uint32_t window_chunks_wanted_;  // as far as the memory limit allows
   bool has_told_of_limit_ = false;
+  bool has_told_of_late_read_ = false;
   int thread_id_ = 0;
   OwnedFd watch_;  // for the faults of all address spaces, where there are guests
   OwnedFd process_status_;

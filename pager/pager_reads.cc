@@ -30,6 +30,9 @@ namespace {
 // What a read is called: its first chunk, and how many there are.
 constexpr uint32_t tag_count_shift = 32;
 
+// A disk that works has answered by then.
+constexpr uint64_t told_late_ns = 1'000'000'000;
+
 }  // namespace
 
 // absent → reading. What lies behind the chunks that are to be read already goes with them.
@@ -100,6 +103,28 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     }
   }
   map(wanted);
+}
+
+// Who waits for what does not come shall know for what, and why. Once: the disk may be a slow one.
+void Pager::tell_of_late_read() {
+  if (has_told_of_late_read_) return;
+  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
+    const bool is_late = waiting_[chunk].is_waited_for &&
+                         table_.state(chunk) == ChunkState::reading &&
+                         now_ns_ - std::min(now_ns_, waiting_[chunk].touched_ns) > told_late_ns;
+    if (!is_late) continue;
+    has_told_of_late_read_ = true;
+    const ServedFile& served = owner(chunk);
+    char text[512];
+    std::snprintf(
+        text, sizeof text,
+        "%s: the engine has waited for bytes %llu to %llu for a second: the disk is slow or "
+        "hangs (see `dmesg`), or a program holds the file's lock: one that writes into the "
+        "file out of these weights, by other calls than libc's, waits for itself",
+        served.name.c_str(), static_cast<unsigned long long>(served.offset_of(chunk)),
+        static_cast<unsigned long long>(served.offset_of(chunk) + served.bytes_of(chunk)));
+    return report_error(text);
+  }
 }
 
 // reading → ready. Returns whether it is to be mapped.

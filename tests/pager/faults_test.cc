@@ -146,6 +146,25 @@ TEST_P(FaultsTest, ADeviceThatIsSmallerThanItsFileGivesNoZeros) {
   unmap(region, file);
 }
 
+TEST_P(FaultsTest, WhoWaitsLongerThanASecondIsToldWhatForOnce) {
+  PatternFile file(64 * MiB);
+  // Before the pager's thread takes its own descriptors.
+  testing::internal::CaptureStderr();
+  start_with([](uint64_t number, const io::Read&) {
+    return number < 2 ? Fault{.kind = Fault::Kind::late, .delay_ns = 1'400'000'000} : Fault{};
+  });
+  if (pager_) {
+    std::byte* region = map(file);
+    EXPECT_EQ(check(region, 0, file.size_bytes(), never), 0u);
+    unmap(region, file);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (!pager_) return;
+  const size_t line = said.find("the engine has waited for bytes 0 to ");
+  EXPECT_NE(line, std::string::npos) << said;
+  EXPECT_EQ(said.find("the engine has waited", line + 1), std::string::npos) << said;
+}
+
 TEST_P(FaultsTest, ReadsThatTakeTwoSecondsDelayAndChangeNothing) {
   PatternFile file(64 * MiB);
   // Two of the first pass, and one of a later one.
