@@ -159,8 +159,10 @@ void Pager::take_write(ServedFile& served, Region& region, uintptr_t touched) {
   }
   uint64_t written_bytes = 0;
   region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
-    // A child process inherits what was written; what was not it maps from the file.
+    // A child process inherits what was written, and a core dump has it; what was not is the
+    // file's.
     kernel::madvise(address, length_bytes, MADV_DOFORK);
+    kernel::madvise(address, length_bytes, MADV_DODUMP);
     region.space().uffd().protect(address, length_bytes, false);
     written_bytes += length_bytes;
   });

@@ -31,6 +31,12 @@ inline int mprotect(void* address, size_t length, int protection) {
 inline int madvise(void* address, size_t length, int advice) {
   return static_cast<int>(syscall(SYS_madvise, address, length, advice));
 }
+/// Neither a child process gets the range nor a core dump, which would be as long as a reservation
+/// is: what is shown there lies in files.
+inline void keep_to_process(void* address, size_t length) {
+  madvise(address, length, MADV_DONTFORK);
+  madvise(address, length, MADV_DONTDUMP);
+}
 inline int msync(void* address, size_t length, int flags) {
   return static_cast<int>(syscall(SYS_msync, address, length, flags));
 }

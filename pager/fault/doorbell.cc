@@ -21,7 +21,7 @@ Status Doorbell::hang(Userfaultfd& uffd) {
   }
   base_ = static_cast<std::byte*>(got);
   kernel::madvise(base_, length_bytes, MADV_NOHUGEPAGE);
-  kernel::madvise(base_, length_bytes, MADV_DONTFORK);
+  kernel::keep_to_process(base_, length_bytes);
   return uffd.register_range(base_, length_bytes);
 }
 

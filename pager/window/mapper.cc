@@ -139,7 +139,7 @@ class ScratchSlot {
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (whole_ == MAP_FAILED) return;
     advise_page_size(bytes(), huge_page_bytes, chunk_bytes);
-    kernel::madvise(bytes(), huge_page_bytes, MADV_DONTFORK);
+    kernel::keep_to_process(bytes(), huge_page_bytes);
   }
   ~ScratchSlot() {
     if (whole_ != MAP_FAILED) kernel::munmap(whole_, 2 * huge_page_bytes);

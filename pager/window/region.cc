@@ -103,7 +103,10 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t c
     // Pages of a writable region are copied in one by one; a huge page would only be split again.
     advise_page_size(address, it->live_bytes_, chunk_bytes);
   }
-  kernel::madvise(address, it->live_bytes_, MADV_DONTFORK);
+  kernel::keep_to_process(address, it->live_bytes_);
+  // Of a private view the kernel itself tells whether anything was written, which is dumped.
+  const bool is_private_view = memory_fd != no_memory && extent.is_writable;
+  if (is_private_view) kernel::madvise(address, it->live_bytes_, MADV_DODUMP);
   return it;
 }
 
@@ -203,6 +206,7 @@ void Region::seal(void* address, uint64_t length_bytes) {
     got = kernel::mmap(address, length_bytes, PROT_READ, MAP_SHARED | MAP_FIXED, empty, 0);
     ::close(empty);
   }
+  kernel::madvise(address, length_bytes, MADV_DONTDUMP);
   // Out of descriptors or mappings: no access at all is the next best refusal.
   if (got == MAP_FAILED) WP_ASSERT(kernel::mprotect(address, length_bytes, PROT_NONE) == 0);
 }

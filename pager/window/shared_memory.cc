@@ -98,7 +98,7 @@ Result<std::unique_ptr<SharedMemory>> FileMemory::create(uint64_t length_bytes,
   }
   // Huge pages in a memfd are the administrator's choice; this one is stronger.
   if (chunk_bytes < huge_page_bytes) advise_page_size(it->base_, length_bytes, chunk_bytes);
-  kernel::madvise(it->base_, length_bytes, MADV_DONTFORK);
+  kernel::keep_to_process(it->base_, length_bytes);
   return it;
 }
 

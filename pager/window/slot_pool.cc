@@ -70,9 +70,10 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chun
   }
   const auto start = reinterpret_cast<uintptr_t>(it->reservation_);
   it->base_ = reinterpret_cast<std::byte*>(round_up(start, huge_page_bytes));
-  // Equal flags on pool and regions are what UFFDIO_MOVE asks for; a child process gets neither.
+  // Equal flags on pool and regions are what UFFDIO_MOVE asks for; neither a child process nor a
+  // core dump gets them.
   advise_page_size(it->base_, length_bytes, chunk_bytes);
-  kernel::madvise(it->base_, length_bytes, MADV_DONTFORK);
+  kernel::keep_to_process(it->base_, length_bytes);
   return it;
 }
 

@@ -28,7 +28,7 @@ Tripwires::Tripwires(uint32_t count_max) : pages_bytes_(uint64_t{count_max} * os
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return;
   pages_ = static_cast<std::byte*>(pages);
-  kernel::madvise(pages_, pages_bytes_, MADV_DONTFORK);
+  kernel::keep_to_process(pages_, pages_bytes_);
   kernel::madvise(pages_, pages_bytes_, MADV_NOHUGEPAGE);
   // The last one is taken first: the same few pages are used again and again.
   free_.reserve(count_max);

@@ -56,6 +56,8 @@ Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
       mmap(ring.base_ + capacity_bytes, capacity_bytes, protection, MAP_SHARED | MAP_FIXED,
            memory.get(), 0) != MAP_FAILED;
   if (!is_there) return refused(capacity_bytes);
+  // A core dump would have it twice, and the file has it.
+  madvise(ring.base_, 2 * capacity_bytes, MADV_DONTDUMP);
   // One by one, so that the others come if there is no memory in one piece for some.
   for (uint64_t at = 0; at + huge_page_bytes <= capacity_bytes; at += huge_page_bytes) {
     madvise(ring.base_ + at, huge_page_bytes, MADV_COLLAPSE);

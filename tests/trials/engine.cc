@@ -131,6 +131,53 @@ int system_calls(const Trial& it) {
   return 0;
 }
 
+/// How long a core dump of this process would be at most, as the kernel and gdb reckon: private
+/// memory that was or could be written to, and shared memory without a name, but for what is left
+/// out of it.
+size_t core_bytes() {
+  FILE* const list = fopen("/proc/self/smaps", "r");
+  expect(list != nullptr, "open smaps");
+  size_t sum_bytes = 0, size_kib = 0, anonymous_kib = 0;
+  bool is_counted = false;
+  char line[4096];
+  while (fgets(line, sizeof line, list) != nullptr) {
+    char mode[5] = {};
+    unsigned long inode = 0;
+    if (sscanf(line, "%*x-%*x %4s %*x %*s %lu", mode, &inode) == 2) {
+      const bool is_deleted = strstr(line, "(deleted)") != nullptr;
+      is_counted = mode[3] == 's' ? is_deleted : mode[1] == 'w' && inode == 0;
+    }
+    sscanf(line, "Size: %zu", &size_kib);
+    sscanf(line, "Anonymous: %zu", &anonymous_kib);
+    if (strncmp(line, "VmFlags:", 8) != 0 || strstr(line, " dd") != nullptr) continue;
+    if (anonymous_kib > 0 || is_counted) sum_bytes += size_kib << 10;
+  }
+  fclose(list);
+  return sum_bytes;
+}
+
+/// A core dump has what is the engine's own, what it wrote to its weights as well, and neither the
+/// window nor what it was reserved.
+int core_is_small(const Trial& it) {
+  const size_t before_bytes = core_bytes();
+  const unsigned char* bytes = map(it.file);
+  check_all(it.file, bytes, 2);
+  // Threads have stacks.
+  constexpr size_t more_bytes_max = size_t{256} << 20;
+  const size_t after_bytes = core_bytes();
+  if (after_bytes > before_bytes + more_bytes_max) {
+    fail("a core dump would be longer by MiB: " +
+         std::to_string((after_bytes - before_bytes) >> 20));
+  }
+  void* const own =
+      mmap(nullptr, it.file.size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, it.file.fd, 0);
+  expect(own != MAP_FAILED, "mmap");
+  auto* const written = static_cast<unsigned char*>(own) + (9 << 20);
+  *written = static_cast<unsigned char>(~*written);
+  expect(core_bytes() > after_bytes, "what was written is not in a core dump");
+  return 0;
+}
+
 /// Writes absent weights to where they are in their own file, by each call that can. The file's
 /// lock is held meanwhile, which whoever reads the file past the page cache needs, too.
 int write_into_itself(const Trial& it) {
@@ -569,6 +616,7 @@ int truncated_inside_a_chunk(const Trial& it) {
 const std::map<std::string, std::function<int(const Trial&)>> trials_by_name = {
     {"plain", plain},
     {"system-calls", system_calls},
+    {"core", core_is_small},
     {"write-into-itself", write_into_itself},
     {"save-over-itself", save_over_itself},
     {"fork", fork_under_load},
