@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstring>
 #include <exception>
 
 #include "pager/base/log.h"
@@ -61,13 +62,24 @@ void http_is_opened(void*, unsigned port, const char* why_not) {
   why_not == nullptr ? tell_of_page(port) : tell_of_no_page(why_not);
 }
 
+bool has_sanitizer() { return dlsym(RTLD_DEFAULT, "__sanitizer_print_stack_trace") != nullptr; }
+
+bool has_other_libuv() {
+  void* const found = dlsym(RTLD_DEFAULT, "uv_run");
+  Dl_info facts{};
+  return found != nullptr && dladdr(found, &facts) != 0 &&
+         std::strstr(facts.dli_fname, "libuv.so.1") == nullptr;
+}
+
 Result<PluginEntry> load_plugin() {
-  // With a sanitizer the runtime of which is everywhere, libraries cannot have symbols first.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr int flags = RTLD_NOW | RTLD_LOCAL;
-#else
-  constexpr int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
-#endif
+  int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
+  if (has_sanitizer()) {
+    // Its runtime ends a process in which libraries have symbols of their own first. (Child
+    // processes then get a pipe of libuv's, which nobody reads.)
+    flags &= ~RTLD_DEEPBIND;
+    if (has_other_libuv())
+      return fail("a sanitizer's runtime and another libuv are in the process");
+  }
   void* const plugin = dlopen(plugin_path().c_str(), flags);
   if (plugin == nullptr) return fail(dlerror(), "install libuv1");
   void* const entry = dlsym(plugin, plugin_entry);

@@ -178,6 +178,17 @@ int core_is_small(const Trial& it) {
   return 0;
 }
 
+/// Sends a byte more than it has: which a sanitizer finds, in the function of libc's that is
+/// called.
+int send_too_much(const Trial& it) {
+  const unsigned char* bytes = map(it.file);
+  check_all(it.file, bytes);
+  const std::vector<unsigned char> own(page_bytes);
+  int ends[2];
+  expect(pipe(ends) == 0, "pipe");
+  return write(ends[1], own.data(), own.size() + 1) > 0 ? 0 : 2;
+}
+
 /// Writes absent weights to where they are in their own file, by each call that can. The file's
 /// lock is held meanwhile, which whoever reads the file past the page cache needs, too.
 int write_into_itself(const Trial& it) {
@@ -617,6 +628,7 @@ const std::map<std::string, std::function<int(const Trial&)>> trials_by_name = {
     {"plain", plain},
     {"system-calls", system_calls},
     {"core", core_is_small},
+    {"send-too-much", send_too_much},
     {"write-into-itself", write_into_itself},
     {"save-over-itself", save_over_itself},
     {"fork", fork_under_load},
