@@ -338,6 +338,10 @@ void Pager::account() {
   set(telemetry_.expert_misses, statistics.expert_misses);
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * chunk_bytes_);
   if (statistics.lessons != lessons_learned_) keep_lesson();
+  // It may have become another one.
+  if (std::strcmp(telemetry_.reader, reader_->name()) != 0) {
+    std::snprintf(telemetry_.reader, sizeof telemetry_.reader, "%s", reader_->name());
+  }
   if (now_ns_ - sampled_ns_ < sample_interval_ns || !process_status_.is_open()) return;
 
   sampled_ns_ = now_ns_;

@@ -17,6 +17,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
@@ -174,7 +175,10 @@ void AttachedPager::serve() {
     // Once the server is lost only engine threads ring; poll() passes over a negative descriptor.
     std::array<pollfd, 2> watched = {pollfd{bell_->fd(), POLLIN, 0},
                                      pollfd{socket_.get(), POLLIN, 0}};
-    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+    if (poll(watched.data(), watched.size(), -1) < 0) {
+      if (is_refusal(errno)) end_refused("poll", errno);
+      continue;
+    }
 
     // 1. What the server says, first of all that it is gone.
     if (watched[1].revents != 0) take_messages();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
@@ -38,6 +39,7 @@ Outcome outcome_of(int error) {
   if (error == EBUSY || error == EAGAIN) return Outcome::busy;
   if (error == EEXIST) return Outcome::exists;
   if (error == ESRCH) return Outcome::gone;
+  if (is_refusal(error)) end_refused("ioctl", error);
   return Outcome::failed;
 }
 
@@ -129,7 +131,7 @@ size_t Userfaultfd::read_faults(std::span<Fault> faults) {
   const size_t messages_max = std::min(faults.size(), messages.size());
   const ssize_t bytes = kernel::read(fd_, messages.data(), messages_max * sizeof(uffd_msg));
   if (bytes <= 0) {
-    WP_ASSERT(bytes < 0 && (errno == EAGAIN || errno == EINTR));
+    if (bytes == 0 || (errno != EAGAIN && errno != EINTR)) end_refused("read", errno);
     return 0;
   }
   size_t count = 0;
@@ -249,7 +251,8 @@ Outcome Userfaultfd::zero(void* destination, uint64_t length_bytes) const {
 
 void Userfaultfd::wake(void* address, uint64_t length_bytes) const {
   uffdio_range range{reinterpret_cast<uintptr_t>(address), length_bytes};
-  ioctl(fd_, UFFDIO_WAKE, &range);
+  // Whoever is not woken waits for ever.
+  if (ioctl(fd_, UFFDIO_WAKE, &range) != 0) end_refused("ioctl", errno);
 }
 
 }  // namespace weightpager::fault

@@ -16,6 +16,8 @@ class PieceQueue {
 
   bool is_empty() const { return count_ == 0; }
 
+  void clear() { count_ = 0; }
+
   void push(PieceName name) {
     WP_ASSERT(count_ < names_.size());
     names_[(first_ + count_++) % names_.size()] = name;

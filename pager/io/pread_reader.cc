@@ -20,6 +20,7 @@
 #include <mutex>
 #include <thread>
 
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
 #include "pager/io/deadline.h"
@@ -125,7 +126,8 @@ void PreadReader::serve_queue() {
     finished_.push_back(table_.finish(name));
     if (finished_.size() == 1) {
       constexpr eventfd_t one = 1;
-      kernel::write(finished_event_, &one, sizeof one);
+      const bool is_heard = kernel::write(finished_event_, &one, sizeof one) > 0;
+      if (!is_heard && is_refusal(errno)) end_refused("write", errno);
     }
   }
 }
@@ -160,6 +162,7 @@ bool PreadReader::sleep(const Deadline& deadline) {
     if (!deadline.is_unlimited()) limit = to_timespec<timespec>(deadline.remaining_ns());
     ready = ppoll(descriptors, std::size(descriptors), deadline.is_unlimited() ? nullptr : &limit,
                   nullptr);
+    if (ready < 0 && is_refusal(errno)) end_refused("ppoll", errno);
   } while (ready <= 0 && !deadline.has_passed());
   return ready > 0 && descriptors[1].revents != 0;
 }

@@ -44,6 +44,9 @@ class ReadProgress {
 
   uint32_t piece_count() const { return static_cast<uint32_t>(pieces_.size()); }
 
+  /// What was begun.
+  const Read& read() const { return read_; }
+
   /// What `piece`, which is not finished, has to ask for next.
   Request request(uint32_t piece) const;
 

@@ -52,6 +52,18 @@ class ReadTable {
   /// Frees the row of a finished read and returns its final answer.
   Completion finish(PieceName name);
 
+  /// Calls `act(read)` for each read in flight, and forgets it.
+  template <typename Act>
+  void hand_over(Act act) {
+    std::vector<bool> is_free(rows_.size());
+    for (const uint32_t row : free_rows_) is_free[row] = true;
+    for (uint32_t row = 0; row < rows_.size(); ++row) {
+      if (is_free[row]) continue;
+      act(rows_[row].read());
+      free_rows_.push_back(row);
+    }
+  }
+
   uint32_t reads_in_flight() const;
   /// Most pieces that can be in flight.
   uint32_t pieces_max() const { return pieces_max_ * static_cast<uint32_t>(rows_.size()); }

@@ -12,15 +12,21 @@
 // (UFFDIO_MOVE: EBUSY). The ring itself counts as locked memory on some kernels (before 5.12, and
 // again on 6.18), so it is small enough for a limit of 64 KiB; pieces that find no place in it
 // queue up.
+//
+// The kernel can refuse io_uring_enter at any time (base/refusal.h). Then the reads in flight, as
+// soon as the kernel has let go of their buffers, and all later ones are the pread reader's.
 #include <fmt/format.h>
 #include <liburing.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "pager/base/assert.h"
+#include "pager/base/log.h"
+#include "pager/base/refusal.h"
 #include "pager/io/deadline.h"
 #include "pager/io/piece_queue.h"
 #include "pager/io/read_table.h"
@@ -37,6 +43,10 @@ constexpr uint32_t ring_entries_max = 128;
 /// What the poll is called in the ring; pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
 
+/// For how long the kernel may still write into buffers of which it does not say so any more.
+constexpr int64_t last_answers_max_ns = 1'000'000'000;
+constexpr useconds_t last_answers_pause_us = 200;
+
 /// `io_uring_enter` says these to a correct program, too.
 bool is_passing(int error_number) {
   return error_number == ETIME || error_number == EINTR || error_number == EAGAIN ||
@@ -47,7 +57,8 @@ class UringReader final : public Reader {
  public:
   /// `ring_` is to be set up next, by `set_up_ring`; without that, only destruction is allowed.
   explicit UringReader(const ReaderOptions& options)
-      : watched_fd_(options.watched_fd),
+      : options_(options),
+        watched_fd_(options.watched_fd),
         is_of_one_thread_(options.is_of_one_thread),
         table_(options),
         waiting_(table_.pieces_max()) {
@@ -59,14 +70,17 @@ class UringReader final : public Reader {
   int set_up_ring();
 
   void start(const Read& read) override {
+    if (substitute_) return substitute_->start(read);
     table_.add(read, [this](PieceName name) { waiting_.push(name); });
     unsubmitted_bytes_ += read.length_bytes;
     if (unsubmitted_bytes_ >= submitted_at_once_bytes) submit();
   }
   Wakeup wait(int64_t timeout_ns) override;
   Wakeup doze(int64_t timeout_ns) override;
-  uint32_t reads_in_flight() const override { return table_.reads_in_flight(); }
-  const char* name() const override { return "io_uring"; }
+  uint32_t reads_in_flight() const override {
+    return substitute_ ? substitute_->reads_in_flight() : table_.reads_in_flight();
+  }
+  const char* name() const override { return substitute_ ? substitute_->name() : "io_uring"; }
 
  private:
   io_uring_sqe* new_entry();
@@ -78,7 +92,11 @@ class UringReader final : public Reader {
   void take_finished();
   void take_answers();
   void take_answer(PieceName name, int answer);
+  void check(int result);
+  void await_last_answers(int error_number);
+  void be_substituted(int error_number);
 
+  const ReaderOptions options_;
   const int watched_fd_;
   const bool is_of_one_thread_;
   ReadTable table_;
@@ -90,16 +108,17 @@ class UringReader final : public Reader {
   bool is_watching_ = false;
   bool watched_fd_readable_ = false;
   std::vector<Completion> completions_;
+  std::unique_ptr<Reader> substitute_;  // once io_uring_enter was refused
 };
 
 UringReader::~UringReader() {
   if (!has_ring_) return;
   completions_.clear();
-  while (reads_in_flight() > 0) {
+  while (has_ring_ && reads_in_flight() > 0) {
     sleep(Deadline(-1));
     take_answers();
   }
-  io_uring_queue_exit(&ring_);
+  if (has_ring_) io_uring_queue_exit(&ring_);
 }
 
 int UringReader::set_up_ring() {
@@ -122,10 +141,13 @@ int UringReader::set_up_ring() {
   has_ring_ = result == 0;
   // Without it (Linux < 5.11) a sleep with a time limit is not one system call but a request more.
   if (has_ring_ && !(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
-  return result;
+  // A filter may allow the setup, and not what comes after it.
+  if (has_ring_ && result == 0) result = io_uring_get_events(&ring_);
+  return result < 0 && !is_passing(-result) ? result : 0;
 }
 
 Wakeup UringReader::wait(int64_t timeout_ns) {
+  if (substitute_) return substitute_->wait(timeout_ns);
   if (timeout_ns == 0 && watched_fd_ < 0) return look();
   const Deadline deadline(timeout_ns);
   completions_.clear();
@@ -133,6 +155,8 @@ Wakeup UringReader::wait(int64_t timeout_ns) {
   ask_for_watched_fd();
   do {
     sleep(deadline);
+    if (substitute_)
+      return substitute_->wait(deadline.is_unlimited() ? -1 : deadline.remaining_ns());
     take_answers();
   } while (completions_.empty() && !watched_fd_readable_ && !deadline.has_passed());
   return {completions_, watched_fd_readable_};
@@ -142,25 +166,26 @@ Wakeup UringReader::look() {
   completions_.clear();
   submit();
   if (pieces_in_ring_ > 0) take_finished();
+  if (substitute_) return substitute_->wait(0);
   return {completions_, false};
 }
 
 /// The kernel finishes reads in calls that ask for answers, so none of them wakes this sleep.
 Wakeup UringReader::doze(int64_t timeout_ns) {
-  submit();
-  if (watched_fd_ < 0 || !waiting_.is_empty()) return wait(timeout_ns);
+  if (!substitute_) submit();
+  if (substitute_ || watched_fd_ < 0 || !waiting_.is_empty()) return wait(timeout_ns);
   completions_.clear();
   const timespec limit = to_timespec<timespec>(std::max<int64_t>(timeout_ns, 0));
   pollfd watched = {.fd = watched_fd_, .events = POLLIN, .revents = 0};
   watched_fd_readable_ = ppoll(&watched, 1, timeout_ns < 0 ? nullptr : &limit, nullptr) > 0;
   take_finished();
+  if (substitute_) return substitute_->wait(0);
   return {completions_, watched_fd_readable_};
 }
 
 void UringReader::take_finished() {
-  const int result = io_uring_get_events(&ring_);
-  WP_ASSERT(result >= 0 || is_passing(-result));
-  take_answers();
+  check(io_uring_get_events(&ring_));
+  if (!substitute_) take_answers();
 }
 
 /// Never out of entries: no more are in the ring at a time than it was made for.
@@ -193,8 +218,7 @@ void UringReader::ask_for_watched_fd() {
 void UringReader::submit() {
   ask_for_pieces();
   unsubmitted_bytes_ = 0;
-  const int result = io_uring_submit(&ring_);
-  WP_ASSERT(result >= 0 || is_passing(-result));
+  check(io_uring_submit(&ring_));
 }
 
 void UringReader::sleep(const Deadline& deadline) {
@@ -203,9 +227,52 @@ void UringReader::sleep(const Deadline& deadline) {
   __kernel_timespec limit{};
   if (!deadline.is_unlimited()) limit = to_timespec<__kernel_timespec>(deadline.remaining_ns());
   io_uring_cqe* first_answer;
-  const int result = io_uring_submit_and_wait_timeout(
-      &ring_, &first_answer, 1, deadline.is_unlimited() ? nullptr : &limit, nullptr);
-  WP_ASSERT(result >= 0 || is_passing(-result));
+  check(io_uring_submit_and_wait_timeout(&ring_, &first_answer, 1,
+                                         deadline.is_unlimited() ? nullptr : &limit, nullptr));
+}
+
+/// What `io_uring_enter` said.
+void UringReader::check(int result) {
+  if (result >= 0 || is_passing(-result)) return;
+  be_substituted(-result);
+}
+
+/// Answers to what the kernel was given come without a call on some kernels only; without them
+/// nobody may use those buffers again. What is in them is read anew.
+void UringReader::await_last_answers(int error_number) {
+  // What is still in the queue was not handed over.
+  const unsigned first = *ring_.sq.khead;
+  for (unsigned i = 0; i < io_uring_sq_ready(&ring_); ++i) {
+    const io_uring_sqe& entry = ring_.sq.sqes[(first + i) & ring_.sq.ring_mask];
+    if (entry.user_data != watch_name) pieces_in_ring_--;
+  }
+  const Deadline deadline(last_answers_max_ns);
+  while (pieces_in_ring_ > 0) {
+    io_uring_cqe* entry;
+    if (io_uring_peek_cqe(&ring_, &entry) == 0) {
+      if (entry->user_data != watch_name) pieces_in_ring_--;
+      io_uring_cqe_seen(&ring_, entry);
+    } else if (deadline.has_passed()) {
+      end_refused("io_uring_enter", error_number);
+    } else {
+      usleep(last_answers_pause_us);
+    }
+  }
+}
+
+void UringReader::be_substituted(int error_number) {
+  await_last_answers(error_number);
+  io_uring_queue_exit(&ring_);
+  has_ring_ = false;
+  auto substitute = open_pread_reader(options_);
+  if (!substitute) end_refused("io_uring_enter", error_number);
+  substitute_ = std::move(*substitute);
+  waiting_.clear();
+  table_.hand_over([this](const Read& read) { substitute_->start(read); });
+  notice(
+      "io_uring is refused from now on: reading with threads, a little slower. A system call "
+      "filter "
+      "that the engine has set is the likely cause");
 }
 
 void UringReader::take_answers() {

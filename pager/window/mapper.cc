@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pager/base/assert.h"
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/window/module_window.h"
@@ -286,7 +287,9 @@ Outcome show_live_pages(const Region& region, uint32_t index) {
 
 void drop_live_pages(const Region& region, uint32_t index) {
   region.for_each_live_run(index, [](std::byte* address, uint64_t length_bytes) {
-    kernel::madvise(address, length_bytes, MADV_DONTNEED);
+    const bool is_done = kernel::madvise(address, length_bytes, MADV_DONTNEED) == 0;
+    // The window would only grow.
+    if (!is_done && is_refusal(errno)) end_refused("madvise", errno);
   });
 }
 

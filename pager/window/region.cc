@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "pager/base/assert.h"
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/window/page_size.h"
 
@@ -208,7 +209,8 @@ void Region::seal(void* address, uint64_t length_bytes) {
   }
   kernel::madvise(address, length_bytes, MADV_DONTDUMP);
   // Out of descriptors or mappings: no access at all is the next best refusal.
-  if (got == MAP_FAILED) WP_ASSERT(kernel::mprotect(address, length_bytes, PROT_NONE) == 0);
+  if (got != MAP_FAILED || kernel::mprotect(address, length_bytes, PROT_NONE) == 0) return;
+  end_refused("mprotect", errno);
 }
 
 }  // namespace weightpager::window

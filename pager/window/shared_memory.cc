@@ -12,6 +12,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/owned_fd.h"
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/window/page_size.h"
@@ -114,6 +115,7 @@ void FileMemory::finish_chunk(uint64_t offset_bytes) const {
 void FileMemory::give_back_chunk(uint64_t offset_bytes) {
   const int done = fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                              static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes_));
+  if (done != 0 && is_refusal(errno)) end_refused("fallocate", errno);
   // It is asked for whole chunks of an unsealed file in memory, for which there is no reason to
   // fail; a chunk that stayed would be shown with bytes that nobody looks after.
   WP_ASSERT(done == 0);

@@ -1,10 +1,11 @@
 // Takes something away from a program, as containers and cautious administrators do, then starts
 // it.
 //
-//     trials_launcher [--no-userfaultfd] [--no-io-uring] [--no-huge-pages] [--user N] -- PROGRAM …
+//     trials_launcher [--no-userfaultfd] [--no-io-uring] [--no-io-uring-enter] [--no-huge-pages]
+//                     [--user N] -- PROGRAM …
 //
-// The first two are a seccomp filter that answers EPERM, as container engines' default filters do.
-// It refuses the way through /dev/userfaultfd, too: the ioctl that makes a descriptor there.
+// The first three are a seccomp filter that answers EPERM, as container engines' default filters
+// do. It refuses the way through /dev/userfaultfd, too: the ioctl that makes a descriptor there.
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -87,6 +88,8 @@ int main(int argc, char** argv) {
     } else if (option == "--no-io-uring") {
       for (const unsigned call : {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register})
         refuse_call(filter, call);
+    } else if (option == "--no-io-uring-enter") {
+      refuse_call(filter, SYS_io_uring_enter);
     } else if (option == "--no-huge-pages") {
       if (prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) fail("PR_SET_THP_DISABLE");
     } else if (option == "--user" && next + 1 < argc) {
