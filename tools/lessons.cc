@@ -1,5 +1,8 @@
 #include "tools/lessons.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <utility>
 
@@ -13,6 +16,12 @@ namespace weightpager::tools {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What a process left that gave up its rights is not for this user to begin with.
+bool is_own(const fs::path& path) {
+  struct stat facts;
+  return lstat(path.c_str(), &facts) == 0 && facts.st_uid == geteuid();
+}
 
 Status keep(const std::string& record_path, const std::string& lesson_directory) {
   const auto record = lessons::LessonRecord::open(record_path);
@@ -35,7 +44,7 @@ Status keep(const std::string& record_path, const std::string& lesson_directory)
 void keep_lessons(const std::string& run_directory, const std::string& lesson_directory) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(run_directory, ignored)) {
-    if (entry.path().extension() != ".lesson") continue;
+    if (entry.path().extension() != ".lesson" || !is_own(entry.path())) continue;
     if (auto kept = keep(entry.path().string(), lesson_directory); !kept) print_error(kept.error());
   }
 }

@@ -23,7 +23,7 @@ using telemetry::Telemetry;
 
 constexpr int schema_version = 1;
 
-Json process_json(const Telemetry& process, uint64_t memory_bytes) {
+Json process_json(const RunReport& report, const Telemetry& process) {
   Json json = {{"process_id", process.process_id},
                {"command", process.command},
                {"mapper", process.mapper},
@@ -41,8 +41,16 @@ Json process_json(const Telemetry& process, uint64_t memory_bytes) {
   json["demand_read_share"] = ratio.demand_read_share;
   json["read_bytes_per_second"] = ratio.read_bytes_per_second;
   json["read_model_multiple"] = ratio.read_model_multiple;
-  json["advice"] = advice(process, memory_bytes);
+  json["advice"] = advice_of(report, process);
   return json;
+}
+
+Json finding_json(const Finding& finding) {
+  return {{"cause", finding.cause},
+          {"process_id", finding.process_id},
+          {"command", finding.command},
+          {"finding", finding.text},
+          {"cure", finding.cure}};
 }
 
 Json config_json(const RunReport& report) {
@@ -149,10 +157,12 @@ std::string report_json(const RunReport& report) {
                {"config", config_json(report)},
                {"exit", exit_json(report.exit)},
                {"elapsed_ns", report.elapsed_ns},
-               {"processes", Json::array()}};
+               {"processes", Json::array()},
+               {"findings", Json::array()}};
   for (const Telemetry* process : report.processes) {
-    json["processes"].push_back(process_json(*process, report.memory_limit.bytes));
+    json["processes"].push_back(process_json(report, *process));
   }
+  for (const Finding& it : report.findings) json["findings"].push_back(finding_json(it));
   // File names need not be UTF-8, JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

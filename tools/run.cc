@@ -12,6 +12,7 @@
 
 #include "pager/attach/server.h"
 #include "pager/base/user_cache.h"
+#include "pager/telemetry/marks.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
@@ -276,7 +277,7 @@ Result<std::string> check_server(const RunOptions& options) {
 }
 
 Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
-  RunReport report{options, 0, memory_limit(), {}, 0, {}};
+  RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
   auto window_bytes = check_memory(options, report.memory_limit);
   if (!window_bytes) return forward_error(std::move(window_bytes));
   report.window_bytes = *window_bytes;
@@ -316,6 +317,8 @@ Result<EngineExit> carry_out(Plan plan) {
   report.elapsed_ns = now_ns() - started_ns;
   report.exit = *ended;
   report.processes = plan.directory.paged_processes();
+  report.findings = findings(telemetry::read_marks(plan.directory.path()), report.processes,
+                             plan.engine, this_machine());
   if (!report.options.quiet) print(stderr, summary_text(report));
   if (plan.json) {
     // The engine's work is done: its exit status stands, whatever becomes of the report.

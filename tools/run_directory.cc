@@ -1,16 +1,22 @@
 #include "tools/run_directory.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <utility>
 
+#include "pager/telemetry/marks.h"
 #include "tools/cli.h"
 
 namespace weightpager::tools {
@@ -25,34 +31,113 @@ bool is_private(const char* path) {
          (status.st_mode & 0777) == 0700;
 }
 
+/// Root's engines may become other users. They can enter, but not see which runs there are.
+const char* const parent_of_root = "/run/weightpager-runs";
+constexpr mode_t mode_of_parent_of_root = 0711;
+/// Whoever is told of it may add files, but remove his own only.
+constexpr mode_t mode_for_others = 01733;
+
+constexpr const char* name_pattern = "weightpager-XXXXXX";
+/// A run that is being prepared has no lock yet.
+constexpr auto preparation_max = std::chrono::minutes(1);
+
+bool is_own_directory(const char* path) {
+  struct stat status = {};
+  return lstat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid();
+}
+
 std::vector<std::string> parents() {
   std::vector<std::string> found;
+  if (geteuid() == 0) {
+    mkdir(parent_of_root, 0700);  // there already, or not to be had: mkdtemp will tell
+    const bool is_ready =
+        is_own_directory(parent_of_root) && chmod(parent_of_root, mode_of_parent_of_root) == 0;
+    if (is_ready) found.emplace_back(parent_of_root);
+  }
   const char* const runtime = getenv("XDG_RUNTIME_DIR");
   if (runtime && is_private(runtime)) found.emplace_back(runtime);
-  if (geteuid() == 0) {
-    mkdir("/run/weightpager", 0700);  // there already, or not to be had: mkdtemp will tell
-    found.emplace_back("/run/weightpager");
-  }
   const char* const temporary = getenv("TMPDIR");
   if (temporary && *temporary == '/') found.emplace_back(temporary);
   found.emplace_back("/tmp");
   return found;
 }
 
+std::string lock_path(const std::string& directory) { return directory + "/lock"; }
+
+/// The files that a fresh directory begins with. The lock tells that its run is alive.
+OwnedFd prepare(const std::string& directory) {
+  OwnedFd lock(open(lock_path(directory).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const OwnedFd marks(
+      open(telemetry::marks_path(directory).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!lock.is_open() || !marks.is_open() || flock(lock.get(), LOCK_EX) != 0) return {};
+  if (geteuid() != 0) return lock;
+  const bool is_open_to_others =
+      fchmod(marks.get(), 0622) == 0 && chmod(directory.c_str(), mode_for_others) == 0;
+  return is_open_to_others ? std::move(lock) : OwnedFd();
+}
+
+/// "1234.telemetry" and its like tell of processes; engines outlive a run that is killed.
+bool names_living_process(const fs::path& file) {
+  const std::string name = file.filename().string();
+  pid_t process_id = 0;
+  const auto parsed = std::from_chars(name.data(), name.data() + name.size(), process_id);
+  return parsed.ec == std::errc{} && process_id > 0 && (kill(process_id, 0) == 0 || errno == EPERM);
+}
+
+bool is_left_over(const fs::path& directory) {
+  std::error_code problem;
+  const OwnedFd lock(open(lock_path(directory.string()).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (lock.is_open()) {
+    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  } else {
+    const auto changed = fs::last_write_time(directory, problem);
+    if (problem || fs::file_time_type::clock::now() - changed < preparation_max) return false;
+  }
+  for (const auto& file : fs::directory_iterator(directory, problem)) {
+    if (names_living_process(file.path())) return false;
+  }
+  return !problem;
+}
+
+/// What runs that were killed could not remove.
+void sweep(const std::string& parent) {
+  const std::string_view pattern = name_pattern;
+  const std::string_view beginning = pattern.substr(0, pattern.find('X'));
+  std::error_code problem;
+  std::vector<fs::path> left_over;
+  for (const auto& entry : fs::directory_iterator(parent, problem)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(beginning) || name.size() != pattern.size()) continue;
+    if (!is_own_directory(entry.path().c_str()) || !is_left_over(entry.path())) continue;
+    left_over.push_back(entry.path());
+  }
+  for (const fs::path& path : left_over) fs::remove_all(path, problem);
+}
+
 }  // namespace
 
 Result<RunDirectory> RunDirectory::create() {
   const std::vector<std::string> tried = parents();
+  int error_number = 0;
   for (const std::string& parent : tried) {
-    std::string path = parent + "/weightpager-XXXXXX";
-    if (mkdtemp(path.data())) return RunDirectory(std::move(path));
+    sweep(parent);
+    std::string path = parent + "/" + name_pattern;
+    if (mkdtemp(path.data()) == nullptr) {
+      error_number = errno;
+      continue;
+    }
+    OwnedFd lock = prepare(path);
+    if (lock.is_open()) return RunDirectory(std::move(path), std::move(lock));
+    error_number = errno;
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
   }
-  const int error_number = errno;
   return fail(fmt::format("no run directory in {}: {}", shell_line(tried), strerror(error_number)),
               "set TMPDIR to a directory that can be written", error_number);
 }
 
-RunDirectory::RunDirectory(RunDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+RunDirectory::RunDirectory(RunDirectory&& other) noexcept
+    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
 
 RunDirectory::~RunDirectory() {
   std::error_code ignored;

@@ -4,15 +4,19 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::tools {
 
-/// A fresh directory that only this user can enter; it and all in it go with the object.
+/// A fresh directory; it and all in it go with the object. Only this user can enter it. An engine
+/// of root's may become another user in its course, so root's can be entered, and written to, by
+/// whom it is told to.
 class RunDirectory {
  public:
-  /// In $XDG_RUNTIME_DIR, /run/weightpager (for root), $TMPDIR or /tmp, the first that works.
+  /// In /run/weightpager-runs (for root), $XDG_RUNTIME_DIR, $TMPDIR or /tmp, the first that works.
+  /// What killed runs left in these goes.
   static Result<RunDirectory> create();
 
   RunDirectory(RunDirectory&& other) noexcept;
@@ -26,8 +30,9 @@ class RunDirectory {
   std::vector<const telemetry::Telemetry*> paged_processes() const;
 
  private:
-  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+  RunDirectory(std::string path, OwnedFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;
+  OwnedFd lock_;
 };
 
 }  // namespace weightpager::tools

@@ -70,6 +70,7 @@ std::string copied_weights_advice(const Telemetry& process) {
 }
 
 std::string all_fitted_advice(const Telemetry& process) {
+  if (process.read_bytes == 0) return "nothing of the model was touched in this process";
   const uint64_t enough_bytes =
       std::max(round_up(process.resident_bytes_max, 2 * MiB), window_bytes_min);
   const double excess =
@@ -112,15 +113,6 @@ std::string experts_text(const Telemetry& process) {
                      format_size(process.expert_missing_bytes / passes));
 }
 
-// Its faults and reads are the server's to tell.
-std::string attached_text(const Telemetry& process) {
-  const std::string command = printable(process.command).substr(0, command_columns);
-  std::string text = fmt::format("weightpager: {} (pid {}), attached to a server's window\n",
-                                 command, process.process_id);
-  if (process.read_errors > 0) text += row("advice", "the server ended before the engine did");
-  return text;
-}
-
 /// What came of looking at other policies, if one of them took over.
 std::string change_text(const Telemetry& process) {
   const std::string_view policy = policy::policy_name(process.policy);
@@ -143,8 +135,27 @@ std::string other_policy(std::string_view policy) {
                                                             : fmt::format(", policy {}", policy);
 }
 
-std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
-  if (std::string_view(process.mapper) == telemetry::attached) return attached_text(process);
+std::string sentence(const Finding& finding) {
+  return printable(finding.text + "; " + finding.cure);
+}
+
+// Its faults and reads are the server's to tell.
+std::string attached_text(const RunReport& report, const Telemetry& process) {
+  const std::string command = printable(process.command).substr(0, command_columns);
+  std::string text = fmt::format("weightpager: {} (pid {}), attached to a server's window\n",
+                                 command, process.process_id);
+  const Finding* const finding = finding_about(report.findings, process);
+  if (process.read_errors > 0) {
+    text += row("advice", "the server ended before the engine did");
+  } else if (finding != nullptr) {
+    text += row("advice", sentence(*finding));
+  }
+  return text;
+}
+
+std::string process_text(const RunReport& report, const Telemetry& process) {
+  if (std::string_view(process.mapper) == telemetry::attached)
+    return attached_text(report, process);
   const Ratios ratio = ratios(process);
   const std::string command = printable(process.command).substr(0, command_columns);
   std::string text = fmt::format("weightpager: {} (pid {}), window {}, mapper {}{}\n", command,
@@ -175,13 +186,17 @@ std::string process_text(const Telemetry& process, uint64_t memory_bytes) {
                                        format_size(process.lesson_chunks * process.chunk_bytes)));
   }
   if (*process.profile) text += row("profile", printable(process.profile));
-  text += row("advice", advice(process, memory_bytes));
+  text += row("advice", advice_of(report, process));
   return text;
 }
 
-std::string no_model_text(const std::vector<std::string>& match) {
+std::string no_model_text(const RunReport& report) {
+  if (!report.findings.empty()) {
+    return fmt::format("weightpager: no model was mapped: {}\n", sentence(report.findings.front()));
+  }
   std::string looked_for;
-  for (const std::string& pattern : model_patterns(match)) looked_for += " " + printable(pattern);
+  for (const std::string& pattern : model_patterns(report.options.match))
+    looked_for += " " + printable(pattern);
   return fmt::format("weightpager: no model was mapped; looked for{} (see --match)\n", looked_for);
 }
 
@@ -189,7 +204,8 @@ std::string no_model_text(const std::vector<std::string>& match) {
 
 Ratios ratios(const Telemetry& process) {
   const uint64_t end_ns = std::max(process.ended_ns.load(), process.last_event_ns.load());
-  const uint64_t elapsed_ns = end_ns - std::min(process.started_ns.load(), end_ns);
+  const uint64_t started_ns = process.started_ns;
+  const uint64_t elapsed_ns = started_ns == 0 ? 0 : end_ns - std::min(started_ns, end_ns);
   const auto elapsed = static_cast<double>(elapsed_ns);
   const auto read_bytes = static_cast<double>(process.read_bytes);
   return {elapsed_ns,
@@ -223,11 +239,24 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
   return bound_by_reading_advice(process, memory_bytes);
 }
 
+std::string advice_of(const RunReport& report, const Telemetry& process) {
+  const Finding* const finding = finding_about(report.findings, process);
+  return finding != nullptr && process.read_errors == 0
+             ? sentence(*finding)
+             : advice(process, report.memory_limit.bytes);
+}
+
 std::string summary_text(const RunReport& report) {
-  if (report.processes.empty()) return no_model_text(report.options.match);
+  if (report.processes.empty()) return no_model_text(report);
   std::string text;
   for (const Telemetry* process : report.processes) {
-    text += process_text(*process, report.memory_limit.bytes);
+    text += process_text(report, *process);
+  }
+  for (const Finding& finding : report.findings) {
+    const bool is_told = std::any_of(
+        report.processes.begin(), report.processes.end(),
+        [&](const Telemetry* process) { return process->process_id == finding.process_id; });
+    if (!is_told) text += fmt::format("weightpager: {}\n", sentence(finding));
   }
   return text;
 }

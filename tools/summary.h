@@ -11,6 +11,7 @@
 #include "pager/base/memory_limit.h"
 #include "pager/telemetry/telemetry.h"
 #include "tools/engine_process.h"
+#include "tools/findings.h"
 #include "tools/run.h"
 
 namespace weightpager::tools {
@@ -22,6 +23,7 @@ struct RunReport {
   EngineExit exit;
   uint64_t elapsed_ns = 0;                             // from the engine's start to its end
   std::vector<const telemetry::Telemetry*> processes;  // those that mapped a model
+  std::vector<Finding> findings;                       // what was not served, and why
 };
 
 /// What follows from a process's counters. 0 where the divisor is 0.
@@ -39,6 +41,9 @@ Ratios ratios(const telemetry::Telemetry& process);
 /// One sentence: what the user should do about this run. `memory_bytes` is what a window could
 /// have.
 std::string advice(const telemetry::Telemetry& process, uint64_t memory_bytes);
+
+/// The same, where something of the process was not served: that comes first.
+std::string advice_of(const RunReport& report, const telemetry::Telemetry& process);
 
 /// All that is printed at the end of a run, with its line breaks.
 std::string summary_text(const RunReport& report);

@@ -31,6 +31,7 @@
 #include "pager/pager.h"
 #include "pager/policy/chunk_size.h"
 #include "pager/preload/control.h"
+#include "pager/preload/witness.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::preload {
@@ -89,6 +90,7 @@ struct PublishedRange {
 };
 PublishedRange published[regions_max];
 std::atomic<size_t> published_count{0};
+std::atomic<bool> has_published{false};
 
 std::atomic<const char*> profile_text{nullptr};
 std::atomic<bool> is_user_mode_only{false};
@@ -261,6 +263,7 @@ void publish_ranges() {
     published[i].end.store(session->mapped[i].range.end);
   }
   published_count.store(session->mapped.size());
+  has_published.store(true);
 }
 
 // Parts of a range outside of regions are the kernel's business: calls `act(address, length_bytes)`
@@ -317,7 +320,15 @@ void map_file_in_child(const Mapped& mapped, int fd, uintptr_t begin, uintptr_t 
                mapped.flags | MAP_FIXED, fd, static_cast<off_t>(offset_bytes));
 }
 
+void note_ranges_in_child() {
+  Range ranges[regions_max];
+  size_t count = 0;
+  for (const Mapped& mapped : session->mapped) ranges[count++] = mapped.range;
+  note_forked(ranges, count);
+}
+
 void after_fork_in_child() {
+  note_ranges_in_child();
   for (const Mapped& mapped : session->mapped) {
     // By the parent's descriptor, as the name may be gone or another file's by now.
     int fd = ::open(mapped.link.c_str(), O_RDONLY | O_CLOEXEC);
@@ -368,6 +379,7 @@ __attribute__((constructor)) void begin_session() {
   }
   set_quiet(environment("WEIGHTPAGER_QUIET") == "1");
   session = it;
+  note_loaded(it->configuration.run_directory);
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   // Builds that link llama.cpp statically cannot be told through a symbol (ggml_profile.cc).
   if (it->configuration.wants_profiles) setenv("LLAMA_ARG_REPACK", "0", 0);
@@ -375,7 +387,9 @@ __attribute__((constructor)) void begin_session() {
 
 // The pager serves on: engine threads and other destructors may still touch weights.
 __attribute__((destructor)) void end_session() {
-  if (session == nullptr || session->telemetry == nullptr) return;
+  if (session == nullptr) return;
+  note_end();
+  if (session->telemetry == nullptr) return;
   remove_control_socket();
   session->telemetry->ended_ns.store(telemetry::monotonic_ns());
 }
@@ -449,6 +463,18 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
 }
 
 bool kernel_cannot_wait() { return is_user_mode_only.load(std::memory_order_relaxed); }
+
+bool is_model_name(const char* path) {
+  const char* const slash = std::strrchr(path, '/');
+  const char* const name = slash == nullptr ? path : slash + 1;
+  return std::any_of(session->configuration.globs.begin(), session->configuration.globs.end(),
+                     [&](const std::string& glob) {
+                       return fnmatch(glob.c_str(), name, 0) == 0 ||
+                              fnmatch(glob.c_str(), path, 0) == 0;
+                     });
+}
+
+bool has_served() { return has_published.load(std::memory_order_relaxed); }
 
 bool is_model_file(int fd) {
   Inside inside;

@@ -33,6 +33,12 @@ void note_profile(const char* text);
 /// reason is then told): the caller maps it as the kernel does.
 void* map_model(size_t length, int protection, int flags, int fd, off_t offset);
 
+/// Whether a file of this name would be taken for a model. Allocates nothing.
+bool is_model_name(const char* path);
+
+/// Whether any model was paged in this process, or in that which it was forked from.
+bool has_served();
+
 /// Whether the descriptor is open on a file that map_model would take.
 bool is_model_file(int fd);
 

@@ -21,6 +21,23 @@ tl::unexpected<Error> fail_to(const char* verb, const std::string& path, int err
               std::move(hint), error_number);
 }
 
+Result<const void*> copy_of(int fd, const std::string& path, size_t size_bytes) {
+  void* const memory =
+      mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return fail_to("find memory for", path, errno);
+  for (size_t done = 0; done < size_bytes;) {
+    const ssize_t got =
+        pread(fd, static_cast<char*>(memory) + done, size_bytes - done, static_cast<off_t>(done));
+    if (got <= 0) {
+      const int error_number = got < 0 ? errno : EIO;
+      munmap(memory, size_bytes);
+      return fail_to("read", path, error_number);
+    }
+    done += static_cast<size_t>(got);
+  }
+  return memory;
+}
+
 }  // namespace
 
 Result<void*> create_shared_file(const std::string& path, size_t size_bytes) {
@@ -40,17 +57,18 @@ Result<void*> create_shared_file(const std::string& path, size_t size_bytes) {
 }
 
 Result<const void*> open_shared_file(const std::string& path, size_t size_bytes) {
-  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.is_open()) {
     return fail_to("open", path, errno, "the process may not be under weightpager");
   }
-  // Touching a mapping beyond its file's end would kill the reader.
   struct stat facts;
   if (fstat(file.get(), &facts) != 0) return fail_to("look at", path, errno);
-  if (facts.st_size != static_cast<off_t>(size_bytes)) {
+  if (!S_ISREG(facts.st_mode) || facts.st_size != static_cast<off_t>(size_bytes)) {
     return fail(fmt::format("{} has {} bytes, expected {}", path, facts.st_size, size_bytes),
                 "it is from another version of weightpager, or was cut off: remove it");
   }
+  // Another user's may be cut off under whoever has it mapped, and would kill the reader.
+  if (facts.st_uid != geteuid()) return copy_of(file.get(), path, size_bytes);
   const void* const memory = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return fail_to("map", path, errno);
   return memory;

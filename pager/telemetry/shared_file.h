@@ -13,7 +13,8 @@ namespace weightpager::telemetry {
 /// program in its place keeps its id). There is room for all of it.
 Result<void*> create_shared_file(const std::string& path, size_t size_bytes);
 
-/// Fails if the file has another size. Mapped for as long as the process lives.
+/// Fails if the file has another size. This user's is mapped, for as long as the process lives; of
+/// another user's it is what it says now.
 Result<const void*> open_shared_file(const std::string& path, size_t size_bytes);
 
 }  // namespace weightpager::telemetry
