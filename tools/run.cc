@@ -12,6 +12,7 @@
 
 #include "pager/attach/server.h"
 #include "pager/base/user_cache.h"
+#include "pager/control/client.h"
 #include "pager/telemetry/marks.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
@@ -288,6 +289,7 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   if (auto fit = check_preloadable(engine); !fit) return forward_error(std::move(fit));
   auto interposer = find_interposer();
   if (!interposer) return forward_error(std::move(interposer));
+  control::sweep_sockets();
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
   Plan plan{std::move(report),     engine,       *interposer, std::move(*server),

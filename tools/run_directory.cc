@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,8 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
+#include "pager/base/owned_fd.h"
 #include "pager/telemetry/marks.h"
 #include "tools/cli.h"
 
@@ -38,7 +41,7 @@ constexpr mode_t mode_of_parent_of_root = 0711;
 constexpr mode_t mode_for_others = 01733;
 
 constexpr const char* name_pattern = "weightpager-XXXXXX";
-/// A run that is being prepared has no lock yet.
+/// A directory that is being prepared does not say whose it is.
 constexpr auto preparation_max = std::chrono::minutes(1);
 
 bool is_own_directory(const char* path) {
@@ -62,18 +65,59 @@ std::vector<std::string> parents() {
   return found;
 }
 
-std::string lock_path(const std::string& directory) { return directory + "/lock"; }
+/// A process that had this number before has another start.
+struct Owner {
+  uint64_t pid_namespace = 0;
+  pid_t process_id = 0;
+  uint64_t start_ticks = 0;
+};
 
-/// The files that a fresh directory begins with. The lock tells that its run is alive.
-OwnedFd prepare(const std::string& directory) {
-  OwnedFd lock(open(lock_path(directory).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  const OwnedFd marks(
-      open(telemetry::marks_path(directory).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!lock.is_open() || !marks.is_open() || flock(lock.get(), LOCK_EX) != 0) return {};
-  if (geteuid() != 0) return lock;
-  const bool is_open_to_others =
-      fchmod(marks.get(), 0622) == 0 && chmod(directory.c_str(), mode_for_others) == 0;
-  return is_open_to_others ? std::move(lock) : OwnedFd();
+uint64_t pid_namespace() {
+  struct stat facts = {};
+  return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
+}
+
+/// 0: it does not run.
+uint64_t start_ticks(pid_t process_id) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process_id));
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  // The name may have any letter in it; the start is the 20th field behind.
+  std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
+  std::string field;
+  for (int i = 0; i < 20 && fields; ++i) fields >> field;
+  return fields ? std::strtoull(field.c_str(), nullptr, 10) : 0;
+}
+
+std::string owner_path(const std::string& directory) { return directory + "/run"; }
+
+OwnedFd create_file(const std::string& path) {
+  return OwnedFd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+}
+
+/// The files that a fresh directory begins with; false with errno.
+bool prepare(const std::string& directory) {
+  const OwnedFd owner = create_file(owner_path(directory));
+  const OwnedFd marks = create_file(telemetry::marks_path(directory));
+  if (!owner.is_open() || !marks.is_open()) return false;
+  const std::string text =
+      fmt::format("{} {} {}\n", pid_namespace(), getpid(), start_ticks(getpid()));
+  if (write(owner.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return false;
+  if (geteuid() != 0) return true;
+  return fchmod(marks.get(), 0622) == 0 && chmod(directory.c_str(), mode_for_others) == 0;
+}
+
+/// False where nobody here can know.
+bool is_owner_gone(const fs::path& directory) {
+  std::ifstream file(owner_path(directory.string()));
+  Owner owner;
+  if (file >> owner.pid_namespace >> owner.process_id >> owner.start_ticks) {
+    return owner.pid_namespace == pid_namespace() &&
+           start_ticks(owner.process_id) != owner.start_ticks;
+  }
+  std::error_code problem;
+  const auto changed = fs::last_write_time(directory, problem);
+  return !problem && fs::file_time_type::clock::now() - changed > preparation_max;
 }
 
 /// "1234.telemetry" and its like tell of processes; engines outlive a run that is killed.
@@ -85,14 +129,8 @@ bool names_living_process(const fs::path& file) {
 }
 
 bool is_left_over(const fs::path& directory) {
+  if (!is_owner_gone(directory)) return false;
   std::error_code problem;
-  const OwnedFd lock(open(lock_path(directory.string()).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-  if (lock.is_open()) {
-    if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return false;
-  } else {
-    const auto changed = fs::last_write_time(directory, problem);
-    if (problem || fs::file_time_type::clock::now() - changed < preparation_max) return false;
-  }
   for (const auto& file : fs::directory_iterator(directory, problem)) {
     if (names_living_process(file.path())) return false;
   }
@@ -126,8 +164,7 @@ Result<RunDirectory> RunDirectory::create() {
       error_number = errno;
       continue;
     }
-    OwnedFd lock = prepare(path);
-    if (lock.is_open()) return RunDirectory(std::move(path), std::move(lock));
+    if (prepare(path)) return RunDirectory(std::move(path));
     error_number = errno;
     std::error_code ignored;
     fs::remove_all(path, ignored);
@@ -136,8 +173,7 @@ Result<RunDirectory> RunDirectory::create() {
               "set TMPDIR to a directory that can be written", error_number);
 }
 
-RunDirectory::RunDirectory(RunDirectory&& other) noexcept
-    : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+RunDirectory::RunDirectory(RunDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
 
 RunDirectory::~RunDirectory() {
   std::error_code ignored;

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "pager/telemetry/telemetry.h"
 
@@ -30,9 +29,8 @@ class RunDirectory {
   std::vector<const telemetry::Telemetry*> paged_processes() const;
 
  private:
-  RunDirectory(std::string path, OwnedFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
   std::string path_;
-  OwnedFd lock_;
 };
 
 }  // namespace weightpager::tools

@@ -138,18 +138,35 @@ tl::unexpected<Error> Client::lost() const {
   return fail("process " + std::to_string(process_id_) + " has ended", "", process_ended);
 }
 
-std::vector<pid_t> find_processes() {
-  std::vector<pid_t> found;
+namespace {
+
+/// Calls `act(process id, path)` for each of this user's sockets.
+template <typename Act>
+void for_each_socket(Act act) {
   for (const std::string& path : runtime_directories(geteuid())) {
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(path.c_str()), closedir);
     if (directory == nullptr) continue;
     while (const dirent* const entry = readdir(directory.get())) {
       sweep_unheard(path, entry->d_name);
       const pid_t process_id = process_of(entry->d_name);
-      if (process_id <= 0) continue;
-      if (connect_or_sweep(path + "/" + entry->d_name).is_open()) found.push_back(process_id);
+      if (process_id > 0) act(process_id, path + "/" + entry->d_name);
     }
   }
+}
+
+}  // namespace
+
+void sweep_sockets() {
+  for_each_socket([](pid_t process_id, const std::string& path) {
+    if (!is_running(process_id)) (void)connect_or_sweep(path);
+  });
+}
+
+std::vector<pid_t> find_processes() {
+  std::vector<pid_t> found;
+  for_each_socket([&](pid_t process_id, const std::string& path) {
+    if (connect_or_sweep(path).is_open()) found.push_back(process_id);
+  });
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;

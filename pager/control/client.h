@@ -40,6 +40,9 @@ class Client {
   std::string received_;
 };
 
+/// Removes the sockets of this user's processes that were killed.
+void sweep_sockets();
+
 /// This user's processes that answer, by id. Removes sockets whose process has ended.
 std::vector<pid_t> find_processes();
 
