@@ -5,14 +5,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
+#include <thread>
 
 #include "pager/base/units.h"
+#include "tools/process_facts.h"
 
 namespace weightpager::tools {
 namespace {
@@ -127,8 +129,10 @@ Finding unmapped(const Marks& marks, const Mark& opened) {
 }
 
 Finding running(const Mark& mark, bool is_served) {
-  const char* const what = is_served ? "these numbers are of its beginning"
-                                     : "it had mapped no model when the command ended";
+  const bool has_plain_weights = mark.kind == MarkKind::forked && mark.amount != 0;
+  const char* const what = is_served           ? "these numbers are of its beginning"
+                           : has_plain_weights ? "it has the weights outside the window"
+                                               : "it had mapped no model when the command ended";
   return about(mark, "still_running",
                fmt::format("{} runs on in the background: {}", name_of(mark), what),
                "start the engine so that it stays in the foreground");
@@ -196,21 +200,38 @@ bool is_go_program(const std::string& path) {
   return false;
 }
 
-/// Not one that has ended and waits for its parent to take note.
 bool is_running(const Mark& mark) {
-  struct stat facts;
-  const bool is_known = stat("/proc/self/ns/pid", &facts) == 0 &&
-                        mark.pid_namespace == facts.st_ino && mark.process_id > 0;
-  if (!is_known) return false;
-  std::ifstream file(fmt::format("/proc/{}/stat", mark.process_id));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const size_t name_end = text.rfind(") ");
-  return name_end != std::string::npos && std::strchr("ZXx", text[name_end + 2]) == nullptr;
+  return mark.pid_namespace != 0 && mark.pid_namespace == pid_namespace() && mark.process_id > 0 &&
+         start_ticks(mark.process_id) != 0;
 }
 
 }  // namespace
 
 Surroundings this_machine() { return {is_running, is_go_program}; }
+
+std::vector<Mark> last_marks(const std::string& run_directory, const Surroundings& surroundings) {
+  const auto count = [](const std::vector<Mark>& marks, MarkKind kind) {
+    return std::count_if(marks.begin(), marks.end(),
+                         [kind](const Mark& mark) { return mark.kind == kind; });
+  };
+  // A fork may have failed: nobody waits for long.
+  const auto read = [&] {
+    std::vector<Mark> marks = telemetry::read_marks(run_directory);
+    for (int i = 0; i < 20 && count(marks, MarkKind::forking) > count(marks, MarkKind::forked);
+         ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      marks = telemetry::read_marks(run_directory);
+    }
+    return marks;
+  };
+  std::vector<Mark> marks = read();
+  // Who is about to end does not run on in the background.
+  if (std::any_of(marks.begin(), marks.end(), surroundings.is_running)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    marks = read();
+  }
+  return marks;
+}
 
 std::vector<Finding> findings(const std::vector<Mark>& all,
                               const std::vector<const Telemetry*>& processes,

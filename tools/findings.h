@@ -27,6 +27,10 @@ struct Surroundings {
 };
 Surroundings this_machine();
 
+/// What the run in this directory left, once the children have spoken that were made last.
+std::vector<telemetry::Mark> last_marks(const std::string& run_directory,
+                                        const Surroundings& surroundings);
+
 /// The most telling first. If `processes` has none that was served, the first is the reason for it;
 /// empty if no mark tells one.
 std::vector<Finding> findings(const std::vector<telemetry::Mark>& marks,

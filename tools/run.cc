@@ -13,7 +13,6 @@
 #include "pager/attach/server.h"
 #include "pager/base/user_cache.h"
 #include "pager/control/client.h"
-#include "pager/telemetry/marks.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
@@ -319,7 +318,7 @@ Result<EngineExit> carry_out(Plan plan) {
   report.elapsed_ns = now_ns() - started_ns;
   report.exit = *ended;
   report.processes = plan.directory.paged_processes();
-  report.findings = findings(telemetry::read_marks(plan.directory.path()), report.processes,
+  report.findings = findings(last_marks(plan.directory.path(), this_machine()), report.processes,
                              plan.engine, this_machine());
   if (!report.options.quiet) print(stderr, summary_text(report));
   if (plan.json) {

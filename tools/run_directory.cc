@@ -9,18 +9,16 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "pager/base/owned_fd.h"
 #include "pager/telemetry/marks.h"
 #include "tools/cli.h"
+#include "tools/process_facts.h"
 
 namespace weightpager::tools {
 namespace {
@@ -65,28 +63,12 @@ std::vector<std::string> parents() {
   return found;
 }
 
-/// A process that had this number before has another start.
+/// Whose directory it is.
 struct Owner {
   uint64_t pid_namespace = 0;
   pid_t process_id = 0;
   uint64_t start_ticks = 0;
 };
-
-uint64_t pid_namespace() {
-  struct stat facts = {};
-  return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
-}
-
-/// 0: it does not run.
-uint64_t start_ticks(pid_t process_id) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process_id));
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The name may have any letter in it; the start is the 20th field behind.
-  std::istringstream fields(text.substr(std::min(text.rfind(')') + 1, text.size())));
-  std::string field;
-  for (int i = 0; i < 20 && fields; ++i) fields >> field;
-  return fields ? std::strtoull(field.c_str(), nullptr, 10) : 0;
-}
 
 std::string owner_path(const std::string& directory) { return directory + "/run"; }
 
@@ -125,7 +107,7 @@ bool names_living_process(const fs::path& file) {
   const std::string name = file.filename().string();
   pid_t process_id = 0;
   const auto parsed = std::from_chars(name.data(), name.data() + name.size(), process_id);
-  return parsed.ec == std::errc{} && process_id > 0 && (kill(process_id, 0) == 0 || errno == EPERM);
+  return parsed.ec == std::errc{} && process_id > 0 && start_ticks(process_id) != 0;
 }
 
 bool is_left_over(const fs::path& directory) {

@@ -305,6 +305,7 @@ bool erase_span(std::vector<Span>& spans, uintptr_t begin, uintptr_t end) {
 // exec only system calls are safe: nothing in the child allocates.
 
 void before_fork() {
+  note_forking();
   session->mutex.lock();
   before_fork_of_control_socket();
   Inside inside;

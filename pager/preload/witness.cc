@@ -216,13 +216,13 @@ uint64_t forked_bytes() {
   return bytes;
 }
 
-/// About how much of its parent's weights this child touched: of pages at equal distances, those
-/// that it has in its page table.
-uint64_t touched_bytes() {
-  const uint64_t step = round_up(forked_bytes() / samples + 1, os_page_bytes);
+/// Notes about how much of its parent's weights this child touched: of pages at equal distances,
+/// those that it has in its page table. Not told to who gave up rights.
+void note_touched() {
   const int pages =
       static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-  if (pages < 0) return 0;
+  if (pages < 0) return;
+  const uint64_t step = round_up(forked_bytes() / samples + 1, os_page_bytes);
   uint64_t touched = 0;
   for (size_t i = 0; i < forked_range_count; ++i) {
     const Range& range = forked_ranges[i];
@@ -235,7 +235,7 @@ uint64_t touched_bytes() {
     }
   }
   syscall(SYS_close, pages);
-  return touched;
+  leave_mark(MarkKind::child_touched, "", touched);
 }
 
 }  // namespace
@@ -293,6 +293,8 @@ void note_start(Start start, const char* path, bool is_searched, char* const* ar
   }
 }
 
+void note_forking() { leave_mark(MarkKind::forking, ""); }
+
 void note_forked(const Range* ranges, size_t count) {
   const int parent = own_process_id;
   own_process_id = process_id();
@@ -310,7 +312,7 @@ void note_end() {
   if (has_ended || process_id() != own_process_id) return;
   has_ended = true;
   const ErrorKept kept;
-  if (forked_from != 0) leave_mark(MarkKind::child_touched, "", touched_bytes());
+  if (forked_from != 0) note_touched();
   if (opened_path[0] == '\0' || has_served()) return;
   leave_mark(MarkKind::read, opened_path, bytes_read() - opened_read_bytes.load());
 }

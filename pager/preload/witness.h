@@ -27,6 +27,8 @@ enum class Start { in_its_place, beside_it };
 void note_start(Start start, const char* path, bool is_searched, char* const* arguments,
                 char* const* environment);
 
+/// Before a child process is made.
+void note_forking();
 /// In every child process. `ranges`: where its parent had regions and it has the plain file.
 void note_forked(const Range* ranges, size_t count);
 
