@@ -69,8 +69,12 @@ std::string copied_weights_advice(const Telemetry& process) {
                      format_size(engine_growth_bytes(process)), cure);
 }
 
+/// The first touch is a fault, whatever was read ahead of it.
+bool was_touched(const Telemetry& process) {
+  return process.faults_demand + process.faults_late + process.faults_tripwire > 0;
+}
+
 std::string all_fitted_advice(const Telemetry& process) {
-  if (process.read_bytes == 0) return "nothing of the model was touched in this process";
   const uint64_t enough_bytes =
       std::max(round_up(process.resident_bytes_max, 2 * MiB), window_bytes_min);
   const double excess =
@@ -222,6 +226,7 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
     return fmt::format("{} reads of the model failed: the lines above name file and offset",
                        process.read_errors.load());
   }
+  if (!was_touched(process)) return "no touch of the model was seen in this process";
   if (engine_growth_bytes(process) >= process.model_bytes / 2)
     return copied_weights_advice(process);
   if (process.evictions == 0) return all_fitted_advice(process);

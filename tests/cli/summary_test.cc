@@ -136,6 +136,36 @@ TEST_F(SummaryTest, NamesThePatternsWhenNoModelWasMapped) {
             "looked for *.gguf *.safetensors *.weights (see --match)\n");
 }
 
+TEST_F(SummaryTest, NamesTheReasonWhenNoModelWasMapped) {
+  report_.processes.clear();
+  report_.findings = {{"model_read", 7, "cat", "cat (pid 7) read it", "map it"}};
+  EXPECT_EQ(summary_text(report_),
+            "weightpager: no model was mapped: cat (pid 7) read it; map it\n");
+}
+
+TEST_F(SummaryTest, WhatWasNotServedComesBeforeAdvice) {
+  report_.findings = {{"forked_children", 1234, "llama-cli", "2 children", "serve them"},
+                      {"still_running", 7, "cat", "cat runs on", "wait"}};
+  const std::string text = summary_text(report_);
+  EXPECT_NE(text.find("  advice    2 children; serve them\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nweightpager: cat runs on; wait\n"), std::string::npos) << text;
+  const auto json = nlohmann::json::parse(report_json(report_));
+  EXPECT_EQ(json["processes"][0]["advice"], "2 children; serve them");
+  EXPECT_EQ(json["findings"][1]["cause"], "still_running");
+  EXPECT_EQ(json["findings"][1]["process_id"], 7);
+}
+
+TEST_F(SummaryTest, AnUntouchedModelHasNotFitted) {
+  process_.evictions = process_.faults_demand = process_.faults_late = 0;
+  EXPECT_EQ(advice_text(), "no touch of the model was seen in this process");
+}
+
+TEST_F(SummaryTest, WithoutABeginningNoTimePassed) {
+  process_.started_ns = 0;
+  EXPECT_EQ(ratios(process_).elapsed_ns, 0u);
+  EXPECT_EQ(ratios(process_).stall_share, 0);
+}
+
 TEST_F(SummaryTest, RatiosOfNothingAreZero) {
   const Telemetry nothing;
   const Ratios ratio = ratios(nothing);
