@@ -42,7 +42,10 @@ constexpr uint64_t mapping_bytes_min = 2 * MiB;
 
 struct Mapped {
   Range range;
-  // For child processes, which map the file itself.
+  // For child processes, which see the file itself: where it is mapped, without access, so that a
+  // child needs no right to open it; 0: nowhere.
+  uintptr_t plain = 0;
+  // Where it is not.
   std::string link;
   std::string path;
   dev_t device = 0;
@@ -168,10 +171,13 @@ void show_profile() {
 
 // A window can be made larger than it was asked for, as far as there is memory; not where the
 // reservation that this takes would be missing elsewhere.
-uint64_t window_bytes_max_of(uint64_t window_bytes) {
+bool is_address_space_limited() {
   rlimit limit{};
-  const bool is_limited = getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
-  return is_limited ? window_bytes : std::max(window_bytes, memory_limit().bytes);
+  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
+uint64_t window_bytes_max_of(uint64_t window_bytes) {
+  return is_address_space_limited() ? window_bytes : std::max(window_bytes, memory_limit().bytes);
 }
 
 Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model,
@@ -314,8 +320,27 @@ void before_fork() {
 
 void after_fork_in_parent() { session->mutex.unlock(); }
 
+// Calls `act(begin, end)` for each part that the parent did not write.
+template <typename Act>
+void for_each_unwritten_part(const Mapped& mapped, Act act) {
+  uintptr_t at = mapped.range.begin;
+  for (const Span& written : session->written) {
+    if (written.end <= at || written.begin >= mapped.range.end) continue;
+    if (at < written.begin) act(at, written.begin);
+    at = written.end;
+  }
+  if (at < mapped.range.end) act(at, mapped.range.end);
+}
+
+void move_plain_file_in_child(const Mapped& mapped, uintptr_t begin, uintptr_t end) {
+  const uintptr_t plain = mapped.plain + (begin - mapped.range.begin);
+  auto* const target = reinterpret_cast<void*>(begin);
+  kernel::mremap(reinterpret_cast<void*>(plain), end - begin, end - begin,
+                 MREMAP_MAYMOVE | MREMAP_FIXED, target);
+  kernel::mprotect(target, end - begin, mapped.protection);
+}
+
 void map_file_in_child(const Mapped& mapped, int fd, uintptr_t begin, uintptr_t end) {
-  if (begin >= end) return;
   const uint64_t offset_bytes = mapped.offset_bytes + (begin - mapped.range.begin);
   kernel::mmap(reinterpret_cast<void*>(begin), end - begin, mapped.protection,
                mapped.flags | MAP_FIXED, fd, static_cast<off_t>(offset_bytes));
@@ -331,6 +356,12 @@ void note_ranges_in_child() {
 void after_fork_in_child() {
   note_ranges_in_child();
   for (const Mapped& mapped : session->mapped) {
+    if (mapped.plain != 0) {
+      for_each_unwritten_part(mapped, [&](uintptr_t begin, uintptr_t end) {
+        move_plain_file_in_child(mapped, begin, end);
+      });
+      continue;
+    }
     // By the parent's descriptor, as the name may be gone or another file's by now.
     int fd = ::open(mapped.link.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -344,13 +375,8 @@ void after_fork_in_child() {
       ::close(fd);
       continue;
     }
-    uintptr_t at = mapped.range.begin;
-    for (const Span& written : session->written) {
-      if (written.end <= at || written.begin >= mapped.range.end) continue;
-      map_file_in_child(mapped, fd, at, written.begin);
-      at = written.end;
-    }
-    map_file_in_child(mapped, fd, at, mapped.range.end);
+    for_each_unwritten_part(
+        mapped, [&](uintptr_t begin, uintptr_t end) { map_file_in_child(mapped, fd, begin, end); });
     ::close(fd);
   }
   for (const Span& hidden : session->hidden) {
@@ -365,6 +391,15 @@ void after_fork_in_child() {
   session->hidden.clear();
   published_count.store(0);
   session->mutex.unlock();
+}
+
+// Kept for child processes: the engine may have given up its rights by the time it forks, or have
+// no /proc. 0: there is none.
+uintptr_t map_plain(size_t length, int flags, int fd, off_t offset) {
+  if (is_address_space_limited()) return 0;
+  void* const plain = kernel::mmap(
+      nullptr, length, PROT_NONE, (flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_NORESERVE, fd, offset);
+  return plain == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(plain);
 }
 
 __attribute__((constructor)) void begin_session() {
@@ -450,6 +485,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   }
   const auto begin = reinterpret_cast<uintptr_t>(*address);
   session->mapped.push_back({{begin, begin + round_up(length, os_page_bytes)},
+                             map_plain(length, flags, fd, offset),
                              session->pager->file_link(*address),
                              path,
                              facts.st_dev,
@@ -514,6 +550,12 @@ int unmap(void* address, size_t length) {
       left.push_back(mapped);
       continue;
     }
+    if (mapped.plain != 0) {
+      const uintptr_t first = std::max(begin, mapped.range.begin);
+      const uintptr_t last = std::min(end, mapped.range.end);
+      kernel::munmap(reinterpret_cast<void*>(mapped.plain + (first - mapped.range.begin)),
+                     last - first);
+    }
     if (mapped.range.begin < begin) {
       left.push_back(mapped);
       left.back().range.end = begin;
@@ -522,6 +564,7 @@ int unmap(void* address, size_t length) {
       left.push_back(mapped);
       left.back().range.begin = end;
       left.back().offset_bytes += end - mapped.range.begin;
+      if (mapped.plain != 0) left.back().plain += end - mapped.range.begin;
     }
   }
   session->mapped = std::move(left);

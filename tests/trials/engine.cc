@@ -4,6 +4,7 @@
 //
 //     trials_engine TRIAL FILE [OTHER FILE]        exit 0: all as with mmap
 #include <dlfcn.h>
+#include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -602,6 +603,30 @@ int check_in_child(const Trial& it, const unsigned char* bytes) {
   return 0;
 }
 
+/// The file may be read by the user only that the engine was when it mapped it.
+int rights_dropped_then_fork(const Trial& it) {
+  const unsigned char* bytes = map(it.file);
+  check_bytes(it.file, bytes, 0, 4 << 20);
+  // A part is unmapped, which must not come back.
+  unmap(bytes + (30 << 20), 2 << 20);
+  constexpr uid_t nobody = 65534;
+  expect(setgroups(0, nullptr) == 0 && setgid(nobody) == 0 && setuid(nobody) == 0, "setuid");
+  expect(open(it.path, O_RDONLY) < 0 && errno == EACCES, "the file can still be opened");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    check_bytes(it.file, bytes, 0, 30 << 20);
+    check_bytes(it.file, bytes, 32 << 20, it.file.size_bytes);
+    catch_memory_signals();
+    unsigned char byte = 0;
+    expect(signal_of_touch(bytes + (31 << 20), &byte) == SIGSEGV, "a touch of what is unmapped");
+    _exit(0);
+  }
+  const int status = wait_for_child(pid);
+  if (status != 0) fail("the child could not read, status " + std::to_string(status));
+  check_bytes(it.file, bytes, 0, 30 << 20);
+  return 0;
+}
+
 int replaced_file_in_child(const Trial& it) {
   const unsigned char* bytes = map(it.file);
   expect(rename(it.other_path, it.path) == 0, "rename");
@@ -685,6 +710,7 @@ const std::map<std::string, std::function<int(const Trial&)>> trials_by_name = {
     {"library", loaded_library},
     {"replaced", replaced_file},
     {"replaced-in-child", replaced_file_in_child},
+    {"rights-dropped", rights_dropped_then_fork},
     {"deleted", deleted_file},
     {"deleted-in-child", deleted_file_in_child},
     {"truncated", truncated_file},
