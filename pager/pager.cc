@@ -40,7 +40,8 @@ constexpr int64_t late_read_ns = 100'000'000;
 // Of a chunk that is being recorded a touch counts once more when so much else was touched since.
 constexpr uint64_t recorded_bytes = 32 * MiB;
 constexpr uint64_t sample_interval_ns = 200'000'000;
-constexpr uint64_t headroom_interval_ns = 50'000'000;
+// Memory limits and files are looked at as often.
+constexpr uint64_t look_interval_ns = 50'000'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
 // Experts of which one page is away, at once.
 constexpr uint32_t tripwires_max = 4096;
@@ -82,8 +83,7 @@ void Pager::run(std::promise<Status>& opened) {
   }
   // Serving a fault takes microseconds and lets an engine thread go on; it should not wait for a
   // turn.
-  thread_id_ = static_cast<int>(syscall(SYS_gettid));
-  setpriority(PRIO_PROCESS, static_cast<id_t>(thread_id_), -10);
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), -10);
   Status outcome = open_everything();
   const bool is_fine = outcome.has_value();
   opened.set_value(std::move(outcome));
@@ -256,9 +256,12 @@ void Pager::serve() {
     take_new_slots();
 
     // 7. Less memory than the window was meant to have, or more again.
-    if (headroom_ && now_ns_ - headroom_seen_ns_ >= headroom_interval_ns) follow_memory_limit();
+    if (headroom_ && now_ns_ - headroom_seen_ns_ >= look_interval_ns) follow_memory_limit();
 
-    // 8. Threads wait, and nothing came for a while: what is under way may never end. (Memory
+    // 8. Files that were changed: what was read before goes.
+    if (now_ns_ - files_seen_ns_ >= look_interval_ns) look_at_files();
+
+    // 9. Threads wait, and nothing came for a while: what is under way may never end. (Memory
     // that is being made does come.)
     const bool is_in_vain = wakeup.completions.empty() && !wakeup.watched_fd_readable;
     const bool are_waiting = waiting_chunks_ > 0 && held_.empty() && !table_.is_slot_coming();
@@ -267,25 +270,26 @@ void Pager::serve() {
       tell_of_late_read();
     }
 
-    // 9. Now and then: would another policy serve the engine better?
+    // 10. Now and then: would another policy serve the engine better?
     if (adaptation_) adapt();
 
-    // 10. Evict, hold and read what the policy wants, until it has no more wishes.
+    // 11. Evict, hold and read what the policy wants, until it has no more wishes.
     carry_out_policy();
 
-    // 11. Keep the counters.
+    // 12. Keep the counters.
     account();
   }
 }
 
-// Without an end (or until memory is to be looked at), unless the kernel has to be asked again for
-// chunks whose pages it held, or threads wait: then it may be that nothing under way helps them.
+// Without an end (or until memory and files are to be looked at), unless the kernel has to be asked
+// again for chunks whose pages it held, or threads wait: then it may be that nothing under way
+// helps them.
 int64_t Pager::sleep_max_ns() const {
   if (!held_.empty() || is_hiding()) return held_retry_ns;
   if (waiting_chunks_ > 0) {
     return reader_->reads_in_flight() > 0 ? late_read_ns : standstill_retry_ns;
   }
-  return headroom_ && !regions_.empty() ? static_cast<int64_t>(headroom_interval_ns) : -1;
+  return regions_.empty() ? -1 : static_cast<int64_t>(look_interval_ns);
 }
 
 // How the policy divides the window.

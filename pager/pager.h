@@ -157,6 +157,10 @@ class Pager final : public PagingService {
   /// Serves a file of which guests may show any part, for as long as the pager lives. Of the
   /// request only path, name and model count.
   Result<const ServedFile*> keep_file(const RegionRequest& request);
+  /// A link to the file, if it was changed since it was opened: to serve it anew by; else "".
+  std::string link_if_changed(const ServedFile* served);
+  /// Serves it no longer than guests show it. Its object may be gone then.
+  void forsake_file(const ServedFile* served);
   Result<Guest*> add_guest(std::unique_ptr<Guest> guest);
   /// The guest has reserved the extent at `address`, which lies as far off the 2 MiB grid as the
   /// extent's offset, and registered it with its userfaultfd as a view of the file's memory.
@@ -172,6 +176,8 @@ class Pager final : public PagingService {
   struct Waiting {
     bool is_waited_for = false;  // an engine thread stands still at it
     bool is_doomed = false;      // removed while it was being read
+    bool is_stale = false;       // its file was changed while it was being read: once more
+    bool is_read_again = false;  // and then no more
     window::ChunkState touched_in = window::ChunkState::absent;
     uint64_t touched_ns = 0;
     uint64_t read_ns = 0;  // when its read was started; of a run, the first one's
@@ -277,6 +283,11 @@ class Pager final : public PagingService {
   void evict(policy::ChunkId chunk);
   void release_if_nowhere(policy::ChunkId chunk);
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
+  bool look_at(ServedFile& served);
+  void look_at_files();
+  static void report_change(const ServedFile& served);
+  void drop_stale_chunks(ServedFile& served);
+  bool reads_again(policy::ChunkId chunk);
   void report_failure(const ServedFile& served, uint64_t begin_bytes, uint64_t end_bytes,
                       const char* what, int error_number);
   void seal_from(policy::ChunkId chunk, uint32_t first);
@@ -290,8 +301,12 @@ class Pager final : public PagingService {
 
   Result<std::byte*> do_add_region(const RegionRequest& request);
   Result<ServedFile*> serve_file(const RegionRequest& request);
+  Result<ServedFile*> serve_anew(const RegionRequest& request, io::ModelFile file);
   void show_in(ServedFile& served, std::unique_ptr<window::Region> region);
   Result<const ServedFile*> do_keep_file(const RegionRequest& request);
+  std::string do_link_if_changed(ServedFile& served);
+  void do_forsake_file(ServedFile& served);
+  ServedFile& kept_file(const ServedFile* served) const;
   Result<Guest*> do_add_guest(std::unique_ptr<Guest> guest);
   Status do_add_guest_region(Guest& guest, const ServedFile* file, const window::Extent& extent,
                              std::byte* address);
@@ -375,12 +390,12 @@ class Pager final : public PagingService {
   uint64_t sampled_ns_ = 0;
   uint64_t order_told_ns_ = 0;
   uint64_t headroom_seen_ns_ = 0;
+  uint64_t files_seen_ns_ = 0;
   uint32_t window_chunks_;         // now
   uint32_t window_chunks_there_;   // of these: less while memory for a larger window is made
   uint32_t window_chunks_wanted_;  // as far as the memory limit allows
   bool has_told_of_limit_ = false;
   bool has_told_of_late_read_ = false;
-  int thread_id_ = 0;
   OwnedFd watch_;  // for the faults of all address spaces, where there are guests
   OwnedFd process_status_;
   bool is_order_stale_ = false;             // the engine made chunks its own

@@ -78,6 +78,16 @@ Result<const ServedFile*> Pager::keep_file(const RegionRequest& request) {
   return file;
 }
 
+std::string Pager::link_if_changed(const ServedFile* served) {
+  std::string link;
+  execute([&] { link = do_link_if_changed(kept_file(served)); });
+  return link;
+}
+
+void Pager::forsake_file(const ServedFile* served) {
+  execute([&] { do_forsake_file(kept_file(served)); });
+}
+
 Result<Pager::Guest*> Pager::add_guest(std::unique_ptr<Guest> guest) {
   Result<Guest*> added = nullptr;
   execute([&] { added = do_add_guest(std::move(guest)); });
@@ -149,6 +159,34 @@ Result<const ServedFile*> Pager::do_keep_file(const RegionRequest& request) {
   return *served;
 }
 
+ServedFile& Pager::kept_file(const ServedFile* served) const {
+  const auto found = std::find_if(files_.begin(), files_.end(),
+                                  [&](const auto& it) { return it.get() == served; });
+  WP_ASSERT(found != files_.end() && (*found)->is_kept);
+  return **found;
+}
+
+std::string Pager::do_link_if_changed(ServedFile& served) {
+  const auto now = io::identity_of(served.file.fd());
+  if (now && served.is_still(*now)) return "";
+  look_at(served);
+  return link_of_descriptor(served.file.fd());
+}
+
+void Pager::do_forsake_file(ServedFile& served) {
+  served.is_kept = false;
+  for (ChunkId chunk = served.first_chunk; chunk < served.first_chunk + served.chunks; ++chunk) {
+    if (!table_.is_resident(chunk) || served.is_shown(chunk)) continue;
+    if (table_.state(chunk) == ChunkState::reading) {
+      waiting_[chunk].is_doomed = true;
+    } else {
+      release(chunk);
+    }
+  }
+  close_idle_files();
+  tell_order();
+}
+
 Result<Pager::Guest*> Pager::do_add_guest(std::unique_ptr<Guest> guest) {
   if (auto watched = watch_faults(guest->uffd().fd()); !watched)
     return forward_error(std::move(watched));
@@ -158,9 +196,7 @@ Result<Pager::Guest*> Pager::do_add_guest(std::unique_ptr<Guest> guest) {
 
 Status Pager::do_add_guest_region(Guest& guest, const ServedFile* file,
                                   const window::Extent& extent, std::byte* address) {
-  const auto served =
-      std::find_if(files_.begin(), files_.end(), [&](const auto& it) { return it.get() == file; });
-  WP_ASSERT(served != files_.end() && (*served)->is_kept);
+  ServedFile& served = kept_file(file);
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + extent.length_bytes;
   size_t regions = 0;
@@ -172,7 +208,7 @@ Status Pager::do_add_guest_region(Guest& guest, const ServedFile* file,
   }
   if (!is_free) return fail("two regions at one address", "", EEXIST);
   if (regions == regions_max) return fail("too many regions", "", ENOMEM);
-  show_in(**served, Region::of_guest(extent, chunk_bytes_, guest, address));
+  show_in(served, Region::of_guest(extent, chunk_bytes_, guest, address));
   return {};
 }
 
@@ -208,26 +244,34 @@ void Pager::show_in(ServedFile& served, std::unique_ptr<Region> region) {
   tell_order();
 }
 
-// A file that is mapped once more, under whatever name, keeps its chunks.
+// A file that is mapped once more, under whatever name, keeps its chunks, unless it was changed
+// since the first of them was read: nothing of what was there before may be seen by who maps it
+// now.
 Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
-  auto file = io::ModelFile::open(request.path);
+  auto file = open_file_of(request);
   if (!file) return forward_error(std::move(file));
   for (const auto& served : files_) {
-    if (served->file.identity() == file->identity()) return served.get();
+    if (served->is_still(file->identity())) return served.get();
+    if (served->file.identity().is_of_file(file->identity())) look_at(*served);
   }
-  if (!file->is_direct()) {
+  return serve_anew(request, std::move(*file));
+}
+
+Result<ServedFile*> Pager::serve_anew(const RegionRequest& request, io::ModelFile file) {
+  if (!file.is_direct()) {
     notice(request.name +
            ": no direct reads on this filesystem; weights go through the page cache "
            "and are dropped from it again, which costs CPU time");
   }
-  const uint64_t size_bytes = file->size_bytes();
-  auto served = std::make_unique<ServedFile>(ServedFile{.file = std::move(*file),
+  const uint64_t size_bytes = file.size_bytes();
+  auto served = std::make_unique<ServedFile>(ServedFile{.file = std::move(file),
                                                         .chunk_bytes = chunk_bytes_,
                                                         .name = request.name,
                                                         .layers = {},
                                                         .taught = {},
                                                         .regions = {},
                                                         .memory = {}});
+  served->seen = served->file.identity();
   served->chunks = static_cast<uint32_t>(round_up(size_bytes, chunk_bytes_) / chunk_bytes_);
   served->layers = std::make_shared<ServedLayers>(
       request.name, size_bytes, request.model == nullptr ? model::Model{} : *request.model,
@@ -527,7 +571,7 @@ std::string Pager::find_file_link(std::byte* address) {
     return it.region->space().is_own() && it.region->address() == address;
   });
   if (place == regions_.rend()) return "";
-  return link_of_descriptor(thread_id_, place->served->file.fd());
+  return link_of_descriptor(place->served->file.fd());
 }
 
 std::vector<Span> Pager::find_written_spans() const {

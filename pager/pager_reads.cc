@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
@@ -84,6 +86,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
     add(telemetry_.read_bytes, completion.length_bytes);
     telemetry_.read_latency_ns.add(now_ns_ - std::min(now_ns_, waiting_[read.first].read_ns));
     note(EventKind::arrive, read.first, read.count);
+    look_at(owner(read.first));
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
@@ -94,6 +97,7 @@ void Pager::take_reads(const io::Wakeup& wakeup) {
       const uint64_t arrived_bytes = std::min(
           std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes, chunk_bytes_);
       const ChunkId chunk = read.first + i;
+      if (reads_again(chunk)) continue;
       if (!take_chunk(chunk, completion.error_number, arrived_bytes)) continue;
       if (!goes_along(wanted, chunk, move_chunks_max_)) {
         map(wanted);
@@ -172,6 +176,57 @@ bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_
   struct stat facts;
   if (length_bytes == 0 || fstat(served.file.fd(), &facts) != 0) return false;
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
+}
+
+// Whether the file was changed since the last look. Nobody who maps the file from now on is shown
+// what was read of it before.
+bool Pager::look_at(ServedFile& served) {
+  const auto now = io::identity_of(served.file.fd());
+  if (!now || now->looks_like(served.seen)) return false;
+  served.is_written = served.is_written || served.seen.was_written_until(*now);
+  served.seen = *now;
+  served.has_changed = served.has_stale_chunks = true;
+  return true;
+}
+
+// Chunks that were read before a change go, when the file has been left alone for a moment: times
+// in ticks may not tell the last change from the one before it.
+void Pager::look_at_files() {
+  files_seen_ns_ = now_ns_;
+  for (const auto& served : files_) {
+    const bool is_changing = look_at(*served);
+    if (!served->has_changed) continue;
+    if (!std::exchange(served->is_change_told, true)) report_change(*served);
+    if (is_changing || !std::exchange(served->has_stale_chunks, false)) continue;
+    drop_stale_chunks(*served);
+  }
+}
+
+void Pager::report_change(const ServedFile& served) {
+  notice(served.name +
+         (served.is_written ? ": was changed while it was in use"
+                            : ": its name, rights or times were changed while it was in use") +
+         ". What is mapped from now on is read anew; older mappings show the new bytes as they are "
+         "read again, as mmap's do. To keep the two apart, write a new file and rename it over the "
+         "old one");
+}
+
+void Pager::drop_stale_chunks(ServedFile& served) {
+  std::vector<ChunkId> chunks;
+  for (ChunkId chunk = served.first_chunk; chunk < served.first_chunk + served.chunks; ++chunk) {
+    Waiting& waiting = waiting_[chunk];
+    if (table_.state(chunk) == ChunkState::reading) waiting.is_stale = !waiting.is_read_again;
+    if (table_.is_resident(chunk)) chunks.push_back(chunk);
+  }
+  do_evict(chunks);
+}
+
+// A read that a change of the file overtook may have brought bytes of before and after it.
+bool Pager::reads_again(ChunkId chunk) {
+  Waiting& waiting = waiting_[chunk];
+  waiting.is_read_again = std::exchange(waiting.is_stale, false) && !waiting.is_doomed;
+  if (waiting.is_read_again) start_reader({chunk, 1});
+  return waiting.is_read_again;
 }
 
 // Never zeros: whoever touches the chunk gets SIGBUS, now and later.

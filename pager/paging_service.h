@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "pager/base/result.h"
 #include "pager/base/span.h"
+#include "pager/io/model_file.h"
 #include "pager/model/model.h"
 
 namespace weightpager {
@@ -16,6 +18,8 @@ namespace weightpager {
 struct RegionRequest {
   /// Opened by the pager's thread; a /proc/…/fd/N link is fine.
   std::string path;
+  /// Which file it has to lead to; nothing: whichever it is.
+  std::optional<io::FileIdentity> file;
   /// For messages.
   std::string name;
   /// A multiple of the page size.
@@ -27,6 +31,12 @@ struct RegionRequest {
   /// The file's layers (as file 0); nullptr: one layer in file order.
   const model::Model* model = nullptr;
 };
+
+/// Opens what the request names; fails if that is not the file that it has to be.
+inline Result<io::ModelFile> open_file_of(const RegionRequest& request) {
+  return request.file ? io::ModelFile::open(request.path, *request.file, request.name)
+                      : io::ModelFile::open(request.path);
+}
 
 enum class Advice : uint32_t {
   will_need,

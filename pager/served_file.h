@@ -39,6 +39,18 @@ struct ServedFile {
   std::unique_ptr<window::SharedMemory> memory;  // nullptr: chunks lie in the window's slots
   /// Served to guests that come and go: chunks stay while nobody shows them.
   bool is_kept = false;
+  io::FileIdentity seen;  // when it was looked at last
+  /// The file was changed since it was opened: whoever maps it now gets it served anew.
+  bool has_changed = false;
+  bool is_written = false;  // its bytes, not only its names, rights or times
+  bool is_change_told = false;
+  /// Chunks that were read before the change shall go.
+  bool has_stale_chunks = false;
+
+  /// Whether all that was read of it is what the file has, looked at as `now`.
+  bool is_still(const io::FileIdentity& now) const {
+    return !has_changed && file.identity().holds_until(now);
+  }
 
   uint64_t offset_of(window::ChunkId chunk) const {
     return uint64_t{chunk - first_chunk} * chunk_bytes;

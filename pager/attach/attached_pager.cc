@@ -26,6 +26,13 @@ namespace weightpager::attach {
 
 using window::Region;
 
+namespace {
+
+// Of a file that is served anew each time.
+constexpr int openings_max = 100;
+
+}  // namespace
+
 // ---- Engine side ----
 
 Result<std::unique_ptr<AttachedPager>> AttachedPager::start(const std::string& socket_path,
@@ -94,14 +101,12 @@ std::vector<Span> AttachedPager::written_spans() {
 // ---- The thread ----
 
 void AttachedPager::run(std::promise<Status>& opened) {
-  thread_id_ = static_cast<int>(syscall(SYS_gettid));
   Status outcome = open_everything();
   const bool is_fine = outcome.has_value();
   opened.set_value(std::move(outcome));
   if (is_fine) serve();
   // These descriptors exist in this thread's table only.
   regions_.clear();
-  models_.clear();
   socket_ = {};
   page_map_.reset();
   space_.reset();
@@ -149,25 +154,22 @@ Status AttachedPager::connect() {
               "start it with `weightpager serve MODEL --window SIZE --name NAME`", errno);
 }
 
-// The userfaultfd goes to the server; its memory, for reading, comes from there.
+// The userfaultfd goes to the server.
 Status AttachedPager::introduce() {
-  const auto unlike = [&] {
-    return fail(socket_path_ + ": the server speaks otherwise than this library",
-                "use server and engine of one version of weightpager", EPROTO);
-  };
   const Message hello{.kind = Message::Kind::hello, .value = protocol_version};
-  if (!send_message(socket_.get(), hello, space_->uffd().fd())) return unlike();
-  for (;;) {
-    Message message;
-    OwnedFd memory;
-    if (receive_message(socket_.get(), message, memory) != Received::message) return unlike();
-    if (message.kind == Message::Kind::refused) return fail(message.text);
-    if (message.kind != Message::Kind::welcome || !memory.is_open()) return unlike();
-    models_.push_back({{message.device, message.inode, message.size_bytes},
-                       std::move(memory),
-                       (message.value & Welcome::is_module) != 0});
-    if ((message.value & Welcome::is_last) != 0) return {};
+  Message answer;
+  OwnedFd none;
+  if (!send_message(socket_.get(), hello, space_->uffd().fd()) ||
+      receive_message(socket_.get(), answer, none) != Received::message) {
+    return speaks_otherwise();
   }
+  if (answer.kind == Message::Kind::refused) return fail(answer.text);
+  return answer.kind == Message::Kind::done ? Status() : speaks_otherwise();
+}
+
+Status AttachedPager::speaks_otherwise() const {
+  return fail(socket_path_ + ": the server speaks otherwise than this library",
+              "use server and engine of one version of weightpager", EPROTO);
 }
 
 void AttachedPager::serve() {
@@ -205,17 +207,16 @@ void AttachedPager::take_messages() {
 }
 
 // Sends a request and waits for its answer; in between the server may want something sealed.
-Status AttachedPager::ask(const Message& request) {
+Result<Message> AttachedPager::answer_to(const Message& request, OwnedFd& descriptor) {
   const auto lost = [&] { return fail(socket_path_ + ": the server has ended", "", EPIPE); };
   if (!socket_.is_open()) return lost();
   if (send_message(socket_.get(), request)) {
     for (;;) {
       Message answer;
-      OwnedFd none;
-      if (receive_message(socket_.get(), answer, none) != Received::message) break;
-      if (answer.kind == Message::Kind::done) return {};
+      if (receive_message(socket_.get(), answer, descriptor) != Received::message) break;
       if (answer.kind == Message::Kind::refused) return fail(answer.text);
-      if (answer.kind != Message::Kind::seal) break;
+      if (answer.kind == Message::Kind::changed) return fail(answer.text, "", ESTALE);
+      if (answer.kind != Message::Kind::seal) return answer;
       seal(answer);
     }
   }
@@ -223,47 +224,85 @@ Status AttachedPager::ask(const Message& request) {
   return lost();
 }
 
-Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
-  auto file = io::ModelFile::open(request.path);
-  if (!file) return forward_error(std::move(file));
-  const auto model = std::find_if(models_.begin(), models_.end(), [&](const ServedModel& it) {
-    return it.identity == file->identity();
-  });
-  if (model == models_.end()) {
-    return fail(request.name + ": not among the files that are served at " + socket_path_,
-                "name it in `weightpager serve` too, or leave out --attach", ENOENT);
+Status AttachedPager::ask(const Message& request) {
+  OwnedFd none;
+  auto answer = answer_to(request, none);
+  if (!answer) return forward_error(std::move(answer));
+  return answer->kind == Message::Kind::done ? Status() : speaks_otherwise();
+}
+
+// Its memory, for reading, comes from the server.
+Result<AttachedPager::ServedModel> AttachedPager::open_model(const RegionRequest& request,
+                                                             const io::ModelFile& file) {
+  OwnedFd memory;
+  auto answer = answer_to({.kind = Message::Kind::open,
+                           .device = file.identity().device,
+                           .inode = file.identity().inode},
+                          memory);
+  if (!answer) {
+    return fail(request.name + ": " + answer.error().message + " at " + socket_path_,
+                "name it in `weightpager serve` too, or leave out --attach",
+                answer.error().error_number);
   }
+  if (answer->kind != Message::Kind::file || !memory.is_open()) {
+    return tl::make_unexpected(speaks_otherwise().error());
+  }
+  return ServedModel{.number = answer->file,
+                     .edition = answer->edition,
+                     .size_bytes = answer->size_bytes,
+                     .memory = std::move(memory),
+                     .is_module = answer->value == 1};
+}
+
+Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
+  auto file = open_file_of(request);
+  if (!file) return forward_error(std::move(file));
   if (request.is_writable && !page_map_->is_open()) {
     return fail(request.name + ": mapped writable, and it cannot be told here what is written",
                 "mount /proc");
   }
-  // How large the server's chunks are is no matter here, where pages are only noted.
-  auto region = Region::reserve({.offset_bytes = request.offset_bytes,
-                                 .length_bytes = request.length_bytes,
-                                 .file_size_bytes = file->size_bytes(),
-                                 .is_writable = request.is_writable},
-                                huge_page_bytes, *space_, model->memory.get(),
-                                model->is_module ? MAP_SHARED : MAP_PRIVATE);
+  auto region = show(request, *file);
+  // Served anew between the two requests, for another guest: once more.
+  for (int i = 0; i < openings_max && !region && region.error().error_number == ESTALE; ++i) {
+    region = show(request, *file);
+  }
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
-  if (const uint64_t live_bytes = (*region)->live_bytes(); live_bytes > 0) {
-    if (!model->is_module) {
-      auto done = space_->uffd().register_view(address, live_bytes);
-      if (!done) return forward_error(std::move(done));
-    }
-    const Message add{.kind = Message::Kind::add_region,
-                      .file = static_cast<uint32_t>(model - models_.begin()),
-                      .offset_bytes = request.offset_bytes,
-                      .address = reinterpret_cast<uintptr_t>(address),
-                      .length_bytes = live_bytes};
-    if (auto done = ask(add); !done) return forward_error(std::move(done));
-  }
   regions_.push_back({std::move(*region), std::move(*file), request.name});
   telemetry::add(telemetry_.models, 1);
   if (telemetry_.started_ns.load() == 0) {
     telemetry::set(telemetry_.started_ns, telemetry::monotonic_ns());
   }
   return address;
+}
+
+Result<std::unique_ptr<Region>> AttachedPager::show(const RegionRequest& request,
+                                                    const io::ModelFile& file) {
+  auto model = open_model(request, file);
+  if (!model) return forward_error(std::move(model));
+  // How large the server's chunks are is no matter here, where pages are only noted.
+  auto region = Region::reserve({.offset_bytes = request.offset_bytes,
+                                 .length_bytes = request.length_bytes,
+                                 .file_size_bytes = model->size_bytes,
+                                 .is_writable = request.is_writable},
+                                huge_page_bytes, *space_, model->memory.get(),
+                                model->is_module ? MAP_SHARED : MAP_PRIVATE);
+  if (!region) return region;
+  const uint64_t live_bytes = (*region)->live_bytes();
+  if (live_bytes == 0) return region;
+  std::byte* const address = (*region)->address();
+  if (!model->is_module) {
+    auto done = space_->uffd().register_view(address, live_bytes);
+    if (!done) return forward_error(std::move(done));
+  }
+  const Message add{.kind = Message::Kind::add_region,
+                    .file = model->number,
+                    .edition = model->edition,
+                    .offset_bytes = request.offset_bytes,
+                    .address = reinterpret_cast<uintptr_t>(address),
+                    .length_bytes = live_bytes};
+  if (auto done = ask(add); !done) return forward_error(std::move(done));
+  return region;
 }
 
 void AttachedPager::do_remove(std::byte* address, uint64_t length_bytes) {
@@ -337,7 +376,7 @@ std::string AttachedPager::find_file_link(std::byte* address) const {
     return it.region->address() == address;
   });
   if (mapped == regions_.rend()) return "";
-  return link_of_descriptor(thread_id_, mapped->file.fd());
+  return link_of_descriptor(mapped->file.fd());
 }
 
 void AttachedPager::seal(const Message& message) {

@@ -59,8 +59,11 @@ class AttachedPager final : public PagingService {
   pid_t server_process_id() const { return server_process_id_; }
 
  private:
+  /// As the server serves it now.
   struct ServedModel {
-    io::FileIdentity identity;
+    uint32_t number = 0;
+    uint64_t edition = 0;
+    uint64_t size_bytes = 0;
     OwnedFd memory;
     bool is_module = false;  // the memory tells touches itself
   };
@@ -92,7 +95,12 @@ class AttachedPager final : public PagingService {
   void do_advise(std::byte* address, uint64_t length_bytes, Advice advice);
   std::vector<Span> do_written_spans() const;
   std::string find_file_link(std::byte* address) const;
+  Result<ServedModel> open_model(const RegionRequest& request, const io::ModelFile& file);
+  Result<std::unique_ptr<window::Region>> show(const RegionRequest& request,
+                                               const io::ModelFile& file);
   Status ask(const Message& request);
+  Status speaks_otherwise() const;
+  Result<Message> answer_to(const Message& request, OwnedFd& descriptor);
   void seal(const Message& message);
   void lose_server();
 
@@ -104,9 +112,7 @@ class AttachedPager final : public PagingService {
   std::optional<fault::Userfaultfd> bell_;     // the doorbell's
   std::optional<window::PageMap> page_map_;
   OwnedFd socket_;
-  std::vector<ServedModel> models_;
   std::vector<Mapped> regions_;
-  int thread_id_ = 0;
   bool is_stopping_ = false;
   // Written before the thread is said to be started.
   bool is_user_mode_only_ = false;

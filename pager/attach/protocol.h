@@ -3,10 +3,17 @@
 //
 //   guest                                    server
 //   hello, with its userfaultfd       ──▶
-//                                     ◀──    welcome, one per file, each with a descriptor of the
-//                                            file's memory for reading; the last one says so
-//   add_region / remove / advise      ──▶    each is answered by
-//                                     ◀──    done, or refused with a reason
+//                                     ◀──    done
+//   open: a file, by device and inode ──▶
+//                                     ◀──    file: as it is served now, with a descriptor of its
+//                                            memory for reading
+//   add_region / remove / advise      ──▶
+//                                     ◀──    done
+//
+// Instead of an answer each can be refused, with a reason. A file that was changed is served anew:
+// a guest opens it each time that it maps it, and a region of what was changed in between is
+// refused as changed.
+//
 //                                     ◀──    seal, at any time: bytes that could not be read
 //
 // Whoever closes the socket is gone. A guest without its server seals all its regions; a server
@@ -24,23 +31,34 @@
 
 namespace weightpager::attach {
 
-inline constexpr uint64_t protocol_version = 2;
-
-/// is_last: of all files. is_module: the memory is the kernel module's, which tells touches itself.
-enum Welcome : uint64_t { is_last = 1, is_module = 2 };
+inline constexpr uint64_t protocol_version = 3;
 
 struct Message {
-  enum class Kind : uint32_t { hello, welcome, add_region, remove, advise, done, refused, seal };
+  enum class Kind : uint32_t {
+    hello,
+    open,
+    file,
+    add_region,
+    remove,
+    advise,
+    done,
+    refused,
+    changed,  // refused, because the file is served anew: open it again
+    seal
+  };
   Kind kind = Kind::hello;
-  /// welcome: the file's number from 0 on. add_region: which file.
+  /// file: its number from 0 on. add_region: which file.
   uint32_t file = 0;
-  /// hello: protocol_version. welcome: of the Welcome bits. advise: the Advice.
+  /// hello: protocol_version. file: 1 if the memory is the kernel module's, which tells touches
+  /// itself. advise: the Advice.
   uint64_t value = 0;
+  /// file, add_region: how many times it was served anew.
+  uint64_t edition = 0;
   /// add_region: where in the file. The range (also of remove, advise and seal) lies in the guest.
   uint64_t offset_bytes = 0;
   uint64_t address = 0;
   uint64_t length_bytes = 0;
-  /// welcome: which file it is.
+  /// open: which file it is. file: its size.
   uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t size_bytes = 0;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "pager/base/units.h"
+#include "pager/model/model.h"
 
 namespace weightpager::attach {
 namespace {
@@ -90,7 +91,9 @@ Status Server::add_file(const RegionRequest& request) {
   auto file = pager_->keep_file(request);
   if (!file) return forward_error(std::move(file));
   // A file that is named twice is one file.
-  if (std::find(files_.begin(), files_.end(), *file) == files_.end()) files_.push_back(*file);
+  const bool is_known =
+      std::any_of(files_.begin(), files_.end(), [&](const File& it) { return it.served == *file; });
+  if (!is_known) files_.push_back({.path = request.path, .served = *file});
   return {};
 }
 
@@ -138,6 +141,7 @@ bool Server::take_message(Connection& connection) {
       break;
   }
   if (connection.guest == nullptr) return welcome(connection, message, std::move(descriptor));
+  if (message.kind == Message::Kind::open) return show_file(connection, message);
   return answer(connection, carry_out(connection, message));
 }
 
@@ -160,26 +164,57 @@ bool Server::welcome(Connection& connection, const Message& hello, OwnedFd fault
   }
   connection.guest = *guest;
   ++guests_seen_;
-  for (size_t i = 0; i < files_.size(); ++i) {
-    const io::FileIdentity& identity = files_[i]->file.identity();
-    uint64_t bits = 0;
-    if (i + 1 == files_.size()) bits |= Welcome::is_last;
-    if (files_[i]->memory->shows_chunks()) bits |= Welcome::is_module;
-    const Message message{.kind = Message::Kind::welcome,
-                          .file = static_cast<uint32_t>(i),
-                          .value = bits,
-                          .device = identity.device,
-                          .inode = identity.inode,
-                          .size_bytes = identity.size_bytes};
-    const int memory = files_[i]->memory->view_fd();
-    if (!send_message(connection.socket.get(), message, memory, false)) return false;
+  return answer(connection, {});
+}
+
+// The file as it is now, served anew if it was changed, or if another one has its name by now and
+// that is what is wanted.
+Result<Server::File*> Server::open_file(const io::FileIdentity& wanted) {
+  for (File& file : files_) {
+    if (!file.served->file.identity().is_of_file(wanted)) continue;
+    const std::string link = pager_->link_if_changed(file.served);
+    return link.empty() ? Result<File*>(&file) : replace(file, {.path = link, .file = wanted});
   }
-  return true;
+  for (File& file : files_) {
+    struct stat facts;
+    const bool is_named = stat(file.path.c_str(), &facts) == 0 && facts.st_dev == wanted.device &&
+                          facts.st_ino == wanted.inode;
+    if (is_named) return replace(file, {.path = file.path, .file = wanted});
+  }
+  return fail("not among the files that are served");
+}
+
+// Layers lie elsewhere, perhaps. Where they cannot be told, the old ones are as good an order as
+// any.
+Result<Server::File*> Server::replace(File& file, const RegionRequest& request) {
+  auto model = model::open_model_file(request.path);
+  RegionRequest anew = request;
+  anew.name = file.path;
+  anew.model = model ? &*model : &file.served->layers->model();
+  auto served = pager_->keep_file(anew);
+  if (!served) return forward_error(std::move(served));
+  pager_->forsake_file(file.served);
+  file.served = *served;
+  ++file.edition;
+  return &file;
+}
+
+bool Server::show_file(const Connection& connection, const Message& message) {
+  const auto file = open_file({.device = message.device, .inode = message.inode});
+  if (!file) return answer(connection, tl::make_unexpected(file.error()));
+  const window::SharedMemory& memory = *(*file)->served->memory;
+  const Message shown{.kind = Message::Kind::file,
+                      .file = static_cast<uint32_t>(*file - files_.data()),
+                      .value = memory.shows_chunks() ? 1u : 0u,
+                      .edition = (*file)->edition,
+                      .size_bytes = (*file)->served->file.size_bytes()};
+  return send_message(connection.socket.get(), shown, memory.view_fd(), false);
 }
 
 bool Server::answer(const Connection& connection, const Status& outcome) {
   Message message{.kind = outcome ? Message::Kind::done : Message::Kind::refused};
   if (!outcome) {
+    if (outcome.error().error_number == ESTALE) message.kind = Message::Kind::changed;
     std::strncpy(message.text, outcome.error().message.c_str(), sizeof message.text - 1);
   }
   return send_message(connection.socket.get(), message, -1, false);
@@ -209,7 +244,9 @@ Status Server::carry_out(Connection& connection, const Message& message) {
 
 Status Server::add_region(Connection& connection, const Message& message) {
   if (message.file >= files_.size()) return fail("there is no such file");
-  const uint64_t size_bytes = files_[message.file]->file.size_bytes();
+  const File& file = files_[message.file];
+  if (message.edition != file.edition) return fail("the file was changed", "", ESTALE);
+  const uint64_t size_bytes = file.served->file.size_bytes();
   const uint64_t shown_bytes = round_up(size_bytes, os_page_bytes);
   const bool is_inside = message.offset_bytes < shown_bytes && message.length_bytes > 0 &&
                          message.length_bytes <= shown_bytes - message.offset_bytes;
@@ -220,7 +257,7 @@ Status Server::add_region(Connection& connection, const Message& message) {
   if (!is_inside || !is_aligned || message.address < huge_page_bytes) {
     return fail("a region that its file does not have");
   }
-  return pager_->add_guest_region(connection.guest, files_[message.file],
+  return pager_->add_guest_region(connection.guest, file.served,
                                   {.offset_bytes = message.offset_bytes,
                                    .length_bytes = message.length_bytes,
                                    .file_size_bytes = size_bytes},

@@ -32,7 +32,7 @@ class Server {
   /// Guests see their server end. Removes the socket.
   ~Server();
 
-  /// Serves a file. Before run().
+  /// Serves a file. Before run(). Of the request only path, name and model count.
   Status add_file(const RegionRequest& request);
 
   /// Serves guests until `stop_fd` can be read.
@@ -41,6 +41,13 @@ class Server {
   uint64_t guests_seen() const { return guests_seen_; }
 
  private:
+  /// A file as it is served now: after a change it is served anew, for those who map it from then
+  /// on.
+  struct File {
+    std::string path;
+    const ServedFile* served = nullptr;
+    uint64_t edition = 0;
+  };
   struct Connection {
     OwnedFd socket;
     OwnedFd process;                // its pidfd, if it could be had
@@ -56,6 +63,9 @@ class Server {
   bool take_message(Connection& connection);
   bool welcome(Connection& connection, const Message& hello, OwnedFd faults);
   bool answer(const Connection& connection, const Status& outcome);
+  Result<File*> open_file(const io::FileIdentity& wanted);
+  Result<File*> replace(File& file, const RegionRequest& request);
+  bool show_file(const Connection& connection, const Message& message);
   Status add_region(Connection& connection, const Message& message);
   Status carry_out(Connection& connection, const Message& message);
   void throw_out(Connection& connection);
@@ -63,7 +73,7 @@ class Server {
   const std::string socket_path_;
   OwnedFd listener_;
   std::unique_ptr<Pager> pager_;
-  std::vector<const ServedFile*> files_;
+  std::vector<File> files_;
   std::vector<Connection> connections_;
   uint64_t guests_seen_ = 0;
 };

@@ -30,11 +30,16 @@ class OwnedFd {
   int fd_ = -1;
 };
 
-/// A name for what a thread of this process has open. Descriptor tables can be a thread's own, and
-/// others open the same file through this link even when its name means another one by now.
-inline std::string link_of_descriptor(int thread_id, int fd) {
-  return "/proc/" + std::to_string(getpid()) + "/task/" + std::to_string(thread_id) + "/fd/" +
-         std::to_string(fd);
+/// A name for what the calling thread has open, for other threads and for child processes:
+/// descriptor tables can be a thread's own, and the file's name may mean another one by now. /proc
+/// itself says how the thread is numbered there, for it may be another process namespace's, in
+/// which these numbers are other processes'. What is opened by the link is to be compared with the
+/// file all the same (/proc may be mounted anew). "" where there is no /proc.
+inline std::string link_of_descriptor(int fd) {
+  char thread[64];
+  const ssize_t length = readlink("/proc/thread-self", thread, sizeof thread);
+  if (length <= 0) return "";
+  return "/proc/" + std::string(thread, static_cast<size_t>(length)) + "/fd/" + std::to_string(fd);
 }
 
 }  // namespace weightpager

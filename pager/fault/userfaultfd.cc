@@ -71,7 +71,7 @@ Result<Userfaultfd> Userfaultfd::adopt(int fd) {
   it.fd_ = fd;
   // It will be read from and waited for: nothing but a userfaultfd may be taken for one.
   char kind[64] = {};
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const std::string link = "/proc/thread-self/fd/" + std::to_string(fd);
   if (readlink(link.c_str(), kind, sizeof kind - 1) < 0 ||
       std::strcmp(kind, "anon_inode:[userfaultfd]") != 0) {
     return fail("what was sent is no userfaultfd", "", EINVAL);

@@ -122,21 +122,32 @@ Result<ModelFile> ModelFile::open(const std::string& path) {
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd_ < 0) return fail_to("open", path, errno);
 
+  const auto identity = identity_of(file.fd_);
   struct stat status;
-  if (fstat(file.fd_, &status) != 0) return fail_to("look at", path, errno);
+  if (!identity || fstat(file.fd_, &status) != 0) return fail_to("look at", path, errno);
   if (!S_ISREG(status.st_mode)) {
     return fail(
         fmt::format("{} is not a regular file", path),
         "a model is one or more ordinary files: name the file, not its directory or a device",
         S_ISDIR(status.st_mode) ? EISDIR : EINVAL);
   }
-  file.identity_ = {status.st_dev, status.st_ino, static_cast<uint64_t>(status.st_size)};
+  file.identity_ = *identity;
 
   if (fcntl(file.fd_, F_SETFL, 0) != 0) return fail_to("set the flags of", path, errno);
   const uint32_t direct_alignment = make_direct(file.fd_);
   file.is_direct_ = direct_alignment > 0;
   file.alignment_bytes_ = std::max(direct_alignment, 1u);
   return file;
+}
+
+Result<ModelFile> ModelFile::open(const std::string& path, const FileIdentity& expected,
+                                  const std::string& name) {
+  auto file = open(path);
+  if (!file || file->identity().is_of_file(expected)) return file;
+  return fail(fmt::format("{}: {} leads to another file", name, path),
+              "mount a /proc of this process namespace (unshare --mount-proc), or do not replace "
+              "the file while it is opened",
+              ESTALE);
 }
 
 ModelFile::ModelFile(ModelFile&& other) noexcept

@@ -5,16 +5,9 @@
 #include <string>
 
 #include "pager/base/result.h"
+#include "pager/io/file_identity.h"
 
 namespace weightpager::io {
-
-/// Which file it is, whatever its name, and how long.
-struct FileIdentity {
-  uint64_t device = 0;
-  uint64_t inode = 0;
-  uint64_t size_bytes = 0;
-  bool operator==(const FileIdentity&) const = default;
-};
 
 /// Owns the descriptor. Movable, not copyable.
 class ModelFile {
@@ -22,12 +15,17 @@ class ModelFile {
   /// Opens `path` (also a /proc/…/fd/N link) read-only, with O_DIRECT where the filesystem takes it
   /// and a probe read succeeds; otherwise without, see is_direct().
   static Result<ModelFile> open(const std::string& path);
+  /// The same, and refuses any file but `expected`: a link or a name may lead to another by now, or
+  /// here. `name` is for the message.
+  static Result<ModelFile> open(const std::string& path, const FileIdentity& expected,
+                                const std::string& name);
 
   ModelFile(ModelFile&& other) noexcept;
   ModelFile& operator=(ModelFile&& other) noexcept;
   ~ModelFile();
 
   int fd() const { return fd_; }
+  /// As it was when it was opened.
   const FileIdentity& identity() const { return identity_; }
   uint64_t size_bytes() const { return identity_.size_bytes; }
   /// False: reads go through the page cache (tmpfs, some network filesystems).

@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -133,7 +132,7 @@ Configuration read_configuration() {
 
 std::string path_of(int fd) {
   char text[PATH_MAX];
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const std::string link = "/proc/thread-self/fd/" + std::to_string(fd);
   const ssize_t length = readlink(link.c_str(), text, sizeof text);
   return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
 }
@@ -340,6 +339,20 @@ void move_plain_file_in_child(const Mapped& mapped, uintptr_t begin, uintptr_t e
   kernel::mprotect(target, end - begin, mapped.protection);
 }
 
+// By the parent's descriptor, as the name may be gone or another file's by now; or by the name, if
+// that still means the file.
+int open_in_child(const Mapped& mapped) {
+  for (const std::string* path : {&mapped.link, &mapped.path}) {
+    const int fd = ::open(path->c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat facts;
+    const bool is_same = fd >= 0 && fstat(fd, &facts) == 0 && facts.st_dev == mapped.device &&
+                         facts.st_ino == mapped.inode;
+    if (is_same) return fd;
+    if (fd >= 0) ::close(fd);
+  }
+  return -1;
+}
+
 void map_file_in_child(const Mapped& mapped, int fd, uintptr_t begin, uintptr_t end) {
   const uint64_t offset_bytes = mapped.offset_bytes + (begin - mapped.range.begin);
   kernel::mmap(reinterpret_cast<void*>(begin), end - begin, mapped.protection,
@@ -362,19 +375,10 @@ void after_fork_in_child() {
       });
       continue;
     }
-    // By the parent's descriptor, as the name may be gone or another file's by now.
-    int fd = ::open(mapped.link.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) fd = ::open(mapped.path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = open_in_child(mapped);
     // Without the file the range stays unmapped: a touch is SIGSEGV, neither zeros nor another
     // file.
     if (fd < 0) continue;
-    struct stat facts;
-    const bool is_same =
-        fstat(fd, &facts) == 0 && facts.st_dev == mapped.device && facts.st_ino == mapped.inode;
-    if (!is_same) {
-      ::close(fd);
-      continue;
-    }
     for_each_unwritten_part(
         mapped, [&](uintptr_t begin, uintptr_t end) { map_file_in_child(mapped, fd, begin, end); });
     ::close(fd);
@@ -472,7 +476,8 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
   // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;
-  request.path = link_of_descriptor(static_cast<int>(syscall(SYS_gettid)), fd);
+  request.path = link_of_descriptor(fd);
+  request.file = io::identity_of(fd);
   request.name = path;
   request.offset_bytes = static_cast<uint64_t>(offset);
   request.length_bytes = length;

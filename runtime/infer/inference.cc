@@ -247,7 +247,7 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
   }
   // Biases of one file and weights of another would be nobody's network.
   const auto again = io::ModelFile::open(weights_path);
-  if (!again || !(again->identity() == file->identity())) {
+  if (!again || !file->identity().looks_like(again->identity())) {
     return fail(weights_path + ": was replaced while it was opened", "start again");
   }
   auto it =

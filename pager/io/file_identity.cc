@@ -1,0 +1,40 @@
+#include "pager/io/file_identity.h"
+
+#include <time.h>
+
+#include <cstdlib>
+
+namespace weightpager::io {
+namespace {
+
+constexpr int64_t second_ns = 1'000'000'000;
+// The kernel's slowest clock ticks every 10 ms.
+constexpr int64_t settled_after_ns = 20'000'000;
+// Of times in whole seconds (FAT's are of two).
+constexpr int64_t settled_after_whole_second_ns = 3 * second_ns;
+
+int64_t to_ns(const timespec& time) { return time.tv_sec * second_ns + time.tv_nsec; }
+
+}  // namespace
+
+FileIdentity identity_of(const struct stat& facts, int64_t now_ns) {
+  const int64_t changed_ns = to_ns(facts.st_ctim);
+  const int64_t settled_after =
+      changed_ns % second_ns == 0 ? settled_after_whole_second_ns : settled_after_ns;
+  return {.device = facts.st_dev,
+          .inode = facts.st_ino,
+          .size_bytes = static_cast<uint64_t>(facts.st_size),
+          .modified_ns = to_ns(facts.st_mtim),
+          .changed_ns = changed_ns,
+          .is_settled = std::abs(now_ns - changed_ns) > settled_after};
+}
+
+std::optional<FileIdentity> identity_of(int fd) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  struct stat facts;
+  if (fstat(fd, &facts) != 0) return std::nullopt;
+  return identity_of(facts, to_ns(now));
+}
+
+}  // namespace weightpager::io
