@@ -178,15 +178,17 @@ bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
 }
 
-// Whether the file was changed since the last look. Nobody who maps the file from now on is shown
+// Whether the file may have other bytes than at the last look. Nobody who maps the file from now on is shown
 // what was read of it before.
 bool Pager::look_at(ServedFile& served) {
   const auto now = io::identity_of(served.file.fd());
   if (!now || now->looks_like(served.seen)) return false;
+  const bool is_stale = served.seen.may_have_other_bytes(*now);
   served.is_written = served.is_written || served.seen.was_written_until(*now);
+  served.has_stale_chunks = served.has_stale_chunks || is_stale;
   served.seen = *now;
-  served.has_changed = served.has_stale_chunks = true;
-  return true;
+  served.has_changed = true;
+  return is_stale;
 }
 
 // Chunks that were read before a change go, when the file has been left alone for a moment: times
@@ -195,9 +197,10 @@ void Pager::look_at_files() {
   files_seen_ns_ = now_ns_;
   for (const auto& served : files_) {
     const bool is_changing = look_at(*served);
-    if (!served->has_changed) continue;
+    if (!served->has_stale_chunks) continue;
     if (!std::exchange(served->is_change_told, true)) report_change(*served);
-    if (is_changing || !std::exchange(served->has_stale_chunks, false)) continue;
+    if (is_changing) continue;
+    served->has_stale_chunks = false;
     drop_stale_chunks(*served);
   }
 }

@@ -26,6 +26,7 @@ FileIdentity identity_of(const struct stat& facts, int64_t now_ns) {
           .size_bytes = static_cast<uint64_t>(facts.st_size),
           .modified_ns = to_ns(facts.st_mtim),
           .changed_ns = changed_ns,
+          .names = facts.st_nlink,
           .is_settled = std::abs(now_ns - changed_ns) > settled_after};
 }
 

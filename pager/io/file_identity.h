@@ -2,7 +2,7 @@
 //
 // Device and inode say which file it is, whatever its name; length and both times say that nobody
 // wrote to it since it was looked at. mtime alone can be set back (cp -p, touch -r); ctime cannot.
-// It changes with a file's names and rights, too, which costs that the file is read anew. The
+// It changes with a file's names and rights, too; then the file is read anew for nothing. The
 // kernel's own change counter (STATX_CHANGE_COOKIE) is not given to programs: statx takes it out of
 // what they ask for. Since Linux 6.13 the times of most local filesystems are as good, for each
 // change that follows a look gets a time of its own.
@@ -29,6 +29,7 @@ struct FileIdentity {
   uint64_t size_bytes = 0;
   int64_t modified_ns = 0;  // mtime
   int64_t changed_ns = 0;   // ctime
+  uint64_t names = 0;       // links to it
   /// Whoever changes it after the look gives it another time.
   bool is_settled = false;
 
@@ -42,9 +43,15 @@ struct FileIdentity {
   }
   /// Whether the file had the same bytes all the time from this look to the later one.
   bool holds_until(const FileIdentity& later) const { return is_settled && looks_like(later); }
-  /// Its bytes, not only its names or rights (or its times were set back).
+  /// Its bytes, if its times were not set back.
   bool was_written_until(const FileIdentity& later) const {
     return size_bytes != later.size_bytes || modified_ns != later.modified_ns;
+  }
+  /// The same with times that may have been set back: all that changed can also be its rights, but
+  /// not only how many names it has. For who used it before: a file that was replaced by another
+  /// goes on as it was.
+  bool may_have_other_bytes(const FileIdentity& later) const {
+    return was_written_until(later) || (changed_ns != later.changed_ns && names == later.names);
   }
 };
 

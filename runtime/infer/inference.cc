@@ -116,6 +116,7 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
                                    .reads_across_inferences = options_.reads_across_inferences},
                       .driver = driver,
                       .fd = file_.fd(),
+                      .file = file_.identity(),
                       .file_name = source_.path(),
                       .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
                       .open_reader = options_.open_reader,

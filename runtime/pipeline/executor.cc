@@ -95,6 +95,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void start_reads();
   uint64_t reads_at_once_bytes() const;
   void take_reads(std::span<const io::Completion> completions);
+  bool was_changed() const;
   void take_in_order();
   void take_word(Word& word);
   void start_inferences();
@@ -457,9 +458,19 @@ void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
     is_read_[unit % is_read_.size()] = true;
     if (is_short(wanted, completion)) {
       give_up(short_read(options_.file_name, wanted, completion));
+    } else if (was_changed()) {
+      give_up(changed_file(options_.file_name));
     }
   }
   take_in_order();
+}
+
+// Of one pass some layers would be of before, and some of after that. (Names and rights may
+// change.)
+bool DrivenExecutor::was_changed() const {
+  if (!options_.file) return false;
+  const auto now = io::identity_of(options_.fd);
+  return now && options_.file->may_have_other_bytes(*now);
 }
 
 void DrivenExecutor::take_in_order() {

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/io/file_identity.h"
 #include "pager/io/reader.h"
 #include "runtime/pipeline/device.h"
 #include "runtime/pipeline/schedule.h"
@@ -72,6 +73,9 @@ struct ExecutorOptions {
   Driver driver = Driver::own_thread;
   /// Of the weights, opened for direct reads where the filesystem has them. Stays open.
   int fd = -1;
+  /// What it was when it was opened: once it is changed, every pass that reads fails. Nothing:
+  /// nobody looks.
+  std::optional<io::FileIdentity> file;
   /// For messages.
   std::string file_name;
   /// As io::device_limits says.

@@ -90,6 +90,7 @@ Status LayerStream::start(const LayerStreamOptions& options) {
                                                .rings = {.host_bytes = ring_bytes_},
                                                .reads_across_inferences = true},
                                   .fd = file_.fd(),
+                                  .file = file_.identity(),
                                   .file_name = options.path,
                                   .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
                                   .open_reader = options.open_reader},

@@ -34,4 +34,11 @@ Error short_read(const std::string& file_name, const UnitBytes& wanted,
           "start again with the whole file", ENODATA};
 }
 
+Error changed_file(const std::string& file_name) {
+  return {file_name + ": was changed while it was in use, so its layers may be of two versions",
+          "open it again; to change it while it is used, write a new file and rename it over this "
+          "one",
+          ESTALE};
+}
+
 }  // namespace weightpager::pipeline

@@ -32,4 +32,7 @@ inline bool is_short(const UnitBytes& wanted, const io::Completion& read) {
 /// Of one that is short: the disk failed, or the file is no longer what it was.
 Error short_read(const std::string& file_name, const UnitBytes& wanted, const io::Completion& read);
 
+/// Says that a file is no longer what it was when it was opened.
+Error changed_file(const std::string& file_name);
+
 }  // namespace weightpager::pipeline

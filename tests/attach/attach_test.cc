@@ -438,8 +438,15 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
   Message answer;
   OwnedFd memory;
   ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-  EXPECT_EQ(answer.kind, Message::Kind::welcome);
-  EXPECT_NE(answer.value & Welcome::is_last, 0u);
+  EXPECT_EQ(answer.kind, Message::Kind::done);
+  const auto identity = io::ModelFile::open(file.path())->identity();
+  const Message open{
+      .kind = Message::Kind::open, .device = identity.device, .inode = identity.inode};
+  ASSERT_TRUE(send_message(socket.get(), open));
+  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
+  EXPECT_EQ(answer.kind, Message::Kind::file);
+  EXPECT_EQ(answer.size_bytes, file.size_bytes());
+  const uint64_t edition = answer.edition;
   // Its memory is for reading only.
   EXPECT_EQ(fcntl(memory.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
   EXPECT_EQ(ftruncate(memory.get(), 0), -1);
@@ -447,19 +454,33 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
   const uint64_t place = uint64_t{1} << 40;
   const Message impossible[] = {
       {.kind = Kind::add_region, .file = 1, .address = place, .length_bytes = MiB},
-      {.kind = Kind::add_region, .address = place, .length_bytes = 0},
-      {.kind = Kind::add_region, .address = place, .length_bytes = 41 * MiB},
-      {.kind = Kind::add_region, .offset_bytes = 1, .address = place, .length_bytes = MiB},
-      {.kind = Kind::add_region, .offset_bytes = 4096, .address = place, .length_bytes = MiB},
+      {.kind = Kind::add_region, .edition = edition, .address = place, .length_bytes = 0},
+      {.kind = Kind::add_region, .edition = edition, .address = place, .length_bytes = 41 * MiB},
       {.kind = Kind::add_region,
+       .edition = edition,
+       .offset_bytes = 1,
+       .address = place,
+       .length_bytes = MiB},
+      {.kind = Kind::add_region,
+       .edition = edition,
+       .offset_bytes = 4096,
+       .address = place,
+       .length_bytes = MiB},
+      {.kind = Kind::add_region,
+       .edition = edition,
        .offset_bytes = ~uint64_t{4095},
        .address = place - 4096,
        .length_bytes = 8192},
-      {.kind = Kind::add_region, .address = 0, .length_bytes = MiB},
-      {.kind = Kind::add_region, .address = ~(2 * MiB - 1), .length_bytes = 4 * MiB},
+      {.kind = Kind::add_region, .edition = edition, .address = 0, .length_bytes = MiB},
+      {.kind = Kind::add_region,
+       .edition = edition,
+       .address = ~(2 * MiB - 1),
+       .length_bytes = 4 * MiB},
       {.kind = Kind::remove, .address = 4096, .length_bytes = ~uint64_t{0}},
       {.kind = Kind::advise, .value = 77, .address = place, .length_bytes = MiB},
-      {.kind = Kind::welcome},
+      {.kind = Kind::file},
+      {.kind = Kind::open},
+      {.kind = Kind::open, .device = identity.device, .inode = identity.inode + 1},
       {.kind = Kind::seal, .address = place, .length_bytes = MiB},
       {.kind = static_cast<Kind>(12345)},
   };
@@ -468,11 +489,16 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
     ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
     EXPECT_EQ(answer.kind, Kind::refused) << "message " << &message - impossible;
   }
+  const Message former{
+      .kind = Kind::add_region, .edition = edition + 1, .address = place, .length_bytes = 4 * MiB};
+  ASSERT_TRUE(send_message(socket.get(), former));
+  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
+  EXPECT_EQ(answer.kind, Kind::changed);
   // Possible ones, where nothing is.
   const Message idle[] = {
       {.kind = Kind::remove, .address = 0, .length_bytes = ~uint64_t{0}},
       {.kind = Kind::advise, .address = 0, .length_bytes = ~uint64_t{0}},
-      {.kind = Kind::add_region, .address = place, .length_bytes = 4 * MiB},
+      {.kind = Kind::add_region, .edition = edition, .address = place, .length_bytes = 4 * MiB},
   };
   for (const Message& message : idle) {
     ASSERT_TRUE(send_message(socket.get(), message));
@@ -491,6 +517,33 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
   pager->remove(region, file.size_bytes());
   pager.reset();
   socket = OwnedFd();
+  stop_server();
+}
+
+TEST_F(AttachTest, WhoMapsAChangedFileGetsItAsItIsThen) {
+  PatternFile file(40 * MiB);
+  serve(file, 64 * MiB);
+  auto pager = attach();
+  std::byte* const older = map(*pager, file);
+  EXPECT_EQ(wrong_pages(older, 0, file.size_bytes()), 0u);
+  file.turn_over();
+  auto other = attach();
+  for (AttachedPager* const guest : {other.get(), pager.get()}) {
+    std::byte* const newer = map(*guest, file);
+    for (uint64_t at = 0; at < file.size_bytes(); at += os_page_bytes) {
+      ASSERT_EQ(load(newer + at), ~word_at(at)) << "offset " << at;
+    }
+    guest->remove(newer, file.size_bytes());
+  }
+  pager->remove(older, file.size_bytes());
+  // Another file takes the name.
+  const PatternFile third(40 * MiB);
+  ASSERT_EQ(rename(third.path().c_str(), file.path().c_str()), 0);
+  std::byte* const newest = map(*pager, file);
+  EXPECT_EQ(wrong_pages(newest, 0, file.size_bytes()), 0u);
+  pager->remove(newest, file.size_bytes());
+  pager.reset();
+  other.reset();
   stop_server();
 }
 

@@ -76,6 +76,16 @@ void expect_refused(const std::string& path, int error_number) {
   EXPECT_FALSE(file.error().hint.empty());
 }
 
+TEST(ModelFile, RefusesAnotherFileThanTheOneExpected) {
+  const PatternFile pattern(8 * KiB), other(8 * KiB);
+  const FileIdentity wanted = pattern.model_file().identity();
+  EXPECT_TRUE(ModelFile::open(pattern.path(), wanted, "model"));
+  const auto file = ModelFile::open(other.path(), wanted, "model");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().error_number, ESTALE);
+  EXPECT_NE(file.error().message.find("model"), std::string::npos) << file.error().message;
+}
+
 TEST(ModelFile, RefusesWhatIsNoRegularFile) {
   expect_refused(testing::TempDir() + "there-is-no-such-file", ENOENT);
   expect_refused(testing::TempDir(), EISDIR);

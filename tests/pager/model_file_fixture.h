@@ -1,9 +1,11 @@
 // A file whose every 8 bytes say where they are, and a pager that serves it.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +46,19 @@ class PatternFile {
 
   const std::string& path() const { return path_; }
   uint64_t size_bytes() const { return size_bytes_; }
+
+  /// Other words in place of all: what word_at() says, turned over.
+  void turn_over() const {
+    const int fd = open(path_.c_str(), O_RDWR);
+    std::vector<uint64_t> words(MiB / 8);
+    for (uint64_t offset = 0; offset < size_bytes_; offset += MiB) {
+      for (size_t i = 0; i < words.size(); ++i) words[i] = ~word_at(offset + i * 8);
+      const uint64_t bytes = std::min<uint64_t>(MiB, size_bytes_ - offset);
+      EXPECT_EQ(pwrite(fd, words.data(), bytes, static_cast<off_t>(offset)),
+                static_cast<ssize_t>(bytes));
+    }
+    close(fd);
+  }
 
  private:
   std::string path_;

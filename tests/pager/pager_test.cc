@@ -175,6 +175,52 @@ TEST_P(PagerTest, AFileThatShrinksGivesBusErrorsAndNoZeros) {
   pager_->remove(region, file.size_bytes());
 }
 
+uint64_t old_words(const std::byte* region, uint64_t size_bytes) {
+  uint64_t old = 0;
+  for (uint64_t at = 0; at < size_bytes; at += 64 * KiB) {
+    const uint64_t word = *reinterpret_cast<const volatile uint64_t*>(region + at);
+    EXPECT_TRUE(word == word_at(at) || word == ~word_at(at)) << "offset " << at;
+    if (word == word_at(at)) ++old;
+  }
+  return old;
+}
+
+// All of it is in memory when the file is changed, or a part.
+TEST_P(PagerTest, WhatIsMappedAfterAChangeIsTheFileAsItIsThen) {
+  for (const uint64_t window_bytes : {32 * MiB, 160 * MiB}) {
+    start(window_bytes);
+    PatternFile file(60 * MiB);
+    std::byte* const older = map(file);
+    expect_pass(older, file);
+    file.turn_over();
+    std::byte* const newer = map(file);
+    EXPECT_EQ(old_words(newer, file.size_bytes()), 0u);
+    std::byte* const writable = map_writable(file);
+    EXPECT_EQ(old_words(writable, file.size_bytes()), 0u);
+    EXPECT_EQ(old_words(newer, file.size_bytes()), 0u);
+    // The older one is read anew, sooner or later: nothing hangs, nothing else is in it.
+    while (old_words(older, file.size_bytes()) > 0) std::this_thread::yield();
+    for (std::byte* const region : {older, newer, writable}) {
+      pager_->remove(region, file.size_bytes());
+    }
+  }
+}
+
+TEST_P(PagerTest, AFileThatIsLeftAloneIsReadOnceForAllItsMappings) {
+  start(160 * MiB);
+  PatternFile file(60 * MiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // its times are settled
+  std::byte* const first = map(file);
+  std::byte* const second = map(file);
+  for (int pass = 0; pass < 2; ++pass) {
+    expect_pass(first, file);
+    expect_pass(second, file);
+  }
+  EXPECT_LE(telemetry_->read_bytes.load(), file.size_bytes());
+  pager_->remove(first, file.size_bytes());
+  pager_->remove(second, file.size_bytes());
+}
+
 TEST_P(PagerTest, PartsCanBeUnmapped) {
   PatternFile file(48 * MiB);
   std::byte* region = map(file);

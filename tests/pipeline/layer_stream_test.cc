@@ -342,6 +342,22 @@ TEST_F(LayerStreamTest, AReadErrorEndsThePassAndNotTheNext) {
   EXPECT_EQ(stream->statistics().passes, 3u);
 }
 
+TEST_F(LayerStreamTest, AFileThatWasChangedIsAnErrorAndNoMixture) {
+  const auto stream = open(equal_layers(4, 64 * KiB), 64 * KiB);
+  ASSERT_TRUE(stream->acquire(0));
+  usleep(20'000);  // a tick, where times have them
+  const int fd = ::open(file_.path().c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(pwrite(fd, "x", 1, 0), 1);
+  close(fd);
+  ASSERT_TRUE(stream->release(0));  // only now there is space to read layer 1
+  for (int i = 0; i < 2; ++i) {
+    const auto failed = stream->acquire(1);
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().error_number, ESTALE);
+    EXPECT_NE(failed.error().message.find(file_.path() + ": was changed"), std::string::npos);
+  }
+}
+
 TEST_F(LayerStreamTest, AFileThatWasCutOffIsAnError) {
   const auto stream = open_faulty(equal_layers(4, 64 * KiB), 64 * KiB, 2,
                                   {.kind = Fault::Kind::cut, .length_bytes = 100});

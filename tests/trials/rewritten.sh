@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# A model that is changed while it is mapped, in nine ways, before, between and during passes: what is
+# mapped afterwards is the file as it is then. By itself a selection; with `all`, every way, moment
+# and user.
+#     tests/trials/rewritten.sh [all]
+set -eu
+# shellcheck source=tests/trials/lib/trials.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
+PROGRAM=$WEIGHTPAGER_BUILD/tests/trials_rewritten
+RUNS=0
+IMPOSSIBLE=0
+
+write_model "$SCRATCH/first.gguf" 1
+write_model "$SCRATCH/second.gguf" 2
+prepare() {
+  rm -f -- "$MODEL" "$MODEL.new"
+  cp -- "$SCRATCH/first.gguf" "$MODEL"
+}
+
+# changed USER CHANGE MOMENT: USER is the kernel, a mapper of `weightpager run`, `attached`, or
+# library-MAPPER or stream, of the C library.
+changed() {
+  local way=mmap
+  prepare
+  case $1 in
+    library-*) way=${1#library-} ;;
+    stream) way=stream ;;
+  esac
+  local command=("$PROGRAM" "$way" "$2" "$3" "$MODEL" "$SCRATCH/second.gguf")
+  if [[ $1 == kernel || $way != mmap ]]; then alone "${command[@]}"; else served "$1" "${command[@]}"; fi
+  RUNS=$((RUNS + 1))
+  if mapper_is_missing; then
+    skip "mapper $1: $(grep error: "$ERR")"
+  elif [[ $STATUS == 77 ]]; then
+    IMPOSSIBLE=$((IMPOSSIBLE + 1))
+    note "$2, $3, $1: not on this filesystem"
+  elif [[ $STATUS != 0 ]]; then
+    wrong "$2, $3, $1: status $STATUS"
+  elif [[ $way == mmap && $1 != kernel ]] &&
+    ! jq -e --arg mapper "$1" '.processes[0].mapper == $mapper' "$REPORT" >/dev/null; then
+    wrong "$2, $3, $1: not served by weightpager"
+  fi
+}
+
+if [[ ${1-} == all ]]; then
+  for change in cp rename truncate byte store punch reflink touch set-back; do
+    for moment in before between during; do
+      for user in kernel "${ARMS[@]}" library-{move,collapse,copy} stream; do
+        changed "$user" "$change" "$moment"
+      done
+    done
+  done
+else
+  for user in kernel "${ARMS[@]}" stream; do
+    changed "$user" cp between
+    changed "$user" set-back during
+  done
+  changed move byte between
+  changed attached rename between
+  changed library-collapse store between
+fi
+note "$RUNS runs, $IMPOSSIBLE of them not possible here, $FAILURES wrong"
+finish
