@@ -285,7 +285,7 @@ class Pager final : public PagingService {
   void fail_chunk(policy::ChunkId chunk, const char* what, int error_number);
   bool look_at(ServedFile& served);
   void look_at_files();
-  static void report_change(const ServedFile& served);
+  static void tell_change(ServedFile& served);
   void drop_stale_chunks(ServedFile& served);
   bool reads_again(policy::ChunkId chunk);
   void report_failure(const ServedFile& served, uint64_t begin_bytes, uint64_t end_bytes,

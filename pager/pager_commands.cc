@@ -170,6 +170,7 @@ std::string Pager::do_link_if_changed(ServedFile& served) {
   const auto now = io::identity_of(served.file.fd());
   if (now && served.is_still(*now)) return "";
   look_at(served);
+  tell_change(served);
   return link_of_descriptor(served.file.fd());
 }
 
@@ -252,7 +253,9 @@ Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   if (!file) return forward_error(std::move(file));
   for (const auto& served : files_) {
     if (served->is_still(file->identity())) return served.get();
-    if (served->file.identity().is_of_file(file->identity())) look_at(*served);
+    if (!served->file.identity().is_of_file(file->identity())) continue;
+    look_at(*served);
+    tell_change(*served);
   }
   return serve_anew(request, std::move(*file));
 }

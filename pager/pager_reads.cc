@@ -178,8 +178,8 @@ bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
 }
 
-// Whether the file may have other bytes than at the last look. Nobody who maps the file from now on is shown
-// what was read of it before.
+// Whether the file may have other bytes than at the last look. Nobody who maps the file from now on
+// is shown what was read of it before.
 bool Pager::look_at(ServedFile& served) {
   const auto now = io::identity_of(served.file.fd());
   if (!now || now->looks_like(served.seen)) return false;
@@ -197,15 +197,16 @@ void Pager::look_at_files() {
   files_seen_ns_ = now_ns_;
   for (const auto& served : files_) {
     const bool is_changing = look_at(*served);
-    if (!served->has_stale_chunks) continue;
-    if (!std::exchange(served->is_change_told, true)) report_change(*served);
-    if (is_changing) continue;
+    tell_change(*served);
+    if (is_changing || !served->has_stale_chunks) continue;
     served->has_stale_chunks = false;
     drop_stale_chunks(*served);
   }
 }
 
-void Pager::report_change(const ServedFile& served) {
+// One line, however often it is changed.
+void Pager::tell_change(ServedFile& served) {
+  if (!served.has_stale_chunks || std::exchange(served.is_change_told, true)) return;
   notice(served.name +
          (served.is_written ? ": was changed while it was in use"
                             : ": its name, rights or times were changed while it was in use") +

@@ -38,4 +38,13 @@ std::optional<FileIdentity> identity_of(int fd) {
   return identity_of(facts, to_ns(now));
 }
 
+std::optional<FileIdentity> settled_identity_of(int fd) {
+  const auto identity = identity_of(fd);
+  const bool waits = identity && !identity->is_settled && identity->changed_ns % second_ns != 0;
+  if (!waits) return identity;
+  const timespec tick{.tv_sec = 0, .tv_nsec = settled_after_ns + 1'000'000};
+  nanosleep(&tick, nullptr);
+  return identity_of(fd);
+}
+
 }  // namespace weightpager::io

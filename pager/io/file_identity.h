@@ -61,4 +61,8 @@ FileIdentity identity_of(const struct stat& facts, int64_t now_ns);
 /// Nothing if the kernel does not say.
 std::optional<FileIdentity> identity_of(int fd);
 
+/// The same, of a file that was changed just now after a wait for the kernel's next tick, so that
+/// its mappings can share what is read.
+std::optional<FileIdentity> settled_identity_of(int fd);
+
 }  // namespace weightpager::io

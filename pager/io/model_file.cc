@@ -142,6 +142,9 @@ Result<ModelFile> ModelFile::open(const std::string& path) {
 
 Result<ModelFile> ModelFile::open(const std::string& path, const FileIdentity& expected,
                                   const std::string& name) {
+  if (path.empty()) {
+    return fail(name + ": cannot be opened again without /proc", "mount /proc", ENOENT);
+  }
   auto file = open(path);
   if (!file || file->identity().is_of_file(expected)) return file;
   return fail(fmt::format("{}: {} leads to another file", name, path),

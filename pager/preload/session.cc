@@ -244,6 +244,13 @@ bool start_pager(int fd, const model::Model& model, bool is_writable) {
   return true;
 }
 
+// The name may be another file's by now.
+bool is_named(const std::string& path, const struct stat& facts) {
+  struct stat named;
+  return stat(path.c_str(), &named) == 0 && named.st_dev == facts.st_dev &&
+         named.st_ino == facts.st_ino;
+}
+
 // Layers of the file; of a file that weightpager cannot read but the engine perhaps can, one layer.
 model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   auto model = model::open_model_file(path);
@@ -471,13 +478,14 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
     return nullptr;
   }
   if (session->has_failed) return nullptr;
-  const model::Model model = layers_of(path, static_cast<uint64_t>(facts.st_size));
+  const model::Model model = layers_of(is_named(path, facts) ? path : link_of_descriptor(fd),
+                                       static_cast<uint64_t>(facts.st_size));
   if (!start_pager(fd, model, is_writable)) return nullptr;
   // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
   // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;
   request.path = link_of_descriptor(fd);
-  request.file = io::identity_of(fd);
+  request.file = io::settled_identity_of(fd);
   request.name = path;
   request.offset_bytes = static_cast<uint64_t>(offset);
   request.length_bytes = length;

@@ -72,7 +72,8 @@ WEIGHTPAGER_API int weightpager_open(const weightpager_options* options, weightp
 WEIGHTPAGER_API void weightpager_close(weightpager_pager* pager);
 
 /* Maps a model file, read-only, as a whole. The layers of GGUF and safetensors files give the order
- * to read ahead in; other files are read ahead in file order. Returns its first byte, or NULL. */
+ * to read ahead in; other files are read ahead in file order. A file that was changed since it was
+ * mapped before is read anew for this mapping. Returns its first byte, or NULL. */
 WEIGHTPAGER_API const void* weightpager_map(weightpager_pager* pager, const char* path,
                                             uint64_t* length_bytes);
 
@@ -183,7 +184,8 @@ WEIGHTPAGER_API uint32_t weightpager_stream_layers(const weightpager_stream* str
  *
  * Refused, without a change: what is held already (EBUSY), what cannot fit beside what is held
  * (ENOBUFS). After a read error the pass is over: what is held stays until it is released, and when
- * all is, the next call begins a new pass. */
+ * all is, the next call begins a new pass. A file that was changed since the stream was opened is
+ * such an error, for good (ESTALE): no pass is a mixture. Open the stream anew. */
 WEIGHTPAGER_API const void* weightpager_stream_acquire(weightpager_stream* stream, uint32_t layer,
                                                        uint64_t* length_bytes);
 
