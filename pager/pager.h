@@ -286,7 +286,7 @@ class Pager final : public PagingService {
   bool look_at(ServedFile& served);
   void look_at_files();
   static void tell_change(ServedFile& served);
-  void drop_stale_chunks(ServedFile& served);
+  void drop_stale_chunks(const ServedFile& served);
   bool reads_again(policy::ChunkId chunk);
   void report_failure(const ServedFile& served, uint64_t begin_bytes, uint64_t end_bytes,
                       const char* what, int error_number);

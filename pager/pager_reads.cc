@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
@@ -215,14 +214,15 @@ void Pager::tell_change(ServedFile& served) {
          "old one");
 }
 
-void Pager::drop_stale_chunks(ServedFile& served) {
-  std::vector<ChunkId> chunks;
+// What the kernel holds, or somebody waits for, stays.
+void Pager::drop_stale_chunks(const ServedFile& served) {
   for (ChunkId chunk = served.first_chunk; chunk < served.first_chunk + served.chunks; ++chunk) {
     Waiting& waiting = waiting_[chunk];
-    if (table_.state(chunk) == ChunkState::reading) waiting.is_stale = !waiting.is_read_again;
-    if (table_.is_resident(chunk)) chunks.push_back(chunk);
+    const ChunkState state = table_.state(chunk);
+    if (state == ChunkState::reading) waiting.is_stale = !waiting.is_read_again;
+    if (state == ChunkState::ready || state == ChunkState::mapped) evict(Run{chunk, 1});
   }
-  do_evict(chunks);
+  tell_order();
 }
 
 // A read that a change of the file overtook may have brought bytes of before and after it.

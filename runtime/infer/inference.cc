@@ -109,6 +109,8 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   }
   const auto driver = takes_in_late_ ? pipeline::Driver::caller : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
+  // Packed weights have their checksums, which tell more.
+  const auto watched = source_.is_packed() ? std::nullopt : std::optional(file_.identity());
   auto executor =
       Executor::make(use_.units,
                      {.schedule = {.pipeline = pipeline,
@@ -116,7 +118,7 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
                                    .reads_across_inferences = options_.reads_across_inferences},
                       .driver = driver,
                       .fd = file_.fd(),
-                      .file = file_.identity(),
+                      .file = watched,
                       .file_name = source_.path(),
                       .device_read_bytes = io::device_limits(file_.fd()).read_bytes,
                       .open_reader = options_.open_reader,

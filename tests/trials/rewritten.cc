@@ -161,6 +161,10 @@ const std::map<std::string, void (*)(const Change&)> changes = {
 
 thread_local sigjmp_buf after_signal;
 
+void touch_or_leave(const unsigned char* address) {
+  if (sigsetjmp(after_signal, 1) == 0) (void)touch(address);
+}
+
 /// Whether the page is one of the two, or SIGBUS; `is_new` says whether it is the second or SIGBUS.
 bool is_either(const unsigned char* page, size_t length, const unsigned char* before,
                const unsigned char* after, bool& is_new) {
@@ -249,7 +253,7 @@ int use_mappings(const Mapper& mapper, const Change& it, void (*change)(const Ch
   if (moment == "during") {
     toucher = std::thread([&] {
       for (size_t at = 0; !is_over; at = (at + 17 * page_bytes) % before.size()) {
-        if (sigsetjmp(after_signal, 1) == 0) (void)touch(older + at);
+        touch_or_leave(older + at);
         ++touched;
       }
     });
