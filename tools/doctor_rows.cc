@@ -447,6 +447,16 @@ Row window_row(const Facts& facts, const ModelFacts& model) {
   return row;
 }
 
+Row workers_row() {
+  return {"workers",
+          Verdict::information,
+          "a window is one process's: children that are forked once the model is mapped have the "
+          "plain file, outside of it; workers that map it themselves share one window by "
+          "`weightpager serve` and `weightpager run --attach`",
+          "",
+          Json::object()};
+}
+
 void add_model_rows(std::vector<Row>& rows, const Facts& facts) {
   if (!facts.model) return;
   if (!*facts.model) return rows.push_back(refused_model_row(facts.model->error()));
@@ -457,6 +467,7 @@ void add_model_rows(std::vector<Row>& rows, const Facts& facts) {
   rows.push_back(device_row(model.device));
   rows.push_back(reading_row(model));
   rows.push_back(window_row(facts, model));
+  rows.push_back(workers_row());
 }
 
 // --- CUDA ---------------------------------------------------------------------------------------
