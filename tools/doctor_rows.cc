@@ -448,13 +448,10 @@ Row window_row(const Facts& facts, const ModelFacts& model) {
 }
 
 Row workers_row() {
-  return {"workers",
-          Verdict::information,
-          "a window is one process's: children that are forked once the model is mapped have the "
-          "plain file, outside of it; workers that map it themselves share one window by "
-          "`weightpager serve` and `weightpager run --attach`",
-          "",
-          Json::object()};
+  return {"workers", Verdict::information,
+          "children that are forked once the model is mapped are outside the window: let workers "
+          "map it themselves, by `weightpager serve` and `run --attach`",
+          "", Json::object()};
 }
 
 void add_model_rows(std::vector<Row>& rows, const Facts& facts) {

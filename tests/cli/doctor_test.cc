@@ -107,6 +107,8 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
       "device: info: 16 reads of 2.0 MiB; the kernel's own mmap reads ahead 128.0 KiB\n"
       "reading: ok: 2.00 GB/s over 1.5 s (io_uring, direct, huge pages)\n"
       "window: info: holds 25 % of the model; a pass reads at least 3.0 GiB, 1.61 s\n"
+      "workers: info: children that are forked once the model is mapped are outside the window: "
+      "let workers map it themselves, by `weightpager serve` and `run --attach`\n"
       "cuda: info: no CUDA driver\n");
   EXPECT_EQ(verdict(), Verdict::ok);
 }
