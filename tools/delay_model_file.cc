@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 
 namespace weightpager::tools {
 namespace {
@@ -13,6 +15,8 @@ using budget::DelayModel;
 using Json = nlohmann::ordered_json;
 
 constexpr int schema_version = 1;
+/// Samples of every layer are among it.
+constexpr uint64_t file_bytes_max = 16 * MiB;
 /// A second for one byte, operation, tensor or block.
 constexpr double ns_max = 1e9;
 
@@ -31,12 +35,10 @@ Json fit_json(const budget::Fit& fit) {
 
 }  // namespace
 
-Result<DelayModel> read_delay_model(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return fail(path + ": cannot be read", "is it there?");
+Result<DelayModel> parse_delay_model(std::string_view text, const std::string& path) {
   DelayModel model;
   try {
-    const Json json = Json::parse(file).at("model");
+    const Json json = Json::parse(text).at("model");
     for (const auto& [name, part] : parts) model.*part = json.at(name);
   } catch (const Json::exception& problem) {
     return fail(fmt::format("{}: not a delay model: {}", path, problem.what()),
@@ -49,6 +51,11 @@ Result<DelayModel> read_delay_model(const std::string& path) {
                 "`weightpager bench blocks NET.cfg NET.weights --json FILE` measures it");
   }
   return model;
+}
+
+Result<DelayModel> read_delay_model(const std::string& path) {
+  const auto text = read_whole_file(path, file_bytes_max, "a delay model");
+  return text ? parse_delay_model(*text, path) : tl::make_unexpected(text.error());
 }
 
 std::string delay_model_json(const std::vector<budget::Sample>& samples,

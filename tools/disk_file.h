@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "pager/base/result.h"
 #include "pager/simulate/disk_model.h"
@@ -18,6 +19,8 @@ struct Machine {
 /// A preset, a speed, or a file; see simulate::disk_by_name. Handling that is not told (files had
 /// none at first) is Handling's own.
 Result<Machine> read_machine(const std::string& name);
+/// A file's text. `name` is what errors call it.
+Result<Machine> parse_machine(std::string_view text, const std::string& name);
 
 /// One JSON object, as read_machine takes it.
 std::string machine_json(const Machine& machine);

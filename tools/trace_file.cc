@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <vector>
 
+#include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 #include "pager/simulate/trace_format.h"
 #include "tools/report_file.h"
 
@@ -20,17 +21,7 @@ using simulate::Touch;
 using simulate::Trace;
 
 constexpr size_t magic_bytes = 8;
-
-Result<std::vector<std::byte>> read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes;
-  if (file) bytes.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) {
-    return fail(fmt::format("cannot read {}: {}", path, std::strerror(errno)), "", errno);
-  }
-  const auto* const first = reinterpret_cast<const std::byte*>(bytes.data());
-  return std::vector<std::byte>(first, first + bytes.size());
-}
+constexpr uint64_t file_bytes_max = 4 * GiB;
 
 // ---- JSON ----
 
@@ -62,38 +53,57 @@ std::string trace_json(const Trace& trace) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// What is missing or of another kind throws, within from_json alone.
+// What is missing or of another kind throws, within from_json alone: also what is no whole number
+// from 0 on, which the library would make one of without a word.
+uint64_t number_of(const Json& json) { return json.get_ref<const Json::number_unsigned_t&>(); }
+
+// Larger ones are beyond every bound that check() has, and not `anywhere`.
+uint32_t number_32_of(const Json& json) {
+  return static_cast<uint32_t>(std::min<uint64_t>(number_of(json), policy::anywhere - 1));
+}
+
+std::vector<uint32_t> numbers_32_of(const Json& json) {
+  std::vector<uint32_t> numbers;
+  for (const Json& it : json.get_ref<const Json::array_t&>()) numbers.push_back(number_32_of(it));
+  return numbers;
+}
+
 Trace trace_of(const Json& json) {
   Trace trace;
   trace.name = json.at("name");
-  trace.chunk_bytes = json.at("chunk_bytes");
-  trace.chunks = json.at("chunks");
-  trace.order.cyclic = json.at("cyclic").get<std::vector<policy::ChunkId>>();
-  trace.order.layer_begins = json.at("layer_begins").get<std::vector<uint32_t>>();
-  trace.order.revisited = json.at("revisited").get<std::vector<policy::ChunkId>>();
-  trace.pass_begins = json.at("pass_begins").get<std::vector<uint64_t>>();
-  for (const Json& from : json.at("experts")) {
-    policy::ExpertChunks expert{.layer = from.at("layer"), .slabs = {}};
-    for (const Json& slab : from.at("slabs")) {
+  trace.chunk_bytes = number_of(json.at("chunk_bytes"));
+  trace.chunks = number_32_of(json.at("chunks"));
+  trace.order.cyclic = numbers_32_of(json.at("cyclic"));
+  trace.order.layer_begins = numbers_32_of(json.at("layer_begins"));
+  trace.order.revisited = numbers_32_of(json.at("revisited"));
+  for (const Json& it : json.at("pass_begins").get_ref<const Json::array_t&>()) {
+    trace.pass_begins.push_back(number_of(it));
+  }
+  for (const Json& from : json.at("experts").get_ref<const Json::array_t&>()) {
+    policy::ExpertChunks expert{.layer = number_32_of(from.at("layer")), .slabs = {}};
+    for (const Json& slab : from.at("slabs").get_ref<const Json::array_t&>()) {
       std::vector<policy::ChunkPart> parts;
-      for (const Json& part : slab) parts.push_back({part.at(0), part.at(1), part.at(2)});
+      for (const Json& part : slab.get_ref<const Json::array_t&>()) {
+        parts.push_back(
+            {number_32_of(part.at(0)), number_32_of(part.at(1)), number_32_of(part.at(2))});
+      }
       expert.slabs.push_back(std::move(parts));
     }
     trace.order.experts.push_back(std::move(expert));
   }
-  for (const Json& from : json.at("touches")) {
+  for (const Json& from : json.at("touches").get_ref<const Json::array_t&>()) {
     const Json& offset = from.at(1);
-    trace.touches.push_back(
-        {from.at(0), offset.is_null() ? policy::anywhere : offset.get<uint32_t>(), from.at(2)});
+    trace.touches.push_back({number_32_of(from.at(0)),
+                             offset.is_null() ? policy::anywhere : number_32_of(offset),
+                             number_of(from.at(2))});
   }
   return trace;
 }
 
-Result<Trace> from_json(const std::vector<std::byte>& bytes, const std::string& path) {
-  const auto* const text = reinterpret_cast<const char*>(bytes.data());
+Result<Trace> from_json(std::string_view text, const std::string& path) {
   Trace trace;
   try {
-    trace = trace_of(Json::parse(text, text + bytes.size()));
+    trace = trace_of(Json::parse(text));
   } catch (const Json::exception& problem) {
     return fail(fmt::format("{}: not a trace: {}", path, problem.what()),
                 "`weightpager trace convert FILE -o FILE.json` shows what one looks like");
@@ -127,11 +137,15 @@ bool is_trace_file(const std::string& path) {
   return file && simulate::looks_like_trace(head);
 }
 
+Result<Trace> parse_trace(std::string_view text, const std::string& path) {
+  if (text.starts_with('{')) return from_json(text, path);
+  return simulate::decode(std::as_bytes(std::span(text)), path);
+}
+
 Result<Trace> read_trace(const std::string& path) {
-  const auto bytes = read_bytes(path);
-  if (!bytes) return tl::make_unexpected(bytes.error());
-  const bool is_json = !bytes->empty() && bytes->front() == std::byte{'{'};
-  return is_json ? from_json(*bytes, path) : simulate::decode(*bytes, path);
+  const auto text = read_whole_file(path, file_bytes_max, "a trace");
+  if (!text) return tl::make_unexpected(text.error());
+  return parse_trace(*text, path);
 }
 
 Status write_trace(const Trace& trace, const std::string& path, const std::string& option) {

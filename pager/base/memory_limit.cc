@@ -4,6 +4,7 @@
 // searched as well.
 #include "pager/base/memory_limit.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -77,7 +78,8 @@ std::optional<uint64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-void lower_by_cgroup(MemoryLimit& limit, const std::string& root, const CgroupVersion& version) {
+void add_limits_of_cgroups(std::vector<MemoryLimit>& limits, const std::string& root,
+                           const CgroupVersion& version) {
   const auto mount = find_mount(root, version);
   const auto cgroup = find_cgroup(root, version);
   if (!mount || !cgroup) return;
@@ -87,7 +89,7 @@ void lower_by_cgroup(MemoryLimit& limit, const std::string& root, const CgroupVe
   while (true) {
     const auto file = (fs::path(mount->mount_point) / relative / version.limit_file).string();
     const auto bytes = read_number(root + file);
-    if (bytes && *bytes < limit.bytes) limit = {*bytes, file};
+    if (bytes) limits.push_back({*bytes, file});
     if (relative.empty()) return;
     relative = relative.parent_path();
   }
@@ -104,10 +106,15 @@ MemoryLimit installed_memory(const std::string& root) {
 
 }  // namespace
 
+std::vector<MemoryLimit> memory_limits(const std::string& root) {
+  std::vector<MemoryLimit> limits = {installed_memory(root)};
+  for (const CgroupVersion& version : cgroup_versions) add_limits_of_cgroups(limits, root, version);
+  return limits;
+}
+
 MemoryLimit memory_limit(const std::string& root) {
-  MemoryLimit limit = installed_memory(root);
-  for (const CgroupVersion& version : cgroup_versions) lower_by_cgroup(limit, root, version);
-  return limit;
+  const std::vector<MemoryLimit> limits = memory_limits(root);
+  return *std::ranges::min_element(limits, {}, &MemoryLimit::bytes);
 }
 
 }  // namespace weightpager

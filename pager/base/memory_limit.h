@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace weightpager {
 
@@ -15,5 +16,8 @@ struct MemoryLimit {
 /// The lowest of MemTotal and of the limits of all memory cgroups (v1 and v2) that this process is
 /// in, the enclosing ones included. `root` is put before /proc and the cgroup mounts, for tests.
 MemoryLimit memory_limit(const std::string& root = "");
+
+/// All of them: MemTotal first, then the cgroups' from the innermost out.
+std::vector<MemoryLimit> memory_limits(const std::string& root = "");
 
 }  // namespace weightpager

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "pager/base/owned_fd.h"
-#include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 
 namespace weightpager {
 
@@ -32,17 +32,7 @@ Result<std::string> read_own_file(const std::string& path, uint64_t bytes_max) {
     return fail(path + ": expected a file of this user's, of at most " + format_size(bytes_max),
                 hint);
   }
-  std::string text(static_cast<size_t>(status.st_size), '\0');
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t got =
-        kernel::pread(fd.get(), text.data() + done, text.size() - done, static_cast<off_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
-  }
-  text.resize(done);
-  return text;
+  return read_to_end(fd.get(), path, bytes_max, "a file of weightpager's");
 }
 
 }  // namespace weightpager

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -47,15 +48,20 @@ class Backend {
   virtual DeviceMemoryUse device_memory() const = 0;
 };
 
+/// Whether this process may take so many bytes for activations and scratch memory: asked before
+/// they are taken.
+using MayTake = std::function<Status(uint64_t)>;
+
 /// `network` and `source` outlive what these return.
 Result<std::unique_ptr<Backend>> open_cpu_backend(const network::Network& network,
                                                   const network::WeightSource& source,
-                                                  const InferenceOptions& options);
+                                                  const InferenceOptions& options,
+                                                  const MayTake& may_take);
 /// As `operations` were planned.
 Result<std::unique_ptr<Backend>> open_planned_backend(const network::Network& network,
                                                       const network::WeightSource& source,
                                                       plan::PlannedOperations operations,
-                                                      uint32_t batch);
+                                                      uint32_t batch, const MayTake& may_take);
 /// Fails where there is no GPU, or where this build cannot use one.
 Result<std::unique_ptr<Backend>> open_cuda_backend(const network::Network& network,
                                                    const network::WeightSource& source,

@@ -129,13 +129,17 @@ Result<std::vector<Activations>> make_activations(const Network& network,
 
 Result<std::unique_ptr<Backend>> open_cpu_backend(const Network& network,
                                                   const WeightSource& source,
-                                                  const InferenceOptions& options) {
+                                                  const InferenceOptions& options,
+                                                  const MayTake& may_take) {
+  const memory::ActivationLayout layout = memory::lay_out(network);
+  const uint64_t activation_bytes = options.batch * layout.plan.total_bytes;
   // Between a layer's tiles a batch's other images go by, and use the same memory.
   const auto unfolding = options.batch == 1 ? ops::Unfold::once : ops::Unfold::by_tile;
-  auto operations =
-      CpuOperations::make(network, options.threads, CpuOperations::Scratch::own, unfolding);
+  auto operations = CpuOperations::make(
+      network, options.threads, CpuOperations::Scratch::own, unfolding,
+      [&](uint64_t scratch_bytes) { return may_take(activation_bytes + scratch_bytes); });
   if (!operations) return forward_error(std::move(operations));
-  auto activations = make_activations(network, memory::lay_out(network), options.batch);
+  auto activations = make_activations(network, layout, options.batch);
   if (!activations) return forward_error(std::move(activations));
   return std::make_unique<PlainBackend>(source, std::move(*operations), std::move(*activations));
 }
@@ -143,9 +147,12 @@ Result<std::unique_ptr<Backend>> open_cpu_backend(const Network& network,
 Result<std::unique_ptr<Backend>> open_planned_backend(const Network& network,
                                                       const WeightSource& source,
                                                       plan::PlannedOperations operations,
-                                                      uint32_t batch) {
-  auto activations =
-      make_activations(network, memory::lay_out(network, operations.memory()), batch);
+                                                      uint32_t batch, const MayTake& may_take) {
+  const memory::ActivationLayout layout = memory::lay_out(network, operations.memory());
+  if (Status may = may_take(batch * layout.plan.total_bytes); !may) {
+    return forward_error(std::move(may));
+  }
+  auto activations = make_activations(network, layout, batch);
   if (!activations) return forward_error(std::move(activations));
   return std::make_unique<PlannedBackend>(source, std::move(operations), std::move(*activations));
 }

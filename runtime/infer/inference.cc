@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/base/memory_room.h"
+#include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "runtime/infer/backend.h"
 #include "runtime/network/weight_source.h"
@@ -21,6 +23,10 @@ using network::WeightSource;
 using pipeline::Executor;
 using pipeline::UnitCosts;
 using pipeline::UnitTimes;
+
+// What compiled kernels, the reader and the libraries' own buffers take at most.
+constexpr uint64_t other_bytes_expected = 16 * MiB;
+constexpr uint64_t stack_bytes_expected = 8 * MiB;
 
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
@@ -53,6 +59,8 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   bool is_direct() const override { return file_.is_direct(); }
 
  private:
+  Result<WindowUse> use_for(const WindowRequest& asked) const;
+  Status check_memory(const WindowUse& use, uint64_t beside_bytes) const;
   Status take_window(pipeline::Pipeline pipeline, WindowUse use, bool lodges);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status take_in_late(uint32_t unit, const std::byte* bytes);
@@ -77,21 +85,53 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
 };
 
 Status StreamedInference::prepare(std::optional<plan::PlannedOperations> operations) {
-  const auto open_backend =
-      options_.device == DeviceKind::cuda ? open_cuda_backend : open_cpu_backend;
-  auto backend =
-      operations ? open_planned_backend(network_, source_, *std::move(operations), options_.batch)
-                 : open_backend(network_, source_, options_);
+  auto use =
+      options_.plan != nullptr ? use_plan(source_, *options_.plan) : use_for(options_.window);
+  if (!use) return forward_error(std::move(use));
+  const MayTake may_take = [&](uint64_t beside_bytes) { return check_memory(*use, beside_bytes); };
+  auto backend = operations ? open_planned_backend(network_, source_, *std::move(operations),
+                                                   options_.batch, may_take)
+                 : options_.device == DeviceKind::cuda
+                     ? open_cuda_backend(network_, source_, options_)
+                     : open_cpu_backend(network_, source_, options_, may_take);
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
-  if (options_.plan == nullptr) return set_window(options_.window);
-  return take_window(pipeline::Pipeline::two_stage, use_plan(source_, *options_.plan), true);
+  if (options_.plan != nullptr) {
+    return take_window(pipeline::Pipeline::two_stage, *std::move(use), true);
+  }
+  return take_window(options_.window.pipeline, *std::move(use), options_.window.lodges);
 }
 
-Status StreamedInference::set_window(const WindowRequest& asked) {
+Result<WindowUse> StreamedInference::use_for(const WindowRequest& asked) const {
   WindowRequest request = asked;
   request.device = options_.device;
-  auto use = use_window(network_, source_, request);
+  return use_window(network_, source_, request);
+}
+
+// What the process will have beside what it has now, once a pass has run.
+Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_bytes) const {
+  uint64_t window_bytes = use.rings.bytes();
+  const bool is_preloaded =
+      options_.plan == nullptr && options_.window.pipeline == pipeline::Pipeline::preload;
+  for (const pipeline::UnitBytes& it : use.units) {
+    if (it.is_pinned || is_preloaded) window_bytes += it.length_bytes;
+  }
+  const uint64_t input_bytes = options_.batch * network_.input.size_bytes();
+  const uint64_t bytes = window_bytes + beside_bytes + input_bytes + other_bytes_expected;
+  return check_room(
+      {.what = fmt::format("{}: a pass over it (weights {}, activations and what operations take "
+                           "beside them {}, pictures {})",
+                           source_.path(), format_size(window_bytes), format_size(beside_bytes),
+                           format_size(input_bytes)),
+       .bytes = bytes,
+       // Rings are mapped twice, each thread has a stack.
+       .address_bytes = bytes + use.rings.bytes() +
+                        static_cast<uint64_t>(options_.threads) * stack_bytes_expected},
+      "make pictures smaller (`width=` and `height=` in the .cfg), or the batch or the window");
+}
+
+Status StreamedInference::set_window(const WindowRequest& request) {
+  auto use = use_for(request);
   if (!use) return forward_error(std::move(use));
   return take_window(request.pipeline, std::move(*use), request.lodges);
 }

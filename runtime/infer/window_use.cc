@@ -166,9 +166,35 @@ void round_gpu_ring(Rings& rings, uint64_t needed_bytes, uint64_t spare_bytes) {
   }
 }
 
+// A ring that is too small would keep a unit waiting for ever, and one that is larger than all that
+// two passes read is memory for nothing.
+Status check_plan(const WindowUse& use, const plan::JointPlan& plan, const WeightSource& source) {
+  const char* const again = "make it again: weightpager plan NET.cfg --budget SIZE -o FILE";
+  uint64_t pinned_bytes = 0;
+  uint64_t streamed_bytes = 0;
+  uint64_t ring_bytes_min = 0;
+  for (const UnitBytes& it : use.units) {
+    (it.is_pinned ? pinned_bytes : streamed_bytes) += it.length_bytes;
+    if (!it.is_pinned) ring_bytes_min = std::max(ring_bytes_min, it.length_bytes);
+  }
+  const uint64_t ring_bytes_max = 2 * streamed_bytes + 1 * MiB;
+  if (plan.rings.host_bytes < ring_bytes_min || plan.rings.host_bytes > ring_bytes_max) {
+    return fail(fmt::format("the plan's \"ring_bytes\" is {}: expected {} to {} for the weights of "
+                            "{}",
+                            plan.rings.host_bytes, ring_bytes_min, ring_bytes_max, source.path()),
+                again);
+  }
+  if (pinned_bytes > plan.pinned_bytes) {
+    return fail(fmt::format("the plan's \"pinned_bytes\" is {}: of {} its pieces pin {}",
+                            plan.pinned_bytes, source.path(), pinned_bytes),
+                again);
+  }
+  return {};
+}
+
 }  // namespace
 
-WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
+Result<WindowUse> use_plan(const WeightSource& source, const plan::JointPlan& plan) {
   WindowUse use{.pieces = plan.pieces, .rings = plan.rings};
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
     const FileRange range = source.range(plan.pieces[i]);
@@ -180,6 +206,7 @@ WindowUse use_plan(const WeightSource& source, const plan::JointPlan& plan) {
         {.size_bytes = range.length_bytes, .read_ns = read_ns, .kernel_ns = plan.kernel_ns[i]});
   }
   use.costs = pipeline::after_first_pass(use.costs, plan.is_pinned);
+  if (Status fits = check_plan(use, plan, source); !fits) return forward_error(std::move(fits));
   return use;
 }
 

@@ -77,7 +77,8 @@ void lodge_among_activations(WindowUse& use, const network::WeightSource& source
 /// Of the weights that one inference reads: those that lodge.
 uint64_t lodging_bytes(const WindowUse& use);
 
-/// As a plan has it. `source` has the weights in the plan's forms.
-WindowUse use_plan(const network::WeightSource& source, const plan::JointPlan& plan);
+/// As a plan has it. `source` has the weights in the plan's forms. Fails where the plan's ring or
+/// what it pins is none of these weights': a plan's file may come from anyone.
+Result<WindowUse> use_plan(const network::WeightSource& source, const plan::JointPlan& plan);
 
 }  // namespace weightpager::infer

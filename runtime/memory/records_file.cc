@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 #include "pager/model/header_reader.h"
 #include "pager/model/strict_json.h"
 
@@ -88,11 +89,9 @@ Result<std::vector<TensorUsage>> parse_records(std::string_view text, const std:
 }
 
 Result<std::vector<TensorUsage>> read_records(const std::string& path) {
-  Result<model::HeaderReader> reader = model::HeaderReader::open(path);
-  if (!reader) return forward_error(std::move(reader));
-  const std::string text = reader->read_text(reader->size_bytes(), text_bytes_max, "records");
-  if (!reader->ok()) return reader->take_error();
-  return parse_records(text, path);
+  const auto text = read_whole_file(path, text_bytes_max, "a file of records");
+  if (!text) return tl::make_unexpected(text.error());
+  return parse_records(*text, path);
 }
 
 }  // namespace weightpager::memory

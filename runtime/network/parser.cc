@@ -11,6 +11,7 @@
 #include <array>
 
 #include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 #include "pager/model/header_reader.h"
 #include "runtime/network/sections.h"
 
@@ -394,12 +395,9 @@ Result<Network> parse_network(std::string_view text, const std::string& name) {
 }
 
 Result<Network> read_network(const std::string& path) {
-  Result<model::HeaderReader> reader = model::HeaderReader::open(path);
-  if (!reader) return forward_error(std::move(reader));
-  const std::string text =
-      reader->read_text(reader->size_bytes(), text_bytes_max, "a network's description");
-  if (!reader->ok()) return reader->take_error();
-  return parse_network(text, path);
+  const auto text = read_whole_file(path, text_bytes_max, "a network's description");
+  if (!text) return tl::make_unexpected(text.error());
+  return parse_network(*text, path);
 }
 
 }  // namespace weightpager::network

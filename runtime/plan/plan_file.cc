@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "pager/base/units.h"
-#include "pager/model/header_reader.h"
+#include "pager/base/whole_file.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/plan/json_fields.h"
 #include "runtime/plan/profiler.h"
@@ -20,7 +20,8 @@ using network::Network;
 using network::Piece;
 
 constexpr int plan_schema_version = 1;
-constexpr uint64_t file_bytes_max = 64 * MiB;
+/// A plan of the longest network that there may be has some 16 MiB.
+constexpr uint64_t file_bytes_max = 32 * MiB;
 constexpr uint64_t number_max = uint64_t{1} << 53;
 constexpr int threads_max = 4096;
 const char* const plan_again = "make it again: weightpager plan NET.cfg --budget SIZE -o FILE";
@@ -190,6 +191,12 @@ Result<PlanFile> parse_plan(std::string_view text, const Network& network,
     if (!number) return damaged(it.name);
     file.plan.*it.value = *number;
   }
+  if (file.plan.memory_bytes() > file.budget_bytes) {
+    return fail(fmt::format("{}: its ring, pinned weights and arena take {} bytes, which is more "
+                            "than its budget of {}",
+                            name, file.plan.memory_bytes(), file.budget_bytes),
+                plan_again);
+  }
   auto choices = choices_in(json, network);
   if (!choices) return damaged("layers");
   file.plan.choices = std::move(*choices);
@@ -198,11 +205,9 @@ Result<PlanFile> parse_plan(std::string_view text, const Network& network,
 }
 
 Result<PlanFile> read_plan(const std::string& path, const Network& network) {
-  Result<model::HeaderReader> reader = model::HeaderReader::open(path);
-  if (!reader) return forward_error(std::move(reader));
-  const std::string text = reader->read_text(reader->size_bytes(), file_bytes_max, "a plan");
-  if (!reader->ok()) return reader->take_error();
-  auto file = parse_plan(text, network, path);
+  const auto text = read_whole_file(path, file_bytes_max, "a plan");
+  if (!text) return tl::make_unexpected(text.error());
+  auto file = parse_plan(*text, network, path);
   if (!file) return file;
   if (file->machine != machine_words(file->threads)) {
     return fail(fmt::format("{} was made for another machine: {}", path, file->machine),

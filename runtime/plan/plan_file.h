@@ -3,8 +3,8 @@
 //
 // A plan is for one network, at one size of its input, on one kind of processor with one number of
 // threads; that is in the file, and it is refused for another. It may come from anyone, so what is
-// in it is checked: layouts and candidates when they are made (PlannedOperations), rings by the
-// schedule, everything else here.
+// in it is checked: layouts and candidates when they are made (PlannedOperations), the ring and
+// what is pinned against the weights (infer/window_use.h), everything else here.
 #pragma once
 
 #include <string>

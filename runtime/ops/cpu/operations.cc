@@ -83,7 +83,8 @@ CpuOperations::CpuOperations(const network::Network& network, int threads, Scrat
       primitives_(network.layers.size()) {}
 
 Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads,
-                                          Scratch scratch, Unfold unfolding) {
+                                          Scratch scratch, Unfold unfolding,
+                                          const std::function<Status(uint64_t)>& may_take) {
   WP_ASSERT(threads >= 1);
   // oneDNN compiles for the number of threads that OpenMP is set to.
   omp_set_num_threads(threads);
@@ -97,6 +98,9 @@ Result<CpuOperations> CpuOperations::make(const network::Network& network, int t
   uint64_t scratch_bytes = 0;
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
     scratch_bytes = std::max(scratch_bytes, operations.scratch_bytes(number));
+  }
+  if (may_take) {
+    if (Status may = may_take(scratch_bytes); !may) return forward_error(std::move(may));
   }
   operations.scratch_.resize(scratch_bytes / sizeof(float));
   return operations;

@@ -38,10 +38,12 @@ class CpuOperations {
   enum class Scratch { own, callers };
 
   /// `threads` is how many compute, the caller among them. `unfolding`: of convolutions' pictures.
-  /// Fails where oneDNN has no fast code for a layer.
+  /// Fails where oneDNN has no fast code for a layer, and where `may_take` does, which is asked
+  /// before so many bytes of scratch memory are taken.
   static Result<CpuOperations> make(const network::Network& network, int threads,
                                     Scratch scratch = Scratch::own,
-                                    Unfold unfolding = Unfold::by_tile);
+                                    Unfold unfolding = Unfold::by_tile,
+                                    const std::function<Status(uint64_t)>& may_take = {});
 
   /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
   /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
