@@ -153,9 +153,10 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   const auto seed = parse_count(arguments.value("seed").value_or("1"), "--seed", UINT32_MAX);
   if (!seed) return tl::make_unexpected(seed.error());
   options.workload.seed = *seed;
-  const auto compute = parse_number(arguments.value("compute").value_or("20"), "--compute");
+  const auto compute =
+      parse_number(arguments.value("compute").value_or("20"), "--compute", bandwidths_gb_per_s);
   if (!compute) return tl::make_unexpected(compute.error());
-  const auto zipf = parse_number(arguments.value("zipf").value_or("1"), "--zipf");
+  const auto zipf = parse_number(arguments.value("zipf").value_or("1"), "--zipf", zipf_exponents);
   if (!zipf) return tl::make_unexpected(zipf.error());
   options.workload.compute_bytes_per_s = *compute * 1e9;
   options.workload.zipf_exponent = *zipf;

@@ -78,20 +78,19 @@ Result<SimulateOptions> read_options(const Arguments& arguments) {
                 "`weightpager bench pipelines` measures it: the delay of Pre");
   }
   SimulateOptions options = {.cfg_path = arguments.operands()[0]};
-  const auto kernels = parse_number(*arguments.value("kernels"), "--kernels");
+  const auto kernels = parse_number(*arguments.value("kernels"), "--kernels", times_ms);
   if (!kernels) return tl::make_unexpected(kernels.error());
   options.kernels_ms = *kernels;
-  auto disks = parse_numbers(arguments.value("disks").value_or("0.5,1,2,3,5,7,14"), "--disks");
+  auto disks = parse_numbers(arguments.value("disks").value_or("0.5,1,2,3,5,7,14"), "--disks",
+                             bandwidths_gb_per_s);
   if (!disks) return forward_error(std::move(disks));
   options.disks_gb_per_s = std::move(*disks);
   auto windows = parse_sizes(arguments.value("windows").value_or("4MiB,9MiB"), "--windows");
   if (!windows) return forward_error(std::move(windows));
   options.windows_bytes = std::move(*windows);
-  const auto tile = parse_sizes(arguments.value("tile").value_or("2MiB"), "--tile");
+  const auto tile = parse_bytes(arguments.value("tile").value_or("2MiB"), "--tile", os_page_bytes);
   if (!tile) return tl::make_unexpected(tile.error());
-  if (tile->size() != 1 || tile->front() == 0)
-    return fail("--tile: expected one size of 4KiB or more");
-  options.tile_bytes = tile->front();
+  options.tile_bytes = round_down(*tile, os_page_bytes);
   return options;
 }
 

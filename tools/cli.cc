@@ -151,6 +151,10 @@ Result<Arguments> parse_arguments(const Command& command,
       if (option && option->value_name.empty() && given.value() != "true") {
         return fail(fmt::format("--{} takes no value", given.key()));
       }
+      if (option && !option->value_name.empty() && given.value().empty()) {
+        return fail(fmt::format("--{} '': expected {}", given.key(), option->value_name),
+                    fmt::format("`{} --help` lists the options", command.name));
+      }
       sorted.values_[given.key()].push_back(given.value());
     }
     sorted.operands_ = parsed.unmatched();

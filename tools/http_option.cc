@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <charconv>
+#include "tools/number_argument.h"
 
 namespace weightpager::tools {
 
@@ -15,10 +15,8 @@ Option http_option() {
 Result<std::optional<uint16_t>> parse_http_port(const Arguments& arguments) {
   const auto text = arguments.value("http");
   if (!text) return std::nullopt;
-  uint16_t port = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stopped_at, problem] = std::from_chars(text->data(), end, port);
-  if (problem == std::errc{} && stopped_at == end) return port;
+  const auto port = parse_whole(*text, "--http", 0, UINT16_MAX);
+  if (port) return static_cast<uint16_t>(*port);
   return fail(fmt::format("--http {}: no port", *text),
               "from 1 to 65535, or 0 for any that is free");
 }

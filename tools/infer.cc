@@ -7,14 +7,15 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 #include "pager/control/control_socket.h"
 #include "pager/model/header_reader.h"
 #include "runtime/infer/detections.h"
@@ -45,6 +46,7 @@ using network::Network;
 using pipeline::Pipeline;
 
 constexpr int schema_version = 1;
+constexpr uint64_t names_bytes_max = 16 * MiB;
 const char* const usage_example =
     "weightpager infer yolov4.cfg yolov4.weights dog.jpg --window 18MiB";
 
@@ -168,7 +170,7 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   if (!pipeline) return tl::make_unexpected(pipeline.error());
   options.inference.window.pipeline = *pipeline;
   if (const auto tile = arguments.value("tile")) {
-    const auto bytes = parse_size(*tile, "--tile");
+    const auto bytes = parse_bytes(*tile, "--tile", os_page_bytes);
     if (!bytes) return tl::make_unexpected(bytes.error());
     options.inference.window.tile_bytes_max = *bytes;
   }
@@ -199,9 +201,10 @@ class ClassNames {
   static Result<ClassNames> read(const std::string& path) {
     ClassNames names;
     if (path.empty()) return names;
-    std::ifstream file(path);
-    if (!file) return fail(fmt::format("--names {}: cannot be read", path), "check the path");
-    for (std::string line; std::getline(file, line);) names.names_.push_back(printable(line));
+    const auto text = read_whole_file(path, names_bytes_max, "a list of names");
+    if (!text) return fail("--names " + text.error().message, text.error().hint);
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);) names.names_.push_back(printable(line));
     return names;
   }
   std::string operator[](uint32_t index) const {

@@ -4,6 +4,8 @@
 
 #include <charconv>
 
+#include "tools/number_argument.h"
+
 namespace weightpager::tools {
 
 const char* const live_exit_status =
@@ -36,11 +38,9 @@ control::Client::Json request_of(const char* name) {
 }
 
 Result<uint32_t> parse_index(const std::string& text, const std::string& option) {
-  uint32_t index = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped_at, problem] = std::from_chars(text.data(), end, index);
-  if (problem == std::errc{} && stopped_at == end) return index;
-  return fail(fmt::format("{} {}: expected a number from 0 up", option, text));
+  const auto index = parse_whole(text, option, 0, UINT32_MAX);
+  if (!index) return tl::make_unexpected(index.error());
+  return static_cast<uint32_t>(*index);
 }
 
 int run_live_command(const Command& command, const std::vector<std::string>& words,

@@ -1,7 +1,6 @@
 // `weightpager model make`: writes a synthetic model.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 
 #include "pager/base/units.h"
@@ -9,6 +8,7 @@
 #include "runtime/network/make_description.h"
 #include "tools/cli.h"
 #include "tools/model.h"
+#include "tools/number_argument.h"
 #include "tools/progress_line.h"
 
 namespace weightpager::tools {
@@ -73,14 +73,10 @@ Result<Format> parse_format(const std::string& name) {
   return fail(fmt::format("--format: expected gguf or safetensors, found '{}'", name));
 }
 
-Result<uint64_t> parse_number(const Arguments& arguments, const std::string& option,
+Result<uint64_t> whole_number(const Arguments& arguments, const std::string& option,
                               const std::string& otherwise) {
   const std::string text = arguments.value(option).value_or(otherwise);
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    return fail(fmt::format("--{}: expected a number from 0 to 2^64, found '{}'", option, text));
-  return number;
+  return parse_whole(text, "--" + option, 0, UINT64_MAX);
 }
 
 Result<model::ExpertCounts> parse_experts(const Arguments& arguments) {
@@ -91,9 +87,9 @@ Result<model::ExpertCounts> parse_experts(const Arguments& arguments) {
   }
   if (architecture != "llama-moe")
     return fail(fmt::format("--arch: expected llama or llama-moe, found '{}'", architecture));
-  const Result<uint64_t> experts = parse_number(arguments, "experts", "32");
+  const Result<uint64_t> experts = whole_number(arguments, "experts", "32");
   if (!experts) return tl::make_unexpected(experts.error());
-  const Result<uint64_t> used = parse_number(arguments, "experts-used", "4");
+  const Result<uint64_t> used = whole_number(arguments, "experts-used", "4");
   if (!used) return tl::make_unexpected(used.error());
   return model::ExpertCounts{*experts, *used};
 }
@@ -105,9 +101,9 @@ Result<MakeOptions> parse_options(const Arguments& arguments) {
   if (!arguments.has("size") || !arguments.has("output"))
     return fail("model make: expected --size SIZE, or --net NAME, and -o FILE",
                 "example: weightpager model make --size 4GiB -o test.gguf");
-  const Result<uint64_t> size_bytes = parse_size(*arguments.value("size"), "--size");
+  const Result<uint64_t> size_bytes = parse_bytes(*arguments.value("size"), "--size");
   if (!size_bytes) return tl::make_unexpected(size_bytes.error());
-  const Result<uint64_t> seed = parse_number(arguments, "seed", "1");
+  const Result<uint64_t> seed = whole_number(arguments, "seed", "1");
   if (!seed) return tl::make_unexpected(seed.error());
   const Result<model::ExpertCounts> experts = parse_experts(arguments);
   if (!experts) return tl::make_unexpected(experts.error());
@@ -144,7 +140,7 @@ int make_network_command(const Arguments& arguments) {
   if (!arguments.operands().empty() || !arguments.has("output"))
     return misuse({"model make: expected --net NAME and -o DIR",
                    "example: weightpager model make --net yolov4 -o networks/"});
-  const Result<uint64_t> seed = parse_number(arguments, "seed", "1");
+  const Result<uint64_t> seed = whole_number(arguments, "seed", "1");
   return seed ? make_network_files(arguments, *seed) : misuse(seed.error());
 }
 

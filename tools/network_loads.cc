@@ -13,9 +13,8 @@
 namespace weightpager::tools {
 namespace {
 
-constexpr double urgency_max = 1000;
-constexpr double period_ms_min = 1;
-constexpr double period_ms_max = 60'000;
+constexpr Range urgencies_range = {1e-3, 1000};
+constexpr Range periods_ms_range = {1, 60'000};
 
 struct NamedGoal {
   std::string_view word;
@@ -27,21 +26,15 @@ constexpr NamedGoal goals[] = {{"mean", serve::SharingGoal::mean_slowdown},
 
 /// One number for each network, or `otherwise` without the option.
 Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
-                                       const char* unit, double otherwise, double least,
-                                       double most) {
+                                       double otherwise, const Range& range) {
   const size_t networks = arguments.operands().size();
   const auto text = arguments.value(option);
   if (!text) return std::vector<double>(networks, otherwise);
-  auto numbers = parse_numbers(*text, "--" + option);
+  auto numbers = parse_numbers(*text, "--" + option, range);
   if (!numbers) return numbers;
   if (numbers->size() != networks) {
     return fail(fmt::format("--{} {}: expected a number for each of {} networks, found {}", option,
                             *text, networks, numbers->size()));
-  }
-  for (const double number : *numbers) {
-    if (number >= least && number <= most) continue;
-    return fail(
-        fmt::format("--{} {}: expected {} from {} to {}", option, number, unit, least, most));
   }
   return numbers;
 }
@@ -72,14 +65,13 @@ Option goal_option() {
 Result<NetworkLoads> parse_network_loads(const Arguments& arguments,
                                          const std::string& usage_example) {
   if (!arguments.has("budget")) return fail("--budget is missing", usage_example);
-  const auto budget = parse_size(*arguments.value("budget"), "--budget");
+  const auto budget = parse_bytes(*arguments.value("budget"), "--budget");
   if (!budget) return tl::make_unexpected(budget.error());
   NetworkLoads loads = {.budget_bytes = *budget};
-  auto urgencies = numbers_of(arguments, "urgency", "numbers", 1, 1 / urgency_max, urgency_max);
+  auto urgencies = numbers_of(arguments, "urgency", 1, urgencies_range);
   if (!urgencies) return forward_error(std::move(urgencies));
   loads.urgencies = std::move(*urgencies);
-  const auto periods_ms =
-      numbers_of(arguments, "period", "milliseconds", 0, period_ms_min, period_ms_max);
+  const auto periods_ms = numbers_of(arguments, "period", 0, periods_ms_range);
   if (!periods_ms) return tl::make_unexpected(periods_ms.error());
   loads.goal_word = arguments.value("goal").value_or("mean");
   const auto* const goal =

@@ -32,10 +32,17 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return words;
 }
 
+Result<uint64_t> parse_whole(const std::string& text, const std::string& option, uint64_t least,
+                             uint64_t most) {
+  uint64_t value = 0;
+  if (parse(text, value) && value >= least && value <= most) return value;
+  return fail(fmt::format("{} {}: expected a number from {} to {}", option, text, least, most));
+}
+
 Result<uint32_t> parse_count(const std::string& text, const std::string& option, uint32_t most) {
-  uint32_t value = 0;
-  if (parse(text, value) && value > 0 && value <= most) return value;
-  return fail(fmt::format("{} {}: expected a number from 1 to {}", option, text, most));
+  const auto value = parse_whole(text, option, 1, most);
+  if (!value) return tl::make_unexpected(value.error());
+  return static_cast<uint32_t>(*value);
 }
 
 Result<uint64_t> parse_duration(const std::string& text, const std::string& option) {
@@ -47,8 +54,9 @@ Result<uint64_t> parse_duration(const std::string& text, const std::string& opti
   double value = 0;
   const bool is_number = parse(text.substr(0, unit_begin), value) && value > 0;
   for (const auto& [name, unit_ns] : units) {
-    const bool is_fine = is_number && unit == name && value * unit_ns <= duration_ns_max;
-    if (is_fine) return static_cast<uint64_t>(value * unit_ns);
+    const double ns = value * unit_ns;
+    const bool is_fine = is_number && unit == name && ns >= 1 && ns <= duration_ns_max;
+    if (is_fine) return static_cast<uint64_t>(ns);
   }
   return fail(fmt::format("{} {}: expected a time", option, text), "as 250ms, 1s, 1.5s, 2min");
 }
@@ -59,28 +67,39 @@ Result<float> parse_share(const std::string& text, const std::string& option) {
   return fail(fmt::format("{} {}: expected a number from 0 to 1", option, text));
 }
 
-Result<double> parse_number(const std::string& text, const std::string& option) {
+Result<double> parse_number(const std::string& text, const std::string& option,
+                            const Range& range) {
   double value = 0;
-  if (parse(text, value) && value > 0) return value;
-  return fail(fmt::format("{} {}: expected a number above 0", option, text));
+  // Of what is no number ("nan") neither comparison holds.
+  if (parse(text, value) && value >= range.least && value <= range.most) return value;
+  return fail(
+      fmt::format("{} {}: expected a number from {} to {}", option, text, range.least, range.most));
 }
 
-Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option) {
+Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option,
+                                          const Range& range) {
   std::vector<double> values;
   for (const std::string& word : split_at_commas(text)) {
-    double value = 0;
-    if (!parse(word, value) || !(value > 0)) {
-      return fail(fmt::format("{} {}: expected numbers above 0, found '{}'", option, text, word));
-    }
-    values.push_back(value);
+    const auto value = parse_number(word, option, range);
+    if (!value) return tl::make_unexpected(value.error());
+    values.push_back(*value);
   }
   return values;
+}
+
+Result<uint64_t> parse_bytes(const std::string& text, const std::string& option,
+                             uint64_t least_bytes) {
+  const auto size = parse_size(text, option);
+  if (!size) return size;
+  if (*size >= least_bytes && *size <= size_bytes_max) return size;
+  return fail(fmt::format("{} {}: expected a size from {} to {}", option, text,
+                          format_size(least_bytes), format_size(size_bytes_max)));
 }
 
 Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::string& option) {
   std::vector<uint64_t> sizes;
   for (const std::string& word : split_at_commas(text)) {
-    const auto size = parse_size(word, option);
+    const auto size = parse_bytes(word, option, os_page_bytes);
     if (!size) return tl::make_unexpected(size.error());
     sizes.push_back(round_down(*size, os_page_bytes));
   }

@@ -70,7 +70,8 @@ Result<JointOptions> read_options(const Arguments& arguments) {
     return fail("--output writes the plan of one network",
                 "plan each network with its share as --budget");
   }
-  const auto disk = parse_number(arguments.value("disk").value_or("2"), "--disk");
+  const auto disk =
+      parse_number(arguments.value("disk").value_or("2"), "--disk", bandwidths_gb_per_s);
   if (!disk) return tl::make_unexpected(disk.error());
   options.disk_gb_per_s = *disk;
   const auto threads = parse_threads(arguments);

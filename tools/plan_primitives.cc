@@ -75,12 +75,13 @@ Result<Options> read_options(const Arguments& arguments) {
   if (arguments.operands().size() != 1) return fail("expected one .cfg", usage_example);
   Options options{.cfg_path = arguments.operands().front()};
   if (const auto budget = arguments.value("budget")) {
-    const auto bytes = parse_size(*budget, "--budget");
+    const auto bytes = parse_bytes(*budget, "--budget");
     if (!bytes) return tl::make_unexpected(bytes.error());
     options.budget_bytes = *bytes;
   }
   if (arguments.has("layer-by-layer")) options.strategy = Strategy::layer_by_layer;
-  const auto disk = parse_number(arguments.value("disk").value_or("2"), "--disk");
+  const auto disk =
+      parse_number(arguments.value("disk").value_or("2"), "--disk", bandwidths_gb_per_s);
   if (!disk) return tl::make_unexpected(disk.error());
   options.disk_gb_per_s = *disk;
   const auto threads = parse_threads(arguments);

@@ -129,9 +129,9 @@ Result<std::vector<BudgetStep>> parse_steps(const std::string& text) {
                   "a budget of 500MiB from the tenth second on: --then 10=500MiB");
     };
     if (equals == std::string::npos) return wrong();
-    const auto after_s = parse_number(word.substr(0, equals), "--then");
-    if (!after_s || *after_s > 1e6) return wrong();
-    const auto budget = parse_size(word.substr(equals + 1), "--then");
+    const auto after_s = parse_number(word.substr(0, equals), "--then", {1e-3, 1e6});
+    if (!after_s) return wrong();
+    const auto budget = parse_bytes(word.substr(equals + 1), "--then");
     if (!budget) return tl::make_unexpected(budget.error());
     steps.push_back({static_cast<uint64_t>(*after_s * 1e9), *budget});
     const bool rises =

@@ -140,7 +140,7 @@ int stats(const Trace& trace) {
 /// Of a size, if the option is there.
 Status take_size(const Arguments& arguments, const std::string& option, uint64_t& value) {
   if (!arguments.has(option)) return {};
-  const auto size = parse_size(*arguments.value(option), "--" + option);
+  const auto size = parse_bytes(*arguments.value(option), "--" + option);
   if (!size) return tl::make_unexpected(size.error());
   value = *size;
   return {};
@@ -155,10 +155,10 @@ Status take_count(const Arguments& arguments, const std::string& option, Number&
   return {};
 }
 
-Status take_number(const Arguments& arguments, const std::string& option, double scale,
-                   double& value) {
+Status take_number(const Arguments& arguments, const std::string& option, const Range& range,
+                   double scale, double& value) {
   if (!arguments.has(option)) return {};
-  const auto number = parse_number(*arguments.value(option), "--" + option);
+  const auto number = parse_number(*arguments.value(option), "--" + option, range);
   if (!number) return tl::make_unexpected(number.error());
   value = *number * scale;
   return {};
@@ -187,8 +187,8 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
       take_count(arguments, "experts-used", shape.experts_used),
       take_size(arguments, "slab", shape.slab_bytes),
       take_count(arguments, "passes", recipe.work.passes),
-      take_number(arguments, "zipf", 1, recipe.work.zipf_exponent),
-      take_number(arguments, "compute", 1e9, recipe.work.compute_bytes_per_s),
+      take_number(arguments, "zipf", zipf_exponents, 1, recipe.work.zipf_exponent),
+      take_number(arguments, "compute", bandwidths_gb_per_s, 1e9, recipe.work.compute_bytes_per_s),
       take_count(arguments, "seed", recipe.work.seed),
   };
   for (const Status& outcome : outcomes) {

@@ -91,7 +91,7 @@ expect_status 2
 expect_error '--urgency'
 weightpager plan budgets "$small" --budget 12MiB --period 0.5
 expect_status 2
-expect_error 'expected milliseconds from 1 to 60000'
+expect_error '--period 0.5: expected a number from 1 to 60000'
 weightpager plan budgets "$small" --budget 12MiB --by guess
 expect_status 2
 expect_error 'window or blocks'
