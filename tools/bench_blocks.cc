@@ -70,13 +70,15 @@ Result<BlocksOptions> read_options(const Arguments& arguments) {
 }
 
 Result<std::vector<Sample>> measure(const Network& network, const BlocksOptions& options) {
-  const auto open = [&](Pipeline pipeline) {
+  const auto open = [&](Pipeline pipeline, uint64_t promised_bytes) {
     return Inference::open(network, options.weights_path,
-                           {.window = {.pipeline = pipeline}, .threads = options.threads});
+                           {.window = {.pipeline = pipeline},
+                            .threads = options.threads,
+                            .promised_bytes = promised_bytes});
   };
-  auto sequential = open(Pipeline::sequential);
+  auto sequential = open(Pipeline::sequential, 0);
   if (!sequential) return forward_error(std::move(sequential));
-  auto preloaded = open(Pipeline::preload);
+  auto preloaded = open(Pipeline::preload, (*sequential)->promised_bytes());
   if (!preloaded) return forward_error(std::move(preloaded));
   const auto costs =
       infer::measure_layers(**sequential, **preloaded, infer::some_input(network), options.repeats);

@@ -17,6 +17,7 @@
 #include "tools/disk_file.h"
 #include "tools/handling_probe.h"
 #include "tools/live_policy.h"
+#include "tools/made_trace.h"
 #include "tools/number_argument.h"
 #include "tools/policy_comparison.h"
 #include "tools/policy_report.h"
@@ -181,7 +182,9 @@ Result<Subject> read_subject(const BenchOptions& options) {
     return fail(fmt::format("--live: the model has {} files, expected one", model->files.size()),
                 "leave --live away, or take a model in one file");
   }
-  subject.trace = simulate::make_trace(*model, options.workload, options.path);
+  auto trace = make_trace_in_memory(*model, options.workload, options.path);
+  if (!trace) return forward_error(std::move(trace));
+  subject.trace = std::move(*trace);
   if (options.is_live) subject.trace = in_naps(std::move(subject.trace));
   subject.model = std::move(*model);
   return subject;

@@ -10,6 +10,7 @@
 #include "pager/simulate/make_trace.h"
 #include "pager/simulate/simulator.h"
 #include "tools/cli.h"
+#include "tools/made_trace.h"
 #include "tools/number_argument.h"
 #include "tools/trace_file.h"
 #include "tools/trace_record.h"
@@ -23,6 +24,8 @@ using simulate::Trace;
 using simulate::Workload;
 
 constexpr uint32_t count_max = 1'000'000;
+/// As many chunks as a trace may have.
+constexpr uint64_t model_bytes_max = 32 * 1024 * GiB;
 constexpr uint32_t touches_shown = 40;
 
 }  // namespace
@@ -198,6 +201,17 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
     return fail("a mixture needs --slab and --experts-used", "weightpager trace make moe -o FILE");
   }
   if (shape.dense_bytes == 0 && shape.experts == 0) return fail("--dense: layers without weights");
+  if (uint64_t{shape.layers} * std::max(shape.experts, 1u) > count_max) {
+    return fail(fmt::format("--layers {} --experts {}: more than {} experts", shape.layers,
+                            shape.experts, count_max));
+  }
+  const double model_bytes =
+      shape.layers * (static_cast<double>(shape.dense_bytes) +
+                      3.0 * shape.experts * static_cast<double>(shape.slab_bytes));
+  if (model_bytes > static_cast<double>(model_bytes_max)) {
+    return fail(fmt::format("--layers, --dense, --experts and --slab: a model of more than {}",
+                            format_size(model_bytes_max)));
+  }
   return recipe;
 }
 
@@ -205,16 +219,21 @@ Result<Trace> make(const std::string& kind, const Recipe& recipe) {
   const model::Model model = model_of(recipe.shape);
   if (kind == "random") {
     const uint32_t chunks = simulate::make_trace(model, {.passes = 1}, kind).chunks;
+    const uint64_t touches = uint64_t{recipe.work.passes} * 100;
+    if (Status fits = check_room_for_touches(touches, kind); !fits) {
+      return forward_error(std::move(fits));
+    }
     const double chunk_ns = chunk_bytes_max / recipe.work.compute_bytes_per_s * 1e9;
-    return simulate::make_random(chunks, uint64_t{recipe.work.passes} * 100,
-                                 static_cast<uint64_t>(chunk_ns), recipe.work.seed);
+    return simulate::make_random(chunks, touches, static_cast<uint64_t>(chunk_ns),
+                                 recipe.work.seed);
   }
   if (kind == "interleaved") {
-    const Trace one = simulate::make_trace(model, recipe.work, kind);
-    return simulate::interleave({one, one}, kind);
+    const auto one = make_trace_in_memory(model, recipe.work, kind);
+    if (!one) return one;
+    return simulate::interleave({*one, *one}, kind);
   }
   for (const char* known : {"dense", "prompt", "moe", "drifting"}) {
-    if (kind == known) return simulate::make_trace(model, recipe.work, kind);
+    if (kind == known) return make_trace_in_memory(model, recipe.work, kind);
   }
   return fail(fmt::format("trace make {}: unknown kind", kind),
               "there are dense, prompt, moe, drifting, interleaved, random");
@@ -232,7 +251,8 @@ int make_command(const Arguments& arguments, const std::string& kind) {
   const auto recipe = read_recipe(arguments, kind);
   if (!recipe) return misuse(recipe.error());
   const auto trace = make(kind, *recipe);
-  if (!trace) return misuse(trace.error());
+  if (!trace)
+    return trace.error().error_number == ENOMEM ? failure(trace.error()) : misuse(trace.error());
   return write(*trace, arguments);
 }
 

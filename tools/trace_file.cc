@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
+#include "pager/base/memory_room.h"
 #include "pager/base/units.h"
 #include "pager/base/whole_file.h"
 #include "pager/simulate/trace_format.h"
@@ -22,6 +24,9 @@ using simulate::Trace;
 
 constexpr size_t magic_bytes = 8;
 constexpr uint64_t file_bytes_max = 4 * GiB;
+/// Of a touch's 3 bytes or more, and of a number's 2: what they become in memory.
+constexpr uint64_t binary_expansion = 8;
+constexpr uint64_t json_expansion = 24;
 
 // ---- JSON ----
 
@@ -127,14 +132,17 @@ std::string touches_csv(const Trace& trace) {
   return text;
 }
 
-}  // namespace
-
-bool is_trace_file(const std::string& path) {
-  if (std::string_view(path).ends_with(".json")) return true;
+bool is_binary(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<std::byte> head(magic_bytes);
   file.read(reinterpret_cast<char*>(head.data()), magic_bytes);
   return file && simulate::looks_like_trace(head);
+}
+
+}  // namespace
+
+bool is_trace_file(const std::string& path) {
+  return std::string_view(path).ends_with(".json") || is_binary(path);
 }
 
 Result<Trace> parse_trace(std::string_view text, const std::string& path) {
@@ -143,6 +151,14 @@ Result<Trace> parse_trace(std::string_view text, const std::string& path) {
 }
 
 Result<Trace> read_trace(const std::string& path) {
+  std::error_code unknown;
+  const uint64_t file_bytes = std::filesystem::file_size(path, unknown);
+  if (!unknown) {
+    const bool is_json = !is_binary(path);
+    const MemoryNeed need = {.what = path + ": reading this trace",
+                             .bytes = file_bytes * (is_json ? json_expansion : binary_expansion)};
+    if (Status fits = check_room(need, ""); !fits) return forward_error(std::move(fits));
+  }
   const auto text = read_whole_file(path, file_bytes_max, "a trace");
   if (!text) return tl::make_unexpected(text.error());
   return parse_trace(*text, path);

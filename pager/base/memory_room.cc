@@ -79,6 +79,11 @@ void add_own_limit(std::vector<MemoryRoom>& rooms, Kind kind, uint64_t used_kib)
                    difference(limit.rlim_cur, used_kib * KiB), kind});
 }
 
+uint64_t bytes_of(const MemoryNeed& need, const MemoryRoom& room) {
+  const bool is_address_space = room.kind == Kind::address_space;
+  return is_address_space ? std::max(need.bytes, need.address_bytes) : need.bytes;
+}
+
 uint64_t least_limit(const MemoryRoom& room, uint64_t bytes) {
   return round_up(room.limit_bytes - std::min(room.limit_bytes, room.room_bytes) + bytes, MiB);
 }
@@ -121,18 +126,19 @@ std::vector<MemoryRoom> memory_rooms(const std::string& root) {
 
 Status check_room(const MemoryNeed& need, const std::string& instead,
                   const std::vector<MemoryRoom>& rooms) {
+  const MemoryRoom* narrowest = nullptr;
   for (const MemoryRoom& room : rooms) {
-    const bool is_address_space = room.kind == Kind::address_space;
-    const uint64_t bytes = is_address_space ? std::max(need.bytes, need.address_bytes) : need.bytes;
-    if (bytes <= room.room_bytes) continue;
-    std::string hint = how_to_raise(room, bytes);
-    if (!instead.empty()) hint += "; or " + instead;
-    return fail(fmt::format("{}: takes {}, and there is room for {}: {} is {}", need.what,
-                            format_size(bytes), format_size(room.room_bytes), room.source,
-                            format_size(room.limit_bytes)),
-                hint, ENOMEM);
+    if (bytes_of(need, room) <= room.room_bytes) continue;
+    if (narrowest == nullptr || room.room_bytes < narrowest->room_bytes) narrowest = &room;
   }
-  return {};
+  if (narrowest == nullptr) return {};
+  const uint64_t bytes = bytes_of(need, *narrowest);
+  const std::string hint = how_to_raise(*narrowest, bytes);
+  return fail(fmt::format("{} takes {}{}, and there is room for {}: {} is {}", need.what,
+                          format_size(bytes), need.parts.empty() ? "" : " (" + need.parts + ")",
+                          format_size(narrowest->room_bytes), narrowest->source,
+                          format_size(narrowest->limit_bytes)),
+              instead.empty() ? hint : hint + "; or " + instead, ENOMEM);
 }
 
 }  // namespace weightpager

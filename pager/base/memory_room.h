@@ -34,15 +34,17 @@ struct MemoryRoom {
 std::vector<MemoryRoom> memory_rooms(const std::string& root = "");
 
 struct MemoryNeed {
-  /// "the activations of yolov3.cfg": for the error.
+  /// For the error: "yolov3.weights: a pass", and what the bytes are, where more is to be said.
   std::string what;
+  std::string parts = {};
   /// That will be in memory at once.
   uint64_t bytes = 0;
   /// Of address space, where that is more (what is mapped twice, stacks).
   uint64_t address_bytes = 0;
 };
 
-/// Fails where a limit leaves less. `instead` ends the hint: what takes less, or nothing.
+/// Fails where a limit leaves less, and names the narrowest. `instead` ends the hint: what takes
+/// less, or nothing.
 Status check_room(const MemoryNeed& need, const std::string& instead,
                   const std::vector<MemoryRoom>& rooms = memory_rooms());
 

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "pager/base/assert.h"
+#include "pager/base/memory_room.h"
 
 namespace weightpager::infer {
 namespace {
@@ -111,6 +112,13 @@ Result<Image> decode(std::FILE* file, const std::string& path, uint32_t channels
                             pixels_max),
                 "scale it down first: `convert IN -resize 4096x4096 OUT.png`");
   }
+  // The picture as it is decoded, and as floats; what decoders keep beside it is about as much.
+  const uint64_t pixels = static_cast<uint64_t>(width) * height;
+  Status fits =
+      check_room({.what = fmt::format("{}: a picture of {} x {} pixels", path, width, height),
+                  .bytes = pixels * channels * (2 + sizeof(float))},
+                 "scale it down first: `convert IN -resize 4096x4096 OUT.png`");
+  if (!fits) return forward_error(std::move(fits));
   std::rewind(file);
   Source source(file);
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> bytes(
@@ -120,7 +128,6 @@ Result<Image> decode(std::FILE* file, const std::string& path, uint32_t channels
   if (bytes == nullptr) return not_an_image(stbi_failure_reason());
   if (source.is_cut_off()) return not_an_image("the file ends in the middle of it");
   Image image = blank(channels, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 0);
-  const uint64_t pixels = image.values.size() / channels;
   for (uint64_t pixel = 0; pixel < pixels; ++pixel) {
     for (uint32_t channel = 0; channel < channels; ++channel) {
       image.values[channel * pixels + pixel] =

@@ -116,13 +116,16 @@ Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_byt
   for (const pipeline::UnitBytes& it : use.units) {
     if (it.is_pinned || is_preloaded) window_bytes += it.length_bytes;
   }
-  const uint64_t input_bytes = options_.batch * network_.input.size_bytes();
-  const uint64_t bytes = window_bytes + beside_bytes + input_bytes + other_bytes_expected;
+  // Those of the batch, and one that is made fit.
+  const uint64_t input_bytes = (uint64_t{options_.batch} + 1) * network_.input.size_bytes();
+  const uint64_t bytes =
+      window_bytes + beside_bytes + input_bytes + other_bytes_expected + options_.promised_bytes;
   return check_room(
-      {.what = fmt::format("{}: a pass over it (weights {}, activations and what operations take "
-                           "beside them {}, pictures {})",
-                           source_.path(), format_size(window_bytes), format_size(beside_bytes),
-                           format_size(input_bytes)),
+      {.what = source_.path() + ": a pass",
+       .parts = fmt::format("weights {}, activations and what operations take beside them {}, "
+                            "pictures {}",
+                            format_size(window_bytes), format_size(beside_bytes),
+                            format_size(input_bytes)),
        .bytes = bytes,
        // Rings are mapped twice, each thread has a stack.
        .address_bytes = bytes + use.rings.bytes() +

@@ -41,6 +41,9 @@ struct InferenceOptions {
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
   /// See ExecutorOptions.
   pipeline::Meanwhile beside_kernels;
+  /// Of other inferences that the caller has opened and not run yet (promised_bytes()): memory that
+  /// looks free, and is not.
+  uint64_t promised_bytes = 0;
 };
 
 /// Memory of a GPU, as its driver counts it before and after: in whole allocations. Nothing on
@@ -89,6 +92,8 @@ class Inference {
   virtual uint64_t window_bytes() const = 0;
   virtual uint64_t activation_bytes() const = 0;
   virtual uint64_t scratch_bytes() const = 0;
+  /// These three.
+  uint64_t promised_bytes() const { return window_bytes() + activation_bytes() + scratch_bytes(); }
   virtual DeviceMemoryUse device_memory() const = 0;
   virtual uint64_t read_bytes() const = 0;
   /// Of the window's reads so far: what they cost processors.

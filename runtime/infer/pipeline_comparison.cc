@@ -37,12 +37,14 @@ struct Arm {
 class Comparer {
  public:
   Comparer(const Network& network, const ComparisonOptions& options)
-      : network_(network), options_(options), input_(some_input(network)), input_span_(input_) {}
+      : network_(network), options_(options) {}
 
   Result<Comparison> run() {
     auto inference = open({.pipeline = Pipeline::preload});
     if (!inference) return forward_error(std::move(inference));
     inference_ = std::move(*inference);
+    input_ = some_input(network_);
+    input_span_ = input_;
     if (Status measured = measure_layers(); !measured) return forward_error(std::move(measured));
     if (Status added = add_pipelines(); !added) return forward_error(std::move(added));
     if (Status added = add_windows(); !added) return forward_error(std::move(added));

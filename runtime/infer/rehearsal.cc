@@ -41,7 +41,8 @@ class Unlinked {
 /// With weights of its own, which nobody else can open any more.
 Result<std::unique_ptr<Inference>> open(const network::Network& network,
                                         const plan::JointPlan& plan,
-                                        const std::string& weights_path, int threads) {
+                                        const std::string& weights_path, int threads,
+                                        uint64_t promised_bytes) {
   auto operations = plan::PlannedOperations::make(network, plan.choices, threads);
   if (!operations) return forward_error(std::move(operations));
   const Unlinked file(fmt::format("{}.rehearsal-{}", weights_path, getpid()));
@@ -49,7 +50,8 @@ Result<std::unique_ptr<Inference>> open(const network::Network& network,
   packing.overwrite = true;
   const auto packed = network::pack_weights(network, packing);
   if (!packed) return tl::make_unexpected(packed.error());
-  return Inference::open(network, file.path(), {.plan = &plan, .threads = threads});
+  return Inference::open(network, file.path(),
+                         {.plan = &plan, .threads = threads, .promised_bytes = promised_bytes});
 }
 
 /// Passes in a row, as `infer` runs them.
@@ -91,9 +93,11 @@ Result<Rehearsed> rehearse(const network::Network& network, std::span<const plan
   WP_ASSERT(!plans.empty());
   std::vector<std::unique_ptr<Inference>> opened;
   std::vector<Inference*> inferences;
+  uint64_t promised_bytes = 0;
   for (const plan::JointPlan& it : plans) {
-    auto inference = open(network, it, weights_path, threads);
+    auto inference = open(network, it, weights_path, threads, promised_bytes);
     if (!inference) return forward_error(std::move(inference));
+    promised_bytes += (*inference)->promised_bytes();
     inferences.push_back(opened.emplace_back(std::move(*inference)).get());
   }
   const std::vector<float> input = some_input(network);

@@ -8,7 +8,17 @@
 #include <cstring>
 #include <span>
 
+#include "pager/base/memory_room.h"
+#include "pager/base/units.h"
+
 namespace weightpager::network {
+
+namespace {
+
+// Looking for room takes longer than taking little.
+constexpr uint64_t much_bytes = 4 * MiB;
+
+}  // namespace
 
 FloatReader::FloatReader(const std::string& path)
     : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
@@ -17,6 +27,13 @@ FloatReader::FloatReader(const std::string& path)
 }
 
 Result<std::vector<float>> FloatReader::read(uint64_t offset_bytes, uint64_t count) const {
+  if (count * sizeof(float) >= much_bytes) {
+    Status fits =
+        check_room({.what = fmt::format("{}, byte {}: a layer's weights", path_, offset_bytes),
+                    .bytes = 2 * count * sizeof(float)},
+                   "");
+    if (!fits) return forward_error(std::move(fits));
+  }
   std::vector<float> floats(count);
   const auto bytes = std::as_writable_bytes(std::span(floats));
   for (uint64_t done = 0; done < bytes.size();) {

@@ -13,6 +13,7 @@
 
 #include "pager/base/anonymous_memory.h"
 #include "pager/base/assert.h"
+#include "pager/base/memory_room.h"
 #include "pager/base/units.h"
 #include "pager/model/make_file.h"
 #include "runtime/network/checksum.h"
@@ -127,6 +128,11 @@ class Packer {
       return write(layout_.places[i], {folded->weights, layer.weights()}, biases);
     }
     const uint64_t formed_bytes = options_.forms[i].size_bytes;
+    Status fits =
+        check_room({.what = options_.weights_path + ": packing " + describe_layer(network_, i),
+                    .bytes = formed_bytes},
+                   "");
+    if (!fits) return fits;
     const auto memory = AnonymousMemory::make(formed_bytes, "packed weights",
                                               "leave more memory to weightpager model pack");
     if (!memory) return tl::make_unexpected(memory.error());

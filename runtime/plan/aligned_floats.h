@@ -6,19 +6,30 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <utility>
 
+#include "pager/base/memory_room.h"
+#include "pager/base/result.h"
+#include "pager/base/units.h"
 #include "runtime/ops/cpu/convolution_candidate.h"
 
 namespace weightpager::plan {
 
-/// Throws std::bad_alloc.
+/// There is no room for what was asked. Whoever makes a Result of it passes the error on.
+struct NoRoom : std::bad_alloc {
+  explicit NoRoom(Error why) : error(std::move(why)) {}
+  Error error;
+};
+
+/// Throws std::bad_alloc; of much memory NoRoom, before it is taken.
 class AlignedFloats {
  public:
   explicit AlignedFloats(uint64_t size_bytes)
       : floats_((size_bytes / ops::candidate_alignment + 1) * ops::candidate_alignment /
-                sizeof(float)),
-        data_(static_cast<float*>(
-            std::aligned_alloc(ops::candidate_alignment, floats_ * sizeof(float)))) {
+                sizeof(float)) {
+    look_for_room();
+    data_.reset(
+        static_cast<float*>(std::aligned_alloc(ops::candidate_alignment, floats_ * sizeof(float))));
     if (!data_) throw std::bad_alloc();
     std::fill_n(data_.get(), floats_, 0.0f);
   }
@@ -30,6 +41,17 @@ class AlignedFloats {
   struct Free {
     void operator()(float* data) const { std::free(data); }
   };
+  // Looking takes longer than taking little.
+  static constexpr uint64_t much_bytes = 4 * MiB;
+
+  void look_for_room() const {
+    const uint64_t bytes = floats_ * sizeof(float);
+    if (bytes < much_bytes) return;
+    Status fits = check_room({.what = "measuring and packing: the next step", .bytes = bytes},
+                             "make pictures smaller (`width=` and `height=` in the .cfg)");
+    if (!fits) throw NoRoom(std::move(fits).error());
+  }
+
   uint64_t floats_;
   std::unique_ptr<float, Free> data_;
 };

@@ -25,6 +25,9 @@ inline AlignedFloats some_numbers(uint64_t size_bytes, float largest = 1) {
 /// layer.
 class ColdWeights {
  public:
+  // Several times what caches hold.
+  static constexpr uint64_t cold_bytes = 128 * MiB;
+
   /// Valid until the next call. Throws std::bad_alloc.
   const float* next(uint64_t size_bytes) {
     const uint64_t floats = round_up(size_bytes, ops::candidate_alignment) / sizeof(float);
@@ -40,8 +43,6 @@ class ColdWeights {
 
  private:
   static constexpr float largest = 1.0f / 64;
-  // Several times what caches hold.
-  static constexpr uint64_t cold_bytes = 128 * MiB;
 
   AlignedFloats numbers_ = some_numbers(cold_bytes, largest);
   uint64_t position_ = 0;

@@ -210,6 +210,8 @@ Result<Profile> profile_in_place(const Network& network, const Profile& alone,
                                  const ProfilerOptions& options, Pace pace, const Choose& choose) {
   try {
     return InPlaceProfiler(network, alone, options).run(pace, choose);
+  } catch (const NoRoom& it) {
+    return tl::make_unexpected(it.error);
   } catch (const std::bad_alloc&) {
     return fail("out of memory while measuring a network", "leave more memory for the planner");
   }

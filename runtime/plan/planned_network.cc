@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/base/memory_room.h"
+#include "runtime/plan/aligned_floats.h"
 
 namespace weightpager::plan {
 
@@ -23,10 +25,16 @@ Result<PlannedNetwork> PlannedNetwork::make(const Network& network,
   try {
     auto operations = PlannedOperations::make(network, choices, threads);
     if (!operations) return forward_error(std::move(operations));
-    auto activations =
-        memory::Activations::make(network, memory::lay_out(network, operations->memory()));
+    const memory::ActivationLayout layout = memory::lay_out(network, operations->memory());
+    Status fits = check_room({.what = "a pass over the network: activations and workspace",
+                              .bytes = layout.plan.total_bytes},
+                             "make pictures smaller (`width=` and `height=` in the .cfg)");
+    if (!fits) return forward_error(std::move(fits));
+    auto activations = memory::Activations::make(network, layout);
     if (!activations) return forward_error(std::move(activations));
     return PlannedNetwork(network, choices, std::move(*operations), std::move(*activations));
+  } catch (const NoRoom& it) {
+    return tl::make_unexpected(it.error);
   } catch (const std::bad_alloc&) {
     return fail("out of memory for a network's activations and workspace",
                 "leave more memory, or plan with a smaller --budget");
@@ -88,6 +96,8 @@ Result<PackedWeights> PackedWeights::make(const Network& network, PlannedOperati
       }
     }
     return made;
+  } catch (const NoRoom& it) {
+    return tl::make_unexpected(it.error);
   } catch (const std::bad_alloc&) {
     return fail("out of memory for a network's weights",
                 "leave more memory, or plan with a smaller --budget");

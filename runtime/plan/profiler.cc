@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "pager/base/log.h"
+#include "pager/base/memory_room.h"
 #include "pager/base/units.h"
 #include "runtime/ops/cpu/primitive.h"
 #include "runtime/plan/aligned_floats.h"
@@ -346,6 +347,17 @@ class Profiler {
   std::array<std::optional<Result<PlannedOperations>>, layout_count> operations_;
 };
 
+// What measuring takes at the least: before the first layer is measured, not at the last.
+uint64_t measuring_bytes(const Network& network) {
+  uint64_t most_bytes = 2 * network.input.size_bytes();
+  for (const Layer& it : network.layers) {
+    uint64_t layer_bytes = it.output.size_bytes();
+    for (const uint32_t input : it.inputs) layer_bytes += network.shape_of(input).size_bytes();
+    most_bytes = std::max({most_bytes, layer_bytes, 2 * it.output.size_bytes()});
+  }
+  return most_bytes + ColdWeights::cold_bytes;
+}
+
 std::string processor_name() {
   std::ifstream lines("/proc/cpuinfo");
   std::string line;
@@ -366,8 +378,15 @@ std::string machine_words(int threads) {
 }
 
 Result<Profile> profile_network(const Network& network, const ProfilerOptions& options) {
+  Status fits = check_room({.what = "measuring the network's layers",
+                            .parts = "the largest one's activations, and weights that no cache has",
+                            .bytes = measuring_bytes(network)},
+                           "make pictures smaller (`width=` and `height=` in the .cfg)");
+  if (!fits) return forward_error(std::move(fits));
   try {
     return Profiler(network, options).run();
+  } catch (const NoRoom& it) {
+    return tl::make_unexpected(it.error);
   } catch (const std::bad_alloc&) {
     return fail("out of memory while measuring convolutions", "leave more memory for the planner");
   }
