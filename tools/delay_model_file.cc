@@ -54,7 +54,7 @@ Result<DelayModel> parse_delay_model(std::string_view text, const std::string& p
 }
 
 Result<DelayModel> read_delay_model(const std::string& path) {
-  const auto text = read_whole_file(path, file_bytes_max, "a delay model");
+  const auto text = read_whole_json(path, file_bytes_max, "a delay model");
   return text ? parse_delay_model(*text, path) : tl::make_unexpected(text.error());
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/memory_room.h"
 #include "pager/policy/belady.h"
 #include "pager/simulate/make_trace.h"
 #include "pager/simulate/simulator.h"
@@ -215,7 +216,23 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
   return recipe;
 }
 
+/// What the model alone takes that a trace is made of: names of layers and tensors, and lists of
+/// chunks.
+Status check_room_for_model(const Shape& shape) {
+  constexpr uint64_t layer_bytes = 1 * KiB;
+  constexpr uint64_t expert_bytes = 256;
+  constexpr uint64_t chunk_bytes = 64;
+  const uint64_t experts = uint64_t{shape.layers} * shape.experts;
+  const uint64_t bytes = shape.layers * shape.dense_bytes + 3 * experts * shape.slab_bytes;
+  return check_room({.what = fmt::format("a model of {} layers", shape.layers),
+                     .bytes = shape.layers * layer_bytes + experts * expert_bytes +
+                              bytes / chunk_bytes_min * chunk_bytes},
+                    "give fewer --layers");
+}
+
 Result<Trace> make(const std::string& kind, const Recipe& recipe) {
+  if (Status fits = check_room_for_model(recipe.shape); !fits)
+    return forward_error(std::move(fits));
   const model::Model model = model_of(recipe.shape);
   if (kind == "random") {
     const uint32_t chunks = simulate::make_trace(model, {.passes = 1}, kind).chunks;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pager/base/memory_room.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
@@ -15,6 +16,8 @@ namespace weightpager {
 namespace {
 
 constexpr size_t piece_bytes_min = 64 * KiB;
+/// An empty list in a list is 3 bytes of text and some 80 of memory.
+constexpr uint64_t json_expansion = 32;
 
 }  // namespace
 
@@ -67,6 +70,16 @@ Result<std::string> read_whole_file(const std::string& path, uint64_t bytes_max,
   // A pipe's writer may take its time.
   if (!S_ISREG(status.st_mode)) fcntl(fd.get(), F_SETFL, O_RDONLY);
   return read_to_end(fd.get(), path, bytes_max, what);
+}
+
+Result<std::string> read_whole_json(const std::string& path, uint64_t bytes_max,
+                                    const std::string& what) {
+  auto text = read_whole_file(path, bytes_max, what);
+  if (!text) return text;
+  Status fits = check_room(
+      {.what = path + ": reading this JSON", .bytes = text->size() * json_expansion}, "");
+  if (!fits) return forward_error(std::move(fits));
+  return text;
 }
 
 }  // namespace weightpager

@@ -17,6 +17,11 @@ namespace weightpager {
 Result<std::string> read_whole_file(const std::string& path, uint64_t bytes_max,
                                     const std::string& what);
 
+/// The same of a JSON text that is going to be an object in memory, which takes many times as much:
+/// fails where there is no room for that.
+Result<std::string> read_whole_json(const std::string& path, uint64_t bytes_max,
+                                    const std::string& what);
+
 /// From the descriptor's position to its end. `path` is for errors alone.
 Result<std::string> read_to_end(int fd, const std::string& path, uint64_t bytes_max,
                                 const std::string& what);

@@ -15,6 +15,7 @@
 #include <random>
 
 #include "pager/base/assert.h"
+#include "pager/base/memory_room.h"
 #include "pager/model/make_file.h"
 #include "pager/model/make_weights.h"
 #include "runtime/network/make_description.h"
@@ -233,6 +234,12 @@ static_assert(sizeof(WeightsHeader) == 20);
 
 Status write_weights(const MadeNetwork& made, const MakeNetworkOptions& options) {
   const uint64_t file_bytes = made.network.weights_file_bytes();
+  uint64_t largest_bytes = 0;
+  for (const Layer& it : made.network.layers)
+    largest_bytes = std::max(largest_bytes, it.raw_bytes());
+  Status fits = check_room(
+      {.what = made.weights_path + ": making the largest layer", .bytes = largest_bytes}, "");
+  if (!fits) return fits;
   Result<model::MadeFile> file = model::MadeFile::create(made.weights_path, file_bytes);
   if (!file) return forward_error(std::move(file));
   const WeightsHeader header;

@@ -205,7 +205,7 @@ Result<PlanFile> parse_plan(std::string_view text, const Network& network,
 }
 
 Result<PlanFile> read_plan(const std::string& path, const Network& network) {
-  const auto text = read_whole_file(path, file_bytes_max, "a plan");
+  const auto text = read_whole_json(path, file_bytes_max, "a plan");
   if (!text) return tl::make_unexpected(text.error());
   auto file = parse_plan(*text, network, path);
   if (!file) return file;
