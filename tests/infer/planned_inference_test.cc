@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <random>
 
 #include "pager/base/units.h"
@@ -84,7 +85,7 @@ class PlannedInferenceTest : public testing::Test, protected SmallNetwork {
         channel = end;
       } while (channel < channels);
     }
-    plan.rings.host_bytes = 16 * MiB;
+    plan.rings.host_bytes = 1 * MiB;
     plan.pinned_bytes = 16 * MiB;
     return plan;
   }
@@ -145,6 +146,43 @@ TEST_F(PlannedInferenceTest, AMadeUpCandidateIsRefused) {
   const auto refused = open(plan);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("does not compute it by magic"), std::string::npos);
+}
+
+// A plan comes out of a file that anybody may have written.
+TEST_F(PlannedInferenceTest, ARingOrPinsThatAreNotOfTheseWeightsAreRefused) {
+  std::mt19937 random(1);
+  JointPlan plan = random_plan(random);
+  auto inference = open(plan);
+  ASSERT_TRUE(inference) << inference.error().message;
+  uint64_t pinned_bytes = 0;
+  for (const pipeline::UnitBytes& it : (*inference)->window().units) {
+    if (it.is_pinned) pinned_bytes += it.length_bytes;
+  }
+  const auto expect_refused = [&](const char* figure) {
+    const auto refused = open(plan);
+    ASSERT_FALSE(refused) << figure;
+    EXPECT_NE(refused.error().message.find(figure), std::string::npos) << refused.error().message;
+  };
+  for (const uint64_t ring_bytes : {uint64_t{0}, uint64_t{os_page_bytes}, uint64_t{2} << 30,
+                                    uint64_t{1} << 40, uint64_t{1} << 53}) {
+    plan.rings.host_bytes = ring_bytes;
+    expect_refused("ring_bytes");
+  }
+  plan.rings.host_bytes = 1 * MiB;
+  plan.pinned_bytes = pinned_bytes - 1;
+  expect_refused("pinned_bytes");
+  plan.pinned_bytes = pinned_bytes;
+  EXPECT_TRUE(open(plan));
+}
+
+// Activations of a batch that no machine has room for: an error before anything is taken.
+TEST_F(PlannedInferenceTest, MoreMemoryThanThereIsIsRefused) {
+  const InferenceOptions plain = {.threads = compute_threads, .batch = UINT32_MAX};
+  const auto refused = Inference::open(network_, packed_path_, plain);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("there is room for"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(refused.error().error_number, ENOMEM);
 }
 
 }  // namespace

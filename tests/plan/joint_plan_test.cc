@@ -270,9 +270,13 @@ TEST(JointPlan, BelowTheLeastIsRefusedWithWhatForcesIt) {
 class PlanFiles : public testing::Test {
  protected:
   void SetUp() override {
-    auto plan = it_.planner->plan(it_.budgets(5)[2]);
+    const uint64_t budget_bytes = it_.budgets(5)[2];
+    auto plan = it_.planner->plan(budget_bytes);
     ASSERT_TRUE(plan) << plan.error().message;
-    file_ = {.plan = std::move(*plan), .threads = 3, .machine = "a machine", .budget_bytes = 12345};
+    file_ = {.plan = std::move(*plan),
+             .threads = 3,
+             .machine = "a machine",
+             .budget_bytes = budget_bytes};
     text_ = plan_text(file_, it_.network, "net.cfg");
   }
 
@@ -323,6 +327,21 @@ TEST_F(PlanFiles, DamageIsRefused) {
   for (const auto& [from, to] : damages) EXPECT_FALSE(parse(replaced(from, to))) << from << to;
   for (size_t length = 0; length < text_.size(); length += 97) {
     EXPECT_FALSE(parse(text_.substr(0, length))) << length;
+  }
+}
+
+TEST_F(PlanFiles, OfMoreMemoryThanTheirBudgetAreRefused) {
+  PlanFile more = file_;
+  more.budget_bytes = more.plan.memory_bytes();
+  EXPECT_TRUE(parse(plan_text(more, it_.network, "net.cfg")));
+  --more.budget_bytes;
+  EXPECT_FALSE(parse(plan_text(more, it_.network, "net.cfg")));
+  more = file_;
+  for (const uint64_t ring_bytes : {uint64_t{2} << 30, uint64_t{1} << 40}) {
+    more.plan.rings.host_bytes = ring_bytes;
+    const auto refused = parse(plan_text(more, it_.network, "net.cfg"));
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("more than its budget"), std::string::npos);
   }
 }
 
