@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "pager/base/result.h"
 #include "pager/simulate/trace.h"
@@ -15,8 +14,6 @@ bool is_trace_file(const std::string& path);
 
 /// Reads either form; the first byte tells which.
 Result<simulate::Trace> read_trace(const std::string& path);
-/// A file's bytes. `path` is what errors call them.
-Result<simulate::Trace> parse_trace(std::string_view bytes, const std::string& path);
 
 /// By the name's end: .json, .csv (the touches only), otherwise binary. The file appears when it is
 /// complete. `option` is what the user gave the path with.

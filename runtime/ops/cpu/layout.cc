@@ -26,20 +26,6 @@ memory::format_tag tag(Layout layout) {
 
 }  // namespace
 
-const char* layout_name(Layout layout) {
-  switch (layout) {
-    case Layout::nchw:
-      return "nchw";
-    case Layout::nhwc:
-      return "nhwc";
-    case Layout::nChw8c:
-      return "nChw8c";
-    case Layout::nChw16c:
-      return "nChw16c";
-  }
-  WP_ASSERT(!"a layout that is not in the list");
-}
-
 memory::desc picture(const network::Shape& shape, Layout layout) {
   return memory::desc({1, shape.channels, shape.height, shape.width}, memory::data_type::f32,
                       tag(layout));

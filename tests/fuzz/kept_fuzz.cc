@@ -1,0 +1,32 @@
+// What is kept for the next time: learned profiles, and what primitives took. The first byte tells
+// which.
+#include <string>
+#include <string_view>
+
+#include "pager/base/assert.h"
+#include "pager/lessons/kept_lesson.h"
+#include "runtime/plan/profile.h"
+
+namespace lessons = weightpager::lessons;
+namespace plan = weightpager::plan;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t length_bytes) {
+  if (length_bytes == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data + 1), length_bytes - 1);
+  if (data[0] == 'l') {
+    const auto lesson = lessons::parse_lesson(text, "lesson");
+    if (!lesson) {
+      WP_ASSERT(lesson.error().message.starts_with("lesson"));
+      return 0;
+    }
+    WP_ASSERT(lessons::parse_lesson(lessons::lesson_text(*lesson), "lesson").has_value());
+    return 0;
+  }
+  const auto profile = plan::parse_profile(text, "a machine", "profile");
+  if (!profile) WP_ASSERT(profile.error().message.starts_with("profile"));
+  if (profile) {
+    const std::string again = plan::profile_text(*profile);
+    WP_ASSERT(plan::parse_profile(again, "a machine", "profile").has_value());
+  }
+  return 0;
+}
