@@ -3,6 +3,7 @@
 // A chunk that one region shows is moved there with its memory, or copied; one that several show,
 // or none, keeps its slot. Where the kernel still holds a page, nothing has happened, and it is
 // tried again.
+#include <algorithm>
 #include <cerrno>
 
 #include "pager/pager.h"
@@ -19,6 +20,13 @@ using telemetry::Histogram;
 using window::ChunkState;
 using window::Region;
 using window::Run;
+
+namespace {
+
+// Of a chunk's pages as many more may be shown twice, where regions meet within a page.
+constexpr uint64_t border_parts = 16;
+
+}  // namespace
 
 // The one region that shows the chunk, if its slot's memory itself goes there; else nullptr.
 Region* Pager::moves_to(ChunkId chunk) const {
@@ -110,18 +118,34 @@ void Pager::map(ChunkId chunk) {
   }
 }
 
-// In every edge, and as a whole in one region. Returns whether the chunk keeps its slot.
+// In edges, and as a whole in one region, but no more in all than the window counts: first where
+// somebody waits, then wherever there is room. Regions side by side show a page of their border
+// both; of those that lie one over the other some go without, and get the chunk when it is touched
+// there. Returns whether the chunk keeps its slot.
 bool Pager::show_own(ChunkId chunk, Outcome& outcome) {
   const ServedFile& served = owner(chunk);
   Region* const home = served.home_of(chunk);
-  served.for_each_view(chunk, [&](Region& region, uint32_t index) {
-    if (outcome != Outcome::done || region.edge(index) == nullptr) return;
-    outcome = place(region, index, memory_of(chunk));
-  });
-  if (home == nullptr || outcome != Outcome::done) return false;
-  const uint32_t index = served.index_in(*home, chunk);
-  outcome = place(*home, index, memory_of(chunk));
-  return mapper_->moves_into(*home, index);
+  uint64_t pages_left = chunk_bytes_ / os_page_bytes;
+  pages_left += pages_left / border_parts + 1;
+  bool is_any_shown = false;
+  bool moves_home = false;
+  for (const bool is_waited_for : {true, false}) {
+    served.for_each_view(chunk, [&](Region& region, uint32_t index) {
+      const window::PageSet* const edge = region.edge(index);
+      const bool is_meant = region.notes(index).is_waited_for == is_waited_for &&
+                            (edge != nullptr || &region == home);
+      const uint64_t pages = edge == nullptr ? region.pages_per_chunk() : edge->count();
+      if (outcome != Outcome::done || !is_meant || (is_any_shown && pages > pages_left)) return;
+      is_any_shown = true;
+      pages_left -= std::min(pages_left, pages);
+      // The memory itself goes last, after what is copied from it.
+      moves_home = moves_home || mapper_->moves_into(region, index);
+      if (!mapper_->moves_into(region, index)) outcome = place(region, index, memory_of(chunk));
+    });
+  }
+  if (!moves_home || outcome != Outcome::done) return false;
+  outcome = place(*home, served.index_in(*home, chunk), memory_of(chunk));
+  return true;
 }
 
 // Wherever somebody waits for it; if nobody does, where the file was used last.

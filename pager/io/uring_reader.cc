@@ -140,9 +140,10 @@ int UringReader::set_up_ring() {
   }
   has_ring_ = result == 0;
   // Without it (Linux < 5.11) a sleep with a time limit is not one system call but a request more.
-  if (has_ring_ && !(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
+  if (!has_ring_) return result;
+  if (!(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
   // A filter may allow the setup, and not what comes after it.
-  if (has_ring_ && result == 0) result = io_uring_get_events(&ring_);
+  result = io_uring_get_events(&ring_);
   return result < 0 && !is_passing(-result) ? result : 0;
 }
 

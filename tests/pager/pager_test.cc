@@ -597,6 +597,41 @@ TEST_P(PagerTest, ThreadsWriteWhileChunksComeAndGo) {
   pager_->remove(region, file.size_bytes());
 }
 
+// Whatever lies over what: a copy for each region that shows a chunk would have no bound.
+TEST_P(PagerTest, RegionsThatOverlapTakeNoMoreThanTheWindow) {
+  constexpr uint64_t region_bytes = 4 * MiB;
+  constexpr uint64_t regions_count = 60;
+  if (std::string_view(mapper()) != "move" && std::string_view(mapper()) != "copy") {
+    GTEST_SKIP() << "regions show the same memory";
+  }
+  PatternFile file(64 * MiB);
+  const auto offset_of = [&](uint64_t i) {
+    return i * 53 * os_page_bytes % (file.size_bytes() - region_bytes);
+  };
+  std::vector<std::byte*> regions;
+  for (uint64_t i = 0; i < regions_count; ++i) {
+    regions.push_back(map(file, offset_of(i), region_bytes));
+  }
+  std::vector<unsigned char> pages(region_bytes / os_page_bytes);
+  uint64_t shown_bytes_max = 0;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t i = 0; i < regions_count; ++i) {
+      for (uint64_t at = 0; at < region_bytes; at += 61 * os_page_bytes) {
+        ASSERT_EQ(load(regions[i] + at), word_at(offset_of(i) + at));
+      }
+      uint64_t shown_bytes = 0;
+      for (std::byte* const region : regions) {
+        pager_->residency(region, region_bytes, pages.data());
+        for (const unsigned char page : pages) shown_bytes += page != 0 ? os_page_bytes : 0;
+      }
+      shown_bytes_max = std::max(shown_bytes_max, shown_bytes);
+    }
+  }
+  // A page more for each border; residency() tells of chunks, and takes a region's part for shown.
+  EXPECT_LE(shown_bytes_max, 32 * MiB + 32 * MiB / 16 + 32 * MiB / chunk_bytes() * os_page_bytes);
+  for (std::byte* const region : regions) pager_->remove(region, region_bytes);
+}
+
 TEST_P(PagerTest, AHundredMappingsOfOneFileShareItsChunks) {
   PatternFile file(48 * MiB);
   std::vector<std::byte*> whole;
