@@ -11,7 +11,7 @@ namespace weightpager::tools {
 
 Option http_option();
 
-/// Nothing where it is not asked for; 0: any port that is free.
+/// Nothing where it is not asked for; 0: any port that is free. Fails, too, if the port is taken.
 Result<std::optional<uint16_t>> parse_http_port(const Arguments& arguments);
 
 }  // namespace weightpager::tools

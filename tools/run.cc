@@ -11,8 +11,11 @@
 #include <optional>
 
 #include "pager/attach/server.h"
+#include "pager/base/units.h"
 #include "pager/base/user_cache.h"
 #include "pager/control/client.h"
+#include "pager/fault/userfaultfd.h"
+#include "pager/window/address_space.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
@@ -276,6 +279,16 @@ Result<std::string> check_server(const RunOptions& options) {
                           shell_line({options.attach})));
 }
 
+/// A mapper that was asked for is tried as the engine will try it.
+Status check_mapper_works(const std::string& name) {
+  if (name == "auto") return {};
+  auto uffd = fault::Userfaultfd::open();
+  if (!uffd) return forward_error(std::move(uffd));
+  window::AddressSpace own(std::move(*uffd));
+  auto mapper = window::choose_mapper(name, own, chunk_bytes_max);
+  return mapper ? Status() : forward_error(std::move(mapper));
+}
+
 Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
   auto window_bytes = check_memory(options, report.memory_limit);
@@ -285,6 +298,8 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   if (!server) return forward_error(std::move(server));
   if (auto open = check_userfaultfd(probe_userfaultfd()); !open)
     return forward_error(std::move(open));
+  if (auto works = check_mapper_works(options.mapper); !works)
+    return forward_error(std::move(works));
   if (auto fit = check_preloadable(engine); !fit) return forward_error(std::move(fit));
   auto interposer = find_interposer();
   if (!interposer) return forward_error(std::move(interposer));

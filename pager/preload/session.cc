@@ -220,8 +220,8 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   return pager;
 }
 
-// Starts the pager for the first model, and for its kind of mapping; false (once told why) if this
-// machine has none.
+// Starts the pager for the first model, and for its kind of mapping; false (once told why) if there
+// is none to be had.
 bool start_pager(int fd, const model::Model& model, bool is_writable) {
   if (session->pager) return true;
   auto telemetry = telemetry::create(session->configuration.run_directory);
@@ -234,7 +234,7 @@ bool start_pager(int fd, const model::Model& model, bool is_writable) {
       telemetry ? open_service(fd, model, is_writable) : forward_error(std::move(telemetry));
   if (!pager) {
     session->has_failed = true;
-    report_error(pager.error().message + "; models are mapped by the kernel, without a window");
+    report_error(pager.error().message + "; to map a model fails with ENOMEM");
     if (!pager.error().hint.empty()) notice("hint: " + pager.error().hint);
     return false;
   }
@@ -266,6 +266,13 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
                            .size_bytes = size_bytes});
   plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
   return plain;
+}
+
+// The user asked for a window: where there is none to be had, the engine gets no model rather than
+// all of it in memory.
+void* refuse_mapping() {
+  errno = ENOMEM;
+  return MAP_FAILED;
 }
 
 void publish_ranges() {
@@ -420,9 +427,8 @@ __attribute__((constructor)) void begin_session() {
   it->configuration = read_configuration();
   if (!is_attached && it->configuration.window_bytes < window_bytes_min) {
     report_error("WEIGHTPAGER_WINDOW is below " + format_size(window_bytes_min) +
-                 "; models are mapped by the kernel, without a window");
-    delete it;
-    return;
+                 "; to map a model fails with ENOMEM");
+    it->has_failed = true;
   }
   set_quiet(environment("WEIGHTPAGER_QUIET") == "1");
   session = it;
@@ -477,10 +483,10 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
     notice(path + ": more than " + std::to_string(regions_max) + " mappings of models; not paged");
     return nullptr;
   }
-  if (session->has_failed) return nullptr;
+  if (session->has_failed) return refuse_mapping();
   const model::Model model = layers_of(is_named(path, facts) ? path : link_of_descriptor(fd),
                                        static_cast<uint64_t>(facts.st_size));
-  if (!start_pager(fd, model, is_writable)) return nullptr;
+  if (!start_pager(fd, model, is_writable)) return refuse_mapping();
   // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
   // file through it, so that it is the same file even if the name means another one by now.
   RegionRequest request;
@@ -493,8 +499,9 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   request.model = &model;
   auto address = session->pager->add_region(request);
   if (!address) {
-    report_error(address.error().message + "; mapped by the kernel, without a window");
-    return nullptr;
+    report_error(address.error().message + "; to map it fails with ENOMEM");
+    if (!address.error().hint.empty()) notice("hint: " + address.error().hint);
+    return refuse_mapping();
   }
   const auto begin = reinterpret_cast<uintptr_t>(*address);
   session->mapped.push_back({{begin, begin + round_up(length, os_page_bytes)},

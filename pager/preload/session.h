@@ -29,8 +29,9 @@ bool wants_profiles();
 /// What the engine profile did, for the summary. Any time, any thread; the first text stays.
 void note_profile(const char* text);
 
-/// Maps a model file through the pager; nullptr if the file is no model or cannot be paged (the
-/// reason is then told): the caller maps it as the kernel does.
+/// Maps a model file through the pager; nullptr if the file is no model or this kind of mapping
+/// cannot be paged (the reason is then told): the caller maps it as the kernel does. MAP_FAILED,
+/// with errno, if there is no window to map it from.
 void* map_model(size_t length, int protection, int flags, int fd, off_t offset);
 
 /// Whether a file of this name would be taken for a model. Allocates nothing.

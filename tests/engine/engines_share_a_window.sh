@@ -55,6 +55,16 @@ two_engines() {
   done
 }
 
+# Both are the server's guests, and it has read more than loading the model takes.
+both_compute() {
+  local server guests read_bytes
+  server=$(server_pid)
+  guests=$("$WEIGHTPAGER" ps --json | jq -s --argjson server "$server" \
+    '[.[] | select(.server_process_id == $server)] | length')
+  read_bytes=$("$WEIGHTPAGER" stat "$server" -n 1 --json | jq .read_bytes)
+  ((guests == 2 && read_bytes > 2 * MODEL_BYTES))
+}
+
 require_engine
 require_limits
 model=$(make_model 512MiB f16) || fail "no model could be made"
@@ -79,8 +89,10 @@ serve 25
 ENGINES=()
 engine_on "$MODEL_FILE" --tokens 200
 for number in 0 1; do start_engine "$number"; done
-until grep -q 'run --attach' "$SCRATCH/server.txt" && [[ $(pgrep -fc "llama.mjs .*--tokens 200") -ge 2 ]]; do sleep 0.1; done
-sleep 3
+until both_compute; do
+  kill -0 "${ENGINES[@]}" || fail "an engine ended early: $(cat "$SCRATCH"/engine-?.txt)"
+  sleep 0.1
+done
 killed_ns=$(date +%s%N)
 kill -KILL "$(server_pid)"
 for number in 0 1; do

@@ -12,7 +12,7 @@ served() {
     2>"$model.err"
 }
 
-# Where a mapper does not work the engine runs on with the kernel's mmap, and says so.
+# Where a mapper does not work the engine does not start, and weightpager says why.
 works_here() {
   served "$1" plain >/dev/null || true
   ! grep "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE\|the kernel module's" "$model.err"
