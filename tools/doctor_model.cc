@@ -12,9 +12,9 @@
 #include "pager/base/units.h"
 #include "pager/io/reader.h"
 #include "pager/model/model.h"
+#include "pager/model/recognise.h"
 #include "tools/doctor_facts.h"
 #include "tools/huge_memory.h"
-#include "tools/model_arguments.h"
 
 namespace weightpager::tools {
 namespace {
@@ -138,7 +138,7 @@ Result<ModelFacts> collect_model_facts(const std::string& path) {
   facts.files = shown->files.size();
   facts.layers = shown->layers.size();
   facts.tensors = shown->tensors.size();
-  facts.is_found_by_name = is_model_name(path, model_patterns({}));
+  facts.is_found_by_name = model::is_model_file(path, {});
   for (const model::Layer& layer : shown->layers) {
     facts.largest_layer_bytes = std::max(facts.largest_layer_bytes, layer.size_bytes);
   }

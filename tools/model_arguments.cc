@@ -1,6 +1,7 @@
 #include "tools/model_arguments.h"
 
 #include <fnmatch.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,25 +16,24 @@ namespace fs = std::filesystem;
 
 const char* const safetensors_pattern = "*.safetensors";
 
-std::vector<std::string> safetensors_in(const std::string& directory) {
+std::vector<std::string> models_in(const std::string& directory,
+                                   const std::vector<std::string>& match) {
   std::vector<std::string> files;
   std::error_code ignored;  // what cannot be listed, the engine will complain about
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-    if (is_model_name(entry.path().string(), {safetensors_pattern})) {
-      files.push_back(entry.path().string());
-    }
+    const std::string path = entry.path().string();
+    const bool is_safetensors = fnmatch(safetensors_pattern, path.c_str(), FNM_CASEFOLD) == 0;
+    if (is_safetensors || model::is_named_model(path, match)) files.push_back(path);
   }
   std::sort(files.begin(), files.end());
   return files;
 }
 
 std::vector<std::string> files_named_by(const std::string& argument,
-                                        const std::vector<std::string>& patterns) {
+                                        const std::vector<std::string>& match) {
   std::error_code ignored;
-  if (fs::is_directory(argument, ignored)) return safetensors_in(argument);
-  if (fs::is_regular_file(argument, ignored) && is_model_name(argument, patterns)) {
-    return {argument};
-  }
+  if (fs::is_directory(argument, ignored)) return models_in(argument, match);
+  if (model::is_model_file(argument, match)) return {argument};
   return {};
 }
 
@@ -52,20 +52,12 @@ std::vector<std::string> model_patterns(const std::vector<std::string>& match) {
   return patterns;
 }
 
-bool is_model_name(const std::string& path, const std::vector<std::string>& patterns) {
-  const std::string name = fs::path(path).filename().string();
-  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-    const bool whole_path = pattern.find('/') != std::string::npos;
-    return fnmatch(pattern.c_str(), whole_path ? path.c_str() : name.c_str(), 0) == 0;
-  });
-}
-
 std::vector<std::string> find_model_files(const std::vector<std::string>& arguments,
-                                          const std::vector<std::string>& patterns) {
+                                          const std::vector<std::string>& match) {
   std::vector<std::string> found;
   std::set<std::string> seen;
   const auto add = [&](const std::string& name) {
-    for (const std::string& file : files_named_by(name, patterns)) {
+    for (const std::string& file : files_named_by(name, match)) {
       if (seen.insert(identity(file)).second) found.push_back(file);
     }
   };
@@ -75,6 +67,15 @@ std::vector<std::string> find_model_files(const std::vector<std::string>& argume
     if (equals != std::string::npos) add(argument.substr(equals + 1));
   }
   return found;
+}
+
+std::vector<model::FileId> ids_of(const std::vector<std::string>& files) {
+  std::vector<model::FileId> ids;
+  for (const std::string& path : files) {
+    struct stat facts;
+    if (stat(path.c_str(), &facts) == 0) ids.push_back({facts.st_dev, facts.st_ino});
+  }
+  return ids;
 }
 
 Result<uint64_t> check_models(const std::vector<std::string>& files) {

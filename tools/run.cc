@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 
 #include "pager/attach/server.h"
@@ -15,6 +16,7 @@
 #include "pager/base/user_cache.h"
 #include "pager/control/client.h"
 #include "pager/fault/userfaultfd.h"
+#include "pager/model/recognise.h"
 #include "pager/window/address_space.h"
 #include "pager/window/mapper.h"
 #include "tools/cli.h"
@@ -163,6 +165,13 @@ Status check_match(const std::vector<std::string>& globs) {
       return fail(fmt::format("--match '{}': a glob is not empty and has no colon", glob),
                   "put ? in the colon's place: it stands for any character");
     }
+    const size_t brace = glob.find('{');
+    const bool has_choice = brace != std::string::npos && glob.find(',', brace) < glob.rfind('}') &&
+                            glob.rfind('}') != std::string::npos;
+    if (has_choice) {
+      return fail(fmt::format("--match '{}': a glob has no choices in braces", glob),
+                  "give --match once for each, or ? in the comma's place if it is a file's name");
+    }
   }
   return {};
 }
@@ -201,6 +210,19 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   return options;
 }
 
+/// A run of which everything has been checked; its files go with it.
+struct Plan {
+  RunReport report;
+  std::string engine;
+  std::string interposer;
+  std::string server_socket;  // "": a window of its own
+  std::vector<std::string> globs;
+  std::vector<model::FileId> files;  // that are models, whatever they are called
+  RunDirectory directory;
+  std::optional<ReportFile> json;
+  std::optional<ReportFile> record;
+};
+
 std::string joined(const std::vector<std::string>& parts, char separator) {
   std::string text;
   for (const std::string& part : parts)
@@ -210,18 +232,21 @@ std::string joined(const std::vector<std::string>& parts, char separator) {
 
 /// What the interposer reads. Variables that this run does not use are removed, so that an
 /// enclosing run has no say in it.
-Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
-                               const std::string& server_socket, const std::string& interposer,
-                               const std::string& run_directory) {
+Environment engine_environment(const Plan& plan) {
+  const RunOptions& options = plan.report.options;
+  const std::string& server_socket = plan.server_socket;
+  const std::string& interposer = plan.interposer;
   const char* const preload = getenv("LD_PRELOAD");
   const auto only_if = [](bool condition, std::string value) {
     return condition ? std::optional(std::move(value)) : std::nullopt;
   };
   return {
       {"LD_PRELOAD", preload && *preload ? interposer + ":" + preload : interposer},
-      {"WEIGHTPAGER_WINDOW", only_if(server_socket.empty(), std::to_string(window_bytes))},
+      {"WEIGHTPAGER_WINDOW",
+       only_if(server_socket.empty(), std::to_string(plan.report.window_bytes))},
       {"WEIGHTPAGER_ATTACH", only_if(!server_socket.empty(), server_socket)},
-      {"WEIGHTPAGER_MATCH", only_if(!options.match.empty(), joined(options.match, ':'))},
+      {"WEIGHTPAGER_MATCH", only_if(!plan.globs.empty(), joined(plan.globs, ':'))},
+      {"WEIGHTPAGER_FILES", only_if(!plan.files.empty(), model::format_file_ids(plan.files))},
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
@@ -230,7 +255,7 @@ Environment engine_environment(const RunOptions& options, uint64_t window_bytes,
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
       {"WEIGHTPAGER_LESSONS",
        only_if(options.attach.empty() && !user_cache_directory().empty(), user_cache_directory())},
-      {"WEIGHTPAGER_RUN_DIR", run_directory},
+      {"WEIGHTPAGER_RUN_DIR", plan.directory.path()},
   };
 }
 
@@ -248,32 +273,37 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
-/// A run of which everything has been checked; its files go with it.
-struct Plan {
-  RunReport report;
-  std::string engine;
-  std::string interposer;
-  std::string server_socket;  // "": a window of its own
-  RunDirectory directory;
-  std::optional<ReportFile> json;
-  std::optional<ReportFile> record;
-};
+/// What the user's globs mean wherever the engine goes.
+std::vector<std::string> absolute_globs(const std::vector<std::string>& match) {
+  std::error_code ignored;
+  const std::string here = std::filesystem::current_path(ignored).string();
+  std::vector<std::string> globs;
+  for (const std::string& glob : match) globs.push_back(model::absolute_glob(glob, here));
+  return globs;
+}
 
 /// The window, once the model files among the engine's arguments are found sound; 0 if it is a
 /// server's.
-Result<uint64_t> check_memory(const RunOptions& options, const MemoryLimit& limit) {
-  const auto files = find_model_files(options.engine, model_patterns(options.match));
+Result<uint64_t> check_memory(const RunOptions& options, const std::vector<std::string>& files,
+                              const MemoryLimit& limit) {
   const auto model_bytes = check_models(files);
   if (!model_bytes) return model_bytes;
   if (!options.attach.empty()) return 0;
   return parse_window(options.window, *model_bytes, limit);
 }
 
-/// Where the server listens that is to be attached to; "" if none is.
-Result<std::string> check_server(const RunOptions& options) {
+/// Where the server listens that is to be attached to; "" if none is. What it serves comes to the
+/// `files`.
+Result<std::string> check_server(const RunOptions& options, std::vector<model::FileId>& files) {
   if (options.attach.empty()) return "";
   auto socket = server_socket(options.attach);
-  if (!socket || attach::is_served(*socket)) return socket;
+  if (!socket) return socket;
+  auto served = attach::served_files(*socket);
+  if (served) {
+    files.insert(files.end(), served->begin(), served->end());
+    return socket;
+  }
+  if (attach::is_served(*socket)) return forward_error(std::move(served));
   return fail(fmt::format("--attach {}: no such server is running", options.attach),
               fmt::format("start it: weightpager serve MODEL --window SIZE --name {}",
                           shell_line({options.attach})));
@@ -291,10 +321,13 @@ Status check_mapper_works(const std::string& name) {
 
 Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
-  auto window_bytes = check_memory(options, report.memory_limit);
+  auto globs = absolute_globs(options.match);
+  const auto models = find_model_files(options.engine, globs);
+  auto window_bytes = check_memory(options, models, report.memory_limit);
   if (!window_bytes) return forward_error(std::move(window_bytes));
   report.window_bytes = *window_bytes;
-  auto server = check_server(options);
+  auto files = ids_of(models);
+  auto server = check_server(options, files);
   if (!server) return forward_error(std::move(server));
   if (auto open = check_userfaultfd(probe_userfaultfd()); !open)
     return forward_error(std::move(open));
@@ -306,8 +339,9 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   control::sweep_sockets();
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
-  Plan plan{std::move(report),     engine,       *interposer, std::move(*server),
-            std::move(*directory), std::nullopt, std::nullopt};
+  Plan plan{std::move(report),     engine,           *interposer,
+            std::move(*server),    std::move(globs), std::move(files),
+            std::move(*directory), std::nullopt,     std::nullopt};
   if (!options.json_path.empty()) {
     auto json = ReportFile::create(options.json_path);
     if (!json) return forward_error(std::move(json));
@@ -325,10 +359,7 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
 Result<EngineExit> carry_out(Plan plan) {
   RunReport& report = plan.report;
   const uint64_t started_ns = now_ns();
-  const auto environment =
-      engine_environment(report.options, report.window_bytes, plan.server_socket, plan.interposer,
-                         plan.directory.path());
-  const auto ended = run_engine(plan.engine, report.options.engine, environment);
+  const auto ended = run_engine(plan.engine, report.options.engine, engine_environment(plan));
   if (!ended) return ended;
   report.elapsed_ns = now_ns() - started_ns;
   report.exit = *ended;

@@ -28,6 +28,30 @@ Result<sockaddr_un> socket_address(const std::string& path) {
   return address;
 }
 
+Result<std::vector<model::FileId>> served_files(const std::string& socket_path) {
+  const auto address = socket_address(socket_path);
+  if (!address) return tl::make_unexpected(address.error());
+  const OwnedFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket.is_open() ||
+      connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
+    return fail(socket_path + ": no server there: " + std::strerror(errno), "", errno);
+  }
+  std::vector<model::FileId> files;
+  Message message{.kind = Message::Kind::list, .value = protocol_version};
+  bool is_fine = send_message(socket.get(), message);
+  while (is_fine) {
+    OwnedFd none;
+    is_fine = receive_message(socket.get(), message, none) == Received::message;
+    if (is_fine && message.kind == Message::Kind::refused) return fail(message.text);
+    is_fine = is_fine && message.kind == Message::Kind::listed;
+    if (!is_fine) break;
+    files.push_back({message.device, message.inode});
+    if (message.value == 1) return files;
+  }
+  return fail(socket_path + ": the server speaks otherwise than this program",
+              "use server and engine of one version of weightpager", EPROTO);
+}
+
 bool send_message(int socket, const Message& message, int fd, bool waits) {
   iovec part{const_cast<Message*>(&message), sizeof message};
   Control control{};

@@ -9,6 +9,8 @@
 //                                            memory for reading
 //   add_region / remove / advise      ──▶
 //                                     ◀──    done
+//   list, also before hello           ──▶
+//                                     ◀──    listed, one for each file; the last one says so
 //
 // Instead of an answer each can be refused, with a reason. A file that was changed is served anew:
 // a guest opens it each time that it maps it, and a region of what was changed in between is
@@ -25,9 +27,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
+#include "pager/model/recognise.h"
 
 namespace weightpager::attach {
 
@@ -44,13 +48,15 @@ struct Message {
     done,
     refused,
     changed,  // refused, because the file is served anew: open it again
-    seal
+    seal,
+    list,
+    listed
   };
   Kind kind = Kind::hello;
   /// file: its number from 0 on. add_region: which file.
   uint32_t file = 0;
-  /// hello: protocol_version. file: 1 if the memory is the kernel module's, which tells touches
-  /// itself. advise: the Advice.
+  /// hello, list: protocol_version. file: 1 if the memory is the kernel module's, which tells
+  /// touches itself. listed: 1 for the last one. advise: the Advice.
   uint64_t value = 0;
   /// file, add_region: how many times it was served anew.
   uint64_t edition = 0;
@@ -58,7 +64,7 @@ struct Message {
   uint64_t offset_bytes = 0;
   uint64_t address = 0;
   uint64_t length_bytes = 0;
-  /// open: which file it is. file: its size.
+  /// open, listed: which file it is. file: its size.
   uint64_t device = 0;
   uint64_t inode = 0;
   uint64_t size_bytes = 0;
@@ -71,6 +77,9 @@ enum class Received {
   nothing,  // no message yet (only from a socket that does not block)
   end,      // the other side is gone, or sent what is no message
 };
+
+/// What the server serves, without becoming its guest.
+Result<std::vector<model::FileId>> served_files(const std::string& socket_path);
 
 /// Where a server listens. Fails for a path that is too long to be a socket's name.
 Result<sockaddr_un> socket_address(const std::string& path);

@@ -140,6 +140,7 @@ bool Server::take_message(Connection& connection) {
     case Received::message:
       break;
   }
+  if (message.kind == Message::Kind::list) return list_files(connection, message);
   if (connection.guest == nullptr) return welcome(connection, message, std::move(descriptor));
   if (message.kind == Message::Kind::open) return show_file(connection, message);
   return answer(connection, carry_out(connection, message));
@@ -165,6 +166,22 @@ bool Server::welcome(Connection& connection, const Message& hello, OwnedFd fault
   connection.guest = *guest;
   ++guests_seen_;
   return answer(connection, {});
+}
+
+bool Server::list_files(const Connection& connection, const Message& list) {
+  if (list.value != protocol_version) {
+    (void)answer(connection, fail("this server is of another version of weightpager"));
+    return false;
+  }
+  for (size_t i = 0; i < files_.size(); ++i) {
+    const io::FileIdentity& identity = files_[i].served->file.identity();
+    const Message listed{.kind = Message::Kind::listed,
+                         .value = i + 1 == files_.size() ? 1u : 0u,
+                         .device = identity.device,
+                         .inode = identity.inode};
+    if (!send_message(connection.socket.get(), listed, -1, false)) return false;
+  }
+  return true;
 }
 
 // The file as it is now, served anew if it was changed, or if another one has its name by now and

@@ -61,6 +61,7 @@ class Server {
 
   void let_in();
   bool take_message(Connection& connection);
+  bool list_files(const Connection& connection, const Message& list);
   bool welcome(Connection& connection, const Message& hello, OwnedFd faults);
   bool answer(const Connection& connection, const Status& outcome);
   Result<File*> open_file(const io::FileIdentity& wanted);

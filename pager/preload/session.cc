@@ -1,7 +1,6 @@
 #include "pager/preload/session.h"
 
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -27,9 +26,11 @@
 #include "pager/base/units.h"
 #include "pager/control/guest_answers.h"
 #include "pager/control/pager_answers.h"
+#include "pager/model/recognise.h"
 #include "pager/pager.h"
 #include "pager/policy/chunk_size.h"
 #include "pager/preload/control.h"
+#include "pager/preload/opened_files.h"
 #include "pager/preload/witness.h"
 #include "pager/telemetry/telemetry.h"
 
@@ -56,7 +57,8 @@ struct Mapped {
 
 struct Configuration {
   uint64_t window_bytes = 0;
-  std::vector<std::string> globs;
+  std::vector<std::string> globs;    // the user's
+  std::vector<model::FileId> files;  // that whoever started the engine takes for models
   std::string mapper = "auto";
   std::string policy;
   std::string server_socket;  // "": a pager of its own
@@ -113,13 +115,13 @@ std::string environment(const char* name, const char* otherwise = "") {
 Configuration read_configuration() {
   Configuration it;
   it.window_bytes = std::strtoull(environment("WEIGHTPAGER_WINDOW", "0").c_str(), nullptr, 10);
-  it.globs = {"*.gguf", "*.safetensors"};
   const std::string match = environment("WEIGHTPAGER_MATCH");
   for (size_t begin = 0; begin < match.size();) {
     const size_t end = std::min(match.find(':', begin), match.size());
     if (end > begin) it.globs.push_back(match.substr(begin, end - begin));
     begin = end + 1;
   }
+  it.files = model::parse_file_ids(environment("WEIGHTPAGER_FILES"));
   it.mapper = environment("WEIGHTPAGER_MAPPER", "auto");
   it.policy = environment("WEIGHTPAGER_POLICY", policy::adaptive_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
@@ -137,29 +139,21 @@ std::string path_of(int fd) {
   return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
 }
 
-bool matches(const std::string& path, const std::vector<std::string>& globs) {
-  const size_t slash = path.rfind('/');
-  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
-  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
-    return fnmatch(glob.c_str(), name.c_str(), 0) == 0 ||
-           fnmatch(glob.c_str(), path.c_str(), 0) == 0;
-  });
-}
-
-// Hugging Face's cache keeps models under their hashes: told by the first bytes.
-bool looks_like_model(int fd) {
-  unsigned char head[9] = {};
-  if (pread(fd, head, sizeof head, 0) != sizeof head) return false;
-  if (std::memcmp(head, "GGUF", 4) == 0) return true;
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, head, sizeof header_bytes);
-  return header_bytes > 1 && header_bytes <= 100'000'000 && head[8] == '{';
+/// The last name of a file, if it has none now.
+std::string name_of(const std::string& path) {
+  constexpr std::string_view removed = " (deleted)";
+  return path.ends_with(removed) ? path.substr(0, path.size() - removed.size()) : path;
 }
 
 bool is_model(int fd, const std::string& path) {
   struct stat facts;
   if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
-  return matches(path, session->configuration.globs) || looks_like_model(fd);
+  const Configuration& known = session->configuration;
+  const model::FileId file{facts.st_dev, facts.st_ino};
+  const bool is_listed =
+      std::find(known.files.begin(), known.files.end(), file) != known.files.end();
+  return is_listed || was_noted(file) || model::is_model_name(name_of(path).c_str(), known.globs) ||
+         model::looks_like_model(fd);
 }
 
 void show_profile() {
@@ -522,16 +516,14 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
 bool kernel_cannot_wait() { return is_user_mode_only.load(std::memory_order_relaxed); }
 
 bool is_model_name(const char* path) {
-  const char* const slash = std::strrchr(path, '/');
-  const char* const name = slash == nullptr ? path : slash + 1;
-  return std::any_of(session->configuration.globs.begin(), session->configuration.globs.end(),
-                     [&](const std::string& glob) {
-                       return fnmatch(glob.c_str(), name, 0) == 0 ||
-                              fnmatch(glob.c_str(), path, 0) == 0;
-                     });
+  return model::is_model_name(path, session->configuration.globs);
 }
 
 bool has_served() { return has_published.load(std::memory_order_relaxed); }
+
+void note_opened_by_name(int fd, int directory, const char* path) {
+  remember_opened(fd, directory, path, session->configuration.globs);
+}
 
 bool is_model_file(int fd) {
   Inside inside;

@@ -3,7 +3,7 @@
 //
 // Configuration comes in the environment (`weightpager run` sets it): WEIGHTPAGER_WINDOW (bytes) or
 // WEIGHTPAGER_ATTACH (a server's socket; with neither the interposer does nothing),
-// WEIGHTPAGER_MATCH (globs, ':' between them),
+// WEIGHTPAGER_MATCH (globs, ':' between them), WEIGHTPAGER_FILES (models by device and inode),
 // WEIGHTPAGER_MAPPER, WEIGHTPAGER_POLICY, WEIGHTPAGER_PROFILE (0: no engine profiles),
 // WEIGHTPAGER_RECORD (1: touches are written down), WEIGHTPAGER_LESSONS (where earlier runs' are),
 // WEIGHTPAGER_RUN_DIR, WEIGHTPAGER_QUIET.
@@ -39,6 +39,9 @@ bool is_model_name(const char* path);
 
 /// Whether any model was paged in this process, or in that which it was forked from.
 bool has_served();
+
+/// The engine has opened a file by this name; `directory` as of openat(2). Allocates nothing.
+void note_opened_by_name(int fd, int directory, const char* path);
 
 /// Whether the descriptor is open on a file that map_model would take.
 bool is_model_file(int fd);

@@ -56,18 +56,24 @@ __attribute__((constructor(101))) void look_up_all() {
 
 bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
+int noted(int fd, int flags, int folder, const char* path) {
+  if (fd < 0 || !preload::is_active()) return fd;
+  preload::note_opened_by_name(fd, folder, path);
+  preload::note_opened(fd, flags);
+  return fd;
+}
+
 template <typename Function, typename... Arguments>
 int open_by(Function function, int folder, const char* path, int flags, mode_t mode,
             Arguments... arguments) {
   const int fd = function != nullptr
                      ? function(arguments...)
                      : static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
-  preload::note_opened(fd, flags);
-  return fd;
+  return noted(fd, flags, folder, path);
 }
 
-FILE* noted(FILE* stream, const char* mode) {
-  if (stream != nullptr && mode[0] == 'r') preload::note_opened(fileno(stream), O_RDONLY);
+FILE* noted(FILE* stream, const char* path, const char* mode) {
+  if (stream != nullptr && mode[0] == 'r') noted(fileno(stream), O_RDONLY, AT_FDCWD, path);
   return stream;
 }
 
@@ -124,11 +130,11 @@ WP_INTERPOSE int __openat64_2(int folder, const char* path, int flags) {
 }
 
 WP_INTERPOSE FILE* fopen(const char* path, const char* mode) {
-  return noted(WP_NEXT(fopen)(path, mode), mode);
+  return noted(WP_NEXT(fopen)(path, mode), path, mode);
 }
 
 WP_INTERPOSE FILE* fopen64(const char* path, const char* mode) {
-  return noted(WP_NEXT(fopen64)(path, mode), mode);
+  return noted(WP_NEXT(fopen64)(path, mode), path, mode);
 }
 
 WP_INTERPOSE int execve(const char* path, char* const* arguments,

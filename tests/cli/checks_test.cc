@@ -101,25 +101,15 @@ TEST_F(ChecksTest, ModelsAreFoundWhereverArgumentsNameThem) {
                            "a.txt",
                            path("missing.gguf"),
                            path("folder")};
-  EXPECT_EQ(find_model_files(arguments, model_patterns({})),
-            (Words{gguf, equals, shard_1, shard_2}));
-  EXPECT_EQ(find_model_files(arguments, model_patterns({"*.weights"})),
+  EXPECT_EQ(find_model_files(arguments, {}), (Words{gguf, equals, shard_1, shard_2}));
+  EXPECT_EQ(find_model_files(arguments, {"*.weights"}),
             (Words{gguf, equals, darknet, shard_1, shard_2}));
 }
 
 TEST_F(ChecksTest, AModelIsFoundOnceHoweverOftenItIsNamed) {
   const std::string gguf = write("a.gguf", "");
   fs::create_symlink(gguf, path("link.gguf"));
-  EXPECT_EQ(find_model_files({gguf, root_ + "/./a.gguf", path("link.gguf")}, model_patterns({})),
-            Words{gguf});
-}
-
-TEST(ModelName, GlobsLookAtTheNameUnlessTheyHaveASlash) {
-  EXPECT_TRUE(is_model_name("/models/a.gguf", model_patterns({})));
-  EXPECT_FALSE(is_model_name("/models/a.gguf.txt", model_patterns({})));
-  EXPECT_FALSE(is_model_name("/models.gguf/a", model_patterns({})));
-  EXPECT_TRUE(is_model_name("/models/a.bin", {"/models/*"}));
-  EXPECT_FALSE(is_model_name("/other/a.bin", {"/models/*"}));
+  EXPECT_EQ(find_model_files({gguf, root_ + "/./a.gguf", path("link.gguf")}, {}), Words{gguf});
 }
 
 TEST(WindowArgument, TakesSizesAndShares) {
