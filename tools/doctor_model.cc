@@ -126,7 +126,7 @@ Result<std::vector<io::ModelFile>> open_files(const model::Model& shown) {
 }  // namespace
 
 Result<ModelFacts> collect_model_facts(const std::string& path) {
-  const auto shown = model::open_model(path);
+  const auto shown = model::open_model_to_page(path);
   if (!shown) return tl::make_unexpected(shown.error());
   auto files = open_files(*shown);
   if (!files) return forward_error(std::move(files));

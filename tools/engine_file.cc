@@ -2,10 +2,13 @@
 
 #include <elf.h>
 #include <fmt/core.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +17,7 @@
 #include <sstream>
 #include <vector>
 
+#include "pager/base/log.h"
 #include "tools/cli.h"
 
 namespace weightpager::tools {
@@ -59,12 +63,21 @@ tl::unexpected<Error> more_rights(const std::string& path, const char* why) {
                           shell_line({path})));
 }
 
+/// Rights that the user has already, or that exec does not give, are no more rights.
 Status check_rights(const std::string& path) {
   struct stat status = {};
-  if (stat(path.c_str(), &status) != 0) return {};
-  if (status.st_mode & S_ISUID) return more_rights(path, "is setuid");
-  if (status.st_mode & S_ISGID) return more_rights(path, "is setgid");
-  if (getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) {
+  struct statvfs filesystem = {};
+  const bool gives_none =
+      prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
+      (statvfs(path.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOSUID) != 0);
+  if (gives_none || stat(path.c_str(), &status) != 0) return {};
+  if ((status.st_mode & S_ISUID) && status.st_uid != getuid()) {
+    return more_rights(path, "is setuid");
+  }
+  if ((status.st_mode & S_ISGID) && (status.st_mode & S_IXGRP) && status.st_gid != getgid()) {
+    return more_rights(path, "is setgid");
+  }
+  if (getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) {
     return more_rights(path, "has file capabilities");
   }
   return {};
@@ -81,15 +94,44 @@ bool names_loader(std::ifstream& file, const Elf64_Ehdr& header) {
   return false;
 }
 
-Status check_linking(const std::string& path) {
+/// ld-linux-x86-64.so.2, called by its name, loads what LD_PRELOAD names.
+bool is_loader(const std::string& path) {
+  std::error_code ignored;
+  const std::string name = fs::canonical(path, ignored).filename().string();
+  return name.starts_with("ld-") && name.find(".so") != std::string::npos;
+}
+
+enum class Linking { fit, static_program, narrow };
+
+Linking linking_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   Elf64_Ehdr header = {};
   file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return {};
-  if (header.e_ident[EI_CLASS] != ELFCLASS64) {
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return Linking::fit;
+  if (header.e_ident[EI_CLASS] != ELFCLASS64) return Linking::narrow;
+  const bool is_fit = (file && names_loader(file, header)) || is_loader(path);
+  return is_fit ? Linking::fit : Linking::static_program;
+}
+
+/// A program that the arguments name, which the one that gets them may start.
+bool names_fit_program(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin() + 1, arguments.end(), [](const std::string& argument) {
+    const auto program = find_engine(argument);
+    return program && linking_of(*program) == Linking::fit;
+  });
+}
+
+Status check_linking(const std::string& path, const std::vector<std::string>& arguments,
+                     bool has_models) {
+  const Linking linking = linking_of(path);
+  if (linking == Linking::fit) return {};
+  if (linking == Linking::narrow) {
     return fail(fmt::format("{}: is a 32-bit program", path), "use a 64-bit build of the engine");
   }
-  if (file && names_loader(file, header)) return {};
+  if (!has_models || names_fit_program(arguments)) {
+    notice(path + ": is statically linked: only engines that it starts are paged");
+    return {};
+  }
   return fail(fmt::format("{}: is statically linked, so it ignores LD_PRELOAD", path),
               "use a dynamically linked build of the engine");
 }
@@ -108,9 +150,10 @@ Result<std::string> find_engine(const std::string& name) {
   return not_executable(refused);
 }
 
-Status check_preloadable(const std::string& path) {
+Status check_preloadable(const std::string& path, const std::vector<std::string>& arguments,
+                         bool has_models) {
   if (auto rights = check_rights(path); !rights) return rights;
-  return check_linking(path);
+  return check_linking(path, arguments, has_models);
 }
 
 Result<std::string> find_interposer() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "pager/base/result.h"
 
@@ -11,9 +12,12 @@ namespace weightpager::tools {
 /// none, EACCES if there is one that cannot be executed.
 Result<std::string> find_engine(const std::string& name);
 
-/// Refuses what ignores LD_PRELOAD: statically linked and 32-bit programs, and those that run with
-/// more rights than their user. Scripts and files that cannot be read pass.
-Status check_preloadable(const std::string& path);
+/// Refuses what ignores LD_PRELOAD: 32-bit programs, those that get more rights than this user has,
+/// and statically linked ones that are given models (`has_models`) and no other program. What is
+/// static otherwise can be a launcher, which hands the environment on: a notice. Scripts and files
+/// that cannot be read pass. `arguments`: the engine's, from its name on.
+Status check_preloadable(const std::string& path, const std::vector<std::string>& arguments,
+                         bool has_models);
 
 /// The interposer library that belongs to this weightpager: of the build tree, or installed.
 Result<std::string> find_interposer();

@@ -83,7 +83,7 @@ Result<uint64_t> check_models(const std::vector<std::string>& files) {
   uint64_t size_bytes = 0;
   for (const std::string& path : files) {
     if (counted.count(identity(path))) continue;
-    auto model = model::open_model(path);
+    auto model = model::open_model_to_page(path);
     if (!model) return forward_error(std::move(model));
     for (const model::File& file : model->files) {
       if (counted.insert(identity(file.path)).second) size_bytes += file.size_bytes;

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "pager/attach/server.h"
+#include "pager/base/log.h"
 #include "pager/base/units.h"
 #include "pager/base/user_cache.h"
 #include "pager/control/client.h"
@@ -333,7 +334,8 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
     return forward_error(std::move(open));
   if (auto works = check_mapper_works(options.mapper); !works)
     return forward_error(std::move(works));
-  if (auto fit = check_preloadable(engine); !fit) return forward_error(std::move(fit));
+  if (auto fit = check_preloadable(engine, options.engine, !models.empty()); !fit)
+    return forward_error(std::move(fit));
   auto interposer = find_interposer();
   if (!interposer) return forward_error(std::move(interposer));
   control::sweep_sockets();
@@ -382,6 +384,7 @@ Result<EngineExit> carry_out(Plan plan) {
 
 /// Returns only if the engine did not start.
 int run(const RunOptions& options) {
+  set_quiet(options.quiet);
   const auto engine = find_engine(options.engine.front());
   if (!engine) return refuse(engine.error(), exit_status_of_exec(engine.error()));
   auto plan = make_plan(options, *engine);

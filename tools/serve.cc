@@ -122,7 +122,7 @@ Result<Served> models_named(const std::vector<std::string>& names) {
                   "name the model's files themselves");
     }
     for (const std::string& path : paths) {
-      auto model = model::open_model(path);
+      auto model = model::open_model_to_page(path);
       if (!model) return forward_error(std::move(model));
       served.files.insert(served.files.end(), model->files.begin(), model->files.end());
       served.chunk_bytes = std::min(served.chunk_bytes, policy::chunk_bytes_for(*model));
@@ -155,8 +155,11 @@ Result<std::unique_ptr<Pager>> start_pager(const Plan& plan, const Served& serve
   return Pager::start(options);
 }
 
-Status add_file(attach::Server& server, const std::string& path) {
+Status add_file(attach::Server& server, const model::File& file) {
+  const auto& [path, size_bytes] = file;
   auto model = model::open_model_file(path);
+  if (!model && model.error().error_number == ENOTSUP)
+    model = model::in_file_order(path, size_bytes);
   if (!model) return forward_error(std::move(model));
   RegionRequest request;
   request.path = request.name = path;
@@ -194,7 +197,7 @@ Result<Plan> make_plan(const ServeOptions& options) {
   if (!server) return forward_error(std::move(server));
   plan.server = std::move(*server);
   for (const model::File& file : served->files) {
-    if (auto added = add_file(*plan.server, file.path); !added) {
+    if (auto added = add_file(*plan.server, file); !added) {
       return forward_error(std::move(added));
     }
   }

@@ -24,7 +24,8 @@ constexpr uint64_t alignment_bytes_default = 32;
 constexpr uint64_t key_bytes_max = 65'535;
 constexpr uint64_t architecture_bytes_max = 256;
 constexpr uint64_t name_bytes_max = 1024;
-constexpr uint32_t dimensions_max = 4;
+/// ggml has 4; video models come with 5.
+constexpr uint32_t dimensions_max = 8;
 
 /// The shortest pair: an empty key's length, a type, one byte.
 constexpr uint64_t pair_bytes_min = 8 + 4 + 1;
@@ -130,7 +131,7 @@ bool GgufParser::read_counts() {
 bool GgufParser::check_version(uint32_t version, uint64_t offset_bytes) {
   if (version == 2 || version == 3) return true;
   const bool is_byte_swapped = (version & 0xffff) == 0;
-  return reader_.mismatch(
+  return reader_.unknown(
       offset_bytes, "GGUF version 2 or 3",
       is_byte_swapped ? "the version of a big-endian file" : fmt::format("version {}", version),
       is_byte_swapped ? "get the little-endian file of this model"
@@ -257,7 +258,7 @@ void GgufParser::skip_array() {
   const uint64_t offset = reader_.position_bytes();
   const ValueType type = read_value_type("an array's element type");
   if (type == ValueType::array) {
-    reader_.mismatch(offset, "an array of numbers or strings", "an array of arrays");
+    reader_.unknown(offset, "an array of numbers or strings", "an array of arrays");
   } else if (type == ValueType::string) {
     const uint64_t count = read_count(sizeof(uint64_t), "array elements");
     for (uint64_t i = 0; i < count && reader_.ok(); ++i) skip_value(type);
@@ -304,8 +305,8 @@ void GgufParser::read_shape(Tensor& tensor) {
   const uint64_t offset = reader_.position_bytes();
   const auto dimensions = reader_.read<uint32_t>("a tensor's number of dimensions");
   if (dimensions > dimensions_max) {
-    reader_.mismatch(offset, fmt::format("at most {} dimensions", dimensions_max),
-                     fmt::to_string(dimensions));
+    reader_.unknown(offset, fmt::format("at most {} dimensions", dimensions_max),
+                    fmt::to_string(dimensions));
     return;
   }
   for (uint32_t i = 0; i < dimensions; ++i)

@@ -32,7 +32,10 @@ tl::unexpected<Error> not_a_file(const std::string& path, const struct stat& sta
 
 Result<HeaderReader> HeaderReader::open(const std::string& path) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
-  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return of(OwnedFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), path);
+}
+
+Result<HeaderReader> HeaderReader::of(OwnedFd fd, const std::string& path) {
   struct stat status {};
   if (!fd.is_open() || fstat(fd.get(), &status) != 0) {
     const int error_number = errno;
@@ -89,6 +92,14 @@ bool HeaderReader::mismatch(uint64_t offset_bytes, std::string_view expected,
     error_ = Error{
         fmt::format("{}, byte {}: expected {}, found {}", path_, offset_bytes, expected, found),
         std::string(hint)};
+  return false;
+}
+
+bool HeaderReader::unknown(uint64_t offset_bytes, std::string_view expected, std::string_view found,
+                           std::string_view hint) {
+  const bool is_first = ok();
+  mismatch(offset_bytes, expected, found, hint);
+  if (is_first) error_->error_number = ENOTSUP;
   return false;
 }
 

@@ -31,6 +31,8 @@ class HeaderReader {
  public:
   /// Opens a regular file that is not empty; anything else is refused by name.
   static Result<HeaderReader> open(const std::string& path);
+  /// The same of a file that is open already; `path` is for errors.
+  static Result<HeaderReader> of(OwnedFd fd, const std::string& path);
 
   const std::string& path() const { return path_; }
   uint64_t size_bytes() const { return size_bytes_; }
@@ -59,6 +61,9 @@ class HeaderReader {
   /// recorded already. Returns false, for `return reader.mismatch(…)`.
   bool mismatch(uint64_t offset_bytes, std::string_view expected, std::string_view found,
                 std::string_view hint = {});
+  /// The same of what is no damage, but unknown here: Error::error_number is ENOTSUP.
+  bool unknown(uint64_t offset_bytes, std::string_view expected, std::string_view found,
+               std::string_view hint = {});
 
  private:
   HeaderReader() = default;

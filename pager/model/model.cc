@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <unordered_set>
 
 #include "pager/base/assert.h"
+#include "pager/base/log.h"
 #include "pager/model/experts.h"
 #include "pager/model/layers.h"
 #include "pager/model/parsers.h"
@@ -169,6 +171,28 @@ Result<Model> open_model_file(const std::string& path) {
   Result<ParsedFile> parsed = parse_file(path);
   if (!parsed) return forward_error(std::move(parsed));
   return assemble_one(std::move(*parsed));
+}
+
+Model in_file_order(const std::string& path, uint64_t size_bytes) {
+  Model plain;
+  plain.files.push_back({path, size_bytes});
+  plain.tensors.push_back({.name = "file",
+                           .type = "U8",
+                           .shape = {size_bytes},
+                           .file = 0,
+                           .offset_bytes = 0,
+                           .size_bytes = size_bytes});
+  plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
+  return plain;
+}
+
+Result<Model> open_model_to_page(const std::string& path) {
+  Result<Model> model = open_model(path);
+  std::error_code problem;
+  const uint64_t size_bytes = fs::file_size(path, problem);
+  if (model || model.error().error_number != ENOTSUP || problem) return model;
+  notice(model.error().message + ": paged in file order");
+  return in_file_order(path, size_bytes);
 }
 
 uint64_t Expert::size_bytes() const {

@@ -100,6 +100,13 @@ Result<Model> open_model(const std::string& path);
 /// maps that file. Model::files has exactly one entry. Thread-safe.
 Result<Model> open_model_file(const std::string& path);
 
+/// The whole file as one layer, read from front to back: what is to be done with a file whose
+/// format is not understood, but which an engine perhaps can read.
+Model in_file_order(const std::string& path, uint64_t size_bytes);
+
+/// open_model(), and with a notice in_file_order() where the model is not damaged but unknown.
+Result<Model> open_model_to_page(const std::string& path);
+
 /// "gguf", "safetensors", "plain".
 const char* format_name(Format format);
 

@@ -12,6 +12,8 @@
 #include <filesystem>
 
 #include "pager/base/owned_fd.h"
+#include "pager/model/header_reader.h"
+#include "pager/model/parsers.h"
 
 namespace weightpager::model {
 namespace {
@@ -125,7 +127,9 @@ bool looks_like_model(int fd) {
   if (std::memcmp(head, "GGUF", 4) == 0) return true;
   uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, head, sizeof header_bytes);
-  return header_bytes > 1 && header_bytes <= header_bytes_max && head[8] == '{';
+  if (header_bytes < 2 || header_bytes > header_bytes_max || head[8] != '{') return false;
+  auto reader = HeaderReader::of(OwnedFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)), "");
+  return reader && parse_safetensors(*reader).has_value();
 }
 
 bool is_model_file(const std::string& path, const std::vector<std::string>& globs) {

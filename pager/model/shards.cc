@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include "pager/base/log.h"
 #include "pager/base/units.h"
 #include "pager/model/strict_json.h"
 
@@ -127,9 +129,10 @@ Result<WeightMap> read_weight_map(const std::string& index_path) {
   return std::move(handler.file_of_tensor);
 }
 
-/// Every tensor is in the file that the index names.
-Status check_weight_map(const std::string& index_path, const WeightMap& weight_map,
-                        const std::vector<ParsedFile>& files) {
+/// Engines look for tensors in the files, so an index that says otherwise (published ones do) is
+/// worth a notice, and no more.
+void check_weight_map(const std::string& index_path, const WeightMap& weight_map,
+                      const std::vector<ParsedFile>& files) {
   std::map<std::string, std::string> found;
   for (const ParsedFile& parsed : files)
     for (const Tensor& tensor : parsed.tensors)
@@ -137,12 +140,19 @@ Status check_weight_map(const std::string& index_path, const WeightMap& weight_m
   for (const auto& [tensor, file] : weight_map) {
     const auto place = found.find(tensor);
     if (place != found.end() && place->second == file) continue;
-    return fail(fmt::format("{}, byte 0: expected tensor {} in {}, found it in {}", index_path,
-                            quote_name(tensor), quote_name(file),
-                            place == found.end() ? "no file" : quote_name(place->second)),
-                "index and files are of different models; download them again");
+    return notice(fmt::format("{}: expected tensor {} in {}, found it in {}", index_path,
+                              quote_name(tensor), quote_name(file),
+                              place == found.end() ? "no file" : quote_name(place->second)));
   }
-  return {};
+}
+
+/// `named_by`: what says that there is this shard.
+Result<ParsedFile> parse_shard(const std::string& path, const std::string& named_by) {
+  Result<ParsedFile> parsed = parse_file(path);
+  if (parsed || parsed.error().error_number != ENOENT) return parsed;
+  return fail(fmt::format("{}: this shard is missing, though {} names it", path, named_by),
+              "the download did not finish, or took one file only; put the shard beside the others",
+              ENOENT);
 }
 
 /// The index's path that goes with a safetensors file's name.
@@ -169,7 +179,7 @@ Result<std::vector<ParsedFile>> read_gguf_shards(const ParsedFile& any) {
 
   std::vector<ParsedFile> shards;
   for (uint64_t shard = 0; shard < shard_count; ++shard) {
-    Result<ParsedFile> parsed = parse_file(shard_path(*name, shard, shard_count));
+    Result<ParsedFile> parsed = parse_shard(shard_path(*name, shard, shard_count), any.file.path);
     if (!parsed) return forward_error(std::move(parsed));
     if (Status status = check_gguf_shard(*parsed, shard, shard_count); !status)
       return forward_error(std::move(status));
@@ -187,15 +197,15 @@ Result<std::vector<ParsedFile>> read_indexed_files(const std::string& index_path
 
   std::vector<ParsedFile> files;
   for (const std::string& name : names) {
-    Result<ParsedFile> parsed = parse_file(fs::path(index_path).replace_filename(name).string());
+    Result<ParsedFile> parsed =
+        parse_shard(fs::path(index_path).replace_filename(name).string(), index_path);
     if (!parsed) return forward_error(std::move(parsed));
     if (parsed->format != Format::safetensors)
       return fail(fmt::format("{}, byte 0: expected a safetensors file, as {} says, found another",
                               parsed->file.path, index_path));
     files.push_back(std::move(*parsed));
   }
-  if (Status status = check_weight_map(index_path, *weight_map, files); !status)
-    return forward_error(std::move(status));
+  check_weight_map(index_path, *weight_map, files);
   return files;
 }
 

@@ -250,16 +250,7 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   auto model = model::open_model_file(path);
   if (model) return std::move(*model);
   notice(model.error().message + ": paged in file order");
-  model::Model plain;
-  plain.files.push_back({path, size_bytes});
-  plain.tensors.push_back({.name = "file",
-                           .type = "U8",
-                           .shape = {size_bytes},
-                           .file = 0,
-                           .offset_bytes = 0,
-                           .size_bytes = size_bytes});
-  plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
-  return plain;
+  return model::in_file_order(path, size_bytes);
 }
 
 // The user asked for a window: where there is none to be had, the engine gets no model rather than

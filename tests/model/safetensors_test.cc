@@ -118,9 +118,13 @@ TEST_F(Safetensors, PartsOfBytesAreRefused) {
   expect_error(header + "}", 2, header, "expected whole bytes for 'a', found 12 bits");
 }
 
-TEST_F(Safetensors, UnknownTypesAreRefused) {
-  const std::string header = R"({"a":)" + entry("F12", "[2]", "[0,3]");
-  expect_error(header + "}", 3, header, "expected a known dtype of 'a', found 'F12'");
+TEST_F(Safetensors, UnknownTypesHaveTheSizeThatTheirOffsetsSay) {
+  const std::string header = R"({"a":)" + entry("F12", "[2]", "[0,3]") + R"(,"b":)";
+  expect_error(header + entry("U8", "[1]", "[2,3]") + "}", 3, header + entry("U8", "[1]", "[2,3]"),
+               "expected tensor 'b' at 3, where the tensor before it ends, found 2");
+  expect_error(R"({"a":)" + entry("F12", "[2]", "[3,0]") + "}", 3,
+               R"({"a":)" + entry("F12", "[2]", "[3,0]"),
+               "expected data_offsets of 'a' in order, found [3, 0]");
 }
 
 TEST_F(Safetensors, DuplicateKeysAreRefused) {
