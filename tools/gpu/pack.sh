@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Gathers what a machine with a GPU and nothing else of ours needs to test and measure: programs and
-# the libraries that they are linked with, stripped, in build/gpu. tools/gpu/run_all.sh runs them there.
+# the libraries that they are linked with, stripped and compressed, in build/gpu/programs.tar.xz.
+# tools/gpu/run_all.sh unpacks and runs them there.
 # That machine has its own C and C++ libraries, a GPU driver and cuBLAS.
 #
 #   cmake --build --preset release && tools/gpu/pack.sh
@@ -12,7 +13,11 @@ PROGRAMS=(tools/weightpager tests/test_cuda bench/cuda_alias)
 # What every Linux with a C++ compiler has.
 THEIRS='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
 FOLDER=$WP_ROOT/build/gpu
+ARCHIVE=$FOLDER/programs.tar.xz
+# Of what travels.
 MEBIBYTES_MAX=48
+STAGE=$(mktemp -d)
+trap 'rm -rf -- "$STAGE"' EXIT
 
 # libraries PROGRAM: names and paths of those that it takes along.
 libraries() {
@@ -22,28 +27,29 @@ libraries() {
 main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
   rm -rf -- "$FOLDER"
-  mkdir -p "$FOLDER/bin" "$FOLDER/lib"
+  mkdir -p "$FOLDER" "$STAGE/bin" "$STAGE/lib"
   local program name path
   for program in "${PROGRAMS[@]}"; do
     [[ -x $WP_BUILD/$program ]] ||
       fail "$WP_BUILD/$program is not there: build it with cmake --build --preset release, where nvcc is"
-    strip -o "$FOLDER/bin/$(basename -- "$program")" "$WP_BUILD/$program"
+    strip -o "$STAGE/bin/$(basename -- "$program")" "$WP_BUILD/$program"
     while read -r name path; do
       [[ -n $name ]] || continue
       [[ -e $path ]] || fail "$program needs $name, which is not here"
-      [[ -e $FOLDER/lib/$name ]] || strip -o "$FOLDER/lib/$name" "$(readlink -f -- "$path")"
+      [[ -e $STAGE/lib/$name ]] || strip -o "$STAGE/lib/$name" "$(readlink -f -- "$path")"
     done < <(libraries "$WP_BUILD/$program")
   done
-  for program in "$FOLDER"/bin/*; do
-    if LD_LIBRARY_PATH=$FOLDER/lib ldd "$program" | grep -E 'not found|libcuda|libcublas|libcudart'; then
+  for program in "$STAGE"/bin/*; do
+    if LD_LIBRARY_PATH=$STAGE/lib ldd "$program" | grep -E 'not found|libcuda|libcublas|libcudart'; then
       fail "$program does not start on a machine without the libraries above"
     fi
   done
+  ls -l "$STAGE/bin" "$STAGE/lib"
+  tar -C "$STAGE" -cJf "$ARCHIVE" bin lib
   local size_mib
-  size_mib=$(du -sm --apparent-size "$FOLDER" | cut -f1)
-  ((size_mib <= MEBIBYTES_MAX)) || fail "$FOLDER has $size_mib MiB, more than $MEBIBYTES_MAX"
-  say "$FOLDER: $size_mib MiB"
-  ls -l "$FOLDER/bin" "$FOLDER/lib"
+  size_mib=$(du -sm --apparent-size "$ARCHIVE" | cut -f1)
+  ((size_mib <= MEBIBYTES_MAX)) || fail "$ARCHIVE has $size_mib MiB, more than $MEBIBYTES_MAX"
+  say "$ARCHIVE: $size_mib MiB"
 }
 
 main "$@"

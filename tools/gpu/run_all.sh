@@ -73,7 +73,8 @@ main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
   local networks=("$@") net
   (($#)) || networks=(yolov3 yolov4 yolov4-p6 resnet152 densenet201)
-  [[ -x $FOLDER/bin/weightpager ]] || fail "$FOLDER is not here: tools/gpu/pack.sh makes it"
+  [[ -e $FOLDER/programs.tar.xz ]] || fail "$FOLDER/programs.tar.xz is not here: tools/gpu/pack.sh makes it"
+  tar -C "$FOLDER" -xJf "$FOLDER/programs.tar.xz" || fail "$FOLDER/programs.tar.xz cannot be unpacked: needs tar and xz"
   mkdir -p "$OUT" "$NETS/bench" "$NETS/traces"
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
   # Without one the tests would all be skipped, and nothing would have failed.
