@@ -14,6 +14,7 @@
 
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
+#include "pager/base/text_lines.h"
 #include "pager/base/units.h"
 #include "pager/base/whole_file.h"
 #include "pager/control/control_socket.h"
@@ -203,8 +204,8 @@ class ClassNames {
     if (path.empty()) return names;
     const auto text = read_whole_file(path, names_bytes_max, "a list of names");
     if (!text) return fail("--names " + text.error().message, text.error().hint);
-    std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line);) names.names_.push_back(printable(line));
+    std::string_view rest = without_byte_order_mark(*text);
+    while (!rest.empty()) names.names_.push_back(printable(take_line(rest)));
     return names;
   }
   std::string operator[](uint32_t index) const {

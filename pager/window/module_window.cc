@@ -12,6 +12,7 @@
 
 #include "kmod/weightpager_uapi.h"
 #include "pager/base/assert.h"
+#include "pager/base/own_limits.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
@@ -91,20 +92,20 @@ Result<std::unique_ptr<ModuleWindow>> ModuleWindow::create(uint32_t slots, uint6
   it->ring_bytes_ = setup.ring_bytes;
   void* const ring = kernel::mmap(nullptr, setup.ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
                                   it->device_.get(), static_cast<off_t>(WP_RING_OFFSET));
-  if (ring == MAP_FAILED) return no("mapping the kernel module's ring", "raise `ulimit -v`");
+  if (ring == MAP_FAILED) return no("mapping the kernel module's ring", address_limit_hint());
   it->ring_ = static_cast<wp_ring*>(ring);
 
   const uint64_t length_bytes = slots * chunk_bytes;
   it->reservation_bytes_ = length_bytes + huge_page_bytes;
   void* const got = kernel::mmap(nullptr, it->reservation_bytes_, PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return no("reserving addresses for the window", "raise `ulimit -v`");
+  if (got == MAP_FAILED) return no("reserving addresses for the window", address_limit_hint());
   it->reservation_ = got;
   it->base_ =
       reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(got), huge_page_bytes));
   if (kernel::mmap(it->base_, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                    it->device_.get(), 0) == MAP_FAILED) {
-    return no("mapping the kernel module's window", "raise `ulimit -v`");
+    return no("mapping the kernel module's window", address_limit_hint());
   }
   return it;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "pager/base/assert.h"
+#include "pager/base/own_limits.h"
 #include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/window/page_size.h"
@@ -84,7 +85,7 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t c
   if (address == nullptr) {
     return fail("reserving " + format_size(length_bytes) +
                     " of address space for a model: " + std::strerror(errno),
-                "raise the address space limit (ulimit -v)", errno);
+                address_limit_hint(), errno);
   }
   std::unique_ptr<Region> it(new Region(extent, chunk_bytes, space, address));
   if (it->live_bytes_ < length_bytes) {

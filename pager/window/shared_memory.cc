@@ -11,6 +11,7 @@
 #include <string>
 
 #include "pager/base/assert.h"
+#include "pager/base/own_limits.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
@@ -89,13 +90,13 @@ Result<std::unique_ptr<SharedMemory>> FileMemory::create(uint64_t length_bytes,
 
   void* got = kernel::mmap(nullptr, length_bytes + huge_page_bytes, PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return no("reserving addresses", "raise `ulimit -v`");
+  if (got == MAP_FAILED) return no("reserving addresses", address_limit_hint());
   it->reservation_ = got;
   it->base_ =
       reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(got), huge_page_bytes));
   if (kernel::mmap(it->base_, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                    it->file_.get(), 0) == MAP_FAILED) {
-    return no("mapping a file", "raise `ulimit -v`");
+    return no("mapping a file", address_limit_hint());
   }
   // Huge pages in a memfd are the administrator's choice; this one is stronger.
   if (chunk_bytes < huge_page_bytes) advise_page_size(it->base_, length_bytes, chunk_bytes);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "pager/base/own_limits.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
 #include "pager/window/page_size.h"
@@ -66,7 +67,7 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chun
     it->reservation_ = nullptr;
     return fail("reserving " + format_size(it->reservation_bytes_) +
                     " of address space for the window: " + std::strerror(error),
-                "raise the address space limit (ulimit -v) or choose a smaller --window", error);
+                address_limit_hint(), error);
   }
   const auto start = reinterpret_cast<uintptr_t>(it->reservation_);
   it->base_ = reinterpret_cast<std::byte*>(round_up(start, huge_page_bytes));

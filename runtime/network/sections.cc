@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "pager/base/text_lines.h"
 #include "pager/model/header_reader.h"
 
 namespace weightpager::network {
@@ -70,11 +71,10 @@ bool contains(const std::vector<std::string_view>& keys, std::string_view key) {
 Result<std::vector<Section>> split_sections(std::string_view text, const std::string& file) {
   std::vector<Section> sections;
   uint32_t number = 0;
+  text = without_byte_order_mark(text);
   while (!text.empty()) {
     ++number;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string line = strip(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string line = strip(take_line(text));
     if (line.empty()) continue;
     if (line.front() == '[') {
       if (line.back() != ']') return bad_line(file, number, "']' behind the section's name", line);

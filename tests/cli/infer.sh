@@ -38,7 +38,8 @@ if ! grep -qs '^WP_SANITIZE:[A-Z]*=.' "$(dirname -- "$WEIGHTPAGER")/../CMakeCach
 fi
 
 # A name for each class, by its place in a file.
-printf 'name %d\n' {0..999} >"$SCRATCH/names"
+printf '\xef\xbb\xbf' >"$SCRATCH/names"
+printf 'name %d\r\n' {0..999} >>"$SCRATCH/names"
 weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --names "$SCRATCH/names" --top 1
 expect_status 0
 grep -qE '%  name [0-9]+$' "$OUT" || fail "no name: $(cat "$OUT")"

@@ -52,6 +52,11 @@ preload=$("$WEIGHTPAGER" run --window 64MiB --quiet -- sh -c "echo \$LD_PRELOAD"
 LD_PRELOAD=$preload WEIGHTPAGER_WINDOW=4096 maps pass "$SCRATCH/model.gguf" >"$OUT" 2>"$ERR" || STATUS=$?
 expect_no_memory 'WEIGHTPAGER_WINDOW is below'
 
+weightpager run --window 512MiB --mapper copy -- \
+  sh -c "ulimit -d 200000; exec python3 '$SCRATCH/engine.py' pass '$SCRATCH/model.gguf'"
+expect_no_memory 'reserving '
+grep -q 'raise .ulimit -d' "$ERR" || fail "another hint: $(cat "$ERR")"
+
 "$WEIGHTPAGER" serve "$SCRATCH/model.gguf" --window 64MiB --name one >/dev/null 2>"$SCRATCH/said" &
 server=$!
 until grep -q 'run --attach one' "$SCRATCH/said"; do

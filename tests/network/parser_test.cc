@@ -33,6 +33,15 @@ void expect_refused(const std::string& text, const std::string& message,
   }
 }
 
+TEST(Parser, ReadsLinesOfAnySystemBehindAByteOrderMark) {
+  std::string text = "\xef\xbb\xbf" + net + "# a comment\n[convolutional]\nfilters=4\n";
+  for (const std::string_view end : {"\n", "\r\n", "\r"}) {
+    std::string other;
+    for (const char letter : text) letter == '\n' ? other += end : other += letter;
+    EXPECT_EQ(parsed(other).layers.size(), 1u);
+  }
+}
+
 TEST(Parser, ReadsSpacesCommentsAndBothNamesOfSections) {
   const Network network = parsed(
       "# a comment\r\n"
