@@ -161,11 +161,13 @@ bool SafetensorsParser::read_entries() {
 
 bool SafetensorsParser::check_types() {
   return std::all_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    if (entry.data_offsets[0] > entry.data_offsets[1])
-      return mismatch(entry, fmt::format("data_offsets of {} in order", quote_name(entry.name)),
-                      fmt::format("[{}, {}]", entry.data_offsets[0], entry.data_offsets[1]));
     const uint32_t bits = element_bits(entry.type);
-    return bits == 0 || check_size(entry, bits);
+    if (bits != 0) return check_size(entry, bits);
+    const uint64_t begin = entry.data_offsets[0];
+    const uint64_t end = entry.data_offsets[1];
+    return begin <= end ||
+           mismatch(entry, fmt::format("data_offsets of {} in order", quote_name(entry.name)),
+                    fmt::format("[{}, {}]", begin, end));
   });
 }
 
@@ -183,7 +185,7 @@ bool SafetensorsParser::check_size(const Entry& entry, uint32_t bits) {
                     fmt::format("{} bits", size_bits));
   const uint64_t begin = entry.data_offsets[0];
   const uint64_t end = entry.data_offsets[1];
-  if (end - begin != size_bits / 8)
+  if (begin > end || end - begin != size_bits / 8)
     return mismatch(
         entry,
         fmt::format("data_offsets of {} that are {} bytes apart, as dtype and shape say", name,

@@ -133,8 +133,8 @@ TEST_F(SplitGguf, MissingShardsAreNamed) {
   write_shards();
   fs::remove(directory_.path("m-00003-of-00003.gguf"));
   expect_error(directory_.path("m-00001-of-00003.gguf"),
-               directory_.path("m-00003-of-00003.gguf") +
-                   ": cannot open the file: No such file or directory");
+               directory_.path("m-00003-of-00003.gguf") + ": this shard is missing, though " +
+                   directory_.path("m-00001-of-00003.gguf") + " names it");
 }
 
 TEST_F(SplitGguf, RenamedShardsAreRefused) {
