@@ -106,6 +106,12 @@ class Marks {
 
 /// `opened`: of a process that did not map what it opened.
 Finding unmapped(const Marks& marks, const Mark& opened) {
+  if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
+    return about(
+        opened, "not_begun",
+        fmt::format("{} mapped {} and ended before it was served", name_of(opened), opened.subject),
+        "the lines above may say why");
+  }
   if (const Mark* hook = marks.last(MarkKind::hooked, opened.process_id)) {
     return about(
         opened, "mmap_taken",

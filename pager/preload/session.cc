@@ -218,6 +218,7 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
 // is none to be had.
 bool start_pager(int fd, const model::Model& model, bool is_writable) {
   if (session->pager) return true;
+  note_paging();
   auto telemetry = telemetry::create(session->configuration.run_directory);
   if (!telemetry) {
     notice(telemetry.error().message + ": there will be no summary");

@@ -293,6 +293,8 @@ void note_start(Start start, const char* path, bool is_searched, char* const* ar
   }
 }
 
+void note_paging() { leave_mark(MarkKind::paging, ""); }
+
 void note_forking() { leave_mark(MarkKind::forking, ""); }
 
 void note_forked(const Range* ranges, size_t count) {

@@ -27,6 +27,9 @@ enum class Start { in_its_place, beside_it };
 void note_start(Start start, const char* path, bool is_searched, char* const* arguments,
                 char* const* environment);
 
+/// The first model is about to be paged.
+void note_paging();
+
 /// Before a child process is made.
 void note_forking();
 /// In every child process. `ranges`: where its parent had regions and it has the plain file.

@@ -28,8 +28,9 @@ enum class MarkKind : uint32_t {
   gains_rights = 8,      // subject is started and the kernel ignores LD_PRELOAD; amount: as above
   forked = 9,            // a child; amount: of whose weights it has the plain file, 0: of nobody's
   forking = 12,          // a child is about to be made, which may outlive who makes it
-  child_started = 10,  // … runs another program from here on
-  child_touched = 11,  // … at its end; amount: bytes of the plain file that it has touched
+  child_started = 10,    // … runs another program from here on
+  child_touched = 11,    // … at its end; amount: bytes of the plain file that it has touched
+  paging = 13,           // the first model is about to be paged
 };
 
 /// How a model was mapped that the interposer left to the kernel.

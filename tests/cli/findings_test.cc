@@ -64,6 +64,8 @@ TEST_F(FindingsTest, WhatWasOpenedTellsMoreThanWhatWasStarted) {
   EXPECT_EQ(first_cause(), "model_read");
   marks_.push_back(mark(MarkKind::hooked, 12, "/lib/alloc.so"));
   EXPECT_EQ(first_cause(), "mmap_taken");
+  marks_.push_back(mark(MarkKind::paging, 12));
+  EXPECT_EQ(first_cause(), "not_begun");
   marks_.push_back(mark(MarkKind::mapped_plain, 12, "", 10 * MiB));
   marks_.back().place = MarkPlace::fixed;
   EXPECT_EQ(first_cause(), "mapped_by_kernel");
