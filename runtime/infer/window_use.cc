@@ -32,6 +32,8 @@ struct Rates {
   double operations_per_ns;
   uint64_t kernel_ns_min;
 };
+// What a plan's ring may have beyond what it can use.
+constexpr uint64_t ring_slack_bytes = 16 * MiB;
 constexpr Rates processor_rates = {2, 8, 80, 20'000};
 constexpr Rates gpu_rates = {2, 20, 20'000, 10'000};
 
@@ -177,7 +179,7 @@ Status check_plan(const WindowUse& use, const plan::JointPlan& plan, const Weigh
     (it.is_pinned ? pinned_bytes : streamed_bytes) += it.length_bytes;
     if (!it.is_pinned) ring_bytes_min = std::max(ring_bytes_min, it.length_bytes);
   }
-  const uint64_t ring_bytes_max = 2 * streamed_bytes + 1 * MiB;
+  const uint64_t ring_bytes_max = 2 * streamed_bytes + ring_slack_bytes;
   if (plan.rings.host_bytes < ring_bytes_min || plan.rings.host_bytes > ring_bytes_max) {
     return fail(fmt::format("the plan's \"ring_bytes\" is {}: expected {} to {} for the weights of "
                             "{}",

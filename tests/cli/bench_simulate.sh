@@ -27,6 +27,6 @@ expect_status 2
 expect_error '--kernels is missing'
 weightpager bench simulate "$SCRATCH/yolov4.cfg" --kernels 160.8 --disks 1,-1
 expect_status 2
-expect_error "--disks -1: expected a number from 1e-06 to 1e+06"
+expect_error "--disks -1: expected a number from 1e-06 to 1000000"
 weightpager bench simulate "$SCRATCH/none.cfg" --kernels 160.8
 expect_status 1

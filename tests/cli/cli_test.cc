@@ -33,10 +33,12 @@ TEST(Arguments, LastValueCounts) {
   EXPECT_EQ(parsed->value("window"), "-3");
 }
 
-TEST(Arguments, EmptyValueIsAValue) {
-  const auto parsed = parse_arguments(sample(), {"--window="});
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  EXPECT_EQ(parsed->value("window"), "");
+TEST(Arguments, EmptyValuesAreRefused) {
+  for (const Words& words : {Words{"--window="}, Words{"--window", ""}}) {
+    const auto parsed = parse_arguments(sample(), words);
+    ASSERT_FALSE(parsed);
+    EXPECT_TRUE(parsed.error().message.starts_with("--window '': expected "));
+  }
 }
 
 TEST(Arguments, RefuseWhatTheTableDoesNotHave) {

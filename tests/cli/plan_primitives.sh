@@ -79,7 +79,7 @@ expect_status 2
 expect_error 'expected one .cfg'
 plan --disk 1,2
 expect_status 2
-expect_error '--disk 1,2: expected a number from 1e-06 to 1e+06'
+expect_error '--disk 1,2: expected a number from 1e-06 to 1000000'
 weightpager plan primitives "$SCRATCH/none.cfg"
 expect_status 1
 weightpager plan nothing

@@ -41,7 +41,7 @@ expect_status 1
 expect_error 'not a trace'
 weightpager trace show "$SCRATCH/none.trace"
 expect_status 1
-expect_error 'cannot read'
+expect_error 'cannot be opened'
 
 weightpager trace make sparse -o "$SCRATCH/x.trace"
 expect_status 2

@@ -85,7 +85,7 @@ class PlannedInferenceTest : public testing::Test, protected SmallNetwork {
         channel = end;
       } while (channel < channels);
     }
-    plan.rings.host_bytes = 3 * MiB;
+    plan.rings.host_bytes = 16 * MiB;
     plan.pinned_bytes = 16 * MiB;
     return plan;
   }
@@ -168,7 +168,7 @@ TEST_F(PlannedInferenceTest, ARingOrPinsThatAreNotOfTheseWeightsAreRefused) {
     plan.rings.host_bytes = ring_bytes;
     expect_refused("ring_bytes");
   }
-  plan.rings.host_bytes = 3 * MiB;
+  plan.rings.host_bytes = 16 * MiB;
   plan.pinned_bytes = pinned_bytes - 1;
   expect_refused("pinned_bytes");
   plan.pinned_bytes = pinned_bytes;
