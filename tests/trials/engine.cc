@@ -156,7 +156,7 @@ int locked_down(const Trial& it) {
   const unsigned char* bytes = map(it.file);
   check_all(it.file, bytes);
   // By then nothing is being read.
-  usleep(300'000);
+  usleep(100'000);
   refuse_everywhere(static_cast<unsigned>(std::stoul(it.other_path)));
   for (int pass = 0; pass < 3; ++pass) {
     if (std::memcmp(bytes, expected.data(), expected.size()) != 0) fail("wrong bytes");
