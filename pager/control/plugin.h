@@ -7,10 +7,10 @@
 //
 // Idea. libweightpager-control.so, which brings libuv.so.1 along, is opened when a pager has
 // started, by a thread of its own, so that its symbols come before all others for itself and are
-// seen by nobody else (RTLD_DEEPBIND, RTLD_LOCAL). A sanitizer's runtime allows no such order: beside
-// one its symbols come last, which is as good where the process has no libuv of its own, and where it
-// has one there is no socket. Where it or libuv is missing, everything else works. What passes
-// between the two is this structure.
+// seen by nobody else (RTLD_DEEPBIND, RTLD_LOCAL). A sanitizer's runtime allows no such order:
+// beside one its symbols come last, which is as good where the process has no libuv of its own, and
+// where it has one there is no socket. Where it or libuv is missing, everything else works. What
+// passes between the two is this structure.
 #pragma once
 
 #include <cstddef>
