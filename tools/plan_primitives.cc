@@ -11,7 +11,9 @@
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/network_instance.h"
+#include "runtime/plan/pareto.h"
 #include "runtime/plan/select.h"
+#include "runtime/plan/series_parallel.h"
 #include "tools/cli.h"
 #include "tools/figures.h"
 #include "tools/measured_profile.h"
@@ -152,6 +154,20 @@ Status measure_points(Plan& made, int threads) {
   return {};
 }
 
+/// The front tells memory apart at other places than a search within a budget does: each may find
+/// what the other rounds away. What is found is a point of the front, then.
+Result<Selection> fastest_within(const plan::Instance& instance, uint64_t budget_bytes,
+                                 std::vector<Selection>& front) {
+  auto chosen = plan::fastest_of_any_network(instance, budget_bytes, quantum_bytes);
+  if (!chosen) return chosen;
+  front.push_back(*std::move(chosen));
+  plan::keep_best<&Selection::memory_bytes>(front);
+  const auto above = std::partition_point(front.begin(), front.end(), [&](const Selection& it) {
+    return it.memory_bytes() <= budget_bytes;
+  });
+  return *std::prev(above);
+}
+
 /// All but what was measured of it; by what everything takes.
 Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   made.profile = std::move(profile);
@@ -161,14 +177,15 @@ Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown);
   if (!front) return forward_error(std::move(front));
   made.front = std::move(*front);
+  made.chosen = made.front.back();
+  if (options.budget_bytes) {
+    auto chosen = fastest_within(instance, *options.budget_bytes, made.front);
+    if (!chosen) return forward_error(std::move(chosen));
+    made.chosen = std::move(*chosen);
+  }
   const auto by_time = plan::fastest_ignoring_memory(instance);
   if (!by_time) return tl::make_unexpected(by_time.error());
   made.points = points_of(made.front, instance, *by_time);
-  made.chosen = made.front.back();
-  if (!options.budget_bytes) return {};
-  auto chosen = plan::fastest_of_any_network(instance, *options.budget_bytes, quantum_bytes);
-  if (!chosen) return forward_error(std::move(chosen));
-  made.chosen = std::move(*chosen);
   return {};
 }
 
@@ -252,13 +269,28 @@ void print_choices(const Plan& made) {
   }
 }
 
+void print_exactness(const Plan& made, const Options& options) {
+  if (!plan::cuts_needed(made.instance.instance)) {
+    fmt::print("points at budgets evenly apart: between them there may be better ones\n\n");
+    return;
+  }
+  if (options.strategy == Strategy::layer_by_layer) {
+    fmt::print("no selection is better than these\n\n");
+    return;
+  }
+  const uint64_t lost_bytes = (made.instance.instance.nodes.size() + 1) * quantum_bytes;
+  fmt::print("no selection is faster in {:.2f} MiB less than one of these\n\n",
+             mebibytes(lost_bytes));
+}
+
 void print_plan(const Plan& made, const Options& options) {
-  fmt::print("{}: {} convolutions, {}\n{}, {} points\n\n", options.cfg_path,
+  fmt::print("{}: {} convolutions, {}\n{}, {} points\n", options.cfg_path,
              convolutions(made.network), made.profile.machine,
              options.strategy == Strategy::whole_network
                  ? "all weights in memory, one workspace"
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
              made.front.size());
+  print_exactness(made, options);
   print_front(made, options.is_measured);
   if (options.is_measured) print_pace(made);
   fmt::print("\n{}: {:.2f} ms in {:.2f} MiB\n",

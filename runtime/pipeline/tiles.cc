@@ -75,6 +75,27 @@ std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
   return tiles;
 }
 
+std::vector<Tile> tiles_in_pages(std::span<const TileableLayer> layers,
+                                 const TileSettings& settings) {
+  std::vector<Tile> all;
+  for (uint32_t number = 0; number < layers.size(); ++number) {
+    std::vector<Tile> tiles = split_into_tiles(layers.subspan(number, 1), settings);
+    uint64_t largest_bytes = 0;
+    for (Tile& it : tiles) {
+      it.layer = number;
+      if (tiles.size() == 1) continue;
+      it.costs.size_bytes += settings.size_step_bytes;
+      largest_bytes = std::max(largest_bytes, it.costs.size_bytes);
+    }
+    if (largest_bytes > layers[number].costs.size_bytes) {
+      const TileableLayer& whole = layers[number];
+      tiles = {{number, 0, whole.output_channels, whole.costs}};
+    }
+    all.insert(all.end(), tiles.begin(), tiles.end());
+  }
+  return all;
+}
+
 std::vector<UnitCosts> costs_of(std::span<const Tile> tiles) {
   std::vector<UnitCosts> costs;
   for (const Tile& tile : tiles) costs.push_back(tile.costs);

@@ -50,6 +50,11 @@ struct TileSettings {
 std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
                                    const TileSettings& settings);
 
+/// The same where a step is a page of a file: a tile that begins or ends within a page takes the
+/// whole page along. Layers that would come in no smaller pieces for it stay whole.
+std::vector<Tile> tiles_in_pages(std::span<const TileableLayer> layers,
+                                 const TileSettings& settings);
+
 /// The tiles' costs, for schedules and equations.
 std::vector<UnitCosts> costs_of(std::span<const Tile> tiles);
 

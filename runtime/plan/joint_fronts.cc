@@ -31,13 +31,15 @@ std::vector<uint64_t> thinned(std::set<uint64_t> values, size_t most) {
   if (all.size() <= most) return all;
   // Each the same factor above the one before; always the first and the last.
   std::set<uint64_t> kept;
-  const double ratio = static_cast<double>(all.back()) / static_cast<double>(all.front());
+  // What comes in tiles is as good as a small piece, and there is no factor above nothing.
+  const auto first = static_cast<double>(std::max(all.front(), quantum_bytes));
+  const double ratio = static_cast<double>(all.back()) / first;
   for (size_t i = 0; i < most; ++i) {
     const double exponent = static_cast<double>(i) / static_cast<double>(most - 1);
-    const auto wanted =
-        static_cast<uint64_t>(static_cast<double>(all.front()) * std::pow(ratio, exponent));
+    const auto wanted = static_cast<uint64_t>(first * std::pow(ratio, exponent));
     kept.insert(*(std::upper_bound(all.begin(), all.end(), wanted) - 1));
   }
+  kept.insert(all.front());
   kept.insert(all.back());
   return {kept.begin(), kept.end()};
 }
@@ -142,6 +144,83 @@ size_t JointFronts::arena_caps_within(uint64_t budget_bytes) const {
 uint64_t JointFronts::window_bytes_max(uint64_t budget_bytes, size_t arena_cap) const {
   const uint64_t arena_bytes = arena_cap == 0 ? least_arena_bytes_ : arena_caps_[arena_cap - 1];
   return budget_bytes - std::min(budget_bytes, arena_bytes);
+}
+
+// For each piece, largest arenas that are worth it are looked for by bisection: with a larger one
+// nothing becomes impossible.
+LeastNeed JointFronts::least_need() const {
+  LeastNeed least;
+  if (!cuts_needed_) return least;
+  std::set<uint64_t> arena_set, piece_set;
+  uint64_t least_piece = 0;
+  const Instance& instance = network_->instance();
+  for (uint32_t node = 0; node < instance.nodes.size(); ++node) {
+    uint64_t least_here = UINT64_MAX;
+    for (uint32_t c = 0; c < instance.nodes[node].candidates.size(); ++c) {
+      arena_set.insert(instance.nodes[node].candidates[c].workspace_bytes);
+      piece_set.insert(network_->smallest_piece_bytes(node, c));
+      least_here = std::min(least_here, network_->smallest_piece_bytes(node, c));
+    }
+    least_piece = std::max(least_piece, least_here);
+  }
+  for (const Edge& edge : instance.edges) {
+    for (uint32_t layout = 0; layout < instance.layouts; ++layout) {
+      arena_set.insert(network_->arena_with_change(edge, layout));
+    }
+  }
+  const std::vector<uint64_t> arenas(arena_set.lower_bound(least_arena_bytes_), arena_set.end());
+  for (auto piece = piece_set.lower_bound(least_piece); piece != piece_set.end(); ++piece) {
+    const auto worth = [&](uint64_t arena) { return arena + *piece < least.bytes; };
+    size_t begin = 0;
+    size_t end = static_cast<size_t>(std::partition_point(arenas.begin(), arenas.end(), worth) -
+                                     arenas.begin());
+    if (end == 0) break;
+    std::optional<std::vector<uint32_t>> found = plainest(arenas[end - 1], *piece);
+    if (!found) continue;
+    while (begin + 1 < end) {
+      const size_t middle = begin + (end - begin) / 2;
+      auto with_less = plainest(arenas[middle - 1], *piece);
+      if (with_less) {
+        found = std::move(with_less);
+        end = middle;
+      } else {
+        begin = middle;
+      }
+    }
+    least.bytes = arenas[end - 1] + *piece;
+    least.candidates.push_back(*std::move(found));
+  }
+  return least;
+}
+
+// Of all selections within both, the one with the fewest bytes that are not in Darknet's layout.
+std::optional<std::vector<uint32_t>> JointFronts::plainest(uint64_t arena_bytes_max,
+                                                           uint64_t piece_bytes_max) const {
+  Filtered some = filtered(network_->instance(), [&](uint32_t node, uint32_t candidate) {
+    return network_->smallest_piece_bytes(node, candidate) <= piece_bytes_max;
+  });
+  if (!some.has_all_nodes()) return std::nullopt;
+  for (uint32_t node = 0; node < some.instance.nodes.size(); ++node) {
+    for (Candidate& it : some.instance.nodes[node].candidates) {
+      const bool is_forbidden = it.time_ns >= forbidden_ns;
+      it.held_bytes = 0;
+      it.time_ns = is_forbidden ? forbidden_ns : network_->bytes_beside_plain(node, it);
+    }
+  }
+  for (Edge& edge : some.instance.edges) {
+    for (uint32_t from = 0; from < some.instance.layouts; ++from) {
+      for (uint32_t to = 0; to < some.instance.layouts; ++to) {
+        if (from == to) continue;
+        edge.change_ns[from * some.instance.layouts + to] =
+            static_cast<double>(network_->arena_with_change(edge, to));
+      }
+    }
+  }
+  forbid_changes(some.instance, arena_bytes_max);
+  const Reduced reduced =
+      reduce(some.instance, *cuts_needed_, {.workspace_bytes_max = arena_bytes_max});
+  if (reduced.front.empty() || reduced.front.back().time_ns >= forbidden_ns) return std::nullopt;
+  return some.original(reduced.candidates(reduced.front.back()));
 }
 
 const std::vector<JointOption>& JointFronts::front(size_t arena_cap, size_t piece_cap) {

@@ -24,6 +24,14 @@
 
 namespace weightpager::plan {
 
+/// No selection's arena and largest piece, cut as small as it goes, take less together than
+/// `bytes`; these `candidates` are what may take that, each in less than those before. Where
+/// tensors do not fit each other without gaps, or are larger in their layouts, they take more.
+struct LeastNeed {
+  uint64_t bytes = UINT64_MAX;
+  std::vector<std::vector<uint32_t>> candidates;
+};
+
 /// Caps have numbers: of arenas the smallest is 0, of pieces the largest, which allows everything.
 class JointFronts {
  public:
@@ -43,6 +51,9 @@ class JointFronts {
   /// memory as coarse as the fronts are many. Nothing if there is none, or it would take long.
   std::optional<JointOption> fastest_alone(Strategy strategy, uint64_t budget_bytes) const;
 
+  /// Over all caps, not only those that fronts are made for. Nothing where nodes cannot be cut.
+  LeastNeed least_need() const;
+
   size_t fronts_made() const { return fronts_made_; }
 
  private:
@@ -50,6 +61,8 @@ class JointFronts {
 
   void choose_caps();
   Status use_integer_programming();
+  std::optional<std::vector<uint32_t>> plainest(uint64_t arena_bytes_max,
+                                                uint64_t piece_bytes_max) const;
   void forbid_changes(Instance& instance, uint64_t arena_bytes_max) const;
 
   const JointNetwork* network_;

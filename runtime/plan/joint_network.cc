@@ -81,6 +81,22 @@ void JointNetwork::complete_instance() {
     }
   }
   use_whole_nanoseconds();
+  find_smallest_pieces();
+}
+
+void JointNetwork::find_smallest_pieces() {
+  for (uint32_t node = 0; node < instance_.nodes.size(); ++node) {
+    std::vector<uint64_t>& bytes = smallest_piece_bytes_.emplace_back();
+    for (uint32_t c = 0; c < instance_.nodes[node].candidates.size(); ++c) {
+      bytes.push_back(whole_bytes(node, c));
+      if (node == 0 || bytes.back() > 0) continue;
+      const pipeline::TileableLayer layer = tileable_layer(node - 1, c);
+      for (const pipeline::Tile& it :
+           pipeline::tiles_in_pages({&layer, 1}, {.tile_bytes_max = os_page_bytes})) {
+        bytes.back() = std::max(bytes.back(), it.costs.size_bytes);
+      }
+    }
+  }
 }
 
 // Of a convolution: who computes it applies its activation, too, in no more time.
@@ -152,18 +168,22 @@ std::vector<LayerChoice> JointNetwork::choices(const std::vector<uint32_t>& cand
   return choices;
 }
 
+pipeline::TileableLayer JointNetwork::tileable_layer(uint32_t layer, uint32_t candidate) const {
+  const Candidate& it = instance_.nodes[node_of(layer)].candidates[candidate];
+  const auto bytes = static_cast<double>(it.held_bytes);
+  const auto channels = static_cast<uint32_t>(network_.layers[layer].channels_with_bias());
+  return {{.size_bytes = it.held_bytes,
+           .read_ns = static_cast<uint64_t>(settings_.read_ns(bytes)),
+           .kernel_ns = static_cast<uint64_t>(it.time_ns) + start_ns_per_piece},
+          is_in_tiles(node_of(layer), candidate) ? std::max(channels, 1u) : 1,
+          ops::channel_step(network_.layers[layer])};
+}
+
 std::vector<pipeline::TileableLayer> JointNetwork::tileable(
     const std::vector<uint32_t>& candidates) const {
   std::vector<pipeline::TileableLayer> layers;
   for (uint32_t i = 0; i < network_.layers.size(); ++i) {
-    const Candidate& it = chosen(candidates, i);
-    const auto bytes = static_cast<double>(it.held_bytes);
-    const auto channels = static_cast<uint32_t>(network_.layers[i].channels_with_bias());
-    layers.push_back({{.size_bytes = it.held_bytes,
-                       .read_ns = static_cast<uint64_t>(settings_.read_ns(bytes)),
-                       .kernel_ns = static_cast<uint64_t>(it.time_ns) + start_ns_per_piece},
-                      is_in_tiles(node_of(i), candidates[node_of(i)]) ? std::max(channels, 1u) : 1,
-                      ops::channel_step(network_.layers[i])});
+    layers.push_back(tileable_layer(i, candidates[node_of(i)]));
   }
   for (const Edge& edge : instance_.edges) {
     const Candidate& from = instance_.nodes[edge.from].candidates[candidates[edge.from]];
@@ -184,6 +204,16 @@ std::vector<uint64_t> JointNetwork::workspaces(const std::vector<uint32_t>& cand
 
 uint64_t JointNetwork::whole_bytes(uint32_t node, uint32_t candidate) const {
   return is_in_tiles(node, candidate) ? 0 : instance_.nodes[node].candidates[candidate].held_bytes;
+}
+
+double JointNetwork::bytes_beside_plain(uint32_t node, const Candidate& candidate) const {
+  if (node == 0) return 0;
+  const Layer& layer = layer_of(node);
+  const auto picture = [](const network::Shape& shape, uint32_t layout) {
+    return layout == 0 ? 0 : ops::picture_bytes(shape, static_cast<ops::Layout>(layout));
+  };
+  return static_cast<double>(candidate.workspace_bytes + picture(layer.input, candidate.layout_in) +
+                             picture(layer.output, candidate.layout_out));
 }
 
 uint64_t JointNetwork::arena_with_change(const Edge& edge, uint32_t layout) const {

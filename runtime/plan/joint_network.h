@@ -58,13 +58,21 @@ class JointNetwork {
 
   /// Of weights that must be in memory all at once; 0 of those that come in tiles.
   uint64_t whole_bytes(uint32_t node, uint32_t candidate) const;
+  /// Of the pieces that weights come in, the largest, when they are cut as small as it goes.
+  uint64_t smallest_piece_bytes(uint32_t node, uint32_t candidate) const {
+    return smallest_piece_bytes_[node][candidate];
+  }
+  /// What a candidate's workspace takes, and its pictures in other layouts than Darknet's.
+  double bytes_beside_plain(uint32_t node, const Candidate& candidate) const;
   /// While a layer runs that takes in a copy of the edge's tensor in this layout.
   uint64_t arena_with_change(const Edge& edge, uint32_t layout) const;
 
  private:
   const network::Layer& layer_of(uint32_t node) const { return network_.layers[node - 1]; }
+  pipeline::TileableLayer tileable_layer(uint32_t layer, uint32_t candidate) const;
   void complete_instance();
   void use_whole_nanoseconds();
+  void find_smallest_pieces();
   bool is_in_tiles(uint32_t node, uint32_t candidate) const;
   bool is_run_by_infer(uint32_t node, uint32_t candidate) const;
   bool brings_activation(uint32_t node, uint32_t candidate) const;
@@ -75,6 +83,7 @@ class JointNetwork {
   const std::vector<uint64_t> live_bytes_;  // of tensors, by layer
   Instance instance_;
   std::vector<std::vector<uint64_t>> own_workspace_bytes_;  // by node and candidate
+  std::vector<std::vector<uint64_t>> smallest_piece_bytes_;
 };
 
 }  // namespace weightpager::plan

@@ -72,6 +72,7 @@ class JointPlanner::Implementation {
   }
 
   uint64_t least_bytes() const { return least_bytes_; }
+  uint64_t least_bound_bytes() const { return least_bound_bytes_; }
   uint64_t most_bytes() const { return most_bytes_; }
   const std::string& forced_by() const { return forced_by_; }
   PlanningWork work() const { return {fronts_.fronts_made(), trials_.windows_tried()}; }
@@ -225,26 +226,37 @@ class JointPlanner::Implementation {
       return trials_.arena_of(candidates).bytes +
              trials_.largest_piece(candidates).costs.size_bytes;
     };
-    least_ = network_->option_of(network_->in_tiles_everywhere());
-    least_bytes_ = need(least_.candidates);
-    const size_t smallest_pieces = fronts_.piece_caps() - 1;
-    for (const JointOption& option : fronts_.front(0, smallest_pieces)) {
-      const uint64_t bytes = need(option.candidates);
-      if (bytes >= least_bytes_) continue;
+    const auto consider = [&](const std::vector<uint32_t>& candidates) {
+      const uint64_t bytes = need(candidates);
+      if (bytes >= least_bytes_) return;
       least_bytes_ = bytes;
-      least_ = option;
+      least_ = network_->option_of(candidates);
+    };
+    consider(network_->in_tiles_everywhere());
+    for (const JointOption& it : fronts_.front(0, fronts_.piece_caps() - 1)) {
+      consider(it.candidates);
     }
+    const LeastNeed exact = fronts_.least_need();
+    for (const std::vector<uint32_t>& it : exact.candidates) consider(it);
+    least_bound_bytes_ = exact.candidates.empty() ? 0 : exact.bytes;
     most_bytes_ = trials_.arena_of(fastest_).bytes + network_->option_of(fastest_).weight_bytes;
     forced_by_ = what_forces_least();
   }
 
   Error too_small(uint64_t budget_bytes) const {
-    return {
-        fmt::format("a budget of {} is too small: the least is {} ({} bytes), of which {}",
-                    format_size(budget_bytes), format_size(least_bytes_), least_bytes_, forced_by_),
-        fmt::format("give --budget {}KiB or more, or choose a smaller width and height in the "
-                    ".cfg's [net] section",
-                    (least_bytes_ + KiB - 1) / KiB)};
+    return {fmt::format("a budget of {} is too small: the least is {} ({} bytes{}), of which {}",
+                        format_size(budget_bytes), format_size(least_bytes_), least_bytes_,
+                        proved(), forced_by_),
+            fmt::format("give --budget {}KiB or more, or choose a smaller width and height in the "
+                        ".cfg's [net] section",
+                        (least_bytes_ + KiB - 1) / KiB)};
+  }
+
+  // How far from the least there can be the one that was found may be.
+  std::string proved() const {
+    if (least_bound_bytes_ == least_bytes_) return "";
+    if (least_bound_bytes_ == 0) return "; whether there is less is not known";
+    return fmt::format("; there is nothing below {} bytes", least_bound_bytes_);
   }
 
   std::string what_forces_least() {
@@ -274,7 +286,8 @@ class JointPlanner::Implementation {
   // For other budgets.
   std::map<std::vector<uint32_t>, JointOption> found_before_;
   JointOption least_;
-  uint64_t least_bytes_ = 0;
+  uint64_t least_bytes_ = UINT64_MAX;
+  uint64_t least_bound_bytes_ = 0;
   uint64_t most_bytes_ = 0;
   std::string forced_by_;
 };
@@ -292,6 +305,7 @@ Result<JointPlanner> JointPlanner::make(const Network& network, const Profile& p
 }
 
 uint64_t JointPlanner::least_bytes() const { return implementation_->least_bytes(); }
+uint64_t JointPlanner::least_bound_bytes() const { return implementation_->least_bound_bytes(); }
 uint64_t JointPlanner::most_bytes() const { return implementation_->most_bytes(); }
 PlanningWork JointPlanner::work() const { return implementation_->work(); }
 std::string JointPlanner::forced_by() const { return implementation_->forced_by(); }

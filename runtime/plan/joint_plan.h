@@ -120,6 +120,9 @@ class JointPlanner {
   /// Below the first there is no plan, from the second on there is no better one.
   uint64_t least_bytes() const;
   uint64_t most_bytes() const;
+  /// Nothing can do with less than this, which is the least where tensors lie without gaps; 0 where
+  /// that is not known, in networks that only integer programming can plan.
+  uint64_t least_bound_bytes() const;
 
   /// What makes the least as large as it is.
   std::string forced_by() const;

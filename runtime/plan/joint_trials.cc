@@ -15,7 +15,7 @@ using pipeline::TileableLayer;
 using pipeline::UnitCosts;
 
 constexpr uint64_t tile_sizes[] = {round_down(UINT64_MAX, os_page_bytes), 2 * MiB, 512 * KiB,
-                                   128 * KiB};
+                                   128 * KiB, os_page_bytes};
 // What a read takes for being one more, and what cutting a layer in two costs its kernel: OpenMP's
 // word to the other threads, pictures that another processor has in its cache (all in memory, on
 // two processors: 8 µs for each of GoogLeNet's 110 pieces). Of whole layers the latter is in their
@@ -66,12 +66,10 @@ uint64_t JointTrials::taken_ns(uint64_t bytes) const {
 JointTrials::Cut JointTrials::cut(const std::vector<TileableLayer>& layers,
                                   uint64_t tile_bytes) const {
   Cut it;
-  it.tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes,
-                                                 .read_ns_per_tile = read_ns_per_tile,
-                                                 .kernel_ns_per_tile = kernel_ns_per_tile});
+  it.tiles = pipeline::tiles_in_pages(layers, {.tile_bytes_max = tile_bytes,
+                                               .read_ns_per_tile = read_ns_per_tile,
+                                               .kernel_ns_per_tile = kernel_ns_per_tile});
   for (Tile& tile : it.tiles) {
-    // A tile that begins or ends within a page takes the whole page along.
-    if (!is_whole(tile, layers)) tile.costs.size_bytes += os_page_bytes;
     if (tile.costs.size_bytes > 0) {
       tile.costs.read_latency_ns = network_.settings().read_latency_ns;
       tile.costs.taken_ns = taken_ns(tile.costs.size_bytes);

@@ -52,6 +52,29 @@ Instance without_holding(Instance instance) {
   return instance;
 }
 
+bool holds_nothing(const Instance& instance) {
+  return std::ranges::all_of(instance.nodes, [](const Node& node) {
+    return std::ranges::all_of(node.candidates,
+                               [](const Candidate& it) { return it.held_bytes == 0; });
+  });
+}
+
+// Where nothing is held, exactly: from the fastest down, each time with less workspace than before.
+std::vector<Selection> front_of_workspaces(const Instance& instance,
+                                           std::span<const uint32_t> cuts) {
+  std::vector<Selection> front;
+  uint64_t workspace_bytes_max = UINT64_MAX;
+  while (true) {
+    const Reduced reduced = reduce(instance, cuts, {.workspace_bytes_max = workspace_bytes_max});
+    if (reduced.front.empty()) break;
+    front.push_back(last_of(instance, reduced));
+    if (front.back().workspace_bytes == 0) break;
+    workspace_bytes_max = front.back().workspace_bytes - 1;
+  }
+  keep_best<&Selection::memory_bytes>(front);
+  return front;
+}
+
 bool is_better(const Selection& left, const Selection& right) {
   if (left.time_ns != right.time_ns) return left.time_ns < right.time_ns;
   return left.memory_bytes() < right.memory_bytes();
@@ -155,7 +178,12 @@ Error time_too_short(double time_ns_max, double least_time_ns) {
 Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes) {
   const auto cuts = cuts_needed(instance);
   if (!cuts) return tl::make_unexpected(cuts.error());
+  if (holds_nothing(instance)) return front_of_workspaces(instance, *cuts);
   std::vector<Selection> front;
+  // Rounding may hide where the front begins.
+  auto least = fastest(instance, least_memory_bytes(instance), quantum_bytes);
+  if (!least) return forward_error(std::move(least));
+  front.push_back(std::move(*least));
   for (const uint64_t workspace : workspaces(instance, quantum_bytes)) {
     const Reduced reduced =
         reduce(instance, *cuts, {.workspace_bytes_max = workspace, .quantum_bytes = quantum_bytes});

@@ -24,7 +24,8 @@
 
 namespace weightpager::plan {
 
-/// Selections of which none is better than another in memory and time: memory rises, time falls.
+/// Selections of which none is better than another in memory and time: memory rises, time falls. It
+/// begins at the least memory there can be, and is exact where nothing is held.
 /// Fails if the network is not series-parallel; so do the others here.
 Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes = 1);
 

@@ -9,8 +9,11 @@
 #include <functional>
 #include <optional>
 
+#include "pager/base/units.h"
+#include "runtime/memory/activations.h"
 #include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
+#include "runtime/ops/cpu/convolution.h"
 #include "runtime/plan/plan_file.h"
 #include "tests/ops/compute_threads.h"
 #include "tests/plan/plausible_profile.h"
@@ -99,6 +102,7 @@ class JointPlans : public testing::TestWithParam<const char*> {};
 TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
   Planning it(made(GetParam()));
   uint64_t before_ns = UINT64_MAX;
+  int with_others = 0;
   for (const uint64_t budget_bytes : it.budgets(budgets_tried)) {
     const auto plan = it.planner->plan(budget_bytes);
     ASSERT_TRUE(plan) << plan.error().message;
@@ -106,13 +110,15 @@ TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
     EXPECT_LE(plan->delay_ns, before_ns) << "more memory makes it slower: " << budget_bytes;
     before_ns = plan->delay_ns;
     const auto others = it.planner->plans_one_after_another(budget_bytes);
-    EXPECT_FALSE(others.empty());
+    // What is planned one after the other may need more than the least.
+    with_others += !others.empty();
     for (const JointPlan& other : others) {
       expect_consistent(it.network, other, budget_bytes);
       EXPECT_LE(plan->delay_ns, other.delay_ns) << budget_bytes;
       EXPECT_LE(other.bound_ns, plan->delay_ns) << budget_bytes;
     }
   }
+  EXPECT_GT(with_others, budgets_tried / 2);
   // With room for everything, the fastest there is.
   EXPECT_EQ(before_ns, it.planner->plans_one_after_another(it.planner->most_bytes())[1].compute_ns);
 }
@@ -128,10 +134,10 @@ TEST(JointPlan, TakesFewFrontsAndWindows) {
   for (const uint64_t budget_bytes : it.budgets(budgets_tried)) {
     ASSERT_TRUE(it.planner->plan(budget_bytes));
     const PlanningWork work = it.planner->work();
-    EXPECT_LE(work.windows - windows_before, 180u) << budget_bytes;
+    EXPECT_LE(work.windows - windows_before, 260u) << budget_bytes;
     windows_before = work.windows;
   }
-  EXPECT_LE(it.planner->work().fronts, 33u);
+  EXPECT_LE(it.planner->work().fronts, 60u);
 }
 
 // From a disk that nobody waits for, a pass takes what its kernels take and what reads take from
@@ -265,6 +271,114 @@ TEST(JointPlan, BelowTheLeastIsRefusedWithWhatForcesIt) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find(std::to_string(least_bytes)), std::string::npos);
   EXPECT_NE(refused.error().message.find("layer"), std::string::npos) << refused.error().message;
+}
+
+// A first convolution for whose tiles much is unfolded, and a last one whose weights come in tiles
+// or not at all: the least budget mixes both kinds.
+constexpr const char* mixture = R"(
+[net]
+height=96
+width=96
+channels=16
+[convolutional]
+filters=16
+size=3
+stride=1
+pad=1
+activation=relu
+[maxpool]
+size=2
+stride=2
+[convolutional]
+filters=32
+size=3
+stride=4
+pad=1
+activation=relu
+[convolutional]
+filters=1024
+size=3
+stride=2
+pad=1
+activation=linear
+)";
+
+// The largest piece, cut as small as it goes. Its own arithmetic: all channels' bytes over the
+// channels, steps of them, in whole pages and one more, and never more than the whole layer.
+uint64_t piece_bytes(const network::Layer& layer, uint64_t packed_bytes, bool is_in_tiles) {
+  const uint64_t whole = round_up(packed_bytes, os_page_bytes);
+  if (!is_in_tiles || layer.weights() == 0) return whole;
+  const uint64_t channels = layer.channels_with_bias();
+  const uint64_t step = ops::channel_step(layer);
+  uint64_t most = 0;
+  for (uint64_t begin = 0; begin < channels; begin += step) {
+    const uint64_t end = std::min(begin + step, channels);
+    const uint64_t bytes = whole * end / channels - whole * begin / channels;
+    most = std::max(most, round_up(bytes, os_page_bytes) + os_page_bytes);
+  }
+  return std::min(most, whole);
+}
+
+// What any selection of all there are needs beside nothing else: each candidate of each layer, with
+// every layout.
+uint64_t least_need_of_all(const Network& network, const Profile& profile) {
+  const Instance instance = make_instance(network, profile, Strategy::whole_network, 0).instance;
+  std::vector<uint32_t> chosen(instance.nodes.size());
+  uint64_t least = UINT64_MAX;
+  const auto look = [&] {
+    if (instance.nodes.back().candidates[chosen.back()].layout_out != 0) return;
+    std::vector<LayerChoice> choices = choices_of(network, profile, instance, chosen);
+    std::vector<uint64_t> workspaces;
+    uint64_t largest_piece = 0;
+    for (uint32_t i = 0; i < network.layers.size(); ++i) {
+      const uint32_t node = NetworkInstance::node_of_layer(i);
+      const auto* convolution = std::get_if<network::Convolutional>(&network.layers[i].operation);
+      uint64_t packed = network.layers[i].weights() * sizeof(float);
+      bool is_in_tiles = true;
+      if (convolution != nullptr) {
+        const auto& traits =
+            profile.convolutions.at(convolution_key(network.layers[i]))[chosen[node]].traits;
+        packed = traits.packed_bytes;
+        is_in_tiles = traits.name == ops::in_tiles;
+      }
+      largest_piece = std::max(largest_piece, piece_bytes(network.layers[i], packed, is_in_tiles));
+      workspaces.push_back(instance.nodes[node].candidates[chosen[node]].workspace_bytes);
+    }
+    for (LayerChoice& it : choices) {
+      if (it.computed_by == ops::in_tiles) it.computed_by.clear();
+    }
+    const auto memory = memory_of(network, choices, workspaces);
+    least = std::min(least, memory::lay_out(network, memory).plan.total_bytes + largest_piece);
+  };
+  const std::function<void(size_t)> choose = [&](size_t node) {
+    if (node == instance.nodes.size()) return look();
+    for (uint32_t c = 0; c < instance.nodes[node].candidates.size(); ++c) {
+      chosen[node] = c;
+      choose(node + 1);
+    }
+  };
+  choose(0);
+  return least;
+}
+
+TEST(JointPlan, NoSelectionNeedsLessThanTheLeast) {
+  const Network network = parsed(mixture);
+  Profile profile = plausible_profile(network, compute_threads);
+  for (auto& [key, measured] : profile.convolutions) {
+    std::erase_if(measured, [](const MeasuredCandidate& it) {
+      return it.traits.name != ops::in_tiles && it.traits.name != "direct";
+    });
+    ASSERT_GE(measured.size(), 2u) << key;
+  }
+  Planning it(network, profile);
+  const uint64_t least = it.planner->least_bytes();
+  EXPECT_EQ(least, least_need_of_all(network, profile));
+  EXPECT_LE(it.planner->least_bound_bytes(), least);
+  const auto plan = it.planner->plan(least);
+  ASSERT_TRUE(plan) << plan.error().message;
+  expect_consistent(network, *plan, least);
+  EXPECT_TRUE(plan->choices.back().computed_by.empty()) << "the last one comes in tiles";
+  EXPECT_FALSE(plan->choices.front().computed_by.empty()) << "the first one whole";
 }
 
 class PlanFiles : public testing::Test {

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/series_parallel.h"
@@ -75,6 +78,39 @@ TEST(Select, TheFastestIsThatOfAllSelections) {
     RC_ASSERT(found->time_ns == least_ns);
     RC_ASSERT(found->memory_bytes() <= budget);
   }));
+}
+
+// Coarse or not, a front begins at the least memory that any selection takes; where nothing is
+// held, every point of it is the best of all.
+TEST(Select, FrontsBeginAtTheLeast) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Instance instance = RandomInstances(seed).make(5, 4);
+    const auto front = pareto_front(instance, 4);
+    ASSERT_TRUE(front) << front.error().message;
+    EXPECT_EQ(front->front().memory_bytes(), least_memory_bytes(instance)) << seed;
+    Instance unheld = instance;
+    for (Node& node : unheld.nodes) {
+      for (Candidate& it : node.candidates) it.held_bytes = 0;
+    }
+    const auto coarse = pareto_front(unheld, 4);
+    ASSERT_TRUE(coarse);
+    // All selections, one by one.
+    std::vector<uint32_t> chosen(unheld.nodes.size());
+    const std::function<void(size_t)> choose = [&](size_t node) {
+      if (node < chosen.size()) {
+        for (uint32_t c = 0; c < unheld.nodes[node].candidates.size(); ++c) {
+          chosen[node] = c;
+          choose(node + 1);
+        }
+        return;
+      }
+      const Selection any = evaluate(unheld, chosen);
+      EXPECT_TRUE(std::ranges::any_of(*coarse, [&](const Selection& it) {
+        return it.memory_bytes() <= any.memory_bytes() && it.time_ns <= any.time_ns;
+      })) << seed;
+    };
+    choose(0);
+  }
 }
 
 // Faster than, or as fast as, all that takes (nodes + 1) · quantum less.
