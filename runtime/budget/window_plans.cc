@@ -26,15 +26,22 @@ uint64_t largest_unit_bytes(const std::vector<UnitCosts>& units) {
   return largest_bytes;
 }
 
+// Whole layers, tiles as they were asked for, and smaller ones as far as that makes the largest
+// piece smaller.
 std::vector<std::vector<UnitCosts>> cuts_of(std::span<const pipeline::TileableLayer> layers,
                                             const WindowPlanSettings& settings) {
   std::vector<std::vector<UnitCosts>> cuts(1);
   for (const pipeline::TileableLayer& layer : layers) cuts[0].push_back(layer.costs);
-  const auto tiles =
-      pipeline::split_into_tiles(layers, {.tile_bytes_max = settings.tile_bytes_max,
-                                          .read_ns_per_tile = settings.read_ns_per_tile,
-                                          .kernel_ns_per_tile = settings.kernel_ns_per_tile});
-  if (tiles.size() > layers.size()) cuts.push_back(pipeline::costs_of(tiles));
+  for (const uint64_t tile_bytes : {settings.tile_bytes_max, settings.tile_bytes_max / 4,
+                                    settings.tile_bytes_max / 16, uint64_t{os_page_bytes}}) {
+    auto tiles = pipeline::costs_of(pipeline::tiles_in_pages(
+        layers, {.tile_bytes_max = std::max<uint64_t>(tile_bytes, os_page_bytes),
+                 .read_ns_per_tile = settings.read_ns_per_tile,
+                 .kernel_ns_per_tile = settings.kernel_ns_per_tile}));
+    if (largest_unit_bytes(tiles) < largest_unit_bytes(cuts.back())) {
+      cuts.push_back(std::move(tiles));
+    }
+  }
   return cuts;
 }
 
@@ -60,6 +67,8 @@ std::optional<WindowChoice> best_choice(const std::vector<std::vector<UnitCosts>
     auto plan = pipeline::plan_window(Pipeline::two_stage, units, budget_bytes, few_trials);
     if (!plan) continue;  // for tiles, not for whole layers
     if (!best || plan->delay_ns < best->plan.delay_ns) best = {units, std::move(*plan)};
+    const bool is_fine = &units != &cuts.front() && 4 * largest_unit_bytes(units) <= budget_bytes;
+    if (is_fine) break;
   }
   return best;
 }

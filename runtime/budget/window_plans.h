@@ -3,7 +3,8 @@
 //
 // SwapNet keeps two blocks in memory. A ring is the same with as many units as fit: no partition to
 // choose, and each unit's space is free as soon as it is computed. Cut into tiles, layers that are
-// larger than the budget still run; pinned, bytes of a larger window save reads.
+// larger than the budget still run, down to the smallest tile there can be; pinned, bytes of a
+// larger window save reads.
 //
 // Idea. Plans for some budgets between the least and the whole model, more densely where they are
 // small; between two of them the smaller one's plan stands. A plan that is slower than that of a
@@ -25,7 +26,7 @@
 namespace weightpager::budget {
 
 struct WindowPlanSettings {
-  /// Besides whole layers, layers in tiles of this are tried.
+  /// Besides whole layers, layers in tiles of this are tried; in small budgets smaller ones, too.
   uint64_t tile_bytes_max = 2 << 20;
   uint64_t read_ns_per_tile = 0;
   uint64_t kernel_ns_per_tile = 0;

@@ -17,9 +17,8 @@ using pipeline::TileableLayer;
 using pipeline::UnitCosts;
 
 /// Which layer has the tile that a ring must hold at least.
-std::string forcing_tile(const Network& network, const std::vector<TileableLayer>& layers,
-                         uint64_t tile_bytes_max) {
-  const auto tiles = pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max});
+std::string forcing_tile(const Network& network, const std::vector<TileableLayer>& layers) {
+  const auto tiles = pipeline::tiles_in_pages(layers, {.tile_bytes_max = os_page_bytes});
   const auto largest = std::max_element(
       tiles.begin(), tiles.end(),
       [](const auto& a, const auto& b) { return a.costs.size_bytes < b.costs.size_bytes; });
@@ -54,7 +53,7 @@ Demand demand_of(const Network& network, const std::string& name,
   const auto layers = tileable_layers(network, choices, layer_costs);
   Demand demand = {.claim = {.name = name}, .windows = budget::WindowPlans::make(layers, settings)};
   demand.claim.least_bytes = demand.windows.staircase().least_bytes();
-  demand.claim.forced_by = forcing_tile(network, layers, settings.tile_bytes_max);
+  demand.claim.forced_by = forcing_tile(network, layers);
   for (const TileableLayer& layer : layers) {
     demand.claim.model_bytes += layer.costs.size_bytes;
     demand.claim.latency_ns += layer.costs.kernel_ns;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "pager/base/units.h"
 #include "tests/pipeline/yolov4.h"
 
@@ -40,6 +42,27 @@ TEST(WindowPlans, KeepToEveryBudget) {
     const auto later = pipeline::after_first_pass(choice.units, choice.plan.is_pinned);
     EXPECT_EQ(pipeline::delay_ns(Pipeline::two_stage, later, choice.plan.rings), step.delay_ns);
   }
+}
+
+// The least is the largest tile there must be: so many channels of some layer, in whole pages, and
+// the page that a tile may begin in.
+TEST(WindowPlans, TheLeastIsTheSmallestTile) {
+  const std::vector<TileableLayer> layers = yolov4_in_pages();
+  uint64_t least_bytes = 0;
+  for (const TileableLayer& layer : layers) {
+    const uint64_t bytes = layer.costs.size_bytes, channels = layer.output_channels;
+    uint64_t largest = 0;
+    for (uint64_t first = 0; first < channels; first += layer.channel_step) {
+      const uint64_t end = std::min<uint64_t>(first + layer.channel_step, channels);
+      const uint64_t tile = bytes * end / channels - bytes * first / channels;
+      largest = std::max(largest, round_up(tile, os_page_bytes) + os_page_bytes);
+    }
+    least_bytes = std::max(least_bytes, std::min(largest, bytes));
+  }
+  ASSERT_LT(least_bytes, 1 * MiB);
+  const WindowPlans plans = WindowPlans::make(layers, {});
+  EXPECT_EQ(plans.staircase().least_bytes(), least_bytes);
+  EXPECT_LE(plans.choice(least_bytes).plan.window_bytes(), least_bytes);
 }
 
 // Once nothing waits any more, a larger budget still reads less.
