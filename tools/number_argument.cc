@@ -106,6 +106,16 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
   return sizes;
 }
 
+Option time_limit_option() {
+  return {0, "time-limit", "TIME", "that searches may take: the best found by then is shown (30s)"};
+}
+
+Result<TimeLimit> parse_time_limit(const Arguments& arguments) {
+  const auto ns = parse_duration(arguments.value("time-limit").value_or("30s"), "--time-limit");
+  if (!ns) return tl::make_unexpected(ns.error());
+  return TimeLimit(static_cast<double>(*ns) / 1e9);
+}
+
 Result<int> parse_threads(const Arguments& arguments) {
   const auto given = arguments.value("threads");
   if (!given) return static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "pager/base/units.h"
 #include "tools/cli.h"
 
@@ -60,6 +61,9 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 Result<uint64_t> parse_duration(const std::string& text, const std::string& option);
 
 /// `--threads`: as many as there are processors, unless it says otherwise.
+/// How long searches may take, from now on; half a minute where nothing is said.
+Option time_limit_option();
+Result<TimeLimit> parse_time_limit(const Arguments& arguments);
 Result<int> parse_threads(const Arguments& arguments);
 
 }  // namespace weightpager::tools

@@ -16,6 +16,7 @@
 #include "runtime/network/parser.h"
 #include "tools/cli.h"
 #include "tools/figures.h"
+#include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
 
@@ -39,7 +40,8 @@ Command plan_activations_description() {
               "block, or in shared objects. Tries every strategy, shows how near each is to the\n"
               "least possible, and keeps the best. `weightpager infer` runs with that plan.\n",
           .usage = "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n",
-          .options = {{0, "json", "FILE", "write all attempts and the plans to FILE"}},
+          .options = {time_limit_option(),
+                      {0, "json", "FILE", "write all attempts and the plans to FILE"}},
           .examples =
               "  weightpager plan activations yolov4.cfg\n"
               "  echo '{\"records\": [[0, 1, 1024], [1, 2, 4096]]}' >net.json   # first and last\n"
@@ -75,15 +77,15 @@ auto timed(uint64_t& took_ns, Make make) {
   return made;
 }
 
-Planned plan(const std::string& path, std::vector<TensorUsage> tensors) {
+Planned plan(const std::string& path, std::vector<TensorUsage> tensors, const TimeLimit& limit) {
   Planned planned;
   planned.path = path;
   planned.tensors = std::move(tensors);
   planned.offsets = timed(planned.offsets_ns, [&] {
-    return memory::choose_offsets(planned.tensors, memory::Effort::every_strategy);
+    return memory::choose_offsets(planned.tensors, memory::Effort::every_strategy, limit);
   });
-  planned.objects =
-      timed(planned.objects_ns, [&] { return memory::choose_shared_objects(planned.tensors); });
+  planned.objects = timed(planned.objects_ns,
+                          [&] { return memory::choose_shared_objects(planned.tensors, limit); });
   return planned;
 }
 
@@ -214,12 +216,17 @@ int plan_activations_command(const std::vector<std::string>& words) {
                    "example: weightpager plan activations yolov4.cfg"});
   }
   const std::string& path = arguments->operands().front();
+  const auto time_limit = parse_time_limit(*arguments);
+  if (!time_limit) return misuse(time_limit.error());
   auto tensors = read_usage(path);
   if (!tensors) return failure(tensors.error());
   auto report = ReportFile::create_if_asked(arguments->value("json").value_or(""));
   if (!report) return failure(report.error());
-  const Planned planned = plan(path, std::move(*tensors));
+  const Planned planned = plan(path, std::move(*tensors), *time_limit);
   print(stdout, text_of(planned));
+  if (time_limit->is_over()) {
+    print(stdout, "--time-limit was over before everything was tried; bounds hold all the same\n");
+  }
   if (*report) {
     if (const Status written = (*report)->commit(json_of(planned)); !written) {
       return failure(written.error());

@@ -23,6 +23,7 @@
 #include "tools/delay_model_file.h"
 #include "tools/figures.h"
 #include "tools/network_loads.h"
+#include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
 
@@ -67,6 +68,7 @@ Command plan_budgets_description() {
                    "blocks: two blocks of layers at a time, as SwapNet (window)",
                    {"window", "blocks"}},
                   {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
+                  time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
       .examples =
           "  weightpager model make --net yolov3 -o nets\n"
@@ -81,6 +83,7 @@ struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
   NetworkLoads loads;
   bool is_by_blocks = false;
+  TimeLimit time_limit;
   std::string profile_path;
   std::string json_path;
 };
@@ -104,6 +107,9 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
+  const auto time_limit = parse_time_limit(arguments);
+  if (!time_limit) return tl::make_unexpected(time_limit.error());
+  options.time_limit = *time_limit;
   return options;
 }
 
@@ -114,6 +120,8 @@ struct PlannedNetwork {
   std::optional<WindowPlans> windows;  // nothing for blocks
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
+  /// Delays of smaller budgets may be better than what was found in time.
+  uint64_t exact_from_bytes = 0;
 };
 
 /// By what the delay model says; sizes in whole pages.
@@ -154,8 +162,8 @@ std::string forcing_layers(const Network& network, const budget::BlockedNetwork&
 }
 
 PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
-                              budget::BlockedNetwork costs) {
-  Staircase staircase = budget::block_staircase(costs);
+                              budget::BlockedNetwork costs, const TimeLimit& time_limit) {
+  auto [staircase, exact_from_bytes] = budget::block_staircase(costs, time_limit);
   Claim claim = {.name = name,
                  .least_bytes = staircase.least_bytes(),
                  .forced_by = forcing_layers(network, costs)};
@@ -163,11 +171,14 @@ PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
     claim.model_bytes += layer.size_bytes;
     claim.latency_ns += layer.kernel_ns;
   }
-  return {.claim = claim, .staircase = std::move(staircase), .costs = std::move(costs)};
+  return {.claim = claim,
+          .staircase = std::move(staircase),
+          .costs = std::move(costs),
+          .exact_from_bytes = exact_from_bytes};
 }
 
 Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
-                                    bool is_by_blocks) {
+                                    const BudgetsOptions& options) {
   const auto network = network::read_network(cfg_path);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
@@ -176,7 +187,9 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   }
   const std::string name = std::filesystem::path(cfg_path).stem();
   budget::BlockedNetwork costs = costs_of(*network, model);
-  if (is_by_blocks) return plan_by_blocks(*network, name, std::move(costs));
+  if (options.is_by_blocks) {
+    return plan_by_blocks(*network, name, std::move(costs), options.time_limit);
+  }
   serve::Demand demand =
       serve::demand_of(*network, name, {}, layer_costs_of(costs),
                        {.read_ns_per_tile = costs.per_block.read_ns,
@@ -191,7 +204,7 @@ Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
                                                   const DelayModel& model) {
   std::vector<PlannedNetwork> networks;
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
-    auto network = plan_network(options.cfg_paths[i], model, options.is_by_blocks);
+    auto network = plan_network(options.cfg_paths[i], model, options);
     if (!network) return forward_error(std::move(network));
     network->period_ns = options.loads.periods_ns[i];
     network->claim.urgency = options.loads.urgencies[i];
@@ -323,6 +336,13 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
                mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
                milliseconds(claim.latency_ns), columns(plan.equation, i), columns(plan.joint, i));
   }
+  for (const PlannedNetwork& it : plan.networks) {
+    if (it.exact_from_bytes <= it.claim.least_bytes) continue;
+    fmt::print(
+        "{}: --time-limit was over; below {:.2f} MiB there may be faster blocks, none below "
+        "{:.1f} ms\n",
+        it.claim.name, mebibytes(it.exact_from_bytes), milliseconds(it.claim.latency_ns));
+  }
 }
 
 nlohmann::ordered_json to_json(const Division& division, size_t i) {
@@ -355,6 +375,7 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                       {"in_memory_ns", it.claim.latency_ns},
                                       {"urgency", options.loads.urgencies[i]},
                                       {"period_ns", it.period_ns},
+                                      {"exact_from_bytes", it.exact_from_bytes},
                                       {"equation", to_json(plan.equation, i)},
                                       {"joint", to_json(plan.joint, i)}};
     for (const budget::Step& step : it.staircase.steps()) {

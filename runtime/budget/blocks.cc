@@ -124,14 +124,18 @@ class Front {
 // keep to the bound any more are not followed.
 class Planner {
  public:
-  Planner(const Sums& sums, uint64_t budget_bytes, uint64_t delay_max_ns)
+  Planner(const Sums& sums, uint64_t budget_bytes, uint64_t delay_max_ns, const TimeLimit& limit)
       : sums_(sums),
         budget_bytes_(budget_bytes),
         delay_max_ns_(delay_max_ns),
+        limit_(limit),
         fronts_(sums.layers() + 1) {}
 
   std::optional<BlockEnds> run() {
-    for (uint32_t end = 1; end <= sums_.layers(); ++end) end_blocks_at(end);
+    for (uint32_t end = 1; end <= sums_.layers(); ++end) {
+      if (limit_.is_over()) return std::nullopt;
+      end_blocks_at(end);
+    }
     return best_ends();
   }
 
@@ -187,6 +191,7 @@ class Planner {
   const Sums& sums_;
   uint64_t budget_bytes_;
   uint64_t delay_max_ns_;
+  const TimeLimit limit_;
   std::vector<Front> fronts_;  // by the layer after the last block
 };
 
@@ -241,19 +246,28 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
   const Sums sums(network);
   const uint32_t layers = sums.layers();
   WP_ASSERT(blocks > 0 && blocks <= layers);
+  if (blocks <= 2) return sums.all().size_bytes;  // both are there at once
   // By the last block's begin and end: the least peak of so many blocks.
   using Peaks = std::vector<std::vector<uint64_t>>;
   Peaks peaks(layers, std::vector<uint64_t>(layers + 1, UINT64_MAX));
   for (uint32_t end = 1; end <= layers; ++end) peaks[0][end] = sums.bytes(0, end);
   for (uint32_t count = 2; count <= blocks; ++count) {
     Peaks next(layers, std::vector<uint64_t>(layers + 1, UINT64_MAX));
-    for (uint32_t begin = 0; begin < layers; ++begin) {
-      for (uint32_t middle = begin + 1; middle < layers; ++middle) {
-        if (peaks[begin][middle] == UINT64_MAX) continue;
-        for (uint32_t end = middle + 1; end <= layers; ++end) {
-          const uint64_t peak = std::max(peaks[begin][middle], sums.bytes(begin, end));
-          next[middle][end] = std::min(next[middle][end], peak);
-        }
+    for (uint32_t middle = 1; middle < layers; ++middle) {
+      // The least peak before, by the last block's begin or a later one, with which the two blocks
+      // together are no larger: it rises with the begin, and they fall.
+      std::vector<uint64_t> least_from(middle + 1, UINT64_MAX);
+      for (uint32_t begin = middle; begin-- > 0;) {
+        least_from[begin] = std::min(peaks[begin][middle], least_from[begin + 1]);
+      }
+      uint32_t begin = 0;
+      for (uint32_t end = middle + 1; end <= layers; ++end) {
+        const auto peak = [&](uint32_t at) {
+          return std::max(least_from[at], sums.bytes(at, end));
+        };
+        // Where they cross, which is no earlier for a later end.
+        while (begin + 1 < middle && least_from[begin] < sums.bytes(begin, end)) ++begin;
+        next[middle][end] = std::min(peak(begin), begin > 0 ? peak(begin - 1) : UINT64_MAX);
       }
     }
     peaks = std::move(next);
@@ -265,9 +279,9 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
 }
 
 std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
-                                            uint64_t delay_max_ns) {
+                                            uint64_t delay_max_ns, const TimeLimit& limit) {
   const Sums sums(network);
-  auto ends = Planner(sums, budget_bytes, delay_max_ns).run();
+  auto ends = Planner(sums, budget_bytes, delay_max_ns, limit).run();
   if (!ends) return std::nullopt;
   BlockPlan plan = {.ends = std::move(*ends)};
   plan.delay_ns = delay_ns(network, plan.ends);
@@ -278,7 +292,8 @@ std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint6
 // Most networks have blocks that take little longer than computing alone: with a tight bound they
 // are found soon, and nothing better was cut off. Otherwise the bound is raised, until blocks of
 // one layer keep to it.
-Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes) {
+Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes,
+                              const TimeLimit& limit) {
   const BlockEnds ones = one_layer_each(network);
   const uint64_t least_bytes = peak_bytes(network, ones);
   if (budget_bytes < least_bytes) {
@@ -292,8 +307,9 @@ Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_byt
   const uint64_t delay_max_ns = delay_ns(network, ones);
   for (uint64_t slack_ns = (delay_max_ns - computing_ns) / 64 + 1;; slack_ns *= 4) {
     const uint64_t bound_ns = std::min(computing_ns + slack_ns, delay_max_ns);
-    auto plan = plan_blocks_within(network, budget_bytes, bound_ns);
+    auto plan = plan_blocks_within(network, budget_bytes, bound_ns, limit);
     if (plan) return std::move(*plan);
+    if (limit.is_over()) return BlockPlan{ones, delay_max_ns, least_bytes};
     WP_ASSERT(bound_ns < delay_max_ns);
   }
 }

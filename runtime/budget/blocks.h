@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 
 namespace weightpager::budget {
 
@@ -77,10 +78,11 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks);
 /// The least delay in this budget, if it is at most `delay_max_ns`: the lower that is, the sooner
 /// it is answered.
 std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
-                                            uint64_t delay_max_ns);
+                                            uint64_t delay_max_ns, const TimeLimit& limit = {});
 
 /// The least delay in this budget; of equal delays the fewest blocks among those that were kept.
-/// Fails below `least_budget_bytes`, and says so.
-Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes);
+/// Fails below `least_budget_bytes`, and says so. Where time is over before, blocks of one layer.
+Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes,
+                              const TimeLimit& limit = {});
 
 }  // namespace weightpager::budget

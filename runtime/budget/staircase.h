@@ -47,7 +47,12 @@ class Staircase {
 };
 
 /// Of plan_blocks, exact, down from the whole model's bytes. A budget that takes the whole model is
-/// no different here: it is read, block by block, in every pass.
-Staircase block_staircase(const BlockedNetwork& network);
+/// no different here: it is read, block by block, in every pass. Where time is over before the
+/// least budget, there may be faster blocks below `exact_from_bytes` than the staircase has.
+struct BlockSteps {
+  Staircase staircase;
+  uint64_t exact_from_bytes = 0;
+};
+BlockSteps block_staircase(const BlockedNetwork& network, const TimeLimit& limit = {});
 
 }  // namespace weightpager::budget

@@ -71,13 +71,20 @@ class Assignment {
           from_[other] = place;
         }
       }
-      if (nearest == start_ || distance_[other] < distance_[nearest]) nearest = other;
+      if (nearest == start_ || is_nearer(other, nearest)) nearest = other;
     }
     move_potentials(distance_[nearest]);
     return nearest;
   }
 
+  /// Of equally near ones a free place ends the path at once, where a taken one would lead on.
+  bool is_nearer(uint32_t place, uint32_t than) const {
+    if (distance_[place] != distance_[than]) return distance_[place] < distance_[than];
+    return tensor_at_[place] == nobody && tensor_at_[than] != nobody;
+  }
+
   void move_potentials(int64_t by) {
+    if (by == 0) return;
     for (uint32_t place = 0; place <= start_; ++place) {
       if (is_reached_[place]) {
         tensor_potential_[tensor_at_[place]] += by;

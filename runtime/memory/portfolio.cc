@@ -163,7 +163,7 @@ const std::vector<Strategy<SharedObjectsPlan>>& shared_object_strategies() {
   return strategies;
 }
 
-OffsetsChoice choose_offsets(Tensors tensors, Effort effort) {
+OffsetsChoice choose_offsets(Tensors tensors, Effort effort, const TimeLimit& limit) {
   OffsetsChoice choice;
   choice.lower_bound_bytes = offsets_lower_bound_bytes(tensors);
   for (const auto& strategy : offset_strategies()) {
@@ -172,20 +172,24 @@ OffsetsChoice choose_offsets(Tensors tensors, Effort effort) {
     consider(choice, std::move(plan), total_bytes, strategy.name, strategy.ties);
     const bool meets_bound = choice.plan.total_bytes == choice.lower_bound_bytes;
     if (meets_bound && effort == Effort::until_bound) return choice;
+    if (limit.is_over()) return choice;
   }
   try_swaps(tensors, choice);
   return choice;
 }
 
-SharedObjectsChoice choose_shared_objects(Tensors tensors) {
+SharedObjectsChoice choose_shared_objects(Tensors tensors, const TimeLimit& limit) {
   SharedObjectsChoice choice;
   for (const auto& strategy : shared_object_strategies()) {
     SharedObjectsPlan plan = strategy.plan(tensors);
     const uint64_t total_bytes = plan.total_bytes();
     consider(choice, std::move(plan), total_bytes, strategy.name, strategy.ties);
+    if (limit.is_over()) break;
   }
   const std::vector<uint64_t> maxima = positional_maxima_bytes(tensors);
   choice.lower_bound_bytes = shared_objects_lower_bound_bytes(tensors);
+  choice.proved_lower_bound_bytes = choice.lower_bound_bytes;
+  if (limit.is_over()) return choice;
   const uint64_t cases_max = exact_work / std::max<uint64_t>(maxima.size(), 1);
   ExactSharing exact = share_exactly(tensors, choice.plan, cases_max);
   choice.proved_lower_bound_bytes = exact.lower_bound_bytes;

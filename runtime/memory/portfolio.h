@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/time_limit.h"
 #include "runtime/memory/plan.h"
 
 namespace weightpager::memory {
@@ -57,7 +58,8 @@ enum class Effort {
   /// All strategies; the search only where none of them meets the bound.
   every_strategy,
 };
-OffsetsChoice choose_offsets(Tensors tensors, Effort effort);
+/// Where time is over, what is left to try is not: at least one strategy always is.
+OffsetsChoice choose_offsets(Tensors tensors, Effort effort, const TimeLimit& limit = {});
 
 struct SharedObjectsChoice {
   SharedObjectsPlan plan;
@@ -68,6 +70,6 @@ struct SharedObjectsChoice {
   /// By search. The plan's size if that is the optimum.
   uint64_t proved_lower_bound_bytes = 0;
 };
-SharedObjectsChoice choose_shared_objects(Tensors tensors);
+SharedObjectsChoice choose_shared_objects(Tensors tensors, const TimeLimit& limit = {});
 
 }  // namespace weightpager::memory

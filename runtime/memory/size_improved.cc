@@ -20,6 +20,9 @@ class Sharing {
  public:
   Sharing(Tensors tensors, const SizeImprovedRules& rules) : tensors_(tensors), rules_(rules) {
     plan_.object.resize(tensors.size());
+    for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+      best_.push_back({tensor, 0, not_suitable});
+    }
   }
 
   SharedObjectsPlan run() {
@@ -64,7 +67,7 @@ class Sharing {
     std::optional<Pair> best;
     std::optional<uint32_t> unsuited;
     for (const uint32_t tensor : waiting) {
-      const Pair pair = best_object(tensor);
+      const Pair& pair = best_[tensor];
       if (pair.idle == not_suitable) {
         if (!unsuited || key(tensor) < key(*unsuited)) unsuited = tensor;
       } else if (!best ||
@@ -104,6 +107,19 @@ class Sharing {
       uint64_t& idle = idle_[object][other];
       if (idle != not_suitable) idle = std::min(idle, idle_between(tensor, other));
       if (tensors_[tensor].is_live_with(tensors_[other])) idle = not_suitable;
+      keep_best_object(other, object);
+    }
+  }
+
+  /// After an object has changed. Only who preferred it and may not have it any more looks at all.
+  void keep_best_object(uint32_t tensor, uint32_t object) {
+    Pair& best = best_[tensor];
+    const uint64_t idle = idle_[object][tensor];
+    const bool is_better = idle < best.idle || (idle == best.idle && object <= best.object);
+    if (is_better) {
+      best = {tensor, object, idle};
+    } else if (best.object == object && best.idle != not_suitable) {
+      best = best_object(tensor);
     }
   }
 
@@ -125,6 +141,8 @@ class Sharing {
   SharedObjectsPlan plan_;
   /// By object, then tensor: how long the object would be idle beside the tensor.
   std::vector<std::vector<uint64_t>> idle_;
+  /// By tensor: the object that is idle for the shortest time beside it.
+  std::vector<Pair> best_;
 };
 
 }  // namespace

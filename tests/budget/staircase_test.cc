@@ -26,7 +26,7 @@ TEST(Staircase, LooksUpBothWays) {
 
 TEST(Staircase, OfTheWorkedExample) {
   const std::vector<Step> expected = {{8, 327}, {9, 305}, {11, 291}};
-  const Staircase stairs = block_staircase(six_layers());
+  const Staircase stairs = block_staircase(six_layers()).staircase;
   ASSERT_GE(stairs.steps().size(), 3u);
   EXPECT_EQ(stairs.steps()[0], expected[0]);
   EXPECT_EQ(stairs.steps()[1], expected[1]);
@@ -35,11 +35,25 @@ TEST(Staircase, OfTheWorkedExample) {
 
 RC_GTEST_PROP(AnyStaircase, IsThePlansDelayAtEveryBudget, ()) {
   const BlockedNetwork network = any_network(10);
-  const Staircase stairs = block_staircase(network);
+  const Staircase stairs = block_staircase(network).staircase;
   RC_ASSERT(stairs.least_bytes() == least_budget_bytes(network));
   for (uint64_t budget_bytes = stairs.least_bytes(); budget_bytes < 90; ++budget_bytes) {
     RC_ASSERT(stairs.delay_ns(budget_bytes) == plan_blocks(network, budget_bytes)->delay_ns);
   }
+}
+
+// Without any time there are still blocks for every budget, none better than the best, and it is
+// said from where on they are the best.
+TEST(Staircase, WithoutTimeHasBlocksForEveryBudget) {
+  const BlockedNetwork network = six_layers();
+  const Staircase best = block_staircase(network).staircase;
+  const BlockSteps steps = block_staircase(network, TimeLimit(0));
+  EXPECT_EQ(steps.staircase.least_bytes(), best.least_bytes());
+  EXPECT_GT(steps.exact_from_bytes, best.least_bytes());
+  for (uint64_t budget_bytes = best.least_bytes(); budget_bytes <= 18; ++budget_bytes) {
+    EXPECT_GE(steps.staircase.delay_ns(budget_bytes), best.delay_ns(budget_bytes));
+  }
+  EXPECT_EQ(block_staircase(network).exact_from_bytes, best.least_bytes());
 }
 
 }  // namespace
