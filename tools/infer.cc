@@ -92,7 +92,9 @@ Command infer_description() {
                    "`model pack --plan` has packed"},
                   {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
                   {0, "repeat", "N", "passes in a row for each picture, to see what one takes (1)"},
-                  {0, "threads", "N", "that compute (one per processor)"},
+                  {0, "threads", "N",
+                   "that compute (one per processor); outputs are the same to the bit for the\n"
+                   "same number, and may differ in their last bits for another"},
                   {0, "names", "FILE", "names of the classes, one in a line"},
                   {0, "threshold", "P", "detectors: show boxes at least this probable (0.5)"},
                   {0, "overlap", "P", "detectors: of boxes that overlap more, one stays (0.45)"},
@@ -291,6 +293,14 @@ uint64_t resident_bytes_max() {
   return static_cast<uint64_t>(usage.ru_maxrss) * KiB;
 }
 
+/// The program itself, libraries, the reader's buffers, threads' stacks, and the pictures.
+uint64_t other_bytes(const Inference& inference) {
+  const uint64_t known_bytes =
+      inference.window_bytes() + inference.activation_bytes() + inference.scratch_bytes();
+  const uint64_t peak_bytes = resident_bytes_max();
+  return peak_bytes - std::min(peak_bytes, known_bytes);
+}
+
 /// "2 threads", or what a GPU gave.
 std::string computed_with(const Inference& inference, const InferOptions& options) {
   if (options.inference.device == infer::DeviceKind::cpu) {
@@ -318,23 +328,24 @@ void print_summary(const Network& network, const Inference& inference, const Inf
       options.plan ? fmt::format(", planned {:.1f}", milliseconds(options.plan->plan.expected_ns()))
                    : "";
   print(stderr,
-        fmt::format("weightpager: {}, {} pipeline, window {} of {}\n"
-                    "  layers    {}{}, {}\n"
-                    "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
-                    "  read      {} per pass, {}{}\n"
-                    "  memory    peak {}: weights {}, activations {}, operations {}{}\n",
-                    options.cfg_path, name(options.inference.window.pipeline),
-                    format_size(inference.window_bytes()), format_size(network.folded_bytes()),
-                    network.layers.size(),
-                    pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
-                    computed_with(inference, options),
-                    milliseconds(delays_ns[delays_ns.size() / 2]), delays_ns.size(),
-                    milliseconds(delays_ns.front()), milliseconds(delays_ns.back()), planned,
-                    format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
-                    inference.is_direct() ? ", direct" : ", through the page cache",
-                    format_size(resident_bytes_max()), format_size(inference.window_bytes()),
-                    format_size(inference.activation_bytes()),
-                    format_size(inference.scratch_bytes()), lodgers(inference.window())));
+        fmt::format(
+            "weightpager: {}, {} pipeline, window {} of {}\n"
+            "  layers    {}{}, {}\n"
+            "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
+            "  read      {} per pass, {}{}\n"
+            "  memory    peak {}: weights {}, activations {}, operations {}, all else "
+            "{}{}\n",
+            options.cfg_path, name(options.inference.window.pipeline),
+            format_size(inference.window_bytes()), format_size(network.folded_bytes()),
+            network.layers.size(),
+            pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
+            computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
+            delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
+            planned, format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
+            inference.is_direct() ? ", direct" : ", through the page cache",
+            format_size(resident_bytes_max()), format_size(inference.window_bytes()),
+            format_size(inference.activation_bytes()), format_size(inference.scratch_bytes()),
+            format_size(other_bytes(inference)), lodgers(inference.window())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,

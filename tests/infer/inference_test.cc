@@ -52,6 +52,22 @@ TEST_F(InferenceTest, WhatFitsBeyondTheRingIsReadOnce) {
   EXPECT_EQ((*inference)->read_bytes(), once_bytes);
 }
 
+// What is promised: for one number of threads, whatever it is, the same bits at every window.
+TEST_F(InferenceTest, EachNumberOfThreadsHasItsBitsAtEveryWindow) {
+  for (const int threads : {1, 2, 3, 4, 5}) {
+    std::vector<float> whole;
+    for (const uint64_t window_bytes : {uint64_t{64 * MiB}, window_for_tiles(200 * KiB)}) {
+      auto inference = Inference::open(
+          network_, packed_path_, {.window = {.window_bytes = window_bytes}, .threads = threads});
+      ASSERT_TRUE(inference) << inference.error().message;
+      const std::vector<float> output = output_of(**inference);
+      if (whole.empty()) whole = output;
+      ASSERT_FALSE(whole.empty());
+      EXPECT_EQ(output, whole) << threads << " threads, a window of " << window_bytes;
+    }
+  }
+}
+
 // Large activations at first, and the weights at the end: they come while the ring is full, to
 // where activations are no longer.
 constexpr const char* weights_at_the_end = R"(
