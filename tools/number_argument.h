@@ -60,10 +60,11 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 /// Nanoseconds of "1s", "1.5s", "250ms", "100us", "2min".
 Result<uint64_t> parse_duration(const std::string& text, const std::string& option);
 
-/// `--threads`: as many as there are processors, unless it says otherwise.
 /// How long searches may take, from now on; half a minute where nothing is said.
 Option time_limit_option();
 Result<TimeLimit> parse_time_limit(const Arguments& arguments);
+
+/// `--threads`: as many as there are processors, unless it says otherwise.
 Result<int> parse_threads(const Arguments& arguments);
 
 }  // namespace weightpager::tools
