@@ -22,8 +22,12 @@ std::vector<std::string> models_in(const std::string& directory,
   std::error_code ignored;  // what cannot be listed, the engine will complain about
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     const std::string path = entry.path().string();
+    const std::string absolute = fs::absolute(entry.path(), ignored).lexically_normal().string();
     const bool is_safetensors = fnmatch(safetensors_pattern, path.c_str(), FNM_CASEFOLD) == 0;
-    if (is_safetensors || model::is_named_model(path, match)) files.push_back(path);
+    const bool is_meant = std::any_of(match.begin(), match.end(), [&](const std::string& glob) {
+      return model::glob_names(glob.c_str(), absolute.c_str());
+    });
+    if (is_safetensors || is_meant) files.push_back(path);
   }
   std::sort(files.begin(), files.end());
   return files;
