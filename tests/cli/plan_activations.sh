@@ -54,3 +54,6 @@ expect_error "did you mean 'plan primitives'?"
 weightpager plan activations --jsn x net.json
 expect_status 2
 expect_error '--json'
+weightpager plan activations --time-limit soon net.json
+expect_status 2
+expect_error '--time-limit'

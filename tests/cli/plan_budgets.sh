@@ -101,3 +101,15 @@ expect_error 'mean, slowdown or latency'
 weightpager plan
 expect_status 2
 expect_error 'plan: expected'
+
+# A search ends with its time, and says below which budget there may be better.
+{
+  printf '[net]\nheight=8\nwidth=8\nchannels=16\n'
+  for _ in {1..1500}; do printf '[convolutional]\nfilters=16\nsize=3\npad=1\nactivation=relu\n'; done
+} >"$SCRATCH/long.cfg"
+weightpager plan budgets "$SCRATCH/long.cfg" --budget 1MiB --by blocks --time-limit 1ms
+expect_status 0
+grep -q 'long: --time-limit was over; below' "$OUT" || fail "nothing is said: $(cat "$OUT")"
+weightpager plan budgets "$small" --budget 12MiB --time-limit soon
+expect_status 2
+expect_error '--time-limit'
