@@ -7,8 +7,8 @@
 // which together make no more than the chunk but for pages that two of them share. Of shared memory
 // any number of regions show the same pages.
 //
-// A file that is changed while it is served is served anew, as another one, to who maps it from then
-// on: what was read before the change stays among those who mapped it before.
+// A file that is changed while it is served is served anew, as another one, to who maps it from
+// then on: what was read before the change stays among those who mapped it before.
 //
 // Bookkeeping only; the pager's thread alone uses it.
 #pragma once
