@@ -251,13 +251,18 @@ void Pager::show_in(ServedFile& served, std::unique_ptr<Region> region) {
 Result<ServedFile*> Pager::serve_file(const RegionRequest& request) {
   auto file = open_file_of(request);
   if (!file) return forward_error(std::move(file));
+  bool is_told = false;
   for (const auto& served : files_) {
     if (served->is_still(file->identity())) return served.get();
     if (!served->file.identity().is_of_file(file->identity())) continue;
     look_at(*served);
     tell_change(*served);
+    is_told = is_told || served->is_change_told;
   }
-  return serve_anew(request, std::move(*file));
+  auto served = serve_anew(request, std::move(*file));
+  // Loops that write and map a file over and over have heard of it.
+  if (served) (*served)->is_change_told = is_told;
+  return served;
 }
 
 Result<ServedFile*> Pager::serve_anew(const RegionRequest& request, io::ModelFile file) {
