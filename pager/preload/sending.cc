@@ -47,17 +47,17 @@ bool is_locked_by_writers(int fd) {
   return S_ISREG(facts.st_mode) || S_ISBLK(facts.st_mode) || S_ISFIFO(facts.st_mode);
 }
 
-bool is_ours(const void* buffer, size_t length) {
+bool is_weights(const void* buffer, size_t length) {
   return preload::is_active() && preload::touches_region(buffer, length);
 }
 
 bool must_copy(const void* buffer, size_t length) {
-  return preload::kernel_cannot_wait() && is_ours(buffer, length);
+  return preload::kernel_cannot_wait() && is_weights(buffer, length);
 }
 
 bool must_copy(int fd, Parts parts) {
   const bool is_any_ours = std::any_of(parts.begin(), parts.end(), [](const iovec& part) {
-    return is_ours(part.iov_base, part.iov_len);
+    return is_weights(part.iov_base, part.iov_len);
   });
   return is_any_ours && (preload::kernel_cannot_wait() || is_locked_by_writers(fd));
 }

@@ -37,17 +37,17 @@ namespace {
           each(execvp) each(execvpe) each(posix_spawn) each(posix_spawnp) each(_exit) each(_Exit)
 
 #define WP_MEMBER(name) decltype(&::name) name##_ = nullptr;
-struct Next {
+struct NextFunctions {
   WP_ANSWERED(WP_MEMBER)
 };
-Next next;
+NextFunctions next_functions;
 
 template <typename Function>
 Function look_up(Function& function, const char* name) {
   if (function == nullptr) function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
   return function;
 }
-#define WP_NEXT(name) look_up(next.name##_, #name)
+#define WP_NEXT(name) look_up(next_functions.name##_, #name)
 
 __attribute__((constructor(101))) void look_up_all() {
 #define WP_LOOK_UP(name) WP_NEXT(name);
@@ -56,7 +56,7 @@ __attribute__((constructor(101))) void look_up_all() {
 
 bool takes_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
-int noted(int fd, int flags, int folder, const char* path) {
+int tell_opened(int fd, int flags, int folder, const char* path) {
   if (fd < 0 || !preload::is_active()) return fd;
   preload::note_opened_by_name(fd, folder, path);
   preload::note_opened(fd, flags);
@@ -69,11 +69,11 @@ int open_by(Function function, int folder, const char* path, int flags, mode_t m
   const int fd = function != nullptr
                      ? function(arguments...)
                      : static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
-  return noted(fd, flags, folder, path);
+  return tell_opened(fd, flags, folder, path);
 }
 
-FILE* noted(FILE* stream, const char* path, const char* mode) {
-  if (stream != nullptr && mode[0] == 'r') noted(fileno(stream), O_RDONLY, AT_FDCWD, path);
+FILE* tell_opened(FILE* stream, const char* path, const char* mode) {
+  if (stream != nullptr && mode[0] == 'r') tell_opened(fileno(stream), O_RDONLY, AT_FDCWD, path);
   return stream;
 }
 
@@ -95,46 +95,46 @@ void note_end() {
 
 WP_INTERPOSE int open(const char* path, int flags, ...) {
   WP_MODE_OF(flags)
-  return open_by(next.open_, AT_FDCWD, path, flags, mode, path, flags, mode);
+  return open_by(next_functions.open_, AT_FDCWD, path, flags, mode, path, flags, mode);
 }
 
 WP_INTERPOSE int open64(const char* path, int flags, ...) {
   WP_MODE_OF(flags)
-  return open_by(next.open64_, AT_FDCWD, path, flags, mode, path, flags, mode);
+  return open_by(next_functions.open64_, AT_FDCWD, path, flags, mode, path, flags, mode);
 }
 
 WP_INTERPOSE int openat(int folder, const char* path, int flags, ...) {
   WP_MODE_OF(flags)
-  return open_by(next.openat_, folder, path, flags, mode, folder, path, flags, mode);
+  return open_by(next_functions.openat_, folder, path, flags, mode, folder, path, flags, mode);
 }
 
 WP_INTERPOSE int openat64(int folder, const char* path, int flags, ...) {
   WP_MODE_OF(flags)
-  return open_by(next.openat64_, folder, path, flags, mode, folder, path, flags, mode);
+  return open_by(next_functions.openat64_, folder, path, flags, mode, folder, path, flags, mode);
 }
 
 WP_INTERPOSE int __open_2(const char* path, int flags) {
-  return open_by(next.__open_2_, AT_FDCWD, path, flags, 0, path, flags);
+  return open_by(next_functions.__open_2_, AT_FDCWD, path, flags, 0, path, flags);
 }
 
 WP_INTERPOSE int __open64_2(const char* path, int flags) {
-  return open_by(next.__open64_2_, AT_FDCWD, path, flags, 0, path, flags);
+  return open_by(next_functions.__open64_2_, AT_FDCWD, path, flags, 0, path, flags);
 }
 
 WP_INTERPOSE int __openat_2(int folder, const char* path, int flags) {
-  return open_by(next.__openat_2_, folder, path, flags, 0, folder, path, flags);
+  return open_by(next_functions.__openat_2_, folder, path, flags, 0, folder, path, flags);
 }
 
 WP_INTERPOSE int __openat64_2(int folder, const char* path, int flags) {
-  return open_by(next.__openat64_2_, folder, path, flags, 0, folder, path, flags);
+  return open_by(next_functions.__openat64_2_, folder, path, flags, 0, folder, path, flags);
 }
 
 WP_INTERPOSE FILE* fopen(const char* path, const char* mode) {
-  return noted(WP_NEXT(fopen)(path, mode), path, mode);
+  return tell_opened(WP_NEXT(fopen)(path, mode), path, mode);
 }
 
 WP_INTERPOSE FILE* fopen64(const char* path, const char* mode) {
-  return noted(WP_NEXT(fopen64)(path, mode), path, mode);
+  return tell_opened(WP_NEXT(fopen64)(path, mode), path, mode);
 }
 
 WP_INTERPOSE int execve(const char* path, char* const* arguments,
