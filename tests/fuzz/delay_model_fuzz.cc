@@ -13,10 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t length_bytes) 
     WP_ASSERT(model.error().message.starts_with("model: "));
     return 0;
   }
-  for (const double ns : {model->read_ns_per_byte, model->read_ns_per_tensor,
-                          model->read_ns_per_block, model->kernel_ns_per_operation,
-                          model->kernel_ns_per_layer, model->release_ns_per_tensor,
-                          model->release_ns_per_block}) {
+  for (const double ns :
+       {model->read_ns_per_byte, model->read_ns_per_tensor, model->read_ns_per_block,
+        model->kernel_ns_per_operation, model->kernel_ns_per_layer, model->release_ns_per_tensor,
+        model->release_ns_per_block}) {
     WP_ASSERT(ns >= 0 && ns <= 1e9);
   }
   return 0;

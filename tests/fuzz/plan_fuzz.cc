@@ -1,4 +1,5 @@
-// Plans of one small network: what comes through stays within its budget, and is all of the network.
+// Plans of one small network: what comes through stays within its budget, and is all of the
+// network.
 #include <string_view>
 
 #include "pager/base/assert.h"
