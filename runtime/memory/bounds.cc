@@ -4,6 +4,8 @@
 #include <functional>
 #include <numeric>
 
+#include "runtime/memory/live_index.h"
+
 namespace weightpager::memory {
 
 uint64_t unshared_bytes(Tensors tensors) {
@@ -18,10 +20,11 @@ uint64_t offsets_lower_bound_bytes(Tensors tensors) {
 }
 
 std::vector<uint64_t> positional_maxima_bytes(Tensors tensors) {
+  const LiveIndex index = LiveIndex::of_all(tensors);
   std::vector<uint64_t> maxima;
   for (const Breadth& breadth : breadths(tensors)) {
     std::vector<uint64_t> sizes;
-    for (const uint32_t tensor : live_at(tensors, breadth.operation)) {
+    for (const uint32_t tensor : index.live_within(breadth.operation, breadth.operation)) {
       sizes.push_back(tensors[tensor].size_bytes);
     }
     std::sort(sizes.begin(), sizes.end(), std::greater<>());

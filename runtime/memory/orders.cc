@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/memory/live_index.h"
+
 namespace weightpager::memory {
 namespace {
 
@@ -32,10 +34,12 @@ Order by_breadth(Tensors tensors, Ties operation_ties, Ties tensor_ties) {
   std::vector<Breadth> broadest_first = breadths(tensors);
   sort_largest_first(broadest_first, operation_ties,
                      [](const Breadth& it) { return it.size_bytes; });
+  const LiveIndex index = LiveIndex::of_all(tensors);
   Order order;
   std::vector<bool> is_taken(tensors.size());
   for (const Breadth& breadth : broadest_first) {
-    Order live = live_at(tensors, breadth.operation);
+    Order live = index.live_within(breadth.operation, breadth.operation);
+    std::sort(live.begin(), live.end());
     sort_largest_first(live, tensor_ties, [&](uint32_t it) { return tensors[it].size_bytes; });
     for (const uint32_t tensor : live) {
       if (!is_taken[tensor]) order.push_back(tensor);

@@ -28,12 +28,4 @@ std::vector<Breadth> breadths(Tensors tensors) {
   return breadths;
 }
 
-std::vector<uint32_t> live_at(Tensors tensors, uint32_t operation) {
-  std::vector<uint32_t> live;
-  for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    if (tensors[tensor].is_live_with({operation, operation, 0})) live.push_back(tensor);
-  }
-  return live;
-}
-
 }  // namespace weightpager::memory

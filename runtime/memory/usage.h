@@ -35,7 +35,4 @@ struct Breadth {
 /// that is not live at the one of these before it.
 std::vector<Breadth> breadths(Tensors tensors);
 
-/// The tensors that are live at an operation, by number.
-std::vector<uint32_t> live_at(Tensors tensors, uint32_t operation);
-
 }  // namespace weightpager::memory
