@@ -20,6 +20,8 @@ weightpager serve "$SCRATCH/model.gguf" --window 64MiB
 expect_misuse '--name is missing'
 weightpager serve "$SCRATCH/model.gguf" --windw 64MiB --name a
 expect_misuse 'did you mean --window?'
+weightpager serve "$SCRATCH/model.gguf" --window 64MiB --name ''
+expect_misuse 'expected NAME'
 
 expect_failure() {
   expect_status 1
@@ -31,7 +33,7 @@ weightpager serve "$SCRATCH" --window 64MiB --name a
 expect_failure 'no model in this directory'
 weightpager serve "$SCRATCH/model.gguf" --window 1MiB --name a
 expect_failure 'is too small'
-for name in a/b .hidden '' 'with space'; do
+for name in a/b .hidden 'with space'; do
   weightpager serve "$SCRATCH/model.gguf" --window 64MiB --name "$name"
   expect_failure 'is no name for a server'
 done

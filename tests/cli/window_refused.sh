@@ -12,7 +12,7 @@ refused() {
 refused 8GB '8GiB'
 refused 1XB 'examples: '
 refused -1 'examples: '
-refused '' 'examples: '
+refused '' 'expected SIZE'
 refused 0% 'examples: '
 refused 25%% 'examples: '
 refused 31MiB 'smallest window is 32.0 MiB'

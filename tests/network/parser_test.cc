@@ -369,9 +369,7 @@ TEST(Parser, ReadsFiles) {
   const Result<Network> large = read_network(path);
   ASSERT_FALSE(large);
   EXPECT_EQ(large.error().message,
-            path +
-                ", byte 0: expected a network's description of at most 16777216 bytes, found "
-                "16777217 bytes");
+            path + ": has more than 16.0 MiB, which a network's description does not take");
 }
 
 // Debian's own networks, where the package darknet is installed.
