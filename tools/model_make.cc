@@ -158,7 +158,7 @@ int model_make_command(const std::vector<std::string>& words) {
   if (!options) return misuse(options.error());
 
   ProgressLine line;
-  options->on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
+  options->on_progress = [&](uint64_t written, uint64_t total) { line.show_bytes(written, total); };
   const Result<model::MadeModel> made = make_model(*options);
   line.clear();
   if (!made) return failure(made.error());

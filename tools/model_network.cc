@@ -135,7 +135,7 @@ int make_network_files(const Arguments& arguments, uint64_t seed) {
   options.directory = *arguments.value("output");
   options.seed = seed;
   options.overwrite = arguments.has("force");
-  options.on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
+  options.on_progress = [&](uint64_t written, uint64_t total) { line.show_bytes(written, total); };
   const Result<network::MadeNetwork> made = network::make_network(options);
   line.clear();
   if (!made) return failure(made.error());
@@ -172,7 +172,7 @@ int model_pack_command(const std::vector<std::string>& words) {
     options = plan::packing_for(*operations, options.weights_path, options.output_path);
   }
   options.overwrite = arguments->has("force");
-  options.on_progress = [&](uint64_t written, uint64_t total) { line.show(written, total); };
+  options.on_progress = [&](uint64_t written, uint64_t total) { line.show_bytes(written, total); };
   const Result<uint64_t> file_bytes = network::pack_weights(*packed, options);
   line.clear();
   if (!file_bytes) return failure(file_bytes.error());

@@ -18,6 +18,7 @@
 #include "tools/figures.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
+#include "tools/progress_line.h"
 #include "tools/report_file.h"
 
 namespace weightpager::tools {
@@ -77,7 +78,9 @@ auto timed(uint64_t& took_ns, Make make) {
   return made;
 }
 
-Planned plan(const std::string& path, std::vector<TensorUsage> tensors, const TimeLimit& limit) {
+Planned plan(const std::string& path, std::vector<TensorUsage> tensors, TimeLimit limit) {
+  ProgressLine line;
+  limit.on_look = [&] { line.show_seconds("trying strategies"); };
   Planned planned;
   planned.path = path;
   planned.tensors = std::move(tensors);
@@ -86,6 +89,7 @@ Planned plan(const std::string& path, std::vector<TensorUsage> tensors, const Ti
   });
   planned.objects = timed(planned.objects_ns,
                           [&] { return memory::choose_shared_objects(planned.tensors, limit); });
+  line.clear();
   return planned;
 }
 

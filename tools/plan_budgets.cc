@@ -25,6 +25,7 @@
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
+#include "tools/progress_line.h"
 #include "tools/report_file.h"
 
 namespace weightpager::tools {
@@ -162,8 +163,11 @@ std::string forcing_layers(const Network& network, const budget::BlockedNetwork&
 }
 
 PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
-                              budget::BlockedNetwork costs, const TimeLimit& time_limit) {
+                              budget::BlockedNetwork costs, TimeLimit time_limit) {
+  ProgressLine line;
+  time_limit.on_look = [&] { line.show_seconds("searching for blocks"); };
   auto [staircase, exact_from_bytes] = budget::block_staircase(costs, time_limit);
+  line.clear();
   Claim claim = {.name = name,
                  .least_bytes = staircase.least_bytes(),
                  .forced_by = forcing_layers(network, costs)};

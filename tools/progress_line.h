@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 namespace weightpager::tools {
 
@@ -10,12 +11,16 @@ namespace weightpager::tools {
 class ProgressLine {
  public:
   ProgressLine();
-  void show(uint64_t written_bytes, uint64_t total_bytes);
+  void show(const std::string& text);
+  void show_bytes(uint64_t written_bytes, uint64_t total_bytes);
+  /// "TEXT: 12 s", from the first second on.
+  void show_seconds(const char* text);
   void clear();
 
  private:
   const bool is_terminal_;
   bool is_shown_ = false;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point next_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 namespace weightpager {
 
@@ -13,7 +14,13 @@ class TimeLimit {
       : end_(Clock::now() +
              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
 
-  bool is_over() const { return Clock::now() >= end_; }
+  /// Called whenever a search looks at the clock: it is alive.
+  std::function<void()> on_look;
+
+  bool is_over() const {
+    if (on_look) on_look();
+    return Clock::now() >= end_;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -191,7 +191,7 @@ class Planner {
   const Sums& sums_;
   uint64_t budget_bytes_;
   uint64_t delay_max_ns_;
-  const TimeLimit limit_;
+  const TimeLimit& limit_;
   std::vector<Front> fronts_;  // by the layer after the last block
 };
 
