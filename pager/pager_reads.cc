@@ -173,7 +173,7 @@ bool Pager::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) 
 // missing is no file's end, and nothing may be shown in its place.
 bool Pager::ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_bytes) const {
   struct stat facts;
-  if (length_bytes == 0 || fstat(served.file.fd(), &facts) != 0) return false;
+  if (length_bytes == 0 || kernel::fstat(served.file.fd(), &facts) != 0) return false;
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
 }
 

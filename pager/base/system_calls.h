@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -68,6 +69,9 @@ inline ssize_t read(int fd, void* buffer, size_t count) {
 }
 inline ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
   return syscall(SYS_pread64, fd, buffer, count, offset);
+}
+inline int fstat(int fd, struct stat* facts) {
+  return static_cast<int>(syscall(SYS_fstat, fd, facts));
 }
 inline ssize_t write(int fd, const void* buffer, size_t count) {
   return syscall(SYS_write, fd, buffer, count);

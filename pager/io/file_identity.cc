@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "pager/base/system_calls.h"
+
 namespace weightpager::io {
 namespace {
 
@@ -34,7 +36,7 @@ std::optional<FileIdentity> identity_of(int fd) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   struct stat facts;
-  if (fstat(fd, &facts) != 0) return std::nullopt;
+  if (kernel::fstat(fd, &facts) != 0) return std::nullopt;
   return identity_of(facts, to_ns(now));
 }
 

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <utility>
 
+#include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
 namespace weightpager::io {
@@ -101,7 +102,7 @@ uint32_t make_direct(int fd) {
 /// disk's.
 std::string queue_directory(int fd) {
   struct stat status;
-  if (fstat(fd, &status) != 0) return {};
+  if (kernel::fstat(fd, &status) != 0) return {};
   const dev_t device = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
   const std::string directory = fmt::format("/sys/dev/block/{}:{}/", major(device), minor(device));
   const bool is_partition = access((directory + "partition").c_str(), F_OK) == 0;
@@ -124,7 +125,7 @@ Result<ModelFile> ModelFile::open(const std::string& path) {
 
   const auto identity = identity_of(file.fd_);
   struct stat status;
-  if (!identity || fstat(file.fd_, &status) != 0) return fail_to("look at", path, errno);
+  if (!identity || kernel::fstat(file.fd_, &status) != 0) return fail_to("look at", path, errno);
   if (!S_ISREG(status.st_mode)) {
     return fail(
         fmt::format("{} is not a regular file", path),

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "pager/base/assert.h"
+#include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
 namespace weightpager::io {
@@ -19,7 +20,7 @@ uint32_t pieces_per_read(const ReaderOptions& options) {
 /// The size of a regular file now, UINT64_MAX for anything that has no such size.
 uint64_t file_size_bytes(int fd) {
   struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return UINT64_MAX;
+  if (kernel::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return UINT64_MAX;
   return static_cast<uint64_t>(status.st_size);
 }
 
