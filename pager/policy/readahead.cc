@@ -17,6 +17,13 @@ void Readahead::use_order() {
   next_ = end_ = 0;
   marker_ = window::no_chunk;
   length_ = 0;
+  is_known_.assign(table_.chunks(), false);
+  for (const ChunkId chunk : order().cyclic) is_known_[chunk] = true;
+  for (const ExpertChunks& expert : order().experts) {
+    for (const auto& slab : expert.slabs) {
+      for (const ChunkPart& part : slab) is_known_[part.chunk] = true;
+    }
+  }
 }
 
 void Readahead::touched(ChunkId chunk) {
@@ -39,7 +46,10 @@ void Readahead::read_from(ChunkId begin, uint32_t chunks) {
 }
 
 ChunkId Readahead::next_ahead() {
-  while (next_ < end_ && table_.state(next_) != ChunkState::absent) ++next_;
+  const auto is_to_be_read = [&](ChunkId chunk) {
+    return is_known_[chunk] && table_.state(chunk) == ChunkState::absent;
+  };
+  while (next_ < end_ && !is_to_be_read(next_)) ++next_;
   return next_ < end_ ? next_ : window::no_chunk;
 }
 

@@ -7,6 +7,8 @@
 // a pass that will come round. Cost: O(1) an event.
 #pragma once
 
+#include <vector>
+
 #include "pager/policy/lru.h"
 
 namespace weightpager::policy {
@@ -23,6 +25,8 @@ class Readahead final : public Lru {
 
   void read_from(ChunkId begin, uint32_t chunks);
 
+  // By chunk: whether the order names it. Numbers behind a file's last chunk may be of no file.
+  std::vector<bool> is_known_;
   // Being read ahead: [next_, end_).
   ChunkId next_ = 0;
   ChunkId end_ = 0;
