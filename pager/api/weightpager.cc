@@ -77,6 +77,7 @@ Result<std::byte*> map(weightpager_pager& it, const char* path, uint64_t* length
   if (!pager) return forward_error(std::move(pager));
   RegionRequest request;
   request.path = request.name = path;
+  request.file = io::settled_identity_of(request.path);
   request.length_bytes = model->files[0].size_bytes;
   request.model = &*model;
   auto address = (*pager)->add_region(request);

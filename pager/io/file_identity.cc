@@ -1,9 +1,11 @@
 #include "pager/io/file_identity.h"
 
+#include <fcntl.h>
 #include <time.h>
 
 #include <cstdlib>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/system_calls.h"
 
 namespace weightpager::io {
@@ -47,6 +49,11 @@ std::optional<FileIdentity> settled_identity_of(int fd) {
   const timespec tick{.tv_sec = 0, .tv_nsec = settled_after_ns + 1'000'000};
   nanosleep(&tick, nullptr);
   return identity_of(fd);
+}
+
+std::optional<FileIdentity> settled_identity_of(const std::string& path) {
+  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return fd.is_open() ? settled_identity_of(fd.get()) : std::nullopt;
 }
 
 }  // namespace weightpager::io

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace weightpager::io {
 
@@ -64,5 +65,6 @@ std::optional<FileIdentity> identity_of(int fd);
 /// The same, of a file that was changed just now after a wait for the kernel's next tick, so that
 /// its mappings can share what is read.
 std::optional<FileIdentity> settled_identity_of(int fd);
+std::optional<FileIdentity> settled_identity_of(const std::string& path);
 
 }  // namespace weightpager::io

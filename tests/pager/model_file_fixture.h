@@ -115,6 +115,7 @@ class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
                  bool is_writable = false) {
     RegionRequest request;
     request.path = request.name = file.path();
+    request.file = io::settled_identity_of(request.path);  // as all do who ask for regions
     request.offset_bytes = offset_bytes;
     request.length_bytes = length_bytes == 0 ? file.size_bytes() - offset_bytes : length_bytes;
     request.is_writable = is_writable;
