@@ -21,111 +21,50 @@
 #include <string>
 #include <thread>
 
+#include "bench/one_chunk.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd.h"
-#include "pager/window/address_space.h"
-#include "pager/window/mapper.h"
-#include "pager/window/module_window.h"
-#include "pager/window/region.h"
-#include "pager/window/slot_pool.h"
 #include "tests/kmod/remote/remote_uapi.h"
 
 namespace weightpager {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using fault::Outcome;
 
 constexpr uint64_t chunk_bytes = 2 * MiB;
 constexpr uint64_t word = 0x77;
 
-/// One chunk of a region, and the slot that has its bytes.
+/// A chunk that somebody touches.
 class Chunk {
  public:
   static Result<std::unique_ptr<Chunk>> create(const char* mapper) {
-    auto uffd = fault::Userfaultfd::open();
-    if (!uffd) return forward_error(std::move(uffd));
-    std::unique_ptr<Chunk> it(new Chunk(std::move(*uffd)));
-    if (auto done = it->set_up(mapper); !done) return forward_error(std::move(done));
-    return it;
+    auto chunk = OneChunk::create(mapper, chunk_bytes, word);
+    if (!chunk) return forward_error(std::move(chunk));
+    return std::unique_ptr<Chunk>(new Chunk(std::move(*chunk)));
   }
 
-  const std::byte* address() const { return region_->address(); }
-  bool show() {
-    if (window_) return memory_->show_chunk(0, 0) == Outcome::done;
-    return mapper_->show(*region_, {}, bytes_) == Outcome::done;
-  }
+  const std::byte* address() const { return chunk_->address(); }
+  bool show() { return chunk_->show(); }
   bool hide() {
-    region_->notes(0).is_waited_for = false;
-    if (!window_) return mapper_->hide(*region_, {}, bytes_) == Outcome::done;
-    memory_->hide_chunks(0, 1);
-    return true;
+    chunk_->region().notes(0).is_waited_for = false;
+    return chunk_->hide();
   }
   /// Whether somebody touched it within that time.
   bool await_touch(int wait_ms) {
-    pollfd watched = {window_ ? window_->fd() : own_.uffd().fd(), POLLIN, 0};
+    window::ModuleWindow* const module = chunk_->module();
+    pollfd watched = {module != nullptr ? module->fd() : chunk_->own().uffd().fd(), POLLIN, 0};
     poll(&watched, 1, wait_ms);
+    if (module != nullptr) return module->next_touch().has_value();
     std::array<fault::Fault, 1> faults;
-    if (window_) return window_->next_touch().has_value();
-    return region_->notes(0).is_waited_for = own_.uffd().read_faults(faults) > 0;
+    const bool is_touched = chunk_->own().uffd().read_faults(faults) > 0;
+    return chunk_->region().notes(0).is_waited_for = is_touched;
   }
 
  private:
-  explicit Chunk(fault::Userfaultfd uffd) : own_(std::move(uffd)) {}
+  explicit Chunk(std::unique_ptr<OneChunk> chunk) : chunk_(std::move(chunk)) {}
 
-  Status set_up(const char* name) {
-    auto mapper = window::choose_mapper(name, own_, chunk_bytes);
-    if (!mapper) return forward_error(std::move(mapper));
-    mapper_ = std::move(*mapper);
-    if (mapper_->needs_module()) return set_up_module();
-    if (mapper_->shares_memory())
-      return set_up_view(window::SharedMemory::create(chunk_bytes, chunk_bytes));
-    auto pool = window::SlotPool::create(1, chunk_bytes);
-    if (!pool) return forward_error(std::move(pool));
-    pool_ = std::move(*pool);
-    bytes_ = pool_->address(0);
-    fill();
-    if (auto done = reserve(window::Region::no_memory); !done) return done;
-    if (auto done = own_.uffd().register_range(region_->address(), chunk_bytes, true); !done)
-      return done;
-    return mapper_->prepare_slots(own_.uffd(), bytes_, chunk_bytes);
-  }
-  // Before anybody watches the slot.
-  void fill() {
-    std::memset(bytes_, 0, chunk_bytes);
-    std::memcpy(bytes_, &word, sizeof word);
-  }
-  Status set_up_module() {
-    auto window = window::ModuleWindow::create(1, chunk_bytes);
-    if (!window) return forward_error(std::move(window));
-    window_ = std::move(*window);
-    return set_up_view(window_->add_memory(1));
-  }
-  Status set_up_view(Result<std::unique_ptr<window::SharedMemory>> memory) {
-    if (!memory) return forward_error(std::move(memory));
-    memory_ = std::move(*memory);
-    bytes_ = memory_->at(0, 0);
-    fill();
-    if (auto done = reserve(memory_->view_fd()); !done || window_) return done;
-    return own_.uffd().register_view(region_->address(), chunk_bytes);
-  }
-  Status reserve(int memory_fd) {
-    auto region = window::Region::reserve(
-        {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes},
-        chunk_bytes, own_, memory_fd, window_ ? MAP_SHARED : MAP_PRIVATE);
-    if (!region) return forward_error(std::move(region));
-    region_ = std::move(*region);
-    return {};
-  }
-
-  window::AddressSpace own_;
-  std::unique_ptr<window::Mapper> mapper_;
-  std::unique_ptr<window::ModuleWindow> window_;
-  std::unique_ptr<window::SharedMemory> memory_;
-  std::unique_ptr<window::SlotPool> pool_;
-  std::unique_ptr<window::Region> region_;
-  std::byte* bytes_ = nullptr;
+  std::unique_ptr<OneChunk> chunk_;
 };
 
 double seconds_since(Clock::time_point begin) {

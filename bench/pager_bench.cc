@@ -3,7 +3,6 @@
 //
 //     WP_BENCH_FILE=model.gguf build/release/bench/pager_bench
 #include <benchmark/benchmark.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -12,13 +11,12 @@
 #include <string>
 #include <thread>
 
+#include "bench/one_chunk.h"
 #include "pager/base/units.h"
-#include "pager/fault/userfaultfd.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 #include "pager/pager.h"
 #include "pager/telemetry/telemetry.h"
-#include "pager/window/mapper.h"
 #include "pager/window/slot_pool.h"
 
 namespace weightpager {
@@ -36,31 +34,10 @@ double cpu_seconds() {
 // One chunk, there and back, in a process with one thread. UFFDIO_MOVE; or COPY and MADV_DONTNEED;
 // or MADV_COLLAPSE and MADV_DONTNEED of a view.
 void chunk_in_and_out(benchmark::State& state, const char* name, uint64_t chunk_bytes) {
-  auto uffd = fault::Userfaultfd::open();
-  if (!uffd) return state.SkipWithError(uffd.error().message.c_str());
-  window::AddressSpace own(std::move(*uffd));
-  auto mapper = window::choose_mapper(name, own, chunk_bytes);
-  if (!mapper) return state.SkipWithError(mapper.error().message.c_str());
-  auto pool = window::SlotPool::create(1, chunk_bytes);
-  auto memory = window::SharedMemory::create(chunk_bytes, chunk_bytes);
-  if (!pool || !memory) return state.SkipWithError("no address space");
-  const bool is_view = (*mapper)->shares_memory();
-  std::byte* const bytes = is_view ? (*memory)->at(0, 0) : (*pool)->address(0);
-  auto region = window::Region::reserve(
-      {.offset_bytes = 0, .length_bytes = chunk_bytes, .file_size_bytes = chunk_bytes}, chunk_bytes,
-      own, is_view ? (*memory)->view_fd() : window::Region::no_memory);
-  if (!region) return state.SkipWithError(region.error().message.c_str());
-  madvise(bytes, chunk_bytes, MADV_POPULATE_WRITE);
-  std::byte* const chunk = (*region)->address();
-  const auto registered = is_view ? own.uffd().register_view(chunk, chunk_bytes)
-                                  : own.uffd().register_range(chunk, chunk_bytes, true);
-  if (!registered || !(*mapper)->prepare_slots(own.uffd(), bytes, chunk_bytes)) {
-    return state.SkipWithError("cannot register memory");
-  }
+  auto chunk = OneChunk::create(name, chunk_bytes);
+  if (!chunk) return state.SkipWithError(chunk.error().message.c_str());
   for (auto _ : state) {
-    const bool is_fine = (*mapper)->show(**region, {}, bytes) == fault::Outcome::done &&
-                         (*mapper)->hide(**region, {}, bytes) == fault::Outcome::done;
-    if (!is_fine) return state.SkipWithError("the kernel refused");
+    if (!(*chunk)->show() || !(*chunk)->hide()) return state.SkipWithError("the kernel refused");
   }
 }
 BENCHMARK_CAPTURE(chunk_in_and_out, move, "move", 2 * MiB);

@@ -16,7 +16,7 @@
 #include "pager/control/runtime_directory.h"
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/reader.h"
-#include "pager/window/mapper.h"
+#include "pager/window/backing_memory.h"
 #include "pager/window/module_window.h"
 #include "tools/doctor_facts.h"
 #include "tools/engine_file.h"
@@ -38,7 +38,7 @@ MapperFacts probe_mapper(const UserfaultfdAccess& access) {
   window::AddressSpace own(std::move(*uffd));
   const auto chosen = window::choose_mapper("auto", own, chunk_bytes_max);
   if (!chosen) return {"", chosen.error()};
-  MapperFacts facts{(*chosen)->name(), {}};
+  MapperFacts facts{std::string(*chosen), {}};
   if (facts.name == "move") return facts;
   if (const auto move = window::choose_mapper("move", own, chunk_bytes_max); !move)
     facts.problem = move.error();

@@ -19,7 +19,7 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/model/recognise.h"
 #include "pager/window/address_space.h"
-#include "pager/window/mapper.h"
+#include "pager/window/backing_memory.h"
 #include "tools/cli.h"
 #include "tools/engine_file.h"
 #include "tools/engine_process.h"

@@ -219,13 +219,13 @@ Result<Server::File*> Server::replace(File& file, const RegionRequest& request) 
 bool Server::show_file(const Connection& connection, const Message& message) {
   const auto file = open_file({.device = message.device, .inode = message.inode});
   if (!file) return answer(connection, tl::make_unexpected(file.error()));
-  const window::SharedMemory& memory = *(*file)->served->memory;
+  const window::FileBacking& backing = *(*file)->served->backing;
   const Message shown{.kind = Message::Kind::file,
                       .file = static_cast<uint32_t>(*file - files_.data()),
-                      .value = memory.shows_chunks() ? 1u : 0u,
+                      .value = backing.shows_by_itself() ? 1u : 0u,
                       .edition = (*file)->edition,
                       .size_bytes = (*file)->served->file.size_bytes()};
-  return send_message(connection.socket.get(), shown, memory.view_fd(), false);
+  return send_message(connection.socket.get(), shown, backing.view_fd(), false);
 }
 
 bool Server::answer(const Connection& connection, const Status& outcome) {

@@ -144,7 +144,7 @@ class Simulator {
     now_ns_ = until_ns;
   }
 
-  // ---- The pager's thread: Pager::serve ----
+  // ---- The pager's thread: PagerLoop::serve ----
 
   // There is something to look at, though nothing was read and nobody waits.
   void ring() { rung_ns_ = std::min(rung_ns_, now_ns_); }

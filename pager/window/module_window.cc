@@ -29,43 +29,6 @@ constexpr uint32_t timeout_ms = 120'000;
 
 }  // namespace
 
-// A region of the module's.
-class ModuleMemory final : public SharedMemory {
- public:
-  ModuleMemory(const ModuleWindow& window, uint32_t number, OwnedFd view)
-      : window_(window), number_(number), view_(std::move(view)) {}
-
-  uint32_t number() const { return number_; }
-
-  std::byte* at(uint64_t, SlotId slot) const override {
-    return window_.base_ + slot * window_.chunk_bytes_;
-  }
-  void finish_chunk(uint64_t) const override {}
-  void give_back_chunk(uint64_t offset_bytes) override {
-    WP_ASSERT(window_.change(WP_IOC_EVICT, number_, offset_bytes, 0, 1) == 0);
-  }
-  int view_fd() const override { return view_.get(); }
-
-  bool shows_chunks() const override { return true; }
-  Outcome show_chunk(uint64_t offset_bytes, SlotId slot) override {
-    const int error = window_.change(WP_IOC_SHOW, number_, offset_bytes, slot, 1);
-    if (error == 0 || error == EEXIST) return Outcome::done;
-    errno = error;
-    return Outcome::failed;
-  }
-  void hide_chunks(uint64_t offset_bytes, uint32_t count) override {
-    WP_ASSERT(window_.change(WP_IOC_HIDE, number_, offset_bytes, 0, count) == 0);
-  }
-  void fail_chunk(uint64_t offset_bytes) override {
-    WP_ASSERT(window_.change(WP_IOC_POISON, number_, offset_bytes, 0, 1) == 0);
-  }
-
- private:
-  const ModuleWindow& window_;
-  const uint32_t number_;
-  const OwnedFd view_;
-};
-
 Result<std::unique_ptr<ModuleWindow>> ModuleWindow::create(uint32_t slots, uint64_t chunk_bytes) {
   const auto no = [](const std::string& step, const char* hint) {
     const int error = errno;
@@ -115,7 +78,7 @@ ModuleWindow::~ModuleWindow() {
   if (ring_ != nullptr) kernel::munmap(ring_, ring_bytes_);
 }
 
-Result<std::unique_ptr<SharedMemory>> ModuleWindow::add_memory(uint32_t chunks) {
+Result<ModuleFile> ModuleWindow::add_file(uint32_t chunks) {
   wp_region_add add = {.chunks = chunks};
   if (ioctl(device_.get(), WP_IOC_ADD_REGION, &add) != 0) {
     const int error = errno;
@@ -123,7 +86,26 @@ Result<std::unique_ptr<SharedMemory>> ModuleWindow::add_memory(uint32_t chunks) 
                     " in the kernel module: " + std::strerror(error),
                 "raise `ulimit -n`", error);
   }
-  return std::make_unique<ModuleMemory>(*this, add.id, OwnedFd(add.fd));
+  return ModuleFile{add.id, OwnedFd(add.fd)};
+}
+
+Outcome ModuleWindow::show(uint32_t file, uint32_t chunk, SlotId slot) const {
+  const int error = change(WP_IOC_SHOW, file, chunk, slot, 1);
+  if (error == 0 || error == EEXIST) return Outcome::done;
+  errno = error;
+  return Outcome::failed;
+}
+
+void ModuleWindow::hide(uint32_t file, uint32_t chunk, uint32_t count) const {
+  WP_ASSERT(change(WP_IOC_HIDE, file, chunk, 0, count) == 0);
+}
+
+void ModuleWindow::give_back(uint32_t file, uint32_t chunk) const {
+  WP_ASSERT(change(WP_IOC_EVICT, file, chunk, 0, 1) == 0);
+}
+
+void ModuleWindow::poison(uint32_t file, uint32_t chunk) const {
+  WP_ASSERT(change(WP_IOC_POISON, file, chunk, 0, 1) == 0);
 }
 
 void ModuleWindow::empty(SlotId slot) const {
@@ -142,18 +124,10 @@ std::optional<ModuleWindow::Touch> ModuleWindow::next_touch() {
   return touch;
 }
 
-uint32_t ModuleWindow::number_of(const SharedMemory& memory) {
-  WP_ASSERT(memory.shows_chunks());
-  return static_cast<const ModuleMemory&>(memory).number();
-}
-
 // 0 or an errno.
-int ModuleWindow::change(unsigned long command, uint32_t memory, uint64_t offset_bytes, SlotId slot,
+int ModuleWindow::change(unsigned long command, uint32_t file, uint32_t chunk, SlotId slot,
                          uint32_t count) const {
-  const wp_run run = {.region = memory,
-                      .chunk = static_cast<uint32_t>(offset_bytes / chunk_bytes_),
-                      .slot = slot,
-                      .count = count};
+  const wp_run run = {.region = file, .chunk = chunk, .slot = slot, .count = count};
   wp_runs runs = {.runs = reinterpret_cast<uintptr_t>(&run), .count = 1};
   return ioctl(device_.get(), command, &runs) == 0 ? 0 : errno;
 }

@@ -14,8 +14,8 @@
 
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
+#include "pager/fault/userfaultfd.h"
 #include "pager/window/free_slots.h"
-#include "pager/window/shared_memory.h"
 
 struct wp_ring;
 
@@ -23,36 +23,51 @@ namespace weightpager::window {
 
 inline constexpr const char* module_device_path = "/dev/weightpager";
 
+/// A model's file of the module's: what regions are views of.
+struct ModuleFile {
+  uint32_t number = 0;
+  OwnedFd view;
+};
+
 class ModuleWindow {
  public:
   /// Of `slots` slots, without memory so far. Fails where the module is not loaded, or not for this
   /// user.
   static Result<std::unique_ptr<ModuleWindow>> create(uint32_t slots, uint64_t chunk_bytes);
-  /// Whoever still waits gets SIGBUS. Requires that its memories are gone.
+  /// Whoever still waits gets SIGBUS. Requires that its files are gone.
   ~ModuleWindow();
   ModuleWindow(const ModuleWindow&) = delete;
   ModuleWindow& operator=(const ModuleWindow&) = delete;
 
-  /// Memory for a model of so many chunks.
-  Result<std::unique_ptr<SharedMemory>> add_memory(uint32_t chunks);
+  /// A file for a model of so many chunks.
+  Result<ModuleFile> add_file(uint32_t chunks);
+
+  std::byte* slot_address(SlotId slot) const { return base_ + slot * chunk_bytes_; }
   /// A slot that shows no chunk gives its pages back, until it is read into again.
   void empty(SlotId slot) const;
 
+  /// Shows a chunk's slot in every view. Who waits for the chunk goes on.
+  fault::Outcome show(uint32_t file, uint32_t chunk, SlotId slot) const;
+  /// Takes chunks out of every view, in one step; the bytes stay.
+  void hide(uint32_t file, uint32_t chunk, uint32_t count) const;
+  /// The chunk shows no slot any more, and is not poisoned.
+  void give_back(uint32_t file, uint32_t chunk) const;
+  /// Touching the chunk is SIGBUS until it is shown or given back, and who waits for it gets that.
+  void poison(uint32_t file, uint32_t chunk) const;
+
   /// A page that somebody waits for.
   struct Touch {
-    uint32_t memory = 0;  // number_of() a memory
+    uint32_t file = 0;
     uint64_t offset_bytes = 0;
     uint32_t thread_id = 0;
   };
   std::optional<Touch> next_touch();
-  static uint32_t number_of(const SharedMemory& memory);
   /// Readable while there are touches to take.
   int fd() const { return device_.get(); }
 
  private:
-  friend class ModuleMemory;
   explicit ModuleWindow(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
-  int change(unsigned long command, uint32_t memory, uint64_t offset_bytes, SlotId slot,
+  int change(unsigned long command, uint32_t file, uint32_t chunk, SlotId slot,
              uint32_t count) const;
 
   const uint64_t chunk_bytes_;

@@ -1,132 +1,129 @@
 #include "pager/window/shared_memory.h"
 
-#include <fcntl.h>
-#include <linux/mount.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <string>
+#include <utility>
 
-#include "pager/base/assert.h"
-#include "pager/base/own_limits.h"
-#include "pager/base/owned_fd.h"
-#include "pager/base/refusal.h"
-#include "pager/base/system_calls.h"
-#include "pager/base/units.h"
-#include "pager/window/page_size.h"
+#include "pager/window/live_pages.h"
+#include "pager/window/probe.h"
 
 namespace weightpager::window {
+
+using fault::Outcome;
+
 namespace {
 
-int make_filesystem(uint64_t length_bytes) {
-  const OwnedFd context(static_cast<int>(syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC)));
-  const auto configure = [&](unsigned command, const char* key, const char* value) {
-    return syscall(SYS_fsconfig, context.get(), command, key, value, 0) == 0;
-  };
-  // By itself a filesystem of this kind takes half of the machine's memory at most.
-  const std::string size = std::to_string(length_bytes + huge_page_bytes);
-  const bool is_made = context.is_open() && configure(FSCONFIG_SET_STRING, "huge", "always") &&
-                       configure(FSCONFIG_SET_STRING, "size", size.c_str()) &&
-                       configure(FSCONFIG_SET_STRING, "mode", "0700") &&
-                       configure(FSCONFIG_CMD_CREATE, nullptr, nullptr);
-  if (!is_made) return -1;
-  return static_cast<int>(syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0));
+const MemoryFile& memory_of(const ShownFile& file) {
+  return static_cast<const MemoryFile&>(*file.backing);
 }
 
-OwnedFd make_huge_file(uint64_t length_bytes) {
-  const OwnedFd root(make_filesystem(length_bytes));
-  if (!root.is_open()) return {};
-  return OwnedFd(::openat(root.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+// Of small pages MADV_COLLAPSE would make a huge one by copying them, which costs more than to show
+// them as they are.
+Outcome show_in(const Region& region, uint32_t index, bool has_huge_pages) {
+  return has_huge_pages ? show_huge_page(region, index) : show_live_pages(region, index);
 }
 
-class FileMemory final : public SharedMemory {
- public:
-  static Result<std::unique_ptr<SharedMemory>> create(uint64_t length_bytes, uint64_t chunk_bytes);
-  ~FileMemory() override;
-
-  std::byte* at(uint64_t offset_bytes, SlotId) const override { return base_ + offset_bytes; }
-  void finish_chunk(uint64_t offset_bytes) const override;
-  void give_back_chunk(uint64_t offset_bytes) override;
-  int view_fd() const override { return view_.get(); }
-  bool has_huge_pages() const override { return has_huge_pages_; }
-
- private:
-  explicit FileMemory(uint64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
-
-  const uint64_t chunk_bytes_;
-  OwnedFd file_;
-  OwnedFd view_;
-  std::byte* base_ = nullptr;  // on the 2 MiB grid
-  void* reservation_ = nullptr;
-  uint64_t length_bytes_ = 0;
-  bool has_huge_pages_ = false;
-};
-
-Result<std::unique_ptr<SharedMemory>> FileMemory::create(uint64_t length_bytes,
-                                                         uint64_t chunk_bytes) {
-  WP_ASSERT(length_bytes % chunk_bytes == 0);
-  const auto no = [&](const char* step, const char* hint) {
-    const int error = errno;
-    return fail(std::string(step) + " for " + format_size(length_bytes) +
-                    " of memory to be shared: " + std::strerror(error),
-                hint, error);
-  };
-  std::unique_ptr<FileMemory> it(new FileMemory(chunk_bytes));
-  it->length_bytes_ = length_bytes;
-  if (chunk_bytes == huge_page_bytes) it->file_ = make_huge_file(length_bytes);
-  it->has_huge_pages_ = it->file_.is_open();
-  if (!it->has_huge_pages_) it->file_ = OwnedFd(memfd_create("weightpager", MFD_CLOEXEC));
-  if (!it->file_.is_open()) return no("making a file", "raise `ulimit -n`");
-  if (ftruncate(it->file_.get(), static_cast<off_t>(length_bytes)) != 0) {
-    return no("sizing a file", "raise the limit on file sizes (ulimit -f)");
-  }
-  // A thread with a descriptor table of its own is not the one that "self" names.
-  const std::string link = "/proc/thread-self/fd/" + std::to_string(it->file_.get());
-  it->view_ = OwnedFd(::open(link.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!it->view_.is_open()) return no("opening a file again", "mount /proc");
-
-  void* got = kernel::mmap(nullptr, length_bytes + huge_page_bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return no("reserving addresses", address_limit_hint());
-  it->reservation_ = got;
-  it->base_ =
-      reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(got), huge_page_bytes));
-  if (kernel::mmap(it->base_, length_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                   it->file_.get(), 0) == MAP_FAILED) {
-    return no("mapping a file", address_limit_hint());
-  }
-  // Huge pages in a memfd are the administrator's choice; this one is stronger.
-  if (chunk_bytes < huge_page_bytes) advise_page_size(it->base_, length_bytes, chunk_bytes);
-  kernel::keep_to_process(it->base_, length_bytes);
-  return it;
-}
-
-FileMemory::~FileMemory() {
-  if (reservation_ != nullptr) kernel::munmap(reservation_, length_bytes_ + huge_page_bytes);
-}
-
-void FileMemory::finish_chunk(uint64_t offset_bytes) const {
-  // Of a shared mapping only the entries go, not the pages.
-  kernel::madvise(base_ + offset_bytes, chunk_bytes_, MADV_DONTNEED);
-}
-
-void FileMemory::give_back_chunk(uint64_t offset_bytes) {
-  const int done = fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                             static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes_));
-  if (done != 0 && is_refusal(errno)) end_refused("fallocate", errno);
-  // It is asked for whole chunks of an unsealed file in memory, for which there is no reason to
-  // fail; a chunk that stayed would be shown with bytes that nobody looks after.
-  WP_ASSERT(done == 0);
+Outcome place(Region& region, uint32_t index, bool has_huge_pages) {
+  Region::Notes& notes = region.notes(index);
+  if (notes.is_placed) return Outcome::done;
+  const Outcome outcome = show_in(region, index, has_huge_pages);
+  notes.is_placed = outcome == Outcome::done;
+  if (outcome == Outcome::done || region.space().is_own()) return outcome;
+  // Whatever is wrong with a guest is no other's business.
+  region.space().line().hang_up();
+  return Outcome::done;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint64_t length_bytes,
-                                                           uint64_t chunk_bytes) {
-  return FileMemory::create(length_bytes, chunk_bytes);
+Result<std::unique_ptr<BackingMemory>> SharedMemory::open(const BackingOptions& options,
+                                                          const BackingParts& parts) {
+  return std::unique_ptr<BackingMemory>(new SharedMemory(options, parts));
+}
+
+Status SharedMemory::probe(AddressSpace& space, uint64_t chunk_bytes) {
+  if (!space.uffd().has_shared_memory()) {
+    return mapper_too_old("collapse",
+                          "userfaultfd for shared memory, which this kernel lacks "
+                          "(Linux 5.14 has it)");
+  }
+  const auto memory = MemoryFile::create(chunk_bytes, chunk_bytes);
+  if (!memory) return tl::make_unexpected(memory.error());
+  const MemoryFile& file = **memory;
+  auto chunk =
+      ProbedChunk::of_view("collapse", space, chunk_bytes, file.view_fd(), MAP_PRIVATE, file.at(0));
+  if (!chunk) return forward_error(std::move(chunk));
+  auto ready = space.uffd().register_view(chunk->region().address(), chunk_bytes);
+  if (!ready) return ready;
+  const auto show = [&](Region& region, std::byte*) {
+    return show_in(region, 0, file.has_huge_pages());
+  };
+  const auto hide = [](Region& region, std::byte*) {
+    drop_live_pages(region, 0);
+    return Outcome::done;
+  };
+  return chunk->show_and_hide(show, hide);
+}
+
+Status SharedMemory::add_file(ShownFile& file) {
+  auto memory = MemoryFile::create(file.chunks * chunk_bytes_, chunk_bytes_);
+  if (!memory) return forward_error(std::move(memory));
+  file.backing = std::move(*memory);
+  return {};
+}
+
+Result<std::unique_ptr<Region>> SharedMemory::reserve(const ShownFile& file, const Extent& extent) {
+  auto region = Region::reserve(extent, chunk_bytes_, own_, file.backing->view_fd(), MAP_PRIVATE);
+  if (!region || (*region)->live_bytes() == 0) return region;
+  auto done = own_.uffd().register_view((*region)->address(), (*region)->live_bytes());
+  if (!done) return forward_error(std::move(done));
+  return region;
+}
+
+std::byte* SharedMemory::bytes_of(const ShownFile& file, ChunkId chunk) const {
+  return memory_of(file).at(file.offset_of(chunk));
+}
+
+void SharedMemory::finish_read(const ShownFile& file, ChunkId chunk) {
+  memory_of(file).finish_chunk(file.offset_of(chunk));
+}
+
+// Wherever somebody waits for it; if nobody does, where the file was used last.
+Outcome SharedMemory::show(const ShownFile& file, ChunkId chunk, bool is_waited_for, bool) {
+  Outcome outcome = Outcome::done;
+  file.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    const bool is_meant =
+        is_waited_for ? region.notes(index).is_waited_for : &region == file.favoured;
+    if (outcome != Outcome::done || !is_meant) return;
+    outcome = place(region, index, memory_of(file).has_huge_pages());
+  });
+  const bool is_new = table_.state(chunk) == ChunkState::ready;
+  if (outcome == Outcome::done && is_new) table_.map(chunk, true);
+  return outcome;
+}
+
+// In this process only, and where nothing can be lost by it. (Eviction does not hide: it takes the
+// memory itself away.)
+bool SharedMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
+  bool is_out = true;
+  file.for_each_view(chunk, [&](Region& region, uint32_t index) {
+    Region::Notes& notes = region.notes(index);
+    if (!is_out || !notes.is_placed) return;
+    is_out = region.space().is_own() && !region.extent().is_writable;
+    if (is_out) drop_live_pages(region, index);
+    notes.is_placed = !is_out;
+  });
+  if (is_out) table_.hold(chunk);
+  return is_out;
+}
+
+void SharedMemory::give_back(const ShownFile& file, ChunkId chunk) {
+  memory_of(file).give_back_chunk(file.offset_of(chunk));
+  note_gone(file, chunk);
+}
+
+uint64_t SharedMemory::engine_bytes(const ProcessMemory& all, uint32_t) const {
+  return all.anonymous_bytes + all.file_bytes;
 }
 
 }  // namespace weightpager::window

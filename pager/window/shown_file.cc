@@ -1,23 +1,20 @@
-#include "pager/served_file.h"
+#include "pager/window/shown_file.h"
 
 #include <algorithm>
 
-namespace weightpager {
+namespace weightpager::window {
 
-using window::ChunkId;
-using window::Region;
-
-uint64_t ServedFile::bytes_of(ChunkId chunk) const {
-  return std::min(chunk_bytes, file.size_bytes() - offset_of(chunk));
+uint64_t ShownFile::bytes_of(ChunkId chunk) const {
+  return std::min(chunk_bytes, size_bytes - offset_of(chunk));
 }
 
-bool ServedFile::is_shown(ChunkId chunk) const {
+bool ShownFile::is_shown(ChunkId chunk) const {
   bool is_shown = false;
   for_each_view(chunk, [&](const Region&, uint32_t) { is_shown = true; });
   return is_shown;
 }
 
-bool ServedFile::is_placed(ChunkId chunk) const {
+bool ShownFile::is_placed(ChunkId chunk) const {
   bool is_placed = false;
   for_each_view(chunk, [&](const Region& region, uint32_t index) {
     is_placed = is_placed || region.notes(index).is_placed;
@@ -25,7 +22,7 @@ bool ServedFile::is_placed(ChunkId chunk) const {
   return is_placed;
 }
 
-Region* ServedFile::home_of(ChunkId chunk) const {
+Region* ShownFile::home_of(ChunkId chunk) const {
   Region* home = nullptr;
   int best = -1;
   for_each_view(chunk, [&](Region& region, uint32_t index) {
@@ -37,4 +34,4 @@ Region* ServedFile::home_of(ChunkId chunk) const {
   return home;
 }
 
-}  // namespace weightpager
+}  // namespace weightpager::window

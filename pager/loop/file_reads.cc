@@ -1,0 +1,251 @@
+#include "pager/loop/file_reads.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "pager/base/log.h"
+#include "pager/base/system_calls.h"
+#include "pager/base/units.h"
+#include "pager/io/open_reader.h"
+#include "pager/telemetry/probes.h"
+
+namespace weightpager {
+
+namespace probes = telemetry::probes;
+using policy::ChunkId;
+using telemetry::add;
+using telemetry::EventKind;
+using window::ChunkState;
+using window::Run;
+
+namespace {
+
+// What a read is called: its first chunk, and how many there are.
+constexpr uint32_t tag_count_shift = 32;
+
+// A disk that works has answered by then.
+constexpr uint64_t told_late_ns = 1'000'000'000;
+
+// Whether the file now ends inside the chunk, and the read came as far as that. Otherwise what is
+// missing is no file's end, and nothing may be shown in its place.
+bool ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_bytes) {
+  struct stat facts;
+  if (length_bytes == 0 || kernel::fstat(served.file.fd(), &facts) != 0) return false;
+  return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
+}
+
+}  // namespace
+
+FileReads::FileReads(const PagerOptions& options, const ChunkMoverParts& parts, ChunkMover& chunks)
+    : options_(options),
+      chunk_bytes_(options.chunk_bytes),
+      read_chunks_max_(window::chunks_together(window::read_bytes_max, chunk_bytes_)),
+      show_chunks_max_(window::chunks_together(window::move_bytes_max, chunk_bytes_)),
+      table_(parts.table),
+      files_(parts.files),
+      waiters_(parts.waiters),
+      recorder_(parts.recorder),
+      policy_(parts.policy),
+      memory_(parts.memory),
+      telemetry_(parts.telemetry),
+      chunks_(chunks) {}
+
+Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
+  reads_max_ = reads_ahead_max + policy::demand_reads_max;
+  io::ReaderOptions reader_options;
+  reader_options.watched_fd = watched_fd;
+  // And one that is put together; should all fail, their chunks are read again one by one.
+  reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
+  reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
+  reader_options.device_read_bytes = options_.device.read_bytes;
+  auto reader = options_.open_reader ? options_.open_reader(reader_options)
+                                     : io::open_best_reader(reader_options);
+  if (!reader) return forward_error(std::move(reader));
+  reader_ = std::move(*reader);
+  return {};
+}
+
+// ---- Start ----
+
+// What lies behind the chunks that are to be read already goes with them.
+void FileReads::start(ChunkId chunk) {
+  table_.start_read(chunk);
+  if (!goes_along(to_start_, chunk, read_chunks_max_)) {
+    hand_over();
+    to_start_ = {chunk, 0};
+  }
+  ++to_start_.count;
+}
+
+// Whether the chunk lies behind the last one of the run, in its file and in memory, and the run may
+// still become longer.
+bool FileReads::goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
+  return window::comes_next(run, chunk, count_max) &&
+         &files_.owner(chunk) == &files_.owner(run.first) &&
+         bytes_of(chunk) == bytes_of(run.first) + run.count * chunk_bytes_;
+}
+
+std::byte* FileReads::bytes_of(ChunkId chunk) const {
+  return memory_.backing().bytes_of(files_.owner(chunk), chunk);
+}
+
+void FileReads::hand_over() {
+  if (to_start_.count > 0) start_reader(to_start_);
+  to_start_.count = 0;
+}
+
+void FileReads::start_reader(const Run& run) {
+  const ServedFile& served = files_.owner(run.first);
+  probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
+  notes_[run.first].began_ns = telemetry::monotonic_ns();
+  recorder_.note(EventKind::read, run.first, run.count);
+  reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
+                  .fd = served.file.fd(),
+                  .offset_bytes = served.offset_of(run.first),
+                  .length_bytes = static_cast<uint32_t>(run.count * chunk_bytes_),
+                  .buffer = bytes_of(run.first)});
+}
+
+// ---- Take ----
+
+void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
+  Run wanted;
+  for (const io::Completion& completion : wakeup.completions) {
+    const Run read{static_cast<ChunkId>(completion.tag),
+                   static_cast<uint32_t>(completion.tag >> tag_count_shift)};
+    probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
+    add(telemetry_.read_bytes, completion.length_bytes);
+    telemetry_.read_latency_ns.add(now_ns - std::min(now_ns, notes_[read.first].began_ns));
+    recorder_.note(EventKind::arrive, read.first, read.count);
+    look_at(files_.owner(read.first));
+    // An error stays where it is: the others' bytes may be fine.
+    if (completion.error_number != 0 && read.count > 1) {
+      for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
+      continue;
+    }
+    for (uint32_t i = 0; i < read.count; ++i) {
+      const uint64_t begin_bytes = i * chunk_bytes_;
+      const uint64_t arrived_bytes = std::min(
+          std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes, chunk_bytes_);
+      const ChunkId chunk = read.first + i;
+      if (reads_again(chunk)) continue;
+      if (!take_chunk(chunk, completion.error_number, arrived_bytes)) continue;
+      if (!goes_along(wanted, chunk, show_chunks_max_)) {
+        chunks_.show(wanted);
+        wanted = {chunk, 0};
+      }
+      ++wanted.count;
+    }
+  }
+  chunks_.show(wanted);
+}
+
+// reading → ready. Returns whether it is to be shown.
+bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) {
+  ServedFile& served = files_.owner(chunk);
+  if (notes_[chunk].is_doomed) {
+    notes_[chunk].is_doomed = false;
+    table_.finish_read(chunk);
+    memory_.backing().release(served, chunk);
+    files_.drop_unused_files();
+    policy_.unpin_unserved();
+    return false;
+  }
+  if (error_number != 0) {
+    chunks_.fail(chunk, "reading the model file failed", error_number);
+    return false;
+  }
+  const bool is_short = arrived_bytes < served.bytes_of(chunk);
+  if (is_short && !take_short_chunk(served, chunk, arrived_bytes)) return false;
+  // The memory held another chunk before: behind the file's end mmap shows zeros.
+  if (arrived_bytes < chunk_bytes_) {
+    std::memset(bytes_of(chunk) + arrived_bytes, 0, chunk_bytes_ - arrived_bytes);
+  }
+  if (!served.file.is_direct()) {
+    kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
+                    static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
+  }
+  memory_.backing().finish_read(served, chunk);
+  table_.finish_read(chunk);
+  const bool wants_show = policy_.policy().on_ready(chunk) && !recorder_.is_recording();
+  return wants_show || waiters_.are_at(chunk);
+}
+
+// The file ends within the chunk now: its bytes up to there are good, pages behind are sealed.
+// False: the chunk has failed.
+bool FileReads::take_short_chunk(ServedFile& served, ChunkId chunk, uint64_t arrived_bytes) {
+  const char* const what = "the model file became shorter while it was in use";
+  if (!ends_there(served, chunk, arrived_bytes)) {
+    chunks_.fail(chunk, what, EIO);
+    return false;
+  }
+  report_failure(telemetry_, served, served.offset_of(chunk) + arrived_bytes,
+                 served.offset_of(chunk) + served.bytes_of(chunk), what, EIO);
+  chunks_.seal_from(chunk,
+                    static_cast<uint32_t>(round_up(arrived_bytes, os_page_bytes) / os_page_bytes));
+  return true;
+}
+
+// Once: the disk may be a slow one.
+void FileReads::tell_of_late_read(uint64_t now_ns) {
+  if (has_told_of_late_read_) return;
+  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
+    const bool is_late = waiters_.are_at(chunk) && table_.state(chunk) == ChunkState::reading &&
+                         now_ns - std::min(now_ns, waiters_.since_ns(chunk)) > told_late_ns;
+    if (!is_late) continue;
+    has_told_of_late_read_ = true;
+    const ServedFile& served = files_.owner(chunk);
+    char text[512];
+    std::snprintf(
+        text, sizeof text,
+        "%s: the engine has waited for bytes %llu to %llu for a second: the disk is slow or "
+        "hangs (see `dmesg`), or a program holds the file's lock: one that writes into the "
+        "file out of these weights, by other calls than libc's, waits for itself",
+        served.name.c_str(), static_cast<unsigned long long>(served.offset_of(chunk)),
+        static_cast<unsigned long long>(served.offset_of(chunk) + served.bytes_of(chunk)));
+    return report_error(text);
+  }
+}
+
+// ---- Files that are changed ----
+
+// Times in ticks may not tell the last change from the one before it, so chunks go only when the
+// file looks the same at two looks.
+void FileReads::look_at_files(uint64_t now_ns) {
+  if (now_ns - files_seen_ns_ < look_interval_ns) return;
+  files_seen_ns_ = now_ns;
+  for (const auto& served : files_.files()) {
+    const bool is_changing = look_at(*served);
+    tell_change(*served);
+    if (is_changing || !served->has_stale_chunks) continue;
+    served->has_stale_chunks = false;
+    drop_stale_chunks(*served);
+  }
+}
+
+// What the kernel holds, or somebody waits for, stays.
+void FileReads::drop_stale_chunks(const ServedFile& served) {
+  for (ChunkId chunk = served.first_chunk; chunk < served.first_chunk + served.chunks; ++chunk) {
+    Notes& notes = notes_[chunk];
+    const ChunkState state = table_.state(chunk);
+    if (state == ChunkState::reading) notes.is_stale = !notes.is_read_again;
+    if (state == ChunkState::ready || state == ChunkState::mapped) chunks_.evict(Run{chunk, 1});
+  }
+  policy_.tell_order();
+}
+
+// A read that a change of the file overtook may have brought bytes of before and after it.
+bool FileReads::reads_again(ChunkId chunk) {
+  Notes& notes = notes_[chunk];
+  notes.is_read_again = std::exchange(notes.is_stale, false) && !notes.is_doomed;
+  if (notes.is_read_again) start_reader({chunk, 1});
+  return notes.is_read_again;
+}
+
+}  // namespace weightpager

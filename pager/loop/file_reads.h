@@ -1,0 +1,86 @@
+// Reads: from files into chunks' memory, neighbours with one request, and what becomes of bytes
+// that do not come.
+//
+// What a file no longer has, because it became shorter, is sealed like what the disk cannot read:
+// whoever touches it gets SIGBUS, never zeros. A read that a change of the file overtook is done
+// once more.
+//
+// Used by the pager's thread only; `resize` alone allocates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/io/reader.h"
+#include "pager/loop/chunk_mover.h"
+#include "pager/pager_options.h"
+
+namespace weightpager {
+
+class FileReads {
+ public:
+  FileReads(const PagerOptions& options, const ChunkMoverParts& parts, ChunkMover& chunks);
+
+  /// `reads_ahead_max`: what the policy asks for at once, beside what threads wait for.
+  Status open(uint32_t reads_ahead_max, int watched_fd);
+  void close() { reader_.reset(); }
+  io::Reader& reader() { return *reader_; }
+  const io::Reader& reader() const { return *reader_; }
+  /// So many chunks there are now.
+  void resize(uint32_t chunks) { notes_.resize(chunks); }
+
+  bool has_room() const { return reader_->reads_in_flight() < reads_max_; }
+  /// absent → reading. Begins when hand_over() is called, or a chunk that does not lie behind.
+  void start(window::ChunkId chunk);
+  void hand_over();
+
+  /// reading → ready, of what was read; what somebody waits for, or the policy wants, is shown.
+  void take(const io::Wakeup& wakeup, uint64_t now_ns);
+  /// Who waits for what does not come shall know for what, and why.
+  void tell_of_late_read(uint64_t now_ns);
+
+  /// Nobody shows the chunk any more: it goes as soon as its read ends. Requires that it is being
+  /// read.
+  void doom(window::ChunkId chunk) { notes_[chunk].is_doomed = true; }
+  /// Chunks of files that were changed go, when the file has been left alone for a moment.
+  void look_at_files(uint64_t now_ns);
+
+ private:
+  struct Notes {
+    bool is_doomed = false;      // removed while it was being read
+    bool is_stale = false;       // its file was changed while it was being read: once more
+    bool is_read_again = false;  // and then no more
+    uint64_t began_ns = 0;       // of a run, the first one's
+  };
+
+  void start_reader(const window::Run& run);
+  bool goes_along(const window::Run& run, window::ChunkId chunk, uint32_t count_max) const;
+  std::byte* bytes_of(window::ChunkId chunk) const;
+  bool take_chunk(window::ChunkId chunk, int error_number, uint64_t arrived_bytes);
+  bool take_short_chunk(ServedFile& served, window::ChunkId chunk, uint64_t arrived_bytes);
+  bool reads_again(window::ChunkId chunk);
+  void drop_stale_chunks(const ServedFile& served);
+
+  const PagerOptions& options_;
+  const uint64_t chunk_bytes_;
+  const uint32_t read_chunks_max_;  // that one request reads
+  const uint32_t show_chunks_max_;  // that one step shows
+  window::ChunkTable& table_;
+  ServedFiles& files_;
+  Waiters& waiters_;
+  TouchRecorder& recorder_;
+  PolicyHost& policy_;
+  WindowMemory& memory_;
+  telemetry::Telemetry& telemetry_;
+  ChunkMover& chunks_;
+  std::unique_ptr<io::Reader> reader_;
+  std::vector<Notes> notes_;  // by chunk
+  window::Run to_start_;      // as one request
+  uint32_t reads_max_ = 0;
+  uint64_t files_seen_ns_ = 0;
+  bool has_told_of_late_read_ = false;
+};
+
+}  // namespace weightpager

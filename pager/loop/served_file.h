@@ -1,0 +1,58 @@
+// A model file that is being served: its chunks, the regions that show them (window/shown_file.h),
+// and whether the file still is what was read of it.
+//
+// A file that is changed while it is served is served anew, as another one, to who maps it from
+// then on: what was read before the change stays among those who mapped it before.
+//
+// Bookkeeping only; the pager's thread alone uses it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "pager/io/model_file.h"
+#include "pager/lessons/kept_lesson.h"
+#include "pager/served_layers.h"
+#include "pager/window/region.h"
+#include "pager/window/shown_file.h"
+
+namespace weightpager {
+
+struct ServedFile : window::ShownFile {
+  explicit ServedFile(io::ModelFile opened) : file(std::move(opened)), seen(file.identity()) {
+    size_bytes = file.size_bytes();
+  }
+
+  io::ModelFile file;
+  std::string name;  // for messages
+  std::shared_ptr<ServedLayers> layers;
+  lessons::TaughtFile taught;  // what lessons know it by
+  /// Served to guests that come and go: chunks stay while nobody shows them.
+  bool is_kept = false;
+  io::FileIdentity seen;  // when it was looked at last
+  /// The file was changed since it was opened: whoever maps it now gets it served anew.
+  bool has_changed = false;
+  bool is_written = false;  // its bytes, not only its names, rights or times
+  bool is_change_told = false;
+  /// Chunks that were read before the change shall go.
+  bool has_stale_chunks = false;
+
+  /// Whether all that was read of it is what the file has, looked at as `now`.
+  bool is_still(const io::FileIdentity& now) const {
+    return !has_changed && file.identity().holds_until(now);
+  }
+};
+
+/// A region, and the file that it shows.
+struct ServedRegion {
+  window::Region* region = nullptr;
+  ServedFile* served = nullptr;
+
+  /// By which regions are sorted.
+  std::pair<const window::AddressSpace*, uintptr_t> key() const {
+    return {&region->space(), reinterpret_cast<uintptr_t>(region->address())};
+  }
+};
+
+}  // namespace weightpager

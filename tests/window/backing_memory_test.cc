@@ -1,0 +1,247 @@
+// Every kind of backing memory keeps the same contract: get, show, hide, evict, fail. The kernel
+// module's is tried under an emulated kernel (tests/kernels), where it can be loaded.
+#include "pager/window/backing_memory.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "pager/fault/userfaultfd.h"
+#include "pager/window/region.h"
+
+namespace weightpager::window {
+namespace {
+
+constexpr uint32_t window_chunks = 8;
+constexpr uint32_t file_chunks = 4;
+
+struct Kind {
+  const char* mapper;
+  uint64_t chunk_bytes;
+};
+
+class BackingMemoryTest : public ::testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    auto uffd = fault::Userfaultfd::open();
+    ASSERT_TRUE(uffd) << uffd.error().message;
+    own_ = std::make_unique<AddressSpace>(std::move(*uffd));
+    const auto mapper = choose_mapper(GetParam().mapper, *own_, chunk_bytes());
+    if (!mapper && mapper.error().error_number == ENOTTY) GTEST_SKIP() << mapper.error().message;
+    ASSERT_TRUE(mapper) << mapper.error().message;
+    ASSERT_TRUE(doorbell_.hang(own_->uffd()));
+    auto memory = open_backing_memory(
+        *mapper, {.slots = window_chunks, .slots_max = window_chunks, .chunk_bytes = chunk_bytes()},
+        {*own_, table_, doorbell_});
+    ASSERT_TRUE(memory) << memory.error().message;
+    memory_ = std::move(*memory);
+    file_.chunk_bytes = chunk_bytes();
+    file_.chunks = file_chunks;
+    file_.size_bytes = file_chunks * chunk_bytes();
+    file_.first_chunk = table_.add_chunks(file_chunks);
+    ASSERT_TRUE(memory_->add_file(file_));
+    add_region();
+    get_slots();
+  }
+
+  // Threads of the pool may ring until the userfaultfd is closed.
+  void TearDown() override {
+    file_.regions.clear();
+    file_.backing.reset();
+    own_.reset();
+    memory_.reset();
+  }
+
+  uint64_t chunk_bytes() const { return GetParam().chunk_bytes; }
+
+  void add_region() {
+    auto region = memory_->reserve(
+        file_, {.length_bytes = file_.size_bytes, .file_size_bytes = file_.size_bytes});
+    ASSERT_TRUE(region) << region.error().message;
+    file_.regions.push_back(std::move(*region));
+    memory_->on_region_added(file_, *file_.regions.back());
+    file_.favoured = file_.regions.back().get();
+  }
+
+  // Answers rings of the pool's threads, as the pager's loop does.
+  void get_slots() {
+    for (int tries = 0; tries < 10'000 && table_.free_slots() < file_chunks; ++tries) {
+      answer_rings();
+      memory_->supply_slots(window_chunks, true);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_GE(table_.free_slots(), file_chunks);
+  }
+
+  void answer_rings() {
+    std::array<fault::Fault, 16> faults;
+    const size_t count = own_->uffd().read_faults(faults);
+    for (size_t i = 0; i < count; ++i) {
+      if (doorbell_.owns(faults[i].address)) doorbell_.answer(own_->uffd(), faults[i].address);
+    }
+  }
+
+  // absent → ready
+  void read(ChunkId chunk, unsigned char value) {
+    table_.start_read(chunk);
+    std::memset(memory_->bytes_of(file_, chunk), value, chunk_bytes());
+    memory_->finish_read(file_, chunk);
+    table_.finish_read(chunk);
+  }
+
+  fault::Outcome show(ChunkId chunk) { return memory_->show(file_, chunk, false, false); }
+
+  // Of the first region.
+  unsigned char first_byte(ChunkId chunk) const {
+    const Region& region = *file_.regions.front();
+    return static_cast<unsigned char>(*region.chunk_address(file_.index_in(region, chunk)));
+  }
+  unsigned char last_byte(ChunkId chunk) const {
+    const Region& region = *file_.regions.front();
+    return static_cast<unsigned char>(
+        region.chunk_address(file_.index_in(region, chunk))[chunk_bytes() - 1]);
+  }
+
+  std::unique_ptr<AddressSpace> own_;
+  ChunkTable table_{window_chunks};
+  fault::Doorbell doorbell_;
+  std::unique_ptr<BackingMemory> memory_;
+  ShownFile file_;
+};
+
+TEST_P(BackingMemoryTest, ShowsWhatWasRead) {
+  read(1, 0x11);
+  ASSERT_EQ(show(1), fault::Outcome::done);
+  EXPECT_EQ(table_.state(1), ChunkState::mapped);
+  EXPECT_TRUE(file_.is_placed(1));
+  EXPECT_EQ(first_byte(1), 0x11);
+  EXPECT_EQ(last_byte(1), 0x11);
+}
+
+TEST_P(BackingMemoryTest, HidesAndShowsAgain) {
+  read(0, 0x22);
+  ASSERT_EQ(show(0), fault::Outcome::done);
+  if (!memory_->can_hide()) {
+    EXPECT_EQ(table_.slot(0), no_slot) << "a chunk that keeps its slot can be hidden";
+    return;
+  }
+  ASSERT_TRUE(memory_->hide(file_, 0, false));
+  EXPECT_EQ(table_.state(0), ChunkState::ready);
+  EXPECT_FALSE(file_.is_placed(0));
+  ASSERT_EQ(show(0), fault::Outcome::done);
+  EXPECT_EQ(last_byte(0), 0x22);
+}
+
+TEST_P(BackingMemoryTest, AChunkThatIsUsedWholeIsHiddenByAPageAndComesBack) {
+  if (!memory_->can_hide()) return;
+  read(0, 0x23);
+  ASSERT_EQ(show(0), fault::Outcome::done);
+  ASSERT_TRUE(memory_->hide(file_, 0, true));
+  memory_->flush_hidden();
+  EXPECT_EQ(table_.state(0), ChunkState::ready);
+  ASSERT_EQ(show(0), fault::Outcome::done);
+  EXPECT_EQ(table_.state(0), ChunkState::mapped);
+  EXPECT_EQ(first_byte(0), 0x23);
+  EXPECT_EQ(last_byte(0), 0x23);
+}
+
+TEST_P(BackingMemoryTest, EvictsWhatIsShownAndItsSlotServesAnother) {
+  for (ChunkId chunk = 0; chunk < file_chunks; ++chunk) {
+    read(chunk, static_cast<unsigned char>(0x30 + chunk));
+    ASSERT_EQ(show(chunk), fault::Outcome::done);
+  }
+  uint32_t evicted = 0;
+  while (evicted < file_chunks) {
+    const uint32_t count = memory_->evict(file_, {evicted, file_chunks - evicted});
+    ASSERT_GT(count, 0u);
+    evicted += count;
+  }
+  EXPECT_EQ(table_.resident(), 0u);
+  for (ChunkId chunk = 0; chunk < file_chunks; ++chunk) {
+    EXPECT_EQ(table_.state(chunk), ChunkState::absent);
+    EXPECT_FALSE(file_.is_placed(chunk));
+  }
+  get_slots();
+  read(2, 0x44);
+  ASSERT_EQ(show(2), fault::Outcome::done);
+  EXPECT_EQ(first_byte(2), 0x44);
+}
+
+TEST_P(BackingMemoryTest, EvictsAChunkThatWasHiddenByAPage) {
+  if (!memory_->can_hide()) return;
+  read(3, 0x55);
+  ASSERT_EQ(show(3), fault::Outcome::done);
+  ASSERT_TRUE(memory_->hide(file_, 3, true));
+  memory_->flush_hidden();
+  EXPECT_EQ(memory_->evict(file_, {3, 1}), 1u);
+  EXPECT_EQ(table_.state(3), ChunkState::absent);
+}
+
+TEST_P(BackingMemoryTest, AChunkThatHasFailedHasNoMemory) {
+  read(1, 0x66);
+  ASSERT_EQ(show(1), fault::Outcome::done);
+  if (table_.slot(1) == no_slot) return;  // copied: it has left its slot, and cannot fail any more
+  memory_->fail_chunk(file_, 1);
+  EXPECT_EQ(table_.state(1), ChunkState::failed);
+  EXPECT_EQ(table_.resident(), 0u);
+  memory_->fail_chunk(file_, 1);
+  EXPECT_EQ(table_.state(1), ChunkState::failed);
+}
+
+TEST_P(BackingMemoryTest, ASecondRegionIsShownTheChunkThatAnotherHas) {
+  read(1, 0x77);
+  ASSERT_EQ(show(1), fault::Outcome::done);
+  add_region();
+  Region& second = *file_.regions.back();
+  second.notes(1).is_waited_for = true;
+  fault::Outcome outcome = memory_->show(file_, 1, true, false);
+  if (outcome == fault::Outcome::busy) {
+    // It lay in the first region alone; who uses it there had a moment.
+    outcome = memory_->show(file_, 1, true, true);
+  }
+  ASSERT_EQ(outcome, fault::Outcome::done);
+  EXPECT_TRUE(second.notes(1).is_placed);
+  EXPECT_EQ(static_cast<unsigned char>(*second.chunk_address(1)), 0x77);
+}
+
+TEST_P(BackingMemoryTest, TrimmedSlotsComeBack) {
+  const uint32_t slots = table_.free_slots();
+  memory_->trim_slots(2);
+  EXPECT_EQ(table_.free_slots(), 2u);
+  get_slots();
+  EXPECT_LE(file_chunks, table_.free_slots());
+  EXPECT_LE(table_.free_slots(), std::max(slots, window_chunks));
+  read(0, 0x7f);
+  ASSERT_EQ(show(0), fault::Outcome::done);
+  EXPECT_EQ(last_byte(0), 0x7f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BackingMemoryTest,
+                         ::testing::Values(Kind{"move", 2 * MiB}, Kind{"move", 64 * KiB},
+                                           Kind{"collapse", 2 * MiB}, Kind{"collapse", 64 * KiB},
+                                           Kind{"copy", 2 * MiB}, Kind{"copy", 64 * KiB}),
+                         [](const auto& it) {
+                           return std::string(it.param.mapper) +
+                                  (it.param.chunk_bytes < huge_page_bytes ? "_small" : "");
+                         });
+
+TEST(ChooseMapper, RefusesByNameWhatDoesNotWorkHere) {
+  auto uffd = fault::Userfaultfd::open();
+  ASSERT_TRUE(uffd) << uffd.error().message;
+  AddressSpace own(std::move(*uffd));
+  if (::access("/dev/weightpager", F_OK) == 0) GTEST_SKIP() << "the module is loaded here";
+  const auto chosen = choose_mapper("module", own, chunk_bytes_max);
+  ASSERT_FALSE(chosen);
+  EXPECT_NE(chosen.error().message.find("/dev/weightpager"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weightpager::window
