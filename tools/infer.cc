@@ -1,7 +1,7 @@
 #include "tools/infer.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <charconv>
@@ -30,6 +30,7 @@
 #include "tools/figures.h"
 #include "tools/http_option.h"
 #include "tools/inference_progress.h"
+#include "tools/memory_beside.h"
 #include "tools/network_answers.h"
 #include "tools/number_argument.h"
 #include "tools/report_file.h"
@@ -287,20 +288,6 @@ void print_picture(const Picture& it, const ClassNames& names) {
   }
 }
 
-uint64_t resident_bytes_max() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<uint64_t>(usage.ru_maxrss) * KiB;
-}
-
-/// The program itself, libraries, the reader's buffers, threads' stacks, and the pictures.
-uint64_t other_bytes(const Inference& inference) {
-  const uint64_t known_bytes =
-      inference.window_bytes() + inference.activation_bytes() + inference.scratch_bytes();
-  const uint64_t peak_bytes = resident_bytes_max();
-  return peak_bytes - std::min(peak_bytes, known_bytes);
-}
-
 /// "2 threads", or what a GPU gave.
 std::string computed_with(const Inference& inference, const InferOptions& options) {
   if (options.inference.device == infer::DeviceKind::cpu) {
@@ -319,8 +306,16 @@ std::string lodgers(const infer::WindowUse& window) {
       format_size(bytes));
 }
 
+/// What was planned, and what of it was used.
+std::string budget_line(const Inference& inference, const InferOptions& options) {
+  if (!options.plan) return "";
+  return fmt::format("  budget    {} for weights, activations and workspace, which take {}\n",
+                     format_size(options.plan->budget_bytes),
+                     format_size(inference.window_bytes() + inference.activation_bytes()));
+}
+
 void print_summary(const Network& network, const Inference& inference, const InferOptions& options,
-                   Passes passes) {
+                   Passes passes, const MemoryBeside& beside) {
   std::vector<uint64_t>& delays_ns = passes.delays_ns;
   std::sort(delays_ns.begin(), delays_ns.end());
   const size_t pieces = inference.window().pieces.size();
@@ -333,8 +328,9 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             "  layers    {}{}, {}\n"
             "  delay     {:.1f} ms (median of {}; {:.1f} to {:.1f}){}\n"
             "  read      {} per pass, {}{}\n"
-            "  memory    peak {}: weights {}, activations {}, operations {}, all else "
-            "{}{}\n",
+            "{}"
+            "  memory    peak {}: weights {}, activations {}, operations {}, all else {}\n"
+            "  all else  {}{}\n",
             options.cfg_path, name(options.inference.window.pipeline),
             format_size(inference.window_bytes()), format_size(network.folded_bytes()),
             network.layers.size(),
@@ -343,14 +339,15 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
             planned, format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
             inference.is_direct() ? ", direct" : ", through the page cache",
-            format_size(resident_bytes_max()), format_size(inference.window_bytes()),
-            format_size(inference.activation_bytes()), format_size(inference.scratch_bytes()),
-            format_size(other_bytes(inference)), lodgers(inference.window())));
+            budget_line(inference, options), format_size(resident_bytes_max()),
+            format_size(inference.window_bytes()), format_size(inference.activation_bytes()),
+            format_size(inference.scratch_bytes()), format_size(beside.all_bytes()),
+            describe(beside), lodgers(inference.window())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
                                const std::vector<Picture>& pictures, const Passes& passes,
-                               const ClassNames& names) {
+                               const ClassNames& names, const MemoryBeside& beside) {
   nlohmann::ordered_json json = {{"schema_version", schema_version},
                                  {"network", options.cfg_path},
                                  {"weights", options.weights_path},
@@ -368,6 +365,8 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"batch", options.inference.batch},
                                  {"delays_ns", passes.delays_ns},
                                  {"read_bytes", passes.read_bytes}};
+  if (options.plan) json["budget_bytes"] = options.plan->budget_bytes;
+  add_fields(json, beside);
   for (const Picture& it : pictures) {
     nlohmann::ordered_json picture = {{"path", it.path}};
     for (const Guess& guess : it.guesses) {
@@ -420,6 +419,8 @@ int run_infer(InferOptions options) {
   if (!trace) return failure(trace.error());
   const auto inference = Inference::open(*network, options.weights_path, options.inference);
   if (!inference) return failure(inference.error());
+  // What reading the network and compiling it took, and nobody needs any more.
+  malloc_trim(0);
 
   InferenceProgress progress(std::filesystem::path(options.cfg_path).stem(), *network, **inference,
                              options.plan ? options.plan->plan.expected_ns() : 0);
@@ -455,10 +456,13 @@ int run_infer(InferOptions options) {
     if (waiting.size() == options.inference.batch) run_waiting();
   }
   run_waiting();
-  if (!options.is_quiet && !done.empty()) print_summary(*network, **inference, options, passes);
+  const MemoryBeside beside = memory_beside((*inference)->promised_bytes());
+  if (!options.is_quiet && !done.empty()) {
+    print_summary(*network, **inference, options, passes, beside);
+  }
   if (*report) {
-    const Status written =
-        (*report)->commit(to_json(**inference, options, done, passes, *names).dump(1) + "\n");
+    const Status written = (*report)->commit(
+        to_json(**inference, options, done, passes, *names, beside).dump(1) + "\n");
     if (!written) return failure(written.error());
   }
   if (*trace && !done.empty()) {

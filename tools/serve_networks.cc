@@ -28,6 +28,7 @@
 #include "tools/ending_signals.h"
 #include "tools/figures.h"
 #include "tools/http_option.h"
+#include "tools/memory_beside.h"
 #include "tools/network_answers.h"
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
@@ -240,6 +241,13 @@ uint64_t resident_bytes() {
   return resident_pages * os_page_bytes;
 }
 
+/// Windows, activations and scratch memory, as they are now.
+uint64_t counted_bytes(const ServingState& state) {
+  uint64_t bytes = 0;
+  for (const NetworkState& it : state.networks) bytes += it.fixed_bytes + it.held_bytes;
+  return bytes;
+}
+
 /// Beside which the kernel shall not have to look for memory.
 constexpr uint64_t limit_slack_bytes = 16 * MiB;
 /// The process itself breathes a little; that is no reason to divide anew.
@@ -256,10 +264,8 @@ uint64_t budget_within_limit(uint64_t asked_bytes, uint64_t limit_bytes, uint64_
 
 /// Of all memory that this process has, what is no window, activation or scratch memory.
 uint64_t other_bytes(const ServingState& state) {
-  uint64_t counted_bytes = 0;
-  for (const NetworkState& it : state.networks) counted_bytes += it.fixed_bytes + it.held_bytes;
   const uint64_t all_bytes = resident_bytes();
-  return all_bytes - std::min(all_bytes, counted_bytes);
+  return all_bytes - std::min(all_bytes, counted_bytes(state));
 }
 
 /// Another budget, and how soon it was kept.
@@ -408,6 +414,7 @@ void print_summary(const Serving& serving) {
   }
   fmt::print("windows, activations and scratch memory: {:.1f} MiB at most, of {:.1f} in the end\n",
              mebibytes(state.peak_bytes), mebibytes(state.budget_bytes));
+  fmt::print("beside them: {}\n", describe(memory_beside(counted_bytes(state))));
 }
 
 std::string to_json(const NetworksOptions& options, const Session& session,
@@ -419,6 +426,7 @@ std::string to_json(const NetworksOptions& options, const Session& session,
                                  {"peak_bytes", state.peak_bytes},
                                  {"other_bytes", other_bytes(state)},
                                  {"threads", options.threads}};
+  add_fields(json, memory_beside(counted_bytes(state)));
   for (const BudgetChange& it : session.changes()) {
     nlohmann::ordered_json change = {{"at_ns", it.at_ns},
                                      {"budget_bytes", it.budget_bytes},

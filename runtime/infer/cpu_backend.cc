@@ -97,7 +97,7 @@ class PlannedBackend final : public HostBackend {
       : HostBackend(source, std::move(activations)), operations_(std::move(operations)) {}
 
   Channels all_channels(uint32_t layer) const override { return operations_.all_channels(layer); }
-  uint64_t scratch_bytes() const override { return 0; }
+  uint64_t scratch_bytes() const override { return operations_.scratch_bytes(); }
 
  private:
   Status run(uint32_t layer, Channels channels, const TileWeights& tile, const Activations& image,
@@ -149,7 +149,7 @@ Result<std::unique_ptr<Backend>> open_planned_backend(const Network& network,
                                                       plan::PlannedOperations operations,
                                                       uint32_t batch, const MayTake& may_take) {
   const memory::ActivationLayout layout = memory::lay_out(network, operations.memory());
-  if (Status may = may_take(batch * layout.plan.total_bytes); !may) {
+  if (Status may = may_take(batch * layout.plan.total_bytes + operations.scratch_bytes()); !may) {
     return forward_error(std::move(may));
   }
   auto activations = make_activations(network, layout, batch);

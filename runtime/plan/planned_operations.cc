@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pager/base/assert.h"
+#include "pager/base/units.h"
 #include "runtime/ops/cpu/convolution_candidate.h"
 #include "runtime/ops/cpu/operations.h"
 #include "runtime/ops/cpu/primitive.h"
@@ -45,16 +46,12 @@ class Lap {
   Clock::time_point began_ = Clock::now();
 };
 
-std::unique_ptr<ops::ConvolutionCandidate> find_candidate(const Layer& layer,
-                                                          const LayerChoice& choice, int threads) {
-  for (auto& it : ops::convolution_candidates(layer, threads)) {
-    const auto& traits = it->traits();
-    if (traits.name == choice.computed_by && traits.layout_in == choice.layout_in &&
-        traits.layout_out == choice.layout_out) {
-      return std::move(it);
-    }
+// What plain operations compute. Code for all else is not made.
+bool runs_plainly(const Layer& layer, const LayerChoice& choice) {
+  if (std::holds_alternative<network::Convolutional>(layer.operation)) {
+    return choice.has_plain_weights();
   }
-  return nullptr;
+  return choice.layout_out == Layout::nchw;
 }
 
 }  // namespace
@@ -80,11 +77,15 @@ class PlannedOperations::Implementation {
       steps_.push_back(std::move(step));
     }
     memory_ = memory_of(network_, choices, workspace_bytes);
+    take_scratch();
     return {};
   }
 
   const std::vector<memory::LayerMemory>& memory() const { return memory_; }
   const network::WeightForms& weight_forms() const { return forms_; }
+  uint64_t scratch_bytes() const {
+    return operations_.scratch_bytes() + scratch_.size() * sizeof(float);
+  }
 
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const {
     if (!steps_[layer].convolution) return operations_.is_tile_boundary(layer, channel);
@@ -160,7 +161,8 @@ class PlannedOperations::Implementation {
     const Layout layout = step.choice.layout_out;
     if (const auto* it = std::get_if<network::Convolutional>(&layer.operation)) {
       if (step.choice.has_plain_weights()) return {};
-      step.convolution = find_candidate(layer, step.choice, threads_);
+      step.convolution = ops::convolution_candidate(layer, threads_, step.choice.computed_by,
+                                                    step.choice.layout_in, layout);
       if (!step.convolution) {
         return fail(fmt::format("{}: this machine does not compute it by {} from {} to {}",
                                 network::describe_layer(network_, number), step.choice.computed_by,
@@ -183,6 +185,21 @@ class PlannedOperations::Implementation {
       return keep(Primitive::add(ops::picture_floats(layer.output, layout), it->activation), step);
     }
     return {};
+  }
+
+  // Steps run one after the other, and share it.
+  void take_scratch() {
+    uint64_t bytes = 0;
+    for (const Step& it : steps_) {
+      if (it.primitive) bytes = std::max(bytes, it.primitive->scratch_bytes());
+    }
+    if (bytes == 0) return;
+    scratch_.resize((bytes + Primitive::scratch_alignment) / sizeof(float));
+    void* const begin = reinterpret_cast<void*>(
+        round_up(reinterpret_cast<uintptr_t>(scratch_.data()), Primitive::scratch_alignment));
+    for (Step& it : steps_) {
+      if (it.primitive) it.primitive->use_scratch(begin);
+    }
   }
 
   static Status keep(Result<Primitive> made, Step& step) {
@@ -235,6 +252,7 @@ class PlannedOperations::Implementation {
   std::vector<memory::LayerMemory> memory_;
   network::WeightForms forms_;
   std::vector<const float*> inputs_;  // of the layer that runs
+  std::vector<float> scratch_;
 };
 
 PlannedOperations::PlannedOperations(std::unique_ptr<Implementation> implementation)
@@ -247,8 +265,9 @@ Result<PlannedOperations> PlannedOperations::make(const Network& network,
                                                   std::span<const LayerChoice> choices,
                                                   int threads) {
   WP_ASSERT(choices.size() == network.layers.size());
-  auto operations =
-      ops::CpuOperations::make(network, threads, ops::CpuOperations::Scratch::callers);
+  auto operations = ops::CpuOperations::make(
+      network, threads, ops::CpuOperations::Scratch::callers, ops::Unfold::by_tile, {},
+      [&](uint32_t it) { return runs_plainly(network.layers[it], choices[it]); });
   if (!operations) return forward_error(std::move(operations));
   auto made = std::make_unique<Implementation>(network, std::move(*operations), threads);
   if (Status done = made->prepare(choices); !done) return forward_error(std::move(done));
@@ -261,6 +280,7 @@ const std::vector<memory::LayerMemory>& PlannedOperations::memory() const {
 const network::WeightForms& PlannedOperations::weight_forms() const {
   return implementation_->weight_forms();
 }
+uint64_t PlannedOperations::scratch_bytes() const { return implementation_->scratch_bytes(); }
 bool PlannedOperations::is_tile_boundary(uint32_t layer, uint32_t channel) const {
   return implementation_->is_tile_boundary(layer, channel);
 }

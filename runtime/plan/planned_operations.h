@@ -56,6 +56,8 @@ class PlannedOperations {
   const std::vector<memory::LayerMemory>& memory() const;
   /// By layer: what its weights are to be packed as.
   const network::WeightForms& weight_forms() const;
+  /// Its own memory: what oneDNN's operations need while they run, beside memory().
+  uint64_t scratch_bytes() const;
   /// Whether a tile of this layer may begin or end at this channel.
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const;
   ops::Channels all_channels(uint32_t layer) const;

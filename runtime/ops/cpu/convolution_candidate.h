@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -72,8 +73,14 @@ using ConvolutionCandidates = std::vector<std::unique_ptr<ConvolutionCandidate>>
 
 /// `layer` is convolutional.
 ConvolutionCandidates convolution_candidates(const network::Layer& layer, int threads);
+/// One of them, nullptr where there is none. The others are not compiled, which takes as much
+/// memory for a moment as all of them have code.
+std::unique_ptr<ConvolutionCandidate> convolution_candidate(const network::Layer& layer,
+                                                            int threads, const std::string& name,
+                                                            Layout layout_in, Layout layout_out);
 
-ConvolutionCandidates onednn_candidates(const network::Layer& layer);
+using IsWanted = std::function<bool(const ConvolutionCandidate::Traits&)>;
+ConvolutionCandidates onednn_candidates(const network::Layer& layer, const IsWanted& is_wanted);
 ConvolutionCandidates gemm_candidates(const network::Layer& layer, int threads);
 
 }  // namespace weightpager::ops

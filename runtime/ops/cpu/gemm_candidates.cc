@@ -445,8 +445,22 @@ ConvolutionCandidates gemm_candidates(const network::Layer& layer, int threads) 
 
 ConvolutionCandidates convolution_candidates(const network::Layer& layer, int threads) {
   ConvolutionCandidates candidates = gemm_candidates(layer, threads);
-  for (auto& candidate : onednn_candidates(layer)) candidates.push_back(std::move(candidate));
+  const auto is_wanted = [](const ConvolutionCandidate::Traits&) { return true; };
+  for (auto& it : onednn_candidates(layer, is_wanted)) candidates.push_back(std::move(it));
   return candidates;
+}
+
+std::unique_ptr<ConvolutionCandidate> convolution_candidate(const network::Layer& layer,
+                                                            int threads, const std::string& name,
+                                                            Layout layout_in, Layout layout_out) {
+  const auto is_wanted = [&](const ConvolutionCandidate::Traits& it) {
+    return it.name == name && it.layout_in == layout_in && it.layout_out == layout_out;
+  };
+  for (auto& it : gemm_candidates(layer, threads)) {
+    if (is_wanted(it->traits())) return std::move(it);
+  }
+  ConvolutionCandidates found = onednn_candidates(layer, is_wanted);
+  return found.empty() ? nullptr : std::move(found.front());
 }
 
 }  // namespace weightpager::ops

@@ -44,6 +44,17 @@ uint64_t MaxPooling::scratch_floats() const {
   return !direct_ ? many_->input_floats_in_blocks + many_->output_floats_in_blocks : 0;
 }
 
+uint64_t MaxPooling::primitive_scratch_bytes() const {
+  if (direct_) return direct_->scratch_bytes();
+  return std::max(many_->maxima.scratch_bytes(), rest_ ? rest_->maxima.scratch_bytes() : 0);
+}
+
+void MaxPooling::use_primitive_scratch(void* memory) {
+  if (direct_) return direct_->use_scratch(memory);
+  many_->maxima.use_scratch(memory);
+  if (rest_) rest_->maxima.use_scratch(memory);
+}
+
 Status MaxPooling::run(dnnl::stream& stream, const float* input, float* output, float* scratch) {
   if (direct_) return direct_->run(stream, {input, output});
   for (uint32_t time = 0; time < times_; ++time) {

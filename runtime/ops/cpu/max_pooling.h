@@ -35,6 +35,10 @@ class MaxPooling {
   /// Memory that run() needs.
   uint64_t scratch_floats() const;
 
+  /// Memory of the primitives', which they are given before the first run, and overwrite.
+  uint64_t primitive_scratch_bytes() const;
+  void use_primitive_scratch(void* memory);
+
   /// Shapes as the layer's, in Darknet's layout; the three are apart.
   Status run(dnnl::stream& stream, const float* input, float* output, float* scratch);
 

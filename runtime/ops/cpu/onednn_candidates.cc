@@ -125,7 +125,8 @@ class WithoutPrimitiveCache {
 using Known = std::set<std::tuple<std::string, Layout, Layout>>;
 
 void add_implementations(const network::Layer& layer, algorithm method, Layout in, Layout out,
-                         Known& known, ConvolutionCandidates& candidates) {
+                         const IsWanted& is_wanted, Known& known,
+                         ConvolutionCandidates& candidates) {
   try {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -136,10 +137,11 @@ void add_implementations(const network::Layer& layer, algorithm method, Layout i
       const std::string name = description.impl_info_str();
       if (std::string_view(name).starts_with("ref")) continue;
       if (!known.emplace(name, in, out).second) continue;
-      candidates.push_back(std::make_unique<OnednnCandidate>(
-          ConvolutionCandidate::Traits{name, in, out, description.scratchpad_desc().get_size(),
-                                       description.weights_desc().get_size()},
-          layer, description));
+      const ConvolutionCandidate::Traits traits = {name, in, out,
+                                                   description.scratchpad_desc().get_size(),
+                                                   description.weights_desc().get_size()};
+      if (!is_wanted(traits)) continue;
+      candidates.push_back(std::make_unique<OnednnCandidate>(traits, layer, description));
     } while (description.next_impl());
   } catch (const dnnl::error&) {
     // There is none for these layouts: others may be taken.
@@ -148,14 +150,14 @@ void add_implementations(const network::Layer& layer, algorithm method, Layout i
 
 }  // namespace
 
-ConvolutionCandidates onednn_candidates(const network::Layer& layer) {
+ConvolutionCandidates onednn_candidates(const network::Layer& layer, const IsWanted& is_wanted) {
   const WithoutPrimitiveCache fresh;
   ConvolutionCandidates candidates;
   Known known;
   for (const algorithm method : {algorithm::convolution_direct, algorithm::convolution_winograd}) {
     for (const Layout in : all_layouts) {
       for (const Layout out : all_layouts) {
-        add_implementations(layer, method, in, out, known, candidates);
+        add_implementations(layer, method, in, out, is_wanted, known, candidates);
       }
     }
   }

@@ -84,26 +84,63 @@ CpuOperations::CpuOperations(const network::Network& network, int threads, Scrat
 
 Result<CpuOperations> CpuOperations::make(const network::Network& network, int threads,
                                           Scratch scratch, Unfold unfolding,
-                                          const std::function<Status(uint64_t)>& may_take) {
+                                          const std::function<Status(uint64_t)>& may_take,
+                                          const std::function<bool(uint32_t)>& runs_here) {
   WP_ASSERT(threads >= 1);
   // oneDNN compiles for the number of threads that OpenMP is set to.
   omp_set_num_threads(threads);
   CpuOperations operations(network, threads, scratch, unfolding);
   for (uint32_t number = 0; number < network.layers.size(); ++number) {
+    if (runs_here && !runs_here(number)) continue;
     if (Status status = operations.prepare(number); !status) {
       return tl::make_unexpected(about_layer(network, number, std::move(status).error()));
     }
   }
-  if (scratch == Scratch::callers) return operations;
-  uint64_t scratch_bytes = 0;
-  for (uint32_t number = 0; number < network.layers.size(); ++number) {
-    scratch_bytes = std::max(scratch_bytes, operations.scratch_bytes(number));
+  if (Status taken = operations.take_scratch(may_take); !taken) {
+    return forward_error(std::move(taken));
   }
-  if (may_take) {
-    if (Status may = may_take(scratch_bytes); !may) return forward_error(std::move(may));
-  }
-  operations.scratch_.resize(scratch_bytes / sizeof(float));
   return operations;
+}
+
+// Layers run one after the other, and share it. What a convolution has unfolded stays while its
+// activation is computed; a layer that is a single operation has everything for that.
+Status CpuOperations::take_scratch(const std::function<Status(uint64_t)>& may_take) {
+  uint64_t unfolded_bytes = 0;
+  uint64_t single_bytes = 0;
+  uint64_t beside_bytes = 0;
+  for (uint32_t number = 0; number < network_.layers.size(); ++number) {
+    if (whose_scratch_ == Scratch::own) {
+      unfolded_bytes = std::max(unfolded_bytes, scratch_bytes(number));
+    }
+    if (const auto& it = primitives_[number]) {
+      single_bytes = std::max(single_bytes, it->scratch_bytes());
+    }
+    if (const auto& it = max_poolings_[number]) {
+      uint64_t& bytes = it->scratch_floats() == 0 ? single_bytes : beside_bytes;
+      bytes = std::max(bytes, it->primitive_scratch_bytes());
+    }
+  }
+  for (const auto& [key, it] : elementwise_) {
+    beside_bytes = std::max(beside_bytes, it.scratch_bytes());
+  }
+  unfolded_bytes = round_up(unfolded_bytes, Primitive::scratch_alignment);
+  const uint64_t bytes = std::max(unfolded_bytes + beside_bytes, single_bytes);
+  if (may_take) {
+    if (Status may = may_take(bytes); !may) return may;
+  }
+  if (bytes == 0) return {};
+  scratch_.resize((bytes + Primitive::scratch_alignment) / sizeof(float));
+  scratch_begin_ = reinterpret_cast<float*>(
+      round_up(reinterpret_cast<uintptr_t>(scratch_.data()), Primitive::scratch_alignment));
+  void* const beside = scratch_begin_ + unfolded_bytes / sizeof(float);
+  for (auto& it : primitives_) {
+    if (it) it->use_scratch(scratch_begin_);
+  }
+  for (auto& it : max_poolings_) {
+    if (it) it->use_primitive_scratch(it->scratch_floats() == 0 ? scratch_begin_ : beside);
+  }
+  for (auto& [key, it] : elementwise_) it.use_scratch(beside);
+  return {};
 }
 
 uint64_t CpuOperations::scratch_bytes(uint32_t layer) const {
@@ -206,7 +243,7 @@ Status CpuOperations::run(uint32_t number, Channels channels, const TileWeights&
                           const std::function<void()>& meanwhile) {
   const Layer& layer = network_.layers[number];
   WP_ASSERT(inputs.size() == layer.inputs.size());
-  if (scratch == nullptr) scratch = scratch_.data();
+  if (scratch == nullptr) scratch = scratch_begin_;
   // The setting belongs to the calling thread, which may be another one each time.
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   if (!convolutions_[number]) {

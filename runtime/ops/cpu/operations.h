@@ -39,11 +39,13 @@ class CpuOperations {
 
   /// `threads` is how many compute, the caller among them. `unfolding`: of convolutions' pictures.
   /// Fails where oneDNN has no fast code for a layer, and where `may_take` does, which is asked
-  /// before so many bytes of scratch memory are taken.
+  /// before so many bytes of scratch memory are taken. `runs_here`: layers that are run; code for
+  /// the others is not made. Empty: all.
   static Result<CpuOperations> make(const network::Network& network, int threads,
                                     Scratch scratch = Scratch::own,
                                     Unfold unfolding = Unfold::by_tile,
-                                    const std::function<Status(uint64_t)>& may_take = {});
+                                    const std::function<Status(uint64_t)>& may_take = {},
+                                    const std::function<bool(uint32_t)>& runs_here = {});
 
   /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
   /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
@@ -64,13 +66,15 @@ class CpuOperations {
              const std::function<void()>& meanwhile = {});
 
   /// Memory for the unfolded surroundings of convolutions, for all threads, and for maxima's
-  /// detours: of one layer, and its own for all of them.
+  /// detours: of one layer.
   uint64_t scratch_bytes(uint32_t layer) const;
+  /// Its own for all layers: that, unless it is the caller's, and what oneDNN's operations need.
   uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
  private:
   CpuOperations(const network::Network& network, int threads, Scratch whose, Unfold unfolding);
   Status prepare(uint32_t number);
+  Status take_scratch(const std::function<Status(uint64_t)>& may_take);
   Status prepare_elementwise(const Elementwise& function, uint64_t elements);
   Status prepare_activation(const network::Layer& layer, network::Activation activation);
   Status prepare_yolo(const network::Layer& layer, const network::Yolo& yolo);
@@ -106,6 +110,7 @@ class CpuOperations {
   // By function and number of elements; many layers share them.
   std::map<std::pair<Elementwise, uint64_t>, Primitive> elementwise_;
   std::vector<float> scratch_;
+  float* scratch_begin_ = nullptr;  // in scratch_, aligned
 };
 
 }  // namespace weightpager::ops

@@ -61,8 +61,8 @@ std::optional<Elementwise> Elementwise::of(network::Activation activation) {
   WP_ASSERT(!"an activation that is not in the list");
 }
 
-void Primitive::add_argument(int number, const memory::desc& description, void* pointer) {
-  memories_.emplace_back(description, cpu_engine(), pointer);
+void Primitive::add_argument(int number, const memory::desc& description) {
+  memories_.push_back(memory(description, cpu_engine(), DNNL_MEMORY_NONE));
   arguments_.push_back({number, memories_.back().get()});
 }
 
@@ -87,13 +87,12 @@ Result<Primitive> Primitive::make(const char* name, Describe describe,
     Primitive made;
     made.primitive_ = Description(description);
     made.is_without_vectors_ = std::string_view(description.impl_info_str()).starts_with("simple");
-    made.add_argument(DNNL_ARG_SRC, description.query_md(dnnl::query::src_md, 0), DNNL_MEMORY_NONE);
+    made.add_argument(DNNL_ARG_SRC, description.query_md(dnnl::query::src_md, 0));
     if constexpr (std::is_same_v<Description, dnnl::binary>) {
-      made.add_argument(DNNL_ARG_SRC_1, description.query_md(dnnl::query::src_md, 1),
-                        DNNL_MEMORY_NONE);
+      made.add_argument(DNNL_ARG_SRC_1, description.query_md(dnnl::query::src_md, 1));
     }
-    made.add_argument(DNNL_ARG_DST, description.query_md(dnnl::query::dst_md, 0), DNNL_MEMORY_NONE);
-    made.add_argument(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc(), DNNL_MEMORY_ALLOCATE);
+    made.add_argument(DNNL_ARG_DST, description.query_md(dnnl::query::dst_md, 0));
+    made.add_argument(DNNL_ARG_SCRATCHPAD, description.scratchpad_desc());
     return made;
   } catch (const dnnl::error& error) {
     return fail(fmt::format("oneDNN cannot compute {}: {} (status {})", name, error.what(),
@@ -163,6 +162,12 @@ Result<Primitive> Primitive::add(uint64_t elements, network::Activation activati
         return dnnl::binary::desc(algorithm::binary_add, flat, flat, flat);
       },
       followed_by(Elementwise::of(activation)));
+}
+
+uint64_t Primitive::scratch_bytes() const { return memories_.back().get_desc().get_size(); }
+
+void Primitive::use_scratch(void* memory) {
+  if (scratch_bytes() > 0) memories_.back().set_data_handle(memory);
 }
 
 Status Primitive::run(dnnl::stream& stream, std::initializer_list<const float*> pointers) {

@@ -48,6 +48,13 @@ class Primitive {
   static Result<Primitive> softmax(uint64_t groups, uint64_t elements_per_group);
   static Result<Primitive> add(uint64_t elements, network::Activation activation);
 
+  /// Memory that runs overwrite. Where it is any, `use_scratch` comes before the first run; several
+  /// primitives that run one after the other may be given the same.
+  uint64_t scratch_bytes() const;
+  /// At a multiple of scratch_alignment, and outlives the primitive.
+  void use_scratch(void* memory);
+  static constexpr uint64_t scratch_alignment = 64;
+
   /// Source, second source where the operation has two, then destination. May be the same memory
   /// where shapes are the same.
   Status run(dnnl::stream& stream, std::initializer_list<const float*> pointers);
@@ -58,13 +65,13 @@ class Primitive {
 
  private:
   // oneDNN's number of each argument; the user's come first, in the order that run() takes them.
-  void add_argument(int number, const dnnl::memory::desc& description, void* pointer);
+  void add_argument(int number, const dnnl::memory::desc& description);
   template <typename Description, typename Describe>
   static Result<Primitive> make(const char* name, Describe describe,
                                 dnnl::primitive_attr attributes = {});
 
   dnnl::primitive primitive_;
-  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl::memory> memories_;  // the last is scratch memory
   std::vector<dnnl_exec_arg_t> arguments_;
   bool is_without_vectors_ = false;
 };
