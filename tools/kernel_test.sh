@@ -3,11 +3,11 @@
 # that direct reads work), two processors and 2 GiB. QEMU only emulates here (TCG, no KVM), so that it
 # works in any container; what computes takes 10 to 30 times longer than outside.
 #
-#   tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--limit SECONDS] TEST…
+#   tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] TEST…
 #
 # TEST is a program or script with its arguments, as one word: 'build/release/tests/test_io --gtest_filter=A.*'.
-# A module is loaded before the tests, and lies on the disk, too. A script finds bash, jq, weightpager and tests/preload's engine. SECONDS is what each test may take
-# (default 600). Ends with the status of the last test that failed, with 0 when none did, and with 77 and
+# A module is loaded before the tests, and lies on the disk, too, as do FILEs. A script finds bash, jq, weightpager,
+# tests/preload's engine, and the scripts that it sources. SECONDS is what each test may take (default 600). Ends with the status of the last test that failed, with 0 when none did, and with 77 and
 # the reason when QEMU or the kernel cannot be had here. --log FILE keeps the machine's console.
 # Needs what tools/install.sh --kernels installs.
 set -euo pipefail
@@ -19,17 +19,18 @@ source "$WP_ROOT/tools/kernel/image.sh"
 PATH=$PATH:/usr/sbin:/sbin
 BUILD=${WEIGHTPAGER_BUILD:-$WP_BUILD}
 DISK_SIZE=2G
-SERIES=6.1 LIMIT_SECONDS=600 LOG='' TESTS=() MODULES=()
+SERIES=6.1 LIMIT_SECONDS=600 LOG='' TESTS=() MODULES=() FILES=()
 
 read_options() {
   while (($#)); do
     case $1 in
       --kernel) SERIES=${2:-} && shift ;;
       --module) MODULES+=("$(realpath -e -- "${2:-}")") && shift ;;
+      --with) FILES+=("$(realpath -e -- "${2:-}")") && shift ;;
       --limit) LIMIT_SECONDS=${2:-} && shift ;;
       --log) LOG=${2:-} && shift ;;
       -h | --help) usage && exit 0 ;;
-      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--limit SECONDS] TEST…" ;;
+      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] TEST…" ;;
       *) TESTS+=("$1") ;;
     esac
     shift
@@ -60,9 +61,19 @@ add() {
   done
 }
 
+# What a script sources, as it tells shellcheck, and what that sources.
+add_sourced() {
+  local file
+  while read -r file; do
+    add "$WP_ROOT/$file"
+    add_sourced "$WP_ROOT/$file"
+  done < <(sed -n 's/^# shellcheck source=//p' "$1")
+}
+
 # A script's first line and the commands that the scripts under tests/ use.
 add_script() {
   add "$1" "$(command -v jq)"
+  add_sourced "$1"
   ln -sfn bash "$DISK/bin/sh"
   export WEIGHTPAGER=${WEIGHTPAGER:-$BUILD/tools/weightpager}
   local file
@@ -79,7 +90,7 @@ fill_disk() {
   for applet in $("$DISK/bin/busybox" --list); do
     ln -s /bin/busybox "$DISK/usr/bin/$applet"
   done
-  add "$(command -v bash)" "${MODULES[@]}"
+  add "$(command -v bash)" "${MODULES[@]}" "${FILES[@]}"
   cp -- "$(command -v bash)" "$DISK/bin/bash"
   for test in "${TESTS[@]}"; do
     program=$(realpath -e -- "${test%% *}") || fail "there is no test ${test%% *}: build it first"

@@ -7,7 +7,7 @@
 //                                                        for the C library
 //     trials_rewritten check FILE
 //
-// Exit 0: right. 77: this filesystem has no such change.
+// Exit 0: right. 77: this filesystem has no such change. Says on stdout whether there was a SIGBUS.
 #include <linux/fs.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -160,6 +160,7 @@ const std::map<std::string, void (*)(const Change&)> changes = {
 // ---- What a mapping shows ----
 
 thread_local sigjmp_buf after_signal;
+volatile sig_atomic_t has_seen_signal = 0;
 
 void touch_or_leave(const unsigned char* address) {
   if (sigsetjmp(after_signal, 1) == 0) (void)touch(address);
@@ -339,13 +340,19 @@ int main(int argc, char** argv) {
   }
   if (argc != 6 || changes.count(argv[2]) == 0) return 2;
   struct sigaction action = {};
-  action.sa_handler = [](int signal) { siglongjmp(after_signal, signal); };
+  action.sa_handler = [](int signal) {
+    has_seen_signal = 1;
+    siglongjmp(after_signal, signal);
+  };
   action.sa_flags = SA_NODEFER;
   sigaction(SIGBUS, &action, nullptr);
   const Bytes other = read_file(argv[5]);
   const Change change = {.path = argv[4], .other_path = argv[5], .other = other};
   const std::string way = argv[1];
-  if (way == "stream") return use_stream(change, changes.at(argv[2]), argv[3]);
-  return use_mappings(way == "mmap" ? kernels_mapper() : librarys_mapper(argv[1]), change,
-                      changes.at(argv[2]), argv[3]);
+  const int status = way == "stream"
+                         ? use_stream(change, changes.at(argv[2]), argv[3])
+                         : use_mappings(way == "mmap" ? kernels_mapper() : librarys_mapper(argv[1]),
+                                        change, changes.at(argv[2]), argv[3]);
+  if (has_seen_signal != 0) std::puts("SIGBUS");
+  return status;
 }
