@@ -114,7 +114,7 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
     return -1;
   }
   if (!window::is_mapper_name(mapper)) {
-    remember({"there is no mapper '" + mapper + "'", "auto, move, collapse and copy are"});
+    remember({"there is no mapper '" + mapper + "'", "auto, move, collapse, copy and module are"});
     return -1;
   }
   auto telemetry = telemetry::create("");

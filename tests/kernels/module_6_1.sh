@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # weightpager.ko builds without a warning for a Debian kernel, and does what it promises there:
-# tests/kmod/lib/module_tests.cc. And the pager works on it: its tests with the mapper `module`, those with guests, and
-# two engines that read each byte once. (`all SERIES`: with small chunks and much writing, for some minutes more.)
+# tests/kmod/lib/module_tests.cc. And the pager works on it: its tests with the mapper `module`, those with guests,
+# two engines that read each byte once, and models that are changed in use. (`all SERIES`: with small chunks and much
+# writing, for some minutes more.)
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
@@ -20,6 +21,7 @@ trap 'rm -rf -- "$work"' EXIT
 have make || skip "make is not installed: tools/install.sh --kernels"
 build_modules "$series" "$work" || skip "$KERNEL_MISSING"
 "$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 600 --module "$work/weightpager.ko" \
-  --module "$work/weightpager_remote.ko" "$WEIGHTPAGER_BUILD/tests/module_tests" \
+  --module "$work/weightpager_remote.ko" --with "$WEIGHTPAGER_BUILD/tests/trials_rewritten" \
+  "$WEIGHTPAGER_BUILD/tests/module_tests" \
   "$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=$pager_tests" "$WEIGHTPAGER_BUILD/tests/test_attach" \
-  "$WP_ROOT/tests/kmod/two_processes_read_once.sh" "${more[@]}"
+  "$WP_ROOT/tests/kmod/two_processes_read_once.sh" "$WP_ROOT/tests/trials/rewritten.sh module" "${more[@]}"

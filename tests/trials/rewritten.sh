@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A model that is changed while it is mapped, in nine ways, before, between and during passes: what is
 # mapped afterwards is the file as it is then. By itself a selection; with `all`, every way, moment
-# and user. With `module` instead of the other mappers: tests/kernels/module_rewritten_6_12.sh.
+# and user. With `module` by that mapper alone: tests/kernels/module_rewritten_6_12.sh.
 #     tests/trials/rewritten.sh [all] [module]
 set -eu
 # shellcheck source=tests/trials/lib/trials.sh
@@ -11,12 +11,13 @@ RUNS=0
 IMPOSSIBLE=0
 SIGNALS=0
 SWEEP=false
+USERS=(kernel "${ARMS[@]}" stream)
 for word in "$@"; do
   case $word in
     all) SWEEP=true ;;
     module)
       MAPPERS=(module)
-      ARMS=(module attached)
+      USERS=(module attached)
       ;;
     *) fail "unknown word '$word': tests/trials/rewritten.sh [all] [module]" ;;
   esac
@@ -63,13 +64,13 @@ changed() {
 if $SWEEP; then
   for change in cp rename truncate byte store punch reflink touch set-back; do
     for moment in before between during; do
-      for user in kernel "${ARMS[@]}" "${MAPPERS[@]/#/library-}" stream; do
+      for user in "${USERS[@]}" "${MAPPERS[@]/#/library-}"; do
         changed "$user" "$change" "$moment"
       done
     done
   done
 else
-  for user in kernel "${ARMS[@]}" stream; do
+  for user in "${USERS[@]}"; do
     changed "$user" cp between
     changed "$user" set-back during
   done

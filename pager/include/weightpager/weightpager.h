@@ -34,7 +34,7 @@ typedef struct weightpager_options {
   uint32_t struct_bytes;
   /* The memory budget for weights; at least 32 MiB. */
   uint64_t window_bytes;
-  /* "auto" (also NULL), "move" or "copy". */
+  /* "auto" (also NULL), "move", "collapse", "copy" or "module". */
   const char* mapper;
   /* Not 0: listen at a control socket while files are mapped, so that `weightpager ps`, `top` and
    * their like see this pager, as this user and root only. One pager of a process can. Needs
