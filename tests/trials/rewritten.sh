@@ -47,6 +47,7 @@ changed() {
   elif [[ $STATUS == 77 ]]; then
     IMPOSSIBLE=$((IMPOSSIBLE + 1))
     note "$2, $3, $1: not on this filesystem"
+    return
   elif [[ $STATUS != 0 ]]; then
     wrong "$2, $3, $1: status $STATUS"
   elif [[ $way == mmap && $1 != kernel ]] &&
@@ -58,7 +59,7 @@ changed() {
     SIGNALS=$((SIGNALS + 1))
     [[ $1 == kernel ]] || grep -q 'error: .*gets SIGBUS' "$ERR" || wrong "$2, $3, $1: SIGBUS without a line"
   fi
-  ((FAILURES > failures)) || note "$2, $3, $1: done at $SECONDS s"
+  ((FAILURES > failures)) || note "$2, $3, $1: right, at $SECONDS s"
 }
 
 if $SWEEP; then
