@@ -70,14 +70,18 @@ if $SWEEP; then
       done
     done
   done
+elif [[ ${MAPPERS[0]} == module ]]; then # emulated, where each takes seconds
+  changed module cp between
+  changed attached set-back during
+  changed library-module store between
 else
   for user in "${USERS[@]}"; do
     changed "$user" cp between
     changed "$user" set-back during
   done
-  changed "${MAPPERS[0]}" byte between
+  changed move byte between
   changed attached rename between
-  changed "library-${MAPPERS[1]-module}" store between
+  changed library-collapse store between
 fi
 note "$RUNS runs, $IMPOSSIBLE of them not possible here, $SIGNALS with a SIGBUS, $FAILURES wrong; $SECONDS s"
 finish
