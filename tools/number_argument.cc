@@ -107,7 +107,7 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 }
 
 Option time_limit_option() {
-  return {0, "time-limit", "TIME", "that searches may take: the best found by then is shown (30s)"};
+  return {0, "time-limit", "TIME", "that a search may take: the best found by then is shown (30s)"};
 }
 
 Result<TimeLimit> parse_time_limit(const Arguments& arguments) {

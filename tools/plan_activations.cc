@@ -18,8 +18,8 @@
 #include "tools/figures.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
-#include "tools/progress_line.h"
 #include "tools/report_file.h"
+#include "tools/search_in_time.h"
 
 namespace weightpager::tools {
 namespace {
@@ -78,9 +78,7 @@ auto timed(uint64_t& took_ns, Make make) {
   return made;
 }
 
-Planned plan(const std::string& path, std::vector<TensorUsage> tensors, TimeLimit limit) {
-  ProgressLine line;
-  limit.on_look = [&] { line.show_seconds("trying strategies"); };
+Planned plan(const std::string& path, std::vector<TensorUsage> tensors, const TimeLimit& limit) {
   Planned planned;
   planned.path = path;
   planned.tensors = std::move(tensors);
@@ -89,7 +87,6 @@ Planned plan(const std::string& path, std::vector<TensorUsage> tensors, TimeLimi
   });
   planned.objects = timed(planned.objects_ns,
                           [&] { return memory::choose_shared_objects(planned.tensors, limit); });
-  line.clear();
   return planned;
 }
 
@@ -226,10 +223,13 @@ int plan_activations_command(const std::vector<std::string>& words) {
   if (!tensors) return failure(tensors.error());
   auto report = ReportFile::create_if_asked(arguments->value("json").value_or(""));
   if (!report) return failure(report.error());
-  const Planned planned = plan(path, std::move(*tensors), *time_limit);
+  std::optional<SearchInTime> search(std::in_place, *time_limit, "trying strategies");
+  const Planned planned = plan(path, std::move(*tensors), search->limit());
+  const bool is_time_over = search->limit().is_over();
+  search.reset();
   print(stdout, text_of(planned));
-  if (time_limit->is_over()) {
-    print(stdout, "--time-limit was over before everything was tried; bounds hold all the same\n");
+  if (is_time_over) {
+    print(stdout, time_was_over);
   }
   if (*report) {
     if (const Status written = (*report)->commit(json_of(planned)); !written) {

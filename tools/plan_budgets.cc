@@ -25,8 +25,8 @@
 #include "tools/network_loads.h"
 #include "tools/number_argument.h"
 #include "tools/plan.h"
-#include "tools/progress_line.h"
 #include "tools/report_file.h"
+#include "tools/search_in_time.h"
 
 namespace weightpager::tools {
 namespace {
@@ -121,8 +121,10 @@ struct PlannedNetwork {
   std::optional<WindowPlans> windows;  // nothing for blocks
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
-  /// Delays of smaller budgets may be better than what was found in time.
-  uint64_t exact_from_bytes = 0;
+  /// Delays of smaller budgets may be better than what was found in time, by `excess_max` of the
+  /// least there can be at most; nothing: those of all.
+  std::optional<uint64_t> exact_from_bytes = 0;
+  double excess_max = 0;
 };
 
 /// By what the delay model says; sizes in whole pages.
@@ -163,11 +165,9 @@ std::string forcing_layers(const Network& network, const budget::BlockedNetwork&
 }
 
 PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
-                              budget::BlockedNetwork costs, TimeLimit time_limit) {
-  ProgressLine line;
-  time_limit.on_look = [&] { line.show_seconds("searching for blocks"); };
-  auto [staircase, exact_from_bytes] = budget::block_staircase(costs, time_limit);
-  line.clear();
+                              budget::BlockedNetwork costs, const TimeLimit& time_limit) {
+  auto [staircase, exact_from_bytes, excess_max] =
+      budget::block_staircase(costs, SearchInTime(time_limit, "searching for blocks").limit());
   Claim claim = {.name = name,
                  .least_bytes = staircase.least_bytes(),
                  .forced_by = forcing_layers(network, costs)};
@@ -178,7 +178,8 @@ PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
   return {.claim = claim,
           .staircase = std::move(staircase),
           .costs = std::move(costs),
-          .exact_from_bytes = exact_from_bytes};
+          .exact_from_bytes = exact_from_bytes,
+          .excess_max = excess_max};
 }
 
 Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
@@ -341,11 +342,14 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
                milliseconds(claim.latency_ns), columns(plan.equation, i), columns(plan.joint, i));
   }
   for (const PlannedNetwork& it : plan.networks) {
-    if (it.exact_from_bytes <= it.claim.least_bytes) continue;
+    if (it.exact_from_bytes && *it.exact_from_bytes <= it.claim.least_bytes) continue;
+    const std::string where = it.exact_from_bytes
+                                  ? fmt::format("below {:.2f} MiB", mebibytes(*it.exact_from_bytes))
+                                  : "at any budget";
     fmt::print(
-        "{}: --time-limit was over; below {:.2f} MiB there may be faster blocks, none below "
-        "{:.1f} ms\n",
-        it.claim.name, mebibytes(it.exact_from_bytes), milliseconds(it.claim.latency_ns));
+        "{}: --time-limit was over; {} there may be faster blocks: these take up to {:.1f} % "
+        "longer than the least that is proved\n",
+        it.claim.name, where, 100 * it.excess_max);
   }
 }
 
@@ -379,9 +383,11 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                       {"in_memory_ns", it.claim.latency_ns},
                                       {"urgency", options.loads.urgencies[i]},
                                       {"period_ns", it.period_ns},
-                                      {"exact_from_bytes", it.exact_from_bytes},
+                                      {"exact_from_bytes", nullptr},
+                                      {"excess_max", it.excess_max},
                                       {"equation", to_json(plan.equation, i)},
                                       {"joint", to_json(plan.joint, i)}};
+    if (it.exact_from_bytes) network["exact_from_bytes"] = *it.exact_from_bytes;
     for (const budget::Step& step : it.staircase.steps()) {
       network["steps"].push_back(
           {{"budget_bytes", step.budget_bytes}, {"delay_ns", step.delay_ns}});

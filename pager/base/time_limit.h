@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 
 namespace weightpager {
 
@@ -11,8 +12,15 @@ class TimeLimit {
   /// Never over.
   TimeLimit() = default;
   explicit TimeLimit(double seconds)
-      : end_(Clock::now() +
-             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
+      : lasts_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        end_(Clock::now() + *lasts_) {}
+
+  /// As long from now on: what comes before a search, such as measuring, is not part of it.
+  TimeLimit anew() const {
+    TimeLimit limit = *this;
+    if (lasts_) limit.end_ = Clock::now() + *lasts_;
+    return limit;
+  }
 
   /// Called whenever a search looks at the clock: it is alive.
   std::function<void()> on_look;
@@ -24,6 +32,7 @@ class TimeLimit {
 
  private:
   using Clock = std::chrono::steady_clock;
+  std::optional<Clock::duration> lasts_;
   Clock::time_point end_ = Clock::time_point::max();
 };
 

@@ -14,51 +14,10 @@
 namespace weightpager::budget {
 namespace {
 
-// Sums over the layers before each, so that a block's costs are differences.
-class Sums {
- public:
-  explicit Sums(const BlockedNetwork& network) : per_block_(network.per_block), sums_(1) {
-    for (const LayerCosts& layer : network.layers) {
-      LayerCosts sum = sums_.back();
-      sum.kernel_ns += layer.kernel_ns;
-      // Without bytes there is nothing to read or to let go, whatever it would cost.
-      if (layer.size_bytes > 0) {
-        sum.size_bytes += layer.size_bytes;
-        sum.read_ns += layer.read_ns;
-        sum.release_ns += layer.release_ns;
-      }
-      sums_.push_back(sum);
-    }
-  }
-
-  uint32_t layers() const { return static_cast<uint32_t>(sums_.size() - 1); }
-  const LayerCosts& all() const { return sums_.back(); }
-
-  uint64_t bytes(uint32_t begin, uint32_t end) const {
-    return sums_[end].size_bytes - sums_[begin].size_bytes;
-  }
-
-  // Sums of the layers, without what there is once per block.
-  LayerCosts layers_between(uint32_t begin, uint32_t end) const {
-    const LayerCosts &from = sums_[begin], &to = sums_[end];
-    return {.size_bytes = to.size_bytes - from.size_bytes,
-            .read_ns = to.read_ns - from.read_ns,
-            .kernel_ns = to.kernel_ns - from.kernel_ns,
-            .release_ns = to.release_ns - from.release_ns};
-  }
-
-  LayerCosts block(uint32_t begin, uint32_t end) const {
-    LayerCosts costs = layers_between(begin, end);
-    if (costs.size_bytes == 0) return costs;
-    costs.read_ns += per_block_.read_ns;
-    costs.release_ns += per_block_.release_ns;
-    return costs;
-  }
-
- private:
-  PerBlock per_block_;
-  std::vector<LayerCosts> sums_;
-};
+// Groups of layers: so many in the network at least, where it has so many layers, and so many in a
+// budget. Both make delays better, and planning longer.
+constexpr uint64_t groups_in_network_min = 256;
+constexpr uint64_t groups_in_budget_min = 8;
 
 // The channel and the processor after some blocks.
 struct Progress {
@@ -124,7 +83,8 @@ class Front {
 // keep to the bound any more are not followed.
 class Planner {
  public:
-  Planner(const Sums& sums, uint64_t budget_bytes, uint64_t delay_max_ns, const TimeLimit& limit)
+  Planner(const BlockSums& sums, uint64_t budget_bytes, uint64_t delay_max_ns,
+          const TimeLimit& limit)
       : sums_(sums),
         budget_bytes_(budget_bytes),
         delay_max_ns_(delay_max_ns),
@@ -140,11 +100,14 @@ class Planner {
   }
 
  private:
-  // What is not computed yet takes its time, and so does what is not read.
+  // What is not computed yet takes its time, and so does what is not read, in as many blocks as it
+  // takes if each has the budget for itself.
   bool may_be_in_time(const Progress& progress, uint32_t end) const {
     const LayerCosts rest = sums_.layers_between(end, sums_.layers());
-    return progress.computed_ns + rest.kernel_ns <= delay_max_ns_ &&
-           progress.read_ns + rest.read_ns <= delay_max_ns_;
+    if (progress.computed_ns + rest.kernel_ns > delay_max_ns_) return false;
+    if (end == sums_.layers()) return progress.read_ns <= delay_max_ns_;
+    return progress.channel_free_ns + rest.read_ns + sums_.starts_ns(rest, budget_bytes_) <=
+           delay_max_ns_;
   }
 
   void offer(uint32_t end, const State& state) {
@@ -188,7 +151,7 @@ class Planner {
     return ends;
   }
 
-  const Sums& sums_;
+  const BlockSums& sums_;
   uint64_t budget_bytes_;
   uint64_t delay_max_ns_;
   const TimeLimit& limit_;
@@ -201,19 +164,80 @@ BlockEnds one_layer_each(const BlockedNetwork& network) {
   return ends;
 }
 
+// As many layers in each as have so many bytes together; one that has more is a group of its own.
+BlockEnds groups_of(const BlockSums& sums, uint64_t group_bytes_max) {
+  BlockEnds ends;
+  uint32_t begin = 0;
+  for (uint32_t end = 1; end <= sums.layers(); ++end) {
+    const bool is_full = end < sums.layers() && sums.bytes(begin, end + 1) > group_bytes_max;
+    if (!is_full && end < sums.layers()) continue;
+    ends.push_back(end);
+    begin = end;
+  }
+  return ends;
+}
+
+BlockedNetwork joined(const BlockSums& sums, const BlockEnds& groups, const PerBlock& per_block) {
+  BlockedNetwork network{.layers = {}, .per_block = per_block};
+  uint32_t begin = 0;
+  for (const uint32_t end : groups) {
+    network.layers.push_back(sums.layers_between(begin, end));
+    begin = end;
+  }
+  return network;
+}
+
 }  // namespace
 
-std::vector<LayerCosts> block_costs(const BlockedNetwork& network, std::span<const uint32_t> ends) {
-  const Sums sums(network);
-  WP_ASSERT(!ends.empty() && ends.back() == sums.layers());
+BlockSums::BlockSums(const BlockedNetwork& network) : per_block_(network.per_block), sums_(1) {
+  for (const LayerCosts& layer : network.layers) {
+    LayerCosts sum = sums_.back();
+    sum.kernel_ns += layer.kernel_ns;
+    // Without bytes there is nothing to read or to let go, whatever it would cost.
+    if (layer.size_bytes > 0) {
+      sum.size_bytes += layer.size_bytes;
+      sum.read_ns += layer.read_ns;
+      sum.release_ns += layer.release_ns;
+    }
+    sums_.push_back(sum);
+  }
+}
+
+LayerCosts BlockSums::layers_between(uint32_t begin, uint32_t end) const {
+  const LayerCosts &from = sums_[begin], &to = sums_[end];
+  return {.size_bytes = to.size_bytes - from.size_bytes,
+          .read_ns = to.read_ns - from.read_ns,
+          .kernel_ns = to.kernel_ns - from.kernel_ns,
+          .release_ns = to.release_ns - from.release_ns};
+}
+
+LayerCosts BlockSums::block(uint32_t begin, uint32_t end) const {
+  LayerCosts costs = layers_between(begin, end);
+  if (costs.size_bytes == 0) return costs;
+  costs.read_ns += per_block_.read_ns;
+  costs.release_ns += per_block_.release_ns;
+  return costs;
+}
+
+uint64_t BlockSums::starts_ns(const LayerCosts& layers, uint64_t budget_bytes) const {
+  if (layers.size_bytes == 0) return 0;
+  return (1 + (layers.size_bytes - 1) / budget_bytes) * per_block_.read_ns;
+}
+
+std::vector<LayerCosts> BlockSums::blocks(std::span<const uint32_t> ends) const {
+  WP_ASSERT(!ends.empty() && ends.back() == layers());
   std::vector<LayerCosts> blocks;
   uint32_t begin = 0;
   for (const uint32_t end : ends) {
     WP_ASSERT(end > begin);
-    blocks.push_back(sums.block(begin, end));
+    blocks.push_back(block(begin, end));
     begin = end;
   }
   return blocks;
+}
+
+std::vector<LayerCosts> block_costs(const BlockedNetwork& network, std::span<const uint32_t> ends) {
+  return BlockSums(network).blocks(ends);
 }
 
 uint64_t delay_ns(const BlockedNetwork& network, std::span<const uint32_t> ends) {
@@ -243,7 +267,7 @@ uint64_t least_budget_bytes(const BlockedNetwork& network) {
 }
 
 uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
-  const Sums sums(network);
+  const BlockSums sums(network);
   const uint32_t layers = sums.layers();
   WP_ASSERT(blocks > 0 && blocks <= layers);
   if (blocks <= 2) return sums.all().size_bytes;  // both are there at once
@@ -280,7 +304,7 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
 
 std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
                                             uint64_t delay_max_ns, const TimeLimit& limit) {
-  const Sums sums(network);
+  const BlockSums sums(network);
   auto ends = Planner(sums, budget_bytes, delay_max_ns, limit).run();
   if (!ends) return std::nullopt;
   BlockPlan plan = {.ends = std::move(*ends)};
@@ -303,15 +327,44 @@ Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_byt
                     format_size(budget_bytes), budget_bytes, format_size(least_bytes), least_bytes),
         "give a larger --budget, or plan windows with layers in tiles (--by window)");
   }
-  const uint64_t computing_ns = Sums(network).all().kernel_ns;
+  const uint64_t computing_ns = BlockSums(network).all().kernel_ns;
   const uint64_t delay_max_ns = delay_ns(network, ones);
   for (uint64_t slack_ns = (delay_max_ns - computing_ns) / 64 + 1;; slack_ns *= 4) {
     const uint64_t bound_ns = std::min(computing_ns + slack_ns, delay_max_ns);
     auto plan = plan_blocks_within(network, budget_bytes, bound_ns, limit);
     if (plan) return std::move(*plan);
-    if (limit.is_over()) return BlockPlan{ones, delay_max_ns, least_bytes};
+    if (limit.is_over()) return plan_blocks_of_groups(network, budget_bytes);
     WP_ASSERT(bound_ns < delay_max_ns);
   }
+}
+
+// Beside a layer that takes nearly the whole budget there is no room for a group: then groups are
+// made smaller, down to single layers, for which the budget is enough.
+BlockPlan plan_blocks_of_groups(const BlockedNetwork& network, uint64_t budget_bytes) {
+  const BlockSums sums(network);
+  uint64_t group_bytes_max =
+      std::min(budget_bytes / groups_in_budget_min, sums.all().size_bytes / groups_in_network_min);
+  for (;; group_bytes_max /= 2) {
+    const BlockEnds groups =
+        group_bytes_max > 0 ? groups_of(sums, group_bytes_max) : one_layer_each(network);
+    const BlockedNetwork coarse = joined(sums, groups, network.per_block);
+    if (least_budget_bytes(coarse) > budget_bytes) {
+      WP_ASSERT(group_bytes_max > 0);
+      continue;
+    }
+    BlockPlan plan = *plan_blocks(coarse, budget_bytes);
+    for (uint32_t& end : plan.ends) end = groups[end - 1];
+    return plan;
+  }
+}
+
+// Computing waits for the first layer; and everything is read, in as many blocks as it takes if
+// each has the budget for itself.
+uint64_t delay_bound_ns(const BlockedNetwork& network, uint64_t budget_bytes) {
+  const BlockSums sums(network);
+  const LayerCosts all = sums.all();
+  return std::max(sums.block(0, 1).read_ns + all.kernel_ns,
+                  all.read_ns + sums.starts_ns(all, budget_bytes));
 }
 
 }  // namespace weightpager::budget

@@ -16,7 +16,9 @@
 // left at the last layer has the least delay of all partitions into any number of blocks.
 //
 // Cost: O(layers² · states), some ten states per layer; milliseconds for 300 layers. The paper's
-// table has 4 million rows for 5 blocks of 100 layers.
+// table has 4 million rows for 5 blocks of 100 layers. Where that takes too long, layers that
+// follow each other are joined to groups first, each much smaller than the budget, and blocks are
+// cut between groups only: O(layers), and how far that may be from the best is known from a bound.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +63,30 @@ struct BlockPlan {
   uint64_t peak_bytes = 0;
 };
 
-/// What each block costs as one.
+/// Sums over the layers before each, so that a block's costs are differences.
+class BlockSums {
+ public:
+  explicit BlockSums(const BlockedNetwork& network);
+
+  uint32_t layers() const { return static_cast<uint32_t>(sums_.size() - 1); }
+  const LayerCosts& all() const { return sums_.back(); }
+  uint64_t bytes(uint32_t begin, uint32_t end) const {
+    return sums_[end].size_bytes - sums_[begin].size_bytes;
+  }
+  /// Without what there is once per block.
+  LayerCosts layers_between(uint32_t begin, uint32_t end) const;
+  LayerCosts block(uint32_t begin, uint32_t end) const;
+  /// What there is at least, once per block, to read layers in blocks of at most so many bytes.
+  uint64_t starts_ns(const LayerCosts& layers, uint64_t budget_bytes) const;
+  /// What each block costs as one.
+  std::vector<LayerCosts> blocks(std::span<const uint32_t> ends) const;
+
+ private:
+  PerBlock per_block_;
+  std::vector<LayerCosts> sums_;
+};
+
+/// What each block costs as one. Of many cuts of one network: BlockSums::blocks().
 std::vector<LayerCosts> block_costs(const BlockedNetwork& network, std::span<const uint32_t> ends);
 
 /// Of these blocks, beginning with nothing in memory.
@@ -81,8 +106,15 @@ std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint6
                                             uint64_t delay_max_ns, const TimeLimit& limit = {});
 
 /// The least delay in this budget; of equal delays the fewest blocks among those that were kept.
-/// Fails below `least_budget_bytes`, and says so. Where time is over before, blocks of one layer.
+/// Fails below `least_budget_bytes`, and says so. Where time is over before,
+/// `plan_blocks_of_groups`.
 Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes,
                               const TimeLimit& limit = {});
+
+/// A good delay, soon. `budget_bytes` is the least or more.
+BlockPlan plan_blocks_of_groups(const BlockedNetwork& network, uint64_t budget_bytes);
+
+/// No blocks in this budget have a smaller delay.
+uint64_t delay_bound_ns(const BlockedNetwork& network, uint64_t budget_bytes);
 
 }  // namespace weightpager::budget

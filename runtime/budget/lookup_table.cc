@@ -99,12 +99,13 @@ Result<LookupTable> LookupTable::make(const BlockedNetwork& network, uint32_t bl
 }
 
 void LookupTable::add_all_rows() {
-  const auto layers = static_cast<uint32_t>(network_.layers.size());
+  const BlockSums sums(network_);
+  const uint32_t layers = sums.layers();
   BlockEnds ends;
   for (uint32_t i = 1; i < blocks_; ++i) ends.push_back(i);
   ends.push_back(layers);
   do {
-    const std::vector<LayerCosts> blocks = block_costs(network_, ends);
+    const std::vector<LayerCosts> blocks = sums.blocks(ends);
     rows_.push_back({.peak_bytes = peak_bytes(blocks), .predicted_ns = predicted_delay_ns(blocks)});
     ends_.insert(ends_.end(), ends.begin(), ends.end());
   } while (advance(ends, layers));

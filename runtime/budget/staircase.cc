@@ -2,7 +2,8 @@
 #include "runtime/budget/staircase.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -35,6 +36,9 @@ std::optional<uint64_t> Staircase::least_bytes_for(uint64_t delay_max_ns) const 
 
 namespace {
 
+// Half as many as windows have (window_plans.h).
+constexpr int coarse_budgets = 24;
+
 // The least budget in which blocks keep to the delay of a plan: by bisection, each time down to
 // what the blocks that were found need.
 uint64_t step_begin_bytes(const BlockedNetwork& network, const BlockPlan& plan,
@@ -52,46 +56,74 @@ uint64_t step_begin_bytes(const BlockedNetwork& network, const BlockPlan& plan,
   return high_bytes;
 }
 
-// What there is below the last step when time is over.
-void add_blocks_of_one_layer(const BlockedNetwork& network, uint64_t least_bytes,
-                             std::vector<Step>& falling) {
-  BlockEnds ones(network.layers.size());
-  std::iota(ones.begin(), ones.end(), 1);
-  const uint64_t ones_ns = delay_ns(network, ones);
-  if (ones_ns <= falling.back().delay_ns) {
-    falling.back().budget_bytes = least_bytes;
-  } else {
-    falling.push_back({least_bytes, ones_ns});
+// By groups of layers, at budgets each the same factor above the one before.
+void add_coarse(const BlockedNetwork& network, uint64_t least_bytes, uint64_t most_bytes,
+                std::vector<Step>& steps) {
+  const double ratio =
+      static_cast<double>(most_bytes) / std::max(static_cast<double>(least_bytes), 1.0);
+  for (int i = 0; i < coarse_budgets; ++i) {
+    const double factor = std::pow(ratio, static_cast<double>(i) / (coarse_budgets - 1));
+    const auto bytes = static_cast<uint64_t>(static_cast<double>(least_bytes) * factor);
+    const BlockPlan plan =
+        plan_blocks_of_groups(network, std::clamp(bytes, least_bytes, most_bytes));
+    // Blocks that need less than the least of all budgets are none: layers' neighbours do.
+    steps.push_back({std::max(plan.peak_bytes, least_bytes), plan.delay_ns});
   }
+}
+
+// Budgets rise, delays fall.
+void keep_steps(std::vector<Step>& steps) {
+  std::sort(steps.begin(), steps.end(), [](const Step& left, const Step& right) {
+    return std::tuple(left.budget_bytes, left.delay_ns) <
+           std::tuple(right.budget_bytes, right.delay_ns);
+  });
+  uint64_t least_ns = UINT64_MAX;
+  std::erase_if(steps, [&](const Step& step) {
+    if (step.delay_ns >= least_ns) return true;
+    least_ns = step.delay_ns;
+    return false;
+  });
+}
+
+// A step stands until the next, just below which the least that there can be is smallest.
+double excess_below(const BlockedNetwork& network, const std::vector<Step>& steps,
+                    uint64_t exact_from_bytes) {
+  double excess_max = 0;
+  for (size_t i = 0; i < steps.size() && steps[i].budget_bytes < exact_from_bytes; ++i) {
+    const uint64_t end_bytes = i + 1 < steps.size() ? steps[i + 1].budget_bytes : UINT64_MAX;
+    const uint64_t last_bytes = std::min(end_bytes, exact_from_bytes) - 1;
+    const double least_ns = std::max(static_cast<double>(delay_bound_ns(network, last_bytes)), 1.0);
+    excess_max = std::max(excess_max, static_cast<double>(steps[i].delay_ns) / least_ns - 1);
+  }
+  return excess_max;
 }
 
 }  // namespace
 
 BlockSteps block_staircase(const BlockedNetwork& network, const TimeLimit& limit) {
   const uint64_t least_bytes = least_budget_bytes(network);
-  std::vector<Step> falling;
-  uint64_t exact_from_bytes = least_bytes;
-  uint64_t budget_bytes =
+  const uint64_t model_bytes =
       peak_bytes(network, BlockEnds{static_cast<uint32_t>(network.layers.size())});
-  do {
-    const auto plan = plan_blocks(network, budget_bytes, limit);
+  std::vector<Step> steps;
+  std::optional<uint64_t> exact_from_bytes;
+  while (!exact_from_bytes || *exact_from_bytes > least_bytes) {
+    const auto plan =
+        plan_blocks(network, exact_from_bytes ? *exact_from_bytes - 1 : model_bytes, limit);
     WP_ASSERT(plan);
-    if (limit.is_over()) {
-      exact_from_bytes = falling.empty() ? budget_bytes + 1 : falling.back().budget_bytes;
-      // Blocks that fit may be slower than those of one layer, which always do.
-      if (falling.empty() || plan->delay_ns > falling.back().delay_ns) {
-        falling.push_back({plan->peak_bytes, plan->delay_ns});
-      }
-      break;
-    }
-    falling.push_back({step_begin_bytes(network, *plan, least_bytes, limit), plan->delay_ns});
-    budget_bytes = falling.back().budget_bytes - 1;
-  } while (falling.back().budget_bytes > least_bytes);
-  if (limit.is_over() && falling.back().budget_bytes > least_bytes) {
-    add_blocks_of_one_layer(network, least_bytes, falling);
+    if (limit.is_over()) break;
+    steps.push_back({step_begin_bytes(network, *plan, least_bytes, limit), plan->delay_ns});
+    exact_from_bytes = steps.back().budget_bytes;
   }
-  std::reverse(falling.begin(), falling.end());
-  return {Staircase(std::move(falling)), exact_from_bytes};
+  double excess_max = 0;
+  if (exact_from_bytes != least_bytes) {
+    add_coarse(network, least_bytes, exact_from_bytes.value_or(model_bytes), steps);
+    keep_steps(steps);
+    excess_max = excess_below(network, steps, exact_from_bytes.value_or(UINT64_MAX));
+  }
+  std::sort(steps.begin(), steps.end(), [](const Step& left, const Step& right) {
+    return left.budget_bytes < right.budget_bytes;
+  });
+  return {Staircase(std::move(steps)), exact_from_bytes, excess_max};
 }
 
 }  // namespace weightpager::budget

@@ -46,12 +46,15 @@ class Staircase {
   std::vector<Step> steps_;
 };
 
-/// Of plan_blocks, exact, down from the whole model's bytes. A budget that takes the whole model is
-/// no different here: it is read, block by block, in every pass. Where time is over before the
-/// least budget, there may be faster blocks below `exact_from_bytes` than the staircase has.
+/// Of plan_blocks, down from the whole model's bytes. A budget that takes the whole model is no
+/// different here: it is read, block by block, in every pass.
 struct BlockSteps {
   Staircase staircase;
-  uint64_t exact_from_bytes = 0;
+  /// From here on all is exact; nothing: nowhere, as time was over before.
+  std::optional<uint64_t> exact_from_bytes;
+  /// At budgets below, delays may be longer than the least there can be, by this share of it at
+  /// most: they are of blocks of groups, at some budgets.
+  double excess_max = 0;
 };
 BlockSteps block_staircase(const BlockedNetwork& network, const TimeLimit& limit = {});
 

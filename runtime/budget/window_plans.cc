@@ -62,9 +62,10 @@ std::vector<uint64_t> budgets_between(uint64_t least_bytes, uint64_t most_bytes)
 
 std::optional<WindowChoice> best_choice(const std::vector<std::vector<UnitCosts>>& cuts,
                                         uint64_t budget_bytes) {
+  const pipeline::PlanTrials trials = pipeline::for_layers(few_trials, cuts.front().size());
   std::optional<WindowChoice> best;
   for (const std::vector<UnitCosts>& units : cuts) {
-    auto plan = pipeline::plan_window(Pipeline::two_stage, units, budget_bytes, few_trials);
+    auto plan = pipeline::plan_window(Pipeline::two_stage, units, budget_bytes, trials);
     if (!plan) continue;  // for tiles, not for whole layers
     if (!best || plan->delay_ns < best->plan.delay_ns) best = {units, std::move(*plan)};
     const bool is_fine = &units != &cuts.front() && 4 * largest_unit_bytes(units) <= budget_bytes;

@@ -285,7 +285,8 @@ Result<WindowUse> use_window(const Network& network, const WeightSource& source,
     }
     return use;
   }
-  const auto plan = pipeline::plan_window(request.pipeline, it.costs, request.window_bytes);
+  const auto plan = pipeline::plan_window(request.pipeline, it.costs, request.window_bytes,
+                                          pipeline::for_layers({}, network.layers.size()));
   if (!plan) return tl::make_unexpected(plan.error());
   use.rings = plan->rings;
   for (size_t i = 0; i < use.units.size(); ++i) use.units[i].is_pinned = plan->is_pinned[i];

@@ -20,6 +20,9 @@ using Costs = std::span<const UnitCosts>;
 // The range of rates that are tried.
 constexpr int octaves_below_one = 4;
 constexpr int octaves_above_one = 6;
+// Of more layers, as many times coarser, to a limit.
+constexpr size_t layers_tried_finely = 1000;
+constexpr double coarsest_ring_ratio = 0.5;
 
 uint64_t largest_unit(Costs costs) {
   uint64_t largest = 0;
@@ -208,6 +211,16 @@ class Planner {
 };
 
 }  // namespace
+
+PlanTrials for_layers(const PlanTrials& trials, size_t layers) {
+  if (layers <= layers_tried_finely) return trials;
+  const double times = static_cast<double>(layers) / layers_tried_finely;
+  PlanTrials coarser = trials;
+  coarser.ring_ratio = std::max(std::pow(trials.ring_ratio, times),
+                                std::min(coarsest_ring_ratio, trials.ring_ratio));
+  coarser.rates_per_octave = std::max(1, static_cast<int>(trials.rates_per_octave / times));
+  return coarser;
+}
 
 Result<WindowPlan> plan_window(Pipeline pipeline, Costs costs, uint64_t budget_bytes,
                                const PlanTrials& trials, Inferences inferences) {

@@ -45,6 +45,10 @@ struct PlanTrials {
   uint64_t delay_ns_max = UINT64_MAX;
 };
 
+/// The same, coarser where a network has thousands of layers: then a plan takes no longer than some
+/// times that of a network of a thousand.
+PlanTrials for_layers(const PlanTrials& trials, size_t layers);
+
 /// The least delay in a window of at most `budget_bytes`; of equal delays the one that reads least,
 /// and of these the smallest window. For `asynchronous` and `two_stage`. Fails if not even the
 /// smallest rings fit, and says what would; or if there is none as fast as `trials` ask for.

@@ -49,11 +49,47 @@ TEST(Staircase, WithoutTimeHasBlocksForEveryBudget) {
   const Staircase best = block_staircase(network).staircase;
   const BlockSteps steps = block_staircase(network, TimeLimit(0));
   EXPECT_EQ(steps.staircase.least_bytes(), best.least_bytes());
-  EXPECT_GT(steps.exact_from_bytes, best.least_bytes());
+  EXPECT_FALSE(steps.exact_from_bytes);
   for (uint64_t budget_bytes = best.least_bytes(); budget_bytes <= 18; ++budget_bytes) {
     EXPECT_GE(steps.staircase.delay_ns(budget_bytes), best.delay_ns(budget_bytes));
+    EXPECT_LE(static_cast<double>(steps.staircase.delay_ns(budget_bytes)),
+              (1 + steps.excess_max) * static_cast<double>(best.delay_ns(budget_bytes)));
   }
   EXPECT_EQ(block_staircase(network).exact_from_bytes, best.least_bytes());
+}
+
+RC_GTEST_PROP(AnyStaircase, WithoutTimeIsWithinWhatIsProved, ()) {
+  const BlockedNetwork network = any_network(10);
+  const BlockSteps steps = block_staircase(network, TimeLimit(0));
+  RC_ASSERT(steps.staircase.least_bytes() == least_budget_bytes(network));
+  for (uint64_t budget_bytes = least_budget_bytes(network); budget_bytes < 90; ++budget_bytes) {
+    const uint64_t best_ns = plan_blocks(network, budget_bytes)->delay_ns;
+    RC_ASSERT(delay_bound_ns(network, budget_bytes) <= best_ns);
+    RC_ASSERT(steps.staircase.delay_ns(budget_bytes) >= best_ns);
+    RC_ASSERT(static_cast<double>(steps.staircase.delay_ns(budget_bytes)) <=
+              (1 + steps.excess_max) * static_cast<double>(best_ns) + 1e-6);
+  }
+}
+
+// Thousands of layers take no longer by groups than some hundred one by one, and lose little.
+TEST(Staircase, OfThousandsOfLayersIsMadeByGroups) {
+  BlockedNetwork network{.layers = {}, .per_block = {.read_ns = 50, .release_ns = 5}};
+  for (uint64_t i = 0; i < 1500; ++i) {
+    network.layers.push_back({.size_bytes = 4096 * (1 + i % 3),
+                              .read_ns = 20 + 10 * (i % 3),
+                              .kernel_ns = 20 + 30 * (i % 2),
+                              .release_ns = 1});
+  }
+  const BlockSteps steps = block_staircase(network, TimeLimit(0));
+  EXPECT_EQ(steps.staircase.least_bytes(), least_budget_bytes(network));
+  EXPECT_GT(steps.staircase.steps().size(), 10u);
+  EXPECT_FALSE(steps.exact_from_bytes);
+  const uint64_t budget_bytes = 100 * 4096;
+  const BlockPlan plan = plan_blocks_of_groups(network, budget_bytes);
+  EXPECT_LE(peak_bytes(network, plan.ends), budget_bytes);
+  EXPECT_EQ(delay_ns(network, plan.ends), plan.delay_ns);
+  EXPECT_LE(static_cast<double>(plan.delay_ns),
+            1.05 * static_cast<double>(delay_bound_ns(network, budget_bytes)));
 }
 
 }  // namespace
