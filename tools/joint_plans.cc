@@ -127,7 +127,8 @@ Json plan_json(const BudgetedPlan& it) {
           {"compute_ns", plan.compute_ns},
           {"delay_ns", plan.delay_ns},
           {"bound_ns", plan.bound_ns},
-          {"rehearsed_ns", plan.rehearsed_ns}};
+          {"rehearsed_ns", plan.rehearsed_ns},
+          {"is_cut_short", plan.is_cut_short}};
 }
 
 LineChart front_chart(const JointPlans& plans) {

@@ -33,6 +33,8 @@ struct NetworkPlans {
   std::optional<BudgetedPlan> chosen;
   /// Of which it is the one that was the fastest when they were tried; 0: none was.
   size_t rehearsed_plans = 0;
+  /// Time was over before everything was tried.
+  bool is_cut_short = false;
   /// The same with more memory, to say what that would buy.
   std::optional<BudgetedPlan> with_more;
 };

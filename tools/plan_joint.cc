@@ -21,6 +21,7 @@
 #include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
+#include "tools/search_in_time.h"
 
 namespace weightpager::tools {
 namespace {
@@ -34,6 +35,7 @@ constexpr uint64_t more_bytes = 10 * MiB;
 // Plans that are tried, at most, and how much slower than the best they may be by calculation.
 constexpr size_t rehearsed_most = 3;
 constexpr double rehearsed_slower = 1.5;
+const char* const searching = "searching for plans";
 const char* const usage_example = "weightpager plan resnet50.cfg --budget 64MiB";
 
 struct JointOptions {
@@ -42,6 +44,7 @@ struct JointOptions {
   std::string weights_path;
   double disk_gb_per_s = 2;
   int threads = 1;
+  TimeLimit time_limit;
   bool is_explained = false;
   std::string output_path;
   std::string json_path;
@@ -77,6 +80,9 @@ Result<JointOptions> read_options(const Arguments& arguments) {
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
+  const auto time_limit = parse_time_limit(arguments);
+  if (!time_limit) return tl::make_unexpected(time_limit.error());
+  options.time_limit = *time_limit;
   return options;
 }
 
@@ -93,7 +99,13 @@ bool needs_fronts(const JointOptions& options) {
   return !options.loads || is_divided || !options.html_path.empty();
 }
 
-Status plan_front(JointPlanner& planner, NetworkPlans& plans) {
+Result<JointPlan> plan_in_time(JointPlanner& planner, uint64_t budget_bytes,
+                               const JointOptions& options) {
+  return planner.plan(budget_bytes, SearchInTime(options.time_limit, searching).limit());
+}
+
+Status plan_front(JointPlanner& planner, const JointOptions& options, NetworkPlans& plans) {
+  const SearchInTime search(options.time_limit, searching);
   const auto least = static_cast<double>(planner.least_bytes());
   const double ratio = static_cast<double>(planner.most_bytes()) / least;
   for (int i = 0; i < front_points; ++i) {
@@ -101,8 +113,9 @@ Status plan_front(JointPlanner& planner, NetworkPlans& plans) {
     const uint64_t budget_bytes = i == 0                  ? planner.least_bytes()
                                   : i == front_points - 1 ? planner.most_bytes()
                                                           : static_cast<uint64_t>(least * factor);
-    auto plan = planner.plan(budget_bytes);
+    auto plan = planner.plan(budget_bytes, search.limit());
     if (!plan) return tl::make_unexpected(plan.error());
+    plans.is_cut_short |= plan->is_cut_short;
     const bool is_better = plans.front.empty() || plan->delay_ns < plans.front.back().plan.delay_ns;
     if (is_better) plans.front.push_back({budget_bytes, std::move(*plan)});
   }
@@ -171,8 +184,9 @@ JointPlan fastest_tried(const Network& network, std::vector<JointPlan> plans,
 
 Status choose(JointPlanner& planner, uint64_t budget_bytes, const JointOptions& options,
               NetworkPlans& plans) {
-  auto plan = planner.plan(budget_bytes);
+  auto plan = plan_in_time(planner, budget_bytes, options);
   if (!plan) return tl::make_unexpected(plan.error());
+  plans.is_cut_short |= plan->is_cut_short;
   const bool is_tried = !options.weights_path.empty() && options.cfg_paths.size() == 1;
   if (is_tried) {
     auto candidates =
@@ -182,7 +196,7 @@ Status choose(JointPlanner& planner, uint64_t budget_bytes, const JointOptions& 
   }
   plans.chosen = {budget_bytes, std::move(*plan)};
   if (!options.is_explained && options.html_path.empty()) return {};
-  auto with_more = planner.plan(budget_bytes + more_bytes);
+  auto with_more = plan_in_time(planner, budget_bytes + more_bytes, options);
   if (!with_more) return tl::make_unexpected(with_more.error());
   plans.with_more = {budget_bytes + more_bytes, std::move(*with_more)};
   return {};
@@ -219,7 +233,8 @@ Result<JointPlanner> planner_by(const plan::Profile& profile, const Network& net
                             {.read_bytes_per_s = reading.bytes_per_s,
                              .read_latency_ns = reading.latency_ns,
                              .taken = reading.taken,
-                             .threads = options.threads});
+                             .threads = options.threads},
+                            SearchInTime(options.time_limit, searching).limit());
 }
 
 /// What would be run by a profile: of one network the plan of its budget, otherwise the front.
@@ -228,12 +243,14 @@ Result<plan::Ways> ways_by(const plan::Profile& profile, const Network& network,
   auto planner = planner_by(profile, network, options, reading);
   if (!planner) return forward_error(std::move(planner));
   if (!needs_fronts(options)) {
-    auto plan = planner->plan(options.loads->budget_bytes);
+    auto plan = plan_in_time(*planner, options.loads->budget_bytes, options);
     if (!plan) return forward_error(std::move(plan));
     return plan::Ways{std::move(plan->choices)};
   }
   NetworkPlans plans;
-  if (Status done = plan_front(*planner, plans); !done) return forward_error(std::move(done));
+  if (Status done = plan_front(*planner, options, plans); !done) {
+    return forward_error(std::move(done));
+  }
   plan::Ways ways;
   for (BudgetedPlan& it : plans.front) ways.push_back(std::move(it.plan.choices));
   return ways;
@@ -279,7 +296,7 @@ Result<JointPlans> make_plans(const JointOptions& options) {
                                                  .least_bytes = it.planner->least_bytes(),
                                                  .forced_by = it.planner->forced_by()});
     if (!needs_fronts(options)) continue;
-    if (Status done = plan_front(*it.planner, of_network); !done) {
+    if (Status done = plan_front(*it.planner, options, of_network); !done) {
       return forward_error(std::move(done));
     }
   }
@@ -309,6 +326,7 @@ std::vector<Option> plan_joint_options() {
            "from the processors, and the pace of these; with --budget, try its plan"},
           {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
           {0, "threads", "N", "that compute (one per processor)"},
+          time_limit_option(),
           {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},
           {'o', "output", "FILE", "write the plan, for `model pack --plan` and `infer --plan`"},
           {0, "json", "FILE", "write all figures to FILE"},
@@ -321,6 +339,9 @@ int plan_joint_command(const Arguments& arguments) {
   const auto plans = make_plans(*options);
   if (!plans) return failure(plans.error());
   print(stdout, joint_plans_text(*plans, options->is_explained));
+  if (std::ranges::any_of(plans->networks, &NetworkPlans::is_cut_short)) {
+    print(stdout, time_was_over);
+  }
   const Status written = write_files(*options, *plans);
   return written ? exit_success : failure(written.error());
 }

@@ -20,6 +20,7 @@
 #include "tools/number_argument.h"
 #include "tools/plan.h"
 #include "tools/report_file.h"
+#include "tools/search_in_time.h"
 #include "tools/selection_run.h"
 
 namespace weightpager::tools {
@@ -54,6 +55,7 @@ Command plan_primitives_description() {
                       {0, "measure", "",
                        "run the network by each selection that is shown (with random weights),\n"
                        "in turns with the chosen one, and measure what was planned"},
+                      time_limit_option(),
                       {0, "json", "FILE", "write the front and all choices to FILE"}},
           .examples =
               "  weightpager plan primitives yolov3.cfg\n"
@@ -70,6 +72,7 @@ struct Options {
   double disk_gb_per_s = 2;
   int threads = 1;
   bool is_measured = false;
+  TimeLimit time_limit;
   std::string json_path;
 };
 
@@ -94,6 +97,9 @@ Result<Options> read_options(const Arguments& arguments) {
     return fail("--measure runs networks with all weights in memory",
                 "leave --layer-by-layer away");
   }
+  const auto time_limit = parse_time_limit(arguments);
+  if (!time_limit) return tl::make_unexpected(time_limit.error());
+  options.time_limit = *time_limit;
   options.json_path = arguments.value("json").value_or("");
   return options;
 }
@@ -120,17 +126,20 @@ struct Plan {
   std::vector<Selection> front;
   std::vector<Point> points;
   Selection chosen;
+  /// Time was over before every workspace was tried.
+  bool is_cut_short = false;
 };
 
-/// Evenly spread over the front, its ends among them.
+/// Evenly spread over the front, its ends among them; greedy ones as far as there is time.
 std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance,
-                             const Selection& fastest) {
+                             const Selection& fastest, const TimeLimit& limit) {
   const size_t count = std::min(points_shown, front.size());
   std::vector<Point> points;
   for (size_t i = 0; i < count; ++i) {
     const Selection& best = front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)];
-    auto greedy = plan::greedy(instance, best.memory_bytes(), fastest.candidates);
     Point& point = points.emplace_back(Point{.best = &best});
+    if (limit.is_over()) continue;
+    auto greedy = plan::greedy(instance, best.memory_bytes(), fastest.candidates);
     if (greedy) point.greedy = *std::move(greedy);
   }
   return points;
@@ -157,8 +166,8 @@ Status measure_points(Plan& made, int threads) {
 /// The front tells memory apart at other places than a search within a budget does: each may find
 /// what the other rounds away. What is found is a point of the front, then.
 Result<Selection> fastest_within(const plan::Instance& instance, uint64_t budget_bytes,
-                                 std::vector<Selection>& front) {
-  auto chosen = plan::fastest_of_any_network(instance, budget_bytes, quantum_bytes);
+                                 std::vector<Selection>& front, const TimeLimit& limit) {
+  auto chosen = plan::fastest_of_any_network(instance, budget_bytes, quantum_bytes, limit);
   if (!chosen) return chosen;
   front.push_back(*std::move(chosen));
   plan::keep_best<&Selection::memory_bytes>(front);
@@ -174,18 +183,20 @@ Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,
                                       options.disk_gb_per_s * 1e9);
   const plan::Instance& instance = made.instance.instance;
-  auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown);
+  const SearchInTime search(options.time_limit, "searching for selections");
+  auto front = plan::front_of_any_network(instance, quantum_bytes, points_shown, search.limit());
   if (!front) return forward_error(std::move(front));
   made.front = std::move(*front);
   made.chosen = made.front.back();
   if (options.budget_bytes) {
-    auto chosen = fastest_within(instance, *options.budget_bytes, made.front);
+    auto chosen = fastest_within(instance, *options.budget_bytes, made.front, search.limit());
     if (!chosen) return forward_error(std::move(chosen));
     made.chosen = std::move(*chosen);
   }
   const auto by_time = plan::fastest_ignoring_memory(instance);
   if (!by_time) return tl::make_unexpected(by_time.error());
-  made.points = points_of(made.front, instance, *by_time);
+  made.is_cut_short = search.limit().is_over();
+  made.points = points_of(made.front, instance, *by_time, search.limit());
   return {};
 }
 
@@ -270,6 +281,19 @@ void print_choices(const Plan& made) {
 }
 
 void print_exactness(const Plan& made, const Options& options) {
+  if (made.is_cut_short) {
+    print(
+        stdout,
+        "--time-limit was over before every workspace was tried: but for the least memory and the "
+        "fastest there may be better ones\n\n");
+    return;
+  }
+  if (!plan::is_exact(made.instance.instance)) {
+    print(stdout,
+          "of so many layers some points: but for the least memory and the fastest there may be "
+          "better ones\n\n");
+    return;
+  }
   if (!plan::cuts_needed(made.instance.instance)) {
     fmt::print("points at budgets evenly apart: between them there may be better ones\n\n");
     return;
@@ -317,6 +341,7 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
        options.strategy == Strategy::whole_network ? "whole-network" : "layer-by-layer"},
       {"read_bytes_per_s", options.disk_gb_per_s * 1e9},
       {"quantum_bytes", quantum_bytes},
+      {"is_cut_short", made.is_cut_short},
       {"chosen", selection_json(made.chosen)}};
   for (uint32_t i = 0; i < made.network.layers.size(); ++i) {
     const uint32_t node = NetworkInstance::node_of_layer(i);

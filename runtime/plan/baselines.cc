@@ -1,7 +1,9 @@
 #include "runtime/plan/baselines.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -29,25 +31,53 @@ std::optional<uint32_t> fastest_below(const Node& node, uint64_t bytes) {
   return best;
 }
 
-// One step down, of the node that needs most among those that can do with less.
-bool replace_largest(const Instance& instance, std::vector<uint32_t>& chosen) {
-  std::optional<uint32_t> largest;
-  uint32_t replacement = 0;
-  uint64_t largest_bytes = 0;
-  for (uint32_t node = 0; node < instance.nodes.size(); ++node) {
-    const Node& it = instance.nodes[node];
-    const uint64_t bytes = need_bytes(it.candidates[chosen[node]]);
-    if (largest && bytes <= largest_bytes) continue;
-    const auto below = fastest_below(it, bytes);
-    if (!below) continue;
-    largest = node;
-    largest_bytes = bytes;
-    replacement = *below;
+// Steps down, each of the node that needs most among those that can do with less. Who needs how
+// much is kept in order: looking at all nodes for each step takes the square of them.
+class Descent {
+ public:
+  Descent(const Instance& instance, std::vector<uint32_t> start)
+      : instance_(instance), chosen_(std::move(start)) {
+    for (uint32_t node = 0; node < chosen_.size(); ++node) add(node);
   }
-  if (!largest) return false;
-  chosen[*largest] = replacement;
-  return true;
-}
+
+  uint64_t memory_bytes() const { return held_bytes_ + *workspaces_.rbegin(); }
+
+  bool replace_largest() {
+    while (!needs_.empty()) {
+      const auto [bytes, node_from_end] = *needs_.rbegin();
+      needs_.erase(std::prev(needs_.end()));
+      const auto node = static_cast<uint32_t>(chosen_.size() - node_from_end);
+      const auto below = fastest_below(instance_.nodes[node], bytes);
+      if (!below) continue;
+      held_bytes_ -= chosen(node).held_bytes;
+      workspaces_.erase(workspaces_.find(chosen(node).workspace_bytes));
+      chosen_[node] = *below;
+      add(node);
+      return true;
+    }
+    return false;
+  }
+
+  const std::vector<uint32_t>& chosen() const { return chosen_; }
+
+ private:
+  const Candidate& chosen(uint32_t node) const {
+    return instance_.nodes[node].candidates[chosen_[node]];
+  }
+
+  void add(uint32_t node) {
+    held_bytes_ += chosen(node).held_bytes;
+    workspaces_.insert(chosen(node).workspace_bytes);
+    needs_.insert({need_bytes(chosen(node)), chosen_.size() - node});
+  }
+
+  const Instance& instance_;
+  std::vector<uint32_t> chosen_;
+  uint64_t held_bytes_ = 0;
+  std::multiset<uint64_t> workspaces_;
+  // Of equal needs the first node's is the greatest.
+  std::set<std::pair<uint64_t, size_t>> needs_;
+};
 
 bool only_chooses_a_layout(const Node& node) {
   return std::all_of(node.candidates.begin(), node.candidates.end(),
@@ -80,14 +110,13 @@ std::vector<uint32_t> fastest_of_each(const Instance& instance) {
 Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
                          std::vector<uint32_t> start) {
   WP_ASSERT(start.size() == instance.nodes.size());
-  while (true) {
-    if (evaluate(instance, start).memory_bytes() <= memory_bytes_max) {
-      return with_best_layouts(instance, std::move(start));
-    }
-    if (!replace_largest(instance, start)) {
+  Descent descent(instance, std::move(start));
+  while (descent.memory_bytes() > memory_bytes_max) {
+    if (!descent.replace_largest()) {
       return tl::make_unexpected(budget_too_small(instance, memory_bytes_max));
     }
   }
+  return with_best_layouts(instance, descent.chosen());
 }
 
 Result<Selection> fastest_ignoring_memory(const Instance& instance) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/plan/selection.h"
 
 namespace weightpager::plan {
@@ -26,12 +27,14 @@ Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes
 /// The least memory with which a selection takes no longer than that.
 Result<Selection> least_memory_by_cbc(const Instance& instance, double time_ns_max);
 
-/// By series-parallel reduction, and where that is impossible by CBC.
+/// By series-parallel reduction, and where that is impossible by CBC, which looks at no clock.
 Result<Selection> fastest_of_any_network(const Instance& instance, uint64_t memory_bytes_max,
-                                         uint64_t quantum_bytes = 1);
+                                         uint64_t quantum_bytes = 1, const TimeLimit& limit = {});
 
-/// The front; of networks that only CBC can plan, its points at `budgets` budgets, evenly apart.
+/// The front; of networks that only CBC can plan, its points at `budgets` budgets, evenly apart,
+/// as far as there is time.
 Result<std::vector<Selection>> front_of_any_network(const Instance& instance,
-                                                    uint64_t quantum_bytes, uint32_t budgets);
+                                                    uint64_t quantum_bytes, uint32_t budgets,
+                                                    const TimeLimit& limit = {});
 
 }  // namespace weightpager::plan

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "runtime/pipeline/timeline.h"
+#include "runtime/plan/series_parallel.h"
 
 namespace weightpager::plan {
 
@@ -22,6 +23,13 @@ double JointBounds::overlap_ns(const JointOption& option, uint64_t window_bytes)
 double JointBounds::least_overlap_ns(std::span<const JointOption> options,
                                      uint64_t window_bytes) const {
   double least_ns = std::numeric_limits<double>::infinity();
+  if (!options.empty() && !is_exact(network_.instance())) {
+    // Between the front's ends there may be others: none is smaller than the first or faster than
+    // the last.
+    JointOption ideal = options.back();
+    ideal.weight_bytes = options.front().weight_bytes;
+    return overlap_ns(ideal, window_bytes);
+  }
   for (const JointOption& it : options) least_ns = std::min(least_ns, overlap_ns(it, window_bytes));
   return least_ns;
 }

@@ -79,12 +79,12 @@ Filtered filtered(const Instance& instance, Keep keep) {
 
 }  // namespace
 
-Result<JointFronts> JointFronts::make(const JointNetwork& network) {
+Result<JointFronts> JointFronts::make(const JointNetwork& network, const TimeLimit& limit) {
   JointFronts made(network);
   if (auto cuts = plan::cuts_needed(network.instance())) {
     made.cuts_needed_ = *std::move(cuts);
     made.choose_caps();
-  } else if (Status done = made.use_integer_programming(); !done) {
+  } else if (Status done = made.use_integer_programming(limit); !done) {
     return forward_error(std::move(done));
   }
   return made;
@@ -124,9 +124,9 @@ void JointFronts::choose_caps() {
 }
 
 // Without caps.
-Status JointFronts::use_integer_programming() {
-  auto front =
-      front_of_any_network(network_->instance(), quantum_bytes, points_by_integer_programming);
+Status JointFronts::use_integer_programming(const TimeLimit& limit) {
+  auto front = front_of_any_network(network_->instance(), quantum_bytes,
+                                    points_by_integer_programming, limit);
   if (!front) return forward_error(std::move(front));
   arena_caps_ = {UINT64_MAX};
   piece_caps_ = {UINT64_MAX};
@@ -148,7 +148,7 @@ uint64_t JointFronts::window_bytes_max(uint64_t budget_bytes, size_t arena_cap) 
 
 // For each piece, largest arenas that are worth it are looked for by bisection: with a larger one
 // nothing becomes impossible.
-LeastNeed JointFronts::least_need() const {
+LeastNeed JointFronts::least_need(const TimeLimit& limit) const {
   LeastNeed least;
   if (!cuts_needed_) return least;
   std::set<uint64_t> arena_set, piece_set;
@@ -170,6 +170,7 @@ LeastNeed JointFronts::least_need() const {
   }
   const std::vector<uint64_t> arenas(arena_set.lower_bound(least_arena_bytes_), arena_set.end());
   for (auto piece = piece_set.lower_bound(least_piece); piece != piece_set.end(); ++piece) {
+    if (limit.is_over()) return {};
     const auto worth = [&](uint64_t arena) { return arena + *piece < least.bytes; };
     size_t begin = 0;
     size_t end = static_cast<size_t>(std::partition_point(arenas.begin(), arenas.end(), worth) -
@@ -178,6 +179,7 @@ LeastNeed JointFronts::least_need() const {
     std::optional<std::vector<uint32_t>> found = plainest(arenas[end - 1], *piece);
     if (!found) continue;
     while (begin + 1 < end) {
+      if (limit.is_over()) return {};
       const size_t middle = begin + (end - begin) / 2;
       auto with_less = plainest(arenas[middle - 1], *piece);
       if (with_less) {
@@ -253,13 +255,14 @@ void JointFronts::forbid_changes(Instance& instance, uint64_t arena_bytes_max) c
   }
 }
 
-std::optional<JointOption> JointFronts::fastest_alone(Strategy strategy,
-                                                      uint64_t budget_bytes) const {
+std::optional<JointOption> JointFronts::fastest_alone(Strategy strategy, uint64_t budget_bytes,
+                                                      const TimeLimit& limit) const {
   if (!cuts_needed_) return std::nullopt;
   const uint64_t left_bytes = window_bytes_max(budget_bytes, 0);
   const Instance instance = network_->without_activations(strategy);
   if (least_memory_bytes(instance) > left_bytes) return std::nullopt;
-  auto found = fastest(instance, left_bytes, cap_counts[cuts_needed_->size()].others_quantum_bytes);
+  auto found =
+      fastest(instance, left_bytes, cap_counts[cuts_needed_->size()].others_quantum_bytes, limit);
   if (!found) return std::nullopt;
   return network_->option_of(std::move(found->candidates));
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/plan/joint_network.h"
 
 namespace weightpager::plan {
@@ -36,7 +37,7 @@ struct LeastNeed {
 class JointFronts {
  public:
   /// `network` outlives this.
-  static Result<JointFronts> make(const JointNetwork& network);
+  static Result<JointFronts> make(const JointNetwork& network, const TimeLimit& limit);
 
   size_t piece_caps() const { return piece_caps_.size(); }
   /// Of caps on the arena, those that a budget allows: at least one.
@@ -49,10 +50,12 @@ class JointFronts {
   const std::vector<JointOption>& front(size_t arena_cap, size_t piece_cap);
   /// The fastest selection without a window, in what a budget leaves beside the least arena; in
   /// memory as coarse as the fronts are many. Nothing if there is none, or it would take long.
-  std::optional<JointOption> fastest_alone(Strategy strategy, uint64_t budget_bytes) const;
+  std::optional<JointOption> fastest_alone(Strategy strategy, uint64_t budget_bytes,
+                                           const TimeLimit& limit) const;
 
-  /// Over all caps, not only those that fronts are made for. Nothing where nodes cannot be cut.
-  LeastNeed least_need() const;
+  /// Over all caps, not only those that fronts are made for. Nothing where nodes cannot be cut, or
+  /// where time is over before all are looked at.
+  LeastNeed least_need(const TimeLimit& limit) const;
 
   size_t fronts_made() const { return fronts_made_; }
 
@@ -60,7 +63,7 @@ class JointFronts {
   explicit JointFronts(const JointNetwork& network) : network_(&network) {}
 
   void choose_caps();
-  Status use_integer_programming();
+  Status use_integer_programming(const TimeLimit& limit);
   std::optional<std::vector<uint32_t>> plainest(uint64_t arena_bytes_max,
                                                 uint64_t piece_bytes_max) const;
   void forbid_changes(Instance& instance, uint64_t arena_bytes_max) const;

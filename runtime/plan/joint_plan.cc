@@ -61,14 +61,15 @@ class JointPlanner::Implementation {
  public:
   static Result<std::unique_ptr<Implementation>> make(const Network& network,
                                                       const Profile& profile,
-                                                      const JointSettings& settings) {
+                                                      const JointSettings& settings,
+                                                      const TimeLimit& limit) {
     auto joint = std::make_unique<JointNetwork>(network, profile, settings);
-    auto fronts = JointFronts::make(*joint);
+    auto fronts = JointFronts::make(*joint, limit);
     if (!fronts) return forward_error(std::move(fronts));
     auto fastest = fastest_ignoring_memory(joint->instance());
     if (!fastest) return forward_error(std::move(fastest));
-    return std::unique_ptr<Implementation>(
-        new Implementation(std::move(joint), std::move(*fronts), std::move(fastest->candidates)));
+    return std::unique_ptr<Implementation>(new Implementation(
+        std::move(joint), std::move(*fronts), std::move(fastest->candidates), limit));
   }
 
   uint64_t least_bytes() const { return least_bytes_; }
@@ -77,7 +78,7 @@ class JointPlanner::Implementation {
   const std::string& forced_by() const { return forced_by_; }
   PlanningWork work() const { return {fronts_.fronts_made(), trials_.windows_tried()}; }
 
-  Result<JointPlan> plan(uint64_t budget_bytes) {
+  Result<JointPlan> plan(uint64_t budget_bytes, const TimeLimit& limit) {
     if (budget_bytes < least_bytes_) return tl::make_unexpected(too_small(budget_bytes));
     Best best;
     const auto consider = [&](const JointOption& option, const pipeline::PlanTrials& trials) {
@@ -94,44 +95,48 @@ class JointPlanner::Implementation {
     const auto try_finely = [&](const JointOption& option) {
       consider(option, {.delay_ns_max = best.delay_ns()});
     };
-    const std::vector<JointOption> others = one_after_another(budget_bytes);
+    const auto if_in_time = [&](const auto& try_out, const JointOption& option) {
+      if (!limit.is_over()) try_out(option);
+    };
+    const std::vector<JointOption> others = one_after_another(budget_bytes, limit);
     try_roughly(least_);
-    for (const auto& [candidates, option] : found_before_) try_roughly(option);
-    for (const JointOption& it : others) try_roughly(it);
-    try_in_order(budget_bytes, best, try_roughly);
-    for (const Tried& it : std::vector<Tried>(best.all())) try_finely(*it.option);
-    for (const JointOption& it : others) try_finely(it);
+    for (const auto& [candidates, option] : found_before_) if_in_time(try_roughly, option);
+    for (const JointOption& it : others) if_in_time(try_roughly, it);
+    try_in_order(budget_bytes, best, try_roughly, limit);
+    for (const Tried& it : std::vector<Tried>(best.all())) if_in_time(try_finely, *it.option);
+    for (const JointOption& it : others) if_in_time(try_finely, it);
     const Tried& found = best.all().front();
     found_before_.try_emplace(found.option->candidates, *found.option);
     JointPlan plan = found.plan;
-    plan.bound_ns = least_delay_ns(budget_bytes, plan.delay_ns);
+    plan.is_cut_short = limit.is_over();
+    plan.bound_ns = least_delay_ns(budget_bytes, plan.delay_ns, limit);
     return plan;
   }
 
   std::vector<JointPlan> plans_one_after_another(uint64_t budget_bytes) {
     std::vector<JointPlan> plans;
     uint64_t delay_ns_min = UINT64_MAX;
-    for (const JointOption& option : one_after_another(budget_bytes)) {
+    for (const JointOption& option : one_after_another(budget_bytes, {})) {
       auto tried = trials_.try_out(option, budget_bytes, {});
       if (!tried) continue;
       delay_ns_min = std::min(delay_ns_min, tried->delay_ns);
       plans.push_back(*std::move(tried));
     }
     if (plans.empty()) return plans;
-    const uint64_t bound_ns = least_delay_ns(budget_bytes, delay_ns_min);
+    const uint64_t bound_ns = least_delay_ns(budget_bytes, delay_ns_min, {});
     for (JointPlan& it : plans) it.bound_ns = bound_ns;
     return plans;
   }
 
  private:
   Implementation(std::unique_ptr<JointNetwork> network, JointFronts fronts,
-                 std::vector<uint32_t> fastest)
+                 std::vector<uint32_t> fastest, const TimeLimit& limit)
       : network_(std::move(network)),
         fronts_(std::move(fronts)),
         bounds_(*network_),
         trials_(*network_),
         fastest_(std::move(fastest)) {
-    find_ends();
+    find_ends(limit);
   }
 
   // What is next: a selection, or a front that may not be known yet; and what all that is there
@@ -150,7 +155,9 @@ class JointPlanner::Implementation {
   // found. With a tighter cap a front is nowhere better: what bounds the looser one bounds it, too,
   // and it is made only when its turn comes.
   template <typename TryOut>
-  void try_in_order(uint64_t budget_bytes, const Best& best, TryOut try_out) {
+  void try_in_order(uint64_t budget_bytes, const Best& best, TryOut try_out,
+                    const TimeLimit& limit) {
+    if (limit.is_over()) return;
     std::priority_queue<Next> queue;
     const auto add_front = [&](const std::vector<JointOption>& looser, size_t arena, size_t piece) {
       const uint64_t window_bytes = fronts_.window_bytes_max(budget_bytes, arena);
@@ -159,7 +166,7 @@ class JointPlanner::Implementation {
     const size_t caps = fronts_.arena_caps_within(budget_bytes);
     for (size_t arena = 0; arena < caps; ++arena) add_front(fronts_.front(caps - 1, 0), arena, 0);
     const size_t windows_end = trials_.windows_tried() + windows_max;
-    while (!queue.empty() && trials_.windows_tried() < windows_end) {
+    while (!queue.empty() && trials_.windows_tried() < windows_end && !limit.is_over()) {
       const Next next = queue.top();
       queue.pop();
       if (next.bound_ns >= static_cast<double>(best.delay_ns())) break;
@@ -197,31 +204,36 @@ class JointPlanner::Implementation {
   // For all selections there are, where it is less than `delay_ns`: the least overlap bound of all
   // fronts, which need not be that of any other cap than the first on pieces; and in order, with
   // every layer at its fastest before and at its smallest after.
-  uint64_t least_delay_ns(uint64_t budget_bytes, uint64_t delay_ns) {
+  uint64_t least_delay_ns(uint64_t budget_bytes, uint64_t delay_ns, const TimeLimit& limit) {
     auto least_ns = static_cast<double>(delay_ns);
     const size_t caps = fronts_.arena_caps_within(budget_bytes);
     for (size_t arena = caps; arena-- > 0;) {
       const uint64_t window_bytes = fronts_.window_bytes_max(budget_bytes, arena);
-      if (bounds_.least_overlap_ns(fronts_.front(caps - 1, 0), window_bytes) >= least_ns) continue;
-      least_ns =
-          std::min(least_ns, bounds_.least_overlap_ns(fronts_.front(arena, 0), window_bytes));
+      const double looser_ns = bounds_.least_overlap_ns(fronts_.front(caps - 1, 0), window_bytes);
+      if (looser_ns >= least_ns) continue;
+      // What bounds the looser one bounds this one, too.
+      const double here_ns = limit.is_over()
+                                 ? looser_ns
+                                 : bounds_.least_overlap_ns(fronts_.front(arena, 0), window_bytes);
+      least_ns = std::min(least_ns, here_ns);
     }
     const double in_order_ns = bounds_.any_in_order_ns(fronts_.window_bytes_max(budget_bytes, 0));
     return std::min(delay_ns, static_cast<uint64_t>(std::max(least_ns, in_order_ns)));
   }
 
-  std::vector<JointOption> one_after_another(uint64_t budget_bytes) const {
+  std::vector<JointOption> one_after_another(uint64_t budget_bytes, const TimeLimit& limit) const {
     std::vector<JointOption> options = {network_->option_of(network_->in_tiles_everywhere()),
                                         network_->option_of(fastest_)};
     for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
-      auto found = fronts_.fastest_alone(strategy, budget_bytes);
+      if (limit.is_over()) break;
+      auto found = fronts_.fastest_alone(strategy, budget_bytes, limit);
       if (found) options.push_back(*std::move(found));
     }
     return options;
   }
 
   // The least and the most that a budget can usefully be.
-  void find_ends() {
+  void find_ends(const TimeLimit& limit) {
     const auto need = [&](const std::vector<uint32_t>& candidates) {
       return trials_.arena_of(candidates).bytes +
              trials_.largest_piece(candidates).costs.size_bytes;
@@ -236,7 +248,7 @@ class JointPlanner::Implementation {
     for (const JointOption& it : fronts_.front(0, fronts_.piece_caps() - 1)) {
       consider(it.candidates);
     }
-    const LeastNeed exact = fronts_.least_need();
+    const LeastNeed exact = fronts_.least_need(limit);
     for (const std::vector<uint32_t>& it : exact.candidates) consider(it);
     least_bound_bytes_ = exact.candidates.empty() ? 0 : exact.bytes;
     most_bytes_ = trials_.arena_of(fastest_).bytes + network_->option_of(fastest_).weight_bytes;
@@ -298,8 +310,8 @@ JointPlanner::JointPlanner(JointPlanner&&) noexcept = default;
 JointPlanner::~JointPlanner() = default;
 
 Result<JointPlanner> JointPlanner::make(const Network& network, const Profile& profile,
-                                        const JointSettings& settings) {
-  auto made = Implementation::make(network, profile, settings);
+                                        const JointSettings& settings, const TimeLimit& limit) {
+  auto made = Implementation::make(network, profile, settings, limit);
   if (!made) return forward_error(std::move(made));
   return JointPlanner(*std::move(made));
 }
@@ -309,8 +321,8 @@ uint64_t JointPlanner::least_bound_bytes() const { return implementation_->least
 uint64_t JointPlanner::most_bytes() const { return implementation_->most_bytes(); }
 PlanningWork JointPlanner::work() const { return implementation_->work(); }
 std::string JointPlanner::forced_by() const { return implementation_->forced_by(); }
-Result<JointPlan> JointPlanner::plan(uint64_t budget_bytes) {
-  return implementation_->plan(budget_bytes);
+Result<JointPlan> JointPlanner::plan(uint64_t budget_bytes, const TimeLimit& limit) {
+  return implementation_->plan(budget_bytes, limit);
 }
 std::vector<JointPlan> JointPlanner::plans_one_after_another(uint64_t budget_bytes) {
   return implementation_->plans_one_after_another(budget_bytes);

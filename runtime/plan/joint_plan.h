@@ -41,6 +41,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/network/network.h"
 #include "runtime/network/weight_source.h"
 #include "runtime/pipeline/schedule.h"
@@ -93,6 +94,8 @@ struct JointPlan {
   uint64_t bound_ns = 0;
   /// What such a pass took when the plan was tried (infer/rehearsal.h); 0 if it was not.
   uint64_t rehearsed_ns = 0;
+  /// Time was over before everything was tried that may be faster.
+  bool is_cut_short = false;
 
   uint64_t window_bytes() const { return rings.bytes() + pinned_bytes; }
   uint64_t memory_bytes() const { return window_bytes() + arena_bytes; }
@@ -113,7 +116,7 @@ class JointPlanner {
  public:
   /// `network` and `profile`, which has everything that it needs, outlive this.
   static Result<JointPlanner> make(const network::Network& network, const Profile& profile,
-                                   const JointSettings& settings);
+                                   const JointSettings& settings, const TimeLimit& limit = {});
   JointPlanner(JointPlanner&&) noexcept;
   ~JointPlanner();
 
@@ -121,14 +124,16 @@ class JointPlanner {
   uint64_t least_bytes() const;
   uint64_t most_bytes() const;
   /// Nothing can do with less than this, which is the least where tensors lie without gaps; 0 where
-  /// that is not known, in networks that only integer programming can plan.
+  /// that is not known: in networks that only integer programming can plan, and where time was
+  /// over.
   uint64_t least_bound_bytes() const;
 
   /// What makes the least as large as it is.
   std::string forced_by() const;
 
   /// The error of a budget that is too small names the least, and what forces it.
-  Result<JointPlan> plan(uint64_t budget_bytes);
+  /// Where time is over, the best that was found by then, and what was proved.
+  Result<JointPlan> plan(uint64_t budget_bytes, const TimeLimit& limit = {});
 
   /// One thing after the other, for comparison: the window gets what is left by
   ///  - the least workspace, plain weights in tiles (what `infer --window` runs);

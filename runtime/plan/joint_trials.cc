@@ -100,7 +100,9 @@ std::optional<JointTrials::Window> JointTrials::best_window(
 }
 
 std::optional<JointPlan> JointTrials::try_out(const JointOption& option, uint64_t budget_bytes,
-                                              const pipeline::PlanTrials& trials) {
+                                              const pipeline::PlanTrials& finest) {
+  const pipeline::PlanTrials trials =
+      pipeline::for_layers(finest, network_.network().layers.size());
   std::vector<LayerChoice> choices = network_.choices(option.candidates);
   const std::vector<uint64_t> workspace_bytes = network_.workspaces(option.candidates);
   const Arena arena = arena_of(choices, workspace_bytes);

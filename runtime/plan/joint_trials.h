@@ -27,7 +27,7 @@ class JointTrials {
 
   /// Nothing if the budget is too small for it, or it for what is asked for.
   std::optional<JointPlan> try_out(const JointOption& option, uint64_t budget_bytes,
-                                   const pipeline::PlanTrials& trials);
+                                   const pipeline::PlanTrials& finest);
 
   struct Arena {
     uint64_t bytes = 0;

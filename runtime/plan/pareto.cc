@@ -78,6 +78,15 @@ class Buckets {
   std::vector<double> least_ns_;
 };
 
+void thin(std::vector<Sum>& front, size_t labels_max) {
+  if (front.size() <= labels_max) return;
+  std::vector<Sum> thinned;
+  for (size_t i = 0; i < labels_max; ++i) {
+    thinned.push_back(front[i * (front.size() - 1) / (labels_max - 1)]);
+  }
+  front = std::move(thinned);
+}
+
 }  // namespace
 
 Origin Choices::of_candidate(uint32_t node, uint32_t candidate) {
@@ -111,7 +120,8 @@ void Choices::write(Origin origin, std::vector<uint32_t>& candidates) const {
   }
 }
 
-Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& choices) {
+Front best_of(std::span<const Sums> sums, const FrontLimits& limits, Choices& choices) {
+  const uint64_t memory_bytes_max = limits.memory_bytes_max;
   const auto [least_bytes, most_bytes] = range_of(sums, memory_bytes_max);
   if (least_bytes > most_bytes) return {};
   Buckets buckets(least_bytes, most_bytes);
@@ -126,6 +136,7 @@ Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& ch
     if (buckets.may_be_best(sum.memory_bytes, sum.time_ns)) good.push_back(sum);
   });
   keep_best<&Sum::memory_bytes>(good);
+  thin(good, limits.labels_max);
   Front best;
   for (const Sum& sum : good) {
     best.push_back({sum.memory_bytes, sum.time_ns, choices.of_both(sum.left, sum.right)});

@@ -75,7 +75,14 @@ struct Sums {
   const Front* right = nullptr;
 };
 
-/// The best of all `sums` together, up to this much memory.
-Front best_of(std::span<const Sums> sums, uint64_t memory_bytes_max, Choices& choices);
+/// What a front may have: so much memory, and so many labels. Where there are more, those are left
+/// that are evenly apart, the first and the last among them.
+struct FrontLimits {
+  uint64_t memory_bytes_max = UINT64_MAX;
+  size_t labels_max = SIZE_MAX;
+};
+
+/// The best of all `sums` together.
+Front best_of(std::span<const Sums> sums, const FrontLimits& limits, Choices& choices);
 
 }  // namespace weightpager::plan

@@ -60,15 +60,15 @@ bool holds_nothing(const Instance& instance) {
 }
 
 // Where nothing is held, exactly: from the fastest down, each time with less workspace than before.
-std::vector<Selection> front_of_workspaces(const Instance& instance,
-                                           std::span<const uint32_t> cuts) {
+std::vector<Selection> front_of_workspaces(const Instance& instance, std::span<const uint32_t> cuts,
+                                           const TimeLimit& limit) {
   std::vector<Selection> front;
   uint64_t workspace_bytes_max = UINT64_MAX;
   while (true) {
     const Reduced reduced = reduce(instance, cuts, {.workspace_bytes_max = workspace_bytes_max});
     if (reduced.front.empty()) break;
     front.push_back(last_of(instance, reduced));
-    if (front.back().workspace_bytes == 0) break;
+    if (front.back().workspace_bytes == 0 || limit.is_over()) break;
     workspace_bytes_max = front.back().workspace_bytes - 1;
   }
   keep_best<&Selection::memory_bytes>(front);
@@ -96,11 +96,12 @@ bool is_beaten(const std::vector<Selection>& front, uint64_t memory_bytes, doubl
 class FastestSearch {
  public:
   FastestSearch(const Instance& instance, std::span<const uint32_t> cuts, uint64_t memory_bytes_max,
-                uint64_t quantum_bytes)
+                uint64_t quantum_bytes, const TimeLimit& limit)
       : instance_(instance),
         cuts_(cuts),
         memory_bytes_max_(memory_bytes_max),
         quantum_bytes_(quantum_bytes),
+        limit_(limit),
         values_(workspaces(instance, quantum_bytes)) {
     std::erase_if(values_, [&](uint64_t value) { return value > memory_bytes_max; });
   }
@@ -113,7 +114,7 @@ class FastestSearch {
  private:
   // values_[begin] to values_[end - 1]
   void look_at(size_t begin, size_t end) {
-    if (begin == end) return;
+    if (begin == end || (best_ && limit_.is_over())) return;
     const Reduced reduced = reduce(instance_, cuts_,
                                    {.workspace_bytes_max = values_[end - 1],
                                     .held_bytes_max = memory_bytes_max_ - values_[begin],
@@ -138,6 +139,7 @@ class FastestSearch {
   const std::span<const uint32_t> cuts_;
   const uint64_t memory_bytes_max_;
   const uint64_t quantum_bytes_;
+  const TimeLimit& limit_;
   std::vector<uint64_t> values_;
   std::optional<Selection> best_;
 };
@@ -175,16 +177,21 @@ Error time_too_short(double time_ns_max, double least_time_ns) {
           "allow more time"};
 }
 
-Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes) {
+Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes,
+                                            const TimeLimit& limit) {
   const auto cuts = cuts_needed(instance);
   if (!cuts) return tl::make_unexpected(cuts.error());
-  if (holds_nothing(instance)) return front_of_workspaces(instance, *cuts);
+  if (holds_nothing(instance)) return front_of_workspaces(instance, *cuts, limit);
   std::vector<Selection> front;
   // Rounding may hide where the front begins.
-  auto least = fastest(instance, least_memory_bytes(instance), quantum_bytes);
+  auto least = fastest(instance, least_memory_bytes(instance), quantum_bytes, limit);
   if (!least) return forward_error(std::move(least));
   front.push_back(std::move(*least));
-  for (const uint64_t workspace : workspaces(instance, quantum_bytes)) {
+  const std::vector<uint64_t> values = workspaces(instance, quantum_bytes);
+  for (size_t i = 0; i < values.size(); ++i) {
+    // The last allows everything: its front ends with the fastest.
+    if (limit.is_over()) i = values.size() - 1;
+    const uint64_t workspace = values[i];
     const Reduced reduced =
         reduce(instance, *cuts, {.workspace_bytes_max = workspace, .quantum_bytes = quantum_bytes});
     const std::vector<Selection> before = front;
@@ -198,7 +205,7 @@ Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t q
 }
 
 Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
-                          uint64_t quantum_bytes) {
+                          uint64_t quantum_bytes, const TimeLimit& limit) {
   const auto cuts = cuts_needed(instance);
   if (!cuts) return tl::make_unexpected(cuts.error());
   if (memory_bytes_max < least_memory_bytes(instance)) {
@@ -206,7 +213,7 @@ Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
   }
   // Rounding can hide the last feasible ones: these are told apart more finely.
   while (true) {
-    auto found = FastestSearch(instance, *cuts, memory_bytes_max, quantum_bytes).run();
+    auto found = FastestSearch(instance, *cuts, memory_bytes_max, quantum_bytes, limit).run();
     if (found) return *std::move(found);
     WP_ASSERT(quantum_bytes > 1);
     quantum_bytes = std::max<uint64_t>(quantum_bytes / finer_quantum, 1);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/plan/selection.h"
 
 namespace weightpager::plan {
@@ -27,12 +28,14 @@ namespace weightpager::plan {
 /// Selections of which none is better than another in memory and time: memory rises, time falls. It
 /// begins at the least memory there can be, and is exact where nothing is held.
 /// Fails if the network is not series-parallel; so do the others here.
-Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes = 1);
+/// Where time is over before, fewer workspaces are tried.
+Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t quantum_bytes = 1,
+                                            const TimeLimit& limit = {});
 
 /// The fastest within a budget; the error of a budget that is too small names the least that is
-/// feasible, and what forces it.
+/// feasible, and what forces it. Where time is over before, the best that was found by then.
 Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
-                          uint64_t quantum_bytes = 1);
+                          uint64_t quantum_bytes = 1, const TimeLimit& limit = {});
 
 /// The smallest workspace with which a selection takes no longer than that, whatever it holds: the
 /// paper's equation 15. The selection is the fastest with that workspace.

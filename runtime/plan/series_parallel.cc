@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -17,6 +18,18 @@ namespace {
 using Table = std::vector<Front>;
 
 constexpr size_t nodes_named_max = 6;
+// Where more nodes are left, cuts are not tried: there are pairs of them as many as the square of
+// that, and each is a reduction.
+constexpr size_t nodes_cut_max = 256;
+
+// Fronts grow with the number of nodes, and so does the time for each node: for thousands, they are
+// kept short.
+constexpr size_t nodes_exact_max = 1000;
+constexpr size_t labels_of_more_nodes = 64;
+
+size_t labels_max(const Instance& instance) {
+  return is_exact(instance) ? SIZE_MAX : labels_of_more_nodes;
+}
 
 // One edge, or what became of several.
 struct Arc {
@@ -35,8 +48,8 @@ class Reduction {
         arcs_in_(instance.nodes.size()),
         arcs_out_(instance.nodes.size()) {
     if (!fill_nodes()) return;
-    for (const Edge& edge : instance_.edges) add_arc({edge.from, edge.to, table_of(edge)});
     is_there_.assign(nodes_.size(), true);
+    for (const Edge& edge : instance_.edges) add_arc({edge.from, edge.to, table_of(edge)});
   }
 
   void join_all() {
@@ -59,7 +72,9 @@ class Reduction {
       is_there_.push_back(true);
       arcs_in_.emplace_back();
       arcs_out_.push_back({arc});
+      arcs_changed(arcs_[arc].from);
     }
+    arcs_changed(node);
   }
 
   /// Nodes that could not be joined. Empty: front() is right.
@@ -138,7 +153,9 @@ class Reduction {
     return table;
   }
 
-  Front best(std::span<const Sums> sums) { return best_of(sums, excess_bytes_max_, choices_); }
+  Front best(std::span<const Sums> sums) {
+    return best_of(sums, {excess_bytes_max_, labels_max(instance_)}, choices_);
+  }
 
   // For each pair of outer layouts the best over the layouts in between.
   Table in_series(const Table& left, const Table& right) {
@@ -175,6 +192,8 @@ class Reduction {
     }
     arcs_out_[arc.from].push_back(arcs_.size());
     arcs_in_[arc.to].push_back(arcs_.size());
+    arcs_changed(arc.from);
+    arcs_changed(arc.to);
     arcs_.push_back(std::move(arc));
   }
 
@@ -182,20 +201,39 @@ class Reduction {
     Arc arc = std::move(arcs_[number]);
     std::erase(arcs_out_[arc.from], number);
     std::erase(arcs_in_[arc.to], number);
+    arcs_changed(arc.from);
+    arcs_changed(arc.to);
     return arc;
+  }
+
+  void leave_out(uint32_t node) {
+    is_there_[node] = false;
+    nodes_[node].clear();
+    arcs_changed(node);
+  }
+
+  // Who can be joined is kept in sets: a look at all nodes for each join takes the square of them.
+  void arcs_changed(uint32_t node) {
+    const auto keep = [&](std::set<uint32_t>& set, bool is_in) {
+      if (is_in) {
+        set.insert(node);
+      } else {
+        set.erase(node);
+      }
+    };
+    keep(leaves_, is_there_[node] && arcs_of(node) == 1);
+    keep(between_two_,
+         is_there_[node] && arcs_in_[node].size() == 1 && arcs_out_[node].size() == 1);
   }
 
   size_t arcs_of(uint32_t node) const { return arcs_in_[node].size() + arcs_out_[node].size(); }
 
   bool fold_leaf() {
-    for (uint32_t node = 0; node < nodes_.size(); ++node) {
-      if (!is_there_[node] || arcs_of(node) != 1) continue;
-      fold(node);
-      is_there_[node] = false;
-      nodes_[node].clear();
-      return true;
-    }
-    return false;
+    if (leaves_.empty()) return false;
+    const uint32_t node = *leaves_.begin();
+    fold(node);
+    leave_out(node);
+    return true;
   }
 
   // A node with one arc, into the node at the arc's other end. Seen from there: `far` is the layout
@@ -228,17 +266,14 @@ class Reduction {
   }
 
   bool join_in_series() {
-    for (uint32_t node = 0; node < nodes_.size(); ++node) {
-      if (!is_there_[node] || arcs_in_[node].size() != 1 || arcs_out_[node].size() != 1) continue;
-      const Arc before = take_arc(arcs_in_[node].front());
-      const Arc after = take_arc(arcs_out_[node].front());
-      Table table = in_series(in_series(before.table, nodes_[node]), after.table);
-      is_there_[node] = false;
-      nodes_[node].clear();
-      add_arc({before.from, after.to, std::move(table)});
-      return true;
-    }
-    return false;
+    if (between_two_.empty()) return false;
+    const uint32_t node = *between_two_.begin();
+    const Arc before = take_arc(arcs_in_[node].front());
+    const Arc after = take_arc(arcs_out_[node].front());
+    Table table = in_series(in_series(before.table, nodes_[node]), after.table);
+    leave_out(node);
+    add_arc({before.from, after.to, std::move(table)});
+    return true;
   }
 
   const Instance& instance_;
@@ -254,6 +289,9 @@ class Reduction {
   // Numbers of arcs, by node.
   std::vector<std::vector<size_t>> arcs_in_;
   std::vector<std::vector<size_t>> arcs_out_;
+  // Nodes with a single arc; with one in and one out.
+  std::set<uint32_t> leaves_;
+  std::set<uint32_t> between_two_;
 };
 
 // The graph alone.
@@ -279,8 +317,10 @@ Error not_reducible(const Instance& instance, const std::vector<uint32_t>& left)
     names += (i == 0 ? "" : ", ") + name_of(instance, left[i]);
   }
   return {fmt::format("the network is not nearly series-parallel: {} nodes cannot be joined, among "
-                      "them {}, and two cuts are not enough",
-                      left.size(), names),
+                      "them {}, and {}",
+                      left.size(), names,
+                      left.size() > nodes_cut_max ? "they are too many for cuts to be tried"
+                                                  : "two cuts are not enough"),
           ""};
 }
 
@@ -300,6 +340,8 @@ Front front_of(Reduction reduction, std::span<const uint32_t> cuts, size_t layou
 }
 
 }  // namespace
+
+bool is_exact(const Instance& instance) { return instance.nodes.size() <= nodes_exact_max; }
 
 std::vector<uint32_t> Reduced::candidates(const Label& label) const {
   std::vector<uint32_t> candidates(nodes);
@@ -325,6 +367,7 @@ Result<std::vector<uint32_t>> cuts_needed(const Instance& instance) {
   reduction.join_all();
   const std::vector<uint32_t> left = reduction.left();
   if (left.empty()) return std::vector<uint32_t>{};
+  if (left.size() > nodes_cut_max) return tl::make_unexpected(not_reducible(instance, left));
   for (const uint32_t node : left) {
     if (left_after(reduction, {node}).empty()) return std::vector<uint32_t>{node};
   }

@@ -16,7 +16,9 @@
 //
 // Memory is what lies above the least that each node can do with, rounded up per node to multiples
 // of a quantum. With a quantum of 1 all is exact. With q, a selection is found that is at least as
-// fast as any that takes (nodes · q) less; what is found never takes more than is said.
+// fast as any that takes (nodes · q) less; what is found never takes more than is said. Of more
+// than a thousand nodes only some labels of each front are kept, its ends among them: the least
+// memory and the fastest are what they are, what lies between is good, not proved best.
 //
 // Cost. (layouts³ + layouts² · fronts' product) per join: pareto.h. What is left to join after a
 // cut, as many times that as there are layouts. Which nodes to cut is found by trying: for two of
@@ -50,6 +52,9 @@ struct Reduced {
 
   std::vector<uint32_t> candidates(const Label& label) const;
 };
+
+/// Whether fronts are whole.
+bool is_exact(const Instance& instance);
 
 /// The nodes that reduce() has to cut, at most two; where that is not enough, the error says which
 /// nodes are in the way. They depend on edges alone, not on candidates.

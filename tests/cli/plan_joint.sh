@@ -116,3 +116,17 @@ jq -e --argjson budget "$((least * 5))" '([.networks[].chosen.budget_bytes] | ad
   fail "shares: $(jq '[.networks[].chosen]' plans.json)"
 weightpager plan net.cfg other.cfg --threads 1 --budget "$least"
 expect_status 1
+
+# Without any time to search there is a plan for the least budget all the same, and it is said that there may be faster.
+weightpager plan net.cfg --threads 1 --budget "$((least * 2))" --time-limit 1us --json hasty.json
+expect_status 0
+grep -q -- '--time-limit was over' "$OUT" || fail "nothing is said: $(cat "$OUT")"
+weightpager plan net.cfg --threads 1 --budget "$((least * 2))" --json plans.json
+expect_status 0
+jq -es '.[0].networks[0].chosen.is_cut_short and (.[1].networks[0].chosen.is_cut_short | not) and
+  .[0].networks[0].chosen.delay_ns >= .[1].networks[0].chosen.delay_ns and
+  .[0].networks[0].chosen.bound_ns <= .[1].networks[0].chosen.delay_ns' hasty.json plans.json >/dev/null ||
+  fail "without time: $(jq '.networks[0].chosen' hasty.json plans.json)"
+weightpager plan net.cfg --threads 1 --time-limit soon
+expect_status 2
+expect_error '--time-limit'

@@ -87,3 +87,16 @@ expect_status 2
 expect_error "found 'nothing'"
 weightpager plan --help
 expect_status 0
+
+# Without any time to search the least memory and the fastest are there, and it is said that the rest may not be.
+plan
+fastest_ns=$(jq '.front[-1].time_ns' "$SCRATCH/plan.json")
+plan --time-limit 1us
+expect_status 0
+grep -q -- '--time-limit was over' "$OUT" || fail "nothing is said: $(cat "$OUT")"
+jq -e --argjson least "$least" --argjson fastest "$fastest_ns" '.is_cut_short and
+  .front[0].memory_bytes == $least and .front[-1].time_ns == $fastest' "$SCRATCH/plan.json" >/dev/null ||
+  fail "without time: $(jq .front "$SCRATCH/plan.json")"
+plan --time-limit soon
+expect_status 2
+expect_error '--time-limit'

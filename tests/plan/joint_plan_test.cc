@@ -125,6 +125,30 @@ TEST_P(JointPlans, AreNeverWorseThanOneThingAfterTheOther) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, JointPlans, testing::Values("squeezenet"));
 
+// Without any time there is a plan all the same, and what is proved of it is true; with enough, it
+// is the one that there is without a limit.
+TEST(JointPlan, EndsWithItsTime) {
+  Planning it(made("squeezenet"));
+  auto hasty =
+      JointPlanner::make(it.network, it.profile, {.threads = compute_threads}, TimeLimit(0));
+  ASSERT_TRUE(hasty);
+  EXPECT_GE(hasty->least_bytes(), it.planner->least_bytes());
+  Planning without_limit(made("squeezenet"));
+  for (const uint64_t budget_bytes : it.budgets(4)) {
+    const auto best = it.planner->plan(budget_bytes, TimeLimit(1e6));
+    ASSERT_TRUE(best);
+    EXPECT_FALSE(best->is_cut_short);
+    EXPECT_EQ(best->delay_ns, without_limit.planner->plan(budget_bytes)->delay_ns);
+    if (budget_bytes < hasty->least_bytes()) continue;
+    const auto plan = hasty->plan(budget_bytes, TimeLimit(0));
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(plan->is_cut_short);
+    expect_consistent(it.network, *plan, budget_bytes);
+    EXPECT_GE(plan->delay_ns, best->delay_ns);
+    EXPECT_LE(plan->bound_ns, best->delay_ns);
+  }
+}
+
 // Of networks whose weights are a choice. Many more fronts or windows are what planning for minutes
 // looked like; so many are what it takes today, and half as many again.
 TEST(JointPlan, TakesFewFrontsAndWindows) {

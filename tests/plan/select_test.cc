@@ -206,6 +206,53 @@ Instance crossing(uint64_t seed) {
   return instance;
 }
 
+// Without any time a front has both ends, and nothing that is not in the whole one's reach.
+TEST(Select, WithoutTimeTheLeastAndTheFastestAreThere) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const Instance instance = RandomInstances(seed).make(7, 4);
+    const auto whole = pareto_front(instance);
+    const auto hasty = pareto_front(instance, 1, TimeLimit(0));
+    ASSERT_TRUE(whole && hasty);
+    EXPECT_EQ(points({hasty->front()}), points({whole->front()})) << seed;
+    EXPECT_EQ(hasty->back().time_ns, whole->back().time_ns) << seed;
+    for (const Selection& it : *hasty) {
+      EXPECT_TRUE(std::ranges::any_of(*whole, [&](const Selection& best) {
+        return best.memory_bytes() <= it.memory_bytes() && best.time_ns <= it.time_ns;
+      })) << seed;
+    }
+    EXPECT_EQ(points(*pareto_front(instance, 1, TimeLimit(1e6))), points(*whole)) << seed;
+    const uint64_t budget = least_memory_bytes(instance);
+    const auto found = fastest(instance, budget, 1, TimeLimit(0));
+    ASSERT_TRUE(found);
+    EXPECT_LE(found->memory_bytes(), budget) << seed;
+  }
+}
+
+// Each node is slow with nothing, fast with something to hold: a front of as many points as nodes,
+// of which some are kept, the ends among them.
+TEST(Select, ThousandsOfNodesHaveAFrontOfSomePoints) {
+  constexpr uint32_t nodes = 5000;
+  Instance instance{.layouts = 2};
+  for (uint32_t i = 0; i < nodes; ++i) {
+    instance.nodes.push_back({{{.time_ns = 10, .layout_in = i % 2, .layout_out = i % 2},
+                               {.time_ns = 3, .held_bytes = 1 + i % 7},
+                               {.time_ns = 2, .held_bytes = 9, .workspace_bytes = 5}},
+                              ""});
+    if (i > 0) instance.edges.push_back({i - 1, i, {0, 1, 1, 0}});
+  }
+  EXPECT_FALSE(is_exact(instance));
+  const auto front = pareto_front(instance);
+  ASSERT_TRUE(front);
+  EXPECT_EQ(front->front().memory_bytes(), 0u);
+  EXPECT_EQ(front->back().time_ns, 2.0 * nodes);
+  EXPECT_GT(front->size(), 50u);
+  const auto found = fastest(instance, 4 * nodes);
+  ASSERT_TRUE(found);
+  EXPECT_LE(found->memory_bytes(), 4 * nodes);
+  EXPECT_LT(found->time_ns, 6.0 * nodes);
+  EXPECT_TRUE(greedy(instance, 4 * nodes, found->candidates));
+}
+
 TEST(Select, NetworksThatAreFarFromSeriesParallelAreRefused) {
   const Instance instance = entangled();
   const std::string message =
