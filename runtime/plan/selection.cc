@@ -56,30 +56,6 @@ Status check_edge(const Instance& instance, size_t number) {
   return {};
 }
 
-uint64_t largest_of_least_workspaces(const Instance& instance) {
-  uint64_t largest = 0;
-  for (const Node& node : instance.nodes) {
-    uint64_t least = UINT64_MAX;
-    for (const Candidate& it : node.candidates) least = std::min(least, it.workspace_bytes);
-    largest = std::max(largest, least);
-  }
-  return largest;
-}
-
-// With no more workspace than that; UINT64_MAX where a node has no such candidate.
-uint64_t least_memory_bytes(const Instance& instance, uint64_t workspace_bytes) {
-  uint64_t sum = workspace_bytes;
-  for (const Node& node : instance.nodes) {
-    uint64_t least = UINT64_MAX;
-    for (const Candidate& it : node.candidates) {
-      if (it.workspace_bytes <= workspace_bytes) least = std::min(least, it.held_bytes);
-    }
-    if (least == UINT64_MAX) return UINT64_MAX;
-    sum += least;
-  }
-  return sum;
-}
-
 }  // namespace
 
 Status check(const Instance& instance) {
@@ -127,14 +103,36 @@ std::string name_of(const Instance& instance, size_t node) {
   return name.empty() ? fmt::format("node {}", node) : name;
 }
 
+// By workspace rising: with each, the least that nodes hold which have a candidate by then.
 uint64_t least_memory_bytes(const Instance& instance) {
-  uint64_t least = UINT64_MAX;
-  const uint64_t floor_bytes = largest_of_least_workspaces(instance);
-  for (const Node& node : instance.nodes) {
-    for (const Candidate& it : node.candidates) {
-      if (it.workspace_bytes < floor_bytes) continue;
-      least = std::min(least, least_memory_bytes(instance, it.workspace_bytes));
+  struct Way {
+    uint64_t workspace_bytes;
+    uint64_t held_bytes;
+    size_t node;
+  };
+  std::vector<Way> ways;
+  for (size_t node = 0; node < instance.nodes.size(); ++node) {
+    for (const Candidate& it : instance.nodes[node].candidates) {
+      ways.push_back({it.workspace_bytes, it.held_bytes, node});
     }
+  }
+  std::ranges::sort(ways, {}, &Way::workspace_bytes);
+  std::vector<uint64_t> held_bytes(instance.nodes.size(), UINT64_MAX);
+  size_t nodes_left = instance.nodes.size();
+  uint64_t sum_bytes = 0;
+  uint64_t least = UINT64_MAX;
+  for (const Way& it : ways) {
+    uint64_t& held = held_bytes[it.node];
+    if (it.held_bytes >= held) continue;
+    if (held == UINT64_MAX) {
+      --nodes_left;
+    } else {
+      sum_bytes -= held;
+    }
+    held = it.held_bytes;
+    sum_bytes += held;
+    // Of several with one workspace the last counts: they take no more than those before.
+    if (nodes_left == 0) least = std::min(least, it.workspace_bytes + sum_bytes);
   }
   return least;
 }
