@@ -116,11 +116,6 @@ Region::~Region() {
   if (address_ != nullptr && space_->is_own()) kernel::munmap(address_, length_bytes_);
 }
 
-uint64_t Region::chunk_file_bytes(uint32_t index) const {
-  const uint64_t offset = chunk_file_offset(index);
-  return std::min(chunk_bytes_, extent_.file_size_bytes - offset);
-}
-
 // Of a chunk, those that the region began with.
 PageSet Region::all_pages(uint32_t index) const {
   const std::byte* begin = std::max(chunk_address(index), address_);

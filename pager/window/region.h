@@ -82,11 +82,6 @@ class Region {
     return static_cast<uint32_t>((address - reinterpret_cast<uintptr_t>(grid_)) / chunk_bytes_);
   }
   std::byte* chunk_address(uint32_t index) const { return grid_ + uint64_t{index} * chunk_bytes_; }
-  uint64_t chunk_file_offset(uint32_t index) const {
-    return round_down(extent_.offset_bytes, chunk_bytes_) + uint64_t{index} * chunk_bytes_;
-  }
-  /// File bytes in a chunk: all of it but for the file's last one.
-  uint64_t chunk_file_bytes(uint32_t index) const;
 
   /// Where chunk 0 of the region lies in the file, in chunks.
   uint32_t first_file_chunk() const {
@@ -101,8 +96,6 @@ class Region {
   }
   /// Whether the page that holds `address` (of this region) is live.
   bool is_live_at(uintptr_t address) const;
-  /// Chunks with a live page.
-  uint32_t live_chunks() const { return live_chunks_; }
 
   /// The pages [first, first + count) of a chunk are no longer the pager's: the chunk becomes an
   /// edge. Returns true if no page of the chunk is live any more.

@@ -64,15 +64,6 @@ uint64_t uncovered_ns(std::span<const LayerCosts> blocks) {
   return static_cast<uint64_t>(sum_ns);
 }
 
-uint64_t uncovered_as_printed_ns(std::span<const LayerCosts> blocks) {
-  int64_t before_ns = 0, sum_ns = 0;
-  for (size_t i = 1; i < blocks.size(); ++i) {
-    before_ns = overlap_ns(blocks, i, before_ns);
-    sum_ns += std::max<int64_t>(before_ns, 0);
-  }
-  return static_cast<uint64_t>(sum_ns);
-}
-
 uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks) {
   uint64_t ns = blocks.front().read_ns + uncovered_ns(blocks);
   for (const LayerCosts& block : blocks) ns += block.kernel_ns;

@@ -30,8 +30,6 @@ uint64_t suggested_blocks(uint64_t model_bytes, uint64_t budget_bytes);
 
 /// The sum of the equation, mended. `blocks`: what they cost.
 uint64_t uncovered_ns(std::span<const LayerCosts> blocks);
-/// As printed.
-uint64_t uncovered_as_printed_ns(std::span<const LayerCosts> blocks);
 /// What the mended equation says the delay is.
 uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks);
 

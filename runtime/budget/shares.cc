@@ -296,12 +296,6 @@ Result<Shares> share_by_score(Claims claims, uint64_t budget_bytes) {
   return fill(limits, budget_bytes);
 }
 
-std::vector<double> shares_as_printed(Claims claims, uint64_t budget_bytes) {
-  std::vector<double> shares = weights_of_score(claims);
-  for (double& share : shares) share *= static_cast<double>(budget_bytes);
-  return shares;
-}
-
 uint64_t weighted_ns(const Claim& claim, uint64_t delay_ns) {
   return static_cast<uint64_t>(static_cast<double>(delay_ns) * claim.weight);
 }

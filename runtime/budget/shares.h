@@ -66,9 +66,6 @@ Status check_budget(std::span<const Claim> claims, uint64_t budget_bytes);
 /// Equation (1), held between each claim's limits. Fails below `least_budget_bytes`.
 Result<Shares> share_by_score(std::span<const Claim> claims, uint64_t budget_bytes);
 
-/// Equation (1) as it is printed, without limits: for comparison.
-std::vector<double> shares_as_printed(std::span<const Claim> claims, uint64_t budget_bytes);
-
 /// A network's delay, times its weight, rounded down.
 uint64_t weighted_ns(const Claim& claim, uint64_t delay_ns);
 

@@ -1,5 +1,4 @@
-// Where tensors lie that are needed for a while only: the two kinds of plans, and what makes one
-// wrong.
+// Where tensors lie that are needed for a while only: the two kinds of plans.
 //
 // Problem. Of all activations of a network only a few are needed at any time. Laid out side by side
 // they take many times the memory.
@@ -7,7 +6,7 @@
 // Idea. Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020): either
 // all tensors share one block, each at an offset, or each goes into one of several objects, where a
 // block cannot be cut (textures of a GPU, buffers of another library). Strategies are one file
-// each; portfolio.h tries them all. Whatever one returns, find_overlaps says whether it is a plan.
+// each; portfolio.h tries them all.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +32,5 @@ struct SharedObjectsPlan {
 
   uint64_t total_bytes() const;
 };
-
-/// Two tensors that are live at the same time, in the same bytes or in the same object.
-struct Overlap {
-  uint32_t first = 0;
-  uint32_t second = 0;
-};
-/// Every overlap of a plan, and every tensor that reaches beyond the plan's end or does not fit
-/// into its object (as an overlap with itself).
-std::vector<Overlap> find_overlaps(Tensors tensors, const OffsetPlan& plan);
-std::vector<Overlap> find_overlaps(Tensors tensors, const SharedObjectsPlan& plan);
 
 }  // namespace weightpager::memory

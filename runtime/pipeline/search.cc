@@ -97,22 +97,4 @@ Rings smallest_rings_without_stalls(Pipeline pipeline, Costs costs, double toler
   return *rings;
 }
 
-Sweep sweep_windows(uint64_t first_bytes, uint64_t last_bytes, uint64_t step_bytes,
-                    double tolerance, const std::function<uint64_t(uint64_t)>& measure_ns) {
-  WP_ASSERT(first_bytes <= last_bytes && step_bytes > 0);
-  Sweep sweep;
-  uint64_t least_ns = UINT64_MAX;
-  for (uint64_t bytes = first_bytes; bytes <= last_bytes; bytes += step_bytes) {
-    sweep.points.push_back({bytes, measure_ns(bytes)});
-    least_ns = std::min(least_ns, sweep.points.back().delay_ns);
-  }
-  const double good_enough_ns = static_cast<double>(least_ns) * (1 + tolerance);
-  const auto is_good_enough = [&](const SweepPoint& point) {
-    return static_cast<double>(point.delay_ns) <= good_enough_ns;
-  };
-  const auto chosen = std::find_if(sweep.points.begin(), sweep.points.end(), is_good_enough);
-  sweep.chosen = static_cast<size_t>(chosen - sweep.points.begin());
-  return sweep;
-}
-
 }  // namespace weightpager::pipeline

@@ -7,14 +7,13 @@
 // Idea. In mirrored rings a delay never grows with a ring (timeline.h), so with measured costs the
 // window is found by bisection on the equations, and a few real inferences confirm it. The host's
 // and the device's ring are found separately: the smallest device ring for a host ring is a
-// staircase that is walked corner by corner. The paper's sweep is here too, to compare.
+// staircase that is walked corner by corner. Tests compare it with the paper's sweep.
 //
 // Cost: O(N log(model / step)) for one ring, for two as much per corner of the staircase: 0.1 ms
 // for the 162 layers of YOLOv4.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -38,23 +37,5 @@ std::optional<Rings> smallest_rings_for_delay(Pipeline pipeline, std::span<const
 /// time; where it is slower only pinning takes the delay further down (pinning.h).
 Rings smallest_rings_without_stalls(Pipeline pipeline, std::span<const UnitCosts> costs,
                                     double tolerance);
-
-/// One measured window.
-struct SweepPoint {
-  uint64_t window_bytes = 0;
-  uint64_t delay_ns = 0;
-};
-
-struct Sweep {
-  std::vector<SweepPoint> points;
-  /// Into `points`: the first whose delay is within the tolerance of the least.
-  size_t chosen = 0;
-};
-
-/// The paper's two phases: measures windows from `first_bytes` to `last_bytes`, inclusive, in
-/// steps; then goes back to the smallest that is good enough. `measure_ns`: the mean or median
-/// delay with a window of that many bytes.
-Sweep sweep_windows(uint64_t first_bytes, uint64_t last_bytes, uint64_t step_bytes,
-                    double tolerance, const std::function<uint64_t(uint64_t)>& measure_ns);
 
 }  // namespace weightpager::pipeline

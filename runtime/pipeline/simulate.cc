@@ -1,7 +1,6 @@
 // See simulate.h.
 #include "runtime/pipeline/simulate.h"
 
-#include <cmath>
 #include <deque>
 
 #include "pager/base/assert.h"
@@ -113,16 +112,6 @@ std::vector<Timeline> simulate(Schedule schedule, std::span<const UnitCosts> cos
                                const Arrivals& arrivals) {
   WP_ASSERT(costs.size() == schedule.units());
   return Simulation(std::move(schedule), costs, arrivals.inferences).run(arrivals.idle_ns);
-}
-
-std::vector<UnitCosts> with_disk(std::span<const UnitCosts> costs, const Disk& disk) {
-  std::vector<UnitCosts> changed(costs.begin(), costs.end());
-  for (UnitCosts& unit : changed) {
-    if (unit.size_bytes == 0) continue;
-    const double transfer_ns = static_cast<double>(unit.size_bytes) / disk.bytes_per_s * 1e9;
-    unit.read_ns = disk.latency_ns + static_cast<uint64_t>(std::llround(transfer_ns));
-  }
-  return changed;
 }
 
 }  // namespace weightpager::pipeline

@@ -31,12 +31,4 @@ struct Arrivals {
 std::vector<Timeline> simulate(Schedule schedule, std::span<const UnitCosts> costs,
                                const Arrivals& arrivals);
 
-/// The costs with reads from a disk of this speed.
-struct Disk {
-  double bytes_per_s = 0;
-  /// Of one read, on top; it does not overlap with other reads.
-  uint64_t latency_ns = 0;
-};
-std::vector<UnitCosts> with_disk(std::span<const UnitCosts> costs, const Disk& disk);
-
 }  // namespace weightpager::pipeline

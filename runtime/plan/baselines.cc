@@ -101,12 +101,6 @@ Result<Selection> with_best_layouts(const Instance& instance, std::vector<uint32
 
 }  // namespace
 
-std::vector<uint32_t> fastest_of_each(const Instance& instance) {
-  std::vector<uint32_t> chosen;
-  for (const Node& node : instance.nodes) chosen.push_back(*fastest_below(node, UINT64_MAX));
-  return chosen;
-}
-
 Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
                          std::vector<uint32_t> start) {
   WP_ASSERT(start.size() == instance.nodes.size());

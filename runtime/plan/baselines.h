@@ -18,9 +18,6 @@
 
 namespace weightpager::plan {
 
-/// For each node its fastest candidate (of several: the one that needs least), layouts ignored.
-std::vector<uint32_t> fastest_of_each(const Instance& instance);
-
 /// From `start` downwards until the budget is met. Fails where no node can do with less any more.
 Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
                          std::vector<uint32_t> start);

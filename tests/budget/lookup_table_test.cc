@@ -4,13 +4,28 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "pager/base/units.h"
 #include "tests/budget/some_networks.h"
 
 namespace weightpager::budget {
 namespace {
+
+/// The sum of the equation as the paper prints it: the last block counts, too, and what is left
+/// over of one block's time is a delay of the next.
+uint64_t uncovered_as_printed_ns(const std::vector<LayerCosts>& blocks) {
+  int64_t before_ns = 0, sum_ns = 0;
+  for (size_t i = 1; i < blocks.size(); ++i) {
+    const uint64_t next_read_ns = i + 1 < blocks.size() ? blocks[i + 1].read_ns : 0;
+    before_ns = static_cast<int64_t>(blocks[i - 1].release_ns + next_read_ns) -
+                (static_cast<int64_t>(blocks[i].kernel_ns) + before_ns);
+    sum_ns += std::max<int64_t>(before_ns, 0);
+  }
+  return static_cast<uint64_t>(sum_ns);
+}
 
 TEST(LookupTable, AsManyBlocksAsThePaperHas) {
   EXPECT_EQ(suggested_blocks(170, 102), 4u);

@@ -28,6 +28,28 @@ Claim claim(uint64_t model_bytes, uint64_t latency_ns, uint64_t least_bytes = 1)
           .latency_ns = latency_ns};
 }
 
+/// Equation (1) as the paper prints it: a network's part of all weights, and its score's part of
+/// all scores, of which n networks give 1/n. Without the limits that a share has.
+std::vector<double> shares_as_printed(const std::vector<Claim>& claims, uint64_t budget_bytes) {
+  const auto score = [](const Claim& it) {
+    return it.urgency * static_cast<double>(it.latency_ns) / static_cast<double>(it.model_bytes);
+  };
+  double scores = 0, all_bytes = 0;
+  for (const Claim& it : claims) {
+    scores += score(it);
+    all_bytes += static_cast<double>(it.model_bytes);
+  }
+  const auto networks = static_cast<double>(claims.size());
+  std::vector<double> shares;
+  for (const Claim& it : claims) {
+    const double by_size = static_cast<double>(it.model_bytes) / all_bytes;
+    const double by_score = scores > 0 ? score(it) / scores : by_size;
+    shares.push_back(static_cast<double>(budget_bytes) *
+                     (by_size * (1 - 1 / networks) + by_score / networks));
+  }
+  return shares;
+}
+
 TEST(Shares, TheEquationAsPrinted) {
   const std::vector<Claim> claims = {claim(300 * MB, 30 * ms), claim(100 * MB, 20 * ms)};
   const auto printed = shares_as_printed(claims, 200 * MB);

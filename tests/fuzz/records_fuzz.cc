@@ -5,6 +5,7 @@
 #include "pager/base/assert.h"
 #include "runtime/memory/portfolio.h"
 #include "runtime/memory/records_file.h"
+#include "tests/memory/overlaps.h"
 
 namespace memory = weightpager::memory;
 

@@ -14,6 +14,7 @@
 #include "runtime/memory/bounds.h"
 #include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
+#include "tests/memory/overlaps.h"
 
 namespace weightpager::memory {
 namespace {

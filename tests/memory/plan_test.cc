@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "runtime/memory/bounds.h"
+#include "tests/memory/overlaps.h"
 #include "tests/memory/random_records.h"
 
 namespace weightpager::memory {

@@ -13,6 +13,7 @@
 #include "runtime/memory/offsets.h"
 #include "runtime/memory/order_search.h"
 #include "runtime/memory/shared_objects.h"
+#include "tests/memory/overlaps.h"
 #include "tests/memory/published_networks.h"
 #include "tests/memory/random_records.h"
 

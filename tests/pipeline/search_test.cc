@@ -3,8 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <vector>
 
+#include "pager/base/assert.h"
 #include "pager/base/units.h"
 #include "tests/pipeline/random_network.h"
 
@@ -12,6 +16,39 @@ namespace weightpager::pipeline {
 namespace {
 
 using Costs = std::vector<UnitCosts>;
+
+/// One measured window.
+struct SweepPoint {
+  uint64_t window_bytes = 0;
+  uint64_t delay_ns = 0;
+};
+
+struct Sweep {
+  std::vector<SweepPoint> points;
+  /// Into `points`: the first whose delay is within the tolerance of the least.
+  size_t chosen = 0;
+};
+
+/// The paper's two phases: measures windows from `first_bytes` to `last_bytes`, inclusive, in
+/// steps; then goes back to the smallest that is good enough. `measure_ns`: the mean or median
+/// delay with a window of that many bytes.
+Sweep sweep_windows(uint64_t first_bytes, uint64_t last_bytes, uint64_t step_bytes,
+                    double tolerance, const std::function<uint64_t(uint64_t)>& measure_ns) {
+  WP_ASSERT(first_bytes <= last_bytes && step_bytes > 0);
+  Sweep sweep;
+  uint64_t least_ns = UINT64_MAX;
+  for (uint64_t bytes = first_bytes; bytes <= last_bytes; bytes += step_bytes) {
+    sweep.points.push_back({bytes, measure_ns(bytes)});
+    least_ns = std::min(least_ns, sweep.points.back().delay_ns);
+  }
+  const double good_enough_ns = static_cast<double>(least_ns) * (1 + tolerance);
+  const auto is_good_enough = [&](const SweepPoint& point) {
+    return static_cast<double>(point.delay_ns) <= good_enough_ns;
+  };
+  const auto chosen = std::find_if(sweep.points.begin(), sweep.points.end(), is_good_enough);
+  sweep.chosen = static_cast<size_t>(chosen - sweep.points.begin());
+  return sweep;
+}
 
 // Sizes of some steps of the search, a third of them on its grid.
 Costs random_costs(RandomNetworks& random) {

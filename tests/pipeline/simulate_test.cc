@@ -190,16 +190,5 @@ TEST(Simulate, PreloadLoadsBeforeOrInTheFirstInference) {
   EXPECT_EQ(run(costs, settings, {.idle_ns = 1000})[0].delay_ns(), 20u);
 }
 
-TEST(Simulate, DisksDifferInSpeedAndLatency) {
-  const Costs costs = {{.size_bytes = 1'000'000, .read_ns = 7, .copy_ns = 8, .kernel_ns = 9},
-                       {.kernel_ns = 9}};
-  const Costs slow = with_disk(costs, {.bytes_per_s = 0.5e9, .latency_ns = 50'000});
-  EXPECT_EQ(slow[0].read_ns, 2'050'000u);
-  EXPECT_EQ(slow[0].copy_ns, 8u);
-  EXPECT_EQ(slow[0].kernel_ns, 9u);
-  EXPECT_EQ(slow[1].read_ns, 0u);
-  EXPECT_EQ(with_disk(costs, {.bytes_per_s = 14e9})[0].read_ns, 71'429u);
-}
-
 }  // namespace
 }  // namespace weightpager::pipeline

@@ -6,7 +6,9 @@
 // of it (245.8 MiB, six largest layers of 18.0 MiB, 75 layers below 0.1 MiB).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pager/base/units.h"
@@ -96,6 +98,22 @@ inline std::vector<UnitCosts> yolov4_costs() {
   std::vector<UnitCosts> costs;
   for (const TileableLayer& layer : yolov4()) costs.push_back(layer.costs);
   return costs;
+}
+
+/// The costs with reads from a disk of this speed.
+struct Disk {
+  double bytes_per_s = 0;
+  /// Of one read, on top; it does not overlap with other reads.
+  uint64_t latency_ns = 0;
+};
+inline std::vector<UnitCosts> with_disk(std::span<const UnitCosts> costs, const Disk& disk) {
+  std::vector<UnitCosts> changed(costs.begin(), costs.end());
+  for (UnitCosts& unit : changed) {
+    if (unit.size_bytes == 0) continue;
+    const double transfer_ns = static_cast<double>(unit.size_bytes) / disk.bytes_per_s * 1e9;
+    unit.read_ns = disk.latency_ns + static_cast<uint64_t>(std::llround(transfer_ns));
+  }
+  return changed;
 }
 
 inline std::vector<UnitCosts> yolov4_costs(double gigabytes_per_s) {
