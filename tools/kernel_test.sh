@@ -3,12 +3,14 @@
 # that direct reads work), two processors and 2 GiB. QEMU only emulates here (TCG, no KVM), so that it
 # works in any container; what computes takes 10 to 30 times longer than outside.
 #
-#   tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] TEST…
+#   tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] [--lacks REASON] TEST…
 #
 # TEST is a program or script with its arguments, as one word: 'build/release/tests/test_io --gtest_filter=A.*'.
 # A module is loaded before the tests, and lies on the disk, too, as do FILEs. A script finds bash, jq, weightpager,
-# tests/preload's engine, and the scripts that it sources. SECONDS is what each test may take (default 600). Ends with the status of the last test that failed, with 0 when none did, and with 77 and
-# the reason when QEMU or the kernel cannot be had here. --log FILE keeps the machine's console.
+# tests/preload's engine, and the scripts that it sources. SECONDS is what each test may take (default 600). REASON, a
+# regular expression, is what tests that skip may say: any other skip is a failure. Ends with the status of the last
+# test that failed, with 0 when none did, and with 77 and the reason when QEMU or the kernel cannot be had here.
+# --log FILE keeps the machine's console.
 # Needs what tools/install.sh --kernels installs.
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
@@ -19,7 +21,7 @@ source "$WP_ROOT/tools/kernel/image.sh"
 PATH=$PATH:/usr/sbin:/sbin
 BUILD=${WEIGHTPAGER_BUILD:-$WP_BUILD}
 DISK_SIZE=2G
-SERIES=6.1 LIMIT_SECONDS=600 LOG='' TESTS=() MODULES=() FILES=()
+SERIES=6.1 LIMIT_SECONDS=600 LACKS='' LOG='' TESTS=() MODULES=() FILES=()
 
 read_options() {
   while (($#)); do
@@ -28,9 +30,10 @@ read_options() {
       --module) MODULES+=("$(realpath -e -- "${2:-}")") && shift ;;
       --with) FILES+=("$(realpath -e -- "${2:-}")") && shift ;;
       --limit) LIMIT_SECONDS=${2:-} && shift ;;
+      --lacks) LACKS=${2:-} && shift ;;
       --log) LOG=${2:-} && shift ;;
       -h | --help) usage && exit 0 ;;
-      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] TEST…" ;;
+      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] [--lacks REASON] TEST…" ;;
       *) TESTS+=("$1") ;;
     esac
     shift
@@ -140,22 +143,37 @@ boot() {
     -drive "file=$WORK/disk,if=virtio,format=raw,cache=unsafe" </dev/null | tr -d '\r' >"$WORK/console"
 }
 
-# What test NUMBER printed last: in which of its tests it failed, or hung.
+# What test NUMBER printed.
+console_of() { sed -n "/weightpager-test $1 begins/,/^weightpager-test $1 ended/p" "$WORK/console"; }
+
+# What it printed last: in which of its tests it failed, or hung.
 last_lines() {
-  sed -n "/weightpager-test $1 begins/,/^weightpager-test $1 ended/p" "$WORK/console" |
+  console_of "$1" |
     grep -E '^\[ +(RUN|FAILED)|: Failure$|^no end after' | tail -n 5 | sed 's/^/      /' || true
+}
+
+# Why some of its tests were skipped, but for what this kernel may lack.
+other_skips() {
+  console_of "$1" | sed -n 's/^SKIPPED: //p' | sort -u | grep -vE -- "${LACKS:-^$}" || true
 }
 
 # Says how each test ended; sets STATUS.
 judge() {
-  local number=0 test status
+  local number=0 test status skips
   STATUS=0
   for test in "${TESTS[@]}"; do
     number=$((number + 1))
     status=$(sed -n "s/^weightpager-test $number ended with status //p" "$WORK/console")
     case $status in
-      0) note "passed: $test" ;;
-      77) note "SKIPPED: $test" ;;
+      0)
+        skips=$(other_skips "$number")
+        if [[ -n $skips ]]; then
+          STATUS=1
+          note "FAILED: $test skips: $skips (mend it, or allow it with --lacks)"
+        else
+          note "passed: $test"
+        fi
+        ;;
       '')
         STATUS=1
         note "FAILED: $test (the machine stopped before its end)" && last_lines "$number"

@@ -14,11 +14,12 @@ namespace weightpager {
 namespace {
 
 TEST(Api, MapsAFileInAWindowAndGivesItBack) {
+  WP_SKIP_FOR(lack_of_userfaultfd());
   PatternFile file(90 * MiB);
   auto pager = api::Pager::open(32 * MiB);
-  if (!pager) GTEST_SKIP() << weightpager_error();
+  ASSERT_TRUE(pager) << weightpager_error();
   const auto bytes = pager->map(file.path().c_str());
-  if (bytes.empty()) GTEST_SKIP() << weightpager_error();
+  ASSERT_FALSE(bytes.empty()) << weightpager_error();
   ASSERT_EQ(bytes.size(), file.size_bytes());
   pager->will_need(bytes.subspan(8 * MiB, 4 * MiB));
   for (uint64_t at = 0; at < bytes.size(); at += 4096) {
@@ -34,11 +35,12 @@ TEST(Api, MapsAFileInAWindowAndGivesItBack) {
 }
 
 TEST(Api, ClosesWithRegionsStillMapped) {
+  WP_SKIP_FOR(lack_of_userfaultfd());
   PatternFile file(40 * MiB);
   auto pager = api::Pager::open(32 * MiB);
   ASSERT_TRUE(pager);
   const auto bytes = pager->map(file.path().c_str());
-  if (bytes.empty()) GTEST_SKIP() << weightpager_error();
+  ASSERT_FALSE(bytes.empty()) << weightpager_error();
   EXPECT_EQ(*reinterpret_cast<const volatile uint64_t*>(&bytes[8]), word_at(8));
 }
 
@@ -57,9 +59,9 @@ TEST(Api, RefusesWithReasons) {
 
 TEST(Api, ListensWhereItIsAskedTo) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP()
-      << "ThreadSanitizer takes descriptors of two tables for one if their numbers are one";
+  WP_SKIP_FOR("ThreadSanitizer takes descriptors of two tables for one if their numbers are one");
 #endif
+  WP_SKIP_FOR(lack_of_userfaultfd());
   char directory[] = "/tmp/wp-api-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   setenv("XDG_RUNTIME_DIR", directory, 1);
@@ -74,7 +76,7 @@ TEST(Api, ListensWhereItIsAskedTo) {
     EXPECT_NE(std::string(weightpager_error()).find("another pager of this process listens"),
               std::string::npos);
     const auto bytes = pager->map(file.path().c_str());
-    if (bytes.empty()) GTEST_SKIP() << weightpager_error();
+    ASSERT_FALSE(bytes.empty()) << weightpager_error();
     auto client = control::Client::connect(getpid());
     ASSERT_TRUE(client) << client.error().message;
     const auto hello = client->ask({{"request", "hello"}});

@@ -19,7 +19,7 @@ serve() {
   server=$!
   until grep -q 'weightpager run --attach one -- ENGINE' "$SCRATCH/said"; do
     kill -0 "$server" || {
-      grep -q userfaultfd "$SCRATCH/said" && skip "$(cat "$SCRATCH/said")"
+      skip_for_lack "$SCRATCH/said"
       fail "the server ended: $(cat "$SCRATCH/said")"
     }
     sleep 0.02

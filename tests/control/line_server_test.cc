@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "pager/base/owned_fd.h"
+#include "tests/base/lacks.h"
 
 namespace weightpager::control {
 namespace {
@@ -140,7 +141,7 @@ TEST_F(LineServerTest, SocketIsItsOwnersOnly) {
 
 // The directory is what keeps others out; this is for one that somebody has opened.
 TEST_F(LineServerTest, OtherUsersAreNotAnswered) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  WP_SKIP_FOR(lack_unless(geteuid() == 0, "only root can become another user"));
   // Before there is a thread.
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);

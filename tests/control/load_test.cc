@@ -48,12 +48,11 @@ class LoadTest : public ::testing::Test {
     ASSERT_NE(mkdtemp(directory_), nullptr);
     setenv("XDG_RUNTIME_DIR", directory_, 1);
     telemetry_ = *telemetry::create("");
+    WP_SKIP_FOR(lack_of_userfaultfd());
     PagerOptions options;
     options.window_bytes = 32 * MiB;
     options.telemetry = telemetry_;
-    auto pager = Pager::start(options);
-    if (!pager) GTEST_SKIP() << pager.error().message;
-    pager_ = std::move(*pager);
+    pager_ = started(options);
     RegionRequest request;
     request.path = request.name = file_.path();
     request.length_bytes = model_bytes;
@@ -161,8 +160,10 @@ TEST_F(LoadTest, EverybodyIsAnsweredAndNothingGrows) {
       --at_work;
     });
   };
-  // The pager has its window, and threads their stacks.
-  begin([&] { std::this_thread::sleep_for(300ms); });
+  // Until the pager has its window.
+  begin([&] {
+    while (telemetry_->evictions == 0) std::this_thread::sleep_for(10ms);
+  });
   compute_while(at_work);
   const uint64_t before_bytes = resident_now();
   for (int i = 0; i < pollers; ++i) {

@@ -50,7 +50,10 @@ model::Model six_layers(const std::string& path) {
 
 class PagerAnswersTest : public ::testing::Test {
  protected:
-  void SetUp() override { telemetry_ = *telemetry::create(""); }
+  void SetUp() override {
+    telemetry_ = *telemetry::create("");
+    WP_SKIP_FOR(lack_of_userfaultfd());
+  }
 
   void start(uint64_t window_bytes, const std::string& policy, const PagerOptions& more = {}) {
     PagerOptions options = more;
@@ -58,9 +61,7 @@ class PagerAnswersTest : public ::testing::Test {
     options.window_bytes_max = 2 * file_bytes;
     options.policy = policy;
     options.telemetry = telemetry_;
-    auto pager = Pager::start(options);
-    if (!pager) GTEST_SKIP() << pager.error().message;
-    pager_ = std::move(*pager);
+    pager_ = started(options);
     const model::Model model = six_layers(file_.path());
     RegionRequest request;
     request.path = request.name = file_.path();
@@ -155,7 +156,7 @@ uint64_t resident_in(const std::byte* begin, uint64_t length_bytes) {
 TEST_F(PagerAnswersTest, BytesReadAreThoseOfTheKernelsAccount) {
   auto direct = io::ModelFile::open(file_.path());
   ASSERT_TRUE(direct);
-  if (!direct->is_direct()) GTEST_SKIP() << "no direct reads here: the page cache would answer";
+  WP_SKIP_FOR(lack_unless(direct->is_direct(), "no direct reads beside the build"));
   const uint64_t before = bytes_read_from_disk();
   start(32 * MiB, "expert");
   for (int i = 0; i < 4; ++i) pass();

@@ -87,7 +87,7 @@ class KeepingWork final : public pipeline::UnitWork {
 class CudaDeviceTest : public testing::TestWithParam<Pipeline> {
  protected:
   void SetUp() override {
-    WP_SKIP_WITHOUT_GPU();
+    WP_SKIP_FOR(cuda::missing());
     auto stream = make_stream();
     ASSERT_TRUE(stream) << stream.error().message;
     stream_ = std::move(*stream);

@@ -5,18 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "runtime/ops/cuda/matrix_product.h"
 #include "runtime/pipeline/cuda/device_memory.h"
+#include "tests/base/lacks.h"
 
 namespace weightpager::cuda {
 
 /// Why nothing can be computed on a GPU here.
-inline std::optional<std::string> missing() {
+inline Lack missing() {
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess) {
     return std::string("no GPU: ") + cudaGetErrorString(error);
@@ -24,10 +24,6 @@ inline std::optional<std::string> missing() {
   if (const auto product = MatrixProduct::make(); !product) return product.error().message;
   return std::nullopt;
 }
-
-/// The first lines of a test.
-#define WP_SKIP_WITHOUT_GPU() \
-  if (const auto why = ::weightpager::cuda::missing()) GTEST_SKIP() << "SKIPPED: " << *why
 
 /// Floats on the GPU.
 class DeviceFloats {

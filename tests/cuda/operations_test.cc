@@ -39,7 +39,7 @@ bool same_bits(const Values& left, const Values& right) {
 class CudaOperationsTest : public testing::Test {
  protected:
   void SetUp() override {
-    WP_SKIP_WITHOUT_GPU();
+    WP_SKIP_FOR(cuda::missing());
     auto stream = make_stream();
     ASSERT_TRUE(stream) << stream.error().message;
     stream_ = std::move(*stream);

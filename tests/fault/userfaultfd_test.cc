@@ -5,22 +5,18 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <array>
 #include <thread>
 
 #include "pager/base/units.h"
-#include "pager/fault/userfaultfd_abi.h"
-#include "pager/fault/userfaultfd_doors.h"
+#include "tests/pager/lacks.h"
 
 namespace weightpager::fault {
 namespace {
 
 TEST(Userfaultfd, TellsWhichByteWasTouched) {
-  const bool is_exact = std::any_of(doors.begin(), doors.end(), [](Door door) {
-    return (features_behind(door) & UFFD_FEATURE_EXACT_ADDRESS) != 0;
-  });
-  if (!is_exact) GTEST_SKIP() << "no userfaultfd that tells exact addresses (Linux 5.18 does)";
+  WP_SKIP_FOR(lack_of_userfaultfd(UFFD_FEATURE_EXACT_ADDRESS,
+                                  "no userfaultfd that tells exact addresses (Linux 5.18 does)"));
   auto uffd = Userfaultfd::open();
   ASSERT_TRUE(uffd) << uffd.error().message;
   constexpr uint64_t length_bytes = 4 * os_page_bytes;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "pager/base/units.h"
+#include "tests/base/lacks.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/ops/compute_threads.h"
 #include "tests/pipeline/some_units.h"
@@ -17,8 +18,7 @@ using pipeline::Pipeline;
 using pipeline::pipelines;
 
 void OnEveryDevice::SetUp() {
-  const auto why = GetParam().missing ? GetParam().missing() : std::nullopt;
-  if (why) GTEST_SKIP() << "SKIPPED: " << *why;
+  WP_SKIP_FOR(GetParam().missing ? GetParam().missing() : std::nullopt);
   make();
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/base/lacks.h"
 #include "tests/infer/small_network.h"
 
 namespace weightpager::infer {
@@ -17,7 +18,7 @@ namespace weightpager::infer {
 struct TestedDevice {
   DeviceKind kind = DeviceKind::cpu;
   /// Why there is none here.
-  std::optional<std::string> (*missing)() = nullptr;
+  Lack (*missing)() = nullptr;
 
   friend std::ostream& operator<<(std::ostream& stream, const TestedDevice& it) {
     return stream << (it.kind == DeviceKind::cpu ? "cpu" : "cuda");

@@ -2,12 +2,19 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <linux/io_uring.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "pager/io/reader.h"
+#include "tests/base/lacks.h"
 #include "tests/io/pattern_file.h"
 
 namespace weightpager::io {
@@ -22,10 +29,15 @@ inline const ReaderKind reader_kinds[] = {{"io_uring", open_uring_reader},
 
 class BothReaders : public testing::TestWithParam<ReaderKind> {
  protected:
-  void SetUp() override {
-    if (auto probe = GetParam().open({}); !probe) {
-      GTEST_SKIP() << probe.error().message << "; " << probe.error().hint;
-    }
+  void SetUp() override { WP_SKIP_FOR(lack_for(GetParam())); }
+
+  static Lack lack_for(const ReaderKind& kind) {
+    if (kind.name == std::string_view("pread")) return {};
+    io_uring_params parameters{};
+    const long fd = ::syscall(SYS_io_uring_setup, 1, &parameters);
+    if (fd < 0) return std::string("io_uring is refused: ") + std::strerror(errno);
+    ::close(static_cast<int>(fd));
+    return {};
   }
 
   /// Throws where SetUp succeeded and this does not: GoogleTest makes that a failure.

@@ -11,5 +11,5 @@ for room in window io api attach; do
   programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
 done
 programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*:*Lessons*:*Mixture*:*AtRandom/*:*ComeAndGo/copy:*HundredMappings*/copy")
-exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.1 --limit 480 "${programs[@]}" \
+exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.1 --limit 480 --lacks 'no UFFDIO_MOVE' "${programs[@]}" \
   "$WP_ROOT/tests/preload/every_call_as_with_mmap.sh"

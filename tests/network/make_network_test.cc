@@ -12,6 +12,7 @@
 #include "runtime/network/make_description.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/weights_file.h"
+#include "tests/base/lacks.h"
 #include "tests/network/network_files.h"
 
 namespace weightpager::network {
@@ -133,7 +134,7 @@ TEST(MadeNetworks, HaveThePublishedNumbersOfParameters) {
 
 TEST(DebianNetworks, AreTheMadeOnes) {
   const std::string directory = "/usr/share/darknet/cfg/";
-  if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no " << directory;
+  WP_SKIP_FOR(lack_unless(std::filesystem::exists(directory), "no " + directory));
   for (const std::string name : {"yolov3", "yolov3-tiny", "resnet18", "resnet34", "resnet50",
                                  "resnet101", "resnet152", "densenet201", "alexnet", "darknet19"}) {
     const Result<Network> theirs = read_network(directory + name + ".cfg");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/base/lacks.h"
 #include "tests/network/network_files.h"
 
 namespace weightpager::network {
@@ -382,7 +383,7 @@ struct KnownNetwork {
 };
 
 TEST(DebianNetworks, HaveTheWeightsThatDarknetHas) {
-  if (!std::filesystem::exists(debian_networks)) GTEST_SKIP() << "no " << debian_networks;
+  WP_SKIP_FOR(lack_unless(std::filesystem::exists(debian_networks), "no " + debian_networks));
   // The sizes of yolov3*.weights are those of the files that Darknet's author offers.
   for (const KnownNetwork& known : {KnownNetwork{"yolov3.cfg", 107, 248'007'048},
                                     {"yolov3-tiny.cfg", 24, 35'434'956},
@@ -397,7 +398,7 @@ TEST(DebianNetworks, HaveTheWeightsThatDarknetHas) {
 }
 
 TEST(DebianNetworks, AreRefusedOnlyForWhatIsNotComputed) {
-  if (!std::filesystem::exists(debian_networks)) GTEST_SKIP() << "no " << debian_networks;
+  WP_SKIP_FOR(lack_unless(std::filesystem::exists(debian_networks), "no " + debian_networks));
   const std::map<std::string, std::string> reasons = {{"darknet9000.cfg", "'tree'"},
                                                       {"go.cfg", "[reorg]"},
                                                       {"go.test.cfg", "[reorg]"},

@@ -37,6 +37,7 @@ class FaultsTest : public PagerTest {
     action.sa_handler = [](int signal) { siglongjmp(after_signal, signal); };
     sigaction(SIGBUS, &action, &before_[0]);
     sigaction(SIGSEGV, &action, &before_[1]);
+    WP_SKIP_FOR(lack_for_mapper(mapper()));
   }
   void TearDown() override {
     sigaction(SIGBUS, &before_[0], nullptr);
@@ -57,9 +58,7 @@ class FaultsTest : public PagerTest {
       reader_ = faulty.get();
       return faulty;
     };
-    auto pager = Pager::start(options);
-    if (!pager) GTEST_SKIP() << pager.error().message;
-    pager_ = std::move(*pager);
+    pager_ = started(options);
   }
 
   void unmap(std::byte* region, const PatternFile& file) {
@@ -247,8 +246,9 @@ class CutOffFileTest : public FaultsTest {
 
   void SetUp() override {
     FaultsTest::SetUp();
+    if (IsSkipped()) return;
     start_with([](uint64_t, const io::Read&) { return Fault{}; });
-    if (pager_) region_ = map_writable(file_);
+    region_ = map_writable(file_);
   }
   void TearDown() override {
     if (pager_) unmap(region_, file_);

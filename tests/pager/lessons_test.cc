@@ -16,6 +16,7 @@ constexpr uint64_t file_bytes = 128 * MiB;
 class LessonsTest : public PagerTest {
  protected:
   void SetUp() override {
+    WP_SKIP_FOR(lack_for_mapper(mapper()));
     auto record = lessons::LessonRecord::create(scratch_.path("."));
     ASSERT_TRUE(record) << record.error().message;
     record_ = *record;
@@ -34,9 +35,7 @@ class LessonsTest : public PagerTest {
     options.telemetry = telemetry_;
     options.lesson_directory = scratch_.path(".");
     options.lesson_record = record_;
-    auto pager = Pager::start(options);
-    if (!pager) GTEST_SKIP() << pager.error().message;
-    pager_ = std::move(*pager);
+    pager_ = started(options);
   }
 
   /// In an order that the file does not tell. Returns how many touches had to wait for a read.
@@ -80,7 +79,6 @@ class LessonsTest : public PagerTest {
 
 TEST_P(LessonsTest, TheNextPagerReadsAheadFromTheFirstPassOn) {
   start("learned");
-  if (IsSkipped()) return;
   const PatternFile file(file_bytes);
   EXPECT_EQ(record_->text(), std::nullopt);
   const uint64_t untaught = run(file, 6);
@@ -104,7 +102,6 @@ TEST_P(LessonsTest, TheNextPagerReadsAheadFromTheFirstPassOn) {
 
 TEST_P(LessonsTest, DamagedOnesAndOtherModelsChangeNothing) {
   start("learned");
-  if (IsSkipped()) return;
   const PatternFile file(file_bytes);
   run(file, 6);
   keep();

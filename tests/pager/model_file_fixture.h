@@ -16,6 +16,7 @@
 #include "pager/io/model_file.h"
 #include "pager/pager.h"
 #include "pager/telemetry/telemetry.h"
+#include "tests/pager/lacks.h"
 
 namespace weightpager {
 
@@ -81,14 +82,14 @@ inline std::string name_of(const ::testing::TestParamInfo<MapperAndChunk>& it) {
   return std::string(it.param.mapper) + (is_small ? "_small_chunks" : "");
 }
 
-/// The test runs once per mapper and size; a mapper that this kernel lacks is skipped with the
-/// reason.
+/// The test runs once per mapper and size; a mapper that this kernel lacks is skipped.
 class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
  protected:
   static std::string mapper() { return GetParam().mapper; }
   static uint64_t chunk_bytes() { return GetParam().chunk_bytes; }
 
   void SetUp() override {
+    WP_SKIP_FOR(lack_for_mapper(mapper()));
     telemetry_ = *telemetry::create("");
     start(32 * MiB);
   }
@@ -101,9 +102,7 @@ class PagerTest : public ::testing::TestWithParam<MapperAndChunk> {
     options.chunk_bytes = chunk_bytes();
     options.judge = judge_;
     options.telemetry = telemetry_;
-    auto pager = Pager::start(options);
-    if (!pager) GTEST_SKIP() << pager.error().message;
-    pager_ = std::move(*pager);
+    pager_ = started(options);
   }
 
   std::byte* map_writable(const PatternFile& file, uint64_t offset_bytes = 0,

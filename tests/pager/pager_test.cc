@@ -89,7 +89,7 @@ TEST_P(PagerTest, MemoryThatIsBeingMadeIsWaitedForAndNothingGoesMeanwhile) {
 }
 
 TEST_P(PagerTest, AWindowThatGrowsServesAsBeforeUntilItsMemoryComes) {
-  if (mapper() == "collapse" || mapper() == "module") GTEST_SKIP() << "memory comes with the bytes";
+  WP_SKIP_FOR(lack_unless(mapper() == "move" || mapper() == "copy", "memory comes with the bytes"));
   constexpr uint64_t window_bytes = 32 * MiB;
   std::atomic<bool> is_there{false};
   PagerOptions options;
@@ -209,7 +209,6 @@ TEST_P(PagerTest, WhatIsMappedAfterAChangeIsTheFileAsItIsThen) {
 TEST_P(PagerTest, AFileThatIsLeftAloneIsReadOnceForAllItsMappings) {
   start(160 * MiB);
   PatternFile file(60 * MiB);
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // its times are settled
   std::byte* const first = map(file);
   std::byte* const second = map(file);
   for (int pass = 0; pass < 2; ++pass) {
@@ -290,7 +289,6 @@ TEST_P(PagerTest, NoAccessIsASegmentationFaultUntilItIsGivenBack) {
 // What is left of a region is served on when another one is put into its hole.
 TEST_P(PagerTest, ARegionMayLieInTheHoleOfAnother) {
   PatternFile file(60 * MiB);
-  std::this_thread::sleep_for(std::chrono::milliseconds(30));  // or each mapping has its own chunks
   std::byte* region = map(file);
   pager_->remove(region, 20 * MiB);
   std::vector<std::byte*> others;
@@ -601,9 +599,8 @@ TEST_P(PagerTest, ThreadsWriteWhileChunksComeAndGo) {
 TEST_P(PagerTest, RegionsThatOverlapTakeNoMoreThanTheWindow) {
   constexpr uint64_t region_bytes = 4 * MiB;
   constexpr uint64_t regions_count = 60;
-  if (std::string_view(mapper()) != "move" && std::string_view(mapper()) != "copy") {
-    GTEST_SKIP() << "regions show the same memory";
-  }
+  WP_SKIP_FOR(
+      lack_unless(mapper() == "move" || mapper() == "copy", "regions show the same memory"));
   PatternFile file(64 * MiB);
   const auto offset_of = [&](uint64_t i) {
     return i * 53 * os_page_bytes % (file.size_bytes() - region_bytes);

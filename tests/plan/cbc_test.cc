@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/plan/integer_program.h"
+#include "tests/base/lacks.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ namespace {
 class Cbc : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!has_integer_programming()) GTEST_SKIP() << "built without CBC";
+    WP_SKIP_FOR(lack_unless(has_integer_programming(), "built without CBC"));
   }
   void TearDown() override { denials = 0; }
 

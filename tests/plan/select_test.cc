@@ -11,6 +11,7 @@
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/series_parallel.h"
+#include "tests/base/lacks.h"
 #include "tests/plan/googlenet_instance.h"
 #include "tests/plan/random_instance.h"
 
@@ -24,6 +25,21 @@ std::vector<std::pair<uint64_t, double>> points(const std::vector<Selection>& fr
   std::vector<std::pair<uint64_t, double>> points;
   for (const Selection& it : front) points.emplace_back(it.memory_bytes(), it.time_ns);
   return points;
+}
+
+/// For each node its fastest candidate (of several: the one that needs least), layouts ignored.
+std::vector<uint32_t> fastest_of_each(const Instance& instance) {
+  const auto worth = [](const Candidate& it) {
+    return std::pair(it.time_ns, it.held_bytes + it.workspace_bytes);
+  };
+  std::vector<uint32_t> chosen;
+  for (const Node& node : instance.nodes) {
+    const auto best = std::min_element(
+        node.candidates.begin(), node.candidates.end(),
+        [&](const Candidate& left, const Candidate& right) { return worth(left) < worth(right); });
+    chosen.push_back(static_cast<uint32_t>(best - node.candidates.begin()));
+  }
+  return chosen;
 }
 
 std::vector<Selection> front_by_trying_all(const Instance& instance) {
@@ -148,7 +164,7 @@ TEST(Select, TheLeastWorkspaceIsThatOfAllSelections) {
 }
 
 TEST(Select, CbcFindsTheSame) {
-  if (!has_integer_programming()) GTEST_SKIP() << "built without CBC";
+  WP_SKIP_FOR(lack_unless(has_integer_programming(), "built without CBC"));
   EXPECT_TRUE(rc::check([] {
     RandomInstances random(*rc::gen::arbitrary<uint64_t>());
     const Instance instance = random.make(16, 5);
@@ -267,7 +283,7 @@ TEST(Select, NetworksThatAreFarFromSeriesParallelAreRefused) {
 }
 
 TEST(Select, NetworksThatAreFarFromSeriesParallelAreCbcs) {
-  if (!has_integer_programming()) GTEST_SKIP() << "built without CBC";
+  WP_SKIP_FOR(lack_unless(has_integer_programming(), "built without CBC"));
   const Instance instance = entangled();
   const std::vector<Selection> front = front_by_trying_all(instance);
   for (const Selection& it : front) {
@@ -373,7 +389,7 @@ TEST_F(GoldenGoogleNet, HasThemOnItsFront) {
 }
 
 TEST_F(GoldenGoogleNet, CbcFindsTheSame) {
-  if (!has_integer_programming()) GTEST_SKIP() << "built without CBC";
+  WP_SKIP_FOR(lack_unless(has_integer_programming(), "built without CBC"));
   for (const auto& [name, time_ms] : golden_.expected["optimal_time_ms"].items()) {
     const auto found = fastest_by_cbc(golden_.instance, budget(name));
     ASSERT_TRUE(found) << found.error().message;

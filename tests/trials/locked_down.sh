@@ -14,7 +14,7 @@ for name in "${!CALLS[@]}"; do
   [[ $STATUS == 0 ]] || wrong "$name is refused, by the kernel: status $STATUS"
   for arm in "${ARMS[@]}"; do
     served "$arm" "$ENGINE" locked-down "$MODEL" "${CALLS[$name]}"
-    ! mapper_is_missing || skip "mapper $arm: $(grep error: "$ERR")"
+    skip_for_lack "$ERR"
     if [[ $STATUS == 0 ]]; then
       note "$name is refused, mapper $arm: as with mmap"
     elif [[ $STATUS == 134 ]] && grep -q "is refused to weightpager's threads" "$ERR"; then

@@ -12,7 +12,7 @@ for mapper in "${MAPPERS[@]}"; do
   within_limit "$WP_ROOT/tools/lib/cgroup.sh" --limit 192MiB --report "$SCRATCH/group.json" -- \
     "$WEIGHTPAGER" run --window 128MiB --mapper "$mapper" --json "$REPORT" -- \
     python3 "$WP_ROOT/tests/trials/lib/growing_engine.py" "$MODEL"
-  mapper_is_missing && skip "mapper $mapper: $(grep error: "$ERR")"
+  skip_for_lack "$ERR"
   if [[ $STATUS != 0 ]]; then
     wrong "mapper $mapper: status $STATUS, $(cat "$SCRATCH/group.json")"
   elif ! grep -q 'the window shrinks from 128.0 MiB' "$ERR"; then

@@ -12,7 +12,7 @@ for kind in subprocess fork spawn pool; do
   [[ $STATUS == 0 ]] || wrong "$kind, by the kernel: status $STATUS"
   for mapper in "${ARMS[@]}"; do
     served "$mapper" python3 "$script" "$kind" "$MODEL"
-    mapper_is_missing && skip "mapper $mapper: $(grep error: "$ERR")"
+    skip_for_lack "$ERR"
     if [[ $STATUS == 0 ]] && jq -e '.processes | length > 0' "$REPORT" >/dev/null; then
       note "$kind, mapper $mapper: the file's bytes"
     else

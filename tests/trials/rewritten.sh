@@ -42,9 +42,8 @@ changed() {
   local command=("$PROGRAM" "$way" "$2" "$3" "$MODEL" "$SCRATCH/second.gguf")
   if [[ $1 == kernel || $way != mmap ]]; then alone "${command[@]}"; else served "$1" "${command[@]}"; fi
   RUNS=$((RUNS + 1))
-  if [[ ${MAPPERS[0]} != module ]] && mapper_is_missing; then
-    skip "mapper $1: $(grep error: "$ERR")"
-  elif [[ $STATUS == 77 ]]; then
+  [[ ${MAPPERS[0]} == module ]] || skip_for_lack "$ERR"
+  if [[ $STATUS == 77 ]]; then
     IMPOSSIBLE=$((IMPOSSIBLE + 1))
     note "$2, $3, $1: not on this filesystem"
     return

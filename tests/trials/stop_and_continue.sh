@@ -33,9 +33,8 @@ for mapper in "${MAPPERS[@]}"; do
   touch "$told"
   status=0
   wait "$job" || status=$?
-  if mapper_is_missing; then
-    skip "mapper $mapper: $(grep error: "$ERR")"
-  elif [[ $status != 0 ]]; then
+  skip_for_lack "$ERR"
+  if [[ $status != 0 ]]; then
     wrong "mapper $mapper: status $status"
   else
     note "mapper $mapper: the file's bytes"

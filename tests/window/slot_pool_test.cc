@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "pager/fault/userfaultfd.h"
+#include "tests/pager/lacks.h"
 
 namespace weightpager::window {
 namespace {
@@ -47,8 +48,9 @@ TEST_P(SlotPoolTest, StopsWhileItsThreadsWaitOrWork) {
 // A read into one slot holds its pages. The kernel moves no part of a huge page then, so slots that
 // are less than one must not share one.
 TEST(SlotPool, ASmallSlotCanMoveWhileAnotherOfItsBatchIsHeld) {
+  WP_SKIP_FOR(lack_for_mapper("move"));
   auto uffd = fault::Userfaultfd::open();
-  if (!uffd || !uffd->has_move()) GTEST_SKIP() << "no UFFDIO_MOVE (Linux 6.8 has it)";
+  ASSERT_TRUE(uffd) << uffd.error().message;
   constexpr uint64_t chunk_bytes = 64 * KiB;
   auto region = SlotPool::create(1, chunk_bytes);
   auto pool = SlotPool::create(32, chunk_bytes);

@@ -28,6 +28,14 @@ require_interposer() {
     skip "an interposer with sanitizers cannot go into ordinary programs"
 }
 
+# skip_for_lack FILE: ends the test as skipped if weightpager says in FILE that this machine lacks what the
+# pager, or the mapper that was asked for, needs. Any other error is the test's to fail for.
+skip_for_lack() {
+  local said
+  said=$(grep -m 1 -E 'userfaultfd is not available|needs UFFDIO_MOVE|needs userfaultfd for shared memory' "$1") || return 0
+  skip "$said"
+}
+
 # require_programs NAME…: that this test calls.
 require_programs() {
   local name

@@ -31,7 +31,7 @@ while os.getppid() == parent:
     kill -0 "$LIVE_RUN" 2>/dev/null || break
     sleep 0.1
   done
-  grep -q 'userfaultfd' "$SCRATCH/engine.out" && skip "there is no pager here: $(head -n 1 "$SCRATCH/engine.out")"
+  skip_for_lack "$SCRATCH/engine.out"
   fail "no engine came up: $(cat "$SCRATCH/engine.out")"
 }
 

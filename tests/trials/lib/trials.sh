@@ -78,11 +78,6 @@ wrong() {
   FAILURES=$((FAILURES + 1))
 }
 
-# A kernel or container without what a mapper needs is no failure of the trial.
-mapper_is_missing() {
-  grep -q "does not work here\|userfaultfd is not available\|needs UFFDIO_MOVE" "$ERR"
-}
-
 # Before each run of a trial, for those whose files change.
 prepare() { :; }
 
@@ -95,9 +90,8 @@ trial() {
   for mapper in "${ARMS[@]}"; do
     prepare
     served "$mapper" "$ENGINE" "${arguments[@]}"
-    if mapper_is_missing; then
-      skip "mapper $mapper: $(grep error: "$ERR")"
-    elif [[ $STATUS != "$expected" ]]; then
+    skip_for_lack "$ERR"
+    if [[ $STATUS != "$expected" ]]; then
       wrong "$2, mapper $mapper: status $STATUS, expected $expected"
     elif ! jq -e --arg mapper "$mapper" '.processes[0].mapper == $mapper' "$REPORT" >/dev/null; then
       wrong "$2, mapper $mapper: not served by weightpager"
