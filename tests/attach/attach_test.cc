@@ -59,10 +59,7 @@ class AttachTest : public ::testing::Test {
     action.sa_flags = SA_NODEFER;
     sigaction(SIGBUS, &action, &before_[0]);
     sigaction(SIGSEGV, &action, &before_[1]);
-    auto faults = fault::Userfaultfd::open();
-    if (!faults || !faults->has_shared_memory()) {
-      GTEST_SKIP() << "no userfaultfd for shared memory here";
-    }
+    WP_SKIP_FOR(lack_for_mapper(window::shared_mapper_name()));
   }
   void TearDown() override {
     if (server_ > 0) {
@@ -133,6 +130,13 @@ class AttachTest : public ::testing::Test {
     auto address = pager.add_region(request);
     EXPECT_TRUE(address) << address.error().message;
     return address ? *address : nullptr;
+  }
+
+  /// Until the server has been told that somebody stands still at this offset of the one file that
+  /// it serves.
+  void await_touch(uint64_t offset_bytes) const {
+    const uint64_t chunk = offset_bytes / served_->chunk_bytes;
+    while (served_->cursor_chunk != chunk) std::this_thread::yield();
   }
 
   /// Pages whose word is not the file's.
@@ -294,7 +298,7 @@ TEST_F(AttachTest, WhenTheServerIsKilledEveryTouchIsABusError) {
     uint64_t word = 0;
     signal = signal_of_load(region + 50 * MiB, word);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  await_touch(50 * MiB);
   EXPECT_EQ(signal, -1);
   const auto killed_at = std::chrono::steady_clock::now();
   kill(server_, SIGKILL);
@@ -338,7 +342,7 @@ TEST_F(AttachTest, AGuestThatIsKilledWhileItWaitsHarmsNobody) {
   guest.let_go();
   char letter;
   ASSERT_EQ(read(waits[0], &letter, 1), 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  await_touch(60 * MiB);
   kill(guest.process, SIGKILL);
   EXPECT_EQ(status_of(guest.process), -SIGKILL);
   for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_pages(region, 0, 50 * MiB), 0u);
@@ -398,19 +402,34 @@ TEST_F(AttachTest, ASocketHasOneServerAndADeadOnesIsTakenOver) {
   pager->remove(region, file.size_bytes());
 }
 
-TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
+constexpr Message hello{.kind = Message::Kind::hello, .value = protocol_version};
+
+/// Whether the server ends the connection instead of taking the guest in.
+bool ends(int socket) {
+  Message answer;
+  OwnedFd fd;
+  for (;;) {
+    const Received received = receive_message(socket, answer, fd);
+    if (received == Received::end) return true;
+    if (received == Received::message && answer.kind == Message::Kind::done) return false;
+  }
+}
+
+Message answer_to(int socket, const Message& message, OwnedFd& memory) {
+  Message answer;
+  EXPECT_TRUE(send_message(socket, message));
+  EXPECT_EQ(receive_message(socket, answer, memory), Received::message);
+  return answer;
+}
+
+Message::Kind answer_to(int socket, const Message& message) {
+  OwnedFd memory;
+  return answer_to(socket, message, memory).kind;
+}
+
+TEST_F(AttachTest, WhoGreetsAsNoGuestDoesIsThrownOut) {
   PatternFile file(40 * MiB);
   serve(file, 32 * MiB);
-  const auto ends = [](int socket) {
-    Message answer;
-    OwnedFd fd;
-    for (;;) {
-      const Received received = receive_message(socket, answer, fd);
-      if (received == Received::end) return true;
-      if (received == Received::message && answer.kind == Message::Kind::done) return false;
-    }
-  };
-  const Message hello{.kind = Message::Kind::hello, .value = protocol_version};
   const Message of_another_version{.kind = Message::Kind::hello, .value = protocol_version + 1};
   auto faults = fault::Userfaultfd::open();
   ASSERT_TRUE(faults);
@@ -427,49 +446,39 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
     ASSERT_TRUE(send_message(socket.get(), *greeting.message, greeting.fd));
     EXPECT_TRUE(ends(socket.get()));
   }
-  {
-    OwnedFd socket(connect_raw());
-    ASSERT_EQ(send(socket.get(), "hello", 5, MSG_NOSIGNAL), 5);
-    EXPECT_TRUE(ends(socket.get()));
-  }
-  // A proper guest with improper wishes.
   OwnedFd socket(connect_raw());
-  ASSERT_TRUE(send_message(socket.get(), hello, faults->fd()));
-  Message answer;
-  OwnedFd memory;
-  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-  EXPECT_EQ(answer.kind, Message::Kind::done);
-  const auto identity = io::ModelFile::open(file.path())->identity();
-  const Message open{
-      .kind = Message::Kind::open, .device = identity.device, .inode = identity.inode};
-  ASSERT_TRUE(send_message(socket.get(), open));
-  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-  EXPECT_EQ(answer.kind, Message::Kind::file);
-  EXPECT_EQ(answer.size_bytes, file.size_bytes());
-  const uint64_t edition = answer.edition;
-  // Its memory is for reading only.
-  EXPECT_EQ(fcntl(memory.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
-  EXPECT_EQ(ftruncate(memory.get(), 0), -1);
+  ASSERT_EQ(send(socket.get(), "hello", 5, MSG_NOSIGNAL), 5);
+  EXPECT_TRUE(ends(socket.get()));
+  stop_server();
+}
+
+/// Far from everything that is mapped.
+constexpr uint64_t empty_place = uint64_t{1} << 40;
+
+/// What no guest asks for, of a file of 40 MiB.
+std::vector<Message> impossible_wishes(uint64_t edition, const io::FileIdentity& identity) {
   using Kind = Message::Kind;
-  const uint64_t place = uint64_t{1} << 40;
-  const Message impossible[] = {
-      {.kind = Kind::add_region, .file = 1, .address = place, .length_bytes = MiB},
-      {.kind = Kind::add_region, .edition = edition, .address = place, .length_bytes = 0},
-      {.kind = Kind::add_region, .edition = edition, .address = place, .length_bytes = 41 * MiB},
+  return {
+      {.kind = Kind::add_region, .file = 1, .address = empty_place, .length_bytes = MiB},
+      {.kind = Kind::add_region, .edition = edition, .address = empty_place, .length_bytes = 0},
+      {.kind = Kind::add_region,
+       .edition = edition,
+       .address = empty_place,
+       .length_bytes = 41 * MiB},
       {.kind = Kind::add_region,
        .edition = edition,
        .offset_bytes = 1,
-       .address = place,
+       .address = empty_place,
        .length_bytes = MiB},
       {.kind = Kind::add_region,
        .edition = edition,
        .offset_bytes = 4096,
-       .address = place,
+       .address = empty_place,
        .length_bytes = MiB},
       {.kind = Kind::add_region,
        .edition = edition,
        .offset_bytes = ~uint64_t{4095},
-       .address = place - 4096,
+       .address = empty_place - 4096,
        .length_bytes = 8192},
       {.kind = Kind::add_region, .edition = edition, .address = 0, .length_bytes = MiB},
       {.kind = Kind::add_region,
@@ -477,37 +486,59 @@ TEST_F(AttachTest, WhoSaysWhatNoGuestSaysIsThrownOutOrRefused) {
        .address = ~(2 * MiB - 1),
        .length_bytes = 4 * MiB},
       {.kind = Kind::remove, .address = 4096, .length_bytes = ~uint64_t{0}},
-      {.kind = Kind::advise, .value = 77, .address = place, .length_bytes = MiB},
+      {.kind = Kind::advise, .value = 77, .address = empty_place, .length_bytes = MiB},
       {.kind = Kind::file},
       {.kind = Kind::open},
       {.kind = Kind::open, .device = identity.device, .inode = identity.inode + 1},
-      {.kind = Kind::seal, .address = place, .length_bytes = MiB},
+      {.kind = Kind::seal, .address = empty_place, .length_bytes = MiB},
       {.kind = static_cast<Kind>(12345)},
   };
-  for (const Message& message : impossible) {
-    ASSERT_TRUE(send_message(socket.get(), message));
-    ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-    EXPECT_EQ(answer.kind, Kind::refused) << "message " << &message - impossible;
-  }
-  const Message former{
-      .kind = Kind::add_region, .edition = edition + 1, .address = place, .length_bytes = 4 * MiB};
-  ASSERT_TRUE(send_message(socket.get(), former));
+}
+
+TEST_F(AttachTest, AProperGuestWithImproperWishesIsRefused) {
+  using Kind = Message::Kind;
+  PatternFile file(40 * MiB);
+  serve(file, 32 * MiB);
+  auto faults = fault::Userfaultfd::open();
+  ASSERT_TRUE(faults);
+  OwnedFd socket(connect_raw());
+  ASSERT_TRUE(send_message(socket.get(), hello, faults->fd()));
+  Message answer;
+  OwnedFd memory;
   ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-  EXPECT_EQ(answer.kind, Kind::changed);
+  EXPECT_EQ(answer.kind, Kind::done);
+  const auto identity = io::ModelFile::open(file.path())->identity();
+  const Message open{.kind = Kind::open, .device = identity.device, .inode = identity.inode};
+  answer = answer_to(socket.get(), open, memory);
+  EXPECT_EQ(answer.kind, Kind::file);
+  EXPECT_EQ(answer.size_bytes, file.size_bytes());
+  const uint64_t edition = answer.edition;
+  // Its memory is for reading only.
+  EXPECT_EQ(fcntl(memory.get(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_EQ(ftruncate(memory.get(), 0), -1);
+  const std::vector<Message> impossible = impossible_wishes(edition, identity);
+  for (const Message& message : impossible) {
+    EXPECT_EQ(answer_to(socket.get(), message), Kind::refused)
+        << "message " << &message - impossible.data();
+  }
+  const Message former{.kind = Kind::add_region,
+                       .edition = edition + 1,
+                       .address = empty_place,
+                       .length_bytes = 4 * MiB};
+  EXPECT_EQ(answer_to(socket.get(), former), Kind::changed);
   // Possible ones, where nothing is.
   const Message idle[] = {
       {.kind = Kind::remove, .address = 0, .length_bytes = ~uint64_t{0}},
       {.kind = Kind::advise, .address = 0, .length_bytes = ~uint64_t{0}},
-      {.kind = Kind::add_region, .edition = edition, .address = place, .length_bytes = 4 * MiB},
+      {.kind = Kind::add_region,
+       .edition = edition,
+       .address = empty_place,
+       .length_bytes = 4 * MiB},
   };
   for (const Message& message : idle) {
-    ASSERT_TRUE(send_message(socket.get(), message));
-    ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-    EXPECT_EQ(answer.kind, Kind::done) << "message " << &message - idle;
+    EXPECT_EQ(answer_to(socket.get(), message), Kind::done) << "message " << &message - idle;
   }
-  ASSERT_TRUE(send_message(socket.get(), idle[2]));
-  ASSERT_EQ(receive_message(socket.get(), answer, memory), Received::message);
-  EXPECT_EQ(answer.kind, Kind::refused);  // the same place again
+  EXPECT_EQ(answer_to(socket.get(), idle[2]), Kind::refused);  // the same empty_place again
   // Who asks and asks, and takes no answer, is cut off.
   while (send_message(socket.get(), idle[1], -1, false)) {
   }

@@ -30,7 +30,7 @@ start() {
   pid=
   until [[ -n $pid ]]; do
     kill -0 "$run_id" 2>/dev/null || {
-      grep -q userfaultfd "$SCRATCH/said" && skip "$(cat "$SCRATCH/said")"
+      skip_for_lack "$SCRATCH/said"
       fail "the engine ended: $(cat "$SCRATCH/said")"
     }
     ! grep 'no control socket' "$SCRATCH/said" || fail "there is no socket"
@@ -150,7 +150,8 @@ import mmap, sys, time
 with open(sys.argv[1], "rb") as file:
     weights = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
     sum(weights[at] for at in range(0, len(weights), 4096))
-    time.sleep(0.3)  # for the line
+    while "no control socket" not in open("/dev/stderr").read():
+        time.sleep(0.01)
 END
 WEIGHTPAGER_WINDOW=$((64 << 20)) LD_PRELOAD=$SCRATCH/bare/libweightpager_preload.so \
   python3 "$SCRATCH/read.py" "$model" 2>"$ERR" || fail "the engine ended with $?: $(cat "$ERR")"

@@ -413,20 +413,49 @@ TEST(ExecutorLimitsTest, AWindowSmallerThanALayerIsRefused) {
       << executor.error().message;
 }
 
-// The read ahead begins when the only unit is finished, and fails before the end of the inference
-// is taken note of (nearly always: otherwise the test is merely weaker). It is the next one's.
+/// Tells when its user comes for more after a read has failed: that it knows of the failure then.
+class TellingReader final : public io::Reader {
+ public:
+  TellingReader(std::unique_ptr<io::Reader> real, std::atomic<bool>& is_failure_known)
+      : real_(std::move(real)), is_failure_known_(is_failure_known) {}
+
+  void start(const io::Read& read) override { real_->start(read); }
+  io::Wakeup wait(int64_t timeout_ns) override {
+    is_failure_known_ = has_failed_;
+    const io::Wakeup wakeup = real_->wait(timeout_ns);
+    for (const io::Completion& it : wakeup.completions) has_failed_ |= it.error_number != 0;
+    return wakeup;
+  }
+  uint32_t reads_in_flight() const override { return real_->reads_in_flight(); }
+  const char* name() const override { return real_->name(); }
+
+ private:
+  const std::unique_ptr<io::Reader> real_;
+  bool has_failed_ = false;
+  std::atomic<bool>& is_failure_known_;
+};
+
+// The read ahead begins when the only unit is finished, and has failed before the end of the
+// inference is taken note of. It is the next one's.
 TEST(ExecutorLimitsTest, AReadAheadThatFailsLeavesTheInferenceBeforeItAlone) {
   const PatternFile file(256 * KiB);
   const std::vector<UnitBytes> units = {{.length_bytes = 256 * KiB, .needed_bytes = 256 * KiB}};
   CheckingWork work(units);
+  std::atomic<bool> is_failure_known{false};
+  const auto open_reader =
+      [&](const io::ReaderOptions& options) -> Result<std::unique_ptr<io::Reader>> {
+    const io::Fault error = {.kind = io::Fault::Kind::error, .error_number = EIO};
+    auto real = io::faulty_pread(io::at_read(1, error))(options);
+    if (!real) return real;
+    return std::make_unique<TellingReader>(std::move(*real), is_failure_known);
+  };
   auto executor = Executor::make(units,
                                  {.schedule = {.pipeline = Pipeline::two_stage,
                                                .rings = {.host_bytes = 256 * KiB},
                                                .reads_across_inferences = true},
                                   .fd = file.fd(),
                                   .file_name = "pattern.weights",
-                                  .open_reader = io::faulty_pread(io::at_read(
-                                      1, {.kind = io::Fault::Kind::error, .error_number = EIO}))},
+                                  .open_reader = open_reader},
                                  work);
   ASSERT_TRUE(executor) << executor.error().message;
   (*executor)->start();
@@ -434,7 +463,7 @@ TEST(ExecutorLimitsTest, AReadAheadThatFailsLeavesTheInferenceBeforeItAlone) {
   ASSERT_TRUE(task) << task.error().message;
   ASSERT_TRUE(*task);
   (*executor)->finish(**task, {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (!is_failure_known) std::this_thread::yield();
   const auto end = (*executor)->take();
   ASSERT_TRUE(end) << end.error().message;
   EXPECT_FALSE(*end);

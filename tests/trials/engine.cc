@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <random>
@@ -399,6 +400,15 @@ int exit_while_others_wait(const Trial& it) {
   std::exit(0);
 }
 
+/// Whether a thread of this process has ended: its process waits for the others, it is a zombie.
+bool has_ended(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');  // the state is behind it
+  return name_end != std::string::npos && line.compare(name_end, 3, ") Z") == 0;
+}
+
 /// main's thread ends first; another one reads on and ends the process.
 int main_thread_ends_first(const Trial& it) {
   const unsigned char* bytes = map(it.file);
@@ -407,7 +417,7 @@ int main_thread_ends_first(const Trial& it) {
   static_bytes = bytes;
   static_file = it.file;
   std::thread([] {
-    usleep(50'000);
+    while (!has_ended(getpid())) usleep(1000);
     check_all(static_file, static_bytes, 2);
     _exit(0);
   }).detach();
