@@ -394,6 +394,16 @@ std::string name_of_run(const InferOptions& options) {
                      device_word(options.inference.device));
 }
 
+Status take_plan(InferOptions& options, const Network& network) {
+  if (options.plan_path.empty()) return {};
+  auto file = plan::read_plan(options.plan_path, network);
+  if (!file) return forward_error(std::move(file));
+  options.plan = std::move(*file);
+  options.inference.plan = &options.plan->plan;
+  options.inference.threads = options.plan->threads;
+  return {};
+}
+
 int run_infer(InferOptions options) {
   if (options.is_quiet) set_quiet(true);
   const auto network = network::read_network(options.cfg_path);
@@ -404,13 +414,7 @@ int run_infer(InferOptions options) {
     if (!window) return misuse(window.error());
     options.inference.window.window_bytes = round_down(*window, os_page_bytes);
   }
-  if (!options.plan_path.empty()) {
-    auto file = plan::read_plan(options.plan_path, *network);
-    if (!file) return failure(file.error());
-    options.plan = std::move(*file);
-    options.inference.plan = &options.plan->plan;
-    options.inference.threads = options.plan->threads;
-  }
+  if (Status taken = take_plan(options, *network); !taken) return failure(taken.error());
   const auto names = ClassNames::read(options.names_path);
   if (!names) return failure(names.error());
   auto report = ReportFile::create_if_asked(options.json_path);

@@ -16,7 +16,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 # COMMAND:PACKAGE, wanted when the command is missing, whoever provided it.
 COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shellcheck:shellcheck
-  python3:python3 nm:binutils flock:util-linux node:nodejs npm:npm
+  python3:python3 ctags:universal-ctags nm:binutils flock:util-linux node:nodejs npm:npm
   scdoc:scdoc groff:groff-base col:bsdextrautils zsh:zsh fish:fish tmux:tmux curl:curl)
 # Libraries have no command to look for, so the package database is asked.
 LIBRARIES=(liburing-dev libuv1-dev libncurses-dev libcxxopts-dev libfmt-dev nlohmann-json3-dev libexpected-dev

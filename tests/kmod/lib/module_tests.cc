@@ -650,6 +650,24 @@ uint32_t odd_number(std::mt19937& random) {
   return odd[random() % std::size(odd)];
 }
 
+// Somewhere in the ring, or in what the file has of memory.
+void map_and_touch(std::mt19937& random, int target, bool has_ring, const uint32_t* words) {
+  const uint64_t offset =
+      random() % 3 == 0 ? WP_RING_OFFSET + words[0] % 4 * page_bytes : words[1] % 512 * page_bytes;
+  const uint64_t length = (1 + random() % 600) * page_bytes;
+  const bool is_writable = random() % 2 == 0;
+  void* got =
+      mmap(nullptr, length, is_writable ? PROT_READ | PROT_WRITE : PROT_READ,
+           random() % 2 == 0 ? MAP_SHARED : MAP_PRIVATE, target, static_cast<off_t>(offset));
+  if (got == MAP_FAILED) return;
+  for (int touch = 0; touch < 4; ++touch)
+    try_word(static_cast<std::byte*>(got) + random() % length / page_bytes * page_bytes);
+  // The ring is the pager's to spoil.
+  if (has_ring && is_writable && offset >= WP_RING_OFFSET && random() % 4 == 0)
+    std::memset(got, static_cast<int>(random()), random() % 64);
+  munmap(got, length);
+}
+
 void fuzz(unsigned seed, int calls) {
   std::mt19937 random(seed);
   constexpr unsigned long commands[] = {WP_IOC_SETUP, WP_IOC_ADD_REGION, WP_IOC_SHOW,
@@ -697,20 +715,7 @@ void fuzz(unsigned seed, int calls) {
       case 4: {
         const int target =
             regions.empty() || random() % 2 == 0 ? fd : regions[random() % regions.size()];
-        const uint64_t offset = random() % 3 == 0 ? WP_RING_OFFSET + words[0] % 4 * page_bytes
-                                                  : words[1] % 512 * page_bytes;
-        const uint64_t length = (1 + random() % 600) * page_bytes;
-        const bool is_writable = random() % 2 == 0;
-        void* got =
-            mmap(nullptr, length, is_writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                 random() % 2 == 0 ? MAP_SHARED : MAP_PRIVATE, target, static_cast<off_t>(offset));
-        if (got == MAP_FAILED) break;
-        for (int touch = 0; touch < 4; ++touch)
-          try_word(static_cast<std::byte*>(got) + random() % length / page_bytes * page_bytes);
-        // The ring is the pager's to spoil.
-        if (target == fd && is_writable && offset >= WP_RING_OFFSET && random() % 4 == 0)
-          std::memset(got, static_cast<int>(random()), random() % 64);
-        munmap(got, length);
+        map_and_touch(random, target, target == fd, words);
         break;
       }
       case 5:
