@@ -16,13 +16,13 @@ InferenceProgress::InferenceProgress(std::string name, const network::Network& n
 }
 
 void InferenceProgress::on_pass(const infer::Inference& inference, size_t pictures) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   network_.read_bytes = inference.read_bytes();
   network_.inferences += pictures;
 }
 
 serve::ServingState InferenceProgress::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t all_bytes = network_.held_bytes + network_.fixed_bytes;
   return {.budget_bytes = all_bytes,
           .least_budget_bytes = all_bytes,

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 
+#include "pager/base/mutex.h"
 #include "runtime/infer/inference.h"
 #include "runtime/network/network.h"
 #include "runtime/serve/serving.h"
@@ -23,8 +23,8 @@ class InferenceProgress {
   serve::ServingState state() const;
 
  private:
-  mutable std::mutex mutex_;
-  serve::NetworkState network_;
+  mutable Mutex mutex_;
+  serve::NetworkState network_ WP_GUARDED_BY(mutex_);
 };
 
 }  // namespace weightpager::tools

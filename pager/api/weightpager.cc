@@ -12,10 +12,10 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "pager/api/last_error.h"
+#include "pager/base/mutex.h"
 #include "pager/base/units.h"
 #include "pager/control/hosted_socket.h"
 #include "pager/control/pager_answers.h"
@@ -28,16 +28,18 @@
 using namespace weightpager;
 
 struct weightpager_pager {
+  // Nobody uses it any more.
+  ~weightpager_pager();
+
   PagerOptions options;
-  mutable std::mutex mutex;
-  // Guarded by `mutex`. The pager starts with the first file, whose device and layers are known
-  // then.
-  std::unique_ptr<Pager> pager;
-  std::map<const void*, uint64_t> length_by_address;
   bool listens = false;
+  Mutex mutex;
+  // It starts with the first file, whose device and layers are known then.
+  std::unique_ptr<Pager> pager WP_GUARDED_BY(mutex);
+  std::map<const void*, uint64_t> length_by_address WP_GUARDED_BY(mutex);
   // In this order: who is asked goes last.
-  std::unique_ptr<control::PagerAnswers> answers;
-  std::unique_ptr<control::HostedSocket> socket;
+  std::unique_ptr<control::PagerAnswers> answers WP_GUARDED_BY(mutex);
+  std::unique_ptr<control::HostedSocket> socket WP_GUARDED_BY(mutex);
 };
 
 using api::remember;
@@ -47,7 +49,7 @@ namespace {
 // The socket has the process's number for its name: one pager can have it.
 std::atomic<bool> one_listens{false};
 
-void open_socket(weightpager_pager& it) {
+void open_socket(weightpager_pager& it) WP_REQUIRES(it.mutex) {
   it.answers = std::make_unique<control::PagerAnswers>(*it.pager, *it.options.telemetry, "library");
   it.socket = control::HostedSocket::open(
       {.answer = [&answers = *it.answers](auto request) { return answers.answer(request); },
@@ -56,7 +58,7 @@ void open_socket(weightpager_pager& it) {
   if (it.socket) it.socket->await_opened();
 }
 
-Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
+Result<Pager*> started(weightpager_pager& it, const model::Model& model) WP_REQUIRES(it.mutex) {
   if (it.pager) return it.pager.get();
   const int fd = ::open(model.files[0].path.c_str(), O_RDONLY | O_CLOEXEC);
   it.options.device = io::device_limits(fd);
@@ -72,7 +74,7 @@ Result<Pager*> started(weightpager_pager& it, const model::Model& model) {
 Result<std::byte*> map(weightpager_pager& it, const char* path, uint64_t* length_bytes) {
   auto model = model::open_model_file(path);
   if (!model) return forward_error(std::move(model));
-  std::lock_guard lock(it.mutex);
+  const MutexLock lock(it.mutex);
   auto pager = started(it, *model);
   if (!pager) return forward_error(std::move(pager));
   RegionRequest request;
@@ -88,7 +90,7 @@ Result<std::byte*> map(weightpager_pager& it, const char* path, uint64_t* length
 }
 
 void advise(weightpager_pager* pager, const void* address, uint64_t length_bytes, Advice advice) {
-  std::lock_guard lock(pager->mutex);
+  const MutexLock lock(pager->mutex);
   if (!pager->pager) return;
   auto* begin = const_cast<std::byte*>(static_cast<const std::byte*>(address));
   pager->pager->advise(begin, length_bytes, advice);
@@ -134,17 +136,16 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
   return 0;
 }
 
-void weightpager_close(weightpager_pager* pager) {
-  if (pager == nullptr) return;
-  pager->socket.reset();
-  pager->answers.reset();
-  if (pager->listens) one_listens = false;
-  for (const auto& [address, length_bytes] : pager->length_by_address) {
-    pager->pager->remove(const_cast<std::byte*>(static_cast<const std::byte*>(address)),
-                         length_bytes);
+weightpager_pager::~weightpager_pager() {
+  socket.reset();
+  answers.reset();
+  if (listens) one_listens = false;
+  for (const auto& [address, length_bytes] : length_by_address) {
+    pager->remove(const_cast<std::byte*>(static_cast<const std::byte*>(address)), length_bytes);
   }
-  delete pager;
 }
+
+void weightpager_close(weightpager_pager* pager) { delete pager; }
 
 const void* weightpager_map(weightpager_pager* pager, const char* path, uint64_t* length_bytes) {
   auto address = map(*pager, path, length_bytes);
@@ -154,7 +155,7 @@ const void* weightpager_map(weightpager_pager* pager, const char* path, uint64_t
 }
 
 int weightpager_unmap(weightpager_pager* pager, const void* address) {
-  std::lock_guard lock(pager->mutex);
+  const MutexLock lock(pager->mutex);
   const auto found = pager->length_by_address.find(address);
   if (found == pager->length_by_address.end()) {
     remember({"weightpager_unmap: no region begins at this address", "", EINVAL});

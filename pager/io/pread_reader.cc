@@ -15,11 +15,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
+#include "pager/base/mutex.h"
 #include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
@@ -58,7 +57,7 @@ class PreadReader final : public Reader {
 
  private:
   void serve_queue();
-  ReadTable::After serve_piece(PieceName name, std::unique_lock<std::mutex>& lock);
+  ReadTable::After serve_piece(PieceName name) WP_REQUIRES(mutex_);
   bool sleep(const Deadline& deadline);
   void fetch_finished();
 
@@ -67,13 +66,13 @@ class PreadReader final : public Reader {
   uint32_t reads_in_flight_ = 0;
   std::vector<Completion> completions_;  // of the last `wait`
 
-  // All threads, under the mutex.
-  std::mutex mutex_;
-  std::condition_variable work_;
-  ReadTable table_;
-  PieceQueue queue_;
-  std::vector<Completion> finished_;  // not fetched yet
-  bool is_ending_ = false;
+  // All threads.
+  Mutex mutex_;
+  Condition work_;
+  ReadTable table_ WP_GUARDED_BY(mutex_);
+  PieceQueue queue_ WP_GUARDED_BY(mutex_);
+  std::vector<Completion> finished_ WP_GUARDED_BY(mutex_);  // not fetched yet
+  bool is_ending_ WP_GUARDED_BY(mutex_) = false;
 
   /// Readable if and only if `finished_` is not empty.
   int finished_event_ = -1;
@@ -82,10 +81,10 @@ class PreadReader final : public Reader {
 
 PreadReader::~PreadReader() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_ending_ = true;
   }
-  work_.notify_all();
+  work_.wake_all();
   for (std::thread& thread : threads_) thread.join();
   if (finished_event_ >= 0) close(finished_event_);
 }
@@ -106,10 +105,11 @@ Status PreadReader::start_threads(uint32_t count) {
 
 void PreadReader::start(const Read& read) {
   {
-    const std::lock_guard lock(mutex_);
-    table_.add(read, [this](PieceName name) {
-      queue_.push(name);
-      work_.notify_one();
+    const MutexLock lock(mutex_);
+    PieceQueue& queue = queue_;
+    table_.add(read, [this, &queue](PieceName name) {
+      queue.push(name);
+      work_.wake_one();
     });
   }
   reads_in_flight_++;
@@ -117,12 +117,12 @@ void PreadReader::start(const Read& read) {
 
 /// What each thread does: pieces until the queue is empty and the reader ends.
 void PreadReader::serve_queue() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
-    work_.wait(lock, [this] { return is_ending_ || !queue_.is_empty(); });
+    while (!is_ending_ && queue_.is_empty()) work_.wait(mutex_);
     if (queue_.is_empty()) return;
     const PieceName name = queue_.pop();
-    if (serve_piece(name, lock) != ReadTable::After::read_finished) continue;
+    if (serve_piece(name) != ReadTable::After::read_finished) continue;
     finished_.push_back(table_.finish(name));
     if (finished_.size() == 1) {
       constexpr eventfd_t one = 1;
@@ -132,13 +132,13 @@ void PreadReader::serve_queue() {
   }
 }
 
-ReadTable::After PreadReader::serve_piece(PieceName name, std::unique_lock<std::mutex>& lock) {
+ReadTable::After PreadReader::serve_piece(PieceName name) {
   ReadTable::After after;
   do {
     const Request request = table_.request(name);
-    lock.unlock();
+    mutex_.unlock();
     const int64_t answer = answer_to(request);
-    lock.lock();
+    mutex_.lock();
     after = table_.take_answer(name, answer);
   } while (after == ReadTable::After::ask_again);
   return after;
@@ -169,7 +169,7 @@ bool PreadReader::sleep(const Deadline& deadline) {
 
 void PreadReader::fetch_finished() {
   completions_.clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (finished_.empty()) return;
   completions_.swap(finished_);
   eventfd_t count;

@@ -12,10 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <thread>
 
+#include "pager/base/mutex.h"
 #include "pager/base/units.h"
 #include "pager/model/make_weights.h"
 
@@ -112,14 +112,15 @@ class WeightWriter {
     std::vector<uint64_t> buffer(piece_bytes_max / sizeof(uint64_t));
     for (size_t i = next_++; i < pieces_.size(); i = next_++) {
       Status status = write_piece(pieces_[i], buffer);
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!status && !failure_) failure_ = std::move(status).error();
       if (failure_) return;
       progress_.add(pieces_[i].size_bytes);
     }
   }
 
-  Status result() const {
+  Status result() {
+    const MutexLock lock(mutex_);
     if (failure_) return tl::make_unexpected(*failure_);
     return {};
   }
@@ -140,8 +141,8 @@ class WeightWriter {
   const uint64_t seed_;
   ProgressCounter& progress_;
   std::atomic<size_t> next_ = 0;
-  std::mutex mutex_;
-  std::optional<Error> failure_;
+  Mutex mutex_;
+  std::optional<Error> failure_ WP_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -15,13 +15,13 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "pager/attach/attached_pager.h"
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
+#include "pager/base/mutex.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/control/guest_answers.h"
@@ -71,16 +71,16 @@ struct Configuration {
 // Never destroyed: engine threads may run until the process is gone.
 struct Session {
   Configuration configuration;
-  std::mutex mutex;
-  // Below: guarded by `mutex`, which the pager's thread never takes.
-  std::unique_ptr<PagingService> pager;
-  telemetry::Telemetry* telemetry = nullptr;
-  std::vector<Mapped> mapped;
+  // Set under the mutex. The process may end while others hold that.
+  std::atomic<telemetry::Telemetry*> telemetry{nullptr};
+  Mutex mutex;  // which the pager's thread never takes
+  std::unique_ptr<PagingService> pager WP_GUARDED_BY(mutex);
+  std::vector<Mapped> mapped WP_GUARDED_BY(mutex);
   // What the engine wrote itself, as of the last fork: a child inherits that.
-  std::vector<Span> written;
+  std::vector<Span> written WP_GUARDED_BY(mutex);
   // What the engine took its own access to away (PROT_NONE).
-  std::vector<Span> hidden;
-  bool has_failed = false;
+  std::vector<Span> hidden WP_GUARDED_BY(mutex);
+  bool has_failed WP_GUARDED_BY(mutex) = false;
 };
 
 Session* session = nullptr;
@@ -158,8 +158,9 @@ bool is_model(int fd, const std::string& path) {
 
 void show_profile() {
   const char* text = profile_text.load();
-  if (session->telemetry == nullptr || text == nullptr) return;
-  std::strncpy(session->telemetry->profile, text, sizeof session->telemetry->profile - 1);
+  telemetry::Telemetry* const telemetry = session->telemetry;
+  if (telemetry == nullptr || text == nullptr) return;
+  std::strncpy(telemetry->profile, text, sizeof telemetry->profile - 1);
 }
 
 // A window can be made larger than it was asked for, as far as there is memory; not where the
@@ -176,12 +177,12 @@ uint64_t window_bytes_max_of(uint64_t window_bytes) {
 Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model,
                                                     bool is_writable) {
   const Configuration& configuration = session->configuration;
+  telemetry::Telemetry* const telemetry = session->telemetry;
   if (!configuration.server_socket.empty()) {
-    auto attached = attach::AttachedPager::start(configuration.server_socket, session->telemetry);
+    auto attached = attach::AttachedPager::start(configuration.server_socket, telemetry);
     if (!attached) return forward_error(std::move(attached));
-    open_control_socket(
-        [answers = std::make_shared<control::GuestAnswers>(**attached, *session->telemetry)](
-            std::string_view request) { return answers->answer(request); });
+    open_control_socket([answers = std::make_shared<control::GuestAnswers>(**attached, *telemetry)](
+                            std::string_view request) { return answers->answer(request); });
     return attached;
   }
   PagerOptions options;
@@ -194,7 +195,7 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   options.chunk_bytes = policy::chunk_bytes_for(model);
   options.device = io::device_limits(fd);
   options.follows_memory_limit = true;
-  options.telemetry = session->telemetry;
+  options.telemetry = telemetry;
   if (configuration.records_touches) {
     auto record = telemetry::TouchRecord::create(configuration.run_directory);
     if (!record) return forward_error(std::move(record));
@@ -208,15 +209,14 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   }
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));
-  open_control_socket(
-      [answers = std::make_shared<control::PagerAnswers>(**pager, *session->telemetry)](
-          std::string_view request) { return answers->answer(request); });
+  open_control_socket([answers = std::make_shared<control::PagerAnswers>(**pager, *telemetry)](
+                          std::string_view request) { return answers->answer(request); });
   return pager;
 }
 
 // Starts the pager for the first model, and for its kind of mapping; false (once told why) if there
 // is none to be had.
-bool start_pager(int fd, const model::Model& model, bool is_writable) {
+bool start_pager(int fd, const model::Model& model, bool is_writable) WP_REQUIRES(session->mutex) {
   if (session->pager) return true;
   note_paging();
   auto telemetry = telemetry::create(session->configuration.run_directory);
@@ -261,7 +261,7 @@ void* refuse_mapping() {
   return MAP_FAILED;
 }
 
-void publish_ranges() {
+void publish_ranges() WP_REQUIRES(session->mutex) {
   for (size_t i = 0; i < session->mapped.size(); ++i) {
     published[i].end.store(0);
     published[i].begin.store(session->mapped[i].range.begin);
@@ -272,9 +272,9 @@ void publish_ranges() {
 }
 
 // Parts of a range outside of regions are the kernel's business: calls `act(address, length_bytes)`
-// for each. Requires the session's mutex.
+// for each.
 template <typename Act>
-void for_each_part_outside(uintptr_t begin, uintptr_t end, Act act) {
+void for_each_part_outside(uintptr_t begin, uintptr_t end, Act act) WP_REQUIRES(session->mutex) {
   std::sort(session->mapped.begin(), session->mapped.end(),
             [](const Mapped& a, const Mapped& b) { return a.range.begin < b.range.begin; });
   const auto act_on = [&](uintptr_t from, uintptr_t to) {
@@ -309,7 +309,7 @@ bool erase_span(std::vector<Span>& spans, uintptr_t begin, uintptr_t end) {
 // address instead, but for the pages that its parent wrote, which it inherits. Between fork and
 // exec only system calls are safe: nothing in the child allocates.
 
-void before_fork() {
+void before_fork() WP_LOCKS(session->mutex) {
   note_forking();
   session->mutex.lock();
   before_fork_of_control_socket();
@@ -317,11 +317,11 @@ void before_fork() {
   if (session->pager) session->written = session->pager->written_spans();
 }
 
-void after_fork_in_parent() { session->mutex.unlock(); }
+void after_fork_in_parent() WP_UNLOCKS(session->mutex) { session->mutex.unlock(); }
 
 // Calls `act(begin, end)` for each part that the parent did not write.
 template <typename Act>
-void for_each_unwritten_part(const Mapped& mapped, Act act) {
+void for_each_unwritten_part(const Mapped& mapped, Act act) WP_REQUIRES(session->mutex) {
   uintptr_t at = mapped.range.begin;
   for (const Span& written : session->written) {
     if (written.end <= at || written.begin >= mapped.range.end) continue;
@@ -359,14 +359,14 @@ void map_file_in_child(const Mapped& mapped, int fd, uintptr_t begin, uintptr_t 
                mapped.flags | MAP_FIXED, fd, static_cast<off_t>(offset_bytes));
 }
 
-void note_ranges_in_child() {
+void note_ranges_in_child() WP_REQUIRES(session->mutex) {
   Range ranges[regions_max];
   size_t count = 0;
   for (const Mapped& mapped : session->mapped) ranges[count++] = mapped.range;
   note_forked(ranges, count);
 }
 
-void after_fork_in_child() {
+void after_fork_in_child() WP_UNLOCKS(session->mutex) {
   note_ranges_in_child();
   for (const Mapped& mapped : session->mapped) {
     if (mapped.plain != 0) {
@@ -414,6 +414,7 @@ __attribute__((constructor)) void begin_session() {
   if (!is_attached && it->configuration.window_bytes < window_bytes_min) {
     report_error("WEIGHTPAGER_WINDOW is below " + format_size(window_bytes_min) +
                  "; to map a model fails with ENOMEM");
+    const MutexLock lock(it->mutex);
     it->has_failed = true;
   }
   set_quiet(environment("WEIGHTPAGER_QUIET") == "1");
@@ -428,9 +429,10 @@ __attribute__((constructor)) void begin_session() {
 __attribute__((destructor)) void end_session() {
   if (session == nullptr) return;
   note_end();
-  if (session->telemetry == nullptr) return;
+  telemetry::Telemetry* const telemetry = session->telemetry;
+  if (telemetry == nullptr) return;
   remove_control_socket();
-  session->telemetry->ended_ns.store(telemetry::monotonic_ns());
+  telemetry->ended_ns.store(telemetry::monotonic_ns());
 }
 
 }  // namespace
@@ -442,7 +444,7 @@ bool wants_profiles() { return is_active() && session->configuration.wants_profi
 void note_profile(const char* text) {
   const char* none = nullptr;
   if (!profile_text.compare_exchange_strong(none, text)) return;
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   show_profile();
 }
 
@@ -463,7 +465,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   struct stat facts;
   if (fstat(fd, &facts) != 0) return nullptr;
 
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   // A partial munmap can make two ranges of one.
   if (session->mapped.size() + 1 >= regions_max) {
     notice(path + ": more than " + std::to_string(regions_max) + " mappings of models; not paged");
@@ -542,7 +544,7 @@ int unmap(void* address, size_t length) {
     return -1;
   }
   const uintptr_t end = begin + round_up(length, os_page_bytes);
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   session->pager->remove(static_cast<std::byte*>(address), end - begin);
   erase_span(session->hidden, begin, end);
 
@@ -584,7 +586,7 @@ int protect(void* address, size_t length, int protection) {
     return -1;
   }
   const uintptr_t end = begin + round_up(length, os_page_bytes);
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   const auto is_within = [&](const Mapped& mapped) {
     return mapped.range.end > begin && mapped.range.begin < end;
   };
@@ -615,19 +617,19 @@ int protect(void* address, size_t length, int protection) {
 
 void will_need(void* address, size_t length) {
   Inside inside;
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   session->pager->advise(static_cast<std::byte*>(address), length, Advice::will_need);
 }
 
 void consumed(void* address, size_t length) {
   Inside inside;
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   session->pager->advise(static_cast<std::byte*>(address), length, Advice::consumed);
 }
 
 void discard(void* address, size_t length) {
   Inside inside;
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   session->pager->advise(static_cast<std::byte*>(address), length, Advice::discard);
   const auto begin = reinterpret_cast<uintptr_t>(address);
   for_each_part_outside(begin, begin + length, [](void* part, size_t part_bytes) {
@@ -637,7 +639,7 @@ void discard(void* address, size_t length) {
 
 void residency(void* address, size_t length, unsigned char* pages) {
   Inside inside;
-  std::lock_guard lock(session->mutex);
+  const MutexLock lock(session->mutex);
   session->pager->residency(static_cast<std::byte*>(address), length, pages);
 }
 

@@ -58,7 +58,6 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chun
                                                    SlotPoolOptions options) {
   std::unique_ptr<SlotPool> it(new SlotPool(slots, chunk_bytes, std::move(options)));
   const uint64_t length_bytes = uint64_t{slots} * chunk_bytes;
-  it->is_finished_.assign((slots + it->batch_slots_ - 1) / it->batch_slots_, false);
   it->reservation_bytes_ = length_bytes + huge_page_bytes;
   it->reservation_ = kernel::mmap(nullptr, it->reservation_bytes_, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -120,21 +119,26 @@ void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
     if (stopping_.load()) return;
     // One thread at a time: advice waits for the other one's page that is being got, and as long as
     // it does, nothing in the process can be moved.
-    std::unique_lock<std::mutex> one_at_a_time(growing_mutex_, std::defer_lock);
     if (first >= options_.urgent_slots) {
       go_beside_the_engine();
-      one_at_a_time.lock();
+      const MutexLock one_at_a_time(growing_mutex_);
       if (stopping_.load()) return;
+      populate_batch(first);
+    } else {
+      populate_batch(first);
     }
-    if (options_.before_memory) options_.before_memory(first);
-    populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_, chunk_bytes_);
     if (finish_batch(batch)) announce(context);
   }
 }
 
+void SlotPool::populate_batch(uint32_t first) {
+  if (options_.before_memory) options_.before_memory(first);
+  populate(address(first), std::min(batch_slots_, slots_ - first) * chunk_bytes_, chunk_bytes_);
+}
+
 // Returns whether more slots have memory without a gap before them.
 bool SlotPool::finish_batch(uint32_t batch) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_finished_[batch] = true;
   const uint32_t before = populated_.load(std::memory_order_relaxed);
   uint32_t populated = before;

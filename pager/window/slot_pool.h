@@ -13,11 +13,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "pager/base/mutex.h"
 #include "pager/base/result.h"
 #include "pager/base/units.h"
 #include "pager/window/chunk_table.h"
@@ -66,8 +66,10 @@ class SlotPool {
       : options_(std::move(options)),
         chunk_bytes_(chunk_bytes),
         batch_slots_(static_cast<uint32_t>(batch_bytes / chunk_bytes)),
-        slots_(slots) {}
+        slots_(slots),
+        is_finished_((slots + batch_slots_ - 1) / batch_slots_) {}
   void populate_ahead(void (*announce)(void*), void* context);
+  void populate_batch(uint32_t first);
   bool finish_batch(uint32_t batch);
 
   const SlotPoolOptions options_;
@@ -83,9 +85,9 @@ class SlotPool {
   std::atomic<bool> stopping_{false};
   // Batches may finish out of order; slots are handed out in order. Only the pool's threads lock
   // this.
-  std::mutex mutex_;
-  std::vector<bool> is_finished_;
-  std::mutex growing_mutex_;  // held while memory that is not urgent is got
+  Mutex mutex_;
+  std::vector<bool> is_finished_ WP_GUARDED_BY(mutex_);
+  Mutex growing_mutex_;  // held while memory that is not urgent is got
   std::array<std::thread, 2> threads_;
 };
 

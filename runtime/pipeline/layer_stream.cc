@@ -107,7 +107,7 @@ std::string LayerStream::describe(uint64_t layer) const {
 }
 
 Result<std::span<const std::byte>> LayerStream::acquire(uint32_t layer) {
-  const std::lock_guard order(order_mutex_);
+  const MutexLock order(order_mutex_);
 
   // 1. Refuse what nobody could wait for.
   if (Status known = check_layer(layer); !known) return forward_error(std::move(known));
@@ -137,7 +137,7 @@ Result<std::span<const std::byte>> LayerStream::acquire(uint32_t layer) {
 
 Status LayerStream::release(uint32_t layer) {
   if (Status known = check_layer(layer); !known) return known;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Taken& it : taken_) {
     if (!it.is_held || it.task.unit != layer) continue;
     it.is_held = false;
@@ -149,7 +149,7 @@ Status LayerStream::release(uint32_t layer) {
 }
 
 Status LayerStream::will_need(uint32_t layer) {
-  const std::lock_guard order(order_mutex_);
+  const MutexLock order(order_mutex_);
   if (Status known = check_layer(layer); !known) return known;
   if (Status begun = check_pass(); !begun) return begun;
   go_to(next_of(layer));
@@ -157,7 +157,7 @@ Status LayerStream::will_need(uint32_t layer) {
 }
 
 void LayerStream::last_pass() {
-  const std::lock_guard order(order_mutex_);
+  const MutexLock order(order_mutex_);
   last_pass_ = std::max<uint64_t>(passes_begun_, 1) - 1;
   if (passes_begun_ > 0) executor_->set_reads_across_inferences(false);
 }
@@ -179,7 +179,7 @@ Status LayerStream::check_layer(uint32_t layer) const {
 }
 
 Status LayerStream::check_pass() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (taken_.empty()) has_pass_failed_ = false;
   if (!has_pass_failed_) return {};
   return fail("the pass has failed, and of it there is still held: " + held_layers(),
@@ -189,7 +189,7 @@ Status LayerStream::check_pass() {
 // Whatever lies between the first layer that is held and the wanted one takes space, too: the ring
 // is freed in order.
 Status LayerStream::check_room(uint32_t layer) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (taken_.empty()) return {};
   const auto is_it = [&](const Taken& it) { return it.is_held && it.task.unit == layer; };
   if (std::any_of(taken_.begin(), taken_.end(), is_it)) {
@@ -259,7 +259,7 @@ Result<UnitTask> LayerStream::take(UnitNumber wanted) {
 }
 
 void LayerStream::keep(const UnitTask& task, bool is_held) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   taken_.push_back({task, is_held});
   finish_released();
 }
@@ -274,7 +274,7 @@ void LayerStream::end_failed_pass() {
   next_ = 0;
   passes_begun_ = 0;
   last_pass_.reset();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   has_pass_failed_ = true;
 }
 

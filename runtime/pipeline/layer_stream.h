@@ -23,12 +23,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "pager/base/mutex.h"
 #include "pager/base/result.h"
 #include "pager/io/model_file.h"
 #include "runtime/pipeline/executor.h"
@@ -106,15 +106,15 @@ class LayerStream {
 
   Status check_layer(uint32_t layer) const;
   Status check_pass();
-  Status check_room(uint32_t layer) const;
-  UnitNumber next_of(uint32_t layer) const;
-  void go_to(UnitNumber unit);
-  void begin_pass();
+  Status check_room(uint32_t layer) const WP_REQUIRES(order_mutex_);
+  UnitNumber next_of(uint32_t layer) const WP_REQUIRES(order_mutex_);
+  void go_to(UnitNumber unit) WP_REQUIRES(order_mutex_);
+  void begin_pass() WP_REQUIRES(order_mutex_);
   Result<UnitTask> take(UnitNumber wanted);
   void keep(const UnitTask& task, bool is_held);
-  void end_failed_pass();
-  void finish_released();
-  std::string held_layers() const;
+  void end_failed_pass() WP_REQUIRES(order_mutex_);
+  void finish_released() WP_REQUIRES(mutex_);
+  std::string held_layers() const WP_REQUIRES(mutex_);
 
   const io::ModelFile file_;
   const std::vector<LayerRange> layers_;
@@ -124,14 +124,15 @@ class LayerStream {
   NoWork work_;
 
   // Of who moves on in the order: `acquire` and advice. Locked before `mutex_`.
-  std::mutex order_mutex_;
-  UnitNumber next_ = 0;        // that was not taken yet
-  uint64_t passes_begun_ = 0;  // of those that units are numbered by: since the last failure
-  std::optional<uint64_t> last_pass_;
+  Mutex order_mutex_;
+  UnitNumber next_ WP_GUARDED_BY(order_mutex_) = 0;  // that was not taken yet
+  // Of those that units are numbered by: since the last failure.
+  uint64_t passes_begun_ WP_GUARDED_BY(order_mutex_) = 0;
+  std::optional<uint64_t> last_pass_ WP_GUARDED_BY(order_mutex_);
 
-  mutable std::mutex mutex_;
-  std::deque<Taken> taken_;       // in order; the first one is held
-  bool has_pass_failed_ = false;  // that layers are still held of
+  mutable Mutex mutex_;
+  std::deque<Taken> taken_ WP_GUARDED_BY(mutex_);       // in order; the first one is held
+  bool has_pass_failed_ WP_GUARDED_BY(mutex_) = false;  // that layers are still held of
   std::atomic<uint64_t> passes_{0};
   std::atomic<uint64_t> stall_ns_{0};
 

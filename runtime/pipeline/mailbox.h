@@ -12,10 +12,10 @@
 
 #include <cstdint>
 #include <ctime>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "pager/base/mutex.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "runtime/pipeline/device.h"
@@ -62,7 +62,7 @@ class Mailbox {
 
   /// For the driver to find when something else wakes it.
   void put_quietly(Word word) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     words_.push_back(std::move(word));
   }
   void ring() { ring_in(1); }
@@ -71,14 +71,14 @@ class Mailbox {
   void ring_soon() { ring_in(soon_ns); }
 
   bool is_empty() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return words_.empty();
   }
 
   std::vector<Word> take_all() {
     uint64_t rings;
     [[maybe_unused]] const ssize_t length = read(bell_.get(), &rings, sizeof rings);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(words_, {});
   }
 
@@ -91,8 +91,8 @@ class Mailbox {
   }
 
   const OwnedFd bell_;
-  std::mutex mutex_;
-  std::vector<Word> words_;
+  Mutex mutex_;
+  std::vector<Word> words_ WP_GUARDED_BY(mutex_);
 };
 
 }  // namespace weightpager::pipeline

@@ -2,11 +2,11 @@
 // front and sleeps while there is none.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <utility>
+
+#include "pager/base/mutex.h"
 
 namespace weightpager::pipeline {
 
@@ -16,36 +16,36 @@ class WorkLine {
  public:
   void put(Work work) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       line_.push_back(std::move(work));
     }
-    is_filled_.notify_one();
+    is_filled_.wake_one();
   }
 
   Work take() {
-    std::unique_lock lock(mutex_);
-    is_filled_.wait(lock, [&] { return !line_.empty(); });
+    const MutexLock lock(mutex_);
+    while (line_.empty()) is_filled_.wait(mutex_);
     Work work = std::move(line_.front());
     line_.pop_front();
     return work;
   }
 
   bool is_empty() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return line_.empty();
   }
 
   /// Nobody takes what was in line and `is_unwanted`. Returns how much that was.
   template <typename IsUnwanted>
   uint32_t remove_if(IsUnwanted is_unwanted) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return static_cast<uint32_t>(std::erase_if(line_, is_unwanted));
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable is_filled_;
-  std::deque<Work> line_;
+  Mutex mutex_;
+  Condition is_filled_;
+  std::deque<Work> line_ WP_GUARDED_BY(mutex_);
 };
 
 }  // namespace weightpager::pipeline

@@ -68,12 +68,12 @@ class GatedReader final : public io::Reader {
 io::Wakeup GatedReader::wait(int64_t timeout_ns) {
   WP_ASSERT(timeout_ns <= 0);
   handed_out_.clear();
-  DiskGate::Lock lock(gate_.mutex_);
+  const MutexLock lock(gate_.mutex_);
   std::vector<io::Completion>& arrived = gate_.networks_[network_].completions;
   if (timeout_ns == 0) {
     gate_.come_by();
   } else {
-    gate_.come_by_until(lock, [&arrived] { return !arrived.empty(); });
+    gate_.come_by_until([&arrived] { return !arrived.empty(); });
   }
   std::swap(handed_out_, arrived);
   reads_in_flight_ -= static_cast<uint32_t>(handed_out_.size());
@@ -90,7 +90,7 @@ DiskGate::~DiskGate() {
 }
 
 void DiskGate::set_units(uint32_t network, std::vector<uint64_t> starts_before_deadline_ns) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Network& it = networks_[network];
   WP_ASSERT(!starts_before_deadline_ns.empty());
   it.starts_before_deadline_ns = std::move(starts_before_deadline_ns);
@@ -98,7 +98,7 @@ void DiskGate::set_units(uint32_t network, std::vector<uint64_t> starts_before_d
 }
 
 void DiskGate::begin_inference(uint32_t network, int64_t deadline_ns, uint64_t period_ns) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Network& it = networks_[network];
   it.deadline_ns = deadline_ns;
   it.period_ns = period_ns;
@@ -106,11 +106,11 @@ void DiskGate::begin_inference(uint32_t network, int64_t deadline_ns, uint64_t p
 }
 
 uint64_t DiskGate::passed_bytes(uint32_t network) const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return networks_[network].passed_bytes;
 }
 
-int64_t DiskGate::latest_start_ns(const Network& network, uint64_t unit) const {
+int64_t DiskGate::latest_start_ns(const Network& network, uint64_t unit) {
   const uint64_t units = network.starts_before_deadline_ns.size();
   const uint64_t now_running = network.inferences == 0 ? 0 : network.inferences - 1;
   const uint64_t ahead = unit / units - std::min(unit / units, now_running);
@@ -124,7 +124,7 @@ int64_t DiskGate::latest_start_ns(const Network& network, uint64_t unit) const {
 Result<std::unique_ptr<io::Reader>> DiskGate::open_reader(uint32_t network,
                                                           const io::ReaderOptions& options) {
   WP_ASSERT(options.watched_fd < 0 && options.reads_max <= UINT16_MAX);
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Network& it = networks_[network];
   WP_ASSERT(!it.has_reader && it.completions.empty());
   if (disk_ == nullptr) {
@@ -154,10 +154,10 @@ Status DiskGate::open_disk(const io::ReaderOptions& options) {
 
 // The disk still writes into the buffers of what is under way, also if nobody wants it any more.
 void DiskGate::leave(uint32_t network) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Network& it = networks_[network];
   arbiter_.leave(network);
-  std::erase_if(may_start_, [&](uint64_t tag) {
+  std::erase_if(may_start_, [&](uint64_t tag) WP_REQUIRES(mutex_) {
     const Piece piece = piece_of(tag);
     if (piece.network != network) return false;
     arbiter_.on_finished(piece_length(it.reads[piece.place].read, piece.offset_bytes()));
@@ -165,7 +165,7 @@ void DiskGate::leave(uint32_t network) {
     return true;
   });
   let_through();
-  come_by_until(lock, [&it] { return it.pieces_under_way == 0; });
+  come_by_until([&it] { return it.pieces_under_way == 0; });
   it.completions.clear();
   it.has_reader = false;
 }
@@ -173,7 +173,7 @@ void DiskGate::leave(uint32_t network) {
 // ---- What everybody does who comes by; the lock is held ----
 
 void DiskGate::ask(uint32_t network, const io::Read& read) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Network& it = networks_[network];
   const auto free = std::find_if(it.reads.begin(), it.reads.end(),
                                  [](const ReadInPieces& place) { return place.pieces_left == 0; });
@@ -209,34 +209,34 @@ void DiskGate::come_by() {
   } while (!may_start_.empty() && disk_->reads_in_flight() < pieces_in_flight_max);
 }
 
-void DiskGate::come_by_until(Lock& lock, const std::function<bool()>& is_done) {
+void DiskGate::come_by_until(const std::function<bool()>& is_done) {
   come_by();
   if (is_done()) return;
   // Others compute meanwhile, and what it reads is already late.
   const HasteToWake haste;
   while (!is_done()) {
     if (is_asleep_) {
-      changed_.wait(lock);
+      changed_.wait(mutex_);
     } else {
-      sleep(lock);
+      sleep();
     }
   }
   come_by();
 }
 
-void DiskGate::sleep(Lock& lock) {
+void DiskGate::sleep() {
   start_pieces();
   is_asleep_ = true;
-  lock.unlock();
+  mutex_.unlock();
   const io::Wakeup wakeup = disk_->wait(-1);
-  lock.lock();
+  mutex_.lock();
   is_asleep_ = false;
   if (wakeup.watched_fd_readable) {
     eventfd_t rings;
     eventfd_read(bell_.get(), &rings);
   }
   take_pieces(wakeup.completions);
-  changed_.notify_all();
+  changed_.wake_all();
 }
 
 void DiskGate::start_pieces() {

@@ -19,14 +19,13 @@
 // Cost: a lock, and a look at the reader, per kernel; nobody is woken but who has nothing to do.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "pager/base/mutex.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "pager/io/reader.h"
@@ -79,29 +78,29 @@ class DiskGate {
     uint32_t pieces_under_way = 0;            // let through, and not arrived
     uint64_t passed_bytes = 0;
   };
-  using Lock = std::unique_lock<std::mutex>;
 
-  Status open_disk(const io::ReaderOptions& options);
+  Status open_disk(const io::ReaderOptions& options) WP_REQUIRES(mutex_);
   void ask(uint32_t network, const io::Read& read);
   /// Does what there is to do, unless the one that sleeps in the reader will.
-  void come_by();
-  void come_by_until(Lock& lock, const std::function<bool()>& is_done);
-  void sleep(Lock& lock);
-  void start_pieces();
-  void take_pieces(std::span<const io::Completion> pieces);
-  void let_through();
+  void come_by() WP_REQUIRES(mutex_);
+  void come_by_until(const std::function<bool()>& is_done) WP_REQUIRES(mutex_);
+  void sleep() WP_REQUIRES(mutex_);
+  void start_pieces() WP_REQUIRES(mutex_);
+  void take_pieces(std::span<const io::Completion> pieces) WP_REQUIRES(mutex_);
+  void let_through() WP_REQUIRES(mutex_);
   /// Reads that are not under way are forgotten; then those that are may be waited for.
   void leave(uint32_t network);
-  int64_t latest_start_ns(const Network& network, uint64_t unit) const;
+  static int64_t latest_start_ns(const Network& network, uint64_t unit);
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // somebody has slept, and wakes others for what it has found
-  budget::DiskArbiter arbiter_;
-  std::vector<Network> networks_;
+  mutable Mutex mutex_;
+  Condition changed_;  // somebody has slept, and wakes others for what it has found
+  budget::DiskArbiter arbiter_ WP_GUARDED_BY(mutex_);
+  std::vector<Network> networks_ WP_GUARDED_BY(mutex_);
   OwnedFd bell_;  // wakes who sleeps in the reader
+  // Opened with the first reader, and used under the mutex, or by the one that sleeps in it.
   std::unique_ptr<io::Reader> disk_;
-  bool is_asleep_ = false;          // somebody, in the reader, which belongs to it meanwhile
-  std::deque<uint64_t> may_start_;  // tags of pieces
+  bool is_asleep_ WP_GUARDED_BY(mutex_) = false;          // somebody, in the reader
+  std::deque<uint64_t> may_start_ WP_GUARDED_BY(mutex_);  // tags of pieces
 };
 
 }  // namespace weightpager::serve

@@ -93,10 +93,10 @@ Result<std::unique_ptr<Serving>> Serving::start(std::vector<NetworkRequest> requ
 
 Serving::~Serving() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_stopping_ = true;
   }
-  changed_.notify_all();
+  changed_.wake_all();
   for (const auto& member : members_) {
     if (member->thread.joinable()) member->thread.join();
   }
@@ -126,12 +126,12 @@ Status Serving::open(std::vector<NetworkRequest> requests) {
   const auto shares = shares_of(options_.budget_bytes);
   if (!shares) return tl::make_unexpected(shares.error());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     budget_bytes_ = options_.budget_bytes;
     promise(*shares);
     has_begun_ = true;
   }
-  changed_.notify_all();
+  changed_.wake_all();
   return {};
 }
 
@@ -176,7 +176,7 @@ Status Serving::measure(Member& member) {
       delay_weight(options_.goal, claim.urgency, member.request.period_ns, claim.latency_ns);
   member.fixed_bytes = member.inference->activation_bytes() + member.inference->scratch_bytes();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     member.held_bytes = std::max(member.inference->window_bytes(), claim.least_bytes);
     note_peak();
     measuring_peak_bytes_ = peak_bytes_;
@@ -202,24 +202,24 @@ void Serving::serve(Member& member) {
     due_ns = period_ns == 0 ? 0 : std::max(due_ns, now_ns - now_ns % period_ns) + period_ns;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (outcome_) outcome_ = std::move(outcome);
   }
-  changed_.notify_all();
+  changed_.wake_all();
 }
 
 // False at the end.
 bool Serving::wait_until_due(Member& member, uint64_t& due_ns) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return has_begun_ || is_stopping_; });
+  const MutexLock lock(mutex_);
+  while (!has_begun_ && !is_stopping_) changed_.wait(mutex_);
   if (due_ns == 0) due_ns = monotonic_ns();
-  changed_.wait_until(lock, time_of(due_ns), [this, &member] {
-    return is_stopping_ || window_to_take(member).has_value();
-  });
+  while (!is_stopping_ && !window_to_take(member)) {
+    if (!changed_.wait_until(mutex_, time_of(due_ns))) break;
+  }
   return !is_stopping_;
 }
 
-// With the lock held. Memory that it may grow into is promised to nobody else.
+// Memory that it may grow into is promised to nobody else.
 std::optional<uint64_t> Serving::window_to_take(Member& member) {
   if (member.share_bytes == member.held_bytes) return {};
   const bool shrinks = member.share_bytes < member.held_bytes;
@@ -231,7 +231,7 @@ std::optional<uint64_t> Serving::window_to_take(Member& member) {
 Status Serving::follow_share(Member& member) {
   uint64_t window_bytes = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto wanted = window_to_take(member);
     if (!wanted) return {};
     window_bytes = *wanted;
@@ -249,10 +249,10 @@ Status Serving::use_window(Member& member, uint64_t window_bytes) {
   gate_.set_units(member.number,
                   budget::latest_starts_before_deadline(member.inference->window().costs));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     member.held_bytes = window_bytes;
   }
-  changed_.notify_all();
+  changed_.wake_all();
   return {};
 }
 
@@ -260,7 +260,7 @@ Status Serving::infer_once(Member& member) {
   ServedInference it = {.start_ns = monotonic_ns()};
   uint64_t wanted_ns = member.request.period_ns;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     it.window_bytes = member.held_bytes;
     if (wanted_ns == 0) {
       const budget::Staircase& delays = member.demand->windows.staircase();
@@ -273,7 +273,7 @@ Status Serving::infer_once(Member& member) {
   if (Status ran = member.inference->run({&input, 1}); !ran) return ran;
   it.finish_ns = monotonic_ns();
   if (options_.on_inference) options_.on_inference(member.number, *member.inference);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   member.read_bytes = member.inference->read_bytes();
   ++member.inferences;
   member.latest.push_back(it);
@@ -330,7 +330,6 @@ Result<budget::Shares> Serving::shares_of(uint64_t budget_bytes) const {
   return std::move(joint->shares);
 }
 
-// With the lock held.
 void Serving::promise(const budget::Shares& shares) {
   for (const auto& it : members_) it->share_bytes = shares[it->number];
 }
@@ -340,11 +339,11 @@ Result<uint64_t> Serving::set_budget(uint64_t budget_bytes) {
   const auto shares = shares_of(budget_bytes);
   if (!shares) return tl::make_unexpected(shares.error());
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     budget_bytes_ = budget_bytes;
     promise(*shares);
   }
-  changed_.notify_all();
+  changed_.wake_all();
   return monotonic_ns() - started_ns;
 }
 
@@ -355,14 +354,15 @@ Status Serving::check_budget(uint64_t budget_bytes) const {
 }
 
 Status Serving::wait(uint64_t timeout_ns) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns),
-                    [this] { return !outcome_.has_value(); });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(timeout_ns);
+  const MutexLock lock(mutex_);
+  while (outcome_ && changed_.wait_until(mutex_, end)) {
+  }
   return outcome_;
 }
 
 ServingState Serving::state() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ServingState state = {.budget_bytes = budget_bytes_,
                         .least_budget_bytes = least_budget_bytes(),
                         .peak_bytes = peak_bytes_};
@@ -386,7 +386,7 @@ ServingState Serving::state() const {
 }
 
 std::vector<ServedInference> Serving::inferences(uint32_t network) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto& latest = members_[network]->latest;
   return {latest.begin(), latest.end()};
 }

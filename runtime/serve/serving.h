@@ -20,16 +20,15 @@
 // locks per inference.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "pager/base/mutex.h"
 #include "pager/base/result.h"
 #include "runtime/infer/inference.h"
 #include "runtime/network/network.h"
@@ -135,24 +134,24 @@ class Serving {
   Status follow_share(Member& member);
   Status use_window(Member& member, uint64_t window_bytes);
   Status infer_once(Member& member);
-  std::optional<uint64_t> window_to_take(Member& member);
+  std::optional<uint64_t> window_to_take(Member& member) WP_REQUIRES(mutex_);
   Result<budget::Shares> shares_of(uint64_t budget_bytes) const;
-  void promise(const budget::Shares& shares);
-  void note_peak();
-  uint64_t held_bytes() const;
+  void promise(const budget::Shares& shares) WP_REQUIRES(mutex_);
+  void note_peak() WP_REQUIRES(mutex_);
+  uint64_t held_bytes() const WP_REQUIRES(mutex_);
   uint64_t fixed_bytes() const;
   uint64_t least_budget_bytes() const;
 
   const ServingOptions options_;
   DiskGate gate_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t budget_bytes_ = 0;
-  uint64_t peak_bytes_ = 0;
-  uint64_t measuring_peak_bytes_ = 0;
-  bool has_begun_ = false;
-  bool is_stopping_ = false;
-  Status outcome_;
+  mutable Mutex mutex_;
+  Condition changed_;
+  uint64_t budget_bytes_ WP_GUARDED_BY(mutex_) = 0;
+  uint64_t peak_bytes_ WP_GUARDED_BY(mutex_) = 0;
+  uint64_t measuring_peak_bytes_ = 0;  // known before anybody is served
+  bool has_begun_ WP_GUARDED_BY(mutex_) = false;
+  bool is_stopping_ WP_GUARDED_BY(mutex_) = false;
+  Status outcome_ WP_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Member>> members_;
 };
 

@@ -57,7 +57,7 @@ void Stage::fail(UnitNumber unit, Error error) { put(unit, tl::make_unexpected(s
 
 void Stage::put(UnitNumber unit, Status enqueued) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     unreported_.push_back(unit);
   }
   line_.put({.kind = Item::Kind::unit,
@@ -67,13 +67,13 @@ void Stage::put(UnitNumber unit, Status enqueued) {
 }
 
 void Stage::wait_until_reported(UnitNumber unit) {
-  std::unique_lock lock(mutex_);
-  is_reported_.wait(lock, [&] { return unreported_.empty() || unreported_.front() > unit; });
+  const MutexLock lock(mutex_);
+  while (!unreported_.empty() && unreported_.front() <= unit) is_reported_.wait(mutex_);
 }
 
 void Stage::drain() {
-  std::unique_lock lock(mutex_);
-  is_reported_.wait(lock, [&] { return unreported_.empty(); });
+  const MutexLock lock(mutex_);
+  while (!unreported_.empty()) is_reported_.wait(mutex_);
 }
 
 void Stage::begin_anew() {
@@ -92,10 +92,10 @@ void Stage::report_units() {
     if (item.kind == Item::Kind::stop) return;
     report_(item.unit, wait_for(item));
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       unreported_.pop_front();
     }
-    is_reported_.notify_all();
+    is_reported_.wake_all();
   }
 }
 

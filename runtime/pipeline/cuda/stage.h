@@ -13,14 +13,13 @@
 // way.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "pager/base/mutex.h"
 #include "pager/base/result.h"
 #include "runtime/pipeline/cuda/stage_clock.h"
 #include "runtime/pipeline/cuda/status.h"
@@ -83,9 +82,9 @@ class Stage {
   std::vector<UnitEvents> events_;  // by number modulo its size
   Event base_;
   pipeline::WorkLine<Item> line_;
-  std::mutex mutex_;
-  std::condition_variable is_reported_;
-  std::deque<pipeline::UnitNumber> unreported_;  // guarded by mutex_
+  Mutex mutex_;
+  Condition is_reported_;
+  std::deque<pipeline::UnitNumber> unreported_ WP_GUARDED_BY(mutex_);
 
   // The thread's own.
   StageClock clock_;
