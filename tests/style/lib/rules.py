@@ -211,6 +211,17 @@ def wide_documents(project):
                 yield Breach("columns", path, f"{path}:{number}", says)
 
 
+def unannotated_mutexes(project):
+    bare_type = re.compile(r"std::(mutex|shared_mutex|condition_variable|lock_guard|unique_lock|scoped_lock)\b")
+    for path in project.code:
+        if path.split("/")[0] not in PRODUCT or path == "pager/base/mutex.h":
+            continue
+        for number, line in enumerate(project.texts[path].splitlines(), 1):
+            if bare_type.search(line):
+                says = "Clang cannot check it: use Mutex, MutexLock and Condition of pager/base/mutex.h"
+                yield Breach("mutex", path, f"{path}:{number}", says)
+
+
 def skips_without_a_lack(project):
     for path in project.code:
         for number, line in enumerate(project.texts[path].splitlines(), 1):
@@ -218,7 +229,16 @@ def skips_without_a_lack(project):
                 yield Breach("skip", path, f"{path}:{number}", "say what the machine lacks: WP_SKIP_FOR(lack)")
 
 
-RULES = (long_functions, large_classes, uncalled_functions, names_given_twice, includes_upwards, skips_without_a_lack, wide_documents)
+RULES = (
+    long_functions,
+    large_classes,
+    uncalled_functions,
+    names_given_twice,
+    includes_upwards,
+    unannotated_mutexes,
+    skips_without_a_lack,
+    wide_documents,
+)
 
 
 def read_exceptions(path):
