@@ -5,8 +5,7 @@
 // the words mean nothing, and the types are those of the standard library.
 //
 // What happens in a lambda is checked by itself, as if nothing were locked: conditions are waited
-// for in loops, and a lambda that is called under the lock says so (WP_REQUIRES), or is given a
-// reference to what it works on.
+// for in loops, and a lambda that is called under the lock says so (WP_REQUIRES).
 #pragma once
 
 #include <chrono>
@@ -26,6 +25,8 @@
 /// Of a function: locks the mutex, and leaves it so; unlocks what its caller has locked.
 #define WP_LOCKS(...) WP_FOR_CLANG(acquire_capability(__VA_ARGS__))
 #define WP_UNLOCKS(...) WP_FOR_CLANG(release_capability(__VA_ARGS__))
+/// Of a lambda that code which knows nothing of the mutex calls under it.
+#define WP_UNCHECKED WP_FOR_CLANG(no_thread_safety_analysis)
 
 namespace weightpager {
 

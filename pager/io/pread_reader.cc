@@ -106,9 +106,8 @@ Status PreadReader::start_threads(uint32_t count) {
 void PreadReader::start(const Read& read) {
   {
     const MutexLock lock(mutex_);
-    PieceQueue& queue = queue_;
-    table_.add(read, [this, &queue](PieceName name) {
-      queue.push(name);
+    table_.add(read, [this](PieceName name) WP_UNCHECKED {
+      queue_.push(name);
       work_.wake_one();
     });
   }
