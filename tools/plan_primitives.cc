@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "pager/base/units.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/integer_program.h"
@@ -32,8 +31,7 @@ using plan::Selection;
 using plan::Strategy;
 
 constexpr int schema_version = 1;
-// Of memory, in which plans are told apart: series_parallel.h.
-constexpr uint64_t quantum_bytes = 64 * KiB;
+constexpr uint64_t quantum_bytes = 1;  // exact: series_parallel.h
 constexpr size_t points_shown = 12;
 const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
@@ -163,20 +161,6 @@ Status measure_points(Plan& made, int threads) {
   return {};
 }
 
-/// The front tells memory apart at other places than a search within a budget does: each may find
-/// what the other rounds away. What is found is a point of the front, then.
-Result<Selection> fastest_within(const plan::Instance& instance, uint64_t budget_bytes,
-                                 std::vector<Selection>& front, const TimeLimit& limit) {
-  auto chosen = plan::fastest_of_any_network(instance, budget_bytes, quantum_bytes, limit);
-  if (!chosen) return chosen;
-  front.push_back(*std::move(chosen));
-  plan::keep_best<&Selection::memory_bytes>(front);
-  const auto above = std::partition_point(front.begin(), front.end(), [&](const Selection& it) {
-    return it.memory_bytes() <= budget_bytes;
-  });
-  return *std::prev(above);
-}
-
 /// All but what was measured of it; by what everything takes.
 Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   made.profile = std::move(profile);
@@ -189,7 +173,8 @@ Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   made.front = std::move(*front);
   made.chosen = made.front.back();
   if (options.budget_bytes) {
-    auto chosen = fastest_within(instance, *options.budget_bytes, made.front, search.limit());
+    auto chosen =
+        plan::fastest_on_front(instance, *options.budget_bytes, made.front, search.limit());
     if (!chosen) return forward_error(std::move(chosen));
     made.chosen = std::move(*chosen);
   }
@@ -298,13 +283,7 @@ void print_exactness(const Plan& made, const Options& options) {
     fmt::print("points at budgets evenly apart: between them there may be better ones\n\n");
     return;
   }
-  if (options.strategy == Strategy::layer_by_layer) {
-    fmt::print("no selection is better than these\n\n");
-    return;
-  }
-  const uint64_t lost_bytes = (made.instance.instance.nodes.size() + 1) * quantum_bytes;
-  fmt::print("no selection is faster in {:.2f} MiB less than one of these\n\n",
-             mebibytes(lost_bytes));
+  fmt::print("no selection is better than these\n\n");
 }
 
 void print_plan(const Plan& made, const Options& options) {
@@ -314,7 +293,7 @@ void print_plan(const Plan& made, const Options& options) {
                  ? "all weights in memory, one workspace"
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
              made.front.size());
-  print_exactness(made, options);
+  print_exactness(made);
   print_front(made, options.is_measured);
   if (options.is_measured) print_pace(made);
   fmt::print("\n{}: {:.2f} ms in {:.2f} MiB\n",
@@ -340,7 +319,6 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
       {"strategy",
        options.strategy == Strategy::whole_network ? "whole-network" : "layer-by-layer"},
       {"read_bytes_per_s", options.disk_gb_per_s * 1e9},
-      {"quantum_bytes", quantum_bytes},
       {"is_cut_short", made.is_cut_short},
       {"chosen", selection_json(made.chosen)}};
   for (uint32_t i = 0; i < made.network.layers.size(); ++i) {

@@ -1,7 +1,10 @@
 #include "runtime/plan/integer_program.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "runtime/plan/pareto.h"
 #include "runtime/plan/select.h"
 #include "runtime/plan/series_parallel.h"
 
@@ -29,6 +32,18 @@ Result<std::vector<Selection>> front_of_any_network(const Instance& instance,
   }
   if (everything->time_ns < front.back().time_ns) front.push_back(*everything);
   return front;
+}
+
+Result<Selection> fastest_on_front(const Instance& instance, uint64_t memory_bytes_max,
+                                   std::vector<Selection>& front, const TimeLimit& limit) {
+  auto found = fastest_of_any_network(instance, memory_bytes_max, 1, limit);
+  if (!found) return found;
+  front.push_back(*std::move(found));
+  keep_best<&Selection::memory_bytes>(front);
+  const auto above = std::partition_point(front.begin(), front.end(), [&](const Selection& it) {
+    return it.memory_bytes() <= memory_bytes_max;
+  });
+  return *std::prev(above);
 }
 
 }  // namespace weightpager::plan

@@ -37,4 +37,9 @@ Result<std::vector<Selection>> front_of_any_network(const Instance& instance,
                                                     uint64_t quantum_bytes, uint32_t budgets,
                                                     const TimeLimit& limit = {});
 
+/// The fastest within a budget. `front` is one of the same network, and has it as a point from then
+/// on: points of a front that is not exact may be faster than all that a search finds, or slower.
+Result<Selection> fastest_on_front(const Instance& instance, uint64_t memory_bytes_max,
+                                   std::vector<Selection>& front, const TimeLimit& limit = {});
+
 }  // namespace weightpager::plan

@@ -216,9 +216,13 @@ double JointNetwork::bytes_beside_plain(uint32_t node, const Candidate& candidat
                              picture(layer.output, candidate.layout_out));
 }
 
-uint64_t JointNetwork::arena_with_change(const Edge& edge, uint32_t layout) const {
+uint64_t JointNetwork::copy_bytes(const Edge& edge, uint32_t layout) const {
   const auto& shape = edge.from == 0 ? network_.input : layer_of(edge.from).output;
-  return live_bytes_[edge.to - 1] + ops::picture_bytes(shape, static_cast<ops::Layout>(layout));
+  return ops::picture_bytes(shape, static_cast<ops::Layout>(layout));
+}
+
+uint64_t JointNetwork::arena_with_change(const Edge& edge, uint32_t layout) const {
+  return live_bytes_[edge.to - 1] + copy_bytes(edge, layout);
 }
 
 // Weights that come in tiles need no room as a whole.

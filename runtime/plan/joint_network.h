@@ -64,6 +64,8 @@ class JointNetwork {
   }
   /// What a candidate's workspace takes, and its pictures in other layouts than Darknet's.
   double bytes_beside_plain(uint32_t node, const Candidate& candidate) const;
+  /// Of the edge's tensor, for the layer that takes it in.
+  uint64_t copy_bytes(const Edge& edge, uint32_t layout) const;
   /// While a layer runs that takes in a copy of the edge's tensor in this layout.
   uint64_t arena_with_change(const Edge& edge, uint32_t layout) const;
 

@@ -15,6 +15,7 @@
 #include "runtime/plan/joint_fronts.h"
 #include "runtime/plan/joint_network.h"
 #include "runtime/plan/joint_trials.h"
+#include "runtime/plan/least_search.h"
 
 namespace weightpager::plan {
 namespace {
@@ -251,8 +252,18 @@ class JointPlanner::Implementation {
     const LeastNeed exact = fronts_.least_need(limit);
     for (const std::vector<uint32_t>& it : exact.candidates) consider(it);
     least_bound_bytes_ = exact.candidates.empty() ? 0 : exact.bytes;
+    find_what_needs_less(consider);
     most_bytes_ = trials_.arena_of(fastest_).bytes + network_->option_of(fastest_).weight_bytes;
     forced_by_ = what_forces_least();
+  }
+
+  // Where tensors of what was found do not fit without gaps, others may.
+  template <typename Consider>
+  void find_what_needs_less(Consider consider) {
+    if (least_bound_bytes_ == least_bytes_) return;
+    LeastSearch search(*network_);
+    while (const auto candidates = search.next(least_bytes_)) consider(*candidates);
+    if (search.has_seen_all()) least_bound_bytes_ = least_bytes_;
   }
 
   Error too_small(uint64_t budget_bytes) const {
