@@ -197,12 +197,13 @@ class Taking {
 };
 
 // Of `units`, all of `costs` several times over; `each(read, kernel)` is told when they are, in
-// order. Planners ask for thousands of delays: there is no more kept here than they need.
+// order. Of `reads`, no fewer, those beside the last kernels are for units that follow. Planners
+// ask for thousands of delays: there is no more kept here than they need.
 template <typename Each>
-void two_stage(Costs costs, size_t units, const Rings& rings, Each each) {
-  std::vector<uint64_t> read_ns(units), computed_ns(units);
+void two_stage(Costs costs, size_t units, size_t reads, const Rings& rings, Each each) {
+  std::vector<uint64_t> read_ns(reads), computed_ns(units);
   Space ring(costs, rings.host_bytes);
-  Taking taking(units);
+  Taking taking(reads);
   UnitsInARow to_read(costs);
   UnitsInARow to_compute(costs);
   uint64_t now_read_ns = 0, now_computed_ns = 0;
@@ -210,13 +211,13 @@ void two_stage(Costs costs, size_t units, const Rings& rings, Each each) {
   size_t must_leave = ring.leave_for_next();
   for (size_t i = 0; i < units; ++i) {
     // All reads that do not wait for this kernel's end or a later one's: those beside it.
-    while (next_read < units && must_leave <= i) {
+    while (next_read < reads && must_leave <= i) {
       const uint64_t free_ns = must_leave == 0 ? 0 : computed_ns[must_leave - 1];
       const UnitCosts& unit = to_read.next();
       const Span read = span_from(std::max(now_read_ns, free_ns), unit.read_ns);
       now_read_ns = read_ns[next_read] = read.finish_ns;
       taking.add(read, unit.taken_ns);
-      if (++next_read < units) must_leave = ring.leave_for_next();
+      if (++next_read < reads) must_leave = ring.leave_for_next();
     }
     const UnitCosts& unit = to_compute.next();
     const uint64_t start_ns = std::max(read_ns[i] + unit.read_latency_ns, now_computed_ns);
@@ -228,7 +229,7 @@ void two_stage(Costs costs, size_t units, const Rings& rings, Each each) {
 
 std::vector<UnitTimes> two_stage(Costs costs, const Rings& rings) {
   std::vector<UnitTimes> times;
-  two_stage(costs, costs.size(), rings, [&](const Span& read, const Span& kernel) {
+  two_stage(costs, costs.size(), costs.size(), rings, [&](const Span& read, const Span& kernel) {
     times.push_back({.read = read, .copy = {}, .kernel = kernel});
   });
   return times;
@@ -278,7 +279,8 @@ uint64_t delay_ns(Pipeline pipeline, Costs costs, const Rings& rings, Inferences
   std::vector<uint64_t> computed_ns;
   computed_ns.reserve(in_a_row_until_steady * costs.size());
   if (pipeline == Pipeline::two_stage) {
-    two_stage(without_empty_moves(costs), in_a_row_until_steady * costs.size(), rings,
+    const size_t units = in_a_row_until_steady * costs.size();
+    two_stage(without_empty_moves(costs), units, units + costs.size(), rings,
               [&](const Span&, const Span& kernel) { computed_ns.push_back(kernel.finish_ns); });
   } else {
     std::vector<UnitCosts> in_a_row;

@@ -12,8 +12,8 @@
 namespace weightpager::plan {
 namespace {
 
-// In which weights are told apart while fronts are made; what is found is then taken exactly.
-constexpr uint64_t quantum_bytes = 64 * KiB;
+// In which weights are told apart while fronts are made: they come in pages, so fronts are exact.
+constexpr uint64_t quantum_bytes = os_page_bytes;
 // Caps on the arena and on pieces of weights that fronts are made for, by how many nodes have to be
 // cut for a front: each makes it take four times as long.
 struct CapCounts {
@@ -23,7 +23,7 @@ struct CapCounts {
   uint64_t others_quantum_bytes;
 };
 constexpr CapCounts cap_counts[] = {
-    {12, 4, quantum_bytes}, {8, 3, 8 * quantum_bytes}, {4, 2, 32 * quantum_bytes}};
+    {12, 4, 64 * KiB}, {8, 3, 512 * KiB}, {4, 2, 2 * MiB}};
 constexpr uint32_t points_by_integer_programming = 12;
 
 std::vector<uint64_t> thinned(std::set<uint64_t> values, size_t most) {
