@@ -45,6 +45,15 @@ expect_status 0
 jq -e --argjson least "$least" --argjson time "$time_ns" \
   '.chosen.memory_bytes == $least and .chosen.time_ns == $time' "$SCRATCH/plan.json" >/dev/null ||
   fail "within $least bytes: $(jq .chosen "$SCRATCH/plan.json")"
+# What a budget finds is a point of the front, which no budget changes.
+front=$(plan && jq -c '.front' "$SCRATCH/plan.json")
+points=$(jq length <<<"$front")
+for i in $(seq 0 $((points - 1))); do
+  plan --budget "$(jq ".[$i].memory_bytes" <<<"$front")"
+  expect_status 0
+  jq -e --argjson front "$front" --argjson i "$i" '.chosen == $front[$i] and .front == $front' \
+    "$SCRATCH/plan.json" >/dev/null || fail "point $i of $front: $(jq .chosen "$SCRATCH/plan.json")"
+done
 plan --budget "$((least - 1))"
 expect_status 1
 expect_error "the least that any selection takes is"

@@ -11,11 +11,13 @@
 
 #include "pager/base/units.h"
 #include "runtime/memory/activations.h"
+#include "runtime/network/make_description.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/joint_plan.h"
 #include "runtime/plan/layer_choice.h"
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/select.h"
+#include "tests/plan/plausible_profile.h"
 #include "tests/plan/random_instance.h"
 
 namespace weightpager::plan {
@@ -119,6 +121,34 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Fronts,
                            return it.param == Strategy::whole_network ? "WholeNetwork"
                                                                       : "LayerByLayer";
                          });
+
+// Networks in which a budget was once worse than a point of its front, or below where that begins:
+// too many mixtures to try, but two searches that share little must agree.
+TEST_P(Fronts, AreWhatBudgetsFind) {
+  const bool is_whole = GetParam() == Strategy::whole_network;
+  const std::string text = *network::make_description(is_whole ? "yolov3-tiny" : "resnet18");
+  const auto network = network::parse_network(text, "net.cfg");
+  ASSERT_TRUE(network) << network.error().message;
+  const Profile profile = with_avx512(*network, plausible_profile(*network, 1));
+  // From a disk that larger weights are worth reading from.
+  const Instance instance = make_instance(*network, profile, GetParam(), 1e12).instance;
+  const auto front = front_of_any_network(instance, 1, 12);
+  ASSERT_TRUE(front) << front.error().message;
+  EXPECT_GE(front->size(), 3u);
+  EXPECT_FALSE(fastest_of_any_network(instance, front->front().memory_bytes() - 1));
+  const size_t step = std::max<size_t>(front->size() / 8, 1);
+  for (size_t i = 0; i < front->size(); i += step) {
+    const Selection& point = (*front)[i];
+    const auto found = fastest_of_any_network(instance, point.memory_bytes());
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(found->memory_bytes(), point.memory_bytes()) << i;
+    EXPECT_NEAR(found->time_ns, point.time_ns, rounding_ns) << i;
+    if (i == 0) continue;
+    const auto with_less = fastest_of_any_network(instance, point.memory_bytes() - 1);
+    ASSERT_TRUE(with_less) << with_less.error().message;
+    EXPECT_NEAR(with_less->time_ns, (*front)[i - 1].time_ns, rounding_ns) << i;
+  }
+}
 
 // What a budget finds and what a front that is not exact has: the better of both, and on the front.
 TEST(Budgets, AreNeverWorseThanTheirFront) {
