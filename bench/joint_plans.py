@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Joint plans against real runs: docs/plan.md.
+"""Joint plans against real runs: docs/explanation/benchmarks.md.
 
 For each network and some budgets between the least and what is enough for everything, some times: plans (`weightpager
 plan`, which also tries its plans), packs the weights for the plan, and runs it inside a memory cgroup, taking turns

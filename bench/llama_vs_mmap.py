@@ -16,7 +16,7 @@ freed is given time to go back to the host, or the next would be handed it for n
 
 Writes bench/results/DATE-llama_vs_mmap.json and prints a Markdown table.
 
-    bench/llama_vs_mmap.py --readahead 8192       the table of docs/benchmarks.md (half an hour)
+    bench/llama_vs_mmap.py --readahead 8192       the table of docs/explanation/benchmarks.md (half an hour)
     bench/llama_vs_mmap.py --quick                does it work at all (a minute or two)
 """
 

@@ -14,7 +14,7 @@ difference is what whole chunks cost: slabs begin and end in the middle of them.
 
 Writes bench/results/DATE-moe_vs_mmap.json and prints a Markdown table.
 
-    bench/moe_vs_mmap.py                          the table of docs/benchmarks.md (a quarter of an hour, root)
+    bench/moe_vs_mmap.py                          the table of docs/explanation/benchmarks.md (a quarter of an hour, root)
     bench/moe_vs_mmap.py --quick                  does it work at all (a minute or two)
 """
 

@@ -13,7 +13,7 @@ on the device, so its reductions are larger for the same window.)
 
 Writes bench/results/DATE-pipelines.json and prints Markdown; with --picture also draws Figures 12 and 13 (matplotlib).
 
-    bench/pipelines.py                          the tables of docs/benchmarks.md (half an hour, a quiet machine)
+    bench/pipelines.py                          the tables of docs/explanation/benchmarks.md (half an hour, a quiet machine)
     bench/pipelines.py --networks yolov4 --output build/yolov4.json      one network now, the others another time:
     bench/pipelines.py --networks yolov3 --with build/yolov4.json
     bench/pipelines.py --quick                  does it work at all

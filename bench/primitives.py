@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Selections of primitives against the greedy baseline and against real runs: docs/primitives.md.
+"""Selections of primitives against the greedy baseline and against real runs: docs/explanation/benchmarks.md.
 
 Plans each network (`weightpager plan primitives --measure`) and prints, for the selections that are shown along its
 front, how much longer the greedy selection takes in the same memory, and what running them takes of what was planned:

@@ -11,7 +11,7 @@ when its output differs by one bit from the run with everything in memory, or th
 computes with copies of the weights and may round differently: its output is compared, and only reported.
 
     bench/python_vs_mmap.py --readahead 8192 --size 1024MiB --repeats 3 --passes 4 --windows 25,50
-                                                   the table of docs/engines.md (a quarter of an hour)
+                                                   the table of docs/explanation/benchmarks.md (a quarter of an hour)
     bench/python_vs_mmap.py --quick                does it work at all (a few minutes)
 """
 

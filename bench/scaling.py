@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What to expect of models that are far larger than memory, before buying hardware: docs/scaling.md.
+"""What to expect of models that are far larger than memory, before buying hardware: docs/explanation/scaling.md.
 
 For models of 70 and 405 billion parameters and a mixture of 671 billion, made up as traces, the simulator runs
 weightpager's default policy, and what an operating system does (read ahead, or read what is touched), on disks of 3 to

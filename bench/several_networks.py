@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several networks side by side in one budget of memory: docs/budgets.md.
+"""Several networks side by side in one budget of memory: docs/explanation/benchmarks.md.
 
 SwapNet's three sets (self-driving, road-side unit, drone), with networks of the same sizes, on `weightpager serve`: with
 all weights in memory, in the share of them that the paper's sets have, and in half of that. Networks run one inference

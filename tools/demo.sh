@@ -118,7 +118,7 @@ print_verdict() {
     "$SCRATCH/kernel.json" "$SCRATCH/weightpager.json")
   echo "Same $TOKENS tokens. Ratio, kernel mmap / weightpager: $ratio in time per token."
   echo "Readahead of the disk: $(readahead_of "$MODEL"). llama.cpp's own copying of weights is off in"
-  echo "all three runs: a copy needs the whole model in memory (docs/engines.md)."
+  echo "all three runs: a copy needs the whole model in memory (docs/how-to/use_llama_cpp.md)."
 }
 
 # A partition has no queue of its own; its disk's is one folder up.

@@ -12,7 +12,7 @@ namespace weightpager::tools {
 /// the verdicts are (escape sequences of ECMA-48).
 std::string doctor_table(const std::vector<Row>& rows, bool coloured);
 
-/// The schema is in docs/doctor.md.
+/// The schema is in docs/reference/doctor.md.
 std::string doctor_json(const std::vector<Row>& rows);
 
 }  // namespace weightpager::tools

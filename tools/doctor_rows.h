@@ -19,7 +19,7 @@ enum class Verdict { information, ok, warn, fail };
 const char* verdict_name(Verdict verdict);
 
 struct Row {
-  /// A word of the schema in docs/doctor.md: "huge_pages".
+  /// A word of the schema in docs/reference/doctor.md: "huge_pages".
   std::string id;
   Verdict verdict = Verdict::ok;
   /// One line for people.

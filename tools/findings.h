@@ -13,7 +13,7 @@
 namespace weightpager::tools {
 
 struct Finding {
-  std::string cause;  // for programs: docs/run.md lists them
+  std::string cause;  // for programs: docs/reference/run.md lists them
   int32_t process_id = 0;
   std::string command;
   std::string text;  // what happened

@@ -24,7 +24,7 @@ class NetworkAnswers {
 
   explicit NetworkAnswers(Source source) : source_(std::move(source)) {}
 
-  /// One line, without its end: docs/control.md.
+  /// One line, without its end: docs/reference/control.md.
   std::string answer(std::string_view line);
 
  private:

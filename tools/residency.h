@@ -34,7 +34,7 @@ struct Residency {
 
 /// Asks until all rows are there; `by`: "layer" or "tensor".
 Result<std::vector<Residency>> ask_residency(control::Client& client, size_t model, const char* by);
-/// A letter for each chunk, as docs/control.md has them.
+/// A letter for each chunk, as docs/reference/control.md has them.
 Result<std::string> ask_chunk_states(control::Client& client, size_t model);
 
 /// What stands for a state in a strip.

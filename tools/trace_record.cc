@@ -66,7 +66,7 @@ class Recording {
     names_[model] = std::move(names);
   }
 
-  // As docs/control.md has them: time, kind, model, layer, chunk, count, thread, state.
+  // As docs/reference/control.md has them: time, kind, model, layer, chunk, count, thread, state.
   void add(const Json& event) {
     ++events_;
     last_ns_ = event.at(0).get<int64_t>() - started_ns_;

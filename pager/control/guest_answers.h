@@ -16,7 +16,7 @@ class GuestAnswers {
   GuestAnswers(attach::AttachedPager& pager, const telemetry::Telemetry& telemetry)
       : pager_(pager), telemetry_(telemetry) {}
 
-  /// One line, without its end: docs/control.md.
+  /// One line, without its end: docs/reference/control.md.
   std::string answer(std::string_view line);
 
  private:

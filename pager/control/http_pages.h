@@ -2,8 +2,8 @@
 //
 // /            the page, one file without anything beside it
 // /metrics     OpenMetrics
-// /api/NAME    the control socket's answers to requests that change nothing (docs/control.md):
-//              /api/residency?model=0&by=layer
+// /api/NAME    the control socket's answers to requests that change nothing:
+//              /api/residency?model=0&by=layer (docs/reference/control.md)
 #pragma once
 
 #include <cstdint>

@@ -114,7 +114,7 @@ void LineServer::on_sent(Client& client) {
 
 // If the client takes it: it has no more than its socket holds.
 void LineServer::refuse(Client& client, const std::string& why) {
-  std::string line = error_line(why, "docs/control.md has the protocol");
+  std::string line = error_line(why, "docs/reference/control.md has the protocol");
   const uv_buf_t buffer = uv_buf_init(line.data(), static_cast<unsigned>(line.size()));
   uv_try_write(&client.socket.stream, &buffer, 1);
   close(client);

@@ -1,4 +1,4 @@
-// What a pager answers to the requests of docs/control.md.
+// What a pager answers to the requests of docs/reference/control.md.
 //
 // Most of it is read from counters, at no cost to the pager. What only its thread knows (files,
 // states of chunks) it is asked for by commands, and no more often than costs it a fiftieth of its

@@ -1,5 +1,5 @@
 // What a client of the control socket may say: one JSON object a line, flat, with scalars for
-// values. docs/control.md has the requests.
+// values. docs/reference/control.md has the requests.
 //
 // Nobody vouches for what comes through a socket: it is parsed without recursion and without
 // exceptions, and what is not understood is refused, with words for the client.

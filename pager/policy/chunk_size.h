@@ -4,8 +4,8 @@
 // processor's address translation. Whoever reads whole layers wants nothing else. Of a mixture of
 // experts only some slabs are read, which begin and end anywhere: of each, one chunk more than it
 // fills, and the chunk that two experts share stays for both. Smaller chunks read less beside what
-// is needed (of slabs of 3.2 MiB a fifth of the bytes of chunks of 2 MiB: docs/models.md), and cost
-// the huge pages.
+// is needed (of slabs of 3.2 MiB a quarter of the bytes that chunks of 2 MiB read:
+// docs/explanation/policies.md), and cost the huge pages.
 #pragma once
 
 #include <cstdint>

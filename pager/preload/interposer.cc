@@ -3,7 +3,7 @@
 // An engine maps a model file, advises, locks and unmaps parts of it. Here each of these calls
 // either has nothing to do with a region, and goes to the kernel as it is, or is answered so that
 // the engine sees what it would see of a file mapping, without the side effects that would pull the
-// model in. The list of symbols is what the engines import (`nm -D`): docs/engines.md.
+// model in. The list of symbols is what the engines import (`nm -D`): docs/explanation/engines.md.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -3,8 +3,8 @@
 // A call that shows or takes out pages costs something by itself (a system call, and processors
 // that have to be interrupted), and something for each page. A chunk of 2 MiB is one huge page;
 // smaller ones are small pages. `weightpager bench disk` measures all of it. Defaults: what it
-// found on the machine of docs/policies.md, "The simulator"; a fault's is that of an engine that
-// keeps its processor busy until then, so that the pager sleeps on another one.
+// found on a virtual machine of two processors; a fault's is that of an engine that keeps its
+// processor busy until then, so that the pager sleeps on another one.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an engine touches: recorded from a run (docs/policies.md says how), or made up
+// What an engine touches: recorded from a run (docs/reference/traces.md says how), or made up
 // (make_trace.h).
 //
 // A trace knows what a live policy is told at the start (the order and the experts that the model's

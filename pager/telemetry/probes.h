@@ -1,5 +1,5 @@
 // Where tracers look on: static probes (USDT) of the provider "weightpager", for bpftrace, perf and
-// SystemTap. docs/probes.md lists them with their arguments.
+// SystemTap. docs/reference/probes.md lists them with their arguments.
 //
 // Each is one nop and a note in the ELF file that says where its arguments lie; a tracer puts a
 // breakpoint there. So arguments are values that are at hand anyway. Without sys/sdt.h

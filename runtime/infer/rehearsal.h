@@ -4,7 +4,7 @@
 // Problem. Plans are calculated from what kernels and reads take. How a disk answers a few small
 // reads beside kernels of all lengths is more than a speed and a latency say: on the same machine
 // plans took 15 % less to 39 % more than calculated, and now and then a plain one would have been
-// faster (docs/plan.md).
+// faster.
 //
 // Idea. What runs a plan for its user runs it here: weights are packed for it, into a file beside
 // the ones that were given, and inferences are counted. Plans take turns of some passes each, so

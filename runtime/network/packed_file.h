@@ -4,8 +4,8 @@
 // to be folded in every pass. A packed file has every layer at a multiple of 4 KiB, as direct reads
 // want them, folded, with a checksum each; an index, which has a checksum of its own; and a
 // fingerprint of the network, so that weights are not taken for another network's.
-// docs/packed_weights.md describes it byte by byte. Cost: packing reads and writes the weights
-// once, with the largest layer in memory.
+// docs/reference/packed_weights.md describes it byte by byte. Cost: packing reads and writes the
+// weights once, with the largest layer in memory.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // The driver sleeps until a read is finished, so words ring a descriptor that its reader looks at,
 // too. Most need not: that a kernel has ended is of no interest before that makes room for
 // something, and waking a thread beside those that compute costs them more than what it then does
-// (docs/benchmarks.md).
+// (docs/explanation/inference.md).
 #pragma once
 
 #include <sys/timerfd.h>

@@ -9,7 +9,8 @@
 // are added up in the same order for.
 //
 // Cost of a tile: its share of the layer's read, copy and kernel, and what every further read and
-// kernel cost for being one more. docs/benchmarks.md says what that is on a real machine.
+// kernel cost for being one more. docs/explanation/inference.md says what that is on a real
+// machine.
 #pragma once
 
 #include <cstdint>

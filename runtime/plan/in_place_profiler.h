@@ -1,9 +1,9 @@
 // Measures layers in runs of their network.
 //
 // Problem. What layers take alone, at best, is not what they take in a run: on a shared machine of
-// two processors runs took 13 to 41 % longer (docs/plan.md). And the pace of such a machine
-// changes: for stretches of half a second everything takes a quarter less, because somebody else's
-// threads share its cores or do not.
+// two processors runs took 13 to 41 % longer. And the pace of such a machine changes: for stretches
+// of half a second everything takes a quarter less, because somebody else's threads share its cores
+// or do not.
 //
 // Idea. The network is run as a plan says, in an arena as in an inference, with weights from
 // memory. Of the passes the half in the middle counts (neither the fastest stretches nor what was

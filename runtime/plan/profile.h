@@ -42,7 +42,7 @@ struct Profile {
   /// By picture_key().
   std::map<std::string, ChangeTimes> changes;
   /// By other_key(): what is not a convolution itself, in ns. A library may have fast code for some
-  /// layouts only, as oneDNN has for max-pools without AVX-512: docs/primitives.md.
+  /// layouts only, as oneDNN has for max-pools without AVX-512: docs/explanation/planning.md.
   std::map<std::string, LayoutTimes> others;
   /// All of the above is of layers alone. By network_key(): what parts of layers took in runs of
   /// that network.

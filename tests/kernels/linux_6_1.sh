@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The pager's tests pass on Debian 12's kernel too, which has no UFFDIO_MOVE: with the other mappers, and with guests
 # of a server. Emulation is slow: small chunks, disks that fail, lessons, mixtures, threads that write by the thousand, those
-# that touch at random but for the soak, and what takes longest with mapper copy are tried by hand (docs/kernels.md).
+# that touch at random but for the soak, and what takes longest with mapper copy are tried by hand (docs/explanation/kernels.md).
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"

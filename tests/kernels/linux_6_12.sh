@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The mapper `move` works on Debian 12's backported kernel as on newer ones. What does not depend on it is tested on
-# 6.1 beside this (docs/kernels.md): pages that are written to are copied, disks that fail have no mapper.
+# 6.1 beside this (docs/explanation/kernels.md): pages that are written to are copied, disks that fail have no mapper.
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"

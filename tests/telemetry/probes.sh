@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What carries a pager has the probes of docs/probes.md, with as many arguments as it says; the bpftrace
+# What carries a pager has the probes of docs/reference/probes.md, with as many arguments as it says; the bpftrace
 # scripts use no others.
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
@@ -10,7 +10,7 @@ echo '#include <sys/sdt.h>' | c++ -E -xc++ - >/dev/null 2>&1 || skip "sys/sdt.h 
 # documented: "NAME COUNT" of each probe.
 documented() {
   # shellcheck disable=SC2016  # backquotes of Markdown
-  sed -n 's/^| `\([a-z_]*\)` |[^|]*| \(.*\) |$/\1\t\2/p' "$WP_ROOT/docs/probes.md" |
+  sed -n 's/^| `\([a-z_]*\)` |[^|]*| \(.*\) |$/\1\t\2/p' "$WP_ROOT/docs/reference/probes.md" |
     sed 's/([^)]*)//' | awk -F '\t' '{ print $1, split($2, arguments, ",") }' | sort
 }
 # built FILE: the same of what is in it. A probe may be at several places.
@@ -35,11 +35,11 @@ used() {
 }
 
 documented=$(documented)
-[[ $(wc -l <<<"$documented") -ge 6 ]] || fail "docs/probes.md: $documented"
+[[ $(wc -l <<<"$documented") -ge 6 ]] || fail "docs/reference/probes.md: $documented"
 for file in pager/libweightpager_preload.so pager/libweightpager.so tools/weightpager; do
   [[ -e $WEIGHTPAGER_BUILD/$file ]] || fail "$file was not built"
   [[ $(built "$WEIGHTPAGER_BUILD/$file") == "$documented" ]] ||
-    fail "$file has other probes than docs/probes.md: $(built "$WEIGHTPAGER_BUILD/$file")"
+    fail "$file has other probes than docs/reference/probes.md: $(built "$WEIGHTPAGER_BUILD/$file")"
 done
 for script in "$WP_ROOT"/docs/bpftrace/*.bt; do
   [[ $(used "$script") ]] || fail "$script uses no probe"
