@@ -4,7 +4,7 @@
 //
 // Nothing is measured: candidates are this machine's and those of AVX-512, at the made-up speeds
 // that tests use, so that a run needs minutes instead of an hour, and every machine has as much to
-// plan. docs/explanation/benchmarks.md has what came out; bench/joint_plans.py runs real plans.
+// plan. docs/explanation/planning.md has what came out; bench/joint_plans.py runs real plans.
 //
 //     build/release/bench/joint_plans_everywhere [NETWORK…]
 #include <fmt/format.h>

@@ -32,7 +32,7 @@
 //
 // Cost: fronts once per network, some tens of milliseconds each, and a window for each trial, which
 // ends as soon as it cannot be as good as what was found. Which networks take how long is in
-// docs/explanation/benchmarks.md (bench/joint_plans_everywhere.cc).
+// docs/explanation/planning.md (bench/joint_plans_everywhere.cc).
 #pragma once
 
 #include <cstdint>
