@@ -180,7 +180,7 @@ def draw(report, path):
     places[0][0].set_ylabel("delay, ms (median, min–max)")
     handles, names = places[0][0].get_legend_handles_labels()
     unique = dict(zip(names, handles))
-    places[0][-1].legend(unique.values(), unique.keys(), fontsize="small", loc="lower right")
+    places[0][0].legend(unique.values(), unique.keys(), fontsize="small", loc="lower center", ncol=3)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
