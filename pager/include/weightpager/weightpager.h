@@ -1,10 +1,11 @@
-/* weightpager: model files in a small window of memory. Either mapped, for code that touches what
- * it likes (a pager), or layer after layer, for code that knows what comes next (a stream, below).
+/* weightpager: model files in a small window of memory. A pager maps them, for code that touches
+ * weights in any order. A stream (below) gives one layer after another, for code that knows which
+ * layer comes next.
  *
  * A pager maps whole model files into reserved address ranges (regions) and keeps only a window of
  * them in memory. Reading a byte of a region gives the file's byte, as with mmap; a part that
- * cannot be read raises SIGBUS, never zeros. Tell the pager what comes next and what is done with,
- * and it reads ahead better than it can by watching.
+ * cannot be read raises SIGBUS, never zeros. A program may tell the pager which range it needs next
+ * and which one it has consumed; the pager then reads ahead better than it can by watching.
  *
  *     weightpager_options options = { .struct_bytes = sizeof options, .window_bytes = 1u << 30 };
  *     weightpager_pager* pager;
@@ -36,9 +37,9 @@ typedef struct weightpager_options {
   uint64_t window_bytes;
   /* "auto" (also NULL), "move", "collapse", "copy" or "module". */
   const char* mapper;
-  /* Not 0: listen at a control socket while files are mapped, so that `weightpager ps`, `top` and
-   * their like see this pager, as this user and root only. One pager of a process can. Needs
-   * libuv.so.1; where it cannot be had, one line on stderr says so. */
+  /* Not 0: listen at a control socket while files are mapped. `weightpager ps`, `top` and the like
+   * then see this pager, if this user or root runs them. One pager of a process can listen. It
+   * needs libuv.so.1; where that cannot be had, one line on stderr says so. */
   int listens;
 } weightpager_options;
 
@@ -61,7 +62,8 @@ typedef struct weightpager_statistics {
 /* "0.1.0". */
 WEIGHTPAGER_API const char* weightpager_version(void);
 
-/* What went wrong in this thread's last failed call, with the cure if one is known. Never NULL. */
+/* Says what went wrong in this thread's last failed call, and the cure if one is known. Never NULL.
+ */
 WEIGHTPAGER_API const char* weightpager_error(void);
 
 /* Starts a pager with an empty window. 0, or -1. */
@@ -71,17 +73,17 @@ WEIGHTPAGER_API int weightpager_open(const weightpager_options* options, weightp
  */
 WEIGHTPAGER_API void weightpager_close(weightpager_pager* pager);
 
-/* Maps a model file, read-only, as a whole. The layers of GGUF and safetensors files give the order
- * to read ahead in; other files are read ahead in file order. A file that was changed since it was
- * mapped before is read anew for this mapping. Returns its first byte, or NULL. */
+/* Maps a model file, read-only, as a whole. GGUF and safetensors files are read ahead in the order
+ * of their layers, other files in the order of their bytes. If the file was changed since an
+ * earlier mapping, it is read anew for this one. Returns its first byte, or NULL. */
 WEIGHTPAGER_API const void* weightpager_map(weightpager_pager* pager, const char* path,
                                             uint64_t* length_bytes);
 
 /* Unmaps a region that weightpager_map returned. 0, or -1 (EINVAL: not a region's address). */
 WEIGHTPAGER_API int weightpager_unmap(weightpager_pager* pager, const void* address);
 
-/* Advice: the range is needed soon. Wider than half of the window it means, before the first touch,
- * that a pass will begin: reading begins with the first layer. */
+/* Advice: the range is needed soon. A range wider than half of the window, given before the first
+ * touch, means that a pass will begin: reading begins with the first layer. */
 WEIGHTPAGER_API void weightpager_will_need(weightpager_pager* pager, const void* address,
                                            uint64_t length_bytes);
 
@@ -95,10 +97,10 @@ WEIGHTPAGER_API void weightpager_get_statistics(const weightpager_pager* pager,
 
 /* ---- Streams: layer after layer, pass after pass ----
  *
- * For programs that compute layer by layer and can say so. A stream keeps nothing mapped: it reads
- * layers into its window with direct reads, ahead of the computation and on into the next pass, and
- * gives each one as a piece of memory for as long as it is held. Needs neither userfaultfd nor
- * rights.
+ * Streams are for programs that compute layer by layer and know which layer comes next. A stream
+ * maps nothing. It reads layers into its window with direct reads, ahead of the computation and on
+ * into the next pass, and gives each layer as a piece of memory for as long as it is held. It needs
+ * neither userfaultfd nor rights.
  *
  *     weightpager_stream_options options = { .struct_bytes = sizeof options,
  *                                            .window_bytes = 256u << 20 };
@@ -112,10 +114,10 @@ WEIGHTPAGER_API void weightpager_get_statistics(const weightpager_pager* pager,
  *       weightpager_stream_release(stream, layer);
  *     }
  *
- * Layers may be held several at once, as many as fit, and released in any order. The window is
- * filled and freed in the order of the layers, so the earliest one that is held decides what fits
- * beside it: everything from there to the wanted layer takes space. A model that fits the window as
- * a whole is read once.
+ * Several layers may be held at once, as many as fit, and released in any order. The window is
+ * filled and freed in the order of the layers, so the earliest held layer decides which others fit:
+ * all layers from there to the wanted one take space. A model that fits the window as a whole is
+ * read once.
  *
  * While one thread waits in acquire, others that acquire or advise wait for it; release never
  * waits.
@@ -135,22 +137,22 @@ typedef struct weightpager_layer {
 typedef struct weightpager_stream_options {
   /* sizeof(weightpager_stream_options), so that the struct can grow. */
   uint32_t struct_bytes;
-  /* Of `layers`. */
+  /* The number of `layers`. */
   uint32_t layer_count;
   /* The memory budget for weights: at least the largest layer, rounded out to pages of 4 KiB of the
-   * file; twice that, and the next layer is read while one is held. */
+   * file. With twice that, the next layer is read while one is held. */
   uint64_t window_bytes;
-  /* The layers in the order of a pass; copied. NULL: those of the model, from a GGUF or safetensors
-   * file in which the tensors of each layer lie together. */
+  /* The layers in the order of a pass; the array is copied. NULL: the layers of the model, from a
+   * GGUF or safetensors file in which the tensors of each layer lie together. */
   const weightpager_layer* layers;
 } weightpager_stream_options;
 
 typedef enum weightpager_stream_advice {
-  /* The layer is the next that will be acquired. Those before it in the order are let go, and not
-   * read if it is not too late for that. */
+  /* The layer is the next one that will be acquired. Layers before it in the order are let go, and
+   * they are not read if their reads have not begun. */
   WEIGHTPAGER_STREAM_WILL_NEED = 1,
-  /* No pass follows this one (or the first, if none has begun): nothing is read ahead for one. If
-   * one follows all the same, it is as any other. The layer means nothing. */
+  /* No pass follows this one (or the first one, if none has begun), so nothing is read ahead for
+   * it. A pass may follow all the same, and is like any other. `layer` is ignored. */
   WEIGHTPAGER_STREAM_LAST_PASS = 2
 } weightpager_stream_advice;
 
@@ -162,7 +164,7 @@ typedef struct weightpager_stream_statistics {
   uint64_t window_bytes; /* memory that was taken for weights */
   uint64_t read_bytes;
   uint64_t stall_ns; /* time in weightpager_stream_acquire, waiting for bytes */
-  uint64_t passes;   /* that were begun */
+  uint64_t passes;   /* passes that have begun */
 } weightpager_stream_statistics;
 
 /* Opens a file and begins to read its first layers. 0, or -1. */
@@ -174,25 +176,27 @@ WEIGHTPAGER_API int weightpager_stream_open(const char* path,
  * allowed. */
 WEIGHTPAGER_API void weightpager_stream_close(weightpager_stream* stream);
 
-/* How many layers there are; which, if `layers` is not NULL: valid until the stream is closed. */
+/* Returns how many layers there are. If `layers` is not NULL, it is pointed at them; they are valid
+ * until the stream is closed. */
 WEIGHTPAGER_API uint32_t weightpager_stream_layers(const weightpager_stream* stream,
                                                    const weightpager_layer** layers);
 
-/* Waits for a layer: the next time that it comes, in this pass or the one after it; layers before
- * it are let go. Returns its first byte, the others behind it as in the file, or NULL. Bytes stay
- * until release. Of a layer without weights the length is 0.
+/* Waits for the next time that a layer comes, in this pass or the one after it. Layers before it
+ * are let go. Returns the layer's first byte, or NULL; its other bytes follow as in the file, and
+ * stay until release. The length of a layer without weights is 0.
  *
- * Refused, without a change: what is held already (EBUSY), what cannot fit beside what is held
- * (ENOBUFS). After a read error the pass is over: what is held stays until it is released, and when
- * all is, the next call begins a new pass. A file that was changed since the stream was opened is
- * such an error, for good (ESTALE): no pass is a mixture. Open the stream anew. */
+ * A layer that is held already is refused (EBUSY), and so is one that cannot fit beside the held
+ * ones (ENOBUFS); nothing changes then. After a read error the pass is over. Held layers stay until
+ * they are released; when all of them are, the next call begins a new pass. If the file was changed
+ * since the stream was opened, every call fails (ESTALE), so that no pass mixes two versions: open
+ * the stream anew. */
 WEIGHTPAGER_API const void* weightpager_stream_acquire(weightpager_stream* stream, uint32_t layer,
                                                        uint64_t* length_bytes);
 
-/* The layer's bytes are not used any more. 0, or -1 (EINVAL: it is not held). */
+/* Says that the layer's bytes are not used any more. 0, or -1 (EINVAL: it is not held). */
 WEIGHTPAGER_API int weightpager_stream_release(weightpager_stream* stream, uint32_t layer);
 
-/* 0, or -1. */
+/* Gives advice about a layer. 0, or -1. */
 WEIGHTPAGER_API int weightpager_stream_advise(weightpager_stream* stream,
                                               weightpager_stream_advice advice, uint32_t layer);
 
