@@ -188,8 +188,8 @@ WEIGHTPAGER_API uint32_t weightpager_stream_layers(const weightpager_stream* str
  * A layer that is held already is refused (EBUSY), and so is one that cannot fit beside the held
  * ones (ENOBUFS); nothing changes then. After a read error the pass is over. Held layers stay until
  * they are released; when all of them are, the next call begins a new pass. If the file was changed
- * since the stream was opened, every call fails (ESTALE), so that no pass mixes two versions: open
- * the stream anew. */
+ * since the stream was opened, this and every later acquire fail (ESTALE), so that no pass mixes
+ * two versions: open the stream anew. */
 WEIGHTPAGER_API const void* weightpager_stream_acquire(weightpager_stream* stream, uint32_t layer,
                                                        uint64_t* length_bytes);
 
