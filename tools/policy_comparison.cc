@@ -5,7 +5,7 @@
 #include <span>
 
 #include "pager/base/assert.h"
-#include "pager/policy/belady.h"
+#include "pager/policy/baselines/belady.h"
 
 namespace weightpager::tools {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pager/base/memory_room.h"
-#include "pager/policy/belady.h"
+#include "pager/policy/baselines/belady.h"
 #include "pager/simulate/make_trace.h"
 #include "pager/simulate/simulator.h"
 #include "tools/cli.h"

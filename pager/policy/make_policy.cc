@@ -5,15 +5,14 @@
 #include <string>
 
 #include "pager/base/assert.h"
-#include "pager/policy/belady.h"
-#include "pager/policy/demand.h"
-#include "pager/policy/double_buffer.h"
+#include "pager/policy/baselines/belady.h"
+#include "pager/policy/baselines/demand_paging.h"
+#include "pager/policy/baselines/lru.h"
+#include "pager/policy/baselines/pieces_ahead.h"
+#include "pager/policy/baselines/readahead.h"
+#include "pager/policy/baselines/whole_ring.h"
 #include "pager/policy/learned.h"
-#include "pager/policy/lru.h"
-#include "pager/policy/next_layer.h"
 #include "pager/policy/pin_stream.h"
-#include "pager/policy/readahead.h"
-#include "pager/policy/ring.h"
 
 namespace weightpager::policy {
 namespace {
@@ -22,6 +21,12 @@ template <typename Kind>
 std::unique_ptr<Policy> make(const ChunkTable& table, const Settings& settings,
                              std::span<const ChunkId> /*future*/) {
   return std::make_unique<Kind>(table, settings);
+}
+
+template <CutOrder cut>
+std::unique_ptr<Policy> make_pieces_ahead(const ChunkTable& table, const Settings& settings,
+                                          std::span<const ChunkId> /*future*/) {
+  return std::make_unique<PiecesAhead>(table, settings, cut);
 }
 
 std::unique_ptr<Policy> make_pin_stream(const ChunkTable& table, const Settings& settings,
@@ -37,12 +42,12 @@ std::unique_ptr<Policy> make_belady(const ChunkTable& table, const Settings& set
 }
 
 constexpr std::array<NamedPolicy, 10> policies{{
-    {"demand", "reads what is touched; the clock says who goes", make<Demand>},
+    {"demand", "reads what is touched; the clock says who goes", make<DemandPaging>},
     {"lru", "reads what is touched; least recently used goes", make<Lru>},
     {"readahead", "as an operating system: reads on in the file, ever further", make<Readahead>},
-    {"next-layer", "reads the next layer while one computes", make<NextLayer>},
-    {"double-buffer", "two halves of the window in turn", make<DoubleBuffer>},
-    {"ring", "reads ahead as far as the window allows, keeps nothing", make<Ring>},
+    {"next-layer", "reads the next layer while one computes", make_pieces_ahead<cut_by_layers>},
+    {"double-buffer", "two halves of the window in turn", make_pieces_ahead<cut_by_half_windows>},
+    {"ring", "reads ahead as far as the window allows, keeps nothing", make<WholeRing>},
     {"pin-stream", "keeps a share of every layer, streams the rest", make_pin_stream},
     {"expert", "pin-stream, with a mixture's experts kept by use", make<PinStream>},
     {learning_policy, "expert, with pins where the engine computes shortest", make<Learned>},

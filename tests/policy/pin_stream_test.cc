@@ -11,7 +11,7 @@
 #include <set>
 
 #include "pager/base/units.h"
-#include "pager/policy/demand.h"
+#include "pager/policy/baselines/demand_paging.h"
 #include "tests/policy/simulation.h"
 
 namespace weightpager::policy {
@@ -43,7 +43,7 @@ TEST(PinStream, ReadsOnlyTheStreamedShareOncePinnedShareIsIn) {
 
 template <typename Kind>
 class SlotsToCome : public testing::Test {};
-using PinStreamAndABase = testing::Types<PinStream, Demand>;
+using PinStreamAndABase = testing::Types<PinStream, DemandPaging>;
 TYPED_TEST_SUITE(SlotsToCome, PinStreamAndABase);
 
 // Threads wait for each of them longer than a read takes.

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "pager/policy/belady.h"
+#include "pager/policy/baselines/belady.h"
 #include "pager/simulate/simulator.h"
 #include "tests/simulate/random_trace.h"
 

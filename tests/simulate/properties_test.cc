@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "pager/policy/belady.h"
+#include "pager/policy/baselines/belady.h"
 #include "pager/simulate/simulator.h"
 #include "tests/simulate/random_trace.h"
 

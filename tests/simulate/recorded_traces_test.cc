@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "pager/policy/belady.h"
+#include "pager/policy/baselines/belady.h"
 #include "pager/simulate/simulator.h"
 #include "pager/simulate/trace_format.h"
 

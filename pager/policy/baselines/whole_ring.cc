@@ -1,4 +1,4 @@
-#include "pager/policy/ring.h"
+#include "pager/policy/baselines/whole_ring.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr uint32_t tripwires = 8;
 
 }  // namespace
 
-void Ring::use_order() {
+void WholeRing::use_order() {
   const uint32_t window = table_.resident_max();
   behind_ = std::min(chunks_in(behind_bytes), window / 8);
   length_ = window > behind_ + 2 ? window - behind_ - 2 : 1;
@@ -21,12 +21,12 @@ void Ring::use_order() {
   candidate_ = nowhere;
 }
 
-uint32_t Ring::distance_ahead(uint32_t position) const {
+uint32_t WholeRing::distance_ahead(uint32_t position) const {
   const auto here = static_cast<uint32_t>(cursor_ % order_size());
   return position >= here ? position - here : position + order_size() - here;
 }
 
-void Ring::touched(ChunkId chunk) {
+void WholeRing::touched(ChunkId chunk) {
   PolicyBase::touched(chunk);
   const uint32_t at = position(chunk);
   if (at == nowhere) return;
@@ -44,20 +44,20 @@ void Ring::touched(ChunkId chunk) {
   if (is_confirmed) go_to(at);
 }
 
-void Ring::go_to(uint32_t position) {
+void WholeRing::go_to(uint32_t position) {
   has_cursor_ = true;
   candidate_ = nowhere;
   cursor_ = frontier_ = order_size() + position;
 }
 
-bool Ring::arrived(ChunkId chunk) {
+bool WholeRing::arrived(ChunkId chunk) {
   if (position(chunk) == nowhere) return true;
   if (++since_tripwire_ < std::max(length_ / tripwires, 1u)) return true;
   since_tripwire_ = 0;
   return false;
 }
 
-ChunkId Ring::next_ahead() {
+ChunkId WholeRing::next_ahead() {
   if (!has_cursor_) return window::no_chunk;
   const Place limit = cursor_ + std::min(length_, order_size());
   for (; frontier_ < limit; ++frontier_) {
@@ -67,7 +67,7 @@ ChunkId Ring::next_ahead() {
   return window::no_chunk;
 }
 
-bool Ring::may_go(ChunkId chunk) const {
+bool WholeRing::may_go(ChunkId chunk) const {
   const uint32_t at = position(chunk);
   if (!has_cursor_ || at == nowhere) return true;
   const uint32_t ahead = distance_ahead(at);

@@ -1,4 +1,4 @@
-#include "pager/policy/readahead.h"
+#include "pager/policy/baselines/readahead.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr uint64_t length_bytes_max = 32 * MiB;
 }  // namespace
 
 void Readahead::use_order() {
-  Lru::use_order();
+  newer_half_.reset(table_.chunks());
   next_ = end_ = 0;
   marker_ = window::no_chunk;
   length_ = 0;
@@ -27,7 +27,8 @@ void Readahead::use_order() {
 }
 
 void Readahead::touched(ChunkId chunk) {
-  Lru::touched(chunk);
+  PolicyBase::touched(chunk);
+  newer_half_.note_touch(chunk);
   const bool is_miss = table_.state(chunk) == ChunkState::absent;
   if (!is_miss && chunk != marker_) return;
   const uint32_t length_max =

@@ -1,12 +1,44 @@
-#include "pager/policy/pieces_ahead.h"
+#include "pager/policy/baselines/pieces_ahead.h"
 
 #include <algorithm>
 #include <iterator>
 
+#include "pager/base/units.h"
+
 namespace weightpager::policy {
+namespace {
+
+// A file without layers is read ahead in pieces of this size.
+constexpr uint64_t piece_bytes = 64 * MiB;
+
+}  // namespace
+
+std::vector<uint32_t> cut_by_layers(const ChunkOrder& order, const CutLimits& limits) {
+  const auto size = static_cast<uint32_t>(order.cyclic.size());
+  const auto piece_chunks = static_cast<uint32_t>(piece_bytes / limits.chunk_bytes);
+  const uint32_t length_wanted = order.layer_begins.empty() ? piece_chunks : size;
+  const uint32_t length_max = std::max(1u, std::min(limits.window_chunks / 3, length_wanted));
+  std::vector<uint32_t> ends(order.layer_begins);
+  ends.push_back(size);
+  std::vector<uint32_t> begins;
+  uint32_t begin = 0;
+  for (const uint32_t end : ends) {
+    for (; begin < end; begin += std::min(length_max, end - begin)) begins.push_back(begin);
+  }
+  return begins;
+}
+
+std::vector<uint32_t> cut_by_half_windows(const ChunkOrder& order, const CutLimits& limits) {
+  const uint32_t window = limits.window_chunks;
+  const uint32_t half = std::max(window > 2 ? (window - 2) / 2 : 1u, 1u);
+  std::vector<uint32_t> begins;
+  for (uint32_t begin = 0; begin < order.cyclic.size(); begin += half) begins.push_back(begin);
+  return begins;
+}
 
 void PiecesAhead::use_order() {
-  begins_ = order_size() == 0 ? std::vector<uint32_t>{} : cut();
+  const CutLimits limits{table_.resident_max(), settings_.chunk_bytes};
+  begins_ = order_size() == 0 ? std::vector<uint32_t>{} : cut_(order(), limits);
   here_ = nowhere;
   has_held_ = true;
 }
@@ -26,12 +58,12 @@ void PiecesAhead::touched(ChunkId chunk) {
   if (position(chunk) == nowhere) return;
   const uint32_t piece = piece_of(position(chunk));
   if (piece == here_) {
-    place_ = std::max(place_, position(chunk));
+    furthest_ = std::max(furthest_, position(chunk));
     return;
   }
   here_ = piece;
-  place_ = position(chunk);
-  asked_ = place_ - begins_[piece];
+  furthest_ = position(chunk);
+  asked_ = furthest_ - begins_[piece];
   has_held_ = false;
 }
 
@@ -62,7 +94,7 @@ bool PiecesAhead::may_go(ChunkId chunk) const {
   const uint32_t at = position(chunk);
   if (here_ == nowhere || at == nowhere) return true;
   const uint32_t piece = piece_of(at);
-  return piece == here_ ? at < place_ : piece != next_piece();
+  return piece == here_ ? at < furthest_ : piece != next_piece();
 }
 
 }  // namespace weightpager::policy

@@ -8,11 +8,11 @@
 
 #include <vector>
 
-#include "pager/policy/policy_base.h"
+#include "pager/policy/baselines/policy_base.h"
 
 namespace weightpager::policy {
 
-class Demand final : public PolicyBase {
+class DemandPaging final : public PolicyBase {
  public:
   using PolicyBase::PolicyBase;
 

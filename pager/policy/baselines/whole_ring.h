@@ -6,11 +6,11 @@
 // of the ring has a tripwire, which says where the engine is. Cost: O(1) amortised a chunk.
 #pragma once
 
-#include "pager/policy/policy_base.h"
+#include "pager/policy/baselines/policy_base.h"
 
 namespace weightpager::policy {
 
-class Ring final : public PolicyBase {
+class WholeRing final : public PolicyBase {
  public:
   using PolicyBase::PolicyBase;
 

@@ -1,8 +1,8 @@
-#include "pager/policy/demand.h"
+#include "pager/policy/baselines/demand_paging.h"
 
 namespace weightpager::policy {
 
-Action Demand::victim(bool /*for_demand*/) {
+Action DemandPaging::victim(bool /*for_demand*/) {
   for (uint64_t steps = 2 * uint64_t{ages_.size()}; steps > 0; --steps) {
     const ChunkId chunk = ages_.back();
     ages_.put_front(chunk);

@@ -1,4 +1,4 @@
-#include "pager/policy/belady.h"
+#include "pager/policy/baselines/belady.h"
 
 #include <algorithm>
 #include <numeric>

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "pager/policy/chunk_list.h"
+#include "pager/policy/baselines/chunk_list.h"
 #include "pager/policy/chunk_queue.h"
 #include "pager/policy/evictability.h"
 #include "pager/policy/policy.h"

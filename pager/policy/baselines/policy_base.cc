@@ -1,4 +1,4 @@
-#include "pager/policy/policy_base.h"
+#include "pager/policy/baselines/policy_base.h"
 
 #include <algorithm>
 
