@@ -1,0 +1,130 @@
+#include "pager/policy/cursor.h"
+
+namespace weightpager::policy {
+namespace {
+
+// How far ahead of what was expected a touch may be and still count as going on, and how far behind
+// at least.
+constexpr uint64_t leap_bytes = 64 * MiB;
+constexpr uint64_t behind_bytes_min = 16 * MiB;
+constexpr uint64_t widest_ring_bytes = 128 * MiB;
+
+}  // namespace
+
+uint32_t widest_ring(uint32_t window_chunks, uint64_t chunk_bytes) {
+  return std::min(window_chunks / 2, static_cast<uint32_t>(widest_ring_bytes / chunk_bytes));
+}
+
+Cursor::Cursor(const ChunkTable& table, const PassOrder& order, uint64_t chunk_bytes)
+    : table_(table),
+      order_(order),
+      chunk_bytes_(chunk_bytes),
+      linger_(chunks_in(threads_apart_bytes)) {}
+
+void Cursor::forget() {
+  is_set_ = false;
+  candidate_ = nowhere;
+}
+
+// A short ring cannot afford to keep much of what is behind the cursor.
+void Cursor::set_ring(uint32_t chunks, bool is_streaming) {
+  ring_ = chunks;
+  if (is_streaming) linger_ = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
+}
+
+uint32_t Cursor::forward_distance(uint32_t position) const {
+  const auto here = static_cast<uint32_t>(cursor_ % order_.size());
+  return position >= here ? position - here : position + order_.size() - here;
+}
+
+uint32_t Cursor::backward_distance(uint32_t position) const {
+  const uint32_t forward = forward_distance(position);
+  return forward == 0 ? 0 : order_.size() - forward;
+}
+
+uint64_t Cursor::passes_until(uint64_t place) const {
+  return is_set_ ? place / order_.size() - cursor_ / order_.size() : 0;
+}
+
+bool Cursor::is_around(uint32_t position) const {
+  if (!is_set_ || position == nowhere) return false;
+  return backward_distance(position) <= linger_ || forward_distance(position) < frontier_ - cursor_;
+}
+
+Cursor::Sighting Cursor::see(uint32_t position, bool is_absent) {
+  const uint64_t place = place_of(position);
+  if (!is_set_) return {Move::jump, place};
+
+  const uint32_t behind_max =
+      std::min(std::max(ring_, chunks_in(behind_bytes_min)), order_.size() / 4);
+  const uint32_t backward = backward_distance(position);
+  if (backward <= behind_max) {
+    candidate_ = nowhere;
+    const bool is_too_early = backward > 0 && is_absent;
+    return {.is_cramped = is_too_early && !linger_longer(backward)};
+  }
+
+  const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
+  const uint32_t leap_max = chunks_in(is_absent ? threads_apart_bytes : leap_bytes);
+  if (forward_distance(position) <= ahead + leap_max) {
+    candidate_ = nowhere;
+    return {Move::advance, place};
+  }
+
+  // Far from where the engine should be. Two such touches in a row that follow each other say that
+  // the engine is there; a single one is a stray, or a thread that is further behind than the ring
+  // is long, but not than it could be.
+  const bool is_cramped = is_absent && backward <= widest_ring(table_.resident_max(), chunk_bytes_);
+  const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
+                            position - candidate_ <= chunks_in(leap_bytes);
+  candidate_ = position;
+  return {is_confirmed ? Move::jump : Move::none, place, !is_cramped, is_cramped};
+}
+
+// Returns whether the ring had room for that.
+bool Cursor::linger_longer(uint32_t backward) {
+  const bool had_room = linger_ < ring_ / 2;
+  linger_ = std::max(linger_, std::min({backward + 1, linger_ * 2, ring_ / 2}));
+  consumed_before_ = std::min(consumed_before_, lingers_from());
+  skip_consumed();
+  return had_room;
+}
+
+uint64_t Cursor::place_of(uint32_t position) const {
+  return is_set_ ? cursor_ + forward_distance(position) : uint64_t{order_.size()} + position;
+}
+
+void Cursor::advance(uint64_t place) {
+  cursor_ = place;
+  frontier_ = std::max(frontier_, cursor_);
+  consumed_before_ = std::max(consumed_before_, lingers_from());
+}
+
+void Cursor::jump(uint64_t place) {
+  is_set_ = true;
+  cursor_ = frontier_ = place;
+  consumed_before_ = lingers_from();
+  skip_consumed();
+  candidate_ = nowhere;
+}
+
+ChunkId Cursor::next_consumed() {
+  if (!is_set_ || offered_before_ == consumed_before_) return window::no_chunk;
+  return order_.chunk_at(offered_before_++);
+}
+
+ChunkId Cursor::next_absent() {
+  const uint64_t limit = cursor_ + order_.size() - std::min(linger_, order_.size() / 2);
+  for (; frontier_ < limit; ++frontier_) {
+    const ChunkId chunk = order_.chunk_at(frontier_);
+    if (table_.state(chunk) == ChunkState::absent) return chunk;
+  }
+  return window::no_chunk;
+}
+
+void Cursor::note_evicted(uint32_t position) {
+  if (!is_set_ || position == nowhere) return;
+  frontier_ = std::min(frontier_, place_of(position));
+}
+
+}  // namespace weightpager::policy

@@ -1,0 +1,123 @@
+// The cursor: where in the order the engine is, what is to be read next, and what it has done with.
+//
+// Problem. Touches of mapped chunks are not seen. Of the touches that are seen, most are ahead of
+// the last one, some are behind it (threads share a matrix and work some MiB apart), and some are
+// nowhere near (an engine looks at a tensor elsewhere). Each may say where the engine is.
+//
+// Idea. A touch a little behind the cursor says nothing new. A touch that is not too far ahead
+// takes the cursor there. A touch far away is a stray, unless the next one goes on from there: then
+// the engine has jumped. Three places move along the order, and across the end of a pass:
+//
+//     consumed_before ≤ cursor ≤ frontier
+//
+// Everything from the cursor to the frontier is in memory or has been asked for. Everything before
+// `consumed_before` has been left behind for good. What lies between that and the cursor lingers: a
+// thread may still use it. A chunk that is missing there was evicted too early, so chunks linger
+// longer from then on, up to half of the ring.
+//
+// Knows the order and the chunk table, and changes neither. Cost: O(1) a touch, O(1) amortised a
+// chunk that the engine passes. Allocates nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "pager/base/units.h"
+#include "pager/policy/pass_order.h"
+
+namespace weightpager::policy {
+
+/// Threads of one matrix multiplication work at most so far apart, as a rule.
+inline constexpr uint64_t threads_apart_bytes = 8 * MiB;
+/// The longest ring where threads work further apart than that: of a window of so many chunks,
+/// half, and at most 128 MiB.
+uint32_t widest_ring(uint32_t window_chunks, uint64_t chunk_bytes);
+
+class Cursor {
+ public:
+  enum class Move { none, advance, jump };
+  /// What a touch says of where the engine is.
+  struct Sighting {
+    Move move = Move::none;
+    uint64_t place = 0;       // where the engine is now, unless `move` is none
+    bool is_stray = false;    // far from where the engine should be
+    bool is_cramped = false;  // a longer ring would have kept the chunk
+  };
+
+  /// `table` and `order` outlive the cursor.
+  Cursor(const ChunkTable& table, const PassOrder& order, uint64_t chunk_bytes);
+
+  /// From now on nobody knows where the engine is.
+  void forget();
+  /// The ring has so many chunks. `is_streaming`: some chunk of the order does not fit.
+  void set_ring(uint32_t chunks, bool is_streaming);
+
+  /// Whether it is known where the engine is. Most of what follows requires that.
+  bool is_set() const { return is_set_; }
+  uint64_t place() const { return cursor_; }
+  /// How many passes end before the engine comes to `place`.
+  uint64_t passes_until(uint64_t place) const;
+  /// Whether the position lies between what lingers and the frontier; false, if nobody knows.
+  bool is_around(uint32_t position) const;
+
+  /// A touch of the chunk at this position, which is absent or not. Does not move the cursor.
+  Sighting see(uint32_t position, bool is_absent);
+  /// The next place at this position, from the cursor on. If nobody knows where the engine is, one
+  /// in the second pass, so that there is something a little behind it.
+  uint64_t place_of(uint32_t position) const;
+  /// The engine went on to `place`.
+  void advance(uint64_t place);
+  /// The engine is at `place` now; nothing has been asked for from there on, and everything before
+  /// it is offered for eviction otherwise.
+  void jump(uint64_t place);
+
+  /// The next chunk that has been left behind for good and is to be offered for eviction, or
+  /// no_chunk; each one once.
+  ChunkId next_consumed();
+  /// All that has been left behind is offered otherwise.
+  void skip_consumed() { offered_before_ = consumed_before_; }
+  /// The first absent chunk from the frontier on, or no_chunk if the next pass's consumed chunks
+  /// are reached before one is found. The same until it is asked for.
+  ChunkId next_absent();
+  /// The chunk of `next_absent` is being read.
+  void note_asked() { ++frontier_; }
+  /// The chunk at this position goes: if it had been asked for, it has to be asked for again.
+  void note_evicted(uint32_t position);
+  /// The chunk nearest to the frontier, and ahead of the cursor, of which `is_it(chunk)` is true,
+  /// or no_chunk.
+  template <typename IsIt>
+  ChunkId find_farthest(IsIt is_it) const;
+
+ private:
+  static constexpr uint32_t nowhere = PassOrder::nowhere;
+
+  uint32_t chunks_in(uint64_t bytes) const { return static_cast<uint32_t>(bytes / chunk_bytes_); }
+  uint32_t forward_distance(uint32_t position) const;
+  uint32_t backward_distance(uint32_t position) const;
+  /// What is behind the cursor from here on may still be in use.
+  uint64_t lingers_from() const { return cursor_ - std::min<uint64_t>(linger_, cursor_); }
+  bool linger_longer(uint32_t backward);
+
+  const ChunkTable& table_;
+  const PassOrder& order_;
+  const uint64_t chunk_bytes_;
+  bool is_set_ = false;
+  uint64_t cursor_ = 0;           // the engine is here, or a little further
+  uint64_t frontier_ = 0;         // everything in [cursor_, frontier_) has been asked for
+  uint64_t consumed_before_ = 0;  // everything before has been left behind for good
+  uint64_t offered_before_ = 0;   // … and everything before this has been offered for eviction
+  uint32_t ring_ = 0;
+  uint32_t linger_;               // chunks behind the cursor that may still be in use
+  uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
+};
+
+template <typename IsIt>
+ChunkId Cursor::find_farthest(IsIt is_it) const {
+  for (uint64_t place = frontier_; is_set_ && place-- > cursor_ + 1;) {
+    const ChunkId chunk = order_.chunk_at(place);
+    if (is_it(chunk)) return chunk;
+  }
+  return window::no_chunk;
+}
+
+}  // namespace weightpager::policy

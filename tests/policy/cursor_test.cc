@@ -1,0 +1,171 @@
+// The cursor follows an engine that goes on, and is not led away by one that only looks elsewhere.
+#include "pager/policy/cursor.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace weightpager::policy {
+namespace {
+
+using Chunks = std::vector<ChunkId>;
+using Move = Cursor::Move;
+
+constexpr uint32_t chunks = 1000;  // of 2 MiB
+constexpr uint32_t window = 250;
+constexpr uint32_t ring = 62;
+
+// An engine in a model of which nothing is in memory, but what a test reads.
+struct Engine {
+  Engine() : table(window), cursor(table, order, 2 * MiB) {
+    table.add_chunks(chunks);
+    for (uint32_t slot = 0; slot < window; ++slot) table.add_slot(slot);
+    order.reset(chunks);
+    Chunks all(chunks);
+    std::iota(all.begin(), all.end(), 0u);
+    order.install(all);
+    cursor.set_ring(ring, true);
+  }
+
+  void read(ChunkId chunk) {
+    table.start_read(chunk);
+    table.finish_read(chunk);
+  }
+
+  /// A touch, and what the cursor makes of it.
+  Cursor::Sighting touch(uint32_t position, bool is_absent = false) {
+    const Cursor::Sighting seen = cursor.see(position, is_absent);
+    if (seen.move == Move::advance) cursor.advance(seen.place);
+    if (seen.move == Move::jump) cursor.jump(seen.place);
+    return seen;
+  }
+  uint32_t position() const { return static_cast<uint32_t>(cursor.place() % chunks); }
+
+  ChunkTable table;
+  PassOrder order;
+  Cursor cursor;
+};
+
+TEST(Cursor, TheFirstTouchSaysWhereTheEngineIs) {
+  Engine it;
+  EXPECT_FALSE(it.cursor.is_set());
+  EXPECT_EQ(it.touch(300).move, Move::jump);
+  EXPECT_TRUE(it.cursor.is_set());
+  EXPECT_EQ(it.position(), 300u);
+}
+
+TEST(Cursor, GoesOnAcrossTheEndOfThePass) {
+  Engine it;
+  it.touch(990);
+  const uint64_t before = it.cursor.place();
+  const uint64_t place = it.cursor.place_of(5);
+  EXPECT_EQ(it.cursor.passes_until(place), 1u);
+  EXPECT_EQ(it.touch(5).move, Move::advance);
+  EXPECT_EQ(it.cursor.place(), before + 15);
+}
+
+TEST(Cursor, ATouchALittleBehindSaysNothing) {
+  Engine it;
+  it.touch(300);
+  const Cursor::Sighting seen = it.touch(290);
+  EXPECT_EQ(seen.move, Move::none);
+  EXPECT_FALSE(seen.is_stray);
+  EXPECT_EQ(it.position(), 300u);
+}
+
+TEST(Cursor, ATouchFarAwayIsAStrayUntilTheNextOneGoesOnFromThere) {
+  Engine it;
+  it.touch(300);
+  Cursor::Sighting seen = it.touch(700);
+  EXPECT_EQ(seen.move, Move::none);
+  EXPECT_TRUE(seen.is_stray);
+  EXPECT_EQ(it.touch(301).move, Move::advance);
+  EXPECT_TRUE(it.touch(800).is_stray);
+  EXPECT_EQ(it.touch(803).move, Move::jump);
+  EXPECT_EQ(it.position(), 803u);
+}
+
+TEST(Cursor, AnAbsentChunkFurtherBehindThanTheRingCouldHaveBeenKept) {
+  Engine it;
+  it.touch(300);
+  // Behind by less than the widest ring, which is 64 chunks here.
+  const Cursor::Sighting seen = it.touch(300 - 63, true);
+  EXPECT_TRUE(seen.is_cramped);
+  EXPECT_FALSE(seen.is_stray);
+  EXPECT_TRUE(it.touch(300 - 100, true).is_stray);
+}
+
+TEST(Cursor, ReadsOnFromTheFrontierAndStopsBehindItself) {
+  Engine it;
+  it.touch(300);
+  it.read(301);
+  EXPECT_EQ(it.cursor.next_absent(), 300u);
+  it.cursor.note_asked();
+  EXPECT_EQ(it.cursor.next_absent(), 302u);
+  EXPECT_EQ(it.cursor.next_absent(), 302u);
+  uint32_t asked = 0;
+  for (; it.cursor.next_absent() != window::no_chunk; ++asked) it.cursor.note_asked();
+  EXPECT_EQ(asked, chunks - 2 - 4);  // 4 chunks behind the cursor linger
+}
+
+TEST(Cursor, WhatGoesIsAskedForAgain) {
+  Engine it;
+  it.touch(300);
+  for (int i = 0; i < 10; ++i) it.cursor.note_asked();
+  it.cursor.note_evicted(400);  // not asked for
+  EXPECT_EQ(it.cursor.next_absent(), 310u);
+  it.cursor.note_evicted(305);
+  EXPECT_EQ(it.cursor.next_absent(), 305u);
+}
+
+TEST(Cursor, OffersWhatItLeftBehindOnceAndALittleLate) {
+  Engine it;
+  it.touch(300);
+  it.touch(310);
+  Chunks consumed;
+  for (ChunkId chunk; (chunk = it.cursor.next_consumed()) != window::no_chunk;) {
+    consumed.push_back(chunk);
+  }
+  // From 4 chunks (8 MiB) behind the place where it began to 4 behind where it is.
+  EXPECT_EQ(consumed, (Chunks{296, 297, 298, 299, 300, 301, 302, 303, 304, 305}));
+  EXPECT_TRUE(it.cursor.is_around(306));
+  EXPECT_FALSE(it.cursor.is_around(305));
+}
+
+TEST(Cursor, WhatWasEvictedTooEarlyLingersLonger) {
+  Engine it;
+  it.touch(300);
+  it.touch(310);
+  it.cursor.skip_consumed();
+  EXPECT_FALSE(it.touch(305, true).is_cramped);
+  EXPECT_TRUE(it.cursor.is_around(304));
+  // Beyond half of the ring the ring is what lacks.
+  for (int i = 0; i < 5; ++i) it.touch(310 - 40, true);
+  EXPECT_TRUE(it.touch(310 - 40, true).is_cramped);
+  EXPECT_TRUE(it.cursor.is_around(310 - ring / 2));
+  EXPECT_FALSE(it.cursor.is_around(310 - ring / 2 - 1));
+}
+
+TEST(Cursor, FindsTheChunkThatIsNeededLast) {
+  Engine it;
+  EXPECT_EQ(it.cursor.find_farthest([](ChunkId) { return true; }), window::no_chunk);
+  it.touch(300);
+  for (int i = 0; i < 10; ++i) it.cursor.note_asked();
+  EXPECT_EQ(it.cursor.find_farthest([](ChunkId) { return true; }), 309u);
+  EXPECT_EQ(it.cursor.find_farthest([](ChunkId chunk) { return chunk < 305; }), 304u);
+  // Where the engine is, nothing goes.
+  EXPECT_EQ(it.cursor.find_farthest([](ChunkId chunk) { return chunk == 300; }), window::no_chunk);
+}
+
+TEST(Cursor, ForgetsWhereTheEngineIs) {
+  Engine it;
+  it.touch(300);
+  it.cursor.forget();
+  EXPECT_FALSE(it.cursor.is_set());
+  EXPECT_FALSE(it.cursor.is_around(300));
+  EXPECT_EQ(it.touch(700).move, Move::jump);
+}
+
+}  // namespace
+}  // namespace weightpager::policy
