@@ -1,0 +1,103 @@
+#include "pager/policy/order_learner.h"
+
+#include "pager/policy/cursor.h"
+
+namespace weightpager::policy {
+namespace {
+
+constexpr uint32_t begun_anew_max = 4;
+// So many chunks, one after the other, that were touched before: the next pass has begun.
+constexpr size_t touched_again_max = 8;
+// Less than that says nothing about an order.
+constexpr size_t seen_min = 8;
+
+}  // namespace
+
+void OrderLearner::reset(uint32_t chunks) {
+  seen_.reserve(chunks);
+  touch_ranks_.assign(chunks, never);
+  untouched_passes_.assign(chunks, 0);
+  begin();
+  unseen_from_ = chunks;
+}
+
+void OrderLearner::begin() {
+  is_learning_ = true;
+  seen_.clear();
+  touched_again_ = 0;
+}
+
+// Everything that is mapped and was not seen is held once, so that the next pass shows every first
+// touch again.
+void OrderLearner::begin_anew() {
+  ++begun_anew_;
+  begin();
+  std::fill(touch_ranks_.begin(), touch_ranks_.end(), never);
+  std::fill(untouched_passes_.begin(), untouched_passes_.end(), uint8_t{0});
+  unseen_from_ = 0;
+}
+
+bool OrderLearner::note_order(ChunkId chunk) {
+  uint32_t& rank = touch_ranks_[chunk];
+  const size_t seen = seen_.size();
+  if (rank == never) {
+    rank = static_cast<uint32_t>(seen);
+    seen_.push_back(chunk);
+    touched_again_ = 0;
+    return false;
+  }
+  if (!is_learning_ || seen < seen_min || seen < order_.size() / 4 || rank >= seen / 2)
+    return false;
+  // Back at what was touched long ago, and nothing new between: a pass is over, everything it
+  // touches was seen.
+  if (++touched_again_ < std::min(touched_again_max, seen / 8)) return false;
+  end();
+  return true;
+}
+
+void OrderLearner::end() {
+  is_learning_ = false;
+  arrivals_ = strays_ = cramped_ = 0;
+}
+
+void OrderLearner::note_untouched(ChunkId chunk) {
+  if (!is_unused(chunk)) ++untouched_passes_[chunk];
+}
+
+// What is few among so many reads are threads out of step.
+void OrderLearner::note_arrival() {
+  if (++arrivals_ >= order_.size() && !is_learning_) arrivals_ = strays_ = cramped_ = 0;
+}
+
+// Whether many of the first touches lay behind others, by more than threads out of step do. Of the
+// first half nothing is said: an engine that loads looks at places all over the model.
+bool OrderLearner::is_contradicted() const {
+  const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / chunk_bytes_);
+  const uint32_t size = order_.size();
+  uint32_t behind = 0;
+  uint32_t farthest = order_.position(seen_[seen_.size() / 2]);
+  for (size_t i = seen_.size() / 2; i < seen_.size(); ++i) {
+    const uint32_t position = order_.position(seen_[i]);
+    const uint32_t forward = (position + size - farthest) % size;
+    if (forward <= size / 2) {
+      farthest = position;
+    } else if (size - forward > apart_max) {
+      ++behind;
+    }
+  }
+  return behind > std::max(4u, size / 100);
+}
+
+// An order that was learned while the engine loaded can look like threads that are apart: it is
+// looked at first.
+OrderLearner::Doubt OrderLearner::doubt() {
+  if (is_learning_ || !(is_much(strays_) || is_much(cramped_))) return Doubt::none;
+  const bool is_first_order = is_corrected_ && begun_anew_ == 0;
+  const bool may_learn = is_much(strays_) && begun_anew_ < begun_anew_max;
+  if (is_first_order || may_learn) return Doubt::order;
+  if (!is_much(cramped_) || are_threads_apart_) return Doubt::none;
+  are_threads_apart_ = true;
+  return Doubt::ring;
+}
+
+}  // namespace weightpager::policy

@@ -1,0 +1,113 @@
+// The order in which the engine touches chunks, as it shows it.
+//
+// Problem. A model's files tell an order in which its chunks are likely to be used. Engines differ:
+// they execute layers otherwise, sort tensors inside a layer, let threads walk through a matrix
+// side by side, or leave chunks out. While an engine loads, it looks at places all over the model,
+// which says nothing about a pass.
+//
+// Idea. A chunk that was never touched is left unmapped, so the first pass shows every first touch.
+// When the engine is back at what it touched long ago, a pass is over: if its first touches
+// contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
+// are counted, against as many reads as the order has chunks. Many touches far from where the
+// engine should be say that the order is wrong: the engine is watched for another pass. Many
+// touches of chunks that a longer ring would have kept say that its threads work far apart: the
+// ring is to be widened. A chunk that two passes left untouched is not part of the pass.
+//
+// Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
+// that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "pager/policy/pass_order.h"
+
+namespace weightpager::policy {
+
+class OrderLearner {
+ public:
+  /// What was assumed, and may be wrong.
+  enum class Doubt { none, order, ring };
+
+  /// `order`, the one that is assumed, outlives the learner.
+  OrderLearner(const PassOrder& order, uint64_t chunk_bytes)
+      : order_(order), chunk_bytes_(chunk_bytes) {}
+
+  /// Begins to learn, and forgets what was seen. The table has `chunks` chunks.
+  void reset(uint32_t chunks);
+  /// Begins to learn once more. Chunks that were taken for untouched are not any more.
+  void begin_anew();
+
+  bool is_learning() const { return is_learning_; }
+  /// Whether the chunk was touched since learning began.
+  bool has_seen(ChunkId chunk) const { return touch_ranks_[chunk] != never; }
+  /// First touches since learning began, in their order.
+  std::span<const ChunkId> seen() const { return seen_; }
+  /// Whether two passes left the chunk untouched.
+  bool is_unused(ChunkId chunk) const { return untouched_passes_[chunk] >= unused_after; }
+  /// Threads are further apart than a ring of the usual length allows.
+  bool are_threads_apart() const { return are_threads_apart_; }
+
+  /// A touch of any chunk.
+  void note_touch(ChunkId chunk) { untouched_passes_[chunk] = 0; }
+  /// A touch of a chunk that was in the order when the engine came to it. True: learning has ended
+  /// with it, as the engine has shown a whole pass.
+  bool note_order(ChunkId chunk);
+  /// The engine has passed the chunk, and nobody saw a touch.
+  void note_untouched(ChunkId chunk);
+  /// A read has ended.
+  void note_arrival();
+  /// A touch was far from where the engine should be.
+  void note_stray() { ++strays_; }
+  /// A touch would have found its chunk, had the ring been longer.
+  void note_cramped() { ++cramped_; }
+
+  /// Whether the pass that was seen contradicts the order.
+  bool is_contradicted() const;
+  /// The order was replaced by what was seen.
+  void note_correction() { is_corrected_ = true; }
+  /// What the touches since then make doubtful. `ring` is said once.
+  Doubt doubt();
+
+  /// The next chunk, since learning began anew, that was not seen and of which `can_be_held(chunk)`
+  /// is true, or no_chunk; each one once. If it is held, its next touch is seen.
+  template <typename CanBeHeld>
+  ChunkId next_unseen(CanBeHeld can_be_held);
+
+ private:
+  static constexpr uint32_t never = UINT32_MAX;
+  static constexpr uint8_t unused_after = 2;
+
+  bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
+  void begin();
+  void end();
+
+  const PassOrder& order_;
+  const uint64_t chunk_bytes_;
+  bool is_learning_ = true;
+  std::vector<ChunkId> seen_;
+  std::vector<uint32_t> touch_ranks_;      // by chunk: its index in seen_
+  std::vector<uint8_t> untouched_passes_;  // by chunk
+  size_t touched_again_ = 0;               // since the last first touch, of the older half
+  ChunkId unseen_from_ = 0;                // the next chunk to look at when learning anew
+
+  uint32_t strays_ = 0;
+  uint32_t cramped_ = 0;
+  uint32_t arrivals_ = 0;  // since these two were last forgotten
+  uint32_t begun_anew_ = 0;
+  bool is_corrected_ = false;
+  bool are_threads_apart_ = false;
+};
+
+template <typename CanBeHeld>
+ChunkId OrderLearner::next_unseen(CanBeHeld can_be_held) {
+  while (unseen_from_ < touch_ranks_.size()) {
+    const ChunkId chunk = unseen_from_++;
+    if (!has_seen(chunk) && can_be_held(chunk)) return chunk;
+  }
+  return window::no_chunk;
+}
+
+}  // namespace weightpager::policy

@@ -1,0 +1,170 @@
+// What a pass teaches, and when it is believed.
+#include "pager/policy/order_learner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "pager/base/units.h"
+
+namespace weightpager::policy {
+namespace {
+
+using Chunks = std::vector<ChunkId>;
+using Doubt = OrderLearner::Doubt;
+
+constexpr uint32_t chunks = 400;
+
+Chunks range(ChunkId first, ChunkId end) {
+  Chunks all(end - first);
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+// Somebody who learns the order of an engine that is assumed to go by the numbers of chunks.
+struct Pupil {
+  Pupil() : learner(order, 2 * MiB) {
+    order.reset(chunks);
+    order.install(range(0, chunks));
+    learner.reset(chunks);
+  }
+
+  /// Returns how many touches it took until a pass was over, or 0 if none was.
+  size_t show(const Chunks& touches) {
+    for (size_t i = 0; i < touches.size(); ++i) {
+      learner.note_touch(touches[i]);
+      if (learner.note_order(touches[i])) return i + 1;
+    }
+    return 0;
+  }
+  /// The second pass begins as the first one did.
+  void show_pass(const Chunks& touches) {
+    EXPECT_EQ(show(touches), 0u);
+    EXPECT_GT(show(touches), 0u);
+  }
+  void note_strays(int count) {
+    for (int i = 0; i < count; ++i) learner.note_stray();
+  }
+  void note_cramped(int count) {
+    for (int i = 0; i < count; ++i) learner.note_cramped();
+  }
+
+  PassOrder order;
+  OrderLearner learner;
+};
+
+TEST(OrderLearner, APassIsOverWhenTheEngineIsBackAtWhatItTouchedLongAgo) {
+  Pupil it;
+  const Chunks pass = range(0, chunks);
+  EXPECT_EQ(it.show(pass), 0u);
+  EXPECT_TRUE(it.learner.is_learning());
+  EXPECT_EQ(it.show(pass), 8u);
+  EXPECT_FALSE(it.learner.is_learning());
+  EXPECT_FALSE(it.learner.is_contradicted());
+  EXPECT_TRUE(std::ranges::equal(it.learner.seen(), pass));
+}
+
+TEST(OrderLearner, LayersBackToFrontContradictTheOrder) {
+  Pupil it;
+  Chunks pass;
+  for (ChunkId layer = 20; layer-- > 0;) {
+    for (ChunkId chunk : range(layer * 20, layer * 20 + 20)) pass.push_back(chunk);
+  }
+  it.show_pass(pass);
+  EXPECT_TRUE(it.learner.is_contradicted());
+  EXPECT_TRUE(std::ranges::equal(it.learner.seen(), pass));
+}
+
+TEST(OrderLearner, ThreadsOutOfStepDoNot) {
+  Pupil it;
+  Chunks pass = range(0, chunks);
+  for (size_t i = 0; i + 1 < pass.size(); i += 2) std::swap(pass[i], pass[i + 1]);
+  it.show_pass(pass);
+  EXPECT_FALSE(it.learner.is_contradicted());
+}
+
+TEST(OrderLearner, LoadingIsNoPass) {
+  Pupil it;
+  Chunks places;
+  for (ChunkId chunk = 0; chunk < chunks; chunk += 5) places.push_back(chunk);
+  EXPECT_EQ(it.show(places), 0u);
+  EXPECT_EQ(it.show({0, 5, 10}), 0u);
+  EXPECT_EQ(it.show(range(0, chunks)), 0u);
+  EXPECT_TRUE(it.learner.is_learning());
+}
+
+TEST(OrderLearner, TwoPassesMakeAChunkUnusedAndATouchUsed) {
+  Pupil it;
+  it.learner.note_untouched(7);
+  EXPECT_FALSE(it.learner.is_unused(7));
+  it.learner.note_untouched(7);
+  EXPECT_TRUE(it.learner.is_unused(7));
+  it.learner.note_touch(7);
+  EXPECT_FALSE(it.learner.is_unused(7));
+}
+
+TEST(OrderLearner, NothingIsDoubtedWhileItLearns) {
+  Pupil it;
+  it.note_strays(1000);
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+}
+
+TEST(OrderLearner, ManyStraysMakeTheOrderDoubtfulFourTimes) {
+  Pupil it;
+  for (int time = 0; time < 5; ++time) {
+    it.show_pass(range(0, chunks));
+    it.note_strays(12);
+    EXPECT_EQ(it.learner.doubt(), Doubt::none);
+    it.note_strays(1);  // more than one in 32 chunks
+    EXPECT_EQ(it.learner.doubt(), time < 4 ? Doubt::order : Doubt::none) << time;
+    it.learner.begin_anew();
+  }
+}
+
+TEST(OrderLearner, FewStraysAmongManyReadsAreForgotten) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.note_strays(12);
+  for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+  it.note_strays(12);
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+}
+
+TEST(OrderLearner, CrampedTouchesAskForALongerRingOnce) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.note_cramped(13);
+  EXPECT_FALSE(it.learner.are_threads_apart());
+  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
+  EXPECT_TRUE(it.learner.are_threads_apart());
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+}
+
+// It may have been learned while the engine loaded.
+TEST(OrderLearner, AnOrderThatWasCorrectedIsDoubtedBeforeTheRing) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.learner.note_correction();
+  it.note_cramped(13);
+  EXPECT_EQ(it.learner.doubt(), Doubt::order);
+}
+
+TEST(OrderLearner, LearningAnewShowsEachChunkOnce) {
+  Pupil it;
+  const auto any = [](ChunkId) { return true; };
+  EXPECT_EQ(it.learner.next_unseen(any), window::no_chunk);
+  it.show_pass(range(0, chunks));
+  it.learner.begin_anew();
+  EXPECT_FALSE(it.learner.has_seen(0));
+  EXPECT_TRUE(it.learner.seen().empty());
+  it.show({0, 1});
+  EXPECT_EQ(it.learner.next_unseen(any), 2u);
+  EXPECT_EQ(it.learner.next_unseen([](ChunkId chunk) { return chunk >= chunks - 2; }), chunks - 2);
+  EXPECT_EQ(it.learner.next_unseen(any), chunks - 1);
+  EXPECT_EQ(it.learner.next_unseen(any), window::no_chunk);
+}
+
+}  // namespace
+}  // namespace weightpager::policy
