@@ -1,0 +1,65 @@
+#include "pager/policy/pins.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace weightpager::policy {
+namespace {
+
+// By position: what of it should be pinned, so that everywhere the same share of the time that the
+// engine computes is needed to read the rest. Where it computes for so long that all could be
+// streamed, nothing is pinned, and the others share what that saves.
+std::vector<float> pinned_shares(const PassOrder& order, uint32_t count) {
+  const uint32_t size = order.size();
+  std::vector<float> shares(size, 1);
+  if (order.pace().empty()) return shares;
+  std::vector<bool> is_streamed(size, false);
+  for (;;) {
+    double streamed = size - count;
+    double time = 0;
+    for (uint32_t at = 0; at < size; ++at) {
+      is_streamed[at] ? streamed -= 1 : time += order.pace()[at];
+    }
+    bool is_settled = true;
+    for (uint32_t at = 0; at < size; ++at) {
+      const double share = is_streamed[at] || time <= 0 ? 1 : streamed * order.pace()[at] / time;
+      is_settled = is_settled && (is_streamed[at] || share < 1);
+      is_streamed[at] = share >= 1;
+      shares[at] = static_cast<float>(1 - std::min(share, 1.0));
+    }
+    if (is_settled) return shares;
+  }
+}
+
+}  // namespace
+
+void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
+  is_pinned_.assign(chunks, false);
+  classes_.assign(chunks, other);
+  for (ChunkId chunk : order.revisited) classes_[chunk] = revisited;
+  for (ChunkId chunk : order.kept) classes_[chunk] = kept;
+}
+
+// Multiples of the golden ratio fill the circle evenly for every count, and a larger set contains
+// each smaller one, so that a window that grows or shrinks moves as few pins as possible.
+void Pins::choose(const PassOrder& order, uint32_t count) {
+  constexpr double golden_ratio = 0.6180339887498949;
+  const std::vector<float> shares = pinned_shares(order, count);
+  std::vector<double> ranks(order.size());
+  for (uint32_t position = 0; position < order.size(); ++position) {
+    const double turn = position * golden_ratio - std::floor(position * golden_ratio);
+    const Class of_chunk = classes_[order[position]];
+    ranks[position] = of_chunk == kept        ? turn - 2
+                      : of_chunk == revisited ? turn - 1
+                                              : turn / std::max<double>(shares[position], 1e-6);
+  }
+  std::vector<uint32_t> positions(order.size());
+  std::iota(positions.begin(), positions.end(), 0u);
+  std::sort(positions.begin(), positions.end(),
+            [&](uint32_t a, uint32_t b) { return ranks[a] < ranks[b]; });
+  std::fill(is_pinned_.begin(), is_pinned_.end(), false);
+  for (uint32_t i = 0; i < count; ++i) is_pinned_[order[positions[i]]] = true;
+}
+
+}  // namespace weightpager::policy

@@ -1,0 +1,44 @@
+// How the window is divided: what stays, what is streamed, what is left for everything else.
+//
+// Of a window of T chunks, P = T − R − Q stay for good ("pinned"), R are the ring through which the
+// others are streamed, and Q serve what is not cyclic (embedding rows). The ring is a quarter of
+// the window, within bounds; where little is missing, a ring as long as what is missing does. A
+// layer above (a mixture's experts) gets what the cycle leaves, and at least an eighth of the
+// window, since whatever every pass needs is worth more than what some passes need.
+//
+// A pure function. Cost: O(1).
+#pragma once
+
+#include <cstdint>
+
+namespace weightpager::policy {
+
+/// What there is to be divided, and among what. All but `chunk_bytes` and `ring_bytes_max` in
+/// chunks.
+struct WindowNeeds {
+  uint64_t chunk_bytes = 0;
+  uint64_t ring_bytes_max = 0;
+  uint32_t window = 0;
+  uint32_t cyclic = 0;
+  /// Neither cyclic nor of the layer above.
+  uint32_t sparse = 0;
+  /// Of a layer above, and of the largest thing that it reads as a whole.
+  uint32_t above = 0;
+  uint32_t above_largest = 0;
+  /// As long as it can be, whatever the bounds for a usual ring.
+  bool wants_widest_ring = false;
+};
+
+/// In chunks.
+struct WindowShares {
+  uint32_t ring = 0;
+  uint32_t pinned = 0;
+  uint32_t sparse = 0;
+  uint32_t above = 0;
+  /// Some chunk of the order does not fit.
+  bool is_streaming = false;
+};
+
+WindowShares divide_window(const WindowNeeds& needs);
+
+}  // namespace weightpager::policy
