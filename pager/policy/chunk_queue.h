@@ -41,4 +41,15 @@ class ChunkQueue {
   size_t count_ = 0;
 };
 
+/// Returns the first chunk of the queue that is still absent, or no_chunk; chunks before it leave
+/// the queue.
+inline window::ChunkId first_absent(ChunkQueue& queue, const window::ChunkTable& table) {
+  while (!queue.is_empty()) {
+    const window::ChunkId chunk = queue.front();
+    if (table.state(chunk) == window::ChunkState::absent) return chunk;
+    queue.pop();
+  }
+  return window::no_chunk;
+}
+
 }  // namespace weightpager::policy

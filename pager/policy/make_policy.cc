@@ -11,6 +11,7 @@
 #include "pager/policy/baselines/pieces_ahead.h"
 #include "pager/policy/baselines/readahead.h"
 #include "pager/policy/baselines/whole_ring.h"
+#include "pager/policy/expert_policy.h"
 #include "pager/policy/learned.h"
 #include "pager/policy/pin_stream.h"
 
@@ -29,13 +30,6 @@ std::unique_ptr<Policy> make_pieces_ahead(const ChunkTable& table, const Setting
   return std::make_unique<PiecesAhead>(table, settings, cut);
 }
 
-std::unique_ptr<Policy> make_pin_stream(const ChunkTable& table, const Settings& settings,
-                                        std::span<const ChunkId> /*future*/) {
-  Settings without_experts = settings;
-  without_experts.knows_experts = false;
-  return std::make_unique<PinStream>(table, without_experts);
-}
-
 std::unique_ptr<Policy> make_belady(const ChunkTable& table, const Settings& settings,
                                     std::span<const ChunkId> future) {
   return std::make_unique<Belady>(table, settings, future);
@@ -48,8 +42,8 @@ constexpr std::array<NamedPolicy, 10> policies{{
     {"next-layer", "reads the next layer while one computes", make_pieces_ahead<cut_by_layers>},
     {"double-buffer", "two halves of the window in turn", make_pieces_ahead<cut_by_half_windows>},
     {"ring", "reads ahead as far as the window allows, keeps nothing", make<WholeRing>},
-    {"pin-stream", "keeps a share of every layer, streams the rest", make_pin_stream},
-    {"expert", "pin-stream, with a mixture's experts kept by use", make<PinStream>},
+    {"pin-stream", "keeps a share of every layer, streams the rest", make<PinStream>},
+    {"expert", "pin-stream, with a mixture's experts kept by use", make<ExpertPolicy>},
     {learning_policy, "expert, with pins where the engine computes shortest", make<Learned>},
     {"belady", "knows the future: the fewest reads there can be", make_belady, true},
 }};

@@ -4,7 +4,7 @@
 // After gtest: it uses its macros.
 #include <rapidcheck/gtest.h>
 
-#include "pager/policy/pin_stream.h"
+#include "pager/policy/expert_policy.h"
 #include "tests/policy/mixture.h"
 
 namespace weightpager::policy {
@@ -14,15 +14,17 @@ using Chunks = std::vector<ChunkId>;
 
 constexpr uint64_t chunk_bytes = MixtureShape{}.chunk_bytes;
 
+using ExpertSimulation = SimulationOf<ExpertPolicy>;
+
 /// An engine that runs a mixture in a window.
-struct Runner : Simulation {
+struct Runner : ExpertSimulation {
   Runner(const Mixture& of, uint32_t window, bool keeps_slot = true, uint32_t evictions_max = 1,
          uint32_t reads_max = 16)
-      : Simulation(of.chunks(), window,
-                   {.chunk_bytes = of.shape().chunk_bytes,
-                    .reads_max = reads_max,
-                    .evictions_max = evictions_max},
-                   keeps_slot),
+      : ExpertSimulation(of.chunks(), window,
+                         {.chunk_bytes = of.shape().chunk_bytes,
+                          .reads_max = reads_max,
+                          .evictions_max = evictions_max},
+                         keeps_slot),
         mixture(of) {
     policy.set_order(mixture.order());
   }
@@ -42,7 +44,7 @@ struct Runner : Simulation {
 };
 
 /// What the policy wants to be read; each arrives before it is asked for the next one.
-Chunks reads_wanted(Simulation& it) {
+Chunks reads_wanted(ExpertSimulation& it) {
   Chunks reads;
   for (Action action = it.policy.next(); action.kind != Action::Kind::none;
        action = it.policy.next()) {

@@ -1,0 +1,194 @@
+#include "pager/policy/expert_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weightpager::policy {
+namespace {
+
+// Of experts, in flight at once: a slab, of which there are mostly three, between these. At least
+// as much as any disk's bandwidth times its latency, so that nothing is lost by it.
+constexpr uint32_t slabs_of_expert = 3;
+constexpr uint64_t expert_bytes_in_flight_min = MiB;
+constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
+// Of experts that nobody has come to yet. An engine that misses another one waits for these first.
+constexpr uint64_t returning_bytes_in_flight = MiB / 2;
+
+Action read_for_expert(ChunkId chunk) { return {.kind = Action::Kind::read, .chunk = chunk}; }
+
+}  // namespace
+
+// ---- Events ----
+
+void ExpertPolicy::set_order(const ChunkOrder& order) {
+  experts_.set_experts(order.experts);
+  LayerAbove above{.chunks = experts_.chunks(),
+                   .chunks_of_largest = experts_.chunks_of_largest(),
+                   .counts_passes = !experts_.is_empty(),
+                   .keeps = [this](ChunkId chunk) { return experts_.keeps(chunk); }};
+  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
+    above.is_owned.push_back(experts_.owns(chunk));
+  }
+  stream_.set_order(order, std::move(above));
+  share_window();
+}
+
+void ExpertPolicy::on_resized() {
+  stream_.on_resized();
+  share_window();
+}
+
+void ExpertPolicy::set_pace(std::vector<float> pace) {
+  stream_.set_pace(std::move(pace));
+  share_window();
+}
+
+void ExpertPolicy::share_window_if_rearranged() {
+  if (stream_.arrangements() != arrangements_) share_window();
+}
+
+// Some of the experts' share stays free for the next one that is missing, if any can be: its reads
+// start without waiting for evictions, and what leaves together leaves slots that lie side by side.
+void ExpertPolicy::share_window() {
+  arrangements_ = stream_.arrangements();
+  const uint32_t share = stream_.chunks_above();
+  const bool all_fit = share == experts_.chunks();
+  spare_ = all_fit ? 0 : std::min(experts_.chunks_of_largest(), share / 16);
+  experts_.set_budget(share - spare_);
+  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
+    if (table_.is_resident(chunk) && experts_.owns(chunk) && !experts_.keeps(chunk)) {
+      experts_.release(chunk);
+    }
+  }
+}
+
+void ExpertPolicy::on_touch(ChunkId chunk, uint32_t offset_bytes) {
+  stream_.on_touch(chunk, offset_bytes);
+  share_window_if_rearranged();
+  if (experts_.owns(chunk)) touch_expert(chunk, offset_bytes);
+}
+
+void ExpertPolicy::touch_expert(ChunkId chunk, uint32_t offset_bytes) {
+  const ExpertCache::Touch touch = experts_.on_touch(chunk, offset_bytes);
+  PolicyStatistics& statistics = stream_.counters();
+  statistics.expert_uses += touch.is_use;
+  statistics.expert_misses += touch.missing_chunks > 0;
+  statistics.expert_chunks_missing += touch.missing_chunks;
+  statistics.passes += touch.is_new_pass;
+}
+
+bool ExpertPolicy::on_ready(ChunkId chunk) {
+  const bool is_shown = stream_.on_ready(chunk);
+  return experts_.owns(chunk) ? experts_.on_ready(chunk) : is_shown;
+}
+
+void ExpertPolicy::will_need(std::span<const ChunkId> chunks) {
+  stream_.will_need(chunks);
+  share_window_if_rearranged();
+  if (stream_.announces_pass(chunks)) return;
+  for (ChunkId chunk : chunks) {
+    if (experts_.owns(chunk)) experts_.expect(chunk);
+  }
+}
+
+// ---- What is to be done next ----
+
+Action ExpertPolicy::next() {
+  if (Action it = grant(stream_.demand()); it.kind != Action::Kind::none) return it;
+  if (Action it = grant(stream_.shrink()); it.kind != Action::Kind::none) return it;
+  if (Action it = rest_of_experts(); it.kind != Action::Kind::none) return it;
+  if (Action it = spare_room(); it.kind != Action::Kind::none) return it;
+  if (Action it = stream_.show_unseen(); it.kind != Action::Kind::none) return it;
+  if (Action it = hold(); it.kind != Action::Kind::none) return it;
+  // Whatever is read ahead can wait for what an expert in use lacks; the other way round that would
+  // never have its turn.
+  if (experts_.next_read() != window::no_chunk) return {};
+  if (Action it = grant(stream_.advised()); it.kind != Action::Kind::none) return it;
+  if (Action it = grant(stream_.prefetch()); it.kind != Action::Kind::none) return it;
+  return returning();
+}
+
+Action ExpertPolicy::grant(const PinStream::Wish& wish) {
+  return wish.wants_room ? make_room(wish.for_demand) : wish.action;
+}
+
+// What an expert in use still lacks: the engine will come to it within microseconds.
+Action ExpertPolicy::rest_of_experts() {
+  const ChunkId chunk = experts_.next_read();
+  const uint32_t slab_chunks =
+      (experts_.chunks_of_largest() + slabs_of_expert - 1) / slabs_of_expert;
+  const uint32_t in_flight_max =
+      std::max(4u, std::clamp(slab_chunks, chunks_in(expert_bytes_in_flight_min),
+                              chunks_in(expert_bytes_in_flight_max)));
+  const uint32_t reads_max = std::min(settings_.reads_max, in_flight_max);
+  if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
+  if (table_.room() > 0) return read_for_expert(chunk);
+  if (table_.lacks_slot()) return {};
+  if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
+  if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
+  experts_.drop_reads();
+  return {};
+}
+
+// Made when the disk has been asked for all that the last expert lacked.
+Action ExpertPolicy::spare_room() {
+  const bool is_asked = experts_.next_read() == window::no_chunk;
+  const bool is_wanted = is_asked && table_.room() < spare_ && experts_.is_over_budget();
+  return is_wanted ? expert_victim() : Action{};
+}
+
+// Chunks that shall show their expert's next use.
+Action ExpertPolicy::hold() {
+  for (;;) {
+    const ChunkId chunk = experts_.next_hold();
+    if (chunk == window::no_chunk) return {};
+    if (stream_.can_be_held(chunk)) {
+      return {.kind = Action::Kind::hold, .chunk = chunk, .is_used_whole = true};
+    }
+  }
+}
+
+// Into room that nobody else wants: the window has grown. As much as the next ones that are missed
+// take stays free, or these would push out again what has just been read.
+Action ExpertPolicy::returning() {
+  const uint32_t reads_max = std::max(chunks_in(returning_bytes_in_flight), 1u);
+  const uint32_t reserve = spare_ + 2 * experts_.chunks_of_largest();
+  if (table_.reading() >= reads_max || table_.room() <= reserve) return {};
+  const ChunkId chunk = experts_.next_return();
+  return chunk == window::no_chunk ? Action{} : read_for_expert(chunk);
+}
+
+// ---- Making room ----
+
+// Experts beyond their share go first, experts within it before what is streamed.
+Action ExpertPolicy::make_room(bool for_demand) {
+  if (table_.lacks_slot()) return stream_.free_a_slot(for_demand);
+  if (experts_.is_over_budget()) {
+    if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
+  }
+  if (Action it = stream_.useless_victim(for_demand); it.kind != Action::Kind::none) return it;
+  if (!for_demand) return {};
+  if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
+  return stream_.useful_victim();
+}
+
+// Chunks that cannot go now are left to the clock.
+Action ExpertPolicy::expert_victim() {
+  for (;;) {
+    const ChunkId chunk = experts_.next_victim();
+    if (chunk == window::no_chunk) return {};
+    if (!stream_.can_go(chunk)) {
+      stream_.leave_to_clock(chunk);
+      continue;
+    }
+    // Its neighbours with it, if it is their turn: they were read together, and go for one price.
+    Action it{.kind = Action::Kind::evict, .chunk = chunk};
+    for (ChunkId next = chunk + 1; it.count < settings_.evictions_max; ++next, ++it.count) {
+      if (!experts_.goes_next(next) || !stream_.can_go(next)) break;
+      experts_.let_go(next);
+    }
+    return it;
+  }
+}
+
+}  // namespace weightpager::policy

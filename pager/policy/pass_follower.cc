@@ -1,0 +1,206 @@
+#include "pager/policy/pass_follower.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "pager/policy/reordered.h"
+
+namespace weightpager::policy {
+namespace {
+
+// Read ahead where the engine was found, until it goes on from there.
+constexpr uint64_t ahead_bytes_first = 8 * MiB;
+
+}  // namespace
+
+PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
+                           const LayerAbove& above)
+    : table_(table),
+      settings_(settings),
+      above_(above),
+      learner_(order_, settings.chunk_bytes),
+      cursor_(table, order_, settings.chunk_bytes) {}
+
+// ---- The order, and what stays ----
+
+void PassFollower::set_order(const ChunkOrder& order) {
+  chunks_ = table_.chunks();
+  order_.reset(chunks_);
+  learner_.reset(chunks_);
+  ahead_.reset(chunks_);
+  pins_.reset(order, chunks_);
+  is_order_taught_ = !order.lesson.is_empty();
+  declared_order_ = is_order_taught_ ? reordered(order.cyclic, order.lesson.order) : order.cyclic;
+  install_order(declared_order_);
+}
+
+void PassFollower::install_order(std::vector<ChunkId> order) {
+  order_.install(std::move(order));
+  order_change_ = OrderChange::replaced;
+  use_order();
+}
+
+// What two passes left untouched is not part of the pass: it loses its pin and its position.
+void PassFollower::shorten_order() {
+  order_.erase_if([&](ChunkId chunk) { return learner_.is_unused(chunk); });
+  if (order_change_ == OrderChange::none) order_change_ = OrderChange::shortened;
+  use_order();
+}
+
+void PassFollower::use_order() {
+  cursor_.forget();
+  ahead_.forget();
+  divide();
+}
+
+void PassFollower::resize() { divide(); }
+
+void PassFollower::set_pace(std::vector<float> pace) {
+  order_.set_pace(std::move(pace));
+  divide();
+}
+
+void PassFollower::divide() {
+  shares_ = divide_window({.chunk_bytes = settings_.chunk_bytes,
+                           .ring_bytes_max = settings_.ring_bytes_max,
+                           .window = table_.resident_max(),
+                           .cyclic = order_.size(),
+                           .sparse = chunks_ - order_.size() - above_.chunks,
+                           .above = above_.chunks,
+                           .above_largest = above_.chunks_of_largest,
+                           .wants_widest_ring = learner_.are_threads_apart()});
+  cursor_.set_ring(shares_.ring, shares_.is_streaming);
+  pins_.choose(order_, shares_.pinned);
+  is_rearranged_ = true;
+}
+
+Lesson PassFollower::lesson() const {
+  if (!is_order_taught_ && order_.pace().empty()) return {};
+  Lesson lesson;
+  lesson.order.assign(order_.chunks().begin(), order_.chunks().end());
+  lesson.computed_ns.assign(order_.pace().begin(), order_.pace().end());
+  lesson.computed_ns.resize(order_.size(), 0);
+  return lesson;
+}
+
+PassFollower::OrderChange PassFollower::take_order_change() {
+  return std::exchange(order_change_, OrderChange::none);
+}
+
+// ---- Where the engine is ----
+
+bool PassFollower::note_touch(ChunkId chunk) {
+  learner_.note_touch(chunk);
+  if (!order_.contains(chunk)) return false;
+  is_rearranged_ = false;
+  follow(chunk);
+  reconsider();
+  if (learner_.note_order(chunk) && learner_.is_contradicted()) correct_order();
+  if (!cursor_.is_set() && order_.contains(chunk)) {
+    jump_to(cursor_.place_of(order_.position(chunk)));
+  }
+  if (is_rearranged_) cursor_.skip_consumed();
+  return is_rearranged_;
+}
+
+void PassFollower::follow(ChunkId chunk) {
+  const bool is_absent = table_.state(chunk) == ChunkState::absent;
+  const Cursor::Sighting seen = cursor_.see(order_.position(chunk), is_absent);
+  if (seen.is_stray) learner_.note_stray();
+  if (seen.is_cramped) learner_.note_cramped();
+  if (seen.move == Cursor::Move::advance) advance_to(seen.place);
+  if (seen.move == Cursor::Move::jump) jump_to(seen.place);
+}
+
+// The engine follows the order, so reading ahead pays: further each time, until slots are the
+// limit.
+void PassFollower::advance_to(uint64_t place) {
+  const uint64_t passes = cursor_.passes_until(place);
+  leave_behind(place);
+  cursor_.advance(place);
+  ahead_.reach_further(table_.resident_max());
+  if (passes > 0) end_pass(passes);
+}
+
+void PassFollower::jump_to(uint64_t place) {
+  const uint64_t passes = cursor_.passes_until(place);
+  if (cursor_.is_set()) leave_behind(place);
+  ahead_.forget();
+  ahead_.set_max(static_cast<uint32_t>(ahead_bytes_first / settings_.chunk_bytes));
+  cursor_.jump(place);
+  is_rearranged_ = true;
+  if (passes > 0) end_pass(passes);
+}
+
+void PassFollower::leave_behind(uint64_t place) {
+  for (uint64_t behind = cursor_.place(); behind < place; ++behind) {
+    const ChunkId chunk = order_.chunk_at(behind);
+    const ChunkState state = table_.state(chunk);
+    if (!learner_.has_seen(chunk) && state != ChunkState::mapped) learner_.note_untouched(chunk);
+    const bool was_in_time = ahead_.note_passed(chunk, state == ChunkState::reading);
+    statistics_.prefetch_hidden += was_in_time;
+  }
+}
+
+void PassFollower::end_pass(uint64_t passes) {
+  // Where there are experts, they show passes better: all that is cyclic may be pinned, and silent.
+  if (!above_.counts_passes) statistics_.passes += passes;
+  if (learner_.is_learning()) return;
+  const auto is_unused = [&](ChunkId chunk) { return learner_.is_unused(chunk); };
+  if (std::ranges::none_of(order_.chunks(), is_unused)) return;
+  const ChunkId here = order_.chunk_at(cursor_.place());
+  shorten_order();
+  if (order_.contains(here)) jump_to(cursor_.place_of(order_.position(here)));
+}
+
+bool PassFollower::begin_pass() {
+  if (cursor_.is_set() || order_.size() == 0) return false;
+  jump_to(cursor_.place_of(0));
+  ahead_.set_max(table_.resident_max());
+  return true;
+}
+
+// ---- What was taken for the order, or for enough of a ring, may have turned out not to be ----
+
+void PassFollower::reconsider() {
+  switch (learner_.doubt()) {
+    case OrderLearner::Doubt::none:
+      return;
+    case OrderLearner::Doubt::ring:
+      // Threads that are further apart than the usual ring allows cost more than the pins that it
+      // takes.
+      return divide();
+    case OrderLearner::Doubt::order:
+      learner_.begin_anew();
+      // What was taken for unused gets its position again.
+      if (order_.size() == declared_order_.size()) return;
+      return install_order(reordered(declared_order_, order_.chunks()));
+  }
+}
+
+void PassFollower::correct_order() {
+  learner_.note_correction();
+  is_order_taught_ = true;
+  ++statistics_.order_corrections;
+  ++statistics_.lessons;
+  install_order(reordered(order_.chunks(), learner_.seen()));
+}
+
+// ---- What is read and evicted ----
+
+ChunkId PassFollower::next_ahead() {
+  if (!cursor_.is_set() || ahead_.is_full()) return window::no_chunk;
+  return cursor_.next_absent();
+}
+
+void PassFollower::note_read_ahead(ChunkId chunk) {
+  cursor_.note_asked();
+  ahead_.note_read(chunk);
+}
+
+void PassFollower::note_evicted(ChunkId chunk) {
+  statistics_.prefetch_unused += ahead_.note_evicted(chunk);
+  cursor_.note_evicted(order_.position(chunk));
+}
+
+}  // namespace weightpager::policy

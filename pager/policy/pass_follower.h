@@ -1,0 +1,118 @@
+// Follows the engine through its passes: in which order it goes, where it is, what stays for that.
+//
+// Ties four parts together. The order begins as the one that the files tell, or an earlier run has
+// learned. Each touch moves the cursor (cursor.h), which says what is to be read next and what may
+// go, and teaches the order (order_learner.h). When the order or the window changes, the window is
+// divided anew (window_shares.h) and pins are chosen anew (pins.h).
+//
+// Knows no I/O and no actions: whoever reads and evicts tells it so. Cost: O(1) amortised a chunk
+// and pass; O(N log N), and allocations, when the order or the window changes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "pager/policy/cursor.h"
+#include "pager/policy/layer_above.h"
+#include "pager/policy/order_learner.h"
+#include "pager/policy/pass_order.h"
+#include "pager/policy/pins.h"
+#include "pager/policy/policy.h"
+#include "pager/policy/read_ahead.h"
+#include "pager/policy/window_shares.h"
+
+namespace weightpager::policy {
+
+class PassFollower {
+ public:
+  /// What became of the order. `shortened`: some chunks were taken out, the others are as before.
+  enum class OrderChange { none, shortened, replaced };
+
+  /// `table` and `above` outlive the follower.
+  PassFollower(const ChunkTable& table, const Settings& settings, const LayerAbove& above);
+  PassFollower(const PassFollower&) = delete;  // its parts refer to each other
+  PassFollower& operator=(const PassFollower&) = delete;
+
+  /// Begins with this order; what was learned before is forgotten.
+  void set_order(const ChunkOrder& order);
+  /// The table's resident_max changed.
+  void resize();
+  /// How long the engine computes from each chunk of the order, in any unit.
+  void set_pace(std::vector<float> pace);
+
+  /// The engine touched the chunk. Returns whether the order, the pins or the cursor's place are
+  /// others now, so that what may go has to be listed anew.
+  bool note_touch(ChunkId chunk);
+  /// Nobody has touched anything yet, but will: reading begins at the order's first chunk, as far
+  /// as there is room. Returns false if it is known already where the engine is.
+  bool begin_pass();
+  void note_arrival() { learner_.note_arrival(); }
+  /// The engine came to the chunk while it was being read.
+  void note_wait(ChunkId chunk) { ahead_.note_wait(chunk); }
+  void note_evicted(ChunkId chunk);
+
+  /// The chunk that should be read ahead now, or no_chunk; the same until it is read.
+  ChunkId next_ahead();
+  /// The chunk of `next_ahead` is being read.
+  void note_read_ahead(ChunkId chunk);
+  /// A chunk that the engine has left behind since the last touch, or no_chunk; each one once.
+  ChunkId next_consumed() { return cursor_.next_consumed(); }
+  /// A chunk whose next touch should be seen, to learn the order, or no_chunk; each one once.
+  template <typename CanBeHeld>
+  ChunkId next_unseen(CanBeHeld can_be_held) {
+    return learner_.next_unseen(can_be_held);
+  }
+  /// Of what was read ahead, the chunk that is needed last and may go, or no_chunk.
+  template <typename MayGo>
+  ChunkId farthest_ahead(MayGo may_go) const {
+    return cursor_.find_farthest(
+        [&](ChunkId chunk) { return ahead_.contains(chunk) && may_go(chunk); });
+  }
+
+  const PassOrder& order() const { return order_; }
+  const WindowShares& shares() const { return shares_; }
+  bool is_pinned(ChunkId chunk) const { return chunk < chunks_ && pins_.contains(chunk); }
+  /// Whether the chunk is in use, or about to be: the cursor has yet to leave it behind.
+  bool is_around_cursor(ChunkId chunk) const { return cursor_.is_around(order_.position(chunk)); }
+  bool has_seen(ChunkId chunk) const { return learner_.has_seen(chunk); }
+  bool are_threads_apart() const { return learner_.are_threads_apart(); }
+
+  /// The order and the pace in use, if the engine taught either or they were given.
+  Lesson lesson() const;
+  /// What became of the order since this was asked last.
+  OrderChange take_order_change();
+  const PolicyStatistics& statistics() const { return statistics_; }
+  /// For what a layer above counts.
+  PolicyStatistics& statistics() { return statistics_; }
+
+ private:
+  void install_order(std::vector<ChunkId> order);
+  void shorten_order();
+  void use_order();
+  void divide();
+  void follow(ChunkId chunk);
+  void advance_to(uint64_t place);
+  void jump_to(uint64_t place);
+  void leave_behind(uint64_t place);
+  void end_pass(uint64_t passes);
+  void reconsider();
+  void correct_order();
+
+  const ChunkTable& table_;
+  const Settings settings_;
+  const LayerAbove& above_;
+  uint32_t chunks_ = 0;                  // of the table, when the order was set
+  std::vector<ChunkId> declared_order_;  // what set_order said
+  bool is_order_taught_ = false;         // by the engine, now or earlier
+  PassOrder order_;
+  OrderLearner learner_;
+  Cursor cursor_;
+  ReadAhead ahead_;
+  Pins pins_;
+  WindowShares shares_;
+  bool is_rearranged_ = false;  // since the touch began
+  OrderChange order_change_ = OrderChange::none;
+  PolicyStatistics statistics_;
+};
+
+}  // namespace weightpager::policy

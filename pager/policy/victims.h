@@ -1,0 +1,83 @@
+// Who makes room, of the chunks that no layer above owns.
+//
+// Of no use until the next pass comes round: chunks that the engine has left behind
+// (consumed_chunks.h). Worth their chance: chunks that are not cyclic, or that were found resident
+// without a reason (second_chance.h). Worth more: what was read ahead, the farthest first. Pinned
+// chunks go last. What was just delivered stays, as the thread that waited for it needs a moment to
+// use it: eight deliveries, or sixteen where threads work far apart.
+//
+// Cost: O(1) amortised an eviction; O(N) to list everything anew, and to find a victim where
+// nothing else is left.
+#pragma once
+
+#include <cstdint>
+
+#include "pager/policy/consumed_chunks.h"
+#include "pager/policy/evictability.h"
+#include "pager/policy/layer_above.h"
+#include "pager/policy/pass_follower.h"
+#include "pager/policy/second_chance.h"
+
+namespace weightpager::policy {
+
+class Victims {
+ public:
+  /// All outlive it.
+  Victims(const ChunkTable& table, const PassFollower& follower, const LayerAbove& above)
+      : table_(table), follower_(follower), above_(above), evictability_(table) {}
+
+  /// Forgets all chunks, but not how many were touched. Something has to list them anew.
+  void reset();
+  /// Lists every chunk that is resident without a reason.
+  void list_anew();
+  /// The engine has left the chunk behind, or says that it has done with it.
+  void add_consumed(ChunkId chunk);
+  /// The chunk cannot go now, or came without a reason to stay.
+  void add_to_clock(ChunkId chunk) { clock_.add(chunk); }
+
+  void note_touch(ChunkId chunk);
+  /// A read of the chunk has ended.
+  void note_arrival(ChunkId chunk);
+  void note_refusal(ChunkId chunk) { evictability_.note_refusal(chunk); }
+  /// What was refused may be asked for again at once. O(N).
+  void forget_refusals() { evictability_.forget_refusals(); }
+
+  /// Whether anything was touched since the beginning.
+  bool has_touches() const { return evictability_.touches() > 0; }
+  bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
+  /// Whether the chunk can go, and is not of those that were just delivered.
+  bool can_go(ChunkId chunk) const {
+    return evictability_.is_evictable(chunk) && !is_recent(chunk);
+  }
+
+  /// A chunk that is of no use, or no_chunk. It leaves the list.
+  ChunkId next_consumed();
+  /// What the clock's hand finds. A chunk that is to go leaves the clock.
+  SecondChance::Finding next_by_clock();
+  /// More chunks are in the clock than sparse ones have a share of the window.
+  bool is_clock_over_share() const { return clock_.size() > follower_.shares().sparse; }
+  /// What was read ahead and is needed last, or no_chunk: stale if the engine went elsewhere.
+  ChunkId farthest_ahead() const;
+  /// A chunk that is not mapped, or no_chunk. O(N).
+  ChunkId any_ready() const;
+  /// The last resort: whatever was touched longest ago, pinned chunks last; or no_chunk. O(N).
+  ChunkId oldest() const;
+
+ private:
+  bool is_recent(ChunkId chunk) const;
+  /// In use, or about to be.
+  bool is_protected(ChunkId chunk) const {
+    return is_recent(chunk) || follower_.is_around_cursor(chunk);
+  }
+  bool has_reason_to_stay(ChunkId chunk) const;
+
+  const ChunkTable& table_;
+  const PassFollower& follower_;
+  const LayerAbove& above_;
+  uint32_t chunks_ = 0;
+  Evictability evictability_;
+  ConsumedChunks consumed_;
+  SecondChance clock_;
+};
+
+}  // namespace weightpager::policy
