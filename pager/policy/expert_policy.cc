@@ -94,34 +94,39 @@ void ExpertPolicy::will_need(std::span<const ChunkId> chunks) {
 // ---- What is to be done next ----
 
 Action ExpertPolicy::next() {
+  if (experts_.is_empty()) return stream_.next();
   if (Action it = grant(stream_.demand()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(stream_.shrink()); it.kind != Action::Kind::none) return it;
   if (Action it = rest_of_experts(); it.kind != Action::Kind::none) return it;
-  if (Action it = spare_room(); it.kind != Action::Kind::none) return it;
+  const bool lacks_nothing = experts_.next_read() == window::no_chunk;
+  if (Action it = spare_room(lacks_nothing); it.kind != Action::Kind::none) return it;
   if (Action it = stream_.show_unseen(); it.kind != Action::Kind::none) return it;
   if (Action it = hold(); it.kind != Action::Kind::none) return it;
   // Whatever is read ahead can wait for what an expert in use lacks; the other way round that would
   // never have its turn.
-  if (experts_.next_read() != window::no_chunk) return {};
+  if (!lacks_nothing) return {};
   if (Action it = grant(stream_.advised()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(stream_.prefetch()); it.kind != Action::Kind::none) return it;
   return returning();
 }
 
 Action ExpertPolicy::grant(const PinStream::Wish& wish) {
-  return wish.wants_room ? make_room(wish.for_demand) : wish.action;
+  using Kind = PinStream::Wish::Kind;
+  if (wish.kind == Kind::nothing) return {};
+  return wish.kind == Kind::room ? make_room(wish.is_demand) : wish.read();
 }
 
 // What an expert in use still lacks: the engine will come to it within microseconds.
 Action ExpertPolicy::rest_of_experts() {
   const ChunkId chunk = experts_.next_read();
+  if (chunk == window::no_chunk) return {};
   const uint32_t slab_chunks =
       (experts_.chunks_of_largest() + slabs_of_expert - 1) / slabs_of_expert;
   const uint32_t in_flight_max =
       std::max(4u, std::clamp(slab_chunks, chunks_in(expert_bytes_in_flight_min),
                               chunks_in(expert_bytes_in_flight_max)));
   const uint32_t reads_max = std::min(settings_.reads_max, in_flight_max);
-  if (chunk == window::no_chunk || table_.reading() >= reads_max) return {};
+  if (table_.reading() >= reads_max) return {};
   if (table_.room() > 0) return read_for_expert(chunk);
   if (table_.lacks_slot()) return {};
   if (Action it = make_room(false); it.kind != Action::Kind::none) return it;
@@ -131,9 +136,8 @@ Action ExpertPolicy::rest_of_experts() {
 }
 
 // Made when the disk has been asked for all that the last expert lacked.
-Action ExpertPolicy::spare_room() {
-  const bool is_asked = experts_.next_read() == window::no_chunk;
-  const bool is_wanted = is_asked && table_.room() < spare_ && experts_.is_over_budget();
+Action ExpertPolicy::spare_room(bool lacks_nothing) {
+  const bool is_wanted = lacks_nothing && table_.room() < spare_ && experts_.is_over_budget();
   return is_wanted ? expert_victim() : Action{};
 }
 

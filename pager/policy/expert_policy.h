@@ -59,7 +59,8 @@ class ExpertPolicy final : public Policy {
   void touch_expert(ChunkId chunk, uint32_t offset_bytes);
   Action grant(const PinStream::Wish& wish);
   Action rest_of_experts();
-  Action spare_room();
+  /// `lacks_nothing`: all that experts in use lack is being read.
+  Action spare_room(bool lacks_nothing);
   Action hold();
   Action returning();
   Action make_room(bool for_demand);

@@ -9,10 +9,6 @@ namespace {
 // Of the chunks that arrive in a ring.
 constexpr uint32_t tripwires_of_ring = 8;
 
-Action read_of(ChunkId chunk, bool is_demand = false) {
-  return {.kind = Action::Kind::read, .chunk = chunk, .is_demand = is_demand};
-}
-
 }  // namespace
 
 PinStream::PinStream(const ChunkTable& table, const Settings& settings)
@@ -110,22 +106,17 @@ Action PinStream::next() {
 }
 
 Action PinStream::grant(const Wish& wish) {
-  return wish.wants_room ? make_room(wish.for_demand) : wish.action;
+  if (wish.kind == Wish::Kind::nothing) return {};
+  return wish.kind == Wish::Kind::room ? make_room(wish.is_demand) : wish.read();
 }
 
 // What engine threads wait for, in the order of their touches.
 PinStream::Wish PinStream::demand() {
   const ChunkId chunk = first_absent(demand_, table_);
   if (chunk == window::no_chunk) return {};
-  if (table_.room() == 0) return {.wants_room = true, .for_demand = true};
+  if (table_.room() == 0) return {Wish::Kind::room, true};
   demand_.pop();
-  return {.action = read_of(chunk, true)};
-}
-
-// The window is smaller than it was.
-PinStream::Wish PinStream::shrink() const {
-  const bool is_too_much = table_.resident() > table_.resident_max();
-  return {.wants_room = is_too_much, .for_demand = true};
+  return {Wish::Kind::read, true, chunk};
 }
 
 // Chunks whose next touch teaches the order.
@@ -138,9 +129,9 @@ Action PinStream::show_unseen() {
 PinStream::Wish PinStream::advised() {
   const ChunkId chunk = first_absent(advice_, table_);
   if (chunk == window::no_chunk || table_.reading() >= settings_.reads_max) return {};
-  if (table_.room() <= 1) return {.wants_room = true};
+  if (table_.room() <= 1) return {Wish::Kind::room};
   advice_.pop();
-  return {.action = read_of(chunk)};
+  return {Wish::Kind::read, false, chunk};
 }
 
 // The next absent chunk ahead of the cursor, across the end of the pass if need be.
@@ -150,9 +141,9 @@ PinStream::Wish PinStream::prefetch() {
   if (chunk == window::no_chunk) return {};
   // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
   const uint32_t reserve = table_.resident_max() > 8 && ring_chunks() > 0 ? 1 : 0;
-  if (table_.room() <= reserve) return {.wants_room = true};
+  if (table_.room() <= reserve) return {Wish::Kind::room};
   follower_.note_read_ahead(chunk);
-  return {.action = read_of(chunk)};
+  return {Wish::Kind::read, false, chunk};
 }
 
 // ---- Making room ----

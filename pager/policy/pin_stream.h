@@ -42,11 +42,14 @@ namespace weightpager::policy {
 
 class PinStream final : public Policy {
  public:
-  /// What a step wants: an action, or room for one.
+  /// What a step wants: a read, or room for one.
   struct Wish {
-    Action action;
-    bool wants_room = false;
-    bool for_demand = false;
+    enum class Kind : uint8_t { nothing, read, room };
+    Kind kind = Kind::nothing;
+    bool is_demand = false;
+    ChunkId chunk = window::no_chunk;  // of `read`
+
+    Action read() const { return {Action::Kind::read, chunk, is_demand}; }
   };
 
   /// `table` outlives the policy.
@@ -95,7 +98,11 @@ class PinStream final : public Policy {
 
   // The steps of `next`, in the order of their worth.
   Wish demand();
-  Wish shrink() const;
+  /// The window is smaller than it was.
+  Wish shrink() const {
+    const bool is_too_much = table_.resident() > table_.resident_max();
+    return {is_too_much ? Wish::Kind::room : Wish::Kind::nothing, true};
+  }
   Action show_unseen();
   Wish advised();
   Wish prefetch();
