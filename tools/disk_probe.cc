@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr uint64_t file_bytes_min = DiskProbe::depth_max * DiskProbe::read_bytes_max;
+constexpr uint64_t file_bytes_min = uint64_t{DiskProbe::depth_max} * DiskProbe::read_bytes_max;
 // As many buffers as a window has.
 constexpr uint32_t pool_chunks = 128;
 constexpr milliseconds single_time{150};

@@ -79,7 +79,8 @@ Result<LiveRun> run(const model::Model& model, const Probe& probe,
 /// A straight line through what one chunk takes, and some at once. (Mappers that move nothing show
 /// and take out each by itself.)
 CallCosts line(const Handled& single, const Handled& several) {
-  constexpr double pages = small_chunk_bytes / os_page_bytes;
+  constexpr uint64_t chunk_pages = small_chunk_bytes / os_page_bytes;
+  constexpr auto pages = static_cast<double>(chunk_pages);
   const double more_chunks = several.mean_chunks() - single.mean_chunks();
   if (more_chunks < 1) return {0, static_cast<uint64_t>(single.mean_ns() / pages)};
   const double chunk_ns =

@@ -7,7 +7,7 @@
 #
 #   tools/test.sh           what CI runs, in half an hour on two processors
 #   tools/test.sh --ci      fails, too, for what CI's machine has and this one lacks (tests/skips.txt)
-#   tools/test.sh --all     also what takes minutes and says little that the rest does not: Linux 6.12
+#   tools/test.sh --all     also what takes minutes and says little that the rest does not: Linux 6.12, clang-tidy
 #   tools/test.sh --fast    without the sanitizers
 set -euo pipefail
 # shellcheck source=tools/lib/common.sh
@@ -182,6 +182,17 @@ check_format() {
   fi
 }
 
+check_faults() {
+  say "clang-tidy"
+  local status=0
+  tools/tidy.sh || status=$?
+  case $status in
+    0) count passed "clang-tidy" ;;
+    77) count skipped "clang-tidy is not here (tools/install.sh --dev)" ;;
+    *) count failed "clang-tidy (tools/tidy.sh)" ;;
+  esac
+}
+
 summary() {
   local failure
   for failure in "${FAILURES[@]}"; do
@@ -209,6 +220,7 @@ main() {
   tools/install.sh --peers || count skipped "Darknet could not be installed: nothing is compared with it"
   check_scripts
   check_format
+  ((${#LEFT_OUT[@]})) || check_faults
   build_and_test "${presets[@]}"
   summary
 }

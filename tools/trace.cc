@@ -26,7 +26,7 @@ using simulate::Workload;
 
 constexpr uint32_t count_max = 1'000'000;
 /// As many chunks as a trace may have.
-constexpr uint64_t model_bytes_max = 32 * 1024 * GiB;
+constexpr uint64_t model_bytes_max = uint64_t{32} * 1024 * GiB;
 constexpr uint32_t touches_shown = 40;
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace weightpager::control {
 
-Result<std::unique_ptr<ControlSocket>> ControlSocket::open(LineServer::Answer answer,
+Result<std::unique_ptr<ControlSocket>> ControlSocket::open(const LineServer::Answer& answer,
                                                            std::optional<uint16_t> http_port) {
   auto path = own_socket_path();
   if (!path) return forward_error(std::move(path));

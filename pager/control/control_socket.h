@@ -17,7 +17,7 @@ class ControlSocket {
  public:
   /// In this user's runtime directory, under this process's id. `answer` is called on the thread.
   /// With a port (0: any) there is HTTP, too; one line says where, or why not.
-  static Result<std::unique_ptr<ControlSocket>> open(LineServer::Answer answer,
+  static Result<std::unique_ptr<ControlSocket>> open(const LineServer::Answer& answer,
                                                      std::optional<uint16_t> http_port = {});
   /// `answer` is not called any more.
   ~ControlSocket();

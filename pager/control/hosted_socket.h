@@ -45,7 +45,8 @@ class HostedSocket {
   /// The path comes into being while it opens, which is why an exit waits for the end of that.
   enum class State { loading, opening, served, ended };
 
-  HostedSocket(Options options, std::string path) : options_(std::move(options)), path_(path) {}
+  HostedSocket(Options options, std::string path)
+      : options_(std::move(options)), path_(std::move(path)) {}
   void serve();
   void give_up(const std::string& why);
 

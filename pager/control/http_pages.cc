@@ -11,7 +11,7 @@
 namespace weightpager::control {
 namespace {
 
-using Json = nlohmann::json;
+using nlohmann::json;
 
 constexpr char json_type[] = "application/json; charset=utf-8";
 constexpr char html_type[] = "text/html; charset=utf-8";
@@ -25,13 +25,13 @@ HttpResponse not_found() {
 }
 
 HttpResponse metrics(const Answer& answer) {
-  const Json said = Json::parse(answer(R"({"request":"metrics"})"), nullptr, false);
+  const json said = json::parse(answer(R"({"request":"metrics"})"), nullptr, false);
   if (!said.is_object() || !said.contains("text")) return {.status = 503};
   return {.type = open_metrics_type, .body = said["text"].get<std::string>()};
 }
 
 /// "model=0&by=layer" as values of a request; numbers are numbers.
-void add_query(Json& request, std::string_view query) {
+void add_query(json& request, std::string_view query) {
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(query.size(), pair.size() + 1));
@@ -42,17 +42,17 @@ void add_query(Json& request, std::string_view query) {
     uint64_t number = 0;
     const auto [end, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
     const bool is_number = problem == std::errc{} && end == value.data() + value.size();
-    request[key] = is_number ? Json(number) : Json(std::string(value));
+    request[key] = is_number ? json(number) : json(std::string(value));
   }
 }
 
 HttpResponse ask(std::string_view name, std::string_view query, const Answer& answer) {
   if (std::find(requests.begin(), requests.end(), name) == requests.end()) return not_found();
-  Json request;
+  json request;
   add_query(request, query);
   request["request"] = std::string(name);
   return {.type = json_type,
-          .body = answer(request.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n"};
+          .body = answer(request.dump(-1, ' ', false, json::error_handler_t::replace)) + "\n"};
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
     layers.push_back(expert.layer);
   }
   forecast_.reset(layers);
-  rules_.reset(std::move(shapes));
+  rules_.reset(shapes);
   for (ChunkQueue& queue : reads_) queue.reset(chunks);
   holds_.reset(chunks);
   leaving_.reset(chunks);

@@ -21,7 +21,7 @@ constexpr double weight_max = 0x1p200;
 
 }  // namespace
 
-void ExpertRules::reset(std::vector<Shape> experts) {
+void ExpertRules::reset(const std::vector<Shape>& experts) {
   experts_.clear();
   experts_.reserve(experts.size());
   for (const Shape& shape : experts) {

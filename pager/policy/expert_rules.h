@@ -47,7 +47,7 @@ class ExpertRules {
   explicit ExpertRules(const ExpertForecast& forecast) : forecast_(forecast) {}
 
   /// Forgets everything.
-  void reset(std::vector<Shape> experts);
+  void reset(const std::vector<Shape>& experts);
   void set_budget(uint32_t chunks) { budget_ = chunks; }
 
   /// The engine came to a layer; whether a pass has begun with that.

@@ -194,7 +194,7 @@ WP_INTERPOSE int mlockall(int flags) noexcept {
   return 0;
 }
 
-WP_INTERPOSE int msync(void* address, size_t length, int flags) noexcept {
+WP_INTERPOSE int msync(void* address, size_t length, int flags) {
   return is_ours(address, length) ? 0 : kernel::msync(address, length, flags);
 }
 

@@ -162,7 +162,7 @@ WP_INTERPOSE int execvpe(const char* name, char* const* arguments,
 WP_INTERPOSE int posix_spawn(pid_t* process_id, const char* path,
                              const posix_spawn_file_actions_t* actions,
                              const posix_spawnattr_t* attributes, char* const* arguments,
-                             char* const* environment) noexcept {
+                             char* const* environment) {
   preload::note_start(Start::beside_it, path, false, arguments, environment);
   return WP_NEXT(posix_spawn)(process_id, path, actions, attributes, arguments, environment);
 }
@@ -170,7 +170,7 @@ WP_INTERPOSE int posix_spawn(pid_t* process_id, const char* path,
 WP_INTERPOSE int posix_spawnp(pid_t* process_id, const char* name,
                               const posix_spawn_file_actions_t* actions,
                               const posix_spawnattr_t* attributes, char* const* arguments,
-                              char* const* environment) noexcept {
+                              char* const* environment) {
   preload::note_start(Start::beside_it, name, true, arguments, environment);
   return WP_NEXT(posix_spawnp)(process_id, name, actions, attributes, arguments, environment);
 }

@@ -227,7 +227,7 @@ uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns) {
   return static_cast<uint64_t>(most_ns);
 }
 
-Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions options) {
+Result<ChangeTimes> simulate_change(const Change& change, const SimulatorOptions& options) {
   auto changed = play(change.changed, options);
   if (!changed) return forward_error(std::move(changed));
   auto unchanged = play(change.unchanged, options);

@@ -93,6 +93,6 @@ Recovery recovery_if_missing(const ChangeTimes& times, std::span<const uint64_t>
 uint64_t least_lost_ns(const ChangeTimes& times, double chunk_ns);
 
 /// Window and resizing are set by the change.
-Result<ChangeTimes> simulate_change(const Change& change, SimulatorOptions options);
+Result<ChangeTimes> simulate_change(const Change& change, const SimulatorOptions& options);
 
 }  // namespace weightpager::simulate

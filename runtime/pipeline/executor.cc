@@ -323,8 +323,11 @@ void DrivenExecutor::finish(const UnitTask& task, Status computed) {
 
 void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
   Word word{.kind = Word::Kind::copy_finished, .unit = unit};
-  if (!when) word = {.kind = Word::Kind::copy_failed, .error = std::move(when).error()};
-  if (when) word.when = *when;
+  if (when) {
+    word.when = *when;
+  } else {
+    word = {.kind = Word::Kind::copy_failed, .error = std::move(when).error()};
+  }
   mailbox_.put(std::move(word));
 }
 

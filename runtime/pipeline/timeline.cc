@@ -184,7 +184,9 @@ class Taking {
 
  private:
   // Of what is not negative: std::llround() is a call.
-  static uint64_t rounded(double ns) { return static_cast<uint64_t>(ns + 0.5); }
+  static uint64_t rounded(double ns) {
+    return static_cast<uint64_t>(ns + 0.5);  // NOLINT(bugprone-incorrect-roundings)
+  }
 
   struct Stretch {
     double start_ns;

@@ -26,7 +26,7 @@ constexpr CapCounts cap_counts[] = {
     {12, 4, 64 * KiB}, {8, 3, 512 * KiB}, {4, 2, 2 * MiB}};
 constexpr uint32_t points_by_integer_programming = 12;
 
-std::vector<uint64_t> thinned(std::set<uint64_t> values, size_t most) {
+std::vector<uint64_t> thinned(const std::set<uint64_t>& values, size_t most) {
   const std::vector<uint64_t> all(values.begin(), values.end());
   if (all.size() <= most) return all;
   // Each the same factor above the one before; always the first and the last.
@@ -117,8 +117,8 @@ void JointFronts::choose_caps() {
   least_arena_bytes_ = least_arena;
   arenas.erase(arenas.begin(), arenas.lower_bound(least_arena));
   wholes.erase(wholes.begin(), wholes.lower_bound(least_whole));
-  arena_caps_ = thinned(std::move(arenas), cap_counts[cuts_needed_->size()].arenas);
-  piece_caps_ = thinned(std::move(wholes), cap_counts[cuts_needed_->size()].pieces);
+  arena_caps_ = thinned(arenas, cap_counts[cuts_needed_->size()].arenas);
+  piece_caps_ = thinned(wholes, cap_counts[cuts_needed_->size()].pieces);
   // The loosest is the one that bounds are from.
   std::reverse(piece_caps_.begin(), piece_caps_.end());
 }

@@ -113,7 +113,8 @@ Forward::desc describe(const network::Layer& layer, algorithm method, Layout in,
 class WithoutPrimitiveCache {
  public:
   WithoutPrimitiveCache() { dnnl::set_primitive_cache_capacity(0); }
-  ~WithoutPrimitiveCache() { dnnl::set_primitive_cache_capacity(capacity_); }
+  // The C call, which throws nothing.
+  ~WithoutPrimitiveCache() { dnnl_set_primitive_cache_capacity(capacity_); }
   WithoutPrimitiveCache(const WithoutPrimitiveCache&) = delete;
   WithoutPrimitiveCache& operator=(const WithoutPrimitiveCache&) = delete;
 
