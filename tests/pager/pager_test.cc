@@ -60,6 +60,14 @@ void expect_pass(const std::byte* region, const PatternFile& file) {
 
 INSTANTIATE_TEST_SUITE_P(Mappers, PagerTest, ::testing::ValuesIn(mappers_and_chunks), name_of);
 
+/// With mappers whose slots have memory before there are bytes, and whose regions each show their
+/// own.
+class OwnMemoryPagerTest : public PagerTest {};
+constexpr MapperAndChunk mappers_with_own_memory[] = {
+    {"move", 2 * MiB}, {"copy", 2 * MiB}, {"move", 128 * KiB}, {"copy", 128 * KiB}};
+INSTANTIATE_TEST_SUITE_P(Mappers, OwnMemoryPagerTest, ::testing::ValuesIn(mappers_with_own_memory),
+                         name_of);
+
 TEST_P(PagerTest, ServesTheFilesBytesPassAfterPass) {
   PatternFile file(100 * MiB);
   const std::byte* region = map(file);
@@ -88,8 +96,7 @@ TEST_P(PagerTest, MemoryThatIsBeingMadeIsWaitedForAndNothingGoesMeanwhile) {
   }
 }
 
-TEST_P(PagerTest, AWindowThatGrowsServesAsBeforeUntilItsMemoryComes) {
-  WP_SKIP_FOR(lack_unless(mapper() == "move" || mapper() == "copy", "memory comes with the bytes"));
+TEST_P(OwnMemoryPagerTest, AWindowThatGrowsServesAsBeforeUntilItsMemoryComes) {
   constexpr uint64_t window_bytes = 32 * MiB;
   std::atomic<bool> is_there{false};
   PagerOptions options;
@@ -596,11 +603,9 @@ TEST_P(PagerTest, ThreadsWriteWhileChunksComeAndGo) {
 }
 
 // Whatever lies over what: a copy for each region that shows a chunk would have no bound.
-TEST_P(PagerTest, RegionsThatOverlapTakeNoMoreThanTheWindow) {
+TEST_P(OwnMemoryPagerTest, RegionsThatOverlapTakeNoMoreThanTheWindow) {
   constexpr uint64_t region_bytes = 4 * MiB;
   constexpr uint64_t regions_count = 60;
-  WP_SKIP_FOR(
-      lack_unless(mapper() == "move" || mapper() == "copy", "regions show the same memory"));
   PatternFile file(64 * MiB);
   const auto offset_of = [&](uint64_t i) {
     return i * 53 * os_page_bytes % (file.size_bytes() - region_bytes);
