@@ -3,8 +3,8 @@
 
 Each network is made with random weights (the shapes, sizes and work are the real ones), packed, and run by
 `weightpager bench pipelines`: the paper's five pipelines at their least windows, the minimal-delay windows of Async
-and 2S, and 2S with layers in tiles, in windows that are shares of the weights, without and with weights that lodge among
-the activations; these also against the floor that reading itself sets, "Pre + reads": everything in memory computes
+and 2S, and 2S with layers in tiles, in windows that are shares of the weights, without and with the arena overlay;
+these also against the floor that reading itself sets, "Pre + reads": everything in memory computes
 while the same bytes are read and not used. All configurations of a network take turns in one process and must give the
 same bits; medians count.
 
@@ -107,7 +107,7 @@ def of_name(network, name, nth=0):
 def averages(report):
     """Of all networks, for each configuration that all have."""
     rows = [("Seq", 0), ("Sync", 0), ("Async", 0), ("2S", 0), ("Async-MD", 0), ("2S-MD", 0)]
-    rows += [(name, nth) for nth in range(len(SHARES)) for name in ("Pre + reads", "2S tiles", "2S lodging")]
+    rows += [(name, nth) for nth in range(len(SHARES)) for name in ("Pre + reads", "2S tiles", "2S overlay")]
     found = []
     for name, nth in rows:
         these = [of_name(network, name, nth) for network in report["networks"]]
@@ -162,7 +162,7 @@ def draw(report, path):
     from matplotlib import pyplot, ticker
     figure, places = pyplot.subplots(1, len(report["networks"]), figsize=(4 * len(report["networks"]), 3.6), squeeze=False)
     marks = {"Pre": "s", "Seq": "v", "Sync": "^", "Async": "o", "2S": "D", "Async-MD": "P", "2S-MD": "X", "2S tiles": "*",
-             "2S lodging": "p"}
+             "2S overlay": "p"}
     for place, network in zip(places[0], report["networks"]):
         for it in network["configurations"]:
             if it["name"] not in marks:  # a floor, which has no window of its own

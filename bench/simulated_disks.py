@@ -19,7 +19,7 @@ from engine_runs import WEIGHTPAGER, tool_output
 from pipelines import SHARES, percent_over, windows_of
 
 PAPER = ("yolov4", 160.8)  # ms
-COLUMNS = [f"{kind} {share} %" for share in SHARES for kind in ("tiles", "lodging")]
+COLUMNS = [f"{kind} {share} %" for share in SHARES for kind in ("tiles", "overlay")]
 
 
 def simulated(network, folder, kernels_ms):

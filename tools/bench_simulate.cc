@@ -3,8 +3,8 @@
 //
 // What a layer costs is what the Demand Layering paper's delays follow for YOLOv4 to within half a
 // percent: a kernel takes a share of the total in proportion to its operations, and 0.2 ms; a read
-// and a copy take their bytes at the disk's and the bus's speed, and 0.05 and 0.02 ms. Layers in
-// tiles, and weights that lodge among the activations, as `infer` has them.
+// and a copy take their bytes at the disk's and the bus's speed, and 0.05 and 0.02 ms. Tiles and
+// the arena overlay are those of `infer`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include "runtime/infer/window_use.h"
 #include "runtime/memory/activations.h"
 #include "runtime/network/parser.h"
-#include "runtime/pipeline/lodging.h"
+#include "runtime/pipeline/arena_overlay.h"
 #include "runtime/pipeline/search.h"
 #include "runtime/pipeline/tiles.h"
 #include "runtime/pipeline/timeline.h"
@@ -51,7 +51,7 @@ Command bench_simulate_description() {
           .options = {{0, "kernels", "MS", "what computing everything takes: 160.8"},
                       {0, "disks", "GB/S,…", "speeds of disks (0.5,1,2,3,5,7,14)"},
                       {0, "windows", "SIZE,…",
-                       "of 2S with layers in tiles, without and with lodgers\n(4MiB,9MiB)"},
+                       "of 2S with layers in tiles, without and with arena\noverlay (4MiB,9MiB)"},
                       {0, "tile", "SIZE", "largest tile (2MiB)"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
@@ -138,8 +138,8 @@ std::vector<pipeline::Tile> tiles_of(const Network& network, std::span<const Uni
                                              .kernel_ns_per_tile = kernel_ns_per_tile});
 }
 
-// Tiles that lodge together are one, without what each of them costs.
-std::vector<UnitCosts> with_lodgers(const memory::ActivationLayout& layout,
+// Tiles that are joined in the arena are one unit, which has a tile's fixed cost once.
+std::vector<UnitCosts> with_overlay(const memory::ActivationLayout& layout,
                                     std::span<const pipeline::Tile> tiles, uint64_t ring_bytes) {
   std::vector<pipeline::UnitToPlace> units;
   for (const pipeline::Tile& tile : tiles) {
@@ -154,7 +154,7 @@ std::vector<UnitCosts> with_lodgers(const memory::ActivationLayout& layout,
       it.read_ns += tiles[next].costs.read_ns - read_ns_per_tile;
       it.kernel_ns += tiles[next].costs.kernel_ns - kernel_ns_per_tile;
     }
-    it.lodging = placed.lodging;
+    it.overlay = placed.overlay;
     costs.push_back(it);
   }
   return costs;
@@ -162,8 +162,8 @@ std::vector<UnitCosts> with_lodgers(const memory::ActivationLayout& layout,
 
 /// Of 2S in a window, with layers in tiles. 0: the window is too small for a tile.
 struct TiledDelays {
-  uint64_t without_lodgers_ns = 0;
-  uint64_t with_lodgers_ns = 0;
+  uint64_t without_overlay_ns = 0;
+  uint64_t with_overlay_ns = 0;
 };
 TiledDelays delays_with_tiles(const Network& network, const memory::ActivationLayout& layout,
                               std::span<const UnitCosts> costs, uint64_t tile_bytes,
@@ -173,9 +173,9 @@ TiledDelays delays_with_tiles(const Network& network, const memory::ActivationLa
   const Rings needed = pipeline::smallest_rings(Pipeline::two_stage, pipeline::work_units(in_ring));
   if (needed.host_bytes > window_bytes) return {};
   const Rings rings = {.host_bytes = window_bytes};
-  const auto lodged = with_lodgers(layout, tiles, window_bytes);
+  const auto overlaid = with_overlay(layout, tiles, window_bytes);
   return {pipeline::delay_ns(Pipeline::two_stage, in_ring, rings),
-          pipeline::delay_ns(Pipeline::two_stage, lodged, rings)};
+          pipeline::delay_ns(Pipeline::two_stage, overlaid, rings)};
 }
 
 std::string milliseconds(uint64_t ns) {
@@ -196,7 +196,7 @@ void print_table(const Network& network, const SimulateOptions& options) {
       static_cast<double>(network.largest_folded_bytes()) / static_cast<double>(MiB),
       options.kernels_ms, "disk GB/s", "Seq", "Sync", "Async", "2S", "Async-MD", "2S-MD");
   for (const uint64_t window : options.windows_bytes) {
-    fmt::print(" {:>15} {:>16}", "tiles " + format_size(window), "lodging " + format_size(window));
+    fmt::print(" {:>15} {:>16}", "tiles " + format_size(window), "overlay " + format_size(window));
   }
   fmt::print("\n");
   const memory::ActivationLayout layout = memory::lay_out(network);
@@ -211,8 +211,8 @@ void print_table(const Network& network, const SimulateOptions& options) {
                with_window(Pipeline::two_stage, costs));
     for (const uint64_t window : options.windows_bytes) {
       const auto tiled = delays_with_tiles(network, layout, costs, options.tile_bytes, window);
-      fmt::print(" {:>15} {:>16}", milliseconds(tiled.without_lodgers_ns),
-                 milliseconds(tiled.with_lodgers_ns));
+      fmt::print(" {:>15} {:>16}", milliseconds(tiled.without_overlay_ns),
+                 milliseconds(tiled.with_overlay_ns));
     }
     fmt::print("\n");
   }

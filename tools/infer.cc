@@ -298,11 +298,11 @@ std::string computed_with(const Inference& inference, const InferOptions& option
                      format_size(use.weights_bytes), format_size(use.all_bytes));
 }
 
-std::string lodgers(const infer::WindowUse& window) {
-  const uint64_t bytes = infer::lodging_bytes(window);
+std::string overlay_line(const infer::WindowUse& window) {
+  const uint64_t bytes = infer::overlay_bytes(window);
   if (bytes == 0) return "";
   return fmt::format(
-      "\n  lodging   {} of each pass's weights lie among the activations for a while",
+      "\n  overlay   {} of each pass's weights lie in the activations' memory while it is free",
       format_size(bytes));
 }
 
@@ -342,7 +342,7 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             budget_line(inference, options), format_size(resident_bytes_max()),
             format_size(inference.window_bytes()), format_size(inference.activation_bytes()),
             format_size(inference.scratch_bytes()), format_size(beside.all_bytes()),
-            describe(beside), lodgers(inference.window())));
+            describe(beside), overlay_line(inference.window())));
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
@@ -357,7 +357,7 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"scratch_bytes", inference.scratch_bytes()},
                                  {"resident_bytes_max", resident_bytes_max()},
                                  {"pieces", inference.window().pieces.size()},
-                                 {"lodging_bytes", infer::lodging_bytes(inference.window())},
+                                 {"overlay_bytes", infer::overlay_bytes(inference.window())},
                                  {"threads", options.inference.threads},
                                  {"device", device_word(options.inference.device)},
                                  {"device_weights_bytes", inference.device_memory().weights_bytes},

@@ -61,7 +61,7 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
  private:
   Result<WindowUse> use_for(const WindowRequest& asked) const;
   Status check_memory(const WindowUse& use, uint64_t beside_bytes) const;
-  Status take_window(pipeline::Pipeline pipeline, WindowUse use, bool lodges);
+  Status take_window(pipeline::Pipeline pipeline, WindowUse use, bool uses_overlay);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
   Status take_in_late(uint32_t unit, const std::byte* bytes);
   Status compute(uint32_t unit, const std::byte* bytes,
@@ -99,7 +99,7 @@ Status StreamedInference::prepare(std::optional<plan::PlannedOperations> operati
   if (options_.plan != nullptr) {
     return take_window(pipeline::Pipeline::two_stage, *std::move(use), true);
   }
-  return take_window(options_.window.pipeline, *std::move(use), options_.window.lodges);
+  return take_window(options_.window.pipeline, *std::move(use), options_.window.uses_overlay);
 }
 
 Result<WindowUse> StreamedInference::use_for(const WindowRequest& asked) const {
@@ -136,10 +136,11 @@ Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_byt
 Status StreamedInference::set_window(const WindowRequest& request) {
   auto use = use_for(request);
   if (!use) return forward_error(std::move(use));
-  return take_window(request.pipeline, std::move(*use), request.lodges);
+  return take_window(request.pipeline, std::move(*use), request.uses_overlay);
 }
 
-Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use, bool lodges) {
+Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use,
+                                      bool uses_overlay) {
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
   source_.forget_pieces();
@@ -147,8 +148,8 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   const bool has_no_copies =
       pipeline == pipeline::Pipeline::two_stage || pipeline == pipeline::Pipeline::preload;
   takes_in_late_ = options_.device == DeviceKind::cpu && has_no_copies;
-  if (lodges && takes_in_late_ && pipeline == pipeline::Pipeline::two_stage) {
-    lodge_among_activations(use_, source_, backend_->activations(0).layout());
+  if (uses_overlay && takes_in_late_ && pipeline == pipeline::Pipeline::two_stage) {
+    add_arena_overlay(use_, source_, backend_->activations(0).layout());
   }
   const auto driver = takes_in_late_ ? pipeline::Driver::caller : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());

@@ -129,7 +129,8 @@ class Comparer {
                                                           {"Async", Pipeline::asynchronous},
                                                           {"2S", Pipeline::two_stage}};
     for (const auto& [name, pipeline] : pipelines) {
-      if (Status added = add(name, {.pipeline = pipeline, .lodges = false}); !added) return added;
+      if (Status added = add(name, {.pipeline = pipeline, .uses_overlay = false}); !added)
+        return added;
     }
     return {};
   }
@@ -139,7 +140,7 @@ class Comparer {
          {std::pair("Async-MD", Pipeline::asynchronous), {"2S-MD", Pipeline::two_stage}}) {
       const Rings rings =
           pipeline::smallest_rings_without_stalls(pipeline, layer_costs_, tolerance);
-      const WindowRequest request = {.pipeline = pipeline, .rings = rings, .lodges = false};
+      const WindowRequest request = {.pipeline = pipeline, .rings = rings, .uses_overlay = false};
       if (Status added = add(name, request); !added) return added;
     }
     // In the pipeline that one would use: on a GPU, 2S computes over the bus.
@@ -147,14 +148,14 @@ class Comparer {
     for (const uint64_t window_bytes : options_.tiled_windows_bytes) {
       WindowRequest request = {.pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
                                .window_bytes = window_bytes,
-                               .lodges = false,
+                               .uses_overlay = false,
                                .layer_costs = layer_costs_};
       Status added = add(is_gpu ? "Async tiles" : "2S tiles", request);
       if (!added) return added;
       if (is_gpu) continue;
       if (Status floored = add_floor(); !floored) return floored;
-      request.lodges = true;
-      if (Status lodged = add("2S lodging", request); !lodged) return lodged;
+      request.uses_overlay = true;
+      if (Status overlaid = add("2S overlay", request); !overlaid) return overlaid;
     }
     return {};
   }

@@ -43,8 +43,8 @@ struct ComparisonOptions {
 /// One pipeline with one window.
 struct Configuration {
   /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" or "Async
-  /// tiles" with tiles, on processors with "Pre + reads" before it and "2S lodging" behind it: the
-  /// same window, and weights among the activations, too.
+  /// tiles" with tiles. On processors "Pre + reads" comes before it and "2S overlay" after it: the
+  /// same window, with the arena overlay.
   std::string name;
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
   /// Memory for weights, as it was taken.

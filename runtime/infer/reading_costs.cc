@@ -118,7 +118,7 @@ Result<Pair> open_both(const network::Network& network, const std::string& weigh
   const WindowRequest window = {.pipeline = Pipeline::two_stage,
                                 .tile_bytes_max = piece_bytes_max,
                                 .rings = pipeline::Rings{.host_bytes = ring_bytes},
-                                .lodges = false};
+                                .uses_overlay = false};
   auto beside = open(network, weights_path, threads, window);
   if (!beside) return forward_error(std::move(beside));
   return Pair{std::move(*alone), std::move(*beside), is_small};

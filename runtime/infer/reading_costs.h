@@ -12,9 +12,10 @@
 // 2026-11-22: 0.09 ns a byte and 48 µs a read, so that a pass in pieces of 128 KiB loses 36 ms to
 // its reads, and one in pieces of 2 MiB 12 ms.)
 //
-// Both only where nothing lodges among activations (pipeline/lodging.h), which makes large pieces
-// of small ones. How fast bytes come, and how late, is measured apart (disk_line.h); who computes
-// sees a read's end only after a kernel, so a read counts for as long as the disk takes for it.
+// Both measurements run without the arena overlay (pipeline/arena_overlay.h), because that joins
+// small pieces into large ones. How fast bytes come, and how late, is measured apart (disk_line.h);
+// who computes sees a read's end only after a kernel, so a read counts for as long as the disk
+// takes for it.
 //
 // Cost: some dozen passes; a few seconds.
 #pragma once

@@ -222,8 +222,8 @@ std::vector<pipeline::ArenaUse> arena_uses(const memory::ActivationLayout& layou
   return uses;
 }
 
-void lodge_among_activations(WindowUse& use, const WeightSource& source,
-                             const memory::ActivationLayout& layout) {
+void add_arena_overlay(WindowUse& use, const WeightSource& source,
+                       const memory::ActivationLayout& layout) {
   std::vector<pipeline::UnitToPlace> units;
   for (size_t i = 0; i < use.units.size(); ++i) {
     units.push_back({use.pieces[i].layer, use.units[i].length_bytes, use.units[i].is_pinned});
@@ -239,11 +239,11 @@ void lodge_among_activations(WindowUse& use, const WeightSource& source,
       costs.read_ns += use.costs[tile].read_ns;
       costs.kernel_ns += use.costs[tile].kernel_ns;
     }
-    if (it.lodging) {
+    if (it.overlay) {
       unit = unit_bytes(source.range(piece));
       costs.size_bytes = unit.length_bytes;
     }
-    unit.lodging = costs.lodging = it.lodging;
+    unit.overlay = costs.overlay = it.overlay;
     placed.pieces.push_back(piece);
     placed.units.push_back(unit);
     placed.costs.push_back(costs);
@@ -251,9 +251,9 @@ void lodge_among_activations(WindowUse& use, const WeightSource& source,
   use = std::move(placed);
 }
 
-uint64_t lodging_bytes(const WindowUse& use) {
+uint64_t overlay_bytes(const WindowUse& use) {
   uint64_t sum_bytes = 0;
-  for (const UnitBytes& it : use.units) sum_bytes += it.lodging ? it.length_bytes : 0;
+  for (const UnitBytes& it : use.units) sum_bytes += it.overlay ? it.length_bytes : 0;
   return sum_bytes;
 }
 

@@ -21,8 +21,8 @@
 #include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
 #include "runtime/network/weight_source.h"
+#include "runtime/pipeline/arena_overlay.h"
 #include "runtime/pipeline/executor.h"
-#include "runtime/pipeline/lodging.h"
 #include "runtime/pipeline/schedule.h"
 #include "runtime/pipeline/timeline.h"
 #include "runtime/plan/joint_plan.h"
@@ -42,9 +42,9 @@ struct WindowRequest {
   std::optional<uint64_t> tile_bytes_max;
   /// Instead of `window_bytes`: rings of these sizes, and nothing pinned.
   std::optional<pipeline::Rings> rings;
-  /// Where processors compute from what was read, weights may also lie among the activations
-  /// (pipeline/lodging.h). Not in the pipelines as Demand Layering has them.
-  bool lodges = true;
+  /// `two_stage` on processors: weights may also lie in the activation arena
+  /// (pipeline/arena_overlay.h). False for the pipelines of the Demand Layering paper.
+  bool uses_overlay = true;
   /// What the whole layers cost, by layer; empty: estimated.
   std::span<const pipeline::UnitCosts> layer_costs;
 };
@@ -66,16 +66,16 @@ uint64_t operations(const network::Layer& layer);
 Result<WindowUse> use_window(const network::Network& network, const network::WeightSource& source,
                              const WindowRequest& request);
 
-/// What activations use of their memory, and when: the rest is what weights may lodge in.
+/// What activations use of their arena, and when. Weights may lie in the rest.
 std::vector<pipeline::ArenaUse> arena_uses(const memory::ActivationLayout& layout);
 
-/// For `two_stage` on processors: units that do not fit the ring in time lodge among the
-/// activations from now on, some of them in fewer pieces.
-void lodge_among_activations(WindowUse& use, const network::WeightSource& source,
-                             const memory::ActivationLayout& layout);
+/// For `two_stage` on processors: units for which the ring has no room in time lie in the
+/// activation arena from now on. Some pieces are joined.
+void add_arena_overlay(WindowUse& use, const network::WeightSource& source,
+                       const memory::ActivationLayout& layout);
 
-/// Of the weights that one inference reads: those that lodge.
-uint64_t lodging_bytes(const WindowUse& use);
+/// How many of the bytes that one inference reads go to the activation arena.
+uint64_t overlay_bytes(const WindowUse& use);
 
 /// As a plan has it. `source` has the weights in the plan's forms. Fails where the plan's ring or
 /// what it pins is none of these weights': a plan's file may come from anyone.

@@ -111,8 +111,8 @@ class Device {
   virtual bool kernels_follow_copies() const = 0;
 };
 
-/// The process's own memory; copies are made by a thread of their own. `lodging`: where units lodge
-/// (WorkUnit); outlives the device.
-std::unique_ptr<Device> make_host_device(std::span<std::byte> lodging = {});
+/// The process's own memory. A thread of its own makes the copies. `arena`: the activations'
+/// memory, where overlaid units lie (WorkUnit::overlay); it outlives the device.
+std::unique_ptr<Device> make_host_device(std::span<std::byte> arena = {});
 
 }  // namespace weightpager::pipeline

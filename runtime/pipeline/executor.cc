@@ -595,7 +595,7 @@ std::vector<WorkUnit> work_units(std::span<const UnitBytes> units) {
   for (const UnitBytes& unit : units) {
     WP_ASSERT(unit.length_bytes % os_page_bytes == 0 && unit.length_bytes <= UINT32_MAX);
     made.push_back(
-        {.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned, .lodging = unit.lodging});
+        {.size_bytes = unit.length_bytes, .is_pinned = unit.is_pinned, .overlay = unit.overlay});
   }
   return made;
 }

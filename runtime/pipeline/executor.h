@@ -53,7 +53,7 @@ struct UnitBytes {
   uint64_t needed_bytes = 0;
   bool is_pinned = false;
   /// As in WorkUnit.
-  std::optional<Lodging> lodging = {};
+  std::optional<Overlay> overlay = {};
 };
 
 /// What a schedule has to know of them: whole pages, less than 4 GiB each.

@@ -33,7 +33,7 @@ struct Copy {
 
 class HostDevice final : public Device {
  public:
-  explicit HostDevice(std::span<std::byte> lodging) : lodging_(lodging) {}
+  explicit HostDevice(std::span<std::byte> arena) : arena_(arena) {}
   ~HostDevice() override {
     if (!copier_.joinable()) return;
     copies_line_.put({.kind = Copy::Kind::stop});
@@ -68,8 +68,8 @@ class HostDevice final : public Device {
         return device_ring_.at(place.offset_bytes);
       case Place::Memory::pinned:
         return pinned_.at(place.offset_bytes);
-      case Place::Memory::lodging:
-        return lodging_.subspan(place.offset_bytes).data();
+      case Place::Memory::arena:
+        return arena_.subspan(place.offset_bytes).data();
     }
     return nullptr;
   }
@@ -117,7 +117,7 @@ class HostDevice final : public Device {
     }
   }
 
-  const std::span<std::byte> lodging_;
+  const std::span<std::byte> arena_;
   DeviceListener* listener_ = nullptr;
   MirroredRing host_ring_;
   MirroredRing device_ring_;
@@ -128,8 +128,8 @@ class HostDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_host_device(std::span<std::byte> lodging) {
-  return std::make_unique<HostDevice>(lodging);
+std::unique_ptr<Device> make_host_device(std::span<std::byte> arena) {
+  return std::make_unique<HostDevice>(arena);
 }
 
 }  // namespace weightpager::pipeline

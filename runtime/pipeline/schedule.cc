@@ -66,7 +66,7 @@ Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units) {
   const size_t at_once = pipeline == Pipeline::synchronous ? 2 : 1;
   const auto size = [&](size_t unit) { return units[unit].size_bytes; };
   const auto streamed = [&](size_t unit) {
-    return units[unit].is_pinned || units[unit].lodging ? 0 : units[unit].size_bytes;
+    return units[unit].is_pinned || units[unit].overlay ? 0 : units[unit].size_bytes;
   };
   const uint64_t streamed_bytes = largest_run(units.size(), at_once, streamed);
   if (pipeline == Pipeline::two_stage) return {.host_bytes = streamed_bytes};
@@ -114,8 +114,8 @@ Schedule::Schedule(std::vector<WorkUnit> units, const ScheduleSettings& settings
   const bool is_preload = settings_.pipeline == Pipeline::preload;
   set_reads_across_inferences(settings_.reads_across_inferences);
   for (size_t i = 0; i < units_.size(); ++i) {
-    WP_ASSERT(!units_[i].lodging || (settings_.pipeline == Pipeline::two_stage &&
-                                     !units_[i].is_pinned && units_[i].lodging->after_unit < i));
+    WP_ASSERT(!units_[i].overlay || (settings_.pipeline == Pipeline::two_stage &&
+                                     !units_[i].is_pinned && units_[i].overlay->after_unit < i));
     units_[i].is_pinned |= is_preload;
     pinned_offsets_bytes_[i] = pinned_bytes_;
     if (units_[i].is_pinned) pinned_bytes_ += units_[i].size_bytes;
@@ -163,7 +163,7 @@ bool Schedule::is_moved(UnitNumber unit) const {
 }
 
 uint64_t Schedule::host_ring_bytes(UnitNumber unit) const {
-  const bool has_place = at(unit).is_pinned || at(unit).lodging;
+  const bool has_place = at(unit).is_pinned || at(unit).overlay;
   const bool passes_through = is_moved(unit) && (has_copies_ || !has_place);
   return passes_through ? at(unit).size_bytes : 0;
 }
@@ -172,13 +172,13 @@ uint64_t Schedule::device_ring_bytes(UnitNumber unit) const {
   return has_copies_ && !at(unit).is_pinned ? at(unit).size_bytes : 0;
 }
 
-// The kernel after which a lodger may be read.
-UnitNumber Schedule::lodges_after(UnitNumber unit) const {
-  return unit - index(unit) + at(unit).lodging->after_unit;
+// The kernel after which an overlaid unit may be read.
+UnitNumber Schedule::overlay_is_free_after(UnitNumber unit) const {
+  return unit - index(unit) + at(unit).overlay->after_unit;
 }
 
 bool Schedule::has_room_for(UnitNumber unit) const {
-  if (at(unit).lodging) return kernels_finished_ > lodges_after(unit);
+  if (at(unit).overlay) return kernels_finished_ > overlay_is_free_after(unit);
   return host_ring_.has_room(host_ring_bytes(unit));
 }
 
@@ -190,7 +190,7 @@ Place Schedule::host_place(UnitNumber unit) const {
 Place Schedule::kernel_place(UnitNumber unit) const {
   if (at(unit).size_bytes == 0) return {};
   if (at(unit).is_pinned) return {Place::Memory::pinned, pinned_offsets_bytes_[index(unit)]};
-  if (at(unit).lodging) return {Place::Memory::lodging, at(unit).lodging->offset_bytes};
+  if (at(unit).overlay) return {Place::Memory::arena, at(unit).overlay->offset_bytes};
   if (!has_copies_) return host_place(unit);
   return {Place::Memory::device_ring, progress(unit).device_begin % device_ring_.capacity_bytes};
 }
@@ -227,8 +227,9 @@ Rest Schedule::rest() const {
   const uint64_t enough_bytes = capacity_bytes - std::min(capacity_bytes / 2, freed_at_once_bytes);
   UnitNumber unit = kernels_finished_;
   // Space in the ring is of no use to whoever is read next.
-  if (next_read_ < end_of_reads() && at(next_read_).lodging) {
-    while (unit < next_kernel_ && !ends_inference(unit) && unit < lodges_after(next_read_)) ++unit;
+  if (next_read_ < end_of_reads() && at(next_read_).overlay) {
+    while (unit < next_kernel_ && !ends_inference(unit) && unit < overlay_is_free_after(next_read_))
+      ++unit;
     return {.until = unit, .ignores_reads = has_enough && unit < next_kernel_};
   }
   for (; unit < next_kernel_ && !ends_inference(unit); ++unit) {

@@ -46,14 +46,15 @@ enum class Pipeline {
 /// "preload", "two-stage", …: for messages.
 std::string_view name(Pipeline pipeline);
 
-/// A place in memory that somebody else needs at other times of each inference (lodging.h).
-struct Lodging {
+/// Where a unit lies in the arena of the activations, which need these bytes at other times of each
+/// inference (arena_overlay.h).
+struct Overlay {
   uint64_t offset_bytes = 0;
-  /// Whoever had these bytes before is done with them when the kernel of this unit, earlier in the
-  /// same inference, has ended. Whoever has them next begins after the lodger's own kernel.
+  /// The bytes are free when the kernel of this unit, earlier in the same inference, has ended.
+  /// Their next user begins after the overlaid unit's own kernel.
   uint32_t after_unit = 0;
 
-  bool operator==(const Lodging&) const = default;
+  bool operator==(const Overlay&) const = default;
 };
 
 /// What is read, copied and computed as one: a layer, or a tile of it. The units of one layer
@@ -63,8 +64,8 @@ struct WorkUnit {
   uint64_t size_bytes = 0;
   /// Read (and copied) in the first pass only, to memory of its own outside the rings.
   bool is_pinned = false;
-  /// `two_stage`, not pinned: read there in each pass, instead of to the ring.
-  std::optional<Lodging> lodging = {};
+  /// `two_stage`, not pinned: the unit is read there in each pass, instead of into the ring.
+  std::optional<Overlay> overlay = {};
 };
 
 /// Sizes of the rings. Capacities shall be multiples of what the sizes of units are multiples of.
@@ -92,7 +93,7 @@ struct Place {
     host_ring,    // offset < Rings::host_bytes, and the unit may reach over the end into the mirror
     device_ring,  // the same with Rings::device_bytes
     pinned,       // memory of `pinned_bytes()`; where there are copies it is the device's
-    lodging,      // somebody else's memory
+    arena,        // the activations' memory (Overlay)
   };
   Memory memory = Memory::none;
   uint64_t offset_bytes = 0;
@@ -155,7 +156,7 @@ struct ScheduleSettings {
 class Schedule {
  public:
   /// Fails if there are no units, or if a ring is smaller than `smallest_rings`; the error says so.
-  /// Lodgers are units of `two_stage`, none of them pinned, and lodge after an earlier unit.
+  /// Only `two_stage` has overlaid units. They are not pinned, and `after_unit` is an earlier unit.
   static Result<Schedule> make(std::vector<WorkUnit> units, const ScheduleSettings& settings);
 
   /// The next inference's kernels may start. Only if `may_start_inference`.
@@ -233,7 +234,7 @@ class Schedule {
   bool is_moved(UnitNumber unit) const;
   uint64_t host_ring_bytes(UnitNumber unit) const;
   uint64_t device_ring_bytes(UnitNumber unit) const;
-  UnitNumber lodges_after(UnitNumber unit) const;
+  UnitNumber overlay_is_free_after(UnitNumber unit) const;
   bool has_room_for(UnitNumber unit) const;
   Place host_place(UnitNumber unit) const;
   Place kernel_place(UnitNumber unit) const;

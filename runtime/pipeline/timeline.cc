@@ -38,8 +38,8 @@ class UnitsInARow {
   size_t pass_begin_ = 0;
 };
 
-// When space for one unit after the other becomes free, in a ring that is freed in order, or where
-// the unit lodges.
+// When space for one unit after the other becomes free: in a ring, which is freed in order, or in
+// the arena overlay.
 class Space {
  public:
   Space(Costs costs, uint64_t capacity_bytes)
@@ -50,8 +50,8 @@ class Space {
   size_t leave_for_next() {
     const size_t pass_begin = next_.pass_begin();
     const UnitCosts& unit = next_.next();
-    if (unit.lodging) {
-      const size_t left = pass_begin + unit.lodging->after_unit + 1;
+    if (unit.overlay) {
+      const size_t left = pass_begin + unit.overlay->after_unit + 1;
       return must_leave_ = std::max(must_leave_, left);
     }
     WP_ASSERT(unit.size_bytes <= capacity_bytes_);
@@ -69,7 +69,7 @@ class Space {
   }
 
  private:
-  static uint64_t ring_bytes(const UnitCosts& unit) { return unit.lodging ? 0 : unit.size_bytes; }
+  static uint64_t ring_bytes(const UnitCosts& unit) { return unit.overlay ? 0 : unit.size_bytes; }
 
   uint64_t capacity_bytes_;
   uint64_t inside_bytes_ = 0;
@@ -337,7 +337,7 @@ uint64_t least_delay_in_order_ns(Costs costs, uint64_t ahead_ns) {
 std::vector<WorkUnit> work_units(Costs costs) {
   std::vector<WorkUnit> units;
   for (const UnitCosts& unit : costs) {
-    units.push_back({.size_bytes = unit.size_bytes, .lodging = unit.lodging});
+    units.push_back({.size_bytes = unit.size_bytes, .overlay = unit.overlay});
   }
   return units;
 }

@@ -8,8 +8,8 @@
 //   asynchronous   R(i) starts at max(R(i−1) ends, C(a_host(i)) ends)
 //                  C(i) starts at max(R(i) ends, C(i−1) ends, K(a_device(i)) ends)
 //                  K(i) starts at max(C(i) ends, K(i−1) ends)
-//   two-stage      without C: R(i) waits for K(a(i)), K(i) for R(i); a lodger is in no ring, and
-//                  its a(i) the unit that it lodges after
+//   two-stage      without C: R(i) waits for K(a(i)), K(i) for R(i); an overlaid unit is in no
+//                  ring, and its a(i) is its `after_unit`
 //   synchronous    cycle t lasts max(r(t), c(t−1), k(t−2)), in t = 1 … N + 2
 //   sequential     the sum of everything; preload: of the kernels
 //
@@ -46,7 +46,7 @@ struct UnitCosts {
   /// spread over the read, and beyond its end where that would leave kernels less than a tenth.
   uint64_t taken_ns = 0;
   /// As in WorkUnit.
-  std::optional<Lodging> lodging = {};
+  std::optional<Overlay> overlay = {};
 };
 
 struct Span {

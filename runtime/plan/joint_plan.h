@@ -86,9 +86,9 @@ struct JointPlan {
   uint64_t weight_bytes = 0;
   uint64_t read_bytes_per_pass = 0;
   uint32_t reads_per_pass = 0;
-  /// With everything in memory; and in this window, of one pass among many in a row. No plan of
-  /// this budget has a smaller delay than `bound_ns`. Without lodgers (pipeline/lodging.h), which
-  /// inferences have all the same.
+  /// The time of one pass among many in a row: with everything in memory, and in this window. No
+  /// plan of this budget has a smaller delay than `bound_ns`. All three are calculated without the
+  /// arena overlay (pipeline/arena_overlay.h), which inferences use nevertheless.
   uint64_t compute_ns = 0;
   uint64_t delay_ns = 0;
   uint64_t bound_ns = 0;

@@ -106,7 +106,7 @@ activation=logistic
 // Too small for the weights to stay, whatever the least tile of this processor.
 constexpr uint64_t small_bytes = 512 * KiB;
 
-TEST_F(InferenceTest, WeightsThatLodgeAmongActivationsGiveTheSameBits) {
+TEST_F(InferenceTest, WeightsInTheArenaOverlayGiveTheSameBits) {
   make(weights_at_the_end);
   auto everything = Inference::open(
       network_, packed_path_,
@@ -121,16 +121,16 @@ TEST_F(InferenceTest, WeightsThatLodgeAmongActivationsGiveTheSameBits) {
                                         .batch = batch});
       ASSERT_TRUE(inference) << inference.error().message;
       const WindowUse& use = (*inference)->window();
-      ASSERT_GT(lodging_bytes(use), 256 * KiB);
+      ASSERT_GT(overlay_bytes(use), 256 * KiB);
       EXPECT_LE((*inference)->window_bytes(), window_for_tiles(small_bytes));
       for (int image = 0; image < 4; ++image) ASSERT_EQ(output_of(**inference), expected);
-      // The same without lodgers, and with them again.
-      for (const bool lodges : {false, true}) {
-        const Status set =
-            (*inference)
-                ->set_window({.window_bytes = window_for_tiles(small_bytes), .lodges = lodges});
+      // The same without the overlay, and with it again.
+      for (const bool uses_overlay : {false, true}) {
+        const Status set = (*inference)
+                               ->set_window({.window_bytes = window_for_tiles(small_bytes),
+                                             .uses_overlay = uses_overlay});
         ASSERT_TRUE(set) << set.error().message;
-        EXPECT_EQ(lodging_bytes((*inference)->window()) > 0, lodges);
+        EXPECT_EQ(overlay_bytes((*inference)->window()) > 0, uses_overlay);
         ASSERT_EQ(output_of(**inference), expected);
       }
     }
@@ -138,11 +138,11 @@ TEST_F(InferenceTest, WeightsThatLodgeAmongActivationsGiveTheSameBits) {
 }
 
 // After a layer was computed with it; what came of that goes nowhere.
-TEST_F(InferenceTest, ADamagedByteOfALodgerIsAnErrorInEveryPass) {
+TEST_F(InferenceTest, ADamagedByteOfAnOverlaidUnitIsAnErrorInEveryPass) {
   make(weights_at_the_end);
   auto inference = open(window_for_tiles(small_bytes));
   ASSERT_TRUE(inference) << inference.error().message;
-  ASSERT_GT(lodging_bytes((*inference)->window()), 256 * KiB);
+  ASSERT_GT(overlay_bytes((*inference)->window()), 256 * KiB);
   const std::vector<float> expected = output_of(**inference);
   for (int pass = 0; pass < 3; ++pass) {
     flip_a_packed_bit();

@@ -231,29 +231,29 @@ TEST_P(ExecutorTest, CanBeGivenUpBeforeTheFirstInference) {
   }
 }
 
-// Whoever had the place before writes to it until the kernel that the lodger waits for has ended,
-// and whoever has it next as soon as the lodger's own has.
-TEST(LodgersTest, AreReadWhenTheirPlaceIsFree) {
+// The bytes' earlier user writes to them until the kernel has ended for which the overlaid unit
+// waits. Their next user writes to them as soon as the overlaid unit's own kernel has ended.
+TEST(OverlaidUnits, AreReadWhenTheirBytesAreFree) {
   const PatternFile file(5 * MiB + 1234);
   std::vector<UnitBytes> units = some_units(file.size_bytes());
   std::vector<std::byte> arena(2 * MiB + os_page_bytes);
   const auto page = reinterpret_cast<uintptr_t>(arena.data()) % os_page_bytes;
   const std::span<std::byte> pages = std::span(arena).subspan(page > 0 ? os_page_bytes - page : 0);
   // Two places, taken in turns.
-  uint32_t lodgers = 0, before[2] = {0, 0};
+  uint32_t overlaid_units = 0, before[2] = {0, 0};
   for (uint32_t unit = 1; unit < units.size(); ++unit) {
     if (units[unit].length_bytes == 0 || units[unit].length_bytes > MiB || unit % 3 == 0) continue;
-    uint32_t& last = before[lodgers % 2];
-    units[unit].lodging = Lodging{lodgers++ % 2 * MiB, last};
+    uint32_t& last = before[overlaid_units % 2];
+    units[unit].overlay = Overlay{overlaid_units++ % 2 * MiB, last};
     last = unit;
   }
-  ASSERT_GT(lodgers, 5u);
+  ASSERT_GT(overlaid_units, 5u);
   for (const Driver driver : {Driver::own_thread, Driver::caller}) {
     CheckingWork work(units);
     work.on_computed_ = [&](uint32_t unit) {
       for (const UnitBytes& it : units) {
-        if (!it.lodging || it.lodging->after_unit != unit) continue;
-        std::ranges::fill(pages.subspan(it.lodging->offset_bytes, it.length_bytes),
+        if (!it.overlay || it.overlay->after_unit != unit) continue;
+        std::ranges::fill(pages.subspan(it.overlay->offset_bytes, it.length_bytes),
                           std::byte{0xee});
       }
     };

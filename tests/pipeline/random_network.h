@@ -37,23 +37,23 @@ class RandomNetworks {
     return costs;
   }
 
-  /// Half of the units with weights, and never the first, lodge: each side by side with the others,
-  /// or where an earlier one was that is finished by then.
+  /// Overlays half of the units that have weights, never the first one: each beside the others, or
+  /// in the bytes of an earlier one that is finished by then.
   template <typename Unit>
-  void lodge(std::vector<Unit>& units) {
+  void overlay_some(std::vector<Unit>& units) {
     uint64_t end_bytes = 0;
     for (uint32_t unit = 1; unit < units.size(); ++unit) {
       if (units[unit].size_bytes == 0 || up_to(1) == 0) continue;
       const auto before = static_cast<uint32_t>(up_to(unit - 1));
-      Lodging lodging{end_bytes, before};
+      Overlay overlay{end_bytes, before};
       const auto& other = units[before];
-      const bool takes_over = other.lodging && other.size_bytes >= units[unit].size_bytes;
+      const bool takes_over = other.overlay && other.size_bytes >= units[unit].size_bytes;
       if (takes_over && is_free_after(units, before, unit)) {
-        lodging.offset_bytes = other.lodging->offset_bytes;
+        overlay.offset_bytes = other.overlay->offset_bytes;
       } else {
         end_bytes += units[unit].size_bytes;
       }
-      units[unit].lodging = lodging;
+      units[unit].overlay = overlay;
     }
   }
 
@@ -74,8 +74,8 @@ class RandomNetworks {
   template <typename Unit>
   static bool is_free_after(const std::vector<Unit>& units, uint32_t before, uint32_t end) {
     for (uint32_t unit = before + 1; unit < end; ++unit) {
-      const auto& lodging = units[unit].lodging;
-      if (lodging && lodging->offset_bytes == units[before].lodging->offset_bytes) return false;
+      const auto& overlay = units[unit].overlay;
+      if (overlay && overlay->offset_bytes == units[before].overlay->offset_bytes) return false;
     }
     return true;
   }

@@ -23,9 +23,8 @@ class Machine {
     device_.resize(settings.rings.device_bytes, nobody);
     pinned_.resize(schedule_.pinned_bytes(), nobody);
     for (const WorkUnit& it : units) {
-      if (!it.lodging) continue;
-      lodgings_.resize(std::max(lodgings_.size(), it.lodging->offset_bytes + it.size_bytes),
-                       nobody);
+      if (!it.overlay) continue;
+      arena_.resize(std::max(arena_.size(), it.overlay->offset_bytes + it.size_bytes), nobody);
     }
   }
 
@@ -74,7 +73,7 @@ class Machine {
   size_t reads_at_once_max() const { return reads_at_once_max_; }
   /// Times that the driver was woken for kernels.
   uint64_t awaited() const { return awaited_; }
-  uint64_t lodgers() const { return lodgers_; }
+  uint64_t overlaid_units() const { return overlaid_units_; }
 
  private:
   static constexpr uint64_t nobody = UINT64_MAX;
@@ -151,14 +150,14 @@ class Machine {
     }
   }
 
-  // Who had the lodging before is done, in this inference.
+  // The earlier user of an overlaid unit's bytes is done, in this inference.
   void expect_left(const Action& read) {
-    const auto& lodging = units_[schedule_.index(read.unit)].lodging;
-    ASSERT_EQ(lodging.has_value(), read.to.memory == Memory::lodging);
-    if (!lodging) return;
-    ++lodgers_;
+    const auto& overlay = units_[schedule_.index(read.unit)].overlay;
+    ASSERT_EQ(overlay.has_value(), read.to.memory == Memory::arena);
+    if (!overlay) return;
+    ++overlaid_units_;
     const UnitNumber inference = read.unit / units_.size() * units_.size();
-    ASSERT_GT(std::max(next_to_finish_, let_go_end_), inference + lodging->after_unit);
+    ASSERT_GT(std::max(next_to_finish_, let_go_end_), inference + overlay->after_unit);
   }
 
   // The unit itself if no unit was skipped that has to be read.
@@ -206,7 +205,7 @@ class Machine {
 
   std::vector<uint64_t>& memory(Memory which) {
     if (which == Memory::host_ring) return host_;
-    if (which == Memory::lodging) return lodgings_;
+    if (which == Memory::arena) return arena_;
     return which == Memory::device_ring ? device_ : pinned_;
   }
 
@@ -242,12 +241,12 @@ class Machine {
   std::vector<WorkUnit> units_;
   Schedule schedule_;
   RandomNetworks& random_;
-  std::vector<uint64_t> host_, device_, pinned_, lodgings_;  // by byte: whose
+  std::vector<uint64_t> host_, device_, pinned_, arena_;  // by byte: whose
   std::vector<Action> reads_;
   std::deque<Action> copies_, kernels_;
   bool is_resting_ = false;
   uint64_t awaited_ = 0;
-  uint64_t lodgers_ = 0;
+  uint64_t overlaid_units_ = 0;
   UnitNumber next_to_finish_ = 0;
   UnitNumber read_before_ = 0;
   UnitNumber next_kernel_ = 0;
@@ -292,43 +291,43 @@ TEST(Schedule, NoUnitIsOverwrittenWhileItIsNeeded) {
   EXPECT_GT(reads_at_once_max, 8u) << "reads were not in flight together: too tame a test";
 }
 
-Machine with_lodgers(RandomNetworks& random) {
+Machine with_overlay(RandomNetworks& random) {
   std::vector<WorkUnit> units = work_units(random.costs());
-  random.lodge(units);
-  for (WorkUnit& unit : units) unit.is_pinned = !unit.lodging && random.up_to(3) == 0;
+  random.overlay_some(units);
+  for (WorkUnit& unit : units) unit.is_pinned = !unit.overlay && random.up_to(3) == 0;
   const ScheduleSettings settings{.pipeline = Pipeline::two_stage,
                                   .rings = random.rings(Pipeline::two_stage, units),
                                   .reads_across_inferences = random.up_to(1) == 0};
   return Machine(units, settings, random);
 }
 
-TEST(Schedule, NobodyIsOverwrittenWhereUnitsLodge) {
+TEST(Schedule, NoUnitIsOverwrittenInTheArenaOverlay) {
   RandomNetworks random(9);
-  uint64_t lodgers = 0;
+  uint64_t overlaid_units = 0;
   for (int round = 0; round < 4000; ++round) {
-    Machine machine = with_lodgers(random);
+    Machine machine = with_overlay(random);
     for (int inference = 1; inference <= 3; ++inference) machine.run_inference();
     ASSERT_FALSE(HasFailure()) << "round " << round;
-    lodgers += machine.lodgers();
+    overlaid_units += machine.overlaid_units();
   }
-  EXPECT_GT(lodgers, 4000u) << "too tame a test";
+  EXPECT_GT(overlaid_units, 4000u) << "too tame a test";
 }
 
 TEST(Schedule, NoUnitIsOverwrittenWhenInferencesOverlapAndUnitsAreLetGo) {
   RandomNetworks random(3);
-  uint64_t inferences_at_once = 0, reads_skipped = 0, lodgers = 0;
+  uint64_t inferences_at_once = 0, reads_skipped = 0, overlaid_units = 0;
   for (int round = 0; round < 4000; ++round) {
-    Machine machine = with_lodgers(random);
+    Machine machine = with_overlay(random);
     machine.do_anything(100);
     machine.finish_all();
     ASSERT_FALSE(HasFailure()) << "round " << round;
     inferences_at_once += machine.inferences_at_once();
     reads_skipped += machine.reads_skipped();
-    lodgers += machine.lodgers();
+    overlaid_units += machine.overlaid_units();
   }
   EXPECT_GT(inferences_at_once, 4000u) << "too tame a test";
   EXPECT_GT(reads_skipped, 4000u) << "too tame a test";
-  EXPECT_GT(lodgers, 4000u) << "too tame a test";
+  EXPECT_GT(overlaid_units, 4000u) << "too tame a test";
 }
 
 // Whatever it is that the driver does not hear of: something in flight that it hears of remains,
@@ -339,8 +338,8 @@ TEST(Schedule, WhoRestsAsLongAsItMayGetsThrough) {
   for (const Pipeline pipeline : all_pipelines) {
     for (int round = 0; round < 2000; ++round) {
       std::vector<WorkUnit> units = work_units(random.costs());
-      if (pipeline == Pipeline::two_stage) random.lodge(units);
-      for (WorkUnit& unit : units) unit.is_pinned = !unit.lodging && random.up_to(3) == 0;
+      if (pipeline == Pipeline::two_stage) random.overlay_some(units);
+      for (WorkUnit& unit : units) unit.is_pinned = !unit.overlay && random.up_to(3) == 0;
       const ScheduleSettings settings{.pipeline = pipeline,
                                       .rings = random.rings(pipeline, units),
                                       .reads_across_inferences = random.up_to(1) == 0,

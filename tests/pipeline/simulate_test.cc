@@ -84,13 +84,13 @@ TEST_P(EveryPipeline, IsItsEquationsWithPinnedUnits) {
   }
 }
 
-TEST(Simulate, TwoStageIsItsEquationsWithLodgers) {
+TEST(Simulate, TwoStageIsItsEquationsWithAnArenaOverlay) {
   RandomNetworks random(10);
-  uint64_t lodgers = 0;
+  uint64_t overlaid_units = 0;
   for (int round = 0; round < 20'000; ++round) {
     Costs costs = random.costs();
-    random.lodge(costs);
-    for (const UnitCosts& it : costs) lodgers += it.lodging.has_value();
+    random.overlay_some(costs);
+    for (const UnitCosts& it : costs) overlaid_units += it.overlay.has_value();
     const Rings rings = random.rings(Pipeline::two_stage, work_units(costs));
     const std::vector<Timeline> inferences =
         run(costs, {.pipeline = Pipeline::two_stage, .rings = rings}, {.inferences = 2});
@@ -99,7 +99,7 @@ TEST(Simulate, TwoStageIsItsEquationsWithLodgers) {
     }
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
-  EXPECT_GT(lodgers, 20'000u) << "too tame a test";
+  EXPECT_GT(overlaid_units, 20'000u) << "too tame a test";
 }
 
 INSTANTIATE_TEST_SUITE_P(Simulate, EveryPipeline, testing::ValuesIn(all_pipelines),

@@ -161,8 +161,8 @@ std::byte* CudaDevice::host_address(const Place& place) const {
       return pinned_on_host_.at(place.offset_bytes);
     case Place::Memory::device_ring:
       WP_ASSERT(!"nothing is read to the GPU's ring");
-    case Place::Memory::lodging:
-      WP_ASSERT(!"nobody lodges on a GPU");
+    case Place::Memory::arena:
+      WP_ASSERT(!"a GPU has no arena overlay");
   }
   return nullptr;
 }
@@ -178,8 +178,8 @@ const std::byte* CudaDevice::kernel_address(const Place& place) const {
     case Place::Memory::pinned:
       if (has_copies_) return pinned_on_device_.at(place.offset_bytes);
       return pinned_registration_.mapped() + place.offset_bytes;
-    case Place::Memory::lodging:
-      WP_ASSERT(!"nobody lodges on a GPU");
+    case Place::Memory::arena:
+      WP_ASSERT(!"a GPU has no arena overlay");
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// See lodging.h. Times are counts of units: how many, the first ones, must have been computed.
-#include "runtime/pipeline/lodging.h"
+// See arena_overlay.h. A time is a count here: so many of the first units have been computed.
+#include "runtime/pipeline/arena_overlay.h"
 
 #include <algorithm>
 #include <deque>
@@ -10,11 +10,12 @@
 namespace weightpager::pipeline {
 namespace {
 
-// A unit is computed when all of it was read, and can be read when others have left the place for
-// it: where it is large, there shall be enough to compute meanwhile.
+// A unit is computed once all of it is read. Tiles are joined only if earlier units give the
+// kernels enough to compute while the joined unit is read.
 constexpr uint64_t ahead_per_unit_min = 2;
 
-struct Room {
+/// A free part of the arena, and how many units must be computed before it is free.
+struct FreeRange {
   uint64_t offset_bytes = 0;
   uint32_t must_leave = 0;
 };
@@ -22,13 +23,13 @@ struct Room {
 class Arena {
  public:
   Arena(std::span<const ArenaUse> uses, uint64_t arena_bytes)
-      : uses_(uses.begin(), uses.end()), granules_(arena_bytes / lodging_granule_bytes) {
+      : uses_(uses.begin(), uses.end()), granules_(arena_bytes / overlay_granule_bytes) {
     std::sort(uses_.begin(), uses_.end(), [](const ArenaUse& left, const ArenaUse& right) {
       return left.first_layer < right.first_layer;
     });
   }
 
-  // Layers begin in order; `units`: how many there are before this one's.
+  // Called for each layer, in order. `units`: how many units earlier layers have.
   void begin_layer(uint32_t layer, uint32_t units) {
     for (size_t i = 0; i < live_.size();) {
       if (live_[i].last_layer >= layer) {
@@ -45,11 +46,11 @@ class Arena {
     }
   }
 
-  // That is free for so many bytes after the fewest units; of equals the first.
-  std::optional<Room> earliest_room(uint64_t size_bytes) {
-    const uint64_t width = (size_bytes + lodging_granule_bytes - 1) / lodging_granule_bytes;
-    std::optional<Room> best;
-    // Granules of the stretch up to here that none behind them in it is later than.
+  // The range of this size that is free after the fewest units; the first one of equals.
+  std::optional<FreeRange> earliest_free_range(uint64_t size_bytes) {
+    const uint64_t width = (size_bytes + overlay_granule_bytes - 1) / overlay_granule_bytes;
+    std::optional<FreeRange> best;
+    // Granules of the free stretch up to `end`, each freed later than all granules behind it.
     latest_.clear();
     uint64_t begin = 0;
     for (uint64_t end = 0; end < granules_.size(); ++end) {
@@ -65,21 +66,21 @@ class Arena {
       begin = end + 1 - width;
       if (latest_.front() < begin) latest_.pop_front();
       if (!best || must_leave(latest_.front()) < best->must_leave) {
-        best = {begin * lodging_granule_bytes, must_leave(latest_.front())};
+        best = {begin * overlay_granule_bytes, must_leave(latest_.front())};
       }
     }
     return best;
   }
 
-  // Free again when so many units have been computed.
-  void take(const Room& room, uint64_t size_bytes, uint32_t must_leave) {
-    for_granules(room.offset_bytes, size_bytes, [&](Granule& it) { it.must_leave = must_leave; });
+  // The range is free again when `must_leave` units have been computed.
+  void take(const FreeRange& range, uint64_t size_bytes, uint32_t must_leave) {
+    for_granules(range.offset_bytes, size_bytes, [&](Granule& it) { it.must_leave = must_leave; });
   }
 
  private:
   struct Granule {
-    uint32_t users = 0;       // layers' tensors that are there now
-    uint32_t must_leave = 0;  // until those before are done with it
+    uint32_t users = 0;       // tensors of layers that lie here now
+    uint32_t must_leave = 0;  // units to compute before earlier users are done with it
   };
 
   void change(const ArenaUse& use, int by, uint32_t must_leave) {
@@ -91,9 +92,9 @@ class Arena {
 
   template <typename Change>
   void for_granules(uint64_t offset_bytes, uint64_t size_bytes, Change each) {
-    const uint64_t end_bytes = round_up(offset_bytes + size_bytes, lodging_granule_bytes);
-    const uint64_t end = std::min(end_bytes / lodging_granule_bytes, granules_.size());
-    for (uint64_t i = offset_bytes / lodging_granule_bytes; i < end; ++i) each(granules_[i]);
+    const uint64_t end_bytes = round_up(offset_bytes + size_bytes, overlay_granule_bytes);
+    const uint64_t end = std::min(end_bytes / overlay_granule_bytes, granules_.size());
+    for (uint64_t i = offset_bytes / overlay_granule_bytes; i < end; ++i) each(granules_[i]);
   }
 
   std::vector<ArenaUse> uses_;
@@ -159,35 +160,35 @@ class Placer {
     const UnitToPlace& unit = units_[first];
     if (unit.is_pinned || unit.size_bytes == 0) return {first, first + 1, {}};
     const uint32_t in_ring = ring_.must_leave_for(unit.size_bytes);
-    std::optional<Room> alone;
-    if (in_ring > must_leave_) alone = room_for(unit.size_bytes);
+    std::optional<FreeRange> alone;
+    if (in_ring > must_leave_) alone = free_range_for(unit.size_bytes);
     const uint32_t earliest = alone ? std::min(in_ring, alone->must_leave) : in_ring;
     must_leave_ = std::max(must_leave_, earliest);
 
     for (uint32_t end = end_of_tiles(first); end > first + 1; --end) {
       const uint64_t ahead_bytes = ahead_per_unit_min * bytes(first, end);
       if (bytes_ahead(must_leave_) < ahead_bytes) continue;
-      const std::optional<Room> together = room_for(bytes(first, end));
+      const std::optional<FreeRange> together = free_range_for(bytes(first, end));
       if (!together || bytes_ahead(together->must_leave) < ahead_bytes) continue;
       must_leave_ = std::max(must_leave_, together->must_leave);
-      return lodge(first, end, *together);
+      return overlaid(first, end, *together);
     }
-    if (in_ring > must_leave_) return lodge(first, first + 1, *alone);
+    if (in_ring > must_leave_) return overlaid(first, first + 1, *alone);
     ring_.take(number(), unit.size_bytes);
     return {first, first + 1, {}};
   }
 
-  // A lodger comes after a kernel of its own inference.
-  std::optional<Room> room_for(uint64_t size_bytes) {
+  // An overlaid unit is read after a kernel of its own inference, so one unit must be computed.
+  std::optional<FreeRange> free_range_for(uint64_t size_bytes) {
     if (number() == 0) return std::nullopt;
-    std::optional<Room> room = arena_.earliest_room(size_bytes);
-    if (room) room->must_leave = std::max(room->must_leave, 1u);
-    return room;
+    std::optional<FreeRange> range = arena_.earliest_free_range(size_bytes);
+    if (range) range->must_leave = std::max(range->must_leave, 1u);
+    return range;
   }
 
-  PlacedUnit lodge(uint32_t first, uint32_t end, const Room& room) {
+  PlacedUnit overlaid(uint32_t first, uint32_t end, const FreeRange& range) {
     arena_.take(room, bytes(first, end), number() + 1);
-    return {first, end, Lodging{room.offset_bytes, room.must_leave - 1}};
+    return {first, end, Overlay{range.offset_bytes, range.must_leave - 1}};
   }
 
   uint64_t bytes(uint32_t first, uint32_t end) const {
@@ -196,12 +197,12 @@ class Placer {
     return sum_bytes;
   }
 
-  // Of units before the next one, when so many of them have been computed.
+  // Bytes of the units before the next one that are not computed, once `computed` units are.
   uint64_t bytes_ahead(uint32_t computed) const {
     return computed == number() ? 0 : bytes(placed_[computed].first, placed_.back().end);
   }
 
-  // Of the same layer, and none of them pinned.
+  // The end of the units from `first` on that are of the same layer and not pinned.
   uint32_t end_of_tiles(uint32_t first) const {
     uint32_t end = first + 1;
     while (end < units_.size() && units_[end].layer == units_[first].layer &&
@@ -215,7 +216,7 @@ class Placer {
   Ring ring_;
   Arena arena_;
   std::vector<PlacedUnit> placed_;
-  // For the units so far, as they are read in order.
+  // Units are read in order, so the next one cannot be read before this count either.
   uint32_t must_leave_ = 0;
 };
 
