@@ -90,8 +90,8 @@ def memory(run):
 
 
 def expected_ns(plan):
-    """What it took when it was tried, if it was."""
-    return plan["rehearsed_ns"] or plan["delay_ns"]
+    """The time of its trial run, if it had one, otherwise what was calculated."""
+    return plan["trial_run_ns"] or plan["delay_ns"]
 
 
 def is_steady(before_after):

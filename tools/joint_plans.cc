@@ -103,14 +103,13 @@ std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& 
 
 std::string chosen_line(const NetworkPlans& network) {
   const JointPlan& plan = network.chosen->plan;
-  const std::string rehearsed =
-      plan.rehearsed_ns > 0 ? fmt::format(" ({:.2f} ms when it was tried, the fastest of {})",
-                                          milliseconds(plan.rehearsed_ns), network.rehearsed_plans)
-                            : "";
+  const std::string trial = plan.trial_run_ns > 0
+                                ? fmt::format(" ({:.2f} ms in its trial run, the fastest of {})",
+                                              milliseconds(plan.trial_run_ns), network.tried_plans)
+                                : "";
   return fmt::format("within {}: {:.2f} ms a pass{}, {} in memory, {} read each time\n",
-                     format_size(network.chosen->budget_bytes), milliseconds(plan.delay_ns),
-                     rehearsed, format_size(plan.memory_bytes()),
-                     format_size(plan.read_bytes_per_pass));
+                     format_size(network.chosen->budget_bytes), milliseconds(plan.delay_ns), trial,
+                     format_size(plan.memory_bytes()), format_size(plan.read_bytes_per_pass));
 }
 
 Json plan_json(const BudgetedPlan& it) {
@@ -127,7 +126,7 @@ Json plan_json(const BudgetedPlan& it) {
           {"compute_ns", plan.compute_ns},
           {"delay_ns", plan.delay_ns},
           {"bound_ns", plan.bound_ns},
-          {"rehearsed_ns", plan.rehearsed_ns},
+          {"trial_run_ns", plan.trial_run_ns},
           {"is_cut_short", plan.is_cut_short}};
 }
 

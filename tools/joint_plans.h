@@ -31,8 +31,8 @@ struct NetworkPlans {
   std::vector<BudgetedPlan> front;
   /// Of the budget that was asked for, or of this network's share of it.
   std::optional<BudgetedPlan> chosen;
-  /// Of which it is the one that was the fastest when they were tried; 0: none was.
-  size_t rehearsed_plans = 0;
+  /// How many plans had a trial run, of which `chosen` was the fastest. 0: none had one.
+  size_t tried_plans = 0;
   /// Time was over before everything was tried.
   bool is_cut_short = false;
   /// The same with more memory, to say what that would buy.

@@ -10,7 +10,7 @@
 #include "pager/base/units.h"
 #include "runtime/budget/shares.h"
 #include "runtime/budget/staircase.h"
-#include "runtime/infer/rehearsal.h"
+#include "runtime/infer/trial_run.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/serve/demand.h"
@@ -32,9 +32,10 @@ using plan::JointPlanner;
 
 constexpr int front_points = 12;
 constexpr uint64_t more_bytes = 10 * MiB;
-// Plans that are tried, at most, and how much slower than the best they may be by calculation.
-constexpr size_t rehearsed_most = 3;
-constexpr double rehearsed_slower = 1.5;
+// How many plans get a trial run at most, and how much slower than the best one each may be by
+// calculation.
+constexpr size_t tried_plans_max = 3;
+constexpr double tried_slower_max = 1.5;
 const char* const searching = "searching for plans";
 const char* const usage_example = "weightpager plan resnet50.cfg --budget 64MiB";
 
@@ -151,34 +152,35 @@ Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads
 
 /// The best by calculation, and those of planning one thing after the other that are not much worse
 /// and compute in another way.
-std::vector<JointPlan> worth_a_rehearsal(JointPlan best, std::vector<JointPlan> others) {
+std::vector<JointPlan> worth_a_trial_run(JointPlan best, std::vector<JointPlan> others) {
   std::stable_sort(others.begin(), others.end(), [](const JointPlan& left, const JointPlan& right) {
     return left.delay_ns < right.delay_ns;
   });
   const auto slowest_ns =
-      static_cast<uint64_t>(rehearsed_slower * static_cast<double>(best.delay_ns));
+      static_cast<uint64_t>(tried_slower_max * static_cast<double>(best.delay_ns));
   std::vector<JointPlan> plans;
   plans.push_back(std::move(best));
   for (JointPlan& it : others) {
     const bool is_new = std::none_of(plans.begin(), plans.end(), [&](const JointPlan& known) {
       return known.choices == it.choices;
     });
-    if (!is_new || it.delay_ns > slowest_ns || plans.size() == rehearsed_most) continue;
+    if (!is_new || it.delay_ns > slowest_ns || plans.size() == tried_plans_max) continue;
     plans.push_back(std::move(it));
   }
   return plans;
 }
 
-/// Without a rehearsal, as where there is no room for the weights, a plan is what was calculated.
+/// If no trial run is possible, for example for lack of disk space, the best calculated plan
+/// counts.
 JointPlan fastest_tried(const Network& network, std::vector<JointPlan> plans,
                         const JointOptions& options) {
-  const auto rehearsed = infer::rehearse(network, plans, options.weights_path, options.threads);
-  if (!rehearsed) {
-    notice("the plan was calculated, not tried: " + rehearsed.error().message);
+  const auto trial = infer::run_trials(network, plans, options.weights_path, options.threads);
+  if (!trial) {
+    notice("the plan was calculated, not tried: " + trial.error().message);
     return std::move(plans.front());
   }
-  JointPlan& fastest = plans[rehearsed->fastest];
-  fastest.rehearsed_ns = rehearsed->delay_ns;
+  JointPlan& fastest = plans[trial->fastest];
+  fastest.trial_run_ns = trial->delay_ns;
   return std::move(fastest);
 }
 
@@ -190,8 +192,8 @@ Status choose(JointPlanner& planner, uint64_t budget_bytes, const JointOptions& 
   const bool is_tried = !options.weights_path.empty() && options.cfg_paths.size() == 1;
   if (is_tried) {
     auto candidates =
-        worth_a_rehearsal(std::move(*plan), planner.plans_one_after_another(budget_bytes));
-    plans.rehearsed_plans = candidates.size();
+        worth_a_trial_run(std::move(*plan), planner.plans_one_after_another(budget_bytes));
+    plans.tried_plans = candidates.size();
     plan = fastest_tried(plans.network, std::move(candidates), options);
   }
   plans.chosen = {budget_bytes, std::move(*plan)};

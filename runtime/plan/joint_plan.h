@@ -92,15 +92,15 @@ struct JointPlan {
   uint64_t compute_ns = 0;
   uint64_t delay_ns = 0;
   uint64_t bound_ns = 0;
-  /// What such a pass took when the plan was tried (infer/rehearsal.h); 0 if it was not.
-  uint64_t rehearsed_ns = 0;
+  /// The time of such a pass in the plan's trial run (infer/trial_run.h); 0 if it had none.
+  uint64_t trial_run_ns = 0;
   /// Time was over before everything was tried that may be faster.
   bool is_cut_short = false;
 
   uint64_t window_bytes() const { return rings.bytes() + pinned_bytes; }
   uint64_t memory_bytes() const { return window_bytes() + arena_bytes; }
   /// The best that is known of what a pass takes.
-  uint64_t expected_ns() const { return rehearsed_ns > 0 ? rehearsed_ns : delay_ns; }
+  uint64_t expected_ns() const { return trial_run_ns > 0 ? trial_run_ns : delay_ns; }
 };
 
 /// Where a planner's time goes, since it was made.

@@ -40,7 +40,7 @@ constexpr Figure figures[] = {{"pinned_bytes", &JointPlan::pinned_bytes},
                               {"compute_ns", &JointPlan::compute_ns},
                               {"delay_ns", &JointPlan::delay_ns},
                               {"bound_ns", &JointPlan::bound_ns},
-                              {"rehearsed_ns", &JointPlan::rehearsed_ns}};
+                              {"trial_run_ns", &JointPlan::trial_run_ns}};
 
 std::string hex(uint64_t number) { return fmt::format("{:016x}", number); }
 

@@ -56,7 +56,7 @@ for budget in "$least" "$((least * 2))" 64MiB; do
   expect_status 0
   grep -q 'weights that stay' "$OUT" || fail "nothing is explained: $(cat "$OUT")"
   grep -qE '10.0 MiB more would make it' "$OUT" || fail "no outlook: $(cat "$OUT")"
-  jq -e '.rehearsed_ns > 0' plan.json >/dev/null || fail "was not tried: $(cat plan.json "$ERR")"
+  jq -e '.trial_run_ns > 0' plan.json >/dev/null || fail "was not tried: $(cat plan.json "$ERR")"
   grep -q 'when it was tried' "$OUT" || fail "nobody is told that it was tried: $(cat "$OUT")"
   weightpager model pack net.cfg net.weights --plan plan.json -f -o net.planned
   expect_status 0
@@ -72,8 +72,8 @@ done
 weightpager plan net.cfg --threads 1 --weights /proc/self/fd/9 --budget 64MiB -o untried.json 9<net.weights
 expect_status 0
 grep -q 'the plan was calculated, not tried: ' "$ERR" || fail "nobody is told: $(cat "$ERR")"
-jq -e '.rehearsed_ns == 0 and .delay_ns > 0' untried.json >/dev/null || fail "untried: $(cat untried.json)"
-if compgen -G '*rehearsal*' >/dev/null; then fail "left behind: $(ls)"; fi
+jq -e '.trial_run_ns == 0 and .delay_ns > 0' untried.json >/dev/null || fail "untried: $(cat untried.json)"
+if compgen -G '*trial-run*' >/dev/null; then fail "left behind: $(ls)"; fi
 
 # Served as planned, in windows that follow the budget. What a plan takes depends on what was measured.
 cp net.planned net2.planned

@@ -242,10 +242,10 @@ Network any_network() {
 }
 
 // Runs a network in which every layer that computes something fills its output with a value of its
-// own, and sees whether others still find what they expect.
-class Rehearsal {
+// own, and checks that each later layer finds the values that it expects.
+class StampedNetwork {
  public:
-  explicit Rehearsal(const Network& network)
+  explicit StampedNetwork(const Network& network)
       : network_(network),
         layout_(lay_out(network)),
         memory_(layout_.plan.total_bytes / sizeof(float), -1.0f) {}
@@ -305,7 +305,7 @@ class Rehearsal {
 TEST(Activations, NothingIsOverwrittenThatIsNeeded) {
   EXPECT_TRUE(rc::check([] {
     const Network network = any_network();
-    Rehearsal(network).run();
+    StampedNetwork(network).run();
     const ActivationLayout layout = lay_out(network);
     RC_ASSERT(find_overlaps(layout.tensors, layout.plan).empty());
     RC_ASSERT(layout.plan.total_bytes >= offsets_lower_bound_bytes(layout.tensors));

@@ -1,4 +1,4 @@
-#include "runtime/infer/rehearsal.h"
+#include "runtime/infer/trial_run.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -18,13 +18,13 @@
 namespace weightpager::infer {
 namespace {
 
-// Turns are as long as a shared machine's pace mostly lasts, and there are some of each plan.
+// The speed of a shared machine mostly stays the same for this long, so each plan has a few turns.
 constexpr int turns = 3;
 constexpr uint64_t turn_ns = 500'000'000;
 constexpr size_t turn_passes_min = 3;
 constexpr size_t turn_passes_max = 60;
 
-/// A file that goes with this.
+/// A file that is unlinked at the end of this object's life.
 class Unlinked {
  public:
   explicit Unlinked(std::string path) : path_(std::move(path)) {}
@@ -38,14 +38,14 @@ class Unlinked {
   std::string path_;
 };
 
-/// With weights of its own, which nobody else can open any more.
+/// Opens the plan with a weights file of its own, which is unlinked before this returns.
 Result<std::unique_ptr<Inference>> open(const network::Network& network,
                                         const plan::JointPlan& plan,
                                         const std::string& weights_path, int threads,
                                         uint64_t promised_bytes) {
   auto operations = plan::PlannedOperations::make(network, plan.choices, threads);
   if (!operations) return forward_error(std::move(operations));
-  const Unlinked file(fmt::format("{}.rehearsal-{}", weights_path, getpid()));
+  const Unlinked file(fmt::format("{}.trial-run-{}", weights_path, getpid()));
   network::PackOptions packing = plan::packing_for(*operations, weights_path, file.path());
   packing.overwrite = true;
   const auto packed = network::pack_weights(network, packing);
@@ -88,8 +88,8 @@ Result<std::vector<uint64_t>> take_turns(std::span<Inference* const> inferences,
 
 }  // namespace
 
-Result<Rehearsed> rehearse(const network::Network& network, std::span<const plan::JointPlan> plans,
-                           const std::string& weights_path, int threads) {
+Result<TrialRun> run_trials(const network::Network& network, std::span<const plan::JointPlan> plans,
+                            const std::string& weights_path, int threads) {
   WP_ASSERT(!plans.empty());
   std::vector<std::unique_ptr<Inference>> opened;
   std::vector<Inference*> inferences;
@@ -110,7 +110,7 @@ Result<Rehearsed> rehearse(const network::Network& network, std::span<const plan
   }
   const auto by_itself_ns = take_turns(std::span(inferences).subspan(fastest, 1), input);
   if (!by_itself_ns) return tl::make_unexpected(by_itself_ns.error());
-  return Rehearsed{.fastest = fastest, .delay_ns = by_itself_ns->front()};
+  return TrialRun{.fastest = fastest, .delay_ns = by_itself_ns->front()};
 }
 
 }  // namespace weightpager::infer

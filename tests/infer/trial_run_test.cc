@@ -1,6 +1,6 @@
-// Plans that are tried before they are relied on. What they take is the machine's business; that
-// all of them ran from true weights, and that nothing is left on the disk, is ours.
-#include "runtime/infer/rehearsal.h"
+// Trial runs of plans. The tests do not check times, which depend on the machine. They check that
+// every plan runs from the right weights, and that no file is left on the disk.
+#include "runtime/infer/trial_run.h"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ namespace {
 using ops::compute_threads;
 using plan::JointPlan;
 
-class RehearsalTest : public testing::Test, protected SmallNetwork {
+class TrialRunTest : public testing::Test, protected SmallNetwork {
  protected:
   void SetUp() override {
     make();
@@ -43,46 +43,45 @@ class RehearsalTest : public testing::Test, protected SmallNetwork {
   std::vector<JointPlan> plans_;
 };
 
-TEST_F(RehearsalTest, RunsPlansAndLeavesNothingBehind) {
+TEST_F(TrialRunTest, RunsPlansAndLeavesNothingBehind) {
   for (const std::string& path : {weights_path_, packed_path_}) {
     const size_t files = files_beside(path);
-    const auto rehearsed = rehearse(network_, plans_, path, compute_threads);
-    ASSERT_TRUE(rehearsed) << rehearsed.error().message;
-    EXPECT_LT(rehearsed->fastest, plans_.size());
-    EXPECT_GT(rehearsed->delay_ns, 0u);
+    const auto trial = run_trials(network_, plans_, path, compute_threads);
+    ASSERT_TRUE(trial) << trial.error().message;
+    EXPECT_LT(trial->fastest, plans_.size());
+    EXPECT_GT(trial->delay_ns, 0u);
     EXPECT_EQ(files_beside(path), files);
   }
 }
 
-TEST_F(RehearsalTest, DamagedWeightsAreAnErrorAndLeaveNothingBehind) {
+TEST_F(TrialRunTest, DamagedWeightsAreAnErrorAndLeaveNothingBehind) {
   {
     std::fstream file(packed_path_, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(os_page_bytes + 5);
     file.put('\x7f');
   }
   const size_t files = files_beside(packed_path_);
-  const auto rehearsed = rehearse(network_, plans_, packed_path_, compute_threads);
-  ASSERT_FALSE(rehearsed);
-  EXPECT_NE(rehearsed.error().message.find("checksum"), std::string::npos)
-      << rehearsed.error().message;
+  const auto trial = run_trials(network_, plans_, packed_path_, compute_threads);
+  ASSERT_FALSE(trial);
+  EXPECT_NE(trial.error().message.find("checksum"), std::string::npos) << trial.error().message;
   EXPECT_EQ(files_beside(packed_path_), files);
 }
 
-TEST_F(RehearsalTest, WhatCannotBePackedBesideTheWeightsIsAnError) {
-  const auto rehearsed =
-      rehearse(network_, plans_, directory_.path("nowhere/small.weights"), compute_threads);
-  ASSERT_FALSE(rehearsed);
-  EXPECT_NE(rehearsed.error().message.find("nowhere"), std::string::npos);
+TEST_F(TrialRunTest, WhatCannotBePackedBesideTheWeightsIsAnError) {
+  const auto trial =
+      run_trials(network_, plans_, directory_.path("nowhere/small.weights"), compute_threads);
+  ASSERT_FALSE(trial);
+  EXPECT_NE(trial.error().message.find("nowhere"), std::string::npos);
 }
 
-TEST_F(RehearsalTest, WeightsOfAPlanAreNoWeightsToPlanWith) {
+TEST_F(TrialRunTest, WeightsOfAPlanAreNoWeightsToPlanWith) {
   const std::string planned_path = directory_.path("small.planned");
   auto operations = plan::PlannedOperations::make(network_, plans_.back().choices, compute_threads);
   ASSERT_TRUE(operations) << operations.error().message;
   const auto packed =
       network::pack_weights(network_, plan::packing_for(*operations, weights_path_, planned_path));
   ASSERT_TRUE(packed) << packed.error().message;
-  EXPECT_FALSE(rehearse(network_, plans_, planned_path, compute_threads));
+  EXPECT_FALSE(run_trials(network_, plans_, planned_path, compute_threads));
 }
 
 }  // namespace
