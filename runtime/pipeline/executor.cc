@@ -22,7 +22,7 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
-#include "runtime/pipeline/mailbox.h"
+#include "runtime/pipeline/inbox.h"
 #include "runtime/pipeline/read_line.h"
 #include "runtime/pipeline/unit_read.h"
 #include "runtime/pipeline/work_line.h"
@@ -32,11 +32,12 @@ namespace {
 
 using telemetry::monotonic_ns;
 
-Word word_of_kernel(UnitNumber unit, Result<Span> when) {
+DriverMessage message_of_kernel(UnitNumber unit, Result<Span> when) {
   if (!when) {
-    return {.kind = Word::Kind::kernel_failed, .unit = unit, .error = std::move(when).error()};
+    return {
+        .kind = DriverMessage::Kind::kernel_failed, .unit = unit, .error = std::move(when).error()};
   }
-  return {.kind = Word::Kind::kernel_finished, .unit = unit, .when = *when};
+  return {.kind = DriverMessage::Kind::kernel_finished, .unit = unit, .when = *when};
 }
 
 struct Kernel {
@@ -97,7 +98,7 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void take_reads(std::span<const io::Completion> completions);
   bool was_changed() const;
   void take_in_order();
-  void take_word(Word& word);
+  void take_message(DriverMessage& message);
   void start_inferences();
   void end_inferences();
   void give_up(Error error);
@@ -121,8 +122,8 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   const std::vector<UnitBytes> units_;
   const ExecutorOptions options_;
   UnitWork& work_;
-  Mailbox mailbox_;
-  // Reports to the mailbox.
+  Inbox inbox_;
+  // Reports to the inbox.
   std::unique_ptr<Device> device_;
   WorkLine<Kernel> kernels_line_;
   std::thread driver_;
@@ -167,7 +168,7 @@ uint64_t processor_ns(clockid_t clock) {
 }
 
 Status DrivenExecutor::open() {
-  if (!mailbox_.is_open()) {
+  if (!inbox_.is_open()) {
     return fail(fmt::format("no timerfd: {}", std::strerror(errno)),
                 "too many open files: raise `ulimit -n`", errno);
   }
@@ -190,7 +191,7 @@ Status DrivenExecutor::open() {
 
 DrivenExecutor::~DrivenExecutor() {
   if (!driver_.joinable()) return;
-  mailbox_.put({.kind = Word::Kind::stop});
+  inbox_.put({.kind = DriverMessage::Kind::stop});
   driver_.join();
 }
 
@@ -214,8 +215,9 @@ uint64_t DrivenExecutor::largest_streamed_bytes() const {
 
 Status DrivenExecutor::run() {
   if (is_driven_by_caller()) return run_as_driver();
-  mailbox_.put(
-      {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_seen_});
+  inbox_.put({.kind = DriverMessage::Kind::start_inference,
+              .is_run = true,
+              .failures_seen = failures_seen_});
   Status outcome;
   for (;;) {
     Result<std::optional<UnitTask>> task = take();
@@ -232,11 +234,12 @@ Status DrivenExecutor::run() {
 
 // What `drive` does, but that it computes where that sleeps.
 Status DrivenExecutor::run_as_driver() {
-  mailbox_.put_quietly(
-      {.kind = Word::Kind::start_inference, .is_run = true, .failures_seen = failures_told_});
+  inbox_.put_quietly({.kind = DriverMessage::Kind::start_inference,
+                      .is_run = true,
+                      .failures_seen = failures_told_});
   for (;;) {
     // 1. Kernels that are finished, and what may start now.
-    for (Word& word : mailbox_.take_all()) take_word(word);
+    for (DriverMessage& message : inbox_.take_all()) take_message(message);
     start_what_may_start();
 
     // 2. With nothing to compute, sleep until a read is finished.
@@ -286,17 +289,17 @@ void DrivenExecutor::exchange_reads(int64_t timeout_ns) {
 
 void DrivenExecutor::start() {
   WP_ASSERT(!is_driven_by_caller());
-  mailbox_.put({.kind = Word::Kind::start_inference, .failures_seen = failures_seen_});
+  inbox_.put({.kind = DriverMessage::Kind::start_inference, .failures_seen = failures_seen_});
 }
 
 void DrivenExecutor::let_go(UnitNumber end) {
-  mailbox_.put({.kind = Word::Kind::let_go, .unit = end, .failures_seen = failures_seen_});
+  inbox_.put({.kind = DriverMessage::Kind::let_go, .unit = end, .failures_seen = failures_seen_});
 }
 
 void DrivenExecutor::set_reads_across_inferences(bool reads_across) {
-  mailbox_.put({.kind = Word::Kind::set_reads_across,
-                .reads_across = reads_across,
-                .failures_seen = failures_seen_});
+  inbox_.put({.kind = DriverMessage::Kind::set_reads_across,
+              .reads_across = reads_across,
+              .failures_seen = failures_seen_});
 }
 
 Result<std::optional<UnitTask>> DrivenExecutor::take() {
@@ -316,31 +319,31 @@ void DrivenExecutor::finish(const UnitTask& task, Status computed) {
   Result<Span> when = Span{task.taken_ns, monotonic_ns()};
   if (!computed) when = tl::make_unexpected(std::move(computed).error());
   // Units that were let go may wait for it to leave the ring before them.
-  mailbox_.put(word_of_kernel(task.number, std::move(when)));
+  inbox_.put(message_of_kernel(task.number, std::move(when)));
 }
 
 // ---- The device's threads, and the one that computes ----
 
 void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
-  Word word{.kind = Word::Kind::copy_finished, .unit = unit};
+  DriverMessage message{.kind = DriverMessage::Kind::copy_finished, .unit = unit};
   if (when) {
-    word.when = *when;
+    message.when = *when;
   } else {
-    word = {.kind = Word::Kind::copy_failed, .error = std::move(when).error()};
+    message = {.kind = DriverMessage::Kind::copy_failed, .error = std::move(when).error()};
   }
-  mailbox_.put(std::move(word));
+  inbox_.put(std::move(message));
 }
 
 // Quietly, unless the driver waits for it (Rest). It says so before it looks for the last time, and
-// here the word comes before the look at what it said: one of the two sees the other.
+// here the message comes before the look at what it said: one of the two sees the other.
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
   const bool is_failed = !when;
-  mailbox_.put_quietly(word_of_kernel(unit, std::move(when)));
+  inbox_.put_quietly(message_of_kernel(unit, std::move(when)));
   if (is_driven_by_caller() || (!is_failed && unit < wakes_from_)) return;
   if (!is_failed && !kernels_line_.is_empty()) {
-    mailbox_.ring_soon();
+    inbox_.wake_soon();
   } else {
-    mailbox_.ring();
+    inbox_.wake();
   }
 }
 
@@ -366,7 +369,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
     take_reads(wakeup.completions);
 
     // 4. Copies and kernels that are, and inferences that are asked for.
-    for (Word& word : mailbox_.take_all()) take_word(word);
+    for (DriverMessage& message : inbox_.take_all()) take_message(message);
   }
 }
 
@@ -384,7 +387,7 @@ void DrivenExecutor::start_what_may_start() {
 Status DrivenExecutor::open_reader() {
   io::ReaderOptions options = reader_options(units_, options_.device_read_bytes);
   options.is_of_one_thread = !is_driven_by_caller();
-  if (!is_driven_by_caller()) options.watched_fd = mailbox_.fd();
+  if (!is_driven_by_caller()) options.watched_fd = inbox_.fd();
   auto reader =
       options_.open_reader ? options_.open_reader(options) : io::open_best_reader(options);
   if (!reader) return forward_error(std::move(reader));
@@ -398,7 +401,7 @@ io::Wakeup DrivenExecutor::sleep() {
   const Rest rest = is_at_work ? schedule_.rest() : Rest{};
   wakes_from_ = rest.until;
   // What was put in quietly before that may be what there is to wait for.
-  if (!mailbox_.is_empty()) return {};
+  if (!inbox_.is_empty()) return {};
   const bool ignores_reads = rest.ignores_reads && may_doze_ && read_line_.is_empty();
   return ignores_reads ? reader_->doze(-1) : reader_->wait(-1);
 }
@@ -488,49 +491,49 @@ void DrivenExecutor::take_in_order() {
   }
 }
 
-void DrivenExecutor::take_word(Word& word) {
-  switch (word.kind) {
-    case Word::Kind::stop:
+void DrivenExecutor::take_message(DriverMessage& message) {
+  switch (message.kind) {
+    case DriverMessage::Kind::stop:
       is_stopping_ = true;
       return;
     // What was wanted of inferences that have failed, by who did not know that yet, is void.
-    case Word::Kind::start_inference:
-      if (word.failures_seen != failures_told_) return;
+    case DriverMessage::Kind::start_inference:
+      if (message.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
       ++inferences_waiting_;
-      may_doze_ = word.is_run;
+      may_doze_ = message.is_run;
       return;
-    case Word::Kind::let_go:
-      if (word.failures_seen != failures_told_) return;
+    case DriverMessage::Kind::let_go:
+      if (message.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
-      schedule_.let_go(word.unit);
+      schedule_.let_go(message.unit);
       return;
-    case Word::Kind::set_reads_across:
-      if (word.failures_seen != failures_told_) return;
-      schedule_settings_.reads_across_inferences = word.reads_across;
-      schedule_.set_reads_across_inferences(word.reads_across);
+    case DriverMessage::Kind::set_reads_across:
+      if (message.failures_seen != failures_told_) return;
+      schedule_settings_.reads_across_inferences = message.reads_across;
+      schedule_.set_reads_across_inferences(message.reads_across);
       return;
-    case Word::Kind::copy_finished:
+    case DriverMessage::Kind::copy_finished:
       --copies_;
       if (failure_) return;
-      times(word.unit).copy = word.when;
-      device_->let_go(read_place(word.unit), at(word.unit).length_bytes);
-      schedule_.on_copy_finished(word.unit);
+      times(message.unit).copy = message.when;
+      device_->let_go(read_place(message.unit), at(message.unit).length_bytes);
+      schedule_.on_copy_finished(message.unit);
       return;
-    case Word::Kind::copy_failed:
+    case DriverMessage::Kind::copy_failed:
       --copies_;
-      return give_up(std::move(word.error));
-    case Word::Kind::kernel_failed:
+      return give_up(std::move(message.error));
+    case DriverMessage::Kind::kernel_failed:
       --kernels_;
-      return give_up(std::move(word.error));
-    case Word::Kind::kernel_finished:
+      return give_up(std::move(message.error));
+    case DriverMessage::Kind::kernel_finished:
       --kernels_;
       if (failure_) return;
       // Not read in this pass: pinned, or without weights.
-      if (last_reads_[schedule_.index(word.unit)] != word.unit) times(word.unit) = {};
-      times(word.unit).kernel = word.when;
-      device_->let_go(kernel_place(word.unit), at(word.unit).length_bytes);
-      schedule_.on_kernel_finished(word.unit);
+      if (last_reads_[schedule_.index(message.unit)] != message.unit) times(message.unit) = {};
+      times(message.unit).kernel = message.when;
+      device_->let_go(kernel_place(message.unit), at(message.unit).length_bytes);
+      schedule_.on_kernel_finished(message.unit);
       return;
   }
 }

@@ -5,10 +5,11 @@
 // wait for an idle one.
 //
 // Idea. One thread, the driver, owns the schedule and the reader; it sleeps in one place, for a
-// finished read or for word from the others. Copies and kernels are the device's (device.h), a
-// processor's or a GPU's. Kernels are computed, or on a GPU started, by the thread that calls
-// `run`, which is the engine's own (its OpenMP threads stay warm). It gets its work through a short
-// queue, several units ahead, so that between two kernels there is no wait for the driver.
+// finished read or for a message from another thread. Copies and kernels are the device's
+// (device.h), a processor's or a GPU's. Kernels are computed, or on a GPU started, by the thread
+// that calls `run`, which is the engine's own (its OpenMP threads stay warm). It gets its work
+// through a short queue, several units ahead, so that between two kernels there is no wait for the
+// driver.
 //
 // Where processors compute and nothing is copied, who calls `run` may be the driver himself, at the
 // beginning of a kernel (Driver::caller): space for reads comes only when one ends, and nobody need
