@@ -16,9 +16,9 @@
 #include "pager/base/result.h"
 #include "pager/base/span.h"
 #include "pager/loop/pager_loop.h"
-#include "pager/pager_options.h"
-#include "pager/pager_view.h"
-#include "pager/paging_service.h"
+#include "pager/loop/pager_options.h"
+#include "pager/loop/pager_view.h"
+#include "pager/loop/paging_service.h"
 #include "pager/telemetry/event_ring.h"
 #include "pager/window/address_space.h"
 

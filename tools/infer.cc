@@ -404,16 +404,27 @@ Status take_plan(InferOptions& options, const Network& network) {
   return {};
 }
 
+Status take_window(InferOptions& options, const Network& network) {
+  if (options.window.empty()) return {};
+  const auto window = parse_window(options.window, network.folded_bytes(), memory_limit(),
+                                   {.bytes_min = os_page_bytes, .step_bytes = os_page_bytes});
+  if (!window) return tl::make_unexpected(window.error());
+  options.inference.window.window_bytes = round_down(*window, os_page_bytes);
+  return {};
+}
+
+std::string trace_of(const Network& network, const Inference& inference,
+                     const InferOptions& options) {
+  const infer::TracedInference traced{name_of_run(options), inference.window().pieces,
+                                      inference.times()};
+  return infer::chrome_trace(network, std::vector{traced});
+}
+
 int run_infer(InferOptions options) {
   if (options.is_quiet) set_quiet(true);
   const auto network = network::read_network(options.cfg_path);
   if (!network) return failure(network.error());
-  if (!options.window.empty()) {
-    const auto window = parse_window(options.window, network->folded_bytes(), memory_limit(),
-                                     {.bytes_min = os_page_bytes, .step_bytes = os_page_bytes});
-    if (!window) return misuse(window.error());
-    options.inference.window.window_bytes = round_down(*window, os_page_bytes);
-  }
+  if (Status taken = take_window(options, *network); !taken) return misuse(taken.error());
   if (Status taken = take_plan(options, *network); !taken) return failure(taken.error());
   const auto names = ClassNames::read(options.names_path);
   if (!names) return failure(names.error());
@@ -470,10 +481,7 @@ int run_infer(InferOptions options) {
     if (!written) return failure(written.error());
   }
   if (*trace && !done.empty()) {
-    const Status written = (*trace)->commit(infer::chrome_trace(
-        *network,
-        std::vector{infer::TracedInference{name_of_run(options), (*inference)->window().pieces,
-                                           (*inference)->times()}}));
+    const Status written = (*trace)->commit(trace_of(*network, **inference, options));
     if (!written) return failure(written.error());
   }
   return status;

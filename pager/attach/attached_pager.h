@@ -22,7 +22,7 @@
 #include "pager/fault/command_stack.h"
 #include "pager/fault/doorbell.h"
 #include "pager/io/model_file.h"
-#include "pager/paging_service.h"
+#include "pager/loop/paging_service.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/window/address_space.h"
 #include "pager/window/page_map.h"

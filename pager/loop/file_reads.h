@@ -15,7 +15,7 @@
 #include "pager/base/result.h"
 #include "pager/io/reader.h"
 #include "pager/loop/chunk_mover.h"
-#include "pager/pager_options.h"
+#include "pager/loop/pager_options.h"
 
 namespace weightpager {
 

@@ -40,8 +40,8 @@
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/loop/window_memory.h"
-#include "pager/pager_options.h"
-#include "pager/pager_view.h"
+#include "pager/loop/pager_options.h"
+#include "pager/loop/pager_view.h"
 
 namespace weightpager {
 

@@ -29,7 +29,7 @@
 #include "pager/loop/served_files.h"
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
-#include "pager/pager_options.h"
+#include "pager/loop/pager_options.h"
 #include "pager/policy/make_policy.h"
 #include "pager/shadow/adaptation.h"
 #include "pager/shadow/judge_thread.h"

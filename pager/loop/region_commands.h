@@ -15,8 +15,8 @@
 #include "pager/loop/address_spaces.h"
 #include "pager/loop/chunk_mover.h"
 #include "pager/loop/file_reads.h"
-#include "pager/pager_options.h"
-#include "pager/paging_service.h"
+#include "pager/loop/pager_options.h"
+#include "pager/loop/paging_service.h"
 
 namespace weightpager {
 

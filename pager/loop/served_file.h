@@ -13,7 +13,7 @@
 
 #include "pager/io/model_file.h"
 #include "pager/lessons/kept_lesson.h"
-#include "pager/served_layers.h"
+#include "pager/loop/served_layers.h"
 #include "pager/window/region.h"
 #include "pager/window/shown_file.h"
 

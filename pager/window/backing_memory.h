@@ -65,7 +65,7 @@ struct BackingParts {
 };
 
 /// Somebody waits for a page, and the memory itself tells so.
-struct Touch {
+struct MemoryTouch {
   const ShownFile* file = nullptr;
   ChunkId chunk = no_chunk;
   uint64_t offset_bytes = 0;  // in the file
@@ -178,7 +178,7 @@ class BackingMemory {
 
   /// What `next_touch` reads from; -1: touches come by userfaultfds alone.
   virtual int touch_fd() const { return -1; }
-  virtual std::optional<Touch> next_touch() { return {}; }
+  virtual std::optional<MemoryTouch> next_touch() { return {}; }
   /// The process's memory without the window: what the engine has on its own.
   virtual uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const = 0;
 

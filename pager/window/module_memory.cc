@@ -77,7 +77,7 @@ Result<std::unique_ptr<Region>> ModuleMemory::reserve(const ShownFile& file, con
 void ModuleMemory::on_region_added(const ShownFile& file, const Region& region) {
   for (uint32_t i = 0; i < region.chunks(); ++i) {
     const ChunkId chunk = file.chunk_of(region, i);
-    if (!table_.is_resident(chunk)) give_back(file, chunk);
+    if (!table_.is_resident(chunk)) window_->give_back(number_of(file), chunk - file.first_chunk);
   }
 }
 
@@ -122,13 +122,13 @@ void ModuleMemory::fail_chunk(const ShownFile& file, ChunkId chunk) {
 
 // A file may be gone with its last region, and whoever waits with it. (Another may have its number
 // by now.)
-std::optional<Touch> ModuleMemory::next_touch() {
+std::optional<MemoryTouch> ModuleMemory::next_touch() {
   while (const auto touch = window_->next_touch()) {
     const auto file = std::find_if(files_.begin(), files_.end(),
                                    [&](const auto& it) { return it.first == touch->file; });
     const auto at = static_cast<uint32_t>(touch->offset_bytes / chunk_bytes_);
     if (file == files_.end() || at >= file->second->chunks) continue;
-    return Touch{file->second, file->second->first_chunk + at, touch->offset_bytes,
+    return MemoryTouch{file->second, file->second->first_chunk + at, touch->offset_bytes,
                  touch->thread_id};
   }
   return {};

@@ -33,7 +33,7 @@ class ModuleMemory final : public ViewMemory {
   uint32_t evict(const ShownFile& file, const Run& run) override;
   void fail_chunk(const ShownFile& file, ChunkId chunk) override;
   int touch_fd() const override { return window_->fd(); }
-  std::optional<Touch> next_touch() override;
+  std::optional<MemoryTouch> next_touch() override;
   uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const override;
 
  private:

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "pager/served_layers.h"
+#include "pager/loop/served_layers.h"
 #include "pager/window/chunk_table.h"
 
 namespace weightpager {
