@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 #include "tools/cli.h"
 
 namespace weightpager::tools {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "pager/control/metrics_text.h"
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 
 namespace weightpager::control {
 

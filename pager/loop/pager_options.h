@@ -12,7 +12,7 @@
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
 #include "pager/lessons/lesson_record.h"
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 #include "pager/shadow/judge.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/telemetry/touch_record.h"

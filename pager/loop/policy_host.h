@@ -30,7 +30,7 @@
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/loop/pager_options.h"
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 #include "pager/shadow/adaptation.h"
 #include "pager/shadow/judge_thread.h"
 #include "pager/telemetry/telemetry.h"

@@ -23,7 +23,7 @@ struct ChunkPart {
   uint32_t end_bytes = 0;
 };
 
-/// One expert's chunks. Chunks that are also used by what is no expert are left out.
+/// One expert's chunks. Chunks that tensors other than experts use, too, are left out.
 struct ExpertChunks {
   /// Layers with experts, numbered in execution order.
   uint32_t layer = 0;

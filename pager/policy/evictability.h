@@ -26,26 +26,26 @@ class Evictability {
   explicit Evictability(const ChunkTable& table) : table_(table) {}
 
   /// Forgets all but the count of touches.
-  void reset() { facts_.assign(table_.chunks(), Facts{}); }
+  void reset() { histories_.assign(table_.chunks(), History{}); }
 
-  void note_touch(ChunkId chunk) { facts_[chunk].last_touch = ++touches_; }
+  void note_touch(ChunkId chunk) { histories_[chunk].last_touch = ++touches_; }
   /// A chunk that was touched a moment ago has arrived: its thread goes on only now.
-  void note_delivery(ChunkId chunk) { facts_[chunk].last_touch = touches_; }
-  void note_refusal(ChunkId chunk) { facts_[chunk].refused_until = touches_ + refusal_touches; }
+  void note_delivery(ChunkId chunk) { histories_[chunk].last_touch = touches_; }
+  void note_refusal(ChunkId chunk) { histories_[chunk].refused_until = touches_ + refusal_touches; }
   /// What was refused may be asked for again at once. O(N).
   void forget_refusals() {
-    for (Facts& facts : facts_) facts.refused_until = 0;
+    for (History& history : histories_) history.refused_until = 0;
   }
 
   uint64_t touches() const { return touches_; }
   /// By the count of touches; 0: never.
-  uint64_t last_touch(ChunkId chunk) const { return facts_[chunk].last_touch; }
+  uint64_t last_touch(ChunkId chunk) const { return histories_[chunk].last_touch; }
   /// Whether the chunk is one of the `count` that were touched or delivered last.
   bool is_among_last(ChunkId chunk, uint64_t count) const {
-    const uint64_t last = facts_[chunk].last_touch;
+    const uint64_t last = histories_[chunk].last_touch;
     return last != 0 && touches_ - last < count;
   }
-  bool is_refused(ChunkId chunk) const { return touches_ < facts_[chunk].refused_until; }
+  bool is_refused(ChunkId chunk) const { return touches_ < histories_[chunk].refused_until; }
   bool is_evictable(ChunkId chunk) const {
     const ChunkState state = table_.state(chunk);
     return !is_refused(chunk) && (state == ChunkState::ready || state == ChunkState::mapped);
@@ -57,13 +57,13 @@ class Evictability {
   }
 
  private:
-  struct Facts {
+  struct History {
     uint64_t last_touch = 0;
     uint64_t refused_until = 0;
   };
 
   const ChunkTable& table_;
-  std::vector<Facts> facts_;  // by chunk
+  std::vector<History> histories_;  // by chunk
   uint64_t touches_ = 0;
 };
 

@@ -38,14 +38,14 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   used_now_.clear();
   used_now_.reserve(experts_.size());
   first_active_ = active_chunks_ = 0;
-  std::vector<ExpertRules::Shape> shapes;
+  std::vector<ExpertRules::ExpertSize> sizes;
   std::vector<uint32_t> layers;
-  for (const Expert& expert : experts_) {
-    shapes.push_back({expert.layer, expert.chunks()});
+  for (const CachedExpert& expert : experts_) {
+    sizes.push_back({expert.layer, expert.chunks()});
     layers.push_back(expert.layer);
   }
   forecast_.reset(layers);
-  rules_.reset(shapes);
+  rules_.reset(sizes);
   for (ChunkQueue& queue : reads_) queue.reset(chunks);
   holds_.reset(chunks);
   leaving_.reset(chunks);
@@ -55,7 +55,7 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   for (uint32_t expert = 0; expert < experts_.size(); ++expert) {
     const auto of_expert = parts(experts_[expert]);
     if (std::any_of(of_expert.begin(), of_expert.end(),
-                    [&](const Part& part) { return table_.is_resident(part.chunk); })) {
+                    [&](const SlabChunk& part) { return table_.is_resident(part.chunk); })) {
       claim(expert);
     }
   }
@@ -69,7 +69,7 @@ void ExpertCache::set_budget(uint32_t chunks) {
 // A chunk in which one slab of the expert ends and the next begins counts once.
 void ExpertCache::add_expert(const ExpertChunks& from, std::vector<uint32_t>& last_owner) {
   const auto number = static_cast<uint32_t>(experts_.size());
-  Expert expert{.layer = from.layer, .begin = static_cast<uint32_t>(parts_.size())};
+  CachedExpert expert{.layer = from.layer, .begin = static_cast<uint32_t>(parts_.size())};
   for (size_t slab = 0; slab < from.slabs.size(); ++slab) {
     for (const ChunkPart& part : from.slabs[slab]) {
       if (std::exchange(last_owner[part.chunk], number) == number) continue;
@@ -104,22 +104,24 @@ void ExpertCache::choose_tripwires() {
   for (uint32_t number = 0; number < experts_.size(); ++number) {
     const auto of_expert = parts(experts_[number]);
     if (of_expert.empty()) continue;
-    const auto alone = std::find_if(of_expert.begin(), of_expert.end(),
-                                    [&](const Part& part) { return is_alone(number, part.chunk); });
+    const auto alone = std::find_if(of_expert.begin(), of_expert.end(), [&](const SlabChunk& part) {
+      return is_alone(number, part.chunk);
+    });
     experts_[number].tripwire = (alone == of_expert.end() ? of_expert.begin() : alone)->chunk;
   }
 }
 
 bool ExpertCache::is_alone(uint32_t expert, ChunkId chunk) const {
   const auto all = owners(chunk);
-  return std::all_of(all.begin(), all.end(), [&](const Owner& it) { return it.expert == expert; });
+  return std::all_of(all.begin(), all.end(),
+                     [&](const ChunkOwner& it) { return it.expert == expert; });
 }
 
-std::span<const ExpertCache::Part> ExpertCache::parts(const Expert& expert) const {
+std::span<const ExpertCache::SlabChunk> ExpertCache::parts(const CachedExpert& expert) const {
   return std::span(parts_).subspan(expert.begin, expert.chunks());
 }
 
-std::span<const ExpertCache::Owner> ExpertCache::owners(ChunkId chunk) const {
+std::span<const ExpertCache::ChunkOwner> ExpertCache::owners(ChunkId chunk) const {
   return std::span(owners_).subspan(owners_begin_[chunk],
                                     owners_begin_[chunk + 1] - owners_begin_[chunk]);
 }
@@ -129,7 +131,7 @@ std::span<const ExpertCache::Owner> ExpertCache::owners(ChunkId chunk) const {
 uint32_t ExpertCache::owner_meant(ChunkId chunk, uint32_t offset_bytes) const {
   const auto candidates = owners(chunk);
   uint32_t meant = candidates.back().expert;
-  for (const Owner& owner : candidates) {
+  for (const ChunkOwner& owner : candidates) {
     if (owner.begin_bytes <= offset_bytes && offset_bytes < owner.end_bytes) return owner.expert;
     if (is_used_now(experts_[owner.expert])) meant = owner.expert;
   }
@@ -138,10 +140,10 @@ uint32_t ExpertCache::owner_meant(ChunkId chunk, uint32_t offset_bytes) const {
 
 // ---- Uses ----
 
-ExpertCache::Touch ExpertCache::on_touch(ChunkId chunk, uint32_t offset_bytes) {
+ExpertCache::UseCounts ExpertCache::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   const uint32_t number = owner_meant(chunk, offset_bytes);
-  Expert& expert = experts_[number];
-  Touch touch;
+  CachedExpert& expert = experts_[number];
+  UseCounts touch;
   if (expert.layer != layer_) touch.is_new_pass = begin_visit(expert.layer);
   touch.is_use = !is_used_now(expert);
   if (!touch.is_use) {
@@ -199,22 +201,22 @@ void ExpertCache::expect(ChunkId chunk) { claim(owner_meant(chunk, anywhere)); }
 // Of an expert that the engine came to at `touched`, whatever is absent. Where more experts are in
 // use than there is room for (a prompt uses nearly all of them), only the slab that was touched:
 // the others would have to go again before the engine comes to them.
-void ExpertCache::ask_for(const Expert& expert, ChunkId touched) {
+void ExpertCache::ask_for(const CachedExpert& expert, ChunkId touched) {
   const auto of_expert = parts(expert);
   const auto at = std::find_if(of_expert.begin(), of_expert.end(),
-                               [&](const Part& part) { return part.chunk == touched; });
+                               [&](const SlabChunk& part) { return part.chunk == touched; });
   const bool is_crowded = first_active_ > 0 || expert.chunks() > budget_;
-  for (const Part& part : of_expert) {
+  for (const SlabChunk& part : of_expert) {
     if (is_crowded && part.slab != at->slab) continue;
     if (table_.state(part.chunk) == ChunkState::absent) reads_[part.slab].push(part.chunk);
   }
 }
 
-uint32_t ExpertCache::missing_chunks(const Expert& expert) const {
+uint32_t ExpertCache::missing_chunks(const CachedExpert& expert) const {
   const auto of_expert = parts(expert);
   return static_cast<uint32_t>(std::count_if(
       of_expert.begin(), of_expert.end(),
-      [&](const Part& part) { return table_.state(part.chunk) == ChunkState::absent; }));
+      [&](const SlabChunk& part) { return table_.state(part.chunk) == ChunkState::absent; }));
 }
 
 ChunkId ExpertCache::next_read() {
@@ -240,8 +242,8 @@ bool ExpertCache::on_ready(ChunkId chunk) {
   }
   // It came after the engine had left: the next use shall be seen.
   const auto all = owners(chunk);
-  return std::none_of(all.begin(), all.end(), [&](const Owner& owner) {
-    const Expert& expert = experts_[owner.expert];
+  return std::none_of(all.begin(), all.end(), [&](const ChunkOwner& owner) {
+    const CachedExpert& expert = experts_[owner.expert];
     return expert.tripwire == chunk && !is_used_now(expert);
   });
 }
@@ -257,7 +259,7 @@ ChunkId ExpertCache::next_return() {
     const uint32_t most = find_most_absent();
     if (most == none) return no_chunk;
     claim(most);
-    for (const Part& part : parts(experts_[most])) returning_.push(part.chunk);
+    for (const SlabChunk& part : parts(experts_[most])) returning_.push(part.chunk);
   }
 }
 
@@ -271,15 +273,15 @@ ChunkId ExpertCache::next_hold() {
 // ---- Who has to go ----
 
 void ExpertCache::claim(uint32_t number) {
-  Expert& expert = experts_[number];
+  CachedExpert& expert = experts_[number];
   if (std::exchange(expert.is_claimed, true)) return;
-  for (const Part& part : parts(expert)) claimed_ += claims_[part.chunk]++ == 0;
+  for (const SlabChunk& part : parts(expert)) claimed_ += claims_[part.chunk]++ == 0;
 }
 
 void ExpertCache::unclaim(uint32_t number) {
-  Expert& expert = experts_[number];
+  CachedExpert& expert = experts_[number];
   expert.is_claimed = false;
-  for (const Part& part : parts(expert)) {
+  for (const SlabChunk& part : parts(expert)) {
     if (--claims_[part.chunk] > 0) continue;
     --claimed_;
     if (is_in_memory(table_.state(part.chunk))) leaving_.push(part.chunk);
@@ -320,7 +322,7 @@ void ExpertCache::let_go(ChunkId chunk) {
 uint32_t ExpertCache::find_least() const {
   uint32_t least = none;
   for (uint32_t number = 0; number < experts_.size(); ++number) {
-    const Expert& expert = experts_[number];
+    const CachedExpert& expert = experts_[number];
     if (!expert.is_claimed || expert.is_active) continue;
     if (least == none || rules_.is_worth_less(number, least)) least = number;
   }

@@ -38,7 +38,7 @@ namespace weightpager::policy {
 class ExpertCache {
  public:
   /// What the caller counts of a touch.
-  struct Touch {
+  struct UseCounts {
     bool is_use = false;  // the first touch of this expert in this pass over its layer
     uint32_t missing_chunks = 0;
     bool is_new_pass = false;
@@ -66,7 +66,7 @@ class ExpertCache {
   bool is_over_budget();
 
   // All of these require owns(chunk).
-  Touch on_touch(ChunkId chunk, uint32_t offset_bytes);
+  UseCounts on_touch(ChunkId chunk, uint32_t offset_bytes);
   /// Advice: the chunk's expert will be used.
   void expect(ChunkId chunk);
   /// The chunk is resident: true if it shall be mapped at once. One that no expert claims any more
@@ -95,7 +95,7 @@ class ExpertCache {
   static constexpr size_t slabs_max = 3;  // later ones are read with the last
   static constexpr uint32_t none = UINT32_MAX;
 
-  struct Expert {
+  struct CachedExpert {
     uint32_t layer = 0;
     uint32_t begin = 0;  // in parts_
     uint32_t end = 0;
@@ -106,12 +106,12 @@ class ExpertCache {
 
     uint32_t chunks() const { return end - begin; }
   };
-  struct Part {
+  struct SlabChunk {
     ChunkId chunk;
     uint8_t slab;
   };
   /// Whose bytes `begin_bytes` to `end_bytes` of a chunk are.
-  struct Owner {
+  struct ChunkOwner {
     uint32_t expert;
     uint32_t begin_bytes;
     uint32_t end_bytes;
@@ -120,32 +120,32 @@ class ExpertCache {
   void add_expert(const ExpertChunks& from, std::vector<uint32_t>& last_owner);
   void index_owners(std::span<const ExpertChunks> experts);
   void choose_tripwires();
-  std::span<const Part> parts(const Expert& expert) const;
-  std::span<const Owner> owners(ChunkId chunk) const;
+  std::span<const SlabChunk> parts(const CachedExpert& expert) const;
+  std::span<const ChunkOwner> owners(ChunkId chunk) const;
   bool is_alone(uint32_t expert, ChunkId chunk) const;
   bool can_leave(ChunkId chunk) const;
-  bool is_used_now(const Expert& expert) const { return expert.visit == visit_; }
+  bool is_used_now(const CachedExpert& expert) const { return expert.visit == visit_; }
   uint32_t owner_meant(ChunkId chunk, uint32_t offset_bytes) const;
   bool begin_visit(uint32_t layer);
   void activate(uint32_t expert);
   void deactivate_oldest();
   void claim(uint32_t expert);
   void unclaim(uint32_t expert);
-  void ask_for(const Expert& expert, ChunkId touched);
-  uint32_t missing_chunks(const Expert& expert) const;
+  void ask_for(const CachedExpert& expert, ChunkId touched);
+  uint32_t missing_chunks(const CachedExpert& expert) const;
   uint32_t find_least() const;
   uint32_t find_most_absent() const;
 
   const ChunkTable& table_;
   uint32_t budget_ = 0;
-  std::vector<Expert> experts_;
-  std::vector<Part> parts_;  // by expert, in execution order
+  std::vector<CachedExpert> experts_;
+  std::vector<SlabChunk> parts_;  // by expert, in execution order
   uint32_t chunk_count_ = 0;
   uint32_t largest_ = 0;
 
   // By chunk: its owners are owners_[owners_begin_[chunk]] up to the next chunk's.
   std::vector<uint32_t> owners_begin_;
-  std::vector<Owner> owners_;
+  std::vector<ChunkOwner> owners_;
   std::vector<uint32_t> claims_;  // how many kept experts it belongs to
   uint32_t claimed_ = 0;          // chunks with a claim
 

@@ -21,14 +21,14 @@ uint32_t bits_in(std::span<const uint64_t> words) {
 
 void ExpertForecast::reset(std::span<const uint32_t> layers) {
   layers_.clear();
-  places_.clear();
+  bits_.clear();
   words_ = 0;
   for (uint32_t expert = 0; expert < layers.size(); ++expert) {
     while (layers_.size() <= layers[expert]) layers_.push_back({expert, words_, 0});
-    Layer& layer = layers_.back();
+    LayerBits& layer = layers_.back();
     const uint32_t number = expert - layer.first_expert;
     if (number % 64 == 0) ++layer.words, ++words_;
-    places_.push_back({layers[expert], layer.first_word + number / 64, uint64_t{1} << number % 64});
+    bits_.push_back({layers[expert], layer.first_word + number / 64, uint64_t{1} << number % 64});
   }
   rows_.assign(size_t{passes_max + 1} * words_, 0);
   pass_ = 0;
@@ -38,7 +38,7 @@ void ExpertForecast::reset(std::span<const uint32_t> layers) {
   passes_back_ = 0;
 }
 
-std::span<const uint64_t> ExpertForecast::used(uint32_t passes, const Layer& layer) const {
+std::span<const uint64_t> ExpertForecast::used(uint32_t passes, const LayerBits& layer) const {
   WP_ASSERT(passes <= passes_max && passes <= pass_);
   return std::span(rows_).subspan(row_begin(passes) + layer.first_word, layer.words);
 }
@@ -54,7 +54,7 @@ void ExpertForecast::begin_visit(uint32_t layer, bool is_new_pass) {
 }
 
 void ExpertForecast::note_use(uint32_t expert) {
-  rows_[row_begin(0) + places_[expert].word] |= places_[expert].bit;
+  rows_[row_begin(0) + bits_[expert].word] |= bits_[expert].bit;
 }
 
 // All that the layer used is known: which of the passes was like this one?
@@ -79,13 +79,13 @@ void ExpertForecast::end_visit() {
 }
 
 uint32_t ExpertForecast::visits_until(uint32_t expert) const {
-  const Place& place = places_[expert];
+  const ExpertBit& bit_of = bits_[expert];
   // Of the layers behind the engine, and of its own, the next pass is asked first.
-  const bool is_ahead = place.layer > layer_;
-  uint32_t visits = place.layer + (is_ahead ? 0 : layer_count()) - layer_;
+  const bool is_ahead = bit_of.layer > layer_;
+  uint32_t visits = bit_of.layer + (is_ahead ? 0 : layer_count()) - layer_;
   for (uint32_t passes = passes_back_; passes > 0; --passes, visits += layer_count()) {
     const uint32_t then = is_ahead ? passes : passes - 1;
-    if (rows_[row_begin(then) + place.word] & place.bit) return visits;
+    if (rows_[row_begin(then) + bit_of.word] & bit_of.bit) return visits;
   }
   return never;
 }

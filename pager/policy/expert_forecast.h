@@ -43,12 +43,12 @@ class ExpertForecast {
  private:
   static constexpr uint32_t passes_max = 16;
 
-  struct Layer {
+  struct LayerBits {
     uint32_t first_expert = 0;
     uint32_t first_word = 0;
     uint32_t words = 0;
   };
-  struct Place {
+  struct ExpertBit {
     uint32_t layer = 0;
     uint32_t word = 0;
     uint64_t bit = 0;
@@ -60,15 +60,15 @@ class ExpertForecast {
     return static_cast<size_t>((pass_ - passes) % (passes_max + 1)) * words_;
   }
   /// The experts that a layer used then, a bit each.
-  std::span<const uint64_t> used(uint32_t passes, const Layer& layer) const;
+  std::span<const uint64_t> used(uint32_t passes, const LayerBits& layer) const;
   void end_visit();
 
-  std::vector<Layer> layers_;
-  std::vector<Place> places_;   // by expert
-  uint32_t words_ = 0;          // of a pass
-  std::vector<uint64_t> rows_;  // passes_max + 1 of them, by pass, in turns
-  uint64_t pass_ = 0;           // the one that goes on
-  uint32_t layer_ = 0;          // where the engine is
+  std::vector<LayerBits> layers_;
+  std::vector<ExpertBit> bits_;  // by expert
+  uint32_t words_ = 0;           // of a pass
+  std::vector<uint64_t> rows_;   // passes_max + 1 of them, by pass, in turns
+  uint64_t pass_ = 0;            // the one that goes on
+  uint32_t layer_ = 0;           // where the engine is
   bool is_at_layer_ = false;
   std::array<double, passes_max + 1> likeness_{};  // by passes back
   uint32_t passes_back_ = 0;                       // the past that is taken for the future

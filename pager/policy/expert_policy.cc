@@ -69,7 +69,7 @@ void ExpertPolicy::on_touch(ChunkId chunk, uint32_t offset_bytes) {
 }
 
 void ExpertPolicy::touch_expert(ChunkId chunk, uint32_t offset_bytes) {
-  const ExpertCache::Touch touch = experts_.on_touch(chunk, offset_bytes);
+  const ExpertCache::UseCounts touch = experts_.on_touch(chunk, offset_bytes);
   PolicyStatistics& statistics = stream_.counters();
   statistics.expert_uses += touch.is_use;
   statistics.expert_misses += touch.missing_chunks > 0;

@@ -21,11 +21,11 @@ constexpr double weight_max = 0x1p200;
 
 }  // namespace
 
-void ExpertRules::reset(const std::vector<Shape>& experts) {
+void ExpertRules::reset(const std::vector<ExpertSize>& experts) {
   experts_.clear();
   experts_.reserve(experts.size());
-  for (const Shape& shape : experts) {
-    experts_.push_back({.shape = shape});
+  for (const ExpertSize& size : experts) {
+    experts_.push_back({.size = size});
   }
   for (Play& play : plays_) {
     play.is_kept.assign(experts_.size(), false);
@@ -59,13 +59,13 @@ void ExpertRules::begin_pass() {
   for (size_t rule = 0; rule < counting_rules; ++rule) {
     weights_[rule] /= kept_per_pass[rule];
     if (weights_[rule] < weight_max) continue;
-    for (Expert& expert : experts_) expert.uses[rule] /= weights_[rule];
+    for (Record& expert : experts_) expert.uses[rule] /= weights_[rule];
     weights_[rule] = 1;
   }
 }
 
 void ExpertRules::note_use(uint32_t number) {
-  Expert& expert = experts_[number];
+  Record& expert = experts_[number];
   expert.visit = visit_;
   expert.last_use = ++uses_;
   for (size_t rule = 0; rule < counting_rules; ++rule) expert.uses[rule] += weights_[rule];
@@ -81,7 +81,7 @@ void ExpertRules::play(Rule rule, uint32_t number) {
   const bool was_kept = play.is_kept[number];
   play.is_proven[number] = was_kept;
   if (was_kept) return;
-  const uint32_t chunks = experts_[number].shape.chunks;
+  const uint32_t chunks = experts_[number].size.chunks;
   play.missed_chunks += chunks;
   if (!make_room(rule, chunks)) return;
   play.is_kept[number] = true;
@@ -104,7 +104,7 @@ bool ExpertRules::make_room(Rule rule, uint32_t chunks) {
     }
     if (least == count) return false;
     play.is_kept[least] = false;
-    play.kept_chunks -= experts_[least].shape.chunks;
+    play.kept_chunks -= experts_[least].size.chunks;
   }
   return true;
 }
@@ -114,7 +114,7 @@ ExpertRules::Rank ExpertRules::rank(Rule rule, uint32_t number) const {
 }
 
 double ExpertRules::worth(Rule rule, uint32_t number) const {
-  const Expert& expert = experts_[number];
+  const Record& expert = experts_[number];
   const double uses = expert.uses[rule == foresight ? frequency : rule];
   if (rule == foresight && forecast_.likeness() >= likeness_min) {
     const uint32_t visits = forecast_.visits_until(number);
@@ -125,7 +125,7 @@ double ExpertRules::worth(Rule rule, uint32_t number) const {
   if (rule == frequency || rule == foresight) {
     return plays_[rule].is_proven[number] ? uses * proven_worth : uses;
   }
-  return expert.shape.layer > layer_ ? uses : uses * kept_per_pass[rule];
+  return expert.size.layer > layer_ ? uses : uses * kept_per_pass[rule];
 }
 
 }  // namespace weightpager::policy

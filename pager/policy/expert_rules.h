@@ -38,7 +38,7 @@ namespace weightpager::policy {
 class ExpertRules {
  public:
   /// Of an expert: its layer, in execution order, and what it takes of the budget.
-  struct Shape {
+  struct ExpertSize {
     uint32_t layer = 0;
     uint32_t chunks = 0;
   };
@@ -47,7 +47,7 @@ class ExpertRules {
   explicit ExpertRules(const ExpertForecast& forecast) : forecast_(forecast) {}
 
   /// Forgets everything.
-  void reset(const std::vector<Shape>& experts);
+  void reset(const std::vector<ExpertSize>& experts);
   void set_budget(uint32_t chunks) { budget_ = chunks; }
 
   /// The engine came to a layer; whether a pass has begun with that.
@@ -64,8 +64,8 @@ class ExpertRules {
   /// Those that count uses, each in its way; foresight goes by frequency's.
   static constexpr size_t counting_rules = foresight;
 
-  struct Expert {
-    Shape shape;
+  struct Record {
+    ExpertSize size;
     std::array<double, counting_rules> uses{};  // weighted by weights_
     uint64_t last_use = 0;                      // by the count of uses; 0: never
     uint64_t visit = 0;                         // in which it was used last
@@ -88,7 +88,7 @@ class ExpertRules {
   void begin_pass();
 
   const ExpertForecast& forecast_;
-  std::vector<Expert> experts_;
+  std::vector<Record> experts_;
   std::array<Play, rule_count> plays_;
   Rule best_ = frequency;
   uint32_t budget_ = 0;

@@ -14,7 +14,7 @@ constexpr size_t not_placed = std::numeric_limits<size_t>::max();
 constexpr uint64_t revisit_distance_bytes = 8 * MiB;
 
 /// Bytes of the file that one expert uses, or several that are joined.
-struct Extent {
+struct FileBytes {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
@@ -77,7 +77,7 @@ class Orderer {
   /// Calls `use` with the place in the region of every chunk that the bytes lie in, and which of
   /// the chunk's bytes they are.
   template <typename Use>
-  void for_each_chunk(const Extent& extent, Use use) const {
+  void for_each_chunk(const FileBytes& extent, Use use) const {
     const uint64_t chunk_bytes = range_.chunk_bytes;
     const uint64_t first_in_file = range_.offset_bytes / chunk_bytes;
     for (uint64_t chunk = extent.begin / chunk_bytes; chunk * chunk_bytes < extent.end; ++chunk) {
@@ -89,8 +89,8 @@ class Orderer {
     }
   }
 
-  std::vector<Extent> extents_of(const model::Expert& expert) const {
-    std::vector<Extent> extents;
+  std::vector<FileBytes> extents_of(const model::Expert& expert) const {
+    std::vector<FileBytes> extents;
     for (const model::Slab& slab : expert.slabs) {
       if (model_.tensors[slab.tensor].file != file_) continue;
       extents.push_back({slab.offset_bytes, slab.offset_bytes + slab.size_bytes});
@@ -99,12 +99,12 @@ class Orderer {
   }
 
   /// The expert `next`, and those after it that it is joined with; `next` moves on behind them.
-  std::vector<Extent> take_joined(size_t& next) const {
+  std::vector<FileBytes> take_joined(size_t& next) const {
     const uint32_t layer = model_.experts[next].layer;
-    std::vector<Extent> joined = extents_of(model_.experts[next++]);
+    std::vector<FileBytes> joined = extents_of(model_.experts[next++]);
     while (next < model_.experts.size() && model_.experts[next].layer == layer &&
            is_short(joined)) {
-      const std::vector<Extent> more = extents_of(model_.experts[next]);
+      const std::vector<FileBytes> more = extents_of(model_.experts[next]);
       if (!continues(joined, more)) break;
       for (size_t i = 0; i < joined.size(); ++i) joined[i].end = more[i].end;
       ++next;
@@ -112,20 +112,20 @@ class Orderer {
     return joined;
   }
 
-  bool is_short(const std::vector<Extent>& extents) const {
-    return std::any_of(extents.begin(), extents.end(), [&](const Extent& extent) {
+  bool is_short(const std::vector<FileBytes>& extents) const {
+    return std::any_of(extents.begin(), extents.end(), [&](const FileBytes& extent) {
       return extent.end - extent.begin < range_.chunk_bytes;
     });
   }
 
-  static bool continues(const std::vector<Extent>& extents, const std::vector<Extent>& more) {
+  static bool continues(const std::vector<FileBytes>& extents, const std::vector<FileBytes>& more) {
     return std::equal(extents.begin(), extents.end(), more.begin(), more.end(),
-                      [](const Extent& a, const Extent& b) { return a.end == b.begin; });
+                      [](const FileBytes& a, const FileBytes& b) { return a.end == b.begin; });
   }
 
-  void add_expert(uint32_t layer, const std::vector<Extent>& extents) {
+  void add_expert(uint32_t layer, const std::vector<FileBytes>& extents) {
     ExpertChunks expert{.layer = layer, .slabs = {}};
-    for (const Extent& extent : extents) {
+    for (const FileBytes& extent : extents) {
       std::vector<ChunkPart> parts;
       for_each_chunk(extent, [&](uint32_t index, uint32_t begin_bytes, uint32_t end_bytes) {
         if (places_[index] == not_placed) {

@@ -46,13 +46,10 @@ struct Settings {
   uint32_t reads_max = 16;
   /// Chunks that one action evicts, at most.
   uint32_t evictions_max = 1;
-  /// Experts of a mixture are kept and read as wholes; otherwise their chunks are like any others
-  /// that are not part of every pass.
-  bool knows_experts = true;
 };
 
-/// Reads that may be in flight beyond Settings::reads_max: what engine threads wait for never
-/// queues behind what is read ahead.
+/// Reads that may be in flight beyond Settings::reads_max, so that a read that an engine thread
+/// waits for never queues behind what is read ahead.
 inline constexpr uint32_t demand_reads_max = 64;
 
 /// Settings::reads_max for a device that likes so many bytes in flight.
@@ -91,43 +88,44 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  /// The set of chunks or what is known about their use changed; chunks in none of the lists are
-  /// sparse. What was learned about the order before is forgotten, but for what `order` has of it.
+  /// The set of chunks changed, or what is known about their use. Chunks in none of the lists are
+  /// sparse. What was learned about the order before is forgotten, except what `order` says.
   virtual void set_order(const ChunkOrder& order) = 0;
   /// The table's resident_max changed.
   virtual void on_resized() = 0;
 
-  /// What the driver's clock says at the events that follow; never goes back.
+  /// The time of the events that follow, by the driver's clock, which never goes back.
   virtual void on_time(uint64_t /*now_ns*/) {}
   /// An engine thread touched a chunk that is not mapped, and waits. `offset_bytes`: where in the
   /// chunk, or `anywhere`.
   virtual void on_touch(ChunkId chunk, uint32_t offset_bytes) = 0;
-  /// A read ended well. True: map it now. False: leave it ready, as a tripwire. (A chunk that an
-  /// engine thread waits for is mapped without asking.)
+  /// The chunk was read without an error. Returns true if it shall be mapped now, false if it shall
+  /// stay ready, as a tripwire. (A chunk that an engine thread waits for is mapped in any case.)
   virtual bool on_ready(ChunkId chunk) = 0;
-  /// The kernel refused to evict or hold the chunk: somebody pins its pages and keeps them a while,
-  /// so that it is not asked for again for a while (evictability.h).
+  /// The kernel refused to evict or hold the chunk, because somebody pins its pages. The policy
+  /// does not ask for it again for a while (evictability.h).
   virtual void on_refused(ChunkId chunk) = 0;
-  /// Threads wait, and nothing has happened for a while: what was refused may be asked for again,
-  /// and until the next read ends none that is in flight is counted upon. O(N).
+  /// Threads wait, and nothing has happened for a while. The policy may ask again for what was
+  /// refused, and does not count on reads in flight until the next one ends. O(N).
   virtual void on_standstill() = 0;
-  /// Advice: these chunks are needed soon. More than half of the window cannot be meant literally:
-  /// it says that a pass will begin.
+  /// Advice: these chunks are needed soon. Chunks of more than half of the window cannot all be
+  /// read: such advice only says that a pass will begin.
   virtual void will_need(std::span<const ChunkId> chunks) = 0;
   /// Advice: these chunks are not needed again in this pass.
   virtual void consumed(std::span<const ChunkId> chunks) = 0;
 
-  /// Call until it returns `none`, carrying out each action before the next call.
+  /// The next action, or `none`. The driver calls this until it returns `none`, and carries out
+  /// each action before the next call.
   virtual Action next() = 0;
 
-  /// Whether on_touch shall be called for mapped chunks, too. No live driver can do that.
+  /// Whether on_touch has to be called for mapped chunks, too. No live driver can do that.
   virtual bool sees_every_touch() const { return false; }
   /// The parts of the window that stream and that stay, where the policy divides it.
   virtual uint32_t ring_chunks() const { return 0; }
   virtual uint32_t pinned_chunks() const { return 0; }
   /// Whether the chunk is one of those that stay.
   virtual bool is_pinned(ChunkId /*chunk*/) const { return false; }
-  /// For the next one: empty, if it learns nothing or has not yet.
+  /// What another policy can begin with; empty, if this one learns nothing or has not yet.
   virtual Lesson lesson() const { return {}; }
   virtual const PolicyStatistics& statistics() const = 0;
 };

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 #include "pager/simulate/disk_model.h"
 #include "pager/simulate/handling.h"
 #include "pager/simulate/trace.h"

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "pager/base/units.h"
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 #include "tools/report_file.h"
 
 namespace weightpager::tools {

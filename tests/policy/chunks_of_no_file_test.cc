@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 
 namespace weightpager::policy {
 namespace {

@@ -38,12 +38,12 @@ class Belady final : public Policy {
   const PolicyStatistics& statistics() const override { return statistics_; }
 
  private:
-  // A place is an index into the future.
-  struct Eviction {
+  // Touches are numbered by their index in the future.
+  struct PlannedEviction {
     ChunkId chunk;
     int64_t last_use;  // before it; -1: it was there before the first touch
   };
-  struct Read {
+  struct PlannedRead {
     ChunkId chunk;
     int64_t needed_at;
   };
@@ -53,30 +53,29 @@ class Belady final : public Policy {
   const ChunkTable& table_;
   const Settings settings_;
   const std::span<const ChunkId> future_;
-  std::vector<Eviction> evictions_;  // by last use
-  std::vector<Read> reads_;          // by need
+  std::vector<PlannedEviction> evictions_;  // by last use
+  std::vector<PlannedRead> reads_;          // by need
   size_t evictions_done_ = 0;
   size_t reads_done_ = 0;
-  int64_t place_ = -1;  // the engine is at this touch
+  int64_t touch_ = -1;  // the engine is at this touch
   PolicyStatistics statistics_;
 };
 
-/// Reads of the touches from place `from` on, if the chunks that are touched most often stay in a
-/// window of so many chunks and one place in it serves the others. Of touches that do not depend on
+/// Reads of the touches from touch `from` on, if the chunks that are touched most often stay in a
+/// window of so many chunks and the others share one slot of it. Of touches that do not depend on
 /// each other no policy that does not know the future reads less on average (Aho, Denning & Ullman,
 /// "Principles of Optimal Page Replacement", 1971: A0).
 uint64_t reads_of_fixed_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                             size_t from);
 
-/// The same for somebody who has to learn it: of the chunks touched so far those stay that were
-/// touched most often until then, and of equals who was there first. It costs nothing to know the
-/// uses of all, nor to have one place only for what passes, so it is a measure of what past uses
-/// tell, and not of a policy.
+/// The same without knowing the future: of the chunks touched so far, those stay that were touched
+/// most often until then, and of equals the one that came first. This measures what past uses tell,
+/// not what a policy can do: it knows the uses of all chunks, and all that passes shares one slot.
 uint64_t reads_of_learned_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                               size_t from);
 
-/// The least reads that serve these touches with so many chunks of memory, beginning with none; of
-/// them, those that touches from place `from` on are the cause of.
+/// The least reads that serve these touches with a window of so many chunks, which is empty at
+/// first. Counts the reads that touches from touch `from` on cause.
 uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                      size_t from = 0);
 

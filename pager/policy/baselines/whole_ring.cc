@@ -59,7 +59,7 @@ bool WholeRing::arrived(ChunkId chunk) {
 
 ChunkId WholeRing::next_ahead() {
   if (!has_cursor_) return window::no_chunk;
-  const Place limit = cursor_ + std::min(length_, order_size());
+  const uint64_t limit = cursor_ + std::min(length_, order_size());
   for (; frontier_ < limit; ++frontier_) {
     const ChunkId chunk = order().cyclic[frontier_ % order_size()];
     if (table_.state(chunk) == ChunkState::absent) return chunk;

@@ -18,9 +18,6 @@ class WholeRing final : public PolicyBase {
   uint32_t ring_chunks() const override { return length_; }
 
  private:
-  // A place is a position in the order, counted on across passes.
-  using Place = uint64_t;
-
   void use_order() override;
   void touched(ChunkId chunk) override;
   bool arrived(ChunkId chunk) override;
@@ -33,8 +30,9 @@ class WholeRing final : public PolicyBase {
   uint32_t length_ = 0;
   uint32_t behind_ = 0;  // chunks behind the engine that may still be in use
   bool has_cursor_ = false;
-  Place cursor_ = 0;
-  Place frontier_ = 0;            // everything in [cursor_, frontier_) was there or asked for
+  // Places: positions in the order, counted on across passes.
+  uint64_t cursor_ = 0;
+  uint64_t frontier_ = 0;         // everything in [cursor_, frontier_) was there or asked for
   uint32_t candidate_ = nowhere;  // where the last touch far from the cursor was
   uint32_t since_tripwire_ = 0;
 };

@@ -12,11 +12,11 @@ namespace weightpager::policy {
 
 /// What serves most engines best.
 inline constexpr std::string_view default_policy = "expert";
-/// For the live pager alone, and what it does unless it is told otherwise: begins with the default
-/// one, and takes another where that serves the engine better (pager/shadow).
+/// The live pager's default. The pager begins with `default_policy`, and takes another one where
+/// that serves the engine better (pager/shadow). Not a policy itself.
 inline constexpr std::string_view adaptive_policy = "auto";
 
-/// Begins with what it learned in an earlier run, if that was kept (pager/lessons).
+/// The policy that begins with what it learned in an earlier run, if that was kept (pager/lessons).
 inline constexpr std::string_view learning_policy = "learned";
 
 struct NamedPolicy {
@@ -24,24 +24,24 @@ struct NamedPolicy {
   std::string_view description;
   std::unique_ptr<Policy> (*make)(const ChunkTable& table, const Settings& settings,
                                   std::span<const ChunkId> future);
-  /// Has to be told the future, so that only a simulator can use it.
+  /// The policy has to be told the future, so that only a simulator can use it.
   bool needs_future = false;
 };
 
 /// All of them, from the simplest to the bound.
 std::span<const NamedPolicy> named_policies();
 
-/// For counters: 1 and up, in the order of named_policies(); 0 for none. The name of 0, and of what
-/// is no number, is empty.
+/// A policy's number in counters: 1 and up, in the order of named_policies(); 0 if no policy has
+/// the name. The name of a number that no policy has is empty.
 uint64_t policy_number(std::string_view name);
 std::string_view policy_name(uint64_t number);
 
-/// Fails, listing the names, if there is no such policy. `is_live`: … or if it needs the future;
-/// the adaptive one is known then.
+/// Fails, with a list of all names, if there is no such policy. `is_live`: also fails if the policy
+/// needs the future, and knows `adaptive_policy`.
 Status check_policy(std::string_view name, bool is_live);
 
-/// `table`, and `future` for one that needs it, outlive the policy. Requires a name of
-/// named_policies().
+/// Requires a name of named_policies(). `table` outlives the policy, as does `future`, which is for
+/// a policy that needs it.
 std::unique_ptr<Policy> make_policy(std::string_view name, const ChunkTable& table,
                                     const Settings& settings, std::span<const ChunkId> future = {});
 

@@ -1,4 +1,4 @@
-#include "pager/policy/make_policy.h"
+#include "pager/policy/named/make_policy.h"
 
 #include <algorithm>
 #include <array>
