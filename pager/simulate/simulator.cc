@@ -27,19 +27,84 @@ policy::Settings settings_for(const Trace& trace, uint32_t window_chunks) {
       .evictions_max = window::chunks_together(window::move_bytes_max, trace.chunk_bytes)};
 }
 
+// Whether the chunk can go into one call with the run before it: its bytes and its slot follow.
+bool goes_along(const ChunkTable& table, const Run& run, ChunkId chunk, uint32_t count_max) {
+  return window::comes_next(run, chunk, count_max) &&
+         table.slot(chunk) == table.slot(run.first) + run.count;
+}
+
+// Reads on their way to the disk: neighbours become one request, and requests go there together.
+class ReadGatherer {
+ public:
+  /// `table` and `disk` outlive it. A request takes the pager `request_ns`.
+  ReadGatherer(const ChunkTable& table, SimulatedDisk& disk, uint64_t chunk_bytes,
+               uint64_t request_ns)
+      : table_(table), disk_(disk), chunk_bytes_(chunk_bytes), request_ns_(request_ns) {}
+
+  /// The chunk is being read. `pager_ns`: the pager's clock, which goes on.
+  void add(ChunkId chunk, uint64_t& pager_ns) {
+    const uint32_t chunks_max = window::chunks_together(window::read_bytes_max, chunk_bytes_);
+    if (!goes_along(table_, gathered_, chunk, chunks_max)) {
+      end_request(pager_ns);
+      gathered_ = {chunk, 0};
+    }
+    ++gathered_.count;
+  }
+
+  /// Hands everything over to the disk.
+  void flush(uint64_t& pager_ns) {
+    end_request(pager_ns);
+    submit(pager_ns);
+  }
+
+  size_t requests_waiting() const { return unsubmitted_.size(); }
+
+  static Run run_of(uint64_t tag) {
+    return {static_cast<ChunkId>(tag), static_cast<uint32_t>(tag >> 32)};
+  }
+
+ private:
+  void end_request(uint64_t& pager_ns) {
+    if (gathered_.count == 0) return;
+    pager_ns += request_ns_;
+    unsubmitted_.push_back(gathered_);
+    unsubmitted_bytes_ += gathered_.count * chunk_bytes_;
+    gathered_.count = 0;
+    if (unsubmitted_bytes_ >= io::submitted_at_once_bytes) submit(pager_ns);
+  }
+
+  void submit(uint64_t now_ns) {
+    for (const Run& run : unsubmitted_) {
+      disk_.start(tag_of(run), run.count * chunk_bytes_, now_ns);
+    }
+    unsubmitted_.clear();
+    unsubmitted_bytes_ = 0;
+  }
+
+  static uint64_t tag_of(const Run& run) { return uint64_t{run.count} << 32 | run.first; }
+
+  const ChunkTable& table_;
+  SimulatedDisk& disk_;
+  const uint64_t chunk_bytes_;
+  const uint64_t request_ns_;
+  Run gathered_;  // is to be read by one request
+  std::vector<Run> unsubmitted_;
+  uint64_t unsubmitted_bytes_ = 0;
+};
+
 class Simulator {
  public:
   Simulator(const Trace& trace, const SimulatorOptions& options)
       : trace_(trace),
         options_(options),
         handling_(options.handling),
-        read_chunks_max_(window::chunks_together(window::read_bytes_max, trace.chunk_bytes)),
         move_chunks_max_(window::chunks_together(window::move_bytes_max, trace.chunk_bytes)),
         future_(trace.touched_chunks()),
         table_(options.window_chunks),
         policy_(policy::make_policy(options.policy, table_,
                                     settings_for(trace, options.window_chunks), future_)),
-        disk_(options.disk, options.seed) {
+        disk_(options.disk, options.seed),
+        reads_(table_, disk_, trace.chunk_bytes, options.handling.request_ns) {
     reads_max_ = settings_for(trace, options.window_chunks).reads_max + policy::demand_reads_max;
     table_.add_chunks(trace.chunks);
     const uint32_t slots = std::max(options.window_chunks, options.resize_chunks);
@@ -60,7 +125,7 @@ class Simulator {
   }
 
  private:
-  // What the pager's thread is at, within one turn of its loop.
+  // What the pager's thread does now, within one turn of its loop.
   enum class Doing { sleeping, taking_reads, taking_fault, carrying_out };
 
   bool is_abandoned() const {
@@ -146,7 +211,7 @@ class Simulator {
 
   // ---- The pager's thread: PagerLoop::serve ----
 
-  // There is something to look at, though nothing was read and nobody waits.
+  // The pager has something to look at, though nothing was read and no thread waits.
   void ring() { rung_ns_ = std::min(rung_ns_, now_ns_); }
 
   uint64_t next_step_ns() const {
@@ -177,8 +242,7 @@ class Simulator {
         return;
       case Doing::carrying_out:
         if (carry_out_one()) return;
-        hand_over_reads();
-        submit();
+        reads_.flush(pager_ns_);
         doing_ = Doing::sleeping;
     }
   }
@@ -187,14 +251,14 @@ class Simulator {
 
   void take_read() {
     const SimulatedDisk::Finished done = disk_.take_finished();
-    const Run read = run_of(done.tag);
+    const Run read = ReadGatherer::run_of(done.tag);
     keep(demanded_[read.first] ? TimelineSpan::Kind::demand_read : TimelineSpan::Kind::read,
          read.first, done.started_ns, done.finished_ns);
     for (ChunkId chunk = read.first; chunk < read.first + read.count; ++chunk) {
       ++run_.events;
       table_.finish_read(chunk);
       if (!policy_->on_ready(chunk) && chunk != waited_for_) continue;
-      if (!goes_along(wanted_, chunk, move_chunks_max_)) {
+      if (!goes_along(table_, wanted_, chunk, move_chunks_max_)) {
         map_wanted();
         wanted_ = {chunk, 0};
       }
@@ -242,7 +306,7 @@ class Simulator {
 
   // False: the policy has no more wishes, or too much is under way.
   bool carry_out_one() {
-    if (disk_.reads_in_flight() + unsubmitted_.size() >= reads_max_) return false;
+    if (disk_.reads_in_flight() + reads_.requests_waiting() >= reads_max_) return false;
     const Action action = policy_->next();
     if (action.kind == Action::Kind::none) return false;
     ++run_.events;
@@ -267,28 +331,7 @@ class Simulator {
     table_.start_read(action.chunk);
     demanded_[action.chunk] = action.is_demand;
     ++pass_counts().reads;
-    if (!goes_along(gathered_, action.chunk, read_chunks_max_)) {
-      hand_over_reads();
-      gathered_ = {action.chunk, 0};
-    }
-    ++gathered_.count;
-  }
-
-  void hand_over_reads() {
-    if (gathered_.count == 0) return;
-    pager_ns_ += handling_.request_ns;
-    unsubmitted_.push_back(gathered_);
-    unsubmitted_bytes_ += gathered_.count * trace_.chunk_bytes;
-    gathered_.count = 0;
-    if (unsubmitted_bytes_ >= io::submitted_at_once_bytes) submit();
-  }
-
-  void submit() {
-    for (const Run& run : unsubmitted_) {
-      disk_.start(tag_of(run), run.count * trace_.chunk_bytes, pager_ns_);
-    }
-    unsubmitted_.clear();
-    unsubmitted_bytes_ = 0;
+    reads_.add(action.chunk, pager_ns_);
   }
 
   void evict(const Run& run) {
@@ -315,16 +358,6 @@ class Simulator {
     pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, chunks);
   }
 
-  bool goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
-    return window::comes_next(run, chunk, count_max) &&
-           table_.slot(chunk) == table_.slot(run.first) + run.count;
-  }
-
-  static uint64_t tag_of(const Run& run) { return uint64_t{run.count} << 32 | run.first; }
-  static Run run_of(uint64_t tag) {
-    return {static_cast<ChunkId>(tag), static_cast<uint32_t>(tag >> 32)};
-  }
-
   void keep(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns, uint64_t end_ns) {
     if (!keeps_timeline_ || end_ns <= pass_began_ns_ || begin_ns == end_ns) return;
     begin_ns = std::max(begin_ns, pass_began_ns_) - pass_began_ns_;
@@ -334,12 +367,12 @@ class Simulator {
   const Trace& trace_;
   const SimulatorOptions& options_;
   const Handling handling_;
-  const uint32_t read_chunks_max_;
   const uint32_t move_chunks_max_;
   const std::vector<ChunkId> future_;
   ChunkTable table_;
   const std::unique_ptr<policy::Policy> policy_;
   SimulatedDisk disk_;
+  ReadGatherer reads_;
   uint32_t reads_max_ = 0;
   std::vector<bool> demanded_;  // by chunk: its last read was begun because the engine waited
   SimulatedRun run_;
@@ -359,10 +392,7 @@ class Simulator {
   uint64_t rung_ns_ = never_ns;
   ChunkId waited_for_ = no_chunk;
   ChunkId delivered_ = no_chunk;
-  Run wanted_;    // was read, and is to be shown
-  Run gathered_;  // is to be read by one request
-  std::vector<Run> unsubmitted_;
-  uint64_t unsubmitted_bytes_ = 0;
+  Run wanted_;  // was read, and is to be shown
 };
 
 }  // namespace
