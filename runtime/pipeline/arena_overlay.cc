@@ -187,7 +187,7 @@ class Placer {
   }
 
   PlacedUnit overlaid(uint32_t first, uint32_t end, const FreeRange& range) {
-    arena_.take(room, bytes(first, end), number() + 1);
+    arena_.take(range, bytes(first, end), number() + 1);
     return {first, end, Overlay{range.offset_bytes, range.must_leave - 1}};
   }
 
