@@ -222,7 +222,7 @@ def print_markdown(found):
                   + f" | {row['memory_bytes'] / MIB:.1f} | {row['group_peak_bytes'] / MIB:.0f} of "
                   f"{row['limit_bytes'] / MIB:.0f} |")
     rows = [row for it in found["networks"] for row in it["budgets"]]
-    for words, key in (("when it was tried", "measured_by_planned"), ("by calculation", "measured_by_calculated")):
+    for words, key in (("in its trial run", "measured_by_planned"), ("by calculation", "measured_by_calculated")):
         print(f"\n{sum(abs(row[key] - 1) <= 0.1 for row in rows)} of {len(rows)} times are within 10 % of what the plan "
               f"took {words}.")
 
