@@ -1,0 +1,102 @@
+// The parts together: the order that is in use, and what becomes of it.
+#include "pager/policy/pass_follower.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace weightpager::policy {
+namespace {
+
+using Chunks = std::vector<ChunkId>;
+using OrderChange = PassFollower::OrderChange;
+
+constexpr uint32_t chunks = 200;
+constexpr uint32_t window = 80;
+
+Chunks range(ChunkId first, ChunkId end) {
+  Chunks all(end - first);
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+// An engine of which every touch is seen, since nothing is ever mapped.
+struct SeenEngine {
+  SeenEngine() : table(window), follower(table, {}, above) {
+    table.add_chunks(chunks);
+    follower.set_order({.cyclic = range(0, chunks)});
+    EXPECT_EQ(follower.take_order_change(), OrderChange::replaced);
+  }
+
+  void pass(const Chunks& touched) {
+    for (ChunkId chunk : touched) follower.note_touch(chunk);
+  }
+  Chunks order() const {
+    return {follower.order().chunks().begin(), follower.order().chunks().end()};
+  }
+
+  LayerAbove above;
+  ChunkTable table;
+  PassFollower follower;
+};
+
+TEST(PassFollower, DividesTheWindowAndPinsAShare) {
+  SeenEngine it;
+  const WindowShares& shares = it.follower.shares();
+  EXPECT_EQ(shares.ring + shares.pinned + shares.sparse, window);
+  uint32_t pinned = 0;
+  for (ChunkId chunk = 0; chunk < chunks; ++chunk) pinned += it.follower.is_pinned(chunk);
+  EXPECT_EQ(pinned, shares.pinned);
+  EXPECT_FALSE(it.follower.is_pinned(chunks + 7));
+}
+
+TEST(PassFollower, CountsPassesUnlessALayerAboveDoes) {
+  for (const bool counts_above : {false, true}) {
+    SeenEngine it;
+    it.above.counts_passes = counts_above;
+    for (int pass = 0; pass < 4; ++pass) it.pass(range(0, chunks));
+    EXPECT_EQ(it.follower.statistics().passes, counts_above ? 0u : 3u);
+  }
+}
+
+TEST(PassFollower, TheOrderThatIsSeenReplacesTheOneThatWasDeclared) {
+  SeenEngine it;
+  Chunks executed;
+  for (ChunkId layer = 10; layer-- > 0;) {
+    for (ChunkId chunk : range(layer * 20, layer * 20 + 20)) executed.push_back(chunk);
+  }
+  EXPECT_TRUE(it.follower.lesson().is_empty());
+  for (int pass = 0; pass < 2; ++pass) it.pass(executed);
+  EXPECT_EQ(it.order(), executed);
+  EXPECT_EQ(it.follower.take_order_change(), OrderChange::replaced);
+  EXPECT_EQ(it.follower.take_order_change(), OrderChange::none);
+  EXPECT_EQ(it.follower.statistics().order_corrections, 1u);
+  EXPECT_EQ(it.follower.lesson().order, executed);
+}
+
+TEST(PassFollower, WhatTwoPassesLeaveUntouchedLosesItsPosition) {
+  SeenEngine it;
+  Chunks used = range(0, 100);
+  for (ChunkId chunk : range(110, chunks)) used.push_back(chunk);
+  for (int pass = 0; pass < 4; ++pass) it.pass(used);
+  EXPECT_EQ(it.order(), used);
+  EXPECT_EQ(it.follower.take_order_change(), OrderChange::shortened);
+}
+
+TEST(PassFollower, ReadingBeginsBeforeTheFirstTouchIfAPassIsAnnounced) {
+  SeenEngine it;
+  EXPECT_EQ(it.follower.next_ahead(), window::no_chunk);
+  EXPECT_TRUE(it.follower.begin_pass());
+  EXPECT_FALSE(it.follower.begin_pass());
+  EXPECT_EQ(it.follower.next_ahead(), 0u);
+  it.follower.note_read_ahead(0);
+  EXPECT_EQ(it.follower.next_ahead(), 1u);
+  it.follower.note_evicted(0);
+  EXPECT_EQ(it.follower.next_ahead(), 0u);
+  EXPECT_EQ(it.follower.statistics().prefetch_unused, 1u);
+}
+
+}  // namespace
+}  // namespace weightpager::policy
