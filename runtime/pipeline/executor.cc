@@ -6,12 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <deque>
 #include <future>
 #include <optional>
 #include <thread>
@@ -20,11 +18,10 @@
 #include "pager/base/assert.h"
 #include "pager/base/thread.h"
 #include "pager/base/units.h"
-#include "pager/io/open_reader.h"
 #include "pager/telemetry/telemetry.h"
 #include "runtime/pipeline/inbox.h"
-#include "runtime/pipeline/read_line.h"
-#include "runtime/pipeline/unit_read.h"
+#include "runtime/pipeline/inferences_under_way.h"
+#include "runtime/pipeline/unit_reads.h"
 #include "runtime/pipeline/work_line.h"
 
 namespace weightpager::pipeline {
@@ -59,13 +56,11 @@ class DrivenExecutor final : public Executor, private DeviceListener {
         work_(work),
         device_(std::move(device)),
         schedule_settings_(settings),
-        schedule_(std::move(schedule)) {
-    for (Timeline& times : times_) times.units.resize(units_.size());
-    is_read_.resize(2 * units_.size());
-    read_places_.resize(2 * units_.size());
-    kernel_places_.resize(2 * units_.size());
-    last_reads_.resize(units_.size(), never);
-  }
+        schedule_(std::move(schedule)),
+        reads_(units_, options_),
+        read_places_(2 * units_.size()),
+        kernel_places_(2 * units_.size()),
+        inferences_(units_.size()) {}
   ~DrivenExecutor() override;
 
   Status open();
@@ -75,19 +70,18 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void finish(const UnitTask& task, Status computed) override;
   void let_go(UnitNumber end) override;
   void set_reads_across_inferences(bool reads_across) override;
-  const Timeline& times() const override { return times_[last_slot_]; }
+  const Timeline& times() const override { return inferences_.last(); }
   uint64_t window_bytes() const override {
     return schedule_.rings().bytes() + schedule_.pinned_bytes();
   }
-  uint64_t read_bytes() const override { return read_bytes_; }
+  uint64_t read_bytes() const override { return reads_.read_bytes(); }
   uint64_t reading_processor_ns() const override;
-  const char* reader_name() const override { return reader_name_; }
+  const char* reader_name() const override { return reads_.reader_name(); }
 
  private:
   void drive(std::promise<Status>& opened);
   Status run_as_driver();
   bool is_driven_by_caller() const { return options_.driver == Driver::caller; }
-  Status open_reader();
   uint64_t largest_streamed_bytes() const;
   void exchange_reads(int64_t timeout_ns);
   io::Wakeup sleep();
@@ -96,7 +90,6 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void start_reads();
   uint64_t reads_at_once_bytes() const;
   void take_reads(std::span<const io::Completion> completions);
-  bool was_changed() const;
   void take_in_order();
   void take_message(DriverMessage& message);
   void start_inferences();
@@ -104,18 +97,11 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void give_up(Error error);
   void tell_failure();
   void begin_anew();
-  bool is_idle() const { return reader_->reads_in_flight() + copies_ + kernels_ == 0; }
+  bool is_idle() const { return reads_.in_flight() + copies_ + kernels_ == 0; }
   void on_copied(UnitNumber unit, Result<Span> when) override;
   void on_computed(UnitNumber unit, Result<Span> when) override;
 
-  static constexpr UnitNumber never = UINT64_MAX;
-
   const UnitBytes& at(UnitNumber unit) const { return units_[schedule_.index(unit)]; }
-  // Of an inference since the schedule was made.
-  size_t slot(uint64_t inference) const { return (first_slot_ + inference) % times_.size(); }
-  UnitTimes& times(UnitNumber unit) {
-    return times_[slot(unit / units_.size())].units[schedule_.index(unit)];
-  }
   Place& read_place(UnitNumber unit) { return read_places_[unit % read_places_.size()]; }
   Place& kernel_place(UnitNumber unit) { return kernel_places_[unit % kernel_places_.size()]; }
 
@@ -128,34 +114,23 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   WorkLine<Kernel> kernels_line_;
   std::thread driver_;
   std::atomic<UnitNumber> wakes_from_{0};  // whose end, or a later one's, wakes the driver
-  // Two inferences are under way at most: the one that computes and the one that is read ahead.
-  std::array<Timeline, 2> times_;
-  size_t last_slot_ = 0;
-  uint64_t failures_seen_ = 0;  // by `take`
-  std::atomic<uint64_t> read_bytes_{0};
-  const char* reader_name_ = "";
+  uint64_t failures_seen_ = 0;             // by `take`
 
   // The driver's own.
   ScheduleSettings schedule_settings_;
   Schedule schedule_;
-  std::unique_ptr<io::Reader> reader_;
-  ReadLine read_line_;
-  std::deque<UnitNumber> reads_in_order_;  // started, and not taken in yet
+  UnitReads reads_;
   // By number modulo 2 · units: as many can be under way.
-  std::vector<bool> is_read_;
   std::vector<Place> read_places_;
   std::vector<Place> kernel_places_;
-  uint32_t copies_ = 0;              // given out, and not finished
-  uint32_t kernels_ = 0;             // the same
-  uint64_t inferences_ = 0;          // ended, since the schedule was made
-  uint32_t inferences_started_ = 0;  // and not ended
-  uint32_t inferences_waiting_ = 0;  // until they may start
-  size_t first_slot_ = 0;
-  std::vector<UnitNumber> last_reads_;  // by index
+  uint32_t copies_ = 0;   // given out, and not finished
+  uint32_t kernels_ = 0;  // the same
+  InferencesUnderWay inferences_;
   uint64_t failures_told_ = 0;
   bool is_failure_told_ = false;
   bool is_stopping_ = false;
-  // Who takes units may take more of them before the first is finished: all that are ready count.
+  // The caller computes one unit after the other. One that takes units may take several at once, so
+  // the driver must wake for each read.
   bool may_doze_ = false;
   std::optional<Error> failure_;
   uint64_t caller_reading_ns_ = 0;  // of the caller's processor time, where he drives
@@ -180,7 +155,7 @@ Status DrivenExecutor::open() {
   if (Status taken = device_->open(needs, *this); !taken) return taken;
   if (is_driven_by_caller()) {
     WP_ASSERT(!schedule_.has_copies() && !device_->kernels_follow_copies());
-    return open_reader();
+    return reads_.open(-1);
   }
   auto driver =
       start_thread_that_opens("wp-driver", [this](std::promise<Status>& opened) { drive(opened); });
@@ -256,7 +231,7 @@ Status DrivenExecutor::run_as_driver() {
     const auto exchange_once = [this, &is_exchanged] {
       if (std::exchange(is_exchanged, true)) return;
       exchange_reads(0);
-      const bool has_more_reads = !read_line_.is_empty();
+      const bool has_more_reads = reads_.has_waiting();
       wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
     };
     const auto meanwhile = [this, &exchange_once] {
@@ -282,8 +257,8 @@ Status DrivenExecutor::run_as_driver() {
 void DrivenExecutor::exchange_reads(int64_t timeout_ns) {
   const uint64_t begin_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
   start_reads();
-  WP_ASSERT(timeout_ns == 0 || reader_->reads_in_flight() > 0);
-  take_reads(reader_->wait(timeout_ns).completions);
+  WP_ASSERT(timeout_ns == 0 || reads_.in_flight() > 0);
+  take_reads(reads_.wait(timeout_ns).completions);
   caller_reading_ns_ += processor_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
@@ -334,8 +309,9 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
   inbox_.put(std::move(message));
 }
 
-// Quietly, unless the driver waits for it (Rest). It says so before it looks for the last time, and
-// here the message comes before the look at what it said: one of the two sees the other.
+// Wakes the driver only if it waits for this kernel (Rest). The driver stores `wakes_from_` before
+// it looks into the inbox for the last time; this puts the message in before it loads
+// `wakes_from_`. So at least one of the two sees what the other did.
 void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
   const bool is_failed = !when;
   inbox_.put_quietly(message_of_kernel(unit, std::move(when)));
@@ -350,25 +326,25 @@ void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
 // ---- The driver ----
 
 void DrivenExecutor::drive(std::promise<Status>& opened) {
-  // A driver that is late makes the disk idle; it takes microseconds at a time.
+  // The disk idles while the driver is late. The driver needs only microseconds at a time.
   setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), -10);
-  Status status = open_reader();
+  Status status = reads_.open(inbox_.fd());
   const bool is_fine = status.has_value();
   opened.set_value(std::move(status));
   if (!is_fine) return;
 
-  while (!is_stopping_ || reader_->reads_in_flight() > 0) {
-    // 1. Start all that may start now, and tell who waits what is over.
+  while (!is_stopping_ || reads_.in_flight() > 0) {
+    // 1. Start everything that may start now, and tell callers which inferences are over.
     start_what_may_start();
     if (!is_stopping_) start_reads();
 
-    // 2. Sleep until a read is finished or somebody has something to say.
+    // 2. Sleep until a read is finished or a message comes.
     const io::Wakeup wakeup = sleep();
 
-    // 3. Reads that are finished, in the order of the units.
+    // 3. Take in finished reads, in the order of the units.
     take_reads(wakeup.completions);
 
-    // 4. Copies and kernels that are, and inferences that are asked for.
+    // 4. Handle messages: finished copies and kernels, and inferences that callers ask for.
     for (DriverMessage& message : inbox_.take_all()) take_message(message);
   }
 }
@@ -380,20 +356,8 @@ void DrivenExecutor::start_what_may_start() {
   do {
     start_inferences();
     start_actions();
-  } while (inferences_waiting_ > 0 && schedule_.may_start_inference());
+  } while (inferences_.has_waiting() && schedule_.may_start_inference());
   end_inferences();
-}
-
-Status DrivenExecutor::open_reader() {
-  io::ReaderOptions options = reader_options(units_, options_.device_read_bytes);
-  options.is_of_one_thread = !is_driven_by_caller();
-  if (!is_driven_by_caller()) options.watched_fd = inbox_.fd();
-  auto reader =
-      options_.open_reader ? options_.open_reader(options) : io::open_best_reader(options);
-  if (!reader) return forward_error(std::move(reader));
-  reader_ = std::move(*reader);
-  reader_name_ = reader_->name();
-  return {};
 }
 
 io::Wakeup DrivenExecutor::sleep() {
@@ -402,8 +366,8 @@ io::Wakeup DrivenExecutor::sleep() {
   wakes_from_ = rest.until;
   // What was put in quietly before that may be what there is to wait for.
   if (!inbox_.is_empty()) return {};
-  const bool ignores_reads = rest.ignores_reads && may_doze_ && read_line_.is_empty();
-  return ignores_reads ? reader_->doze(-1) : reader_->wait(-1);
+  const bool ignores_reads = rest.ignores_reads && may_doze_ && !reads_.has_waiting();
+  return ignores_reads ? reads_.doze() : reads_.wait(-1);
 }
 
 void DrivenExecutor::start_actions() {
@@ -412,7 +376,7 @@ void DrivenExecutor::start_actions() {
     switch (action.kind) {
       case Action::Kind::read:
         read_place(action.unit) = action.to;
-        read_line_.put({action.unit, at(action.unit).length_bytes, action.to});
+        reads_.put({action.unit, at(action.unit).length_bytes, action.to});
         break;
       case Action::Kind::copy:
         ++copies_;
@@ -432,62 +396,40 @@ void DrivenExecutor::start_actions() {
   }
 }
 
-// An inference cannot begin before its first unit is here, which comes as late as what is read with
-// it.
+// An inference cannot begin before its first unit is here, and reads that share the disk end at
+// about the same time. So little is read beside the first unit.
 uint64_t DrivenExecutor::reads_at_once_bytes() const {
-  const bool awaits_first =
-      kernels_ == 0 && !reads_in_order_.empty() && schedule_.index(reads_in_order_.front()) == 0;
-  if (awaits_first) return ReadLine::first_bytes_under_way_max;
+  const std::optional<UnitNumber> first = reads_.first();
+  const bool awaits_first_unit = kernels_ == 0 && first && schedule_.index(*first) == 0;
+  if (awaits_first_unit) return ReadLine::first_bytes_under_way_max;
   // Until the next kernel has ended nobody starts more, and nobody waits for the first of these.
   if (is_driven_by_caller() && kernels_ > 0) return UINT64_MAX;
   return ReadLine::bytes_under_way_max;
 }
 
 void DrivenExecutor::start_reads() {
-  while (read_line_.may_take(reads_at_once_bytes())) {
-    const UnitNumber unit = read_line_.take().unit;
-    reads_in_order_.push_back(unit);
-    is_read_[unit % is_read_.size()] = false;
-    last_reads_[schedule_.index(unit)] = unit;
-    times(unit) = {.read = {.start_ns = monotonic_ns()}};
-    reader_->start(read_of(unit, at(unit), options_.fd, device_->host_address(read_place(unit))));
+  while (const auto read = reads_.take(reads_at_once_bytes())) {
+    inferences_.times(read->unit) = {.read = {.start_ns = monotonic_ns()}};
+    reads_.start(read->unit, device_->host_address(read->to));
   }
 }
 
 void DrivenExecutor::take_reads(std::span<const io::Completion> completions) {
   for (const io::Completion& completion : completions) {
-    const UnitNumber unit = completion.tag;
-    const UnitBytes& wanted = at(unit);
-    read_bytes_ += completion.length_bytes;
-    read_line_.on_finished(wanted.length_bytes);
-    times(unit).read.finish_ns = monotonic_ns();
-    is_read_[unit % is_read_.size()] = true;
-    if (is_short(wanted, completion)) {
-      give_up(short_read(options_.file_name, wanted, completion));
-    } else if (was_changed()) {
-      give_up(changed_file(options_.file_name));
-    }
+    inferences_.times(completion.tag).read.finish_ns = monotonic_ns();
+    if (Status read = reads_.on_finished(completion); !read) give_up(std::move(read).error());
   }
   take_in_order();
 }
 
-// Of one pass some layers would be of before, and some of after that. (Names and rights may
-// change.)
-bool DrivenExecutor::was_changed() const {
-  if (!options_.file) return false;
-  const auto now = io::identity_of(options_.fd);
-  return now && options_.file->may_have_other_bytes(*now);
-}
-
 void DrivenExecutor::take_in_order() {
-  while (!failure_ && !reads_in_order_.empty()) {
-    const UnitNumber unit = reads_in_order_.front();
-    if (!is_read_[unit % is_read_.size()]) return;
-    reads_in_order_.pop_front();
-    Status taken = work_.take_in(schedule_.index(unit),
-                                 {device_->host_address(read_place(unit)), at(unit).length_bytes});
+  while (!failure_) {
+    const std::optional<UnitNumber> unit = reads_.take_finished();
+    if (!unit) return;
+    Status taken = work_.take_in(
+        schedule_.index(*unit), {device_->host_address(read_place(*unit)), at(*unit).length_bytes});
     if (!taken) return give_up(std::move(taken).error());
-    schedule_.on_read_finished(unit);
+    schedule_.on_read_finished(*unit);
   }
 }
 
@@ -496,11 +438,11 @@ void DrivenExecutor::take_message(DriverMessage& message) {
     case DriverMessage::Kind::stop:
       is_stopping_ = true;
       return;
-    // What was wanted of inferences that have failed, by who did not know that yet, is void.
+    // A request is void if its sender did not know yet that the inferences have failed.
     case DriverMessage::Kind::start_inference:
       if (message.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
-      ++inferences_waiting_;
+      inferences_.ask();
       may_doze_ = message.is_run;
       return;
     case DriverMessage::Kind::let_go:
@@ -516,7 +458,7 @@ void DrivenExecutor::take_message(DriverMessage& message) {
     case DriverMessage::Kind::copy_finished:
       --copies_;
       if (failure_) return;
-      times(message.unit).copy = message.when;
+      inferences_.times(message.unit).copy = message.when;
       device_->let_go(read_place(message.unit), at(message.unit).length_bytes);
       schedule_.on_copy_finished(message.unit);
       return;
@@ -529,9 +471,8 @@ void DrivenExecutor::take_message(DriverMessage& message) {
     case DriverMessage::Kind::kernel_finished:
       --kernels_;
       if (failure_) return;
-      // Not read in this pass: pinned, or without weights.
-      if (last_reads_[schedule_.index(message.unit)] != message.unit) times(message.unit) = {};
-      times(message.unit).kernel = message.when;
+      if (!reads_.was_read(message.unit)) inferences_.times(message.unit) = {};
+      inferences_.times(message.unit).kernel = message.when;
       device_->let_go(kernel_place(message.unit), at(message.unit).length_bytes);
       schedule_.on_kernel_finished(message.unit);
       return;
@@ -539,40 +480,37 @@ void DrivenExecutor::take_message(DriverMessage& message) {
 }
 
 void DrivenExecutor::start_inferences() {
-  for (; inferences_waiting_ > 0 && schedule_.may_start_inference(); --inferences_waiting_) {
-    times_[slot(inferences_ + inferences_started_)].start_ns = monotonic_ns();
-    ++inferences_started_;
+  while (inferences_.has_waiting() && schedule_.may_start_inference()) {
+    inferences_.start();
     schedule_.start_inference();
   }
 }
 
 void DrivenExecutor::end_inferences() {
-  for (; inferences_ < schedule_.inferences_finished(); --inferences_started_) {
-    last_slot_ = slot(inferences_++);
-    times_[last_slot_].finish_ns = monotonic_ns();
+  while (inferences_.ended() < schedule_.inferences_finished()) {
+    inferences_.end();
     kernels_line_.put({});
   }
 }
 
-// The first failure counts. What is in line is not started any more; what is in flight is waited
-// for.
+// The first failure counts. Nothing in line is started any more. The driver waits for everything in
+// flight.
 void DrivenExecutor::give_up(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
-  read_line_.clear();
+  reads_.cancel_waiting();
   copies_ -= device_->cancel_copies();
   // The ends of earlier inferences stay in line: somebody may wait for one.
   kernels_ -=
       kernels_line_.remove_if([](const Kernel& it) { return it.kind == Kernel::Kind::compute; });
 }
 
-// To who waits, or to the next who does. What is taken keeps its bytes until it is finished.
-// Nothing begins anew, not even reading ahead, before somebody asks: he may mend first what has
-// failed.
+// Tells the failure to the caller that waits for an inference, or else to the next one that asks
+// for one. Units that were taken keep their bytes until they are finished. Nothing begins anew, not
+// even reading ahead, before a caller asks again: it may first mend the cause of the failure.
 void DrivenExecutor::tell_failure() {
-  const bool is_wanted = inferences_started_ + inferences_waiting_ > 0;
-  if (is_wanted && !is_failure_told_ && reader_->reads_in_flight() + copies_ == 0) {
-    inferences_started_ = inferences_waiting_ = 0;
+  if (inferences_.is_wanted() && !is_failure_told_ && reads_.in_flight() + copies_ == 0) {
+    inferences_.forget_wanted();
     is_failure_told_ = true;
     ++failures_told_;
     kernels_line_.put({.outcome = tl::make_unexpected(*failure_)});
@@ -584,10 +522,8 @@ void DrivenExecutor::begin_anew() {
   device_->begin_anew();
   failure_.reset();
   is_failure_told_ = false;
-  reads_in_order_.clear();
-  inferences_ = 0;
-  first_slot_ = 1 - last_slot_;
-  std::fill(last_reads_.begin(), last_reads_.end(), never);
+  reads_.begin_anew();
+  inferences_.begin_anew();
   schedule_ = *Schedule::make(work_units(units_), schedule_settings_);
 }
 
