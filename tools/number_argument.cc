@@ -45,17 +45,19 @@ Result<uint32_t> parse_count(const std::string& text, const std::string& option,
   return static_cast<uint32_t>(*value);
 }
 
-Result<uint64_t> parse_duration(const std::string& text, const std::string& option) {
+Result<uint64_t> parse_duration(const std::string& text, const std::string& option,
+                                uint64_t least_ns) {
   constexpr std::pair<std::string_view, double> units[] = {
       {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}};
   constexpr double duration_ns_max = 1e15;
   const size_t unit_begin = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view unit = std::string_view(text).substr(unit_begin);
   double value = 0;
-  const bool is_number = parse(text.substr(0, unit_begin), value) && value > 0;
+  const bool is_number = parse(text.substr(0, unit_begin), value) && value >= 0;
   for (const auto& [name, unit_ns] : units) {
     const double ns = value * unit_ns;
-    const bool is_fine = is_number && unit == name && ns >= 1 && ns <= duration_ns_max;
+    const bool is_fine =
+        is_number && unit == name && ns >= static_cast<double>(least_ns) && ns <= duration_ns_max;
     if (is_fine) return static_cast<uint64_t>(ns);
   }
   return fail(fmt::format("{} {}: expected a time", option, text), "as 250ms, 1s, 1.5s, 2min");
@@ -107,11 +109,13 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 }
 
 Option time_limit_option() {
-  return {0, "time-limit", "TIME", "that a search may take: the best found by then is shown (30s)"};
+  return {0, "time-limit", "TIME",
+          "that a search may take: the best found by then is shown;\n"
+          "0s: what is found at once (30s)"};
 }
 
 Result<TimeLimit> parse_time_limit(const Arguments& arguments) {
-  const auto ns = parse_duration(arguments.value("time-limit").value_or("30s"), "--time-limit");
+  const auto ns = parse_duration(arguments.value("time-limit").value_or("30s"), "--time-limit", 0);
   if (!ns) return tl::make_unexpected(ns.error());
   return TimeLimit(static_cast<double>(*ns) / 1e9);
 }

@@ -58,9 +58,10 @@ Result<uint64_t> parse_bytes(const std::string& text, const std::string& option,
 Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::string& option);
 
 /// Nanoseconds of "1s", "1.5s", "250ms", "100us", "2min".
-Result<uint64_t> parse_duration(const std::string& text, const std::string& option);
+Result<uint64_t> parse_duration(const std::string& text, const std::string& option,
+                                uint64_t least_ns = 1);
 
-/// How long searches may take, from now on; half a minute where nothing is said.
+/// How long searches may take, from now on; half a minute where nothing is said, or no time at all.
 Option time_limit_option();
 Result<TimeLimit> parse_time_limit(const Arguments& arguments);
 

@@ -19,25 +19,27 @@ namespace {
 constexpr uint64_t groups_in_network_min = 256;
 constexpr uint64_t groups_in_budget_min = 8;
 
+// A planner that would keep more states gives up: 128 MiB of them, of groups some per group at
+// most.
+constexpr size_t states_max = 4 << 20;
+constexpr size_t states_per_group_max = 256;
+// Of groups, states are told apart where they differ by this share of a block's mean time at first.
+constexpr uint64_t grains_in_block = 1024;
+
 // The channel and the processor after some blocks.
 struct Progress {
-  // The last block is in.
-  uint64_t read_ns = 0;
   // The block before the last has left, the last one is in: the next may be read.
   uint64_t channel_free_ns = 0;
   uint64_t computed_ns = 0;
 
   static Progress first(const LayerCosts& block) {
-    return {.read_ns = block.read_ns,
-            .channel_free_ns = block.read_ns,
-            .computed_ns = block.read_ns + block.kernel_ns};
+    return {.channel_free_ns = block.read_ns, .computed_ns = block.read_ns + block.kernel_ns};
   }
 
   Progress then(const LayerCosts& block, uint64_t release_of_last_ns) const {
-    const uint64_t in_ns = channel_free_ns + block.read_ns;
-    return {.read_ns = in_ns,
-            .channel_free_ns = std::max(in_ns, computed_ns) + release_of_last_ns,
-            .computed_ns = std::max(in_ns, computed_ns) + block.kernel_ns};
+    const uint64_t both_ns = std::max(channel_free_ns + block.read_ns, computed_ns);
+    return {.channel_free_ns = both_ns + release_of_last_ns,
+            .computed_ns = both_ns + block.kernel_ns};
   }
 };
 
@@ -45,59 +47,79 @@ struct Progress {
 struct State {
   uint32_t begin = 0;
   uint32_t blocks = 1;
-  Progress progress;
   // Into the states that end at `begin`; of the first block nothing.
   uint32_t before = 0;
+  Progress progress;
 };
 
-// Of the states that end at one layer: those that no other beats. They come with `begin` falling,
-// so one that has come before is as good in that, and only the two times are compared.
+// Of the states that end at one layer: those that no other beats, or nearly beats: both its times
+// are at most a grain later. They come with `begin` falling, so one that has come before is as good
+// in that, and only the two times are compared.
 class Front {
  public:
+  explicit Front(uint64_t grain_ns) : grain_ns_(grain_ns) {}
+
+  void clear() {
+    edge_.clear();
+    kept_.clear();
+  }
+
   void offer(const State& state) {
-    const auto is_earlier = [](const State& a, uint64_t channel_free_ns) {
-      return a.progress.channel_free_ns < channel_free_ns;
+    const Progress& it = state.progress;
+    const auto is_earlier = [](const Progress& a, uint64_t channel_free_ns) {
+      return a.channel_free_ns < channel_free_ns;
     };
     // By channel_free_ns rising, computed_ns falling.
-    auto at =
-        std::lower_bound(edge_.begin(), edge_.end(), state.progress.channel_free_ns, is_earlier);
-    if (at != edge_.begin() && (at - 1)->progress.computed_ns <= state.progress.computed_ns) return;
-    if (at != edge_.end() && at->progress.channel_free_ns == state.progress.channel_free_ns &&
-        at->progress.computed_ns <= state.progress.computed_ns) {
-      return;
-    }
+    auto at = std::lower_bound(edge_.begin(), edge_.end(), it.channel_free_ns, is_earlier);
+    auto near = at;
+    while (near != edge_.end() && near->channel_free_ns <= it.channel_free_ns + grain_ns_) ++near;
+    if (near != edge_.begin() && (near - 1)->computed_ns <= it.computed_ns + grain_ns_) return;
     auto end = at;
-    while (end != edge_.end() && end->progress.computed_ns >= state.progress.computed_ns) ++end;
-    edge_.insert(edge_.erase(at, end), state);
+    while (end != edge_.end() && end->computed_ns >= it.computed_ns) ++end;
+    edge_.insert(edge_.erase(at, end), it);
     kept_.push_back(state);
   }
 
   const std::vector<State>& kept() const { return kept_; }
 
  private:
-  std::vector<State> edge_;
+  uint64_t grain_ns_;
+  std::vector<Progress> edge_;
   std::vector<State> kept_;
+};
+
+// How much a planner may take, and how finely it tells states apart: 0 is exactly.
+struct Effort {
+  const TimeLimit& limit;
+  size_t states_max = budget::states_max;
+  uint64_t grain_ns = 0;
 };
 
 // The best of all partitions within a budget whose delay is at most a bound; states that cannot
 // keep to the bound any more are not followed.
 class Planner {
  public:
-  Planner(const BlockSums& sums, uint64_t budget_bytes, uint64_t delay_max_ns,
-          const TimeLimit& limit)
+  Planner(const BlockSums& sums, uint64_t budget_bytes, uint64_t delay_max_ns, const Effort& effort)
       : sums_(sums),
         budget_bytes_(budget_bytes),
         delay_max_ns_(delay_max_ns),
-        limit_(limit),
-        fronts_(sums.layers() + 1) {}
+        effort_(effort),
+        front_(effort.grain_ns),
+        states_(sums.layers() + 1) {}
 
+  // Nothing: there are no such blocks, unless it has given up.
   std::optional<BlockEnds> run() {
     for (uint32_t end = 1; end <= sums_.layers(); ++end) {
-      if (limit_.is_over()) return std::nullopt;
-      end_blocks_at(end);
+      front_.clear();
+      has_given_up_ = effort_.limit.is_over() || !end_blocks_at(end);
+      if (has_given_up_) return std::nullopt;
+      states_[end].assign(front_.kept().begin(), front_.kept().end());
+      states_before_ += states_[end].size();
     }
     return best_ends();
   }
+
+  bool has_given_up() const { return has_given_up_; }
 
  private:
   // What is not computed yet takes its time, and so does what is not read, in as many blocks as it
@@ -105,36 +127,39 @@ class Planner {
   bool may_be_in_time(const Progress& progress, uint32_t end) const {
     const LayerCosts rest = sums_.layers_between(end, sums_.layers());
     if (progress.computed_ns + rest.kernel_ns > delay_max_ns_) return false;
-    if (end == sums_.layers()) return progress.read_ns <= delay_max_ns_;
+    if (end == sums_.layers()) return true;
     return progress.channel_free_ns + rest.read_ns + sums_.starts_ns(rest, budget_bytes_) <=
            delay_max_ns_;
   }
 
   void offer(uint32_t end, const State& state) {
-    if (may_be_in_time(state.progress, end)) fronts_[end].offer(state);
+    if (may_be_in_time(state.progress, end)) front_.offer(state);
   }
 
-  void end_blocks_at(uint32_t end) {
+  // False: there would be too many states.
+  bool end_blocks_at(uint32_t end) {
     for (uint32_t begin = end - 1; sums_.bytes(begin, end) <= budget_bytes_; --begin) {
       const LayerCosts block = sums_.block(begin, end);
       if (begin == 0) {
         offer(end, {.progress = Progress::first(block)});
-        return;
+        return true;
       }
-      const std::vector<State>& before = fronts_[begin].kept();
+      const std::vector<State>& before = states_[begin];
       for (uint32_t i = 0; i < before.size(); ++i) {
         if (sums_.bytes(before[i].begin, end) > budget_bytes_) continue;
         const uint64_t release_ns = sums_.block(before[i].begin, begin).release_ns;
         offer(end, {.begin = begin,
                     .blocks = before[i].blocks + 1,
-                    .progress = before[i].progress.then(block, release_ns),
-                    .before = i});
+                    .before = i,
+                    .progress = before[i].progress.then(block, release_ns)});
       }
+      if (states_before_ + front_.kept().size() > effort_.states_max) return false;
     }
+    return true;
   }
 
   std::optional<BlockEnds> best_ends() const {
-    const std::vector<State>& last = fronts_[sums_.layers()].kept();
+    const std::vector<State>& last = states_[sums_.layers()];
     if (last.empty()) return std::nullopt;
     const auto worth = [](const State& state) {
       return std::tuple(state.progress.computed_ns, state.blocks);
@@ -145,7 +170,7 @@ class Planner {
     BlockEnds ends = {sums_.layers()};
     while (state->begin > 0) {
       ends.push_back(state->begin);
-      state = &fronts_[state->begin].kept()[state->before];
+      state = &states_[state->begin][state->before];
     }
     std::reverse(ends.begin(), ends.end());
     return ends;
@@ -154,8 +179,11 @@ class Planner {
   const BlockSums& sums_;
   uint64_t budget_bytes_;
   uint64_t delay_max_ns_;
-  const TimeLimit& limit_;
-  std::vector<Front> fronts_;  // by the layer after the last block
+  Effort effort_;
+  Front front_;                             // of the layers that are being gone through
+  std::vector<std::vector<State>> states_;  // by the layer after the last block
+  size_t states_before_ = 0;
+  bool has_given_up_ = false;
 };
 
 BlockEnds one_layer_each(const BlockedNetwork& network) {
@@ -302,15 +330,40 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
   return least_bytes;
 }
 
-std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
-                                            uint64_t delay_max_ns, const TimeLimit& limit) {
-  const BlockSums sums(network);
-  auto ends = Planner(sums, budget_bytes, delay_max_ns, limit).run();
-  if (!ends) return std::nullopt;
-  BlockPlan plan = {.ends = std::move(*ends)};
+namespace {
+
+BlockPlan plan_of(const BlockedNetwork& network, BlockEnds ends) {
+  BlockPlan plan = {.ends = std::move(ends)};
   plan.delay_ns = delay_ns(network, plan.ends);
   plan.peak_bytes = peak_bytes(network, plan.ends);
   return plan;
+}
+
+// Of a network that is joined already. Where states are too many they are told apart less finely,
+// at last not at all: then one for each layer is left, which is enough for some blocks.
+BlockEnds nearly_best_ends(const BlockedNetwork& network, uint64_t budget_bytes) {
+  const BlockSums sums(network);
+  const uint64_t blocks = std::min<uint64_t>(
+      sums.layers(), 1 + sums.all().size_bytes / std::max<uint64_t>(budget_bytes / 2, 1));
+  const uint64_t busy_ns = std::max(sums.all().kernel_ns, sums.all().read_ns);
+  const TimeLimit no_limit;
+  Effort effort = {.limit = no_limit,
+                   .states_max = std::min(states_max, size_t{sums.layers()} * states_per_group_max),
+                   .grain_ns = 1 + busy_ns / blocks / grains_in_block};
+  for (;; effort.grain_ns *= 2) {
+    auto ends = Planner(sums, budget_bytes, UINT64_MAX, effort).run();
+    if (ends) return std::move(*ends);
+  }
+}
+
+}  // namespace
+
+std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
+                                            uint64_t delay_max_ns, const TimeLimit& limit) {
+  const BlockSums sums(network);
+  auto ends = Planner(sums, budget_bytes, delay_max_ns, {.limit = limit}).run();
+  if (!ends) return std::nullopt;
+  return plan_of(network, std::move(*ends));
 }
 
 // Most networks have blocks that take little longer than computing alone: with a tight bound they
@@ -327,13 +380,15 @@ Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_byt
                     format_size(budget_bytes), budget_bytes, format_size(least_bytes), least_bytes),
         "give a larger --budget, or plan windows with layers in tiles (--by window)");
   }
-  const uint64_t computing_ns = BlockSums(network).all().kernel_ns;
+  const BlockSums sums(network);
+  const uint64_t computing_ns = sums.all().kernel_ns;
   const uint64_t delay_max_ns = delay_ns(network, ones);
   for (uint64_t slack_ns = (delay_max_ns - computing_ns) / 64 + 1;; slack_ns *= 4) {
     const uint64_t bound_ns = std::min(computing_ns + slack_ns, delay_max_ns);
-    auto plan = plan_blocks_within(network, budget_bytes, bound_ns, limit);
-    if (plan) return std::move(*plan);
-    if (limit.is_over()) return plan_blocks_of_groups(network, budget_bytes);
+    Planner planner(sums, budget_bytes, bound_ns, {.limit = limit});
+    auto ends = planner.run();
+    if (ends) return plan_of(network, std::move(*ends));
+    if (planner.has_given_up()) return plan_blocks_of_groups(network, budget_bytes);
     WP_ASSERT(bound_ns < delay_max_ns);
   }
 }
@@ -352,8 +407,10 @@ BlockPlan plan_blocks_of_groups(const BlockedNetwork& network, uint64_t budget_b
       WP_ASSERT(group_bytes_max > 0);
       continue;
     }
-    BlockPlan plan = *plan_blocks(coarse, budget_bytes);
-    for (uint32_t& end : plan.ends) end = groups[end - 1];
+    BlockEnds ends = nearly_best_ends(coarse, budget_bytes);
+    for (uint32_t& end : ends) end = groups[end - 1];
+    BlockPlan plan = plan_of(network, std::move(ends));
+    plan.is_best = false;
     return plan;
   }
 }

@@ -17,8 +17,10 @@
 //
 // Cost: O(layers² · states), some ten states per layer; milliseconds for 300 layers. The paper's
 // table has 4 million rows for 5 blocks of 100 layers. Where that takes too long, layers that
-// follow each other are joined to groups first, each much smaller than the budget, and blocks are
-// cut between groups only: O(layers), and how far that may be from the best is known from a bound.
+// follow each other are joined to groups first, each much smaller than the budget, blocks are cut
+// between groups only, and states that hardly differ are one: O(layers) of time and memory, and how
+// far that may be from the best is known from a bound. A search for the best that would keep more
+// than 128 MiB of states ends as if time were over.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +63,8 @@ struct BlockPlan {
   uint64_t delay_ns = 0;
   /// Of two neighbouring blocks, or of the only one.
   uint64_t peak_bytes = 0;
+  /// False: others may take less time, as the search ended before that was known.
+  bool is_best = true;
 };
 
 /// Sums over the layers before each, so that a block's costs are differences.
@@ -101,13 +105,13 @@ uint64_t least_budget_bytes(const BlockedNetwork& network);
 uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks);
 
 /// The least delay in this budget, if it is at most `delay_max_ns`: the lower that is, the sooner
-/// it is answered.
+/// it is answered. Nothing, too, where time or memory is over before that is known.
 std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
                                             uint64_t delay_max_ns, const TimeLimit& limit = {});
 
 /// The least delay in this budget; of equal delays the fewest blocks among those that were kept.
-/// Fails below `least_budget_bytes`, and says so. Where time is over before,
-/// `plan_blocks_of_groups`.
+/// Fails below `least_budget_bytes`, and says so. Where time or memory is over before that is
+/// known, `plan_blocks_of_groups`.
 Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes,
                               const TimeLimit& limit = {});
 

@@ -110,19 +110,18 @@ BlockSteps block_staircase(const BlockedNetwork& network, const TimeLimit& limit
     const auto plan =
         plan_blocks(network, exact_from_bytes ? *exact_from_bytes - 1 : model_bytes, limit);
     WP_ASSERT(plan);
-    if (limit.is_over()) break;
+    if (!plan->is_best) break;
     steps.push_back({step_begin_bytes(network, *plan, least_bytes, limit), plan->delay_ns});
     exact_from_bytes = steps.back().budget_bytes;
   }
   double excess_max = 0;
   if (exact_from_bytes != least_bytes) {
     add_coarse(network, least_bytes, exact_from_bytes.value_or(model_bytes), steps);
-    keep_steps(steps);
+  }
+  keep_steps(steps);
+  if (exact_from_bytes != least_bytes) {
     excess_max = excess_below(network, steps, exact_from_bytes.value_or(UINT64_MAX));
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& left, const Step& right) {
-    return left.budget_bytes < right.budget_bytes;
-  });
   return {Staircase(std::move(steps)), exact_from_bytes, excess_max};
 }
 

@@ -110,6 +110,20 @@ expect_error 'plan: expected'
 weightpager plan budgets "$SCRATCH/long.cfg" --budget 1MiB --by blocks --time-limit 1us
 expect_status 0
 grep -q 'long: --time-limit was over; at any budget there may be faster blocks' "$OUT" || fail "nothing is said: $(cat "$OUT")"
+# No time at all, and little memory, are enough for thousands of layers.
+{
+  cat "$SCRATCH/long.cfg"
+  sed 1,4d "$SCRATCH/long.cfg"
+} >"$SCRATCH/longer.cfg"
+(
+  ulimit -v 1048576
+  weightpager plan budgets "$SCRATCH/longer.cfg" --budget 1MiB --by blocks --time-limit 0s
+  expect_status 0
+)
+grep -qE 'longer: --time-limit was over; .* take up to [0-9.]+ % longer' "$OUT" || fail "nothing is said: $(cat "$OUT")"
+weightpager plan budgets "$small" --budget 12MiB --time-limit 0
+expect_status 2
+expect_error '--time-limit 0: expected a time'
 weightpager plan budgets "$small" --budget 12MiB --time-limit soon
 expect_status 2
 expect_error '--time-limit'
