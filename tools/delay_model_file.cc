@@ -29,7 +29,7 @@ constexpr std::pair<const char*, double DelayModel::*> parts[] = {
     {"release_ns_per_tensor", &DelayModel::release_ns_per_tensor},
     {"release_ns_per_block", &DelayModel::release_ns_per_block}};
 
-Json fit_json(const budget::Fit& fit) {
+Json fit_json(const budget::CostFit& fit) {
   return {{"samples", fit.samples}, {"r_squared", fit.r_squared}};
 }
 

@@ -13,8 +13,8 @@
 namespace weightpager::tools {
 namespace {
 
-constexpr Range urgencies_range = {1e-3, 1000};
-constexpr Range periods_ms_range = {1, 60'000};
+constexpr NumberRange urgencies_range = {1e-3, 1000};
+constexpr NumberRange periods_ms_range = {1, 60'000};
 
 struct NamedGoal {
   std::string_view word;
@@ -26,7 +26,7 @@ constexpr NamedGoal goals[] = {{"mean", serve::SharingGoal::mean_slowdown},
 
 /// One number for each network, or `otherwise` without the option.
 Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
-                                       double otherwise, const Range& range) {
+                                       double otherwise, const NumberRange& range) {
   const size_t networks = arguments.operands().size();
   const auto text = arguments.value(option);
   if (!text) return std::vector<double>(networks, otherwise);

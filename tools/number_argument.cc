@@ -70,7 +70,7 @@ Result<float> parse_share(const std::string& text, const std::string& option) {
 }
 
 Result<double> parse_number(const std::string& text, const std::string& option,
-                            const Range& range) {
+                            const NumberRange& range) {
   double value = 0;
   // Of what is no number ("nan") neither comparison holds.
   if (parse(text, value) && value >= range.least && value <= range.most) return value;
@@ -79,7 +79,7 @@ Result<double> parse_number(const std::string& text, const std::string& option,
 }
 
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option,
-                                          const Range& range) {
+                                          const NumberRange& range) {
   std::vector<double> values;
   for (const std::string& word : split_at_commas(text)) {
     const auto value = parse_number(word, option, range);

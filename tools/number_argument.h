@@ -18,16 +18,16 @@
 namespace weightpager::tools {
 
 /// Both ends belong to it.
-struct Range {
+struct NumberRange {
   double least = 0;
   double most = 0;
 };
 /// Disks, and memory that computing goes through: in GB/s, a kilobyte in a second and a petabyte.
-inline constexpr Range bandwidths_gb_per_s = {1e-6, 1e6};
+inline constexpr NumberRange bandwidths_gb_per_s = {1e-6, 1e6};
 /// Of what is measured in milliseconds: a nanosecond and a day.
-inline constexpr Range times_ms = {1e-6, 86.4e6};
+inline constexpr NumberRange times_ms = {1e-6, 86.4e6};
 /// How unevenly a router draws its experts.
-inline constexpr Range zipf_exponents = {1e-3, 100};
+inline constexpr NumberRange zipf_exponents = {1e-3, 100};
 /// 1 PiB: no size on a command line is larger.
 inline constexpr uint64_t size_bytes_max = uint64_t{1} << 50;
 
@@ -44,11 +44,12 @@ Result<float> parse_share(const std::string& text, const std::string& option);
 std::vector<std::string> split_at_commas(const std::string& text);
 
 /// "0.5".
-Result<double> parse_number(const std::string& text, const std::string& option, const Range& range);
+Result<double> parse_number(const std::string& text, const std::string& option,
+                            const NumberRange& range);
 
 /// With commas between them: "0.5,1,7".
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option,
-                                          const Range& range);
+                                          const NumberRange& range);
 
 /// "4MiB": from `least_bytes` to size_bytes_max.
 Result<uint64_t> parse_bytes(const std::string& text, const std::string& option,

@@ -28,7 +28,7 @@ namespace {
 using network::Network;
 using plan::NetworkInstance;
 using plan::Selection;
-using plan::Strategy;
+using plan::SelectionScope;
 
 constexpr int schema_version = 1;
 constexpr uint64_t quantum_bytes = 1;  // exact: series_parallel.h
@@ -66,7 +66,7 @@ namespace {
 struct Options {
   std::string cfg_path;
   std::optional<uint64_t> budget_bytes;
-  Strategy strategy = Strategy::whole_network;
+  SelectionScope strategy = SelectionScope::whole_network;
   double disk_gb_per_s = 2;
   int threads = 1;
   bool is_measured = false;
@@ -82,7 +82,7 @@ Result<Options> read_options(const Arguments& arguments) {
     if (!bytes) return tl::make_unexpected(bytes.error());
     options.budget_bytes = *bytes;
   }
-  if (arguments.has("layer-by-layer")) options.strategy = Strategy::layer_by_layer;
+  if (arguments.has("layer-by-layer")) options.strategy = SelectionScope::layer_by_layer;
   const auto disk =
       parse_number(arguments.value("disk").value_or("2"), "--disk", bandwidths_gb_per_s);
   if (!disk) return tl::make_unexpected(disk.error());
@@ -91,7 +91,7 @@ Result<Options> read_options(const Arguments& arguments) {
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
   options.is_measured = arguments.has("measure");
-  if (options.is_measured && options.strategy == Strategy::layer_by_layer) {
+  if (options.is_measured && options.strategy == SelectionScope::layer_by_layer) {
     return fail("--measure runs networks with all weights in memory",
                 "leave --layer-by-layer away");
   }
@@ -289,7 +289,7 @@ void print_exactness(const Plan& made, const Options& options) {
 void print_plan(const Plan& made, const Options& options) {
   fmt::print("{}: {} convolutions, {}\n{}, {} points\n", options.cfg_path,
              convolutions(made.network), made.profile.machine,
-             options.strategy == Strategy::whole_network
+             options.strategy == SelectionScope::whole_network
                  ? "all weights in memory, one workspace"
                  : fmt::format("layer by layer, weights read at {} GB/s", options.disk_gb_per_s),
              made.front.size());
@@ -317,7 +317,7 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
       {"network", options.cfg_path},
       {"machine", made.profile.machine},
       {"strategy",
-       options.strategy == Strategy::whole_network ? "whole-network" : "layer-by-layer"},
+       options.strategy == SelectionScope::whole_network ? "whole-network" : "layer-by-layer"},
       {"read_bytes_per_s", options.disk_gb_per_s * 1e9},
       {"is_cut_short", made.is_cut_short},
       {"chosen", selection_json(made.chosen)}};

@@ -205,7 +205,7 @@ Result<bool> obey(char key, Watch& watch) {
       return true;
     case 's':
       view.order =
-          static_cast<Order>((static_cast<size_t>(view.order) + 1) % std::size(order_names));
+          static_cast<RowOrder>((static_cast<size_t>(view.order) + 1) % std::size(order_names));
       return true;
     case '+':
     case '-': {

@@ -152,11 +152,11 @@ std::vector<size_t> sorted(const TopView& view) {
       return value(view.rows[left]) > value(view.rows[right]);
     });
   };
-  if (view.order == Order::stall) by([](const TopRow& it) { return it.stall_share; });
-  if (view.order == Order::resident) {
+  if (view.order == RowOrder::stall) by([](const TopRow& it) { return it.stall_share; });
+  if (view.order == RowOrder::resident) {
     by([](const TopRow& it) { return it.residency.resident_bytes(); });
   }
-  if (view.order == Order::size) by([](const TopRow& it) { return it.residency.size_bytes; });
+  if (view.order == RowOrder::size) by([](const TopRow& it) { return it.residency.size_bytes; });
   return order;
 }
 
@@ -182,7 +182,7 @@ void add_rows(std::vector<Line>& lines, const TopView& view, ScreenSize size, si
   --lines_left;
   const std::vector<size_t> order = sorted(view);
   // Where the engine is stays in sight.
-  const bool follows = view.order == Order::place && view.rows_are == "layer" && view.layers > 0;
+  const bool follows = view.order == RowOrder::place && view.rows_are == "layer" && view.layers > 0;
   size_t first = 0;
   if (follows && order.size() > lines_left && view.layer >= lines_left / 2) {
     first = std::min<size_t>(view.layer - lines_left / 2, order.size() - lines_left);

@@ -18,7 +18,7 @@ struct Text {
 };
 using Line = std::vector<Text>;
 
-enum class Order : uint8_t { place, stall, resident, size };
+enum class RowOrder : uint8_t { place, stall, resident, size };
 inline constexpr const char* order_names[] = {"place", "stall", "resident", "size"};
 
 /// A layer, or where several files are served, a file.
@@ -55,7 +55,7 @@ struct TopView {
 
   std::string rows_are;  // "layer" or "model"
   std::vector<TopRow> rows;
-  Order order = Order::place;
+  RowOrder order = RowOrder::place;
   bool is_paused = false;
   bool shows_help = false;
   std::string message;  // instead of the keys

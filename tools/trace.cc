@@ -159,7 +159,7 @@ Status take_count(const Arguments& arguments, const std::string& option, Number&
   return {};
 }
 
-Status take_number(const Arguments& arguments, const std::string& option, const Range& range,
+Status take_number(const Arguments& arguments, const std::string& option, const NumberRange& range,
                    double scale, double& value) {
   if (!arguments.has(option)) return {};
   const auto number = parse_number(*arguments.value(option), "--" + option, range);

@@ -71,7 +71,7 @@ struct Equation {
 
 struct Answer {
   std::vector<double> coefficients;
-  Fit fit;
+  CostFit fit;
 };
 
 Answer solve(const Equation& equation) {

@@ -55,7 +55,7 @@ struct Sample {
 };
 
 /// One of the three equations.
-struct Fit {
+struct CostFit {
   size_t samples = 0;
   /// 1: all of the difference between samples is explained; 0: none.
   double r_squared = 0;
@@ -65,9 +65,9 @@ struct Fit {
 
 struct FittedModel {
   DelayModel model;
-  Fit read;
-  Fit kernel;
-  Fit release;
+  CostFit read;
+  CostFit kernel;
+  CostFit release;
 };
 
 /// Fails with fewer than four samples that have bytes, or if these are all of one size.

@@ -10,7 +10,7 @@
 namespace weightpager::budget {
 namespace {
 
-using pipeline::Action;
+using pipeline::ScheduleAction;
 using pipeline::UnitNumber;
 
 constexpr uint64_t never_ns = UINT64_MAX;
@@ -47,13 +47,13 @@ class Runner {
   template <typename Read>
   void carry_out(uint64_t now_ns, Read read) {
     for (;;) {
-      const Action action = network_.schedule.next();
-      if (action.kind == Action::Kind::none) return;
-      if (action.kind == Action::Kind::read) {
+      const ScheduleAction action = network_.schedule.next();
+      if (action.kind == ScheduleAction::Kind::none) return;
+      if (action.kind == ScheduleAction::Kind::read) {
         read(action.unit);
         continue;
       }
-      WP_ASSERT(action.kind == Action::Kind::kernel);
+      WP_ASSERT(action.kind == ScheduleAction::Kind::kernel);
       processor_idle_ns_ = std::max(now_ns, processor_idle_ns_) + cost(action.unit).kernel_ns;
       kernels_.push_back({action.unit, processor_idle_ns_});
     }

@@ -27,7 +27,7 @@ namespace weightpager::infer {
 
 /// In which at least one read was under way, from its beginning to its end.
 struct BusyStretch {
-  pipeline::Span when;
+  pipeline::TimeSpan when;
   uint64_t bytes = 0;
 
   uint64_t took_ns() const { return when.finish_ns - when.start_ns; }

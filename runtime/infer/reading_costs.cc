@@ -17,8 +17,8 @@ namespace weightpager::infer {
 namespace {
 
 using pipeline::Pipeline;
-using pipeline::Span;
 using pipeline::Timeline;
+using pipeline::TimeSpan;
 using pipeline::UnitTimes;
 
 // Small networks take more passes, to be as sure.
@@ -39,8 +39,8 @@ constexpr uint64_t preload_bytes_max = 128 * MiB;
 constexpr uint64_t between_kernels_ns = 1'000;
 
 /// From when they could begin, their weights and the kernel before them being finished.
-std::vector<Span> computing(const Timeline& times) {
-  std::vector<Span> spans;
+std::vector<TimeSpan> computing(const Timeline& times) {
+  std::vector<TimeSpan> spans;
   uint64_t before_ns = times.start_ns;
   for (const UnitTimes& it : times.units) {
     spans.push_back({std::max(before_ns, it.read.finish_ns), it.kernel.finish_ns});
@@ -51,7 +51,7 @@ std::vector<Span> computing(const Timeline& times) {
 
 uint64_t computing_ns(const Timeline& times) {
   uint64_t sum_ns = 0;
-  for (const Span& it : computing(times)) sum_ns += it.finish_ns - it.start_ns;
+  for (const TimeSpan& it : computing(times)) sum_ns += it.finish_ns - it.start_ns;
   return sum_ns;
 }
 
@@ -195,7 +195,7 @@ std::vector<BusyStretch> busy_stretches(const Timeline& times,
   WP_ASSERT(times.units.size() == units.size());
   std::vector<BusyStretch> reads;
   for (size_t i = 0; i < units.size(); ++i) {
-    const Span& read = times.units[i].read;
+    const TimeSpan& read = times.units[i].read;
     if (read.finish_ns > 0) reads.push_back({read, units[i].length_bytes});
   }
   std::sort(reads.begin(), reads.end(), [](const BusyStretch& left, const BusyStretch& right) {
@@ -221,10 +221,10 @@ std::vector<BusyStretch> busy_stretches(const Timeline& times,
 uint64_t beside_kernels_ns(std::span<const BusyStretch> stretches, const Timeline& times) {
   uint64_t sum_ns = 0;
   size_t first = 0;
-  for (const Span& it : computing(times)) {
+  for (const TimeSpan& it : computing(times)) {
     while (first < stretches.size() && stretches[first].when.finish_ns <= it.start_ns) ++first;
     for (size_t i = first; i < stretches.size(); ++i) {
-      const Span& busy = stretches[i].when;
+      const TimeSpan& busy = stretches[i].when;
       if (busy.start_ns >= it.finish_ns) break;
       sum_ns += std::min(busy.finish_ns, it.finish_ns) - std::max(busy.start_ns, it.start_ns);
     }

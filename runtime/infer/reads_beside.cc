@@ -12,9 +12,9 @@
 namespace weightpager::infer {
 namespace {
 
-using pipeline::Action;
 using pipeline::ReadLine;
 using pipeline::Schedule;
+using pipeline::ScheduleAction;
 using pipeline::UnitNumber;
 using telemetry::monotonic_ns;
 
@@ -88,11 +88,12 @@ void ReadsBeside::end_kernels() {
 }
 
 void ReadsBeside::start_actions() {
-  for (Action it = schedule_.next(); it.kind != Action::Kind::none; it = schedule_.next()) {
-    if (it.kind == Action::Kind::read) {
+  for (ScheduleAction it = schedule_.next(); it.kind != ScheduleAction::Kind::none;
+       it = schedule_.next()) {
+    if (it.kind == ScheduleAction::Kind::read) {
       read_line_.put({it.unit, units_[schedule_.index(it.unit)].length_bytes, it.to});
     }
-    if (it.kind == Action::Kind::kernel) kernels_.push_back(it.unit);
+    if (it.kind == ScheduleAction::Kind::kernel) kernels_.push_back(it.unit);
   }
   const uint64_t at_once_bytes = kernels_.empty() ? ReadLine::bytes_under_way_max : UINT64_MAX;
   while (read_line_.may_take(at_once_bytes)) {

@@ -10,14 +10,14 @@ namespace {
 
 using network::Network;
 using network::Piece;
-using pipeline::Span;
+using pipeline::TimeSpan;
 using pipeline::UnitTimes;
 using telemetry::ChromeTrace;
 using telemetry::TraceLane;
 
 struct Lane {
   const char* name;
-  Span UnitTimes::*span;
+  TimeSpan UnitTimes::*span;
 };
 // Reads overlap each other, so they are shown as such; the other lanes do one thing at a time.
 constexpr Lane lanes[] = {
@@ -47,7 +47,7 @@ std::string chrome_trace(const Network& network, std::span<const TracedInference
       const TraceLane lane = {process, thread, lanes[thread].name};
       trace.name_lane(lane, lanes[thread].name);
       for (size_t unit = 0; unit < it.pieces.size(); ++unit) {
-        const Span& span = it.times.units[unit].*lanes[thread].span;
+        const TimeSpan& span = it.times.units[unit].*lanes[thread].span;
         if (span.finish_ns == 0) continue;
         const std::string name = describe(network, it.pieces[unit]);
         const int64_t start_ns = after_start(span.start_ns);

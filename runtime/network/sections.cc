@@ -90,11 +90,11 @@ Result<std::vector<Section>> split_sections(std::string_view text, const std::st
   return sections;
 }
 
-const Option* SectionReader::find(std::string_view key) {
+const SectionOption* SectionReader::find(std::string_view key) {
   used_.push_back(key);
   if (!ok()) return nullptr;
-  const Option* found = nullptr;
-  for (const Option& option : section_.options) {
+  const SectionOption* found = nullptr;
+  for (const SectionOption& option : section_.options) {
     if (option.key != key) continue;
     if (found == nullptr) {
       found = &option;
@@ -108,7 +108,7 @@ const Option* SectionReader::find(std::string_view key) {
 
 uint32_t SectionReader::line_of(std::string_view key) const {
   const auto found = std::find_if(section_.options.begin(), section_.options.end(),
-                                  [&](const Option& option) { return option.key == key; });
+                                  [&](const SectionOption& option) { return option.key == key; });
   return found == section_.options.end() ? section_.line : found->line;
 }
 
@@ -117,7 +117,7 @@ void SectionReader::refuse(std::string_view key, std::string_view message, std::
   error_ = Error{fmt::format("{}, line {}: {}", file_, line_of(key), message), std::string(hint)};
 }
 
-void SectionReader::refuse_value(const Option& option, std::string_view expected) {
+void SectionReader::refuse_value(const SectionOption& option, std::string_view expected) {
   if (!ok()) return;
   error_ =
       Error{fmt::format("{}, line {}: expected {} for {} of [{}], found {}", file_, option.line,
@@ -127,7 +127,7 @@ void SectionReader::refuse_value(const Option& option, std::string_view expected
 
 uint32_t SectionReader::number(std::string_view key, uint32_t otherwise, uint32_t least,
                                uint32_t most) {
-  const Option* const option = find(key);
+  const SectionOption* const option = find(key);
   if (option == nullptr) return otherwise;
   const std::optional<uint32_t> value = parse<uint32_t>(option->value);
   if (value && *value >= least && *value <= most) return *value;
@@ -136,7 +136,7 @@ uint32_t SectionReader::number(std::string_view key, uint32_t otherwise, uint32_
 }
 
 double SectionReader::real(std::string_view key, double otherwise) {
-  const Option* const option = find(key);
+  const SectionOption* const option = find(key);
   if (option == nullptr) return otherwise;
   const std::optional<double> value = parse_real(option->value);
   if (!value) refuse_value(*option, "a number");
@@ -144,7 +144,7 @@ double SectionReader::real(std::string_view key, double otherwise) {
 }
 
 size_t SectionReader::choice(std::string_view key, std::initializer_list<std::string_view> values) {
-  const Option* const option = find(key);
+  const SectionOption* const option = find(key);
   if (option == nullptr) return 0;
   const auto* const found = std::find(values.begin(), values.end(), option->value);
   if (found != values.end()) return static_cast<size_t>(found - values.begin());
@@ -153,7 +153,7 @@ size_t SectionReader::choice(std::string_view key, std::initializer_list<std::st
 }
 
 Activation SectionReader::activation(Activation otherwise) {
-  const Option* const option = find("activation");
+  const SectionOption* const option = find("activation");
   if (option == nullptr) return otherwise;
   std::vector<std::string_view> names;
   for (const Activation activation : activations) {
@@ -165,7 +165,7 @@ Activation SectionReader::activation(Activation otherwise) {
 }
 
 std::vector<int32_t> SectionReader::numbers(std::string_view key, int32_t least, int32_t most) {
-  const Option* const option = find(key);
+  const SectionOption* const option = find(key);
   if (option == nullptr) return {};
   std::vector<int32_t> values;
   for (const std::string_view part : split(option->value, ',')) {
@@ -180,7 +180,7 @@ std::vector<int32_t> SectionReader::numbers(std::string_view key, int32_t least,
 }
 
 std::vector<float> SectionReader::reals(std::string_view key) {
-  const Option* const option = find(key);
+  const SectionOption* const option = find(key);
   if (option == nullptr) return {};
   std::vector<float> values;
   for (const std::string_view part : split(option->value, ',')) {
@@ -196,7 +196,7 @@ std::vector<float> SectionReader::reals(std::string_view key) {
 
 void SectionReader::expect(std::initializer_list<std::string_view> keys, double value) {
   for (const std::string_view key : keys) {
-    const Option* const option = find(key);
+    const SectionOption* const option = find(key);
     if (option != nullptr && parse_real(option->value) != value)
       refuse_value(*option, fmt::format("{}, since nothing else is computed here,", value));
   }
@@ -206,7 +206,7 @@ void SectionReader::ignore(std::string_view keys) {
   for (const std::string_view key : split(keys, ' ')) ignored_.push_back(key);
 }
 
-void SectionReader::refuse_unknown(const Option& option) {
+void SectionReader::refuse_unknown(const SectionOption& option) {
   error_ = Error{fmt::format("{}, line {}: expected a key of [{}], found {}", file_, option.line,
                              section_.name, quote_name(option.key)),
                  fmt::format("keys that count: {}; keys of training, which are ignored: {}",
@@ -215,8 +215,8 @@ void SectionReader::refuse_unknown(const Option& option) {
 
 Status SectionReader::finish() {
   if (ok()) {
-    const auto unknown =
-        std::find_if(section_.options.begin(), section_.options.end(), [&](const Option& option) {
+    const auto unknown = std::find_if(
+        section_.options.begin(), section_.options.end(), [&](const SectionOption& option) {
           return !contains(used_, option.key) && !contains(ignored_, option.key);
         });
     if (unknown != section_.options.end()) refuse_unknown(*unknown);

@@ -22,7 +22,7 @@
 
 namespace weightpager::network {
 
-struct Option {
+struct SectionOption {
   std::string key;
   std::string value;
   uint32_t line = 0;
@@ -32,7 +32,7 @@ struct Section {
   /// Without brackets.
   std::string name;
   uint32_t line = 0;
-  std::vector<Option> options;
+  std::vector<SectionOption> options;
 };
 
 /// `file` is what errors call the text.
@@ -76,10 +76,10 @@ class SectionReader {
   Status finish();
 
  private:
-  const Option* find(std::string_view key);
+  const SectionOption* find(std::string_view key);
   uint32_t line_of(std::string_view key) const;
-  void refuse_value(const Option& option, std::string_view expected);
-  void refuse_unknown(const Option& option);
+  void refuse_value(const SectionOption& option, std::string_view expected);
+  void refuse_unknown(const SectionOption& option);
 
   const Section& section_;
   const std::string& file_;

@@ -72,9 +72,9 @@ class DeviceListener {
  public:
   virtual ~DeviceListener() = default;
   /// Each copy that was started, but for those that were cancelled, in order.
-  virtual void on_copied(UnitNumber unit, Result<Span> when) = 0;
+  virtual void on_copied(UnitNumber unit, Result<TimeSpan> when) = 0;
   /// Each kernel that `compute` began, in order, and never before its unit's copy.
-  virtual void on_computed(UnitNumber unit, Result<Span> when) = 0;
+  virtual void on_computed(UnitNumber unit, Result<TimeSpan> when) = 0;
 };
 
 class Device {

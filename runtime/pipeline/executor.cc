@@ -29,7 +29,7 @@ namespace {
 
 using telemetry::monotonic_ns;
 
-DriverMessage message_of_kernel(UnitNumber unit, Result<Span> when) {
+DriverMessage message_of_kernel(UnitNumber unit, Result<TimeSpan> when) {
   if (!when) {
     return {
         .kind = DriverMessage::Kind::kernel_failed, .unit = unit, .error = std::move(when).error()};
@@ -98,8 +98,8 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   void tell_failure();
   void begin_anew();
   bool is_idle() const { return reads_.in_flight() + copies_ + kernels_ == 0; }
-  void on_copied(UnitNumber unit, Result<Span> when) override;
-  void on_computed(UnitNumber unit, Result<Span> when) override;
+  void on_copied(UnitNumber unit, Result<TimeSpan> when) override;
+  void on_computed(UnitNumber unit, Result<TimeSpan> when) override;
 
   const UnitBytes& at(UnitNumber unit) const { return units_[schedule_.index(unit)]; }
   Place& read_place(UnitNumber unit) { return read_places_[unit % read_places_.size()]; }
@@ -291,7 +291,7 @@ Result<std::optional<UnitTask>> DrivenExecutor::take() {
 }
 
 void DrivenExecutor::finish(const UnitTask& task, Status computed) {
-  Result<Span> when = Span{task.taken_ns, monotonic_ns()};
+  Result<TimeSpan> when = TimeSpan{task.taken_ns, monotonic_ns()};
   if (!computed) when = tl::make_unexpected(std::move(computed).error());
   // Units that were let go may wait for it to leave the ring before them.
   inbox_.put(message_of_kernel(task.number, std::move(when)));
@@ -299,7 +299,7 @@ void DrivenExecutor::finish(const UnitTask& task, Status computed) {
 
 // ---- The device's threads, and the one that computes ----
 
-void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
+void DrivenExecutor::on_copied(UnitNumber unit, Result<TimeSpan> when) {
   DriverMessage message{.kind = DriverMessage::Kind::copy_finished, .unit = unit};
   if (when) {
     message.when = *when;
@@ -312,7 +312,7 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<Span> when) {
 // Wakes the driver only if it waits for this kernel (Rest). The driver stores `wakes_from_` before
 // it looks into the inbox for the last time; this puts the message in before it loads
 // `wakes_from_`. So at least one of the two sees what the other did.
-void DrivenExecutor::on_computed(UnitNumber unit, Result<Span> when) {
+void DrivenExecutor::on_computed(UnitNumber unit, Result<TimeSpan> when) {
   const bool is_failed = !when;
   inbox_.put_quietly(message_of_kernel(unit, std::move(when)));
   if (is_driven_by_caller() || (!is_failed && unit < wakes_from_)) return;
@@ -371,18 +371,18 @@ io::Wakeup DrivenExecutor::sleep() {
 }
 
 void DrivenExecutor::start_actions() {
-  for (Action action = schedule_.next(); action.kind != Action::Kind::none;
+  for (ScheduleAction action = schedule_.next(); action.kind != ScheduleAction::Kind::none;
        action = schedule_.next()) {
     switch (action.kind) {
-      case Action::Kind::read:
+      case ScheduleAction::Kind::read:
         read_place(action.unit) = action.to;
         reads_.put({action.unit, at(action.unit).length_bytes, action.to});
         break;
-      case Action::Kind::copy:
+      case ScheduleAction::Kind::copy:
         ++copies_;
         device_->start_copy(action.unit, action.from, action.to, at(action.unit).length_bytes);
         break;
-      case Action::Kind::kernel:
+      case ScheduleAction::Kind::kernel:
         ++kernels_;
         kernel_place(action.unit) = action.from;
         kernels_line_.put({.kind = Kernel::Kind::compute,
@@ -390,7 +390,7 @@ void DrivenExecutor::start_actions() {
                            .index = schedule_.index(action.unit),
                            .bytes = device_->kernel_address(action.from)});
         break;
-      case Action::Kind::none:
+      case ScheduleAction::Kind::none:
         break;
     }
   }

@@ -91,7 +91,7 @@ class HostDevice final : public Device {
     if (Status computed = work.compute(task.unit, task.bytes, meanwhile); !computed) {
       return computed;
     }
-    listener_->on_computed(task.number, Span{task.taken_ns, monotonic_ns()});
+    listener_->on_computed(task.number, TimeSpan{task.taken_ns, monotonic_ns()});
     return {};
   }
   void drain() override {}
@@ -113,7 +113,7 @@ class HostDevice final : public Device {
       if (copy.kind == Copy::Kind::stop) return;
       const uint64_t start_ns = monotonic_ns();
       std::memcpy(copy.to, copy.from, copy.length_bytes);
-      listener_->on_copied(copy.unit, Span{start_ns, monotonic_ns()});
+      listener_->on_copied(copy.unit, TimeSpan{start_ns, monotonic_ns()});
     }
   }
 

@@ -42,7 +42,7 @@ struct DriverMessage {
   bool is_run = false;
   /// start_inference, let_go, set_reads_across: how many failures the sender knew of.
   uint64_t failures_seen = 0;
-  Span when;
+  TimeSpan when;
   Error error;
 };
 

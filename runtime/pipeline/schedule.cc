@@ -21,6 +21,11 @@ bool copies(Pipeline pipeline, const Rings& rings) {
   return pipeline != Pipeline::two_stage;
 }
 
+// Each stage goes on at its own pace, also from one inference to the next.
+bool has_own_pace(Pipeline pipeline) {
+  return pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage;
+}
+
 // The largest sum of `count` consecutive sizes.
 template <typename Size>
 uint64_t largest_run(size_t units, size_t count, Size size) {
@@ -122,12 +127,8 @@ Schedule::Schedule(std::vector<WorkUnit> units, const ScheduleSettings& settings
   }
 }
 
-bool Schedule::has_own_pace() const {
-  return settings_.pipeline == Pipeline::asynchronous || settings_.pipeline == Pipeline::two_stage;
-}
-
 bool Schedule::may_start_inference() const {
-  if (!has_own_pace()) return is_inference_finished();
+  if (!has_own_pace(settings_.pipeline)) return is_inference_finished();
   return kernels_finished_ + units_.size() >= end_of_started();
 }
 
@@ -138,7 +139,8 @@ void Schedule::start_inference() {
 }
 
 void Schedule::set_reads_across_inferences(bool reads_across) {
-  reads_ahead_ = settings_.pipeline == Pipeline::preload || (has_own_pace() && reads_across);
+  reads_ahead_ =
+      settings_.pipeline == Pipeline::preload || (has_own_pace(settings_.pipeline) && reads_across);
 }
 
 void Schedule::let_go(UnitNumber end) {
@@ -195,23 +197,21 @@ Place Schedule::kernel_place(UnitNumber unit) const {
   return {Place::Memory::device_ring, progress(unit).device_begin % device_ring_.capacity_bytes};
 }
 
-Action Schedule::next() {
+ScheduleAction Schedule::next() {
   for (;;) {
     if (is_kernel_due()) {
       if (next_kernel_ >= let_go_end_) return take_kernel();
       let_go_of_kernel();
     } else if (is_copy_due()) {
-      if (const Action action = take_copy(); action.kind != Action::Kind::none) return action;
+      const ScheduleAction action = take_copy();
+      if (action.kind != ScheduleAction::Kind::none) return action;
     } else if (is_read_due()) {
-      if (const Action action = take_read(); action.kind != Action::Kind::none) return action;
+      const ScheduleAction action = take_read();
+      if (action.kind != ScheduleAction::Kind::none) return action;
     } else if (!begin_next_cycle()) {
       return {};
     }
   }
-}
-
-bool Schedule::frees_space(UnitNumber unit) const {
-  return has_copies_ ? device_ring_bytes(unit) > 0 : progress(unit).host_bytes > 0;
 }
 
 Rest Schedule::rest() const {
@@ -233,7 +233,8 @@ Rest Schedule::rest() const {
     return {.until = unit, .ignores_reads = has_enough && unit < next_kernel_};
   }
   for (; unit < next_kernel_ && !ends_inference(unit); ++unit) {
-    if (!frees_space(unit)) continue;
+    const uint64_t freed_bytes = has_copies_ ? device_ring_bytes(unit) : progress(unit).host_bytes;
+    if (freed_bytes == 0) continue;
     ready_bytes -= std::min(ready_bytes, progress(unit).host_bytes);
     if (has_copies_ || ready_bytes <= enough_bytes) break;
   }
@@ -261,7 +262,7 @@ bool Schedule::is_kernel_due() const {
   return progress(next_kernel_).is_copied || settings_.kernels_follow_copies;
 }
 
-Action Schedule::take_read() {
+ScheduleAction Schedule::take_read() {
   const UnitNumber unit = next_read_++;
   const bool is_read_now = is_moved(unit) && !is_skipped(unit);
   const uint64_t host_bytes = is_read_now ? host_ring_bytes(unit) : 0;
@@ -269,23 +270,25 @@ Action Schedule::take_read() {
       .is_read = !is_read_now, .host_begin = host_ring_.take(host_bytes), .host_bytes = host_bytes};
   if (!is_read_now) return {};
   ++in_flight_;
-  return {.kind = Action::Kind::read, .unit = unit, .to = host_place(unit)};
+  return {.kind = ScheduleAction::Kind::read, .unit = unit, .to = host_place(unit)};
 }
 
-Action Schedule::take_copy() {
+ScheduleAction Schedule::take_copy() {
   const UnitNumber unit = next_copy_++;
   progress(unit).is_copied = !is_moved(unit);
   progress(unit).device_begin = device_ring_.take(device_ring_bytes(unit));
   if (!is_moved(unit)) return {};
   ++in_flight_;
-  return {
-      .kind = Action::Kind::copy, .unit = unit, .from = host_place(unit), .to = kernel_place(unit)};
+  return {.kind = ScheduleAction::Kind::copy,
+          .unit = unit,
+          .from = host_place(unit),
+          .to = kernel_place(unit)};
 }
 
-Action Schedule::take_kernel() {
+ScheduleAction Schedule::take_kernel() {
   const UnitNumber unit = next_kernel_++;
   ++in_flight_;
-  return {.kind = Action::Kind::kernel, .unit = unit, .from = kernel_place(unit)};
+  return {.kind = ScheduleAction::Kind::kernel, .unit = unit, .from = kernel_place(unit)};
 }
 
 void Schedule::let_go_of_kernel() {

@@ -102,7 +102,7 @@ struct Place {
 };
 
 /// What the driver shall do now.
-struct Action {
+struct ScheduleAction {
   enum class Kind {
     none,    // nothing until the next event
     read,    // the unit's bytes from the file to `to`
@@ -180,7 +180,7 @@ class Schedule {
   void on_copy_finished(UnitNumber unit);
   void on_kernel_finished(UnitNumber unit);
 
-  Action next();
+  ScheduleAction next();
 
   /// From the present state on: an event that is told makes it another one. Where kernels compute
   /// from what was read, space is made use of some 1 MiB at a time, half of a smaller ring.
@@ -229,7 +229,6 @@ class Schedule {
   UnitNumber end_of_started() const { return inferences_started_ * units_.size(); }
   UnitNumber end_of_reads() const;
 
-  bool has_own_pace() const;
   bool is_skipped(UnitNumber unit) const;
   bool is_moved(UnitNumber unit) const;
   uint64_t host_ring_bytes(UnitNumber unit) const;
@@ -242,13 +241,12 @@ class Schedule {
   bool is_read_due() const;
   bool is_copy_due() const;
   bool is_kernel_due() const;
-  Action take_read();
-  Action take_copy();
-  Action take_kernel();
+  ScheduleAction take_read();
+  ScheduleAction take_copy();
+  ScheduleAction take_kernel();
   void let_go_of_kernel();
   void leave_in_order();
   bool begin_next_cycle();
-  bool frees_space(UnitNumber unit) const;
   bool ends_inference(UnitNumber unit) const { return index(unit) + 1 == units_.size(); }
 
   std::vector<WorkUnit> units_;

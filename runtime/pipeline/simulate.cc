@@ -13,7 +13,7 @@ constexpr uint64_t never_ns = UINT64_MAX;
 // Works off units in the order in which they come.
 class Engine {
  public:
-  void enqueue(UnitNumber unit, uint64_t cost_ns, Span& span, uint64_t now_ns) {
+  void enqueue(UnitNumber unit, uint64_t cost_ns, TimeSpan& span, uint64_t now_ns) {
     const uint64_t start_ns = std::max(now_ns, idle_from_ns_);
     idle_from_ns_ = start_ns + cost_ns;
     span = {start_ns, idle_from_ns_};
@@ -82,14 +82,14 @@ class Simulation {
 
   void carry_out() {
     for (;;) {
-      const Action action = schedule_.next();
-      if (action.kind == Action::Kind::none) return;
+      const ScheduleAction action = schedule_.next();
+      if (action.kind == ScheduleAction::Kind::none) return;
       const uint32_t index = schedule_.index(action.unit);
       UnitTimes& times = timelines_[action.unit / schedule_.units()].units[index];
       const UnitCosts& cost = costs_[index];
-      if (action.kind == Action::Kind::read) {
+      if (action.kind == ScheduleAction::Kind::read) {
         disk_.enqueue(action.unit, cost.read_ns, times.read, now_ns_);
-      } else if (action.kind == Action::Kind::copy) {
+      } else if (action.kind == ScheduleAction::Kind::copy) {
         copier_.enqueue(action.unit, cost.copy_ns, times.copy, now_ns_);
       } else {
         computer_.enqueue(action.unit, cost.kernel_ns, times.kernel, now_ns_);

@@ -79,7 +79,7 @@ class Space {
   size_t must_leave_ = 0;
 };
 
-Span span_from(uint64_t start_ns, uint64_t duration_ns) {
+TimeSpan span_from(uint64_t start_ns, uint64_t duration_ns) {
   return {start_ns, start_ns + duration_ns};
 }
 
@@ -111,7 +111,7 @@ std::vector<UnitTimes> synchronous(Costs costs) {
   uint64_t now_ns = 0;
   for (size_t cycle = 0; cycle < units + 2; ++cycle) {
     uint64_t longest_ns = 0;
-    const auto run = [&](size_t unit, Span UnitTimes::*stage, uint64_t UnitCosts::*cost_ns) {
+    const auto run = [&](size_t unit, TimeSpan UnitTimes::*stage, uint64_t UnitCosts::*cost_ns) {
       times[unit].*stage = span_from(now_ns, costs[unit].*cost_ns);
       longest_ns = std::max(longest_ns, costs[unit].*cost_ns);
     };
@@ -151,7 +151,7 @@ class Taking {
  public:
   explicit Taking(size_t reads_max) { stretches_.reserve(reads_max); }
 
-  void add(const Span& read, uint64_t taken_ns) {
+  void add(const TimeSpan& read, uint64_t taken_ns) {
     if (taken_ns == 0) return;
     const auto taken = static_cast<double>(taken_ns);
     const double start_ns = std::max(end_ns_, static_cast<double>(read.start_ns));
@@ -216,7 +216,7 @@ void two_stage(Costs costs, size_t units, size_t reads, const Rings& rings, Each
     while (next_read < reads && must_leave <= i) {
       const uint64_t free_ns = must_leave == 0 ? 0 : computed_ns[must_leave - 1];
       const UnitCosts& unit = to_read.next();
-      const Span read = span_from(std::max(now_read_ns, free_ns), unit.read_ns);
+      const TimeSpan read = span_from(std::max(now_read_ns, free_ns), unit.read_ns);
       now_read_ns = read_ns[next_read] = read.finish_ns;
       taking.add(read, unit.taken_ns);
       if (++next_read < reads) must_leave = ring.leave_for_next();
@@ -225,15 +225,16 @@ void two_stage(Costs costs, size_t units, size_t reads, const Rings& rings, Each
     const uint64_t start_ns = std::max(read_ns[i] + unit.read_latency_ns, now_computed_ns);
     now_computed_ns = taking.end_of_kernel(start_ns, unit.kernel_ns);
     computed_ns[i] = now_computed_ns;
-    each(Span{read_ns[i] - unit.read_ns, read_ns[i]}, Span{start_ns, now_computed_ns});
+    each(TimeSpan{read_ns[i] - unit.read_ns, read_ns[i]}, TimeSpan{start_ns, now_computed_ns});
   }
 }
 
 std::vector<UnitTimes> two_stage(Costs costs, const Rings& rings) {
   std::vector<UnitTimes> times;
-  two_stage(costs, costs.size(), costs.size(), rings, [&](const Span& read, const Span& kernel) {
-    times.push_back({.read = read, .copy = {}, .kernel = kernel});
-  });
+  two_stage(costs, costs.size(), costs.size(), rings,
+            [&](const TimeSpan& read, const TimeSpan& kernel) {
+              times.push_back({.read = read, .copy = {}, .kernel = kernel});
+            });
   return times;
 }
 
@@ -282,8 +283,9 @@ uint64_t delay_ns(Pipeline pipeline, Costs costs, const Rings& rings, Inferences
   computed_ns.reserve(in_a_row_until_steady * costs.size());
   if (pipeline == Pipeline::two_stage) {
     const size_t units = in_a_row_until_steady * costs.size();
-    two_stage(without_empty_moves(costs), units, units + costs.size(), rings,
-              [&](const Span&, const Span& kernel) { computed_ns.push_back(kernel.finish_ns); });
+    two_stage(
+        without_empty_moves(costs), units, units + costs.size(), rings,
+        [&](const TimeSpan&, const TimeSpan& kernel) { computed_ns.push_back(kernel.finish_ns); });
   } else {
     std::vector<UnitCosts> in_a_row;
     for (size_t i = 0; i < in_a_row_until_steady; ++i) {

@@ -49,17 +49,17 @@ struct UnitCosts {
   std::optional<Overlay> overlay = {};
 };
 
-struct Span {
+struct TimeSpan {
   uint64_t start_ns = 0;
   uint64_t finish_ns = 0;
-  bool operator==(const Span&) const = default;
+  bool operator==(const TimeSpan&) const = default;
 };
 
 /// Of what does not happen (a read without bytes, a copy in `two_stage`) both times are 0.
 struct UnitTimes {
-  Span read;
-  Span copy;
-  Span kernel;
+  TimeSpan read;
+  TimeSpan copy;
+  TimeSpan kernel;
   bool operator==(const UnitTimes&) const = default;
 };
 

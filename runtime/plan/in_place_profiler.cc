@@ -78,7 +78,8 @@ class InPlaceProfiler {
   Status prepare() {
     const auto found = alone_.in_place.find(network_key(network_));
     if (found != alone_.in_place.end()) times_ = found->second;
-    const Instance instance = make_instance(network_, alone_, Strategy::whole_network, 0).instance;
+    const Instance instance =
+        make_instance(network_, alone_, SelectionScope::whole_network, 0).instance;
     auto fastest = fastest_ignoring_memory(instance);
     if (!fastest) return forward_error(std::move(fastest));
     reference_ = choices_of(network_, alone_, instance, fastest->candidates);

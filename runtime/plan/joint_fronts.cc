@@ -255,7 +255,8 @@ void JointFronts::forbid_changes(Instance& instance, uint64_t arena_bytes_max) c
   }
 }
 
-std::optional<JointOption> JointFronts::fastest_alone(Strategy strategy, uint64_t budget_bytes,
+std::optional<JointOption> JointFronts::fastest_alone(SelectionScope strategy,
+                                                      uint64_t budget_bytes,
                                                       const TimeLimit& limit) const {
   if (!cuts_needed_) return std::nullopt;
   const uint64_t left_bytes = window_bytes_max(budget_bytes, 0);

@@ -50,7 +50,7 @@ class JointFronts {
   const std::vector<JointOption>& front(size_t arena_cap, size_t piece_cap);
   /// The fastest selection without a window, in what a budget leaves beside the least arena; in
   /// memory as coarse as the fronts are many. Nothing if there is none, or it would take long.
-  std::optional<JointOption> fastest_alone(Strategy strategy, uint64_t budget_bytes,
+  std::optional<JointOption> fastest_alone(SelectionScope strategy, uint64_t budget_bytes,
                                            const TimeLimit& limit) const;
 
   /// Over all caps, not only those that fronts are made for. Nothing where nodes cannot be cut, or

@@ -48,7 +48,7 @@ JointNetwork::JointNetwork(const Network& network, const Profile& profile,
       profile_(profile),
       settings_(settings),
       live_bytes_(live_by_layer(network)),
-      instance_(make_instance(network, profile, Strategy::whole_network, 0).instance) {
+      instance_(make_instance(network, profile, SelectionScope::whole_network, 0).instance) {
   complete_instance();
 }
 
@@ -117,13 +117,13 @@ void JointNetwork::use_whole_nanoseconds() {
   }
 }
 
-Instance JointNetwork::without_activations(Strategy strategy) const {
+Instance JointNetwork::without_activations(SelectionScope strategy) const {
   Instance it = instance_;
   for (uint32_t node = 0; node < it.nodes.size(); ++node) {
     for (uint32_t c = 0; c < it.nodes[node].candidates.size(); ++c) {
       Candidate& candidate = it.nodes[node].candidates[c];
       candidate.workspace_bytes = own_workspace_bytes_[node][c];
-      if (strategy == Strategy::whole_network) continue;
+      if (strategy == SelectionScope::whole_network) continue;
       candidate.time_ns += settings_.read_ns(static_cast<double>(candidate.held_bytes));
       candidate.workspace_bytes += candidate.held_bytes;
       candidate.held_bytes = 0;

@@ -42,7 +42,7 @@ class JointNetwork {
   const JointSettings& settings() const { return settings_; }
   const Instance& instance() const { return instance_; }
   /// The same without activations: workspace alone, and weights by strategy.
-  Instance without_activations(Strategy strategy) const;
+  Instance without_activations(SelectionScope strategy) const;
 
   JointOption option_of(std::vector<uint32_t> candidates) const;
   /// What `infer --window` runs.

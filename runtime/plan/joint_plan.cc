@@ -225,7 +225,8 @@ class JointPlanner::Implementation {
   std::vector<JointOption> one_after_another(uint64_t budget_bytes, const TimeLimit& limit) const {
     std::vector<JointOption> options = {network_->option_of(network_->in_tiles_everywhere()),
                                         network_->option_of(fastest_)};
-    for (const Strategy strategy : {Strategy::whole_network, Strategy::layer_by_layer}) {
+    for (const SelectionScope strategy :
+         {SelectionScope::whole_network, SelectionScope::layer_by_layer}) {
       if (limit.is_over()) break;
       auto found = fronts_.fastest_alone(strategy, budget_bytes, limit);
       if (found) options.push_back(*std::move(found));

@@ -46,7 +46,8 @@ namespace {
 
 class Maker {
  public:
-  Maker(const Network& network, const Profile& profile, Strategy strategy, double read_bytes_per_s)
+  Maker(const Network& network, const Profile& profile, SelectionScope strategy,
+        double read_bytes_per_s)
       : network_(network),
         profile_(profile),
         strategy_(strategy),
@@ -137,7 +138,7 @@ class Maker {
 
   Candidate with_weights(Candidate candidate, uint64_t weight_bytes,
                          uint64_t workspace_bytes) const {
-    if (strategy_ == Strategy::whole_network) {
+    if (strategy_ == SelectionScope::whole_network) {
       candidate.held_bytes = weight_bytes;
       candidate.workspace_bytes = workspace_bytes;
       return candidate;
@@ -166,7 +167,7 @@ class Maker {
 
   const Network& network_;
   const Profile& profile_;
-  const Strategy strategy_;
+  const SelectionScope strategy_;
   const double read_bytes_per_s_;
   std::set<Layout> layouts_;  // that some convolution has, and Darknet's
   NetworkInstance made_;
@@ -174,8 +175,8 @@ class Maker {
 
 }  // namespace
 
-NetworkInstance make_instance(const Network& network, const Profile& profile, Strategy strategy,
-                              double read_bytes_per_s) {
+NetworkInstance make_instance(const Network& network, const Profile& profile,
+                              SelectionScope strategy, double read_bytes_per_s) {
   return Maker(network, profile, strategy, read_bytes_per_s).run();
 }
 

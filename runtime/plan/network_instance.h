@@ -24,7 +24,7 @@
 
 namespace weightpager::plan {
 
-enum class Strategy { whole_network, layer_by_layer };
+enum class SelectionScope { whole_network, layer_by_layer };
 
 struct NetworkInstance {
   Instance instance;
@@ -41,6 +41,6 @@ bool keeps_layout(const network::Network& network, const network::Layer& layer, 
 /// `profile` has everything that the network needs. Reads take their bytes at `read_bytes_per_s`;
 /// of no interest for the whole network.
 NetworkInstance make_instance(const network::Network& network, const Profile& profile,
-                              Strategy strategy, double read_bytes_per_s);
+                              SelectionScope strategy, double read_bytes_per_s);
 
 }  // namespace weightpager::plan

@@ -41,7 +41,7 @@ Result<PlannedNetwork> PlannedNetwork::make(const Network& network,
   }
 }
 
-Result<Pass> PlannedNetwork::run(std::span<const float> input, const LayerWeights& packed,
+Result<Pass> PlannedNetwork::run(std::span<const float> input, const WeightsOfLayers& packed,
                                  const std::function<void(uint32_t)>& after) {
   WP_ASSERT(input.size() == network_->input.elements());
   std::copy(input.begin(), input.end(), activations_.input());
@@ -79,7 +79,7 @@ uint64_t PlannedNetwork::workspace_bytes() const {
 }
 
 Result<PackedWeights> PackedWeights::make(const Network& network, PlannedOperations& operations,
-                                          const LayerWeights& weights) {
+                                          const WeightsOfLayers& weights) {
   try {
     PackedWeights made;
     for (uint32_t layer = 0; layer < network.layers.size(); ++layer) {

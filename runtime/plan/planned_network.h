@@ -24,7 +24,7 @@ namespace weightpager::plan {
 using Pass = std::vector<RunTimes>;
 
 /// Weights and biases of a whole layer.
-using LayerWeights = std::function<ops::TileWeights(uint32_t layer)>;
+using WeightsOfLayers = std::function<ops::TileWeights(uint32_t layer)>;
 
 /// One thread at a time, always the same.
 class PlannedNetwork {
@@ -35,7 +35,7 @@ class PlannedNetwork {
 
   /// `input`: of the network's input shape. `packed` is asked for each layer's weights, also if it
   /// has none, when its turn comes; `after` is called when it has run.
-  Result<Pass> run(std::span<const float> input, const LayerWeights& packed,
+  Result<Pass> run(std::span<const float> input, const WeightsOfLayers& packed,
                    const std::function<void(uint32_t layer)>& after = {});
 
   /// In Darknet's layout; of a layer that has just run, or is the last.
@@ -61,7 +61,7 @@ class PackedWeights {
   /// `weights` is asked once for those of each layer that has some: folded, in Darknet's order,
   /// valid until the next is asked for.
   static Result<PackedWeights> make(const network::Network& network, PlannedOperations& operations,
-                                    const LayerWeights& weights);
+                                    const WeightsOfLayers& weights);
 
   ops::TileWeights of(uint32_t layer) const {
     return {biases_[layer].data(), packed_[layer].data()};

@@ -56,8 +56,8 @@ std::optional<LayoutTimes> times_in(const Json& value) {
   return times;
 }
 
-std::optional<ChangeTimes> changes_in(const Json& value) {
-  ChangeTimes times{};
+std::optional<LayoutChangeTimes> changes_in(const Json& value) {
+  LayoutChangeTimes times{};
   if (!value.is_array() || value.size() != times.size()) return std::nullopt;
   for (size_t from = 0; from < times.size(); ++from) {
     const auto row = times_in(value[from]);

@@ -28,7 +28,7 @@ struct MeasuredCandidate {
 
 /// By two layouts: change[from][to].
 inline constexpr size_t layout_count = ops::all_layouts.size();
-using ChangeTimes = std::array<std::array<double, layout_count>, layout_count>;
+using LayoutChangeTimes = std::array<std::array<double, layout_count>, layout_count>;
 /// By layout. Of layouts in which a layer does not work: as in Darknet's, into which it is brought.
 using LayoutTimes = std::array<double, layout_count>;
 /// By a name of what takes it (in_place.h), in ns.
@@ -40,7 +40,7 @@ struct Profile {
   /// By convolution_key(); each as convolution_candidates() offers them.
   std::map<std::string, std::vector<MeasuredCandidate>> convolutions;
   /// By picture_key().
-  std::map<std::string, ChangeTimes> changes;
+  std::map<std::string, LayoutChangeTimes> changes;
   /// By other_key(): what is not a convolution itself, in ns. A library may have fast code for some
   /// layouts only, as oneDNN has for max-pools without AVX-512: docs/explanation/planning.md.
   std::map<std::string, LayoutTimes> others;

@@ -204,8 +204,8 @@ class Profiler {
     return {};
   }
 
-  Result<ChangeTimes> measure_changes(const Shape& shape) {
-    ChangeTimes times{};
+  Result<LayoutChangeTimes> measure_changes(const Shape& shape) {
+    LayoutChangeTimes times{};
     uint64_t most_bytes = 0;
     for (const ops::Layout layout : ops::all_layouts) {
       most_bytes = std::max(most_bytes, ops::picture_bytes(shape, layout));

@@ -47,11 +47,13 @@ std::vector<TileableLayer> tileable_layers(const Network& network,
   return layers;
 }
 
-Demand demand_of(const Network& network, const std::string& name,
-                 std::span<const plan::LayerChoice> choices, std::span<const UnitCosts> layer_costs,
-                 const budget::WindowPlanSettings& settings) {
+NetworkDemand demand_of(const Network& network, const std::string& name,
+                        std::span<const plan::LayerChoice> choices,
+                        std::span<const UnitCosts> layer_costs,
+                        const budget::WindowPlanSettings& settings) {
   const auto layers = tileable_layers(network, choices, layer_costs);
-  Demand demand = {.claim = {.name = name}, .windows = budget::WindowPlans::make(layers, settings)};
+  NetworkDemand demand = {.claim = {.name = name},
+                          .windows = budget::WindowPlans::make(layers, settings)};
   demand.claim.least_bytes = demand.windows.staircase().least_bytes();
   demand.claim.forced_by = forcing_tile(network, layers);
   for (const TileableLayer& layer : layers) {

@@ -26,16 +26,16 @@ std::vector<pipeline::TileableLayer> tileable_layers(
     const network::Network& network, std::span<const plan::LayerChoice> choices,
     std::span<const pipeline::UnitCosts> layer_costs);
 
-struct Demand {
+struct NetworkDemand {
   budget::Claim claim;
   budget::WindowPlans windows;
 };
 
 /// Of a network that has weights. The claim's urgency and weight are the ordinary ones.
-Demand demand_of(const network::Network& network, const std::string& name,
-                 std::span<const plan::LayerChoice> choices,
-                 std::span<const pipeline::UnitCosts> layer_costs,
-                 const budget::WindowPlanSettings& settings);
+NetworkDemand demand_of(const network::Network& network, const std::string& name,
+                        std::span<const plan::LayerChoice> choices,
+                        std::span<const pipeline::UnitCosts> layer_costs,
+                        const budget::WindowPlanSettings& settings);
 
 /// What joint budgets are to make small. A slowdown is the share of the time in memory, or of the
 /// period, that a network takes.

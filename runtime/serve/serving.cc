@@ -67,7 +67,7 @@ struct Serving::Member {
   // Known before anybody begins.
   std::vector<UnitCosts> layer_costs;
   double reading_ns_per_byte = 0;
-  std::optional<Demand> demand;
+  std::optional<NetworkDemand> demand;
   uint64_t fixed_bytes = 0;
   // Guarded by the mutex.
   uint64_t share_bytes = 0;

@@ -148,9 +148,9 @@ TEST(TopFrame, KeepsTheCursorInSight) {
 
 TEST(TopFrame, SortsRows) {
   TopView view = busy();
-  view.order = Order::stall;
+  view.order = RowOrder::stall;
   EXPECT_TRUE(plain(top_frame(view, {80, 24}, false)[8]).starts_with("layer 17 "));
-  view.order = Order::resident;
+  view.order = RowOrder::resident;
   EXPECT_TRUE(plain(top_frame(view, {80, 24}, false)[8]).starts_with("layer 39 "));
 }
 

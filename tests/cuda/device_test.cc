@@ -168,7 +168,7 @@ TEST_P(CudaDeviceTest, TimesAreInTheirOrder) {
   const pipeline::Timeline& times = executor->times();
   uint64_t last_finish_ns = times.start_ns;
   for (size_t unit = 0; unit < units_.size(); ++unit) {
-    const pipeline::Span& kernel = times.units[unit].kernel;
+    const pipeline::TimeSpan& kernel = times.units[unit].kernel;
     EXPECT_GE(kernel.finish_ns, kernel.start_ns) << unit;
     EXPECT_GE(kernel.finish_ns, last_finish_ns) << unit;
     EXPECT_LE(kernel.finish_ns, times.finish_ns) << unit;

@@ -57,7 +57,7 @@ class PlannedInferenceTest : public testing::Test, protected SmallNetwork {
   // Any candidates, layers as one piece each or in the smallest tiles, some of them pinned.
   JointPlan random_plan(std::mt19937& random) {
     const plan::Instance instance =
-        plan::make_instance(network_, profile_, plan::Strategy::whole_network, 0).instance;
+        plan::make_instance(network_, profile_, plan::SelectionScope::whole_network, 0).instance;
     std::vector<uint32_t> candidates;
     for (const plan::Node& node : instance.nodes) {
       candidates.push_back(static_cast<uint32_t>(random() % node.candidates.size()));

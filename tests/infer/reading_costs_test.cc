@@ -55,9 +55,9 @@ TEST(BusyStretches, AreFromTheFirstReadUntilNoneIsUnderWay) {
   const OnePass it;
   const auto stretches = busy_stretches(it.times, it.units, slow_disk);
   ASSERT_EQ(stretches.size(), 2u);
-  EXPECT_EQ(stretches[0].when, (pipeline::Span{0, 30}));
+  EXPECT_EQ(stretches[0].when, (pipeline::TimeSpan{0, 30}));
   EXPECT_EQ(stretches[0].bytes, 10u);
-  EXPECT_EQ(stretches[1].when, (pipeline::Span{50, 60}));
+  EXPECT_EQ(stretches[1].when, (pipeline::TimeSpan{50, 60}));
   EXPECT_EQ(stretches[1].bytes, 2u);
 }
 
@@ -72,8 +72,8 @@ TEST(BusyStretches, OfWhichTheEndWasSeenLateLastAsLongAsTheDiskTakes) {
   const auto stretches =
       busy_stretches(it.times, it.units, {.bytes_per_s = 0.5e9, .latency_ns = 3});
   ASSERT_EQ(stretches.size(), 2u);
-  EXPECT_EQ(stretches[0].when, (pipeline::Span{0, 3 + 2 * 10}));
-  EXPECT_EQ(stretches[1].when, (pipeline::Span{50, 50 + 3 + 2 * 2}));
+  EXPECT_EQ(stretches[0].when, (pipeline::TimeSpan{0, 3 + 2 * 10}));
+  EXPECT_EQ(stretches[1].when, (pipeline::TimeSpan{50, 50 + 3 + 2 * 2}));
 }
 
 }  // namespace

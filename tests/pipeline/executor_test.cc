@@ -138,7 +138,7 @@ TEST_P(ExecutorTest, PinnedUnitsAreReadOnce) {
   for (size_t i = 0; i < units_.size(); ++i) {
     const UnitTimes& times = (*executor)->times().units[i];
     const bool is_pinned = units_[i].is_pinned || GetParam().pipeline == Pipeline::preload;
-    EXPECT_EQ(times.read == Span{}, is_pinned || units_[i].length_bytes == 0) << "unit " << i;
+    EXPECT_EQ(times.read == TimeSpan{}, is_pinned || units_[i].length_bytes == 0) << "unit " << i;
     EXPECT_GT(times.kernel.start_ns, 0u);
   }
 }

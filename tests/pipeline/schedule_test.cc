@@ -10,7 +10,7 @@
 namespace weightpager::pipeline {
 namespace {
 
-using Kind = Action::Kind;
+using Kind = ScheduleAction::Kind;
 using Memory = Place::Memory;
 
 // Carries out what a schedule says, in any order that its contract allows, on memory that remembers
@@ -121,7 +121,7 @@ class Machine {
 
   void start_all() {
     for (;;) {
-      const Action action = schedule_.next();
+      const ScheduleAction action = schedule_.next();
       const uint64_t size = units_[schedule_.index(action.unit)].size_bytes;
       switch (action.kind) {
         case Kind::none:
@@ -151,7 +151,7 @@ class Machine {
   }
 
   // The earlier user of an overlaid unit's bytes is done, in this inference.
-  void expect_left(const Action& read) {
+  void expect_left(const ScheduleAction& read) {
     const auto& overlay = units_[schedule_.index(read.unit)].overlay;
     ASSERT_EQ(overlay.has_value(), read.to.memory == Memory::arena);
     if (!overlay) return;
@@ -179,7 +179,7 @@ class Machine {
   }
 
   void finish_read(size_t which) {
-    const Action action = reads_[which];
+    const ScheduleAction action = reads_[which];
     reads_.erase(reads_.begin() + static_cast<std::ptrdiff_t>(which));
     expect(action.to, action.unit);
     ++reads_finished_;
@@ -187,7 +187,7 @@ class Machine {
   }
 
   void finish_copy() {
-    const Action action = copies_.front();
+    const ScheduleAction action = copies_.front();
     copies_.pop_front();
     expect(action.from, action.unit);
     expect(action.to, action.unit);
@@ -195,7 +195,7 @@ class Machine {
   }
 
   void finish_kernel() {
-    const Action action = kernels_.front();
+    const ScheduleAction action = kernels_.front();
     kernels_.pop_front();
     expect(action.from, action.unit);
     ++kernels_finished_;
@@ -242,8 +242,8 @@ class Machine {
   Schedule schedule_;
   RandomNetworks& random_;
   std::vector<uint64_t> host_, device_, pinned_, arena_;  // by byte: whose
-  std::vector<Action> reads_;
-  std::deque<Action> copies_, kernels_;
+  std::vector<ScheduleAction> reads_;
+  std::deque<ScheduleAction> copies_, kernels_;
   bool is_resting_ = false;
   uint64_t awaited_ = 0;
   uint64_t overlaid_units_ = 0;
@@ -364,7 +364,7 @@ Schedule make(std::vector<WorkUnit> units, const ScheduleSettings& settings) {
 void expect_none(Schedule& schedule) { EXPECT_EQ(schedule.next().kind, Kind::none); }
 
 void expect_action(Schedule& schedule, Kind kind, UnitNumber unit, Place from, Place to) {
-  const Action action = schedule.next();
+  const ScheduleAction action = schedule.next();
   EXPECT_EQ(action.kind, kind);
   EXPECT_EQ(action.unit, unit);
   EXPECT_EQ(action.from, from);
@@ -475,7 +475,7 @@ TEST(Schedule, SynchronousIsInLockStep) {
   Schedule it = make({{.size_bytes = 4}, {.size_bytes = 4}, {}},
                      {.pipeline = Pipeline::synchronous, .rings = {8, 8}});
   const auto expect = [&](Kind kind, UnitNumber unit) {
-    const Action action = it.next();
+    const ScheduleAction action = it.next();
     EXPECT_EQ(action.kind, kind);
     EXPECT_EQ(action.unit, unit);
   };

@@ -21,8 +21,8 @@ std::vector<Timeline> run(const Costs& costs, const ScheduleSettings& settings,
   return simulate(*std::move(schedule), costs, arrivals);
 }
 
-void shift(Span& span, uint64_t start_ns) {
-  if (span == Span{}) return;  // did not happen
+void shift(TimeSpan& span, uint64_t start_ns) {
+  if (span == TimeSpan{}) return;  // did not happen
   span.start_ns -= start_ns;
   span.finish_ns -= start_ns;
 }

@@ -44,9 +44,9 @@ void expect_rows(const Timeline& timeline, size_t first, const std::vector<Row>&
   for (size_t i = 0; i < rows.size(); ++i) {
     const UnitTimes& unit = timeline.units[first + i];
     const Row& row = rows[i];
-    EXPECT_EQ(unit.read, (Span{ms(row.read_start), ms(row.read_finish)})) << "layer " << i + 1;
-    EXPECT_EQ(unit.copy, (Span{ms(row.copy_start), ms(row.copy_finish)})) << "layer " << i + 1;
-    EXPECT_EQ(unit.kernel, (Span{ms(row.kernel_start), ms(row.kernel_finish)}))
+    EXPECT_EQ(unit.read, (TimeSpan{ms(row.read_start), ms(row.read_finish)})) << "layer " << i + 1;
+    EXPECT_EQ(unit.copy, (TimeSpan{ms(row.copy_start), ms(row.copy_finish)})) << "layer " << i + 1;
+    EXPECT_EQ(unit.kernel, (TimeSpan{ms(row.kernel_start), ms(row.kernel_finish)}))
         << "layer " << i + 1;
   }
 }
@@ -210,7 +210,7 @@ std::vector<UnitTimes> algorithm_1(const Costs& costs, uint64_t free_cpu, uint64
   std::vector<UnitTimes> times(n);
   uint64_t now = 0, disk_idle = 0, copy_engine_idle = 0, execution_engine_idle = 0;
   size_t h = 0, i = 0, j = 0, k = 0;
-  const auto request = [&](Span& operation, uint64_t& engine_idle, uint64_t duration) {
+  const auto request = [&](TimeSpan& operation, uint64_t& engine_idle, uint64_t duration) {
     operation.start_ns = std::max(now, engine_idle);
     operation.finish_ns = engine_idle = operation.start_ns + duration;
   };
@@ -241,7 +241,7 @@ std::vector<UnitTimes> algorithm_1(const Costs& costs, uint64_t free_cpu, uint64
     }
     if (has_changed) continue;
     uint64_t next = UINT64_MAX;
-    const auto consider = [&](const Span& operation) {
+    const auto consider = [&](const TimeSpan& operation) {
       if (operation.finish_ns > now) next = std::min(next, operation.finish_ns);
     };
     for (size_t u = 0; u < i; ++u) consider(times[u].read);

@@ -33,7 +33,7 @@ constexpr const char* activation = "relu of 8x12x12";
 class InPlace : public testing::Test {
  protected:
   InPlace() {
-    ChangeTimes changes;
+    LayoutChangeTimes changes;
     for (auto& row : changes) row.fill(5);
     alone_.changes["8x12x12"] = changes;
     alone_.changes["8x6x6"] = changes;

@@ -240,7 +240,8 @@ Profile with_few_candidates(Profile profile) {
 // The best of all selections, each with the planner's own windows: planned as if there were nothing
 // else to choose from.
 uint64_t least_delay_of_all(const Network& network, const Profile& profile, uint64_t budget_bytes) {
-  const Instance instance = make_instance(network, profile, Strategy::whole_network, 0).instance;
+  const Instance instance =
+      make_instance(network, profile, SelectionScope::whole_network, 0).instance;
   std::vector<uint32_t> candidates(instance.nodes.size());
   uint64_t least_ns = UINT64_MAX;
   const std::function<void(size_t)> choose = [&](size_t layer) {
@@ -346,7 +347,8 @@ uint64_t piece_bytes(const network::Layer& layer, uint64_t packed_bytes, bool is
 // What any selection of all there are needs beside nothing else: each candidate of each layer, with
 // every layout.
 uint64_t least_need_of_all(const Network& network, const Profile& profile) {
-  const Instance instance = make_instance(network, profile, Strategy::whole_network, 0).instance;
+  const Instance instance =
+      make_instance(network, profile, SelectionScope::whole_network, 0).instance;
   std::vector<uint32_t> chosen(instance.nodes.size());
   uint64_t least = UINT64_MAX;
   const auto look = [&] {

@@ -25,7 +25,7 @@ Network parse(const std::string& text) {
 Profile made_up_profile(const Network& network) {
   Profile profile;
   const auto add_changes = [&](const network::Shape& shape) {
-    ChangeTimes& times = profile.changes[picture_key(shape)];
+    LayoutChangeTimes& times = profile.changes[picture_key(shape)];
     for (size_t from = 0; from < layout_count; ++from) {
       for (size_t to = 0; to < layout_count; ++to) times[from][to] = from == to ? 0 : 10;
     }
@@ -56,7 +56,7 @@ constexpr uint64_t connected_bytes = 5 * 4 + 5 * 128 * 4;
 TEST(NetworkInstance, WholeNetworksHoldTheirWeights) {
   const Network network = parse(two_convolutions);
   const NetworkInstance made =
-      make_instance(network, made_up_profile(network), Strategy::whole_network, 1e9);
+      make_instance(network, made_up_profile(network), SelectionScope::whole_network, 1e9);
   ASSERT_TRUE(check(made.instance)) << check(made.instance).error().message;
   const auto front = pareto_front(made.instance);
   ASSERT_TRUE(front) << front.error().message;
@@ -83,7 +83,7 @@ TEST(NetworkInstance, WholeNetworksHoldTheirWeights) {
 TEST(NetworkInstance, LayerByLayerReadsThem) {
   const Network network = parse(two_convolutions);
   const NetworkInstance made =
-      make_instance(network, made_up_profile(network), Strategy::layer_by_layer, 1e9);
+      make_instance(network, made_up_profile(network), SelectionScope::layer_by_layer, 1e9);
   const auto best = least_workspace(made.instance, 1e9);
   ASSERT_TRUE(best) << best.error().message;
   EXPECT_EQ(best->held_bytes, 0u);
@@ -102,7 +102,7 @@ TEST(NetworkInstance, InputsThatAreTakenTwiceAreChangedOnce) {
   Profile profile = made_up_profile(network);
   profile.convolutions.begin()->second.push_back(
       {{"wide", Layout::nChw8c, Layout::nChw16c, 0, 256}, 50});
-  const NetworkInstance made = make_instance(network, profile, Strategy::whole_network, 1e9);
+  const NetworkInstance made = make_instance(network, profile, SelectionScope::whole_network, 1e9);
   ASSERT_TRUE(check(made.instance)) << check(made.instance).error().message;
   EXPECT_EQ(made.instance.edges.size(), 3u);
   // Eight channels do not fill a block of sixteen.
@@ -117,7 +117,7 @@ TEST(NetworkInstance, OthersAreInLayoutsThatConvolutionsHave) {
   const uint32_t pool = NetworkInstance::node_of_layer(1);
   using Names = std::vector<std::string>;
   const auto layouts_of_pool = [&] {
-    return make_instance(network, profile, Strategy::whole_network, 1e9).names[pool];
+    return make_instance(network, profile, SelectionScope::whole_network, 1e9).names[pool];
   };
   EXPECT_EQ(layouts_of_pool(), (Names{"nchw", "nChw8c"}));
   profile.convolutions.begin()->second.push_back(
@@ -134,7 +134,7 @@ TEST(NetworkInstance, ALayoutCostsWhatItIsSlowerThanTheFastest) {
   LayoutTimes& pool = profile.others.at(other_key(network.layers[1]));
   pool[static_cast<size_t>(Layout::nchw)] = 300;
   pool[static_cast<size_t>(Layout::nChw8c)] = 50;
-  const NetworkInstance made = make_instance(network, profile, Strategy::whole_network, 1e9);
+  const NetworkInstance made = make_instance(network, profile, SelectionScope::whole_network, 1e9);
   const auto& candidates = made.instance.nodes[NetworkInstance::node_of_layer(1)].candidates;
   ASSERT_EQ(candidates.size(), 2u);
   EXPECT_EQ(candidates[0].time_ns, 295);
@@ -146,7 +146,7 @@ TEST(NetworkInstance, AllNetworksCanBeReduced) {
   for (const std::string& name : network::described_networks()) {
     const Network network = parse(*network::make_description(name));
     const NetworkInstance made =
-        make_instance(network, made_up_profile(network), Strategy::whole_network, 1e9);
+        make_instance(network, made_up_profile(network), SelectionScope::whole_network, 1e9);
     EXPECT_TRUE(check(made.instance));
     EXPECT_TRUE(cuts_needed(made.instance)) << name;
   }

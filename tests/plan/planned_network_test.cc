@@ -94,7 +94,7 @@ class PlannedNetworks : public testing::Test {
     }
     input_ = ops::naive::random_values(network_.input.elements(), 5);
     profile_ = made_up_profile();
-    instance_ = make_instance(network_, profile_, Strategy::whole_network, 1e9).instance;
+    instance_ = make_instance(network_, profile_, SelectionScope::whole_network, 1e9).instance;
     run_plainly();
   }
 

@@ -34,7 +34,7 @@ inline double plausible_time_ns(const network::Layer& layer, const std::string& 
 inline Profile plausible_profile(const network::Network& network, int threads) {
   Profile profile;
   const auto changes_of = [&](const network::Shape& shape) {
-    ChangeTimes times{};
+    LayoutChangeTimes times{};
     for (size_t from = 0; from < times.size(); ++from) {
       for (size_t to = 0; to < times.size(); ++to) {
         if (from != to) times[from][to] = 5'000 + static_cast<double>(shape.size_bytes()) / 8;

@@ -19,7 +19,7 @@ using pipeline::DeviceNeeds;
 using pipeline::Meanwhile;
 using pipeline::MirroredRing;
 using pipeline::Place;
-using pipeline::Span;
+using pipeline::TimeSpan;
 using pipeline::UnitNumber;
 using pipeline::UnitTask;
 using pipeline::UnitWork;
@@ -111,13 +111,13 @@ Status CudaDevice::open(const DeviceNeeds& needs, DeviceListener& listener) {
     if (!copy_stream) return forward_error(std::move(copy_stream));
     copy_stream_ = std::move(*copy_stream);
     Status opened = copies_.open("wp-copies", copy_stream_.get(), needs.units_under_way_max,
-                                 [&listener](UnitNumber unit, Result<Span> when) {
+                                 [&listener](UnitNumber unit, Result<TimeSpan> when) {
                                    listener.on_copied(unit, std::move(when));
                                  });
     if (!opened) return opened;
   }
   return kernels_.open("wp-kernels", compute_stream_, needs.units_under_way_max,
-                       [this, &listener](UnitNumber unit, Result<Span> when) {
+                       [this, &listener](UnitNumber unit, Result<TimeSpan> when) {
                          // The copy is over, but the other thread may not have come to it yet.
                          copies_.wait_until_reported(unit);
                          listener.on_computed(unit, std::move(when));

@@ -8,7 +8,7 @@
 
 namespace weightpager::cuda {
 
-using pipeline::Span;
+using pipeline::TimeSpan;
 using pipeline::UnitNumber;
 using telemetry::monotonic_ns;
 
@@ -99,7 +99,7 @@ void Stage::report_units() {
   }
 }
 
-Result<Span> Stage::wait_for(const Item& item) {
+Result<TimeSpan> Stage::wait_for(const Item& item) {
   if (!item.enqueued) return tl::make_unexpected(item.enqueued.error());
   const UnitEvents& events = at(item.unit);
   Status over = check(cudaEventSynchronize(events.finish.get()), "the GPU failed at a layer");

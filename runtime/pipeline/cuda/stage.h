@@ -31,7 +31,7 @@ namespace weightpager::cuda {
 class Stage {
  public:
   /// On the stage's thread, in the order of `end` and `fail`.
-  using Report = std::function<void(pipeline::UnitNumber, Result<pipeline::Span>)>;
+  using Report = std::function<void(pipeline::UnitNumber, Result<pipeline::TimeSpan>)>;
 
   /// `stream` outlives the stage. `units_under_way_max` as in DeviceNeeds.
   Status open(const char* thread_name, cudaStream_t stream, size_t units_under_way_max,
@@ -60,8 +60,8 @@ class Stage {
 
  private:
   struct UnitEvents {
-    Event start;
-    Event finish;
+    CudaEvent start;
+    CudaEvent finish;
     uint64_t enqueued_ns = 0;
   };
   struct Item {
@@ -75,12 +75,12 @@ class Stage {
   const UnitEvents& at(pipeline::UnitNumber unit) const { return events_[unit % events_.size()]; }
   void put(pipeline::UnitNumber unit, Status enqueued);
   void report_units();
-  Result<pipeline::Span> wait_for(const Item& item);
+  Result<pipeline::TimeSpan> wait_for(const Item& item);
 
   cudaStream_t stream_ = nullptr;
   Report report_;
   std::vector<UnitEvents> events_;  // by number modulo its size
-  Event base_;
+  CudaEvent base_;
   pipeline::WorkLine<Item> line_;
   Mutex mutex_;
   Condition is_reported_;

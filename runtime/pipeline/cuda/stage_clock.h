@@ -24,7 +24,8 @@ class StageClock {
 
   /// A unit that began `gap_ms` after the last one was over and took `duration_ms`. It was put in
   /// line at `enqueued_ns`; that it is over was known at `seen_ns`. All in order.
-  pipeline::Span place(double gap_ms, double duration_ms, uint64_t enqueued_ns, uint64_t seen_ns) {
+  pipeline::TimeSpan place(double gap_ms, double duration_ms, uint64_t enqueued_ns,
+                           uint64_t seen_ns) {
     const uint64_t duration_ns = std::min(to_ns(duration_ms), seen_ns - enqueued_ns);
     const uint64_t start_ns =
         std::clamp(last_finish_ns_ + to_ns(gap_ms), enqueued_ns, seen_ns - duration_ns);

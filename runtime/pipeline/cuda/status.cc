@@ -36,11 +36,11 @@ Status check(cudaError_t error, std::string_view what) {
               hint_for(error));
 }
 
-Result<Event> make_event(unsigned flags) {
+Result<CudaEvent> make_event(unsigned flags) {
   cudaEvent_t event = nullptr;
   Status made = check(cudaEventCreateWithFlags(&event, flags), "no event on the GPU");
   if (!made) return forward_error(std::move(made));
-  return Event(event);
+  return CudaEvent(event);
 }
 
 Result<Stream> make_stream() {

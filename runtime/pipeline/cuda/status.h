@@ -19,11 +19,11 @@ struct DestroyEvent {
 struct DestroyStream {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
 };
-using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
+using CudaEvent = std::unique_ptr<CUevent_st, DestroyEvent>;
 using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
 
 /// `flags` as of cudaEventCreateWithFlags.
-Result<Event> make_event(unsigned flags);
+Result<CudaEvent> make_event(unsigned flags);
 /// One that waits for no other stream unless it is told to.
 Result<Stream> make_stream();
 
