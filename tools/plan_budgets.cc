@@ -34,7 +34,7 @@ namespace {
 using budget::Claim;
 using budget::DelayModel;
 using budget::Shares;
-using budget::Staircase;
+using budget::StepFunction;
 using budget::WindowPlans;
 using network::Network;
 
@@ -117,7 +117,7 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
 /// A network, what it asks for, and what it does with what it gets.
 struct PlannedNetwork {
   Claim claim;
-  Staircase staircase;
+  StepFunction delay_steps;
   std::optional<WindowPlans> windows;  // nothing for blocks
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
@@ -166,17 +166,17 @@ std::string forcing_layers(const Network& network, const budget::BlockedNetwork&
 
 PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
                               budget::BlockedNetwork costs, const TimeLimit& time_limit) {
-  auto [staircase, exact_from_bytes, excess_max] =
-      budget::block_staircase(costs, SearchInTime(time_limit, "searching for blocks").limit());
+  auto [delay_steps, exact_from_bytes, excess_max] =
+      budget::block_delay_steps(costs, SearchInTime(time_limit, "searching for blocks").limit());
   Claim claim = {.name = name,
-                 .least_bytes = staircase.least_bytes(),
+                 .least_bytes = delay_steps.least_bytes(),
                  .forced_by = forcing_layers(network, costs)};
   for (const budget::LayerCosts& layer : costs.layers) {
     claim.model_bytes += layer.size_bytes;
     claim.latency_ns += layer.kernel_ns;
   }
   return {.claim = claim,
-          .staircase = std::move(staircase),
+          .delay_steps = std::move(delay_steps),
           .costs = std::move(costs),
           .exact_from_bytes = exact_from_bytes,
           .excess_max = excess_max};
@@ -200,7 +200,7 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
                        {.read_ns_per_tile = costs.per_block.read_ns,
                         .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
   return PlannedNetwork{.claim = demand.claim,
-                        .staircase = demand.windows.staircase(),
+                        .delay_steps = demand.windows.delay_steps(),
                         .windows = std::move(demand.windows),
                         .costs = std::move(costs)};
 }
@@ -263,7 +263,7 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
 Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
   Division division = {.shares = std::move(shares)};
   for (size_t i = 0; i < networks.size(); ++i) {
-    division.alone_ns.push_back(networks[i].staircase.delay_ns(division.shares[i]));
+    division.alone_ns.push_back(networks[i].delay_steps.delay_ns(division.shares[i]));
   }
   if (networks.front().windows) {
     simulate_together(networks, division);
@@ -289,14 +289,14 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   auto networks = plan_networks(options, model);
   if (!networks) return forward_error(std::move(networks));
   std::vector<Claim> claims;
-  std::vector<Staircase> staircases;
+  std::vector<StepFunction> step_functions;
   for (const PlannedNetwork& it : *networks) {
     claims.push_back(it.claim);
-    staircases.push_back(it.staircase);
+    step_functions.push_back(it.delay_steps);
   }
   auto equation = budget::share_by_score(claims, options.loads.budget_bytes);
   if (!equation) return forward_error(std::move(equation));
-  auto joint = budget::share_jointly(claims, staircases, options.loads.budget_bytes,
+  auto joint = budget::share_jointly(claims, step_functions, options.loads.budget_bytes,
                                      serve::goal_of_delays(options.loads.goal));
   if (!joint) return forward_error(std::move(joint));
   BudgetPlan plan = {.least_bytes = budget::least_budget_bytes(claims),
@@ -388,7 +388,7 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                       {"equation", to_json(plan.equation, i)},
                                       {"joint", to_json(plan.joint, i)}};
     if (it.exact_from_bytes) network["exact_from_bytes"] = *it.exact_from_bytes;
-    for (const budget::Step& step : it.staircase.steps()) {
+    for (const budget::Step& step : it.delay_steps.steps()) {
       network["steps"].push_back(
           {{"budget_bytes", step.budget_bytes}, {"delay_ns", step.delay_ns}});
     }

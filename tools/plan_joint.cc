@@ -9,7 +9,7 @@
 #include "pager/base/log.h"
 #include "pager/base/units.h"
 #include "runtime/budget/shares.h"
-#include "runtime/budget/staircase.h"
+#include "runtime/budget/step_function.h"
 #include "runtime/infer/trial_run.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/plan_file.h"
@@ -126,7 +126,7 @@ Status plan_front(JointPlanner& planner, const JointOptions& options, NetworkPla
 /// By what fronts say; what a share is used for is then planned once more.
 Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads) {
   std::vector<budget::Claim> claims;
-  std::vector<budget::Staircase> staircases;
+  std::vector<budget::StepFunction> step_functions;
   for (size_t i = 0; i < plans.networks.size(); ++i) {
     const NetworkPlans& it = plans.networks[i];
     const uint64_t latency_ns = it.front.back().plan.delay_ns;
@@ -142,9 +142,9 @@ Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads
     for (const BudgetedPlan& point : it.front) {
       steps.push_back({point.budget_bytes, point.plan.delay_ns});
     }
-    staircases.emplace_back(std::move(steps));
+    step_functions.emplace_back(std::move(steps));
   }
-  auto shares = budget::share_jointly(claims, staircases, loads.budget_bytes,
+  auto shares = budget::share_jointly(claims, step_functions, loads.budget_bytes,
                                       serve::goal_of_delays(loads.goal));
   if (!shares) return forward_error(std::move(shares));
   return std::move(shares->shares);

@@ -108,9 +108,10 @@ Shares with_rest(Claims claims, const Shares& shares, uint64_t left_bytes) {
 // Shares of the least largest delay: networks are settled one round after the other.
 class LeastLargestSharing {
  public:
-  LeastLargestSharing(Claims claims, std::span<const Staircase> staircases, uint64_t budget_bytes)
+  LeastLargestSharing(Claims claims, std::span<const StepFunction> step_functions,
+                      uint64_t budget_bytes)
       : claims_(claims),
-        staircases_(staircases),
+        step_functions_(step_functions),
         is_settled_(claims.size()),
         shares_(claims.size()),
         left_bytes_(budget_bytes) {}
@@ -139,7 +140,7 @@ class LeastLargestSharing {
     uint64_t bytes = 0;
     for (size_t i = 0; i < claims_.size(); ++i) {
       if (is_settled_[i]) continue;
-      const auto share = staircases_[i].least_bytes_for(delay_max_ns(i, target_ns));
+      const auto share = step_functions_[i].least_bytes_for(delay_max_ns(i, target_ns));
       if (!share) return false;
       bytes += *share;
     }
@@ -150,7 +151,7 @@ class LeastLargestSharing {
     uint64_t low_ns = 0, high_ns = 0;
     for (size_t i = 0; i < claims_.size(); ++i) {
       if (is_settled_[i]) continue;
-      const uint64_t slowest_ns = staircases_[i].steps().front().delay_ns;
+      const uint64_t slowest_ns = step_functions_[i].steps().front().delay_ns;
       high_ns = std::max(high_ns, weighted_ns(claims_[i], slowest_ns));
     }
     WP_ASSERT(is_reachable(high_ns));  // with the least budgets
@@ -173,8 +174,8 @@ class LeastLargestSharing {
     uint64_t taken_bytes = 0;
     for (size_t i = 0; i < claims_.size(); ++i) {
       if (is_settled_[i]) continue;
-      const uint64_t share = *staircases_[i].least_bytes_for(delay_max_ns(i, target_ns));
-      if (weighted_ns(claims_[i], staircases_[i].delay_ns(share)) < target_ns) continue;
+      const uint64_t share = *step_functions_[i].least_bytes_for(delay_max_ns(i, target_ns));
+      if (weighted_ns(claims_[i], step_functions_[i].delay_ns(share)) < target_ns) continue;
       is_settled_[i] = is_any_settled = true;
       shares_[i] = share;
       taken_bytes += share;
@@ -185,7 +186,7 @@ class LeastLargestSharing {
   }
 
   Claims claims_;
-  std::span<const Staircase> staircases_;
+  std::span<const StepFunction> step_functions_;
   std::vector<bool> is_settled_;
   Shares shares_;
   uint64_t left_bytes_;
@@ -196,9 +197,10 @@ class LeastLargestSharing {
 // are rounded up.
 class LeastSumSharing {
  public:
-  LeastSumSharing(Claims claims, std::span<const Staircase> staircases, uint64_t budget_bytes)
+  LeastSumSharing(Claims claims, std::span<const StepFunction> step_functions,
+                  uint64_t budget_bytes)
       : claims_(claims),
-        staircases_(staircases),
+        step_functions_(step_functions),
         more_bytes_(budget_bytes - least_budget_bytes(claims)),
         sums_(more_bytes_ / sum_grain_bytes(more_bytes_) + 1) {}
 
@@ -209,14 +211,14 @@ class LeastSumSharing {
     uint64_t left_bytes = more_bytes_;
     size_t grains = sums_.size() - 1;
     for (size_t i = claims_.size(); i-- > 0;) {
-      const Step& step = staircases_[i].steps()[chosen_steps[i][grains]];
+      const Step& step = step_functions_[i].steps()[chosen_steps[i][grains]];
       shares[i] = step.budget_bytes;
       left_bytes -= step.budget_bytes - claims_[i].least_bytes;
       grains -= grains_of(i, step);
     }
     JointShares joint = {.shares = with_rest(claims_, shares, left_bytes)};
     for (size_t i = 0; i < claims_.size(); ++i) {
-      joint.target_ns += weighted_ns(claims_[i], staircases_[i].delay_ns(joint.shares[i]));
+      joint.target_ns += weighted_ns(claims_[i], step_functions_[i].delay_ns(joint.shares[i]));
     }
     return joint;
   }
@@ -230,7 +232,7 @@ class LeastSumSharing {
   std::vector<uint32_t> add_network(size_t i) {
     std::vector<uint64_t> sums(sums_.size(), UINT64_MAX);
     std::vector<uint32_t> chosen_step(sums_.size());
-    const std::vector<Step>& steps = staircases_[i].steps();
+    const std::vector<Step>& steps = step_functions_[i].steps();
     for (uint32_t k = 0; k < steps.size(); ++k) {
       const uint64_t delay_ns = weighted_ns(claims_[i], steps[k].delay_ns);
       const size_t first = grains_of(i, steps[k]);
@@ -246,7 +248,7 @@ class LeastSumSharing {
   }
 
   Claims claims_;
-  std::span<const Staircase> staircases_;
+  std::span<const StepFunction> step_functions_;
   const uint64_t more_bytes_;
   std::vector<uint64_t> sums_;  // by grains, of the networks so far
 };
@@ -300,19 +302,19 @@ uint64_t weighted_ns(const Claim& claim, uint64_t delay_ns) {
   return static_cast<uint64_t>(static_cast<double>(delay_ns) * claim.weight);
 }
 
-Result<JointShares> share_jointly(Claims claims, std::span<const Staircase> staircases,
+Result<JointShares> share_jointly(Claims claims, std::span<const StepFunction> step_functions,
                                   uint64_t budget_bytes, Goal goal) {
-  WP_ASSERT(claims.size() == staircases.size());
+  WP_ASSERT(claims.size() == step_functions.size());
   if (Status enough = check_budget(claims, budget_bytes); !enough) {
     return forward_error(std::move(enough));
   }
   for (size_t i = 0; i < claims.size(); ++i) {
-    WP_ASSERT(staircases[i].least_bytes() == claims[i].least_bytes);
-    WP_ASSERT(staircases[i].steps().back().budget_bytes <= claims[i].model_bytes);
+    WP_ASSERT(step_functions[i].least_bytes() == claims[i].least_bytes);
+    WP_ASSERT(step_functions[i].steps().back().budget_bytes <= claims[i].model_bytes);
   }
   const uint64_t useful_bytes = std::min(budget_bytes, all_model_bytes(claims));
-  if (goal == Goal::sum) return LeastSumSharing(claims, staircases, useful_bytes).run();
-  return LeastLargestSharing(claims, staircases, useful_bytes).run();
+  if (goal == Goal::sum) return LeastSumSharing(claims, step_functions, useful_bytes).run();
+  return LeastLargestSharing(claims, step_functions, useful_bytes).run();
 }
 
 }  // namespace weightpager::budget

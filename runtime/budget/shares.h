@@ -12,7 +12,8 @@
 //  - The equation with limits. Its shares are weights, and what is left of the budget after some
 //    networks have reached a limit goes to the others by the same weights: there is one level for
 //    which the shares, each held between its limits, add up to the budget.
-//  - Joint budgets. With every network's delay by budget (staircase.h), what is made small is the
+//  - Joint budgets. With every network's delay by budget (step_function.h), what is made small is
+//  the
 //    largest of all delays, or their sum (each times a weight, as the caller has it).
 //    The largest: a target that all networks can reach within the budget stays reachable if it is
 //    raised, so it is found by bisection. Then the slowest networks are settled, and the same is
@@ -24,8 +25,8 @@
 //
 // Shares are whole bytes; their sum is the budget, or all weights where these are less.
 //
-// Cost, once the staircases are there: microseconds for a handful of networks; for the sum up to a
-// millisecond.
+// Cost, once the step functions are there: microseconds for a handful of networks; for the sum up
+// to a millisecond.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
-#include "runtime/budget/staircase.h"
+#include "runtime/budget/step_function.h"
 
 namespace weightpager::budget {
 
@@ -83,10 +84,11 @@ struct JointShares {
 inline constexpr uint64_t sum_grains_max = 2048;
 constexpr uint64_t sum_grain_bytes(uint64_t more_bytes) { return more_bytes / sum_grains_max + 1; }
 
-/// `staircases`: by claim; the least budget of each is its claim's, and no step is above its model.
+/// `step_functions`: by claim. The least budget of each is its claim's, and no step is above its
+/// model.
 /// Fails below `least_budget_bytes`.
 Result<JointShares> share_jointly(std::span<const Claim> claims,
-                                  std::span<const Staircase> staircases, uint64_t budget_bytes,
-                                  Goal goal);
+                                  std::span<const StepFunction> step_functions,
+                                  uint64_t budget_bytes, Goal goal);
 
 }  // namespace weightpager::budget

@@ -114,11 +114,11 @@ WindowPlans WindowPlans::make(std::span<const pipeline::TileableLayer> layers,
       steps.push_back({budget_bytes, delay_ns});
     choices.push_back({budget_bytes, std::move(*choice)});
   }
-  return {Staircase(std::move(steps)), std::move(choices)};
+  return {StepFunction(std::move(steps)), std::move(choices)};
 }
 
 const WindowChoice& WindowPlans::choice(uint64_t budget_bytes) const {
-  WP_ASSERT(budget_bytes >= staircase_.least_bytes());
+  WP_ASSERT(budget_bytes >= delay_steps_.least_bytes());
   const auto above = std::upper_bound(
       choices_.begin(), choices_.end(), budget_bytes,
       [](uint64_t bytes, const Choice& choice) { return bytes < choice.budget_bytes; });

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/budget/shared_disk.h"
-#include "runtime/budget/staircase.h"
+#include "runtime/budget/step_function.h"
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/tiles.h"
 
@@ -51,9 +51,9 @@ class WindowPlans {
   static WindowPlans make(std::span<const pipeline::TileableLayer> layers,
                           const WindowPlanSettings& settings);
 
-  const Staircase& staircase() const { return staircase_; }
-  /// With the staircase's delay; of such plans the one that reads least, which leaves the disk to
-  /// others. `budget_bytes` is the staircase's least or more.
+  const StepFunction& delay_steps() const { return delay_steps_; }
+  /// A plan with the delay that `delay_steps` has for this budget. Of several it is the one that
+  /// reads least, which leaves the disk to others. `budget_bytes` is at least the least budget.
   const WindowChoice& choice(uint64_t budget_bytes) const;
 
  private:
@@ -62,10 +62,10 @@ class WindowPlans {
     WindowChoice choice;
   };
 
-  WindowPlans(Staircase staircase, std::vector<Choice> choices)
-      : staircase_(std::move(staircase)), choices_(std::move(choices)) {}
+  WindowPlans(StepFunction delay_steps, std::vector<Choice> choices)
+      : delay_steps_(std::move(delay_steps)), choices_(std::move(choices)) {}
 
-  Staircase staircase_;
+  StepFunction delay_steps_;
   std::vector<Choice> choices_;  // budgets rise, delays and bytes fall
 };
 

@@ -49,8 +49,8 @@ std::optional<uint64_t> smallest_ring(Pipeline pipeline, Costs costs, Rings ring
   return high_bytes;
 }
 
-// Down the staircase: from the largest useful host ring, each step with the smallest device ring
-// for it, to the host ring below which that device ring is too small.
+// Down the step function: from the largest useful host ring, each step with the smallest device
+// ring for it, to the host ring below which that device ring is too small.
 std::optional<Rings> smallest_pair(Costs costs, uint64_t delay_max_ns) {
   const Pipeline pipeline = Pipeline::asynchronous;
   const Rings low = smallest_on_grid(pipeline, costs);

@@ -7,9 +7,9 @@
 // Idea. In mirrored rings a delay never grows with a ring (timeline.h), so with measured costs the
 // window is found by bisection on the equations, and a few real inferences confirm it. The host's
 // and the device's ring are found separately: the smallest device ring for a host ring is a
-// staircase that is walked corner by corner. Tests compare it with the paper's sweep.
+// step function that is walked corner by corner. Tests compare it with the paper's sweep.
 //
-// Cost: O(N log(model / step)) for one ring, for two as much per corner of the staircase: 0.1 ms
+// Cost: O(N log(model / step)) for one ring, for two as much per corner of the function: 0.1 ms
 // for the 162 layers of YOLOv4.
 #pragma once
 

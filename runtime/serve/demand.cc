@@ -54,7 +54,7 @@ NetworkDemand demand_of(const Network& network, const std::string& name,
   const auto layers = tileable_layers(network, choices, layer_costs);
   NetworkDemand demand = {.claim = {.name = name},
                           .windows = budget::WindowPlans::make(layers, settings)};
-  demand.claim.least_bytes = demand.windows.staircase().least_bytes();
+  demand.claim.least_bytes = demand.windows.delay_steps().least_bytes();
   demand.claim.forced_by = forcing_tile(network, layers);
   for (const TileableLayer& layer : layers) {
     demand.claim.model_bytes += layer.costs.size_bytes;

@@ -263,7 +263,7 @@ Status Serving::infer_once(Member& member) {
     const MutexLock lock(mutex_);
     it.window_bytes = member.held_bytes;
     if (wanted_ns == 0) {
-      const budget::Staircase& delays = member.demand->windows.staircase();
+      const budget::StepFunction& delays = member.demand->windows.delay_steps();
       const uint64_t planned_ns = delays.delay_ns(std::max(it.window_bytes, delays.least_bytes()));
       wanted_ns = static_cast<uint64_t>(static_cast<double>(planned_ns) / member.request.urgency);
     }
@@ -305,10 +305,10 @@ void Serving::note_peak() { peak_bytes_ = std::max(peak_bytes_, fixed_bytes() + 
 
 Result<budget::Shares> Serving::shares_of(uint64_t budget_bytes) const {
   std::vector<budget::Claim> claims;
-  std::vector<budget::Staircase> staircases;
+  std::vector<budget::StepFunction> step_functions;
   for (const auto& it : members_) {
     claims.push_back(it->demand->claim);
-    staircases.push_back(it->demand->windows.staircase());
+    step_functions.push_back(it->demand->windows.delay_steps());
   }
   if (budget_bytes < least_budget_bytes()) {
     const auto greatest = std::max_element(
@@ -323,7 +323,7 @@ Result<budget::Shares> Serving::shares_of(uint64_t budget_bytes) const {
         fmt::format("give --budget {}MiB or more, or serve fewer networks",
                     (least_budget_bytes() + MiB - 1) / MiB));
   }
-  auto joint = budget::share_jointly(claims, staircases, budget_bytes - fixed_bytes(),
+  auto joint = budget::share_jointly(claims, step_functions, budget_bytes - fixed_bytes(),
                                      goal_of_delays(options_.goal));
   if (!joint) return forward_error(std::move(joint));
   for (uint64_t& share : joint->shares) share = round_down(share, os_page_bytes);
@@ -368,7 +368,7 @@ ServingState Serving::state() const {
                         .peak_bytes = peak_bytes_};
   for (const auto& member : members_) {
     const Member& it = *member;
-    const budget::Staircase& delays = it.demand->windows.staircase();
+    const budget::StepFunction& delays = it.demand->windows.delay_steps();
     state.networks.push_back({.name = it.request.name,
                               .period_ns = it.request.period_ns,
                               .weights_bytes = it.demand->claim.model_bytes,

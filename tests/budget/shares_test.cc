@@ -113,7 +113,8 @@ TEST(Shares, TooSmallABudgetNamesTheLeastAndWhoForcesIt) {
   std::vector<Claim> claims = {claim(300 * MiB, 30, 20 * MiB), claim(548 * MiB, 20, 456 * MiB)};
   claims[1].name = "vgg19";
   claims[1].forced_by = "layers 38 and 39";
-  const std::vector<Staircase> stairs = {Staircase({{20 * MiB, 5}}), Staircase({{456 * MiB, 5}})};
+  const std::vector<StepFunction> stairs = {StepFunction({{20 * MiB, 5}}),
+                                            StepFunction({{456 * MiB, 5}})};
   for (const Error& error : {share_by_score(claims, 476 * MiB - 1).error(),
                              share_jointly(claims, stairs, 476 * MiB - 1, Goal::largest).error()}) {
     EXPECT_NE(error.message.find("the least budget is 476.0 MiB (499122176 bytes"),
@@ -130,8 +131,8 @@ TEST(Shares, TooSmallABudgetNamesTheLeastAndWhoForcesIt) {
 // The slow network gets what makes it fast, though it is small and the equation likes the other.
 TEST(JointShares, GoWhereTheyHelp) {
   const std::vector<Claim> claims = {claim(100, 10, 10), claim(300, 10, 10)};
-  const std::vector<Staircase> stairs = {Staircase({{10, 90}, {60, 30}}),
-                                         Staircase({{10, 40}, {200, 35}})};
+  const std::vector<StepFunction> stairs = {StepFunction({{10, 90}, {60, 30}}),
+                                            StepFunction({{10, 40}, {200, 35}})};
   const auto joint = share_jointly(claims, stairs, 100, Goal::largest);
   ASSERT_TRUE(joint);
   // 60 and 10 give 30 and 40; nothing makes the second faster in what is left. The rest is by size.
@@ -146,8 +147,8 @@ TEST(JointShares, GoWhereTheyHelp) {
 // After the slowest is settled, what is left makes the next one faster, not only larger.
 TEST(JointShares, AreSettledOneAfterTheOther) {
   const std::vector<Claim> claims = {claim(200, 10, 10), claim(200, 10, 10), claim(900, 10, 10)};
-  const std::vector<Staircase> stairs = {Staircase({{10, 100}}), Staircase({{10, 80}, {50, 20}}),
-                                         Staircase({{10, 60}})};
+  const std::vector<StepFunction> stairs = {
+      StepFunction({{10, 100}}), StepFunction({{10, 80}, {50, 20}}), StepFunction({{10, 60}})};
   const auto joint = share_jointly(claims, stairs, 70, Goal::largest);
   EXPECT_EQ(joint->target_ns, 100u);
   EXPECT_EQ(joint->shares, (Shares{10, 50, 10}));
@@ -156,8 +157,8 @@ TEST(JointShares, AreSettledOneAfterTheOther) {
 // What makes one network much faster makes the sum small, though the slowest one stays slow.
 TEST(JointShares, OfTheLeastSumGoWhereTheyHelpMost) {
   const std::vector<Claim> claims = {claim(200, 10, 10), claim(200, 10, 10)};
-  const std::vector<Staircase> stairs = {Staircase({{10, 100}, {60, 95}}),
-                                         Staircase({{10, 80}, {60, 20}})};
+  const std::vector<StepFunction> stairs = {StepFunction({{10, 100}, {60, 95}}),
+                                            StepFunction({{10, 80}, {60, 20}})};
   const auto of_sum = share_jointly(claims, stairs, 70, Goal::sum);
   EXPECT_EQ(of_sum->shares, (Shares{10, 60}));
   EXPECT_EQ(of_sum->target_ns, 120u);
@@ -168,8 +169,8 @@ TEST(JointShares, OfTheLeastSumGoWhereTheyHelpMost) {
 
 TEST(JointShares, NetworksOfMoreWeightAreToBeFaster) {
   std::vector<Claim> claims = {claim(100, 10, 10), claim(100, 10, 10)};
-  const std::vector<Staircase> stairs = {Staircase({{10, 50}, {80, 30}}),
-                                         Staircase({{10, 60}, {80, 30}})};
+  const std::vector<StepFunction> stairs = {StepFunction({{10, 50}, {80, 30}}),
+                                            StepFunction({{10, 60}, {80, 30}})};
   EXPECT_GE(share_jointly(claims, stairs, 90, Goal::largest)->shares[1], 80u);
   claims[0].weight = 1.5;
   const auto joint = share_jointly(claims, stairs, 90, Goal::largest);
@@ -179,7 +180,7 @@ TEST(JointShares, NetworksOfMoreWeightAreToBeFaster) {
 
 struct Case {
   std::vector<Claim> claims;
-  std::vector<Staircase> stairs;
+  std::vector<StepFunction> stairs;
   uint64_t budget_bytes = 0;
 };
 

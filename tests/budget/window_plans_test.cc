@@ -30,9 +30,9 @@ TEST(WindowPlans, KeepToEveryBudget) {
     kernels_ns += layer.costs.kernel_ns;
   }
   const WindowPlans plans = WindowPlans::make(layers, {});
-  const std::vector<Step>& steps = plans.staircase().steps();
+  const std::vector<Step>& steps = plans.delay_steps().steps();
   EXPECT_GT(steps.size(), 8u);
-  EXPECT_LE(plans.staircase().least_bytes(), 2 * MiB) << "tiles, not the layer of 18 MiB";
+  EXPECT_LE(plans.delay_steps().least_bytes(), 2 * MiB) << "tiles, not the layer of 18 MiB";
   EXPECT_EQ(steps.back().delay_ns, kernels_ns) << "everything is pinned";
   EXPECT_LE(steps.back().budget_bytes, model_bytes);
   for (const Step& step : steps) {
@@ -61,19 +61,19 @@ TEST(WindowPlans, TheLeastIsTheSmallestTile) {
   }
   ASSERT_LT(least_bytes, 1 * MiB);
   const WindowPlans plans = WindowPlans::make(layers, {});
-  EXPECT_EQ(plans.staircase().least_bytes(), least_bytes);
+  EXPECT_EQ(plans.delay_steps().least_bytes(), least_bytes);
   EXPECT_LE(plans.choice(least_bytes).plan.window_bytes(), least_bytes);
 }
 
 // Once nothing waits any more, a larger budget still reads less.
 TEST(WindowPlans, LargerBudgetsLeaveTheDiskToOthers) {
   const WindowPlans plans = WindowPlans::make(yolov4_in_pages(), {});
-  const uint64_t least_bytes = plans.staircase().least_bytes();
+  const uint64_t least_bytes = plans.delay_steps().least_bytes();
   uint64_t before_bytes = UINT64_MAX;
   for (const uint64_t budget_bytes : {least_bytes, 60 * MiB, 120 * MiB, 180 * MiB, 300 * MiB}) {
     const WindowChoice& choice = plans.choice(budget_bytes);
     EXPECT_LE(choice.plan.window_bytes(), budget_bytes);
-    EXPECT_EQ(choice.plan.delay_ns, plans.staircase().delay_ns(budget_bytes));
+    EXPECT_EQ(choice.plan.delay_ns, plans.delay_steps().delay_ns(budget_bytes));
     EXPECT_LT(choice.plan.bytes_per_pass, before_bytes);
     before_bytes = choice.plan.bytes_per_pass;
   }
@@ -86,22 +86,22 @@ TEST(WindowPlans, ABytesProcessorTimeCounts) {
   const std::vector<TileableLayer> layers = yolov4_in_pages();
   const WindowPlans free_of_charge = WindowPlans::make(layers, {});
   const WindowPlans plans = WindowPlans::make(layers, {.processor_ns_per_byte = ns_per_byte});
-  EXPECT_GT(plans.staircase().steps().size(), free_of_charge.staircase().steps().size());
-  for (const Step& step : plans.staircase().steps()) {
+  EXPECT_GT(plans.delay_steps().steps().size(), free_of_charge.delay_steps().steps().size());
+  for (const Step& step : plans.delay_steps().steps()) {
     const WindowChoice& choice = plans.choice(step.budget_bytes);
     const auto reading_ns =
         static_cast<uint64_t>(ns_per_byte * static_cast<double>(choice.plan.bytes_per_pass));
     EXPECT_EQ(step.delay_ns, choice.plan.delay_ns + reading_ns);
   }
-  EXPECT_EQ(plans.staircase().steps().back().delay_ns,
-            free_of_charge.staircase().steps().back().delay_ns);
+  EXPECT_EQ(plans.delay_steps().steps().back().delay_ns,
+            free_of_charge.delay_steps().steps().back().delay_ns);
 }
 
 // A slow disk: between a ring alone and everything pinned, each mebibyte saves its read.
 TEST(WindowPlans, OnASlowDiskPinsSaveTime) {
   std::vector<TileableLayer> layers = yolov4_in_pages();
   for (TileableLayer& layer : layers) layer.costs.read_ns = layer.costs.size_bytes;  // 1 GB/s
-  const Staircase stairs = WindowPlans::make(layers, {}).staircase();
+  const StepFunction stairs = WindowPlans::make(layers, {}).delay_steps();
   const auto ms = [&](uint64_t mebibytes) {
     return static_cast<double>(stairs.delay_ns(mebibytes * MiB)) / 1e6;
   };

@@ -1,5 +1,5 @@
-// See staircase.h.
-#include "runtime/budget/staircase.h"
+// See step_function.h.
+#include "runtime/budget/step_function.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace weightpager::budget {
 
-Staircase::Staircase(std::vector<Step> steps) : steps_(std::move(steps)) {
+StepFunction::StepFunction(std::vector<Step> steps) : steps_(std::move(steps)) {
   WP_ASSERT(!steps_.empty());
   for (size_t i = 1; i < steps_.size(); ++i) {
     WP_ASSERT(steps_[i - 1].budget_bytes < steps_[i].budget_bytes);
@@ -18,7 +18,7 @@ Staircase::Staircase(std::vector<Step> steps) : steps_(std::move(steps)) {
   }
 }
 
-size_t Staircase::step_number(uint64_t budget_bytes) const {
+size_t StepFunction::step_number(uint64_t budget_bytes) const {
   WP_ASSERT(budget_bytes >= least_bytes());
   const auto above =
       std::upper_bound(steps_.begin(), steps_.end(), budget_bytes,
@@ -26,7 +26,7 @@ size_t Staircase::step_number(uint64_t budget_bytes) const {
   return static_cast<size_t>(above - steps_.begin()) - 1;
 }
 
-std::optional<uint64_t> Staircase::least_bytes_for(uint64_t delay_max_ns) const {
+std::optional<uint64_t> StepFunction::least_bytes_for(uint64_t delay_max_ns) const {
   const auto found =
       std::lower_bound(steps_.begin(), steps_.end(), delay_max_ns,
                        [](const Step& step, uint64_t ns) { return step.delay_ns > ns; });
@@ -100,7 +100,7 @@ double excess_below(const BlockedNetwork& network, const std::vector<Step>& step
 
 }  // namespace
 
-BlockSteps block_staircase(const BlockedNetwork& network, const TimeLimit& limit) {
+BlockSteps block_delay_steps(const BlockedNetwork& network, const TimeLimit& limit) {
   const uint64_t least_bytes = least_budget_bytes(network);
   const uint64_t model_bytes =
       peak_bytes(network, BlockEnds{static_cast<uint32_t>(network.layers.size())});
@@ -122,7 +122,7 @@ BlockSteps block_staircase(const BlockedNetwork& network, const TimeLimit& limit
   if (exact_from_bytes != least_bytes) {
     excess_max = excess_below(network, steps, exact_from_bytes.value_or(UINT64_MAX));
   }
-  return {Staircase(std::move(steps)), exact_from_bytes, excess_max};
+  return {StepFunction(std::move(steps)), exact_from_bytes, excess_max};
 }
 
 }  // namespace weightpager::budget

@@ -1,5 +1,5 @@
-// Every step of a staircase is where the plans say it is.
-#include "runtime/budget/staircase.h"
+// Every step of a step function is where the plans say it is.
+#include "runtime/budget/step_function.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,8 +9,8 @@
 namespace weightpager::budget {
 namespace {
 
-TEST(Staircase, LooksUpBothWays) {
-  const Staircase stairs({{10, 100}, {15, 70}, {40, 65}});
+TEST(StepFunction, LooksUpBothWays) {
+  const StepFunction stairs({{10, 100}, {15, 70}, {40, 65}});
   EXPECT_EQ(stairs.least_bytes(), 10u);
   EXPECT_EQ(stairs.delay_ns(10), 100u);
   EXPECT_EQ(stairs.delay_ns(14), 100u);
@@ -24,18 +24,18 @@ TEST(Staircase, LooksUpBothWays) {
   EXPECT_EQ(stairs.least_bytes_for(64), std::nullopt);
 }
 
-TEST(Staircase, OfTheWorkedExample) {
+TEST(StepFunction, OfTheWorkedExample) {
   const std::vector<Step> expected = {{8, 327}, {9, 305}, {11, 291}};
-  const Staircase stairs = block_staircase(six_layers()).staircase;
+  const StepFunction stairs = block_delay_steps(six_layers()).delay_steps;
   ASSERT_GE(stairs.steps().size(), 3u);
   EXPECT_EQ(stairs.steps()[0], expected[0]);
   EXPECT_EQ(stairs.steps()[1], expected[1]);
   EXPECT_EQ(stairs.steps().back().delay_ns, 291u);
 }
 
-RC_GTEST_PROP(AnyStaircase, IsThePlansDelayAtEveryBudget, ()) {
+RC_GTEST_PROP(AnyStepFunction, IsThePlansDelayAtEveryBudget, ()) {
   const BlockedNetwork network = any_network(10);
-  const Staircase stairs = block_staircase(network).staircase;
+  const StepFunction stairs = block_delay_steps(network).delay_steps;
   RC_ASSERT(stairs.least_bytes() == least_budget_bytes(network));
   for (uint64_t budget_bytes = stairs.least_bytes(); budget_bytes < 90; ++budget_bytes) {
     RC_ASSERT(stairs.delay_ns(budget_bytes) == plan_blocks(network, budget_bytes)->delay_ns);
@@ -44,35 +44,35 @@ RC_GTEST_PROP(AnyStaircase, IsThePlansDelayAtEveryBudget, ()) {
 
 // Without any time there are still blocks for every budget, none better than the best, and it is
 // said from where on they are the best.
-TEST(Staircase, WithoutTimeHasBlocksForEveryBudget) {
+TEST(StepFunction, WithoutTimeHasBlocksForEveryBudget) {
   const BlockedNetwork network = six_layers();
-  const Staircase best = block_staircase(network).staircase;
-  const BlockSteps steps = block_staircase(network, TimeLimit(0));
-  EXPECT_EQ(steps.staircase.least_bytes(), best.least_bytes());
+  const StepFunction best = block_delay_steps(network).delay_steps;
+  const BlockSteps steps = block_delay_steps(network, TimeLimit(0));
+  EXPECT_EQ(steps.delay_steps.least_bytes(), best.least_bytes());
   EXPECT_FALSE(steps.exact_from_bytes);
   for (uint64_t budget_bytes = best.least_bytes(); budget_bytes <= 18; ++budget_bytes) {
-    EXPECT_GE(steps.staircase.delay_ns(budget_bytes), best.delay_ns(budget_bytes));
-    EXPECT_LE(static_cast<double>(steps.staircase.delay_ns(budget_bytes)),
+    EXPECT_GE(steps.delay_steps.delay_ns(budget_bytes), best.delay_ns(budget_bytes));
+    EXPECT_LE(static_cast<double>(steps.delay_steps.delay_ns(budget_bytes)),
               (1 + steps.excess_max) * static_cast<double>(best.delay_ns(budget_bytes)));
   }
-  EXPECT_EQ(block_staircase(network).exact_from_bytes, best.least_bytes());
+  EXPECT_EQ(block_delay_steps(network).exact_from_bytes, best.least_bytes());
 }
 
-RC_GTEST_PROP(AnyStaircase, WithoutTimeIsWithinWhatIsProved, ()) {
+RC_GTEST_PROP(AnyStepFunction, WithoutTimeIsWithinWhatIsProved, ()) {
   const BlockedNetwork network = any_network(10);
-  const BlockSteps steps = block_staircase(network, TimeLimit(0));
-  RC_ASSERT(steps.staircase.least_bytes() == least_budget_bytes(network));
+  const BlockSteps steps = block_delay_steps(network, TimeLimit(0));
+  RC_ASSERT(steps.delay_steps.least_bytes() == least_budget_bytes(network));
   for (uint64_t budget_bytes = least_budget_bytes(network); budget_bytes < 90; ++budget_bytes) {
     const uint64_t best_ns = plan_blocks(network, budget_bytes)->delay_ns;
     RC_ASSERT(delay_bound_ns(network, budget_bytes) <= best_ns);
-    RC_ASSERT(steps.staircase.delay_ns(budget_bytes) >= best_ns);
-    RC_ASSERT(static_cast<double>(steps.staircase.delay_ns(budget_bytes)) <=
+    RC_ASSERT(steps.delay_steps.delay_ns(budget_bytes) >= best_ns);
+    RC_ASSERT(static_cast<double>(steps.delay_steps.delay_ns(budget_bytes)) <=
               (1 + steps.excess_max) * static_cast<double>(best_ns) + 1e-6);
   }
 }
 
 // Thousands of layers take no longer by groups than some hundred one by one, and lose little.
-TEST(Staircase, OfThousandsOfLayersIsMadeByGroups) {
+TEST(StepFunction, OfThousandsOfLayersIsMadeByGroups) {
   BlockedNetwork network{.layers = {}, .per_block = {.read_ns = 50, .release_ns = 5}};
   for (uint64_t i = 0; i < 1500; ++i) {
     network.layers.push_back({.size_bytes = 4096 * (1 + i % 3),
@@ -80,9 +80,9 @@ TEST(Staircase, OfThousandsOfLayersIsMadeByGroups) {
                               .kernel_ns = 20 + 30 * (i % 2),
                               .release_ns = 1});
   }
-  const BlockSteps steps = block_staircase(network, TimeLimit(0));
-  EXPECT_EQ(steps.staircase.least_bytes(), least_budget_bytes(network));
-  EXPECT_GT(steps.staircase.steps().size(), 5u);
+  const BlockSteps steps = block_delay_steps(network, TimeLimit(0));
+  EXPECT_EQ(steps.delay_steps.least_bytes(), least_budget_bytes(network));
+  EXPECT_GT(steps.delay_steps.steps().size(), 5u);
   EXPECT_FALSE(steps.exact_from_bytes);
   const uint64_t budget_bytes = 100 * 4096;
   const BlockPlan plan = plan_blocks_of_groups(network, budget_bytes);
