@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "pager/base/median.h"
-#include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/description.h"
 #include "runtime/plan/joint_plan.h"
 #include "tests/plan/plausible_profile.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "pager/base/units.h"
-#include "pager/model/make.h"
-#include "runtime/network/make_description.h"
+#include "pager/model/synthetic/make_model.h"
+#include "runtime/network/synthetic/description.h"
 #include "tools/cli.h"
 #include "tools/model.h"
 #include "tools/number_argument.h"

@@ -7,10 +7,10 @@
 
 #include "pager/base/units.h"
 #include "pager/model/header_reader.h"
-#include "runtime/network/make_description.h"
-#include "runtime/network/make_network.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/description.h"
+#include "runtime/network/synthetic/make_network.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/plan/planned_operations.h"
 #include "tools/cli.h"

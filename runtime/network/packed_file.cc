@@ -13,9 +13,9 @@
 
 #include "pager/base/anonymous_memory.h"
 #include "pager/base/assert.h"
+#include "pager/base/made_file.h"
 #include "pager/base/memory_room.h"
 #include "pager/base/units.h"
-#include "pager/model/make_file.h"
 #include "runtime/network/checksum.h"
 #include "runtime/network/folded_layers.h"
 
@@ -101,8 +101,7 @@ Status check_places(const model::HeaderReader& reader, const std::vector<PackedP
 /// Copies one layer after the other.
 class Packer {
  public:
-  Packer(const Network& network, const PackOptions& options, FoldedLayers& layers,
-         model::MadeFile& file)
+  Packer(const Network& network, const PackOptions& options, FoldedLayers& layers, MadeFile& file)
       : network_(network),
         options_(options),
         layers_(layers),
@@ -174,7 +173,7 @@ class Packer {
   const Network& network_;
   const PackOptions& options_;
   FoldedLayers& layers_;
-  model::MadeFile& file_;
+  MadeFile& file_;
   Layout layout_;
 };
 
@@ -271,7 +270,7 @@ Result<uint64_t> pack_weights(const Network& network, const PackOptions& options
   Result<FoldedLayers> layers = FoldedLayers::open(options.weights_path, network);
   if (!layers) return forward_error(std::move(layers));
   const uint64_t file_bytes = lay_out(network, options.forms).file_bytes;
-  Result<model::MadeFile> file = model::MadeFile::create(options.output_path, file_bytes);
+  Result<MadeFile> file = MadeFile::create(options.output_path, file_bytes);
   if (!file) return forward_error(std::move(file));
   if (Status status = Packer(network, options, *layers, *file).run(); !status)
     return forward_error(std::move(status));

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "pager/base/log.h"
+#include "pager/base/made_file.h"
 #include "pager/base/units.h"
 #include "pager/base/user_cache.h"
-#include "pager/model/make_file.h"
 
 namespace weightpager::plan {
 namespace {
@@ -46,7 +46,7 @@ Status write_profile_cache(const std::string& path, const Profile& profile) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   const std::string text = profile_text(profile);
-  auto file = model::MadeFile::create(path, text.size());
+  auto file = MadeFile::create(path, text.size());
   if (!file) return forward_error(std::move(file));
   if (Status written = file->write(0, text); !written) return written;
   return file->commit();

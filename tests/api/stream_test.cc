@@ -10,7 +10,7 @@
 #include <vector>
 #include <weightpager/weightpager.hpp>
 
-#include "pager/model/make.h"
+#include "pager/model/synthetic/make_model.h"
 #include "tests/model/temporary_directory.h"
 #include "tests/pager/model_file_fixture.h"
 

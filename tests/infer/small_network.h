@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "runtime/infer/inference.h"
-#include "runtime/network/make_network.h"
 #include "runtime/network/packed_file.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/make_network.h"
 #include "runtime/ops/cpu/convolution.h"
 #include "tests/model/temporary_directory.h"
 

@@ -12,8 +12,8 @@
 
 #include "pager/base/units.h"
 #include "runtime/memory/bounds.h"
-#include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/description.h"
 #include "tests/memory/overlaps.h"
 
 namespace weightpager::memory {

@@ -1,7 +1,5 @@
 // Made models: of the size that was asked for, the same every time, and readable by our own
 // parsers. (That engines read them, too, is checked where engines are.)
-#include "pager/model/make.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -11,10 +9,11 @@
 #include <set>
 
 #include "pager/base/units.h"
-#include "pager/model/make_file.h"
-#include "pager/model/make_vocabulary.h"
-#include "pager/model/make_weights.h"
 #include "pager/model/model.h"
+#include "pager/model/synthetic/make_model.h"
+#include "pager/model/synthetic/vocabulary.h"
+#include "pager/model/synthetic/weight_writer.h"
+#include "pager/model/synthetic/weights.h"
 #include "tests/model/temporary_directory.h"
 
 namespace weightpager::model {

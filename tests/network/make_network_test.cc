@@ -1,5 +1,5 @@
 // Made networks: those of the papers, to the byte, with weights that keep activations in bounds.
-#include "runtime/network/make_network.h"
+#include "runtime/network/synthetic/make_network.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <numeric>
 
-#include "runtime/network/make_description.h"
 #include "runtime/network/packed_file.h"
+#include "runtime/network/synthetic/description.h"
 #include "runtime/network/weights_file.h"
 #include "tests/base/lacks.h"
 #include "tests/network/network_files.h"

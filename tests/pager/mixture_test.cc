@@ -6,7 +6,7 @@
 #include <fstream>
 #include <random>
 
-#include "pager/model/make.h"
+#include "pager/model/synthetic/make_model.h"
 #include "tests/pager/model_file_fixture.h"
 
 namespace weightpager {

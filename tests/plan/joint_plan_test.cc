@@ -11,8 +11,8 @@
 
 #include "pager/base/units.h"
 #include "runtime/memory/activations.h"
-#include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/description.h"
 #include "runtime/ops/cpu/convolution.h"
 #include "runtime/plan/plan_file.h"
 #include "tests/ops/compute_threads.h"

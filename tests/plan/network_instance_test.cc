@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/network/make_description.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/description.h"
 #include "runtime/plan/select.h"
 #include "runtime/plan/series_parallel.h"
 

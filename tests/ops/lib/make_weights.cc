@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <fstream>
 
-#include "runtime/network/make_network.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/make_network.h"
 
 namespace weightpager {
 namespace {

@@ -2,7 +2,7 @@
 // from the size, and the vocabulary takes up the remainder. Of the shapes that meet the size, the
 // one that differs least from the proportions of real Llamas wins. Experts are finer than a dense
 // network's feed-forward: proportions of the mixtures of 2024 and later.
-#include "pager/model/make_shape.h"
+#include "pager/model/synthetic/shape.h"
 
 #include <fmt/format.h>
 

@@ -1,43 +1,15 @@
-// One file of a made model: written in pieces under a temporary name, renamed when it is complete.
+// The weights of a made model: generated piece by piece, and written to their places in a file.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
-#include "pager/base/owned_fd.h"
+#include "pager/base/made_file.h"
 #include "pager/base/result.h"
-#include "pager/model/make.h"
-#include "pager/model/make_shape.h"
+#include "pager/model/synthetic/make_model.h"
+#include "pager/model/synthetic/shape.h"
 
 namespace weightpager::model {
-
-/// Removes the temporary file unless it was committed. Writing is thread-safe.
-class MadeFile {
- public:
-  /// Reserves the space on the disk, so that a full disk is found out here: the error names the
-  /// file and the bytes needed.
-  static Result<MadeFile> create(const std::string& path, uint64_t size_bytes);
-
-  MadeFile(MadeFile&&) noexcept = default;
-  MadeFile& operator=(MadeFile&&) = delete;
-  ~MadeFile();
-
-  Status write(uint64_t offset_bytes, std::string_view bytes);
-  /// Brings the bytes to the disk and gives the file its final name.
-  Status commit();
-
- private:
-  MadeFile() = default;
-  std::string temporary_path() const { return path_ + ".partial"; }
-
-  std::string path_;
-  uint64_t size_bytes_ = 0;
-  OwnedFd fd_;
-};
 
 /// A planned tensor's type and place in its file.
 struct PlacedTensor {

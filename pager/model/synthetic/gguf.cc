@@ -5,9 +5,9 @@
 #include <type_traits>
 
 #include "pager/base/units.h"
-#include "pager/model/make_file.h"
-#include "pager/model/make_formats.h"
-#include "pager/model/make_vocabulary.h"
+#include "pager/model/synthetic/formats.h"
+#include "pager/model/synthetic/vocabulary.h"
+#include "pager/model/synthetic/weight_writer.h"
 
 namespace weightpager::model {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "pager/base/units.h"
-#include "pager/model/make_file.h"
-#include "pager/model/make_formats.h"
+#include "pager/model/synthetic/formats.h"
+#include "pager/model/synthetic/weight_writer.h"
 
 namespace weightpager::model {
 namespace {

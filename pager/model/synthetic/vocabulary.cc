@@ -1,7 +1,7 @@
 // Words are counted through, syllable by syllable: "ba", "be", … "zu", "baba", … Each comes alone
 // and with the mark of a word's beginning. A word's parts are words, too, so the tokenizer, which
 // joins neighbours, gets to all of them.
-#include "pager/model/make_vocabulary.h"
+#include "pager/model/synthetic/vocabulary.h"
 
 #include <fmt/format.h>
 

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "pager/base/result.h"
-#include "pager/model/make_shape.h"
 #include "pager/model/model.h"
+#include "pager/model/synthetic/shape.h"
 
 namespace weightpager::model {
 

@@ -5,7 +5,7 @@
 // constant exponent e. That gives magnitudes of 2^e to 2^(e+4), of either sign, with a standard
 // deviation of 7 · 2^e. Quantised blocks are random bits with a scale, of random sign, that gives
 // them the same deviation.
-#include "pager/model/make_weights.h"
+#include "pager/model/synthetic/weights.h"
 
 #include <cstddef>
 #include <cstring>

@@ -1,8 +1,8 @@
-// Writing descriptions of networks: see make_description.h.
+// Writing descriptions of networks: see description.h.
 //
 // Each network is a function that appends sections, most of them in loops over blocks; layers are
 // referred to as a .cfg does it, by number or backwards from the section that refers.
-#include "runtime/network/make_description.h"
+#include "runtime/network/synthetic/description.h"
 
 #include <fmt/format.h>
 

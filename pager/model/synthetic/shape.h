@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "pager/model/ggml_types.h"
-#include "pager/model/make_weights.h"
 #include "pager/model/model.h"
+#include "pager/model/synthetic/weights.h"
 
 namespace weightpager::model {
 
@@ -49,7 +49,7 @@ struct PlannedTensor {
 /// The shape most like the real Llamas (feed-forward 3.5 times and blocks 1/128 of the embedding's
 /// length; an expert's feed-forward 0.75 times) whose tensors and vocabulary take `size_bytes`. The
 /// embedding's length is a multiple of 256, so that every type's blocks fit. Requires a size from
-/// made_size_bytes_min on (make.h). Nothing if so many experts do not fit into the size.
+/// made_size_bytes_min on (make_model.h). Nothing if so many experts do not fit into the size.
 std::optional<LlamaShape> choose_llama_shape(uint64_t size_bytes, const GgmlType& type,
                                              ExpertCounts experts = {});
 

@@ -5,7 +5,7 @@
 // to be what a trained network would have seen, or activations would explode or vanish: in a ResNet
 // every shortcut adds its share. So mean and mean square of the activations are followed through
 // the network, taking numbers within a layer for independent and normally distributed.
-#include "runtime/network/make_network.h"
+#include "runtime/network/synthetic/make_network.h"
 
 #include <fmt/format.h>
 
@@ -15,11 +15,11 @@
 #include <random>
 
 #include "pager/base/assert.h"
+#include "pager/base/made_file.h"
 #include "pager/base/memory_room.h"
-#include "pager/model/make_file.h"
-#include "pager/model/make_weights.h"
-#include "runtime/network/make_description.h"
+#include "pager/model/synthetic/weights.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/synthetic/description.h"
 #include "runtime/network/weights_file.h"
 
 namespace weightpager::network {
@@ -215,7 +215,7 @@ Status check_output(const std::string& path, const MakeNetworkOptions& options) 
 }
 
 Status write_file(const std::string& path, std::string_view text) {
-  Result<model::MadeFile> file = model::MadeFile::create(path, text.size());
+  Result<MadeFile> file = MadeFile::create(path, text.size());
   if (!file) return forward_error(std::move(file));
   if (Status status = file->write(0, text); !status) return status;
   return file->commit();
@@ -240,7 +240,7 @@ Status write_weights(const MadeNetwork& made, const MakeNetworkOptions& options)
   Status fits = check_room(
       {.what = made.weights_path + ": making the largest layer", .bytes = largest_bytes}, "");
   if (!fits) return fits;
-  Result<model::MadeFile> file = model::MadeFile::create(made.weights_path, file_bytes);
+  Result<MadeFile> file = MadeFile::create(made.weights_path, file_bytes);
   if (!file) return forward_error(std::move(file));
   const WeightsHeader header;
   Status status = file->write(0, {reinterpret_cast<const char*>(&header), sizeof header});

@@ -1,5 +1,5 @@
 // Making a model: check what is asked for, choose a shape, hand over to the format.
-#include "pager/model/make.h"
+#include "pager/model/synthetic/make_model.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "pager/base/units.h"
-#include "pager/model/make_formats.h"
-#include "pager/model/make_weights.h"
+#include "pager/model/synthetic/formats.h"
+#include "pager/model/synthetic/weights.h"
 
 namespace weightpager::model {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "pager/base/result.h"
 #include "pager/model/ggml_types.h"
-#include "pager/model/make.h"
+#include "pager/model/synthetic/make_model.h"
 
 namespace weightpager::model {
 
