@@ -10,8 +10,8 @@
 // and this one does not, with the time, and the passes, in which the disk brings all of them.
 //
 // Live: the pager on a real file, and an engine that only pretends to compute
-// (tools/live_policy.h). With --disk all of it on paper, where it is exact. Of several texts the
-// same passes are added up. Prints a table; --json writes more.
+// (tools/probes/live_policy.h). With --disk all of it on paper, where it is exact. Of several texts
+// the same passes are added up. Prints a table; --json writes more.
 //
 //     build/release/bench/adaptation MODEL [--disk nvme-gen4] [--json FILE]   (one file, some GiB)
 #include <fmt/format.h>
@@ -28,9 +28,9 @@
 #include "pager/model/model.h"
 #include "pager/policy/chunk_size.h"
 #include "pager/simulate/change.h"
-#include "tools/disk_file.h"
-#include "tools/disk_probe.h"
-#include "tools/live_policy.h"
+#include "tools/formats/disk_file.h"
+#include "tools/probes/disk_probe.h"
+#include "tools/probes/live_policy.h"
 
 namespace weightpager {
 namespace {

@@ -12,8 +12,8 @@
 #include <new>
 #include <string>
 
-#include "tools/cli.h"
-#include "tools/commands.h"
+#include "tools/cli/cli.h"
+#include "tools/commands/commands.h"
 
 namespace {
 

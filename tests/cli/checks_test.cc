@@ -7,8 +7,8 @@
 
 #include "pager/base/memory_limit.h"
 #include "pager/base/units.h"
-#include "tools/model_arguments.h"
-#include "tools/window_argument.h"
+#include "tools/arguments/model_arguments.h"
+#include "tools/arguments/window_argument.h"
 
 namespace weightpager::tools {
 namespace {

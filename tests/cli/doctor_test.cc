@@ -6,8 +6,8 @@
 
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
-#include "tools/doctor_report.h"
-#include "tools/doctor_rows.h"
+#include "tools/commands/doctor/doctor_report.h"
+#include "tools/commands/doctor/doctor_rows.h"
 
 namespace weightpager::tools {
 namespace {

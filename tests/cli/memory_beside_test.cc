@@ -1,5 +1,5 @@
 // What a process has beside what was promised, told from a text like /proc/self/smaps.
-#include "tools/memory_beside.h"
+#include "tools/probes/memory_beside.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/summary.h"
+#include "tools/commands/run/summary.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "pager/base/units.h"
 #include "pager/policy/named/make_policy.h"
-#include "tools/report_file.h"
+#include "tools/commands/run/report_json.h"
 
 namespace weightpager::tools {
 namespace {

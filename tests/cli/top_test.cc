@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "pager/base/units.h"
-#include "tools/residency.h"
-#include "tools/top_frame.h"
+#include "tools/commands/top/top_frame.h"
+#include "tools/live/residency.h"
 
 namespace weightpager::tools {
 namespace {

@@ -2,7 +2,7 @@
 #include <string_view>
 
 #include "pager/base/assert.h"
-#include "tools/delay_model_file.h"
+#include "tools/formats/delay_model_file.h"
 
 namespace tools = weightpager::tools;
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "pager/base/assert.h"
-#include "tools/disk_file.h"
+#include "tools/formats/disk_file.h"
 
 namespace tools = weightpager::tools;
 

@@ -3,7 +3,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/simulate/trace_format.h"
-#include "tools/trace_json.h"
+#include "tools/formats/trace_json.h"
 
 namespace simulate = weightpager::simulate;
 namespace tools = weightpager::tools;

@@ -3,7 +3,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
-#include "tools/window_argument.h"
+#include "tools/arguments/window_argument.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/commands.h"
+#include "tools/commands/commands.h"
 
 namespace weightpager::tools::manual {
 namespace {

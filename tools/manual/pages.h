@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli.h"
+#include "tools/cli/cli.h"
 
 namespace weightpager::tools::manual {
 

@@ -1,0 +1,260 @@
+// `weightpager bench pipelines`: memory against delay, for a user's own network and machine.
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "pager/base/units.h"
+#include "runtime/infer/pipeline_comparison.h"
+#include "runtime/network/parser.h"
+#include "tools/arguments/device_argument.h"
+#include "tools/arguments/number_argument.h"
+#include "tools/cli/cli.h"
+#include "tools/commands/bench/bench.h"
+#include "tools/report/report_file.h"
+#include "tools/terminal/figures.h"
+
+namespace weightpager::tools {
+namespace {
+
+using infer::Comparison;
+using infer::Configuration;
+using network::Network;
+
+constexpr int schema_version = 1;
+const char* const usage_example = "weightpager bench pipelines yolov4.cfg yolov4.weights";
+
+}  // namespace
+
+Command bench_pipelines_description() {
+  return {.name = "weightpager bench pipelines",
+          .purpose =
+              "Runs a Darknet network in every pipeline of Demand Layering, and shows what memory\n"
+              "for weights costs in delay, and the smallest window without delay.\n",
+          .usage = "  weightpager bench pipelines NET.cfg NET.weights [OPTIONS]\n",
+          .options = {{0, "inferences", "N", "of each configuration (20)"},
+                      {0, "windows", "SIZE,…", "more windows, with layers in tiles (4MiB,9MiB)"},
+                      device_option(),
+                      {0, "threads", "N", "that compute (one per processor)"},
+                      {0, "json", "FILE", "write all figures to FILE"},
+                      {0, "trace", "FILE", "write when the last inference of each did what"}},
+          .examples =
+              "  weightpager model make --net yolov4 -o nets\n"
+              "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights\n",
+          .exit_status = "  0 measured, 1 something failed, 2 misuse\n"};
+}
+
+namespace {
+
+struct BenchOptions {
+  std::string cfg_path;
+  infer::ComparisonOptions comparison;
+  std::string json_path;
+  std::string trace_path;
+};
+
+Result<BenchOptions> read_options(const Arguments& arguments) {
+  if (arguments.operands().size() != 2) {
+    return fail("expected a .cfg and its weights", usage_example);
+  }
+  BenchOptions options;
+  options.cfg_path = arguments.operands()[0];
+  options.comparison.weights_path = arguments.operands()[1];
+  options.json_path = arguments.value("json").value_or("");
+  options.trace_path = arguments.value("trace").value_or("");
+  const auto device = parse_device(arguments);
+  if (!device) return tl::make_unexpected(device.error());
+  options.comparison.device = *device;
+  const auto inferences =
+      parse_count(arguments.value("inferences").value_or("20"), "--inferences", 1'000'000);
+  if (!inferences) return tl::make_unexpected(inferences.error());
+  options.comparison.inferences = *inferences;
+  options.comparison.inferences_per_turn = std::min(*inferences, 5u);
+  const auto threads = parse_threads(arguments);
+  if (!threads) return tl::make_unexpected(threads.error());
+  options.comparison.threads = *threads;
+  auto windows = parse_sizes(arguments.value("windows").value_or("4MiB,9MiB"), "--windows");
+  if (!windows) return forward_error(std::move(windows));
+  options.comparison.tiled_windows_bytes = std::move(*windows);
+  return options;
+}
+
+double overhead_percent(const Comparison& comparison, const Configuration& it) {
+  const auto least = static_cast<double>(comparison.configurations.front().median_ns());
+  return 100 * (static_cast<double>(it.median_ns()) / least - 1);
+}
+
+/// Of what the same reads cost beside a computation that does not need them. "": not measured.
+std::string over_floor(const Configuration& it) {
+  if (it.floor_ns == 0) return "";
+  const auto floor_ns = static_cast<double>(it.floor_ns);
+  return fmt::format("{:+.1f}%", 100 * (static_cast<double>(it.median_ns()) / floor_ns - 1));
+}
+
+double saved_percent(const Comparison& comparison, const Configuration& it) {
+  const auto all = static_cast<double>(comparison.configurations.front().window_bytes);
+  return 100 * (1 - static_cast<double>(it.window_bytes) / all);
+}
+
+/// The window's share of a GPU's memory has a column only where there is one.
+void print_rows(const Comparison& comparison, bool is_gpu) {
+  fmt::print("{:<11} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10} {:>9}{}\n", "pipeline",
+             "pieces", "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay",
+             "over reads", "predicted", is_gpu ? "    GPU MiB" : "");
+  for (const Configuration& it : comparison.configurations) {
+    fmt::print(
+        "{:<11} {:>6} {:>10.2f} {:>6.1f}% {:>9.1f} {:>10.1f} {:>17} {:>+8.1f}% {:>10} {:>9}{}\n",
+        it.name, it.pieces, mebibytes(it.window_bytes), saved_percent(comparison, it),
+        mebibytes(it.read_bytes), milliseconds(it.median_ns()),
+        fmt::format("{:.1f} - {:.1f}", milliseconds(it.delays_ns.front()),
+                    milliseconds(it.delays_ns.back())),
+        overhead_percent(comparison, it), over_floor(it),
+        it.predicted_ns == 0 ? "" : fmt::format("{:.1f}", milliseconds(it.predicted_ns)),
+        is_gpu ? fmt::format(" {:>10.2f}", mebibytes(it.device_memory.weights_bytes)) : "");
+  }
+}
+
+/// Memory to the right, delay upwards, both from nothing; one letter for each configuration.
+void print_picture(const Comparison& comparison) {
+  constexpr size_t columns = 64;
+  constexpr size_t rows = 14;
+  uint64_t most_bytes = 1, most_ns = 1;
+  for (const Configuration& it : comparison.configurations) {
+    most_bytes = std::max(most_bytes, it.window_bytes);
+    most_ns = std::max(most_ns, it.median_ns());
+  }
+  std::vector<std::string> picture(rows, std::string(columns, ' '));
+  std::string legend;
+  char letter = 'A';
+  for (const Configuration& it : comparison.configurations) {
+    const size_t column = it.window_bytes * (columns - 1) / most_bytes;
+    const size_t row = rows - 1 - it.median_ns() * (rows - 1) / most_ns;
+    char& place = picture[row][column];
+    place = place == ' ' ? letter : '*';
+    legend += fmt::format("  {} {} {:.1f} MiB\n", letter, it.name, mebibytes(it.window_bytes));
+    letter = letter == 'Z' ? 'a' : static_cast<char>(letter + 1);
+  }
+  fmt::print("\n{:>8.0f} ms\n", milliseconds(most_ns));
+  for (const std::string& row : picture) fmt::print("{:>10}{}\n", '|', row);
+  fmt::print("{:>10}{:-<{}} {:.0f} MiB for weights\n", '+', "", columns, mebibytes(most_bytes));
+  fmt::print("{}  * several in one place\n", legend);
+}
+
+/// The smallest window whose median is not above Pre's by more than the runs of Pre differ.
+void print_advice(const Comparison& comparison) {
+  const Configuration& pre = comparison.configurations.front();
+  const uint64_t spread_ns = pre.delays_ns[pre.delays_ns.size() * 3 / 4] - pre.median_ns();
+  const Configuration* smallest = nullptr;
+  for (const Configuration& it : comparison.configurations) {
+    if (it.median_ns() > pre.median_ns() + std::max(spread_ns, pre.median_ns() / 200)) continue;
+    if (smallest == nullptr || it.window_bytes < smallest->window_bytes) smallest = &it;
+  }
+  if (smallest == nullptr || smallest == &pre) {
+    fmt::print("\nno window smaller than the model was without delay\n");
+    return;
+  }
+  fmt::print(
+      "\nthe smallest window without delay here: {:.2f} MiB ({}), {:.1f}% less than all weights\n",
+      mebibytes(smallest->window_bytes), smallest->name, saved_percent(comparison, *smallest));
+}
+
+nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions& options,
+                               const Network& network) {
+  utsname system{};
+  uname(&system);
+  nlohmann::ordered_json json = {{"schema_version", schema_version},
+                                 {"benchmark", "pipelines"},
+                                 {"network", options.cfg_path},
+                                 {"weights", options.comparison.weights_path},
+                                 {"kernel", system.release},
+                                 {"device", device_word(options.comparison.device)},
+                                 {"threads", options.comparison.threads},
+                                 {"reader", comparison.reader},
+                                 {"direct_reads", comparison.is_direct},
+                                 {"layers", network.layers.size()},
+                                 {"folded_bytes", network.folded_bytes()},
+                                 {"activation_bytes", comparison.activation_bytes}};
+  for (const Configuration& it : comparison.configurations) {
+    json["configurations"].push_back({{"name", it.name},
+                                      {"pipeline", pipeline::name(it.pipeline)},
+                                      {"window_bytes", it.window_bytes},
+                                      {"pinned_bytes", it.pinned_bytes},
+                                      {"device_weights_bytes", it.device_memory.weights_bytes},
+                                      {"device_bytes", it.device_memory.all_bytes},
+                                      {"pieces", it.pieces},
+                                      {"read_bytes", it.read_bytes},
+                                      {"predicted_ns", it.predicted_ns},
+                                      {"floor_ns", it.floor_ns},
+                                      {"delay_ns_median", it.median_ns()},
+                                      {"delays_ns", it.delays_ns}});
+  }
+  for (const pipeline::UnitCosts& it : comparison.layer_costs) {
+    json["layer_costs"].push_back({{"size_bytes", it.size_bytes},
+                                   {"read_ns", it.read_ns},
+                                   {"copy_ns", it.copy_ns},
+                                   {"kernel_ns", it.kernel_ns}});
+  }
+  return json;
+}
+
+std::string computed_with(const infer::ComparisonOptions& options) {
+  if (options.device == infer::DeviceKind::cuda) return "on the GPU";
+  return fmt::format("{} threads", options.threads);
+}
+
+int run_pipelines(BenchOptions options) {
+  const auto network = network::read_network(options.cfg_path);
+  if (!network) return failure(network.error());
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  auto trace = ReportFile::create_if_asked(options.trace_path);
+  if (!trace) return failure(trace.error());
+  const bool is_terminal = isatty(STDERR_FILENO) != 0;
+  options.comparison.on_progress = [&](const std::string& text) {
+    if (is_terminal) print(stderr, fmt::format("\r\033[K{}", text));
+  };
+  const auto comparison = infer::compare_pipelines(*network, options.comparison);
+  if (is_terminal) print(stderr, "\r\033[K");
+  if (!comparison) return failure(comparison.error());
+  fmt::print(
+      "{}: {} layers, {:.1f} MiB of weights (largest layer {:.1f}), {:.1f} MiB of "
+      "activations; {}, {}{}\n\n",
+      options.cfg_path, network->layers.size(), mebibytes(network->folded_bytes()),
+      mebibytes(network->largest_folded_bytes()), mebibytes(comparison->activation_bytes),
+      computed_with(options.comparison), comparison->reader,
+      comparison->is_direct ? ", direct reads" : ", reads through the page cache");
+  print_rows(*comparison, options.comparison.device == infer::DeviceKind::cuda);
+  print_picture(*comparison);
+  print_advice(*comparison);
+  if (*report) {
+    const Status written =
+        (*report)->commit(to_json(*comparison, options, *network).dump(1) + "\n");
+    if (!written) return failure(written.error());
+  }
+  if (*trace) {
+    std::vector<infer::TracedInference> inferences;
+    for (const Configuration& it : comparison->configurations) inferences.push_back(it.last);
+    const Status written = (*trace)->commit(infer::chrome_trace(*network, inferences));
+    if (!written) return failure(written.error());
+  }
+  return exit_success;
+}
+
+}  // namespace
+
+int bench_pipelines_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(bench_pipelines_description(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(bench_pipelines_description()));
+    return exit_success;
+  }
+  auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return run_pipelines(std::move(*options));
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,80 @@
+// Finds the subcommand and hands over to it.
+#include "tools/commands/commands.h"
+
+#include <cstdio>
+
+#include "tools/cli/version.h"
+#include "tools/commands/bench/bench.h"
+#include "tools/commands/ctl.h"
+#include "tools/commands/doctor/doctor.h"
+#include "tools/commands/hist.h"
+#include "tools/commands/infer/infer.h"
+#include "tools/commands/map.h"
+#include "tools/commands/metrics.h"
+#include "tools/commands/model/model.h"
+#include "tools/commands/plan/plan.h"
+#include "tools/commands/ps.h"
+#include "tools/commands/run/run.h"
+#include "tools/commands/serve/serve.h"
+#include "tools/commands/stat.h"
+#include "tools/commands/top/top.h"
+#include "tools/commands/trace/trace.h"
+
+namespace weightpager::tools {
+
+Command weightpager_description() {
+  Command command;
+  command.name = "weightpager";
+  command.purpose = "Runs neural networks whose weights are larger than the memory they may use.\n";
+  command.usage = "  weightpager COMMAND [ARGUMENTS]\n";
+  command.subcommands = {
+      {"run", "run an engine with its model in a window of memory", run_description, run_command},
+      {"serve", "serve a model to several engines, or several networks, in one window",
+       serve_description, serve_command},
+      {"ps", "list processes that have a live pager", ps_description, ps_command},
+      {"stat", "what a live pager does, a row a second", stat_description, stat_command},
+      {"top", "a live pager on the whole screen", top_description, top_command},
+      {"map", "which bytes of its models a live pager has in memory", map_description, map_command},
+      {"hist", "how long its touches and reads took", hist_description, hist_command},
+      {"ctl", "change its window, its policy, what is pinned", ctl_description, ctl_command},
+      {"metrics", "its counters for Prometheus and its like", metrics_description, metrics_command},
+      {"infer", "run a Darknet network in a sliver of its weights' memory", infer_description,
+       infer_command},
+      {"bench", "memory for weights against delay, measured or by equation", bench_description,
+       bench_command},
+      {"plan", "where memory goes: activations, convolutions, several networks", plan_description,
+       plan_command},
+      {"trace", "what engines touch: show, convert and make traces", trace_description,
+       trace_command},
+      {"model", "show what is in a model's files, or make a synthetic model", model_description,
+       model_command},
+      {"doctor", "try what a run needs of this machine, and say what to mend", doctor_description,
+       doctor_command},
+  };
+  command.options = {{0, "version", "", "show version, commit and what is compiled in"}};
+  command.examples =
+      "  weightpager run --window 1GiB -- llama-cli -m model.gguf -p Hello\n"
+      "  weightpager model show model.gguf\n"
+      "  weightpager doctor model.gguf\n"
+      "  weightpager run --help\n";
+  command.environment = "  see `weightpager run --help`\n";
+  command.exit_status =
+      "  0  success\n"
+      "  1  the command failed\n"
+      "  2  it was called wrongly\n"
+      "  `weightpager run` ends as its engine does, and has its own for failures\n";
+  command.operands = Operands::none;
+  return command;
+}
+
+int weightpager_command(const std::vector<std::string>& words) {
+  const Command command = weightpager_description();
+  if (words.empty() || words.front()[0] != '-') return run_subcommand(command, words);
+  const auto parsed = parse_arguments(command, words);
+  if (!parsed) return misuse(parsed.error());
+  if (!parsed->has("version")) return run_subcommand(command, {"--help"});
+  print(stdout, version_text());
+  return exit_success;
+}
+
+}  // namespace weightpager::tools

@@ -1,0 +1,17 @@
+// The weightpager command: all subcommands.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/cli.h"
+
+namespace weightpager::tools {
+
+/// The root of all tables: what the manual and the shells' completion are made from.
+Command weightpager_description();
+
+/// `words` are what follows `weightpager`. Returns the exit status.
+int weightpager_command(const std::vector<std::string>& words);
+
+}  // namespace weightpager::tools

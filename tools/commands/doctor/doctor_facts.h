@@ -1,0 +1,131 @@
+// What `weightpager doctor` finds out about a machine and a model, before anybody judges it.
+//
+// Facts are plain data: collected here by trying things (features are probed, versions are not
+// compared), judged in doctor_rows.h by pure functions. So the judgement can be tested for machines
+// that are not at hand. Cost: milliseconds, except for the reading speed of a model (1.5 s).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pager/base/memory_limit.h"
+#include "pager/base/result.h"
+#include "pager/io/model_file.h"
+#include "tools/probes/userfaultfd_access.h"
+
+namespace weightpager::tools {
+
+inline constexpr uint64_t unlimited_bytes = UINT64_MAX;
+
+struct MapperFacts {
+  /// That `--mapper auto` takes; "" if none works.
+  std::string name;
+  /// Why none works or, where it is `copy`, why `move` does not.
+  Error problem;
+};
+
+struct HugePageFacts {
+  /// The chosen word of …/transparent_hugepage/enabled and of hugepages-2048kB/enabled (Linux 6.8);
+  /// "" where the kernel has no such file.
+  std::string mode;
+  std::string mode_of_2mib;
+  /// The same of shmem_enabled.
+  std::string shared_mode;
+  /// By prctl(PR_SET_THP_DISABLE), which children inherit.
+  bool is_disabled_for_process = false;
+  /// An advised range of 2 MiB, written to, was one huge page.
+  bool probe_became_huge = false;
+};
+
+struct SwapFacts {
+  uint64_t total_bytes = 0;
+  uint64_t used_bytes = 0;
+  bool has_zswap = false;
+};
+
+struct SystemFacts {
+  std::string kernel;  // "Linux 6.8.0-45-generic x86_64"
+  UserfaultfdAccess userfaultfd;
+  MapperFacts mapper;
+  /// Why no window can be had from weightpager.ko, if so.
+  std::optional<Error> module_problem;
+  bool has_pagemap_scan = false;
+  /// Why io_uring is refused, if it is.
+  std::optional<Error> uring_problem;
+  HugePageFacts huge_pages;
+  uint64_t memlock_bytes = unlimited_bytes;
+  uint64_t address_space_bytes = unlimited_bytes;
+  /// 0 if unknown.
+  uint64_t max_map_count = 0;
+  uint64_t memory_bytes = 0;
+  uint64_t memory_available_bytes = 0;
+  /// The lowest of the machine's memory and the memory cgroups' limits.
+  MemoryLimit memory_limit;
+  SwapFacts swap;
+  /// Where the sockets of this user's live pagers lie, or why there are none.
+  Result<std::string> control_directory;
+};
+
+/// A measurement, or why there is none.
+struct ReadingFacts {
+  uint64_t read_bytes = 0;
+  uint64_t elapsed_ns = 0;
+  std::string reader;
+  uint64_t huge_bytes = 0;  // of the memory that was read into
+  uint64_t buffer_bytes = 0;
+  std::optional<Error> problem;
+};
+
+struct ModelFacts {
+  std::string path;
+  std::string format;
+  std::string architecture;
+  uint64_t files = 0;
+  uint64_t layers = 0;
+  uint64_t tensors = 0;
+  uint64_t size_bytes = 0;
+  uint64_t largest_layer_bytes = 0;
+  /// `weightpager run` pages it without --match.
+  bool is_found_by_name = false;
+  std::string filesystem;  // "ext4"; "" if unknown
+  std::string source;      // "/dev/vda1"
+  /// The first file that cannot be read past the page cache; "" if all can.
+  std::string cached_file;
+  /// What direct reads of all files need; 0 if none can be read directly.
+  uint32_t alignment_bytes = 0;
+  io::DeviceLimits device;
+  ReadingFacts reading;
+};
+
+struct CudaDevice {
+  std::string name;
+  uint64_t memory_bytes = 0;
+  bool has_unified_addressing = false;
+  bool has_pageable_memory_access = false;
+  bool can_map_host_memory = false;
+  bool can_use_stream_memory_operations = false;
+};
+
+struct CudaFacts {
+  bool has_driver = false;
+  /// The driver's answer to being started, if it refused: "CUDA_ERROR_NO_DEVICE (100)".
+  std::string problem;
+  std::vector<CudaDevice> devices;
+};
+
+struct Facts {
+  SystemFacts system;
+  /// None without MODEL; an error if it cannot be read or trusted.
+  std::optional<Result<ModelFacts>> model;
+  std::optional<uint64_t> window_bytes;
+  CudaFacts cuda;
+};
+
+SystemFacts collect_system_facts();
+/// All files of the model that `path` belongs to; reads it for 1.5 s at most.
+Result<ModelFacts> collect_model_facts(const std::string& path);
+CudaFacts collect_cuda_facts();
+
+}  // namespace weightpager::tools

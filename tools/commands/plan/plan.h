@@ -1,0 +1,27 @@
+// `weightpager plan`: what memory a network needs, before it runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/cli.h"
+
+namespace weightpager::tools {
+
+/// Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
+int plan_command(const std::vector<std::string>& words);
+Command plan_description();
+
+/// The subcommands; `words` are what follows their names.
+int plan_activations_command(const std::vector<std::string>& words);
+Command plan_activations_description();
+int plan_primitives_command(const std::vector<std::string>& words);
+Command plan_primitives_description();
+int plan_budgets_command(const std::vector<std::string>& words);
+Command plan_budgets_description();
+
+/// What `weightpager plan` does without one of them, and its options.
+std::vector<Option> plan_joint_options();
+int plan_joint_command(const Arguments& arguments);
+
+}  // namespace weightpager::tools

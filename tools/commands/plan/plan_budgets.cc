@@ -1,0 +1,433 @@
+// `weightpager plan budgets`: one memory budget for the weights of several networks, by SwapNet's
+// equation and jointly, and whether the plans hold when all of them read from one disk.
+//
+// Nothing is run. What a layer costs is a delay model's answer: of this machine, if somebody has
+// measured it (`bench blocks --json`), otherwise of two processors of our time.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "pager/base/median.h"
+#include "pager/base/units.h"
+#include "runtime/budget/lookup_table.h"
+#include "runtime/budget/shared_disk.h"
+#include "runtime/budget/shares.h"
+#include "runtime/budget/window_plans.h"
+#include "runtime/infer/layer_measurement.h"
+#include "runtime/network/parser.h"
+#include "runtime/serve/demand.h"
+#include "tools/arguments/network_loads.h"
+#include "tools/arguments/number_argument.h"
+#include "tools/cli/cli.h"
+#include "tools/commands/plan/plan.h"
+#include "tools/formats/delay_model_file.h"
+#include "tools/report/report_file.h"
+#include "tools/terminal/figures.h"
+#include "tools/terminal/search_in_time.h"
+
+namespace weightpager::tools {
+namespace {
+
+using budget::Claim;
+using budget::DelayModel;
+using budget::Shares;
+using budget::StepFunction;
+using budget::WindowPlans;
+using network::Network;
+
+constexpr int schema_version = 2;
+/// 2 GB/s, 80 operations per nanosecond.
+constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
+                                       .read_ns_per_block = 50'000,
+                                       .kernel_ns_per_operation = 1 / 80.0,
+                                       .kernel_ns_per_layer = 20'000};
+/// Of each network on the shared disk; the first brings in what is pinned and does not count.
+constexpr uint32_t inferences_simulated = 9;
+const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
+
+}  // namespace
+
+Command plan_budgets_description() {
+  return {
+      .name = "weightpager plan budgets",
+      .purpose =
+          "Says how to divide one budget of memory for weights among several Darknet\n"
+          "networks: by SwapNet's equation (1), and so that they suffer as little\n"
+          "as possible, together or the one that suffers most. Runs nothing.\n",
+      .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
+      .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
+                  urgency_option(),
+                  period_option(),
+                  goal_option(),
+                  {0,
+                   "by",
+                   "WHAT",
+                   "window: a ring of layers or tiles, the rest pinned;\n"
+                   "blocks: two blocks of layers at a time, as SwapNet (window)",
+                   {"window", "blocks"}},
+                  {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
+                  time_limit_option(),
+                  {0, "json", "FILE", "write all figures to FILE"}},
+      .examples =
+          "  weightpager model make --net yolov3 -o nets\n"
+          "  weightpager model make --net vgg19 -o nets\n"
+          "  weightpager plan budgets nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB\n",
+      .exit_status = "  0 planned, 1 the budget is too small or a file cannot be read, 2 misuse\n"};
+}
+
+namespace {
+
+struct BudgetsOptions {
+  std::vector<std::string> cfg_paths;
+  NetworkLoads loads;
+  bool is_by_blocks = false;
+  TimeLimit time_limit;
+  std::string profile_path;
+  std::string json_path;
+};
+
+/// Of two words that an option may have, the first without it.
+Result<bool> is_second(const Arguments& arguments, const std::string& option,
+                       const std::string& first, const std::string& second) {
+  const std::string word = arguments.value(option).value_or(first);
+  if (word == first || word == second) return word == second;
+  return fail(fmt::format("--{} {}: expected {} or {}", option, word, first, second));
+}
+
+Result<BudgetsOptions> read_options(const Arguments& arguments) {
+  BudgetsOptions options = {.cfg_paths = arguments.operands(),
+                            .profile_path = arguments.value("profile").value_or(""),
+                            .json_path = arguments.value("json").value_or("")};
+  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", usage_example);
+  auto loads = parse_network_loads(arguments, usage_example);
+  if (!loads) return forward_error(std::move(loads));
+  options.loads = std::move(*loads);
+  const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
+  if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
+  options.is_by_blocks = *is_by_blocks;
+  const auto time_limit = parse_time_limit(arguments);
+  if (!time_limit) return tl::make_unexpected(time_limit.error());
+  options.time_limit = *time_limit;
+  return options;
+}
+
+/// A network, what it asks for, and what it does with what it gets.
+struct PlannedNetwork {
+  Claim claim;
+  StepFunction delay_steps;
+  std::optional<WindowPlans> windows;  // nothing for blocks
+  budget::BlockedNetwork costs;
+  uint64_t period_ns = 0;
+  /// Delays of smaller budgets may be better than what was found in time, by `excess_max` of the
+  /// least there can be at most; nothing: those of all.
+  std::optional<uint64_t> exact_from_bytes = 0;
+  double excess_max = 0;
+};
+
+/// By what the delay model says; sizes in whole pages.
+budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model) {
+  std::vector<budget::Work> layers;
+  for (const network::Layer& layer : network.layers) {
+    layers.push_back(infer::work_of(layer));
+    layers.back().size_bytes = round_up(layers.back().size_bytes, os_page_bytes);
+  }
+  return budget::blocked_network(model, layers);
+}
+
+/// With what reading them as blocks of their own costs.
+std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& costs) {
+  std::vector<pipeline::UnitCosts> layers;
+  for (const budget::LayerCosts& layer : costs.layers) {
+    const uint64_t block_ns = layer.size_bytes > 0 ? costs.per_block.read_ns : 0;
+    layers.push_back({.size_bytes = layer.size_bytes,
+                      .read_ns = layer.read_ns + block_ns,
+                      .kernel_ns = layer.kernel_ns});
+  }
+  return layers;
+}
+
+/// Which two neighbours need the least budget of blocks.
+std::string forcing_layers(const Network& network, const budget::BlockedNetwork& costs) {
+  size_t first = 0;
+  uint64_t largest_bytes = 0;
+  for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
+    const uint64_t bytes = costs.layers[i].size_bytes + costs.layers[i + 1].size_bytes;
+    if (bytes <= largest_bytes) continue;
+    largest_bytes = bytes;
+    first = i;
+  }
+  if (costs.layers.size() == 1) return network::describe_layer(network, 0);
+  return fmt::format("{} and {} are next to each other", network::describe_layer(network, first),
+                     network::describe_layer(network, first + 1));
+}
+
+PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
+                              budget::BlockedNetwork costs, const TimeLimit& time_limit) {
+  auto [delay_steps, exact_from_bytes, excess_max] =
+      budget::block_delay_steps(costs, SearchInTime(time_limit, "searching for blocks").limit());
+  Claim claim = {.name = name,
+                 .least_bytes = delay_steps.least_bytes(),
+                 .forced_by = forcing_layers(network, costs)};
+  for (const budget::LayerCosts& layer : costs.layers) {
+    claim.model_bytes += layer.size_bytes;
+    claim.latency_ns += layer.kernel_ns;
+  }
+  return {.claim = claim,
+          .delay_steps = std::move(delay_steps),
+          .costs = std::move(costs),
+          .exact_from_bytes = exact_from_bytes,
+          .excess_max = excess_max};
+}
+
+Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
+                                    const BudgetsOptions& options) {
+  const auto network = network::read_network(cfg_path);
+  if (!network) return tl::make_unexpected(network.error());
+  if (network->folded_bytes() == 0) {
+    return fail(cfg_path + ": has no weights, so there is no budget to plan",
+                "leave it out: it takes none of the memory");
+  }
+  const std::string name = std::filesystem::path(cfg_path).stem();
+  budget::BlockedNetwork costs = costs_of(*network, model);
+  if (options.is_by_blocks) {
+    return plan_by_blocks(*network, name, std::move(costs), options.time_limit);
+  }
+  serve::Demand demand =
+      serve::demand_of(*network, name, {}, layer_costs_of(costs),
+                       {.read_ns_per_tile = costs.per_block.read_ns,
+                        .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
+  return PlannedNetwork{.claim = demand.claim,
+                        .delay_steps = demand.windows.delay_steps(),
+                        .windows = std::move(demand.windows),
+                        .costs = std::move(costs)};
+}
+
+Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
+                                                  const DelayModel& model) {
+  std::vector<PlannedNetwork> networks;
+  for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
+    auto network = plan_network(options.cfg_paths[i], model, options);
+    if (!network) return forward_error(std::move(network));
+    network->period_ns = options.loads.periods_ns[i];
+    network->claim.urgency = options.loads.urgencies[i];
+    network->claim.weight = serve::delay_weight(options.loads.goal, network->claim.urgency,
+                                                network->period_ns, network->claim.latency_ns);
+    networks.push_back(std::move(*network));
+  }
+  return networks;
+}
+
+/// One way to divide the budget, and what comes of it.
+struct Division {
+  Shares shares;
+  std::vector<uint64_t> alone_ns;
+  /// The median with all networks on one disk, and how many were late; empty for blocks.
+  std::vector<uint64_t> shared_ns;
+  std::vector<uint32_t> late;
+  /// What SwapNet's own cuts take; empty for windows, nothing where it has no table or no row fits.
+  std::vector<std::optional<uint64_t>> table_ns;
+};
+
+uint64_t median_after_first(std::vector<uint64_t> delays_ns) {
+  delays_ns.erase(delays_ns.begin());
+  return median(std::move(delays_ns));
+}
+
+void simulate_together(const std::vector<PlannedNetwork>& networks, Division& division) {
+  std::vector<budget::SharingNetwork> sharing;
+  std::vector<uint64_t> periods_ns;
+  std::vector<double> urgencies;
+  for (size_t i = 0; i < networks.size(); ++i) {
+    const PlannedNetwork& network = networks[i];
+    // Without periods: as long as it takes alone, the urgent ones sooner.
+    const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.claim.urgency;
+    const uint64_t deadline_ns =
+        network.period_ns > 0 ? network.period_ns : static_cast<uint64_t>(wanted_ns);
+    sharing.push_back(budget::sharing_network(network.windows->choice(division.shares[i]),
+                                              network.period_ns, deadline_ns));
+    periods_ns.push_back(network.period_ns);
+    urgencies.push_back(network.claim.urgency);
+  }
+  const budget::SharedDiskTimes times = budget::simulate_shared_disk(
+      std::move(sharing), {.arbiter = budget::arbiter_settings(periods_ns, urgencies),
+                           .inferences_min = inferences_simulated});
+  for (const budget::NetworkTimes& it : times.networks) {
+    division.shared_ns.push_back(median_after_first(it.delays_ns));
+    division.late.push_back(it.late);
+  }
+}
+
+Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
+  Division division = {.shares = std::move(shares)};
+  for (size_t i = 0; i < networks.size(); ++i) {
+    division.alone_ns.push_back(networks[i].delay_steps.delay_ns(division.shares[i]));
+  }
+  if (networks.front().windows) {
+    simulate_together(networks, division);
+    return division;
+  }
+  for (size_t i = 0; i < networks.size(); ++i) {
+    const auto plan = budget::plan_by_table(networks[i].costs, division.shares[i]);
+    division.table_ns.push_back(plan ? std::optional(plan->delay_ns) : std::nullopt);
+  }
+  return division;
+}
+
+struct BudgetPlan {
+  std::vector<PlannedNetwork> networks;
+  uint64_t least_bytes = 0;
+  Division equation;
+  Division joint;
+  /// What the joint plan makes small: the largest delay by goal, times urgency, or their mean.
+  double joint_goal = 0;
+};
+
+Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& model) {
+  auto networks = plan_networks(options, model);
+  if (!networks) return forward_error(std::move(networks));
+  std::vector<Claim> claims;
+  std::vector<StepFunction> step_functions;
+  for (const PlannedNetwork& it : *networks) {
+    claims.push_back(it.claim);
+    step_functions.push_back(it.delay_steps);
+  }
+  auto equation = budget::share_by_score(claims, options.loads.budget_bytes);
+  if (!equation) return forward_error(std::move(equation));
+  auto joint = budget::share_jointly(claims, step_functions, options.loads.budget_bytes,
+                                     serve::goal_of_delays(options.loads.goal));
+  if (!joint) return forward_error(std::move(joint));
+  BudgetPlan plan = {.least_bytes = budget::least_budget_bytes(claims),
+                     .equation = divide(*networks, std::move(*equation)),
+                     .joint = divide(*networks, std::move(joint->shares)),
+                     .joint_goal = static_cast<double>(joint->target_ns) / 1e6};
+  if (options.loads.goal == serve::SharingGoal::mean_slowdown) {
+    plan.joint_goal /= static_cast<double>(networks->size());
+  }
+  plan.networks = std::move(*networks);
+  return plan;
+}
+
+std::string columns(const Division& division, size_t network) {
+  std::string last = "-";
+  if (!division.shared_ns.empty()) {
+    last = fmt::format("{:.1f}", milliseconds(division.shared_ns[network]));
+  } else if (division.table_ns[network]) {
+    last = fmt::format("{:.1f}", milliseconds(*division.table_ns[network]));
+  }
+  return fmt::format(" {:>9.2f} {:>8.1f} {:>8}", mebibytes(division.shares[network]),
+                     milliseconds(division.alone_ns[network]), last);
+}
+
+void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
+  uint64_t all_bytes = 0;
+  for (const PlannedNetwork& it : plan.networks) all_bytes += it.claim.model_bytes;
+  fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
+             mebibytes(all_bytes), mebibytes(options.loads.budget_bytes),
+             mebibytes(plan.least_bytes));
+  fmt::print("MiB; ms alone on the disk, and {}\n\n",
+             options.is_by_blocks ? "with the cuts of SwapNet's table (-: it has none)"
+                                  : "with the others on it");
+  fmt::print("{:<12} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", "", "", "all in", "equation (1)",
+             "joint");
+  const char* const last = options.is_by_blocks ? "table" : "shared";
+  fmt::print("{:<12} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
+             "weights", "least", "memory", "budget", "alone", last, "budget", "alone", last);
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const Claim& claim = plan.networks[i].claim;
+    fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
+               mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
+               milliseconds(claim.latency_ns), columns(plan.equation, i), columns(plan.joint, i));
+  }
+  for (const PlannedNetwork& it : plan.networks) {
+    if (it.exact_from_bytes && *it.exact_from_bytes <= it.claim.least_bytes) continue;
+    const std::string where = it.exact_from_bytes
+                                  ? fmt::format("below {:.2f} MiB", mebibytes(*it.exact_from_bytes))
+                                  : "at any budget";
+    fmt::print(
+        "{}: --time-limit was over; {} there may be faster blocks: these take up to {:.1f} % "
+        "longer than the least that is proved\n",
+        it.claim.name, where, 100 * it.excess_max);
+  }
+}
+
+nlohmann::ordered_json to_json(const Division& division, size_t i) {
+  nlohmann::ordered_json json = {{"budget_bytes", division.shares[i]},
+                                 {"delay_ns", division.alone_ns[i]}};
+  if (division.shared_ns.empty()) {
+    if (division.table_ns[i]) json["table_delay_ns"] = *division.table_ns[i];
+    return json;
+  }
+  json["shared_delay_ns"] = division.shared_ns[i];
+  json["late"] = division.late[i];
+  return json;
+}
+
+std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
+  nlohmann::ordered_json json = {{"schema_version", schema_version},
+                                 {"plan", "budgets"},
+                                 {"by", options.is_by_blocks ? "blocks" : "window"},
+                                 {"budget_bytes", options.loads.budget_bytes},
+                                 {"least_budget_bytes", plan.least_bytes},
+                                 {"goal", options.loads.goal_word},
+                                 {"joint_goal", plan.joint_goal}};
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const PlannedNetwork& it = plan.networks[i];
+    nlohmann::ordered_json network = {{"name", it.claim.name},
+                                      {"cfg", options.cfg_paths[i]},
+                                      {"weights_bytes", it.claim.model_bytes},
+                                      {"least_bytes", it.claim.least_bytes},
+                                      {"forced_by", it.claim.forced_by},
+                                      {"in_memory_ns", it.claim.latency_ns},
+                                      {"urgency", options.loads.urgencies[i]},
+                                      {"period_ns", it.period_ns},
+                                      {"exact_from_bytes", nullptr},
+                                      {"excess_max", it.excess_max},
+                                      {"equation", to_json(plan.equation, i)},
+                                      {"joint", to_json(plan.joint, i)}};
+    if (it.exact_from_bytes) network["exact_from_bytes"] = *it.exact_from_bytes;
+    for (const budget::Step& step : it.delay_steps.steps()) {
+      network["steps"].push_back(
+          {{"budget_bytes", step.budget_bytes}, {"delay_ns", step.delay_ns}});
+    }
+    json["networks"].push_back(std::move(network));
+  }
+  return json.dump(1) + "\n";
+}
+
+int run_budgets(const BudgetsOptions& options) {
+  DelayModel model = two_processors;
+  if (!options.profile_path.empty()) {
+    const auto measured = read_delay_model(options.profile_path);
+    if (!measured) return failure(measured.error());
+    model = *measured;
+  }
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  const auto plan = make_plan(options, model);
+  if (!plan) return failure(plan.error());
+  print_plan(options, *plan);
+  if (*report) {
+    const Status written = (*report)->commit(to_json(options, *plan));
+    if (!written) return failure(written.error());
+  }
+  return exit_success;
+}
+
+}  // namespace
+
+int plan_budgets_command(const std::vector<std::string>& words) {
+  const auto arguments = parse_arguments(plan_budgets_description(), words);
+  if (!arguments) return misuse(arguments.error());
+  if (arguments->has("help")) {
+    print(stdout, help_text(plan_budgets_description()));
+    return exit_success;
+  }
+  const auto options = read_options(*arguments);
+  if (!options) return misuse(options.error());
+  return run_budgets(*options);
+}
+
+}  // namespace weightpager::tools

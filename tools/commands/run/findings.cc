@@ -1,0 +1,297 @@
+#include "tools/commands/run/findings.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string_view>
+#include <thread>
+
+#include "pager/base/units.h"
+#include "tools/commands/run/process_facts.h"
+
+namespace weightpager::tools {
+namespace {
+
+using telemetry::Mark;
+using telemetry::MarkKind;
+using telemetry::MarkPlace;
+using telemetry::Telemetry;
+
+/// A child that touched less was none that computes.
+constexpr uint64_t touched_bytes_small = 2 * MiB;
+
+constexpr const char* serve_cure =
+    "let each worker map the model itself, in one window: `weightpager serve`, `run --attach`";
+
+std::string name_of(const Mark& mark) {
+  return fmt::format("{} (pid {})", mark.command, mark.process_id);
+}
+
+Finding about(const Mark& mark, const char* cause, std::string text, std::string cure) {
+  return {cause, mark.process_id, mark.command, std::move(text), std::move(cure)};
+}
+
+Finding plain_mapping(const Mark& mark) {
+  const std::string start = name_of(mark) + " mapped a model ";
+  const char* const cause = "mapped_by_kernel";
+  if (mark.place == MarkPlace::fixed) {
+    return about(mark, cause, start + "at a fixed address, so the kernel did",
+                 "let the engine map it wherever there is room");
+  }
+  if (mark.place == MarkPlace::shared_writable) {
+    return about(mark, cause, start + "to be changed (shared and writable), so the kernel did",
+                 "let the engine map it to be read only, or privately");
+  }
+  return about(mark, cause, start + "that weightpager did not page, so the kernel did",
+               "the lines above say why");
+}
+
+/// A program was started, and the interposer did not come along.
+Finding unloaded_start(const Mark& mark) {
+  const std::string start = fmt::format("{} started {}, ", name_of(mark), mark.subject);
+  if (mark.kind == MarkKind::cannot_load) {
+    return about(mark, "static_program",
+                 start + "which is statically linked, so weightpager's library is not in it",
+                 "use a dynamically linked build of the engine");
+  }
+  if (mark.kind == MarkKind::gains_rights) {
+    return about(mark, "gains_rights",
+                 start + "which gains rights, so Linux ignores LD_PRELOAD for it",
+                 "run a copy that has no such rights, or start weightpager behind it");
+  }
+  return about(mark, "environment_lost",
+               start + "without weightpager's library in LD_PRELOAD or without its variables",
+               "keep LD_PRELOAD and WEIGHTPAGER_*, or start weightpager behind what changes them");
+}
+
+bool is_unloaded_start(const Mark& mark) {
+  return mark.kind == MarkKind::cannot_load || mark.kind == MarkKind::gains_rights ||
+         mark.kind == MarkKind::lost_environment;
+}
+
+/// The marks of one run, asked for what they say of one process.
+class Marks {
+ public:
+  explicit Marks(const std::vector<Mark>& marks) : marks_(marks) {}
+
+  const Mark* last(MarkKind kind, int32_t process_id) const {
+    const auto found = std::find_if(marks_.rbegin(), marks_.rend(), [&](const Mark& mark) {
+      return mark.kind == kind && mark.process_id == process_id;
+    });
+    return found == marks_.rend() ? nullptr : &*found;
+  }
+
+  /// One of each process, its last.
+  std::vector<const Mark*> last_of_each(std::initializer_list<MarkKind> kinds) const {
+    std::map<int32_t, const Mark*> found;
+    for (const Mark& mark : marks_) {
+      if (std::find(kinds.begin(), kinds.end(), mark.kind) != kinds.end())
+        found[mark.process_id] = &mark;
+    }
+    std::vector<const Mark*> list;
+    for (const auto& [process_id, mark] : found) list.push_back(mark);
+    return list;
+  }
+
+ private:
+  const std::vector<Mark>& marks_;
+};
+
+/// `opened`: of a process that did not map what it opened.
+Finding unmapped(const Marks& marks, const Mark& opened) {
+  if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
+    return about(
+        opened, "not_begun",
+        fmt::format("{} mapped {} and ended before it was served", name_of(opened), opened.subject),
+        "the lines above may say why");
+  }
+  if (const Mark* hook = marks.last(MarkKind::hooked, opened.process_id)) {
+    return about(
+        opened, "mmap_taken",
+        fmt::format("{} mapped {} by {}, which stands in front of weightpager's library",
+                    name_of(opened), opened.subject, hook->subject),
+        fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
+  }
+  const char* const cure =
+      "let the engine map its model (llama.cpp: without --no-mmap and --direct-io)";
+  const Mark* const read = marks.last(MarkKind::read, opened.process_id);
+  if (read != nullptr && read->amount >= opened.amount / 2) {
+    return about(opened, "model_read",
+                 fmt::format("{} opened {} and read {} instead of mapping it", name_of(opened),
+                             opened.subject, format_size(read->amount)),
+                 cure);
+  }
+  return about(opened, "model_not_mapped",
+               fmt::format("{} opened {} and did not map it by the C library's mmap",
+                           name_of(opened), opened.subject),
+               cure);
+}
+
+Finding running(const Mark& mark, bool is_served) {
+  const bool has_plain_weights = mark.kind == MarkKind::forked && mark.amount != 0;
+  const char* const what = is_served           ? "these numbers are of its beginning"
+                           : has_plain_weights ? "it has the weights outside the window"
+                                               : "it had mapped no model when the command ended";
+  return about(mark, "still_running",
+               fmt::format("{} runs on in the background: {}", name_of(mark), what),
+               "start the engine so that it stays in the foreground");
+}
+
+/// The children of a served process that compute on its weights.
+std::vector<Finding> children(const Marks& marks) {
+  struct Family {
+    size_t children = 0;
+    uint64_t touched_bytes = 0;
+  };
+  std::map<int32_t, Family> families;
+  for (const Mark* mark : marks.last_of_each({MarkKind::forked})) {
+    if (mark->amount == 0) continue;
+    if (marks.last(MarkKind::child_started, mark->process_id)) continue;
+    const Mark* const end = marks.last(MarkKind::child_touched, mark->process_id);
+    if (end != nullptr && end->amount < touched_bytes_small) continue;
+    Family& family = families[static_cast<int32_t>(mark->amount)];
+    family.children++;
+    if (end != nullptr) family.touched_bytes += end->amount;
+  }
+  std::vector<Finding> found;
+  for (const auto& [parent_id, family] : families) {
+    const Mark* const parent = marks.last(MarkKind::loaded, parent_id);
+    const std::string touched =
+        family.touched_bytes == 0
+            ? ""
+            : fmt::format(", and touched about {} of them", format_size(family.touched_bytes));
+    found.push_back({"forked_children", parent_id, parent == nullptr ? "" : parent->command,
+                     fmt::format("{} forked {} the weights outside the window{}", family.children,
+                                 family.children == 1 ? "child had" : "children had", touched),
+                     serve_cure});
+  }
+  return found;
+}
+
+/// Go leaves a note of its own in what it builds.
+bool has_go_note(std::ifstream& file, const Elf64_Phdr& segment) {
+  constexpr uint64_t notes_bytes_max = 64 * KiB;
+  std::string notes(std::min<uint64_t>(segment.p_filesz, notes_bytes_max), '\0');
+  file.seekg(static_cast<std::streamoff>(segment.p_offset));
+  file.read(notes.data(), static_cast<std::streamsize>(notes.size()));
+  const char name[] = {4, 0, 0, 0};  // "Go\0\0", behind lengths and type
+  for (size_t at = notes.find(std::string_view("Go\0\0", 4)); file && at != std::string::npos;
+       at = notes.find(std::string_view("Go\0\0", 4), at + 1)) {
+    if (at >= sizeof(Elf64_Nhdr) && std::memcmp(&notes[at - sizeof(Elf64_Nhdr)], name, 4) == 0)
+      return true;
+  }
+  return false;
+}
+
+bool is_go_program(const std::string& path) {
+  struct stat facts;
+  if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header = {};
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
+  for (int index = 0; index < header.e_phnum; ++index) {
+    Elf64_Phdr segment = {};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + index * sizeof segment));
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return false;
+    if (segment.p_type == PT_NOTE && has_go_note(file, segment)) return true;
+  }
+  return false;
+}
+
+bool is_running(const Mark& mark) {
+  return mark.pid_namespace != 0 && mark.pid_namespace == pid_namespace() && mark.process_id > 0 &&
+         start_ticks(mark.process_id) != 0;
+}
+
+}  // namespace
+
+Surroundings this_machine() { return {is_running, is_go_program}; }
+
+std::vector<Mark> last_marks(const std::string& run_directory, const Surroundings& surroundings) {
+  const auto count = [](const std::vector<Mark>& marks, MarkKind kind) {
+    return std::count_if(marks.begin(), marks.end(),
+                         [kind](const Mark& mark) { return mark.kind == kind; });
+  };
+  // A fork may have failed: nobody waits for long.
+  const auto read = [&] {
+    std::vector<Mark> marks = telemetry::read_marks(run_directory);
+    for (int i = 0; i < 20 && count(marks, MarkKind::forking) > count(marks, MarkKind::forked);
+         ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      marks = telemetry::read_marks(run_directory);
+    }
+    return marks;
+  };
+  std::vector<Mark> marks = read();
+  // Who is about to end does not run on in the background.
+  if (std::any_of(marks.begin(), marks.end(), surroundings.is_running)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    marks = read();
+  }
+  return marks;
+}
+
+std::vector<Finding> findings(const std::vector<Mark>& all,
+                              const std::vector<const Telemetry*>& processes,
+                              const std::string& engine, const Surroundings& surroundings) {
+  const Marks marks(all);
+  std::set<int32_t> served;
+  for (const Telemetry* process : processes) served.insert(process->process_id);
+  std::vector<Finding> found = children(marks);
+  for (const Mark* mark : marks.last_of_each({MarkKind::mapped_plain}))
+    found.push_back(plain_mapping(*mark));
+  std::map<int32_t, const Mark*> alive;
+  for (const Mark* mark : marks.last_of_each({MarkKind::loaded, MarkKind::forked})) {
+    if (surroundings.is_running(*mark)) alive[mark->process_id] = mark;
+  }
+  const auto add_running = [&] {
+    for (const auto& [process_id, mark] : alive)
+      found.push_back(running(*mark, served.contains(process_id)));
+  };
+  if (!served.empty()) {
+    add_running();
+    return found;
+  }
+
+  for (const Mark* mark : marks.last_of_each({MarkKind::opened})) {
+    if (!alive.contains(mark->process_id)) found.push_back(unmapped(marks, *mark));
+  }
+  const auto add_starts = [&](bool has_model) {
+    for (auto mark = all.rbegin(); mark != all.rend(); ++mark) {
+      if (!is_unloaded_start(*mark) || (mark->amount != 0) != has_model) continue;
+      found.push_back(unloaded_start(*mark));
+      return;
+    }
+  };
+  add_starts(true);
+  add_running();
+  for (const Mark* mark : marks.last_of_each({MarkKind::loaded})) {
+    if (!surroundings.is_go_program(mark->subject)) continue;
+    found.push_back(about(*mark, "own_system_calls",
+                          name_of(*mark) + " is a Go program, which calls the kernel itself",
+                          "an engine is served that maps its model by the C library's mmap"));
+  }
+  add_starts(false);
+  if (marks.last_of_each({MarkKind::loaded}).empty()) {
+    found.push_back({"not_loaded", 0, "", "weightpager's library was not loaded into " + engine,
+                     "is it statically linked, or does it start its engine in another container?"});
+  }
+  return found;
+}
+
+const Finding* finding_about(const std::vector<Finding>& findings, const Telemetry& process) {
+  const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) {
+    return finding.process_id == process.process_id;
+  });
+  return found == findings.end() ? nullptr : &*found;
+}
+
+}  // namespace weightpager::tools

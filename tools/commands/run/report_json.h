@@ -1,0 +1,13 @@
+// `run --json FILE`, `serve --json FILE`: the run as a machine reads it.
+#pragma once
+
+#include <string>
+
+#include "tools/commands/run/summary.h"
+
+namespace weightpager::tools {
+
+/// One JSON object with `schema_version`; integers for bytes and nanoseconds, the unit in the key.
+std::string report_json(const RunReport& report);
+
+}  // namespace weightpager::tools

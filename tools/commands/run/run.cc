@@ -1,0 +1,415 @@
+#include "tools/commands/run/run.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "pager/attach/server.h"
+#include "pager/base/log.h"
+#include "pager/base/units.h"
+#include "pager/base/user_cache.h"
+#include "pager/control/client.h"
+#include "pager/fault/userfaultfd.h"
+#include "pager/model/recognise.h"
+#include "pager/window/address_space.h"
+#include "pager/window/backing_memory.h"
+#include "tools/arguments/http_option.h"
+#include "tools/arguments/model_arguments.h"
+#include "tools/arguments/window_argument.h"
+#include "tools/cli/cli.h"
+#include "tools/commands/run/engine_file.h"
+#include "tools/commands/run/engine_process.h"
+#include "tools/commands/run/lessons.h"
+#include "tools/commands/run/record.h"
+#include "tools/commands/run/report_json.h"
+#include "tools/commands/run/run_directory.h"
+#include "tools/commands/run/summary.h"
+#include "tools/live/server_socket.h"
+#include "tools/probes/userfaultfd_access.h"
+#include "tools/report/report_file.h"
+
+namespace weightpager::tools {
+namespace {
+
+// Those of env(1), timeout(1) and nohup(1).
+constexpr int exit_own_failure = 125;
+constexpr int exit_not_executable = 126;
+constexpr int exit_not_found = 127;
+
+const char* const usage_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
+
+std::vector<std::string> live_policies() {
+  std::vector<std::string> names{std::string(policy::adaptive_policy)};
+  for (const policy::NamedPolicy& it : policy::named_policies()) {
+    if (!it.needs_future) names.emplace_back(it.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+Command run_description() {
+  Command command;
+  command.name = "weightpager run";
+  command.purpose = "Runs an engine with its model in a window of memory.\n";
+  command.usage =
+      "  weightpager run --window SIZE [OPTIONS] -- ENGINE [ARGUMENTS]\n"
+      "  weightpager run --attach NAME [OPTIONS] -- ENGINE [ARGUMENTS]\n";
+  command.options = {
+      {'w', "window", "SIZE",
+       "memory for the model's weights: 1GiB, 512MiB, or a share\n"
+       "of the model: 25%"},
+      {'a', "attach", "NAME", "share the window of `weightpager serve --name NAME`"},
+      {'m', "match", "GLOB",
+       "page these files too, beside *.gguf and *.safetensors;\n"
+       "may be given several times"},
+      {0,
+       "mapper",
+       "NAME",
+       "how chunks get into place: auto (default), move,\ncollapse, copy",
+       {window::mapper_names.begin(), window::mapper_names.end()}},
+      {0, "policy", "NAME",
+       "what is read ahead, kept and evicted: auto (default),\n"
+       "which begins with expert and takes another where that\n"
+       "serves better; `weightpager bench policies --help`\n"
+       "lists them. What they learn of the engine's order and\n"
+       "pace the next run begins with:\n"
+       "~/.cache/weightpager/learned-*.json",
+       live_policies()},
+      {0, "json", "FILE", "write the run's numbers to FILE"},
+      {0, "record", "FILE",
+       "write what the engine touches to FILE, as a trace for\n"
+       "`weightpager bench policies`; slows the engine a little"},
+      http_option(),
+      {'q', "quiet", "", "print no summary and no notices"},
+      {0, "no-profile", "",
+       "do not adapt to known engines (ggml: no repacked copy of\n"
+       "the weights)"},
+  };
+  command.examples =
+      "  weightpager run --window 1GiB -- llama-cli -m model.gguf -p Hello\n"
+      "  weightpager run --window 25% --json run.json -- python3 generate.py model/\n"
+      "  weightpager run -w 1GiB -m '*.weights' -- darknet detect net.cfg net.weights\n";
+  command.environment =
+      "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
+      "  XDG_RUNTIME_DIR, TMPDIR\n"
+      "                        where a run keeps its counters\n"
+      "  XDG_CACHE_HOME, HOME  where what was learned is kept\n";
+  command.exit_status =
+      "  125  weightpager failed or was called wrongly; the engine did not start\n"
+      "  126  the engine cannot be executed\n"
+      "  127  the engine was not found\n"
+      "  else that of the engine; the signal that killed the engine kills weightpager\n";
+  command.operands = Operands::engine;
+  return command;
+}
+
+namespace {
+
+/// weightpager's own arguments and, behind `--`, the engine's. Splitting comes before parsing: what
+/// is the engine's is nobody else's to understand.
+struct SplitArguments {
+  std::vector<std::string> own;
+  std::vector<std::string> engine;
+};
+
+Result<SplitArguments> split_arguments(const Command& command,
+                                       const std::vector<std::string>& arguments) {
+  const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+  if (separator != arguments.end()) {
+    return SplitArguments{{arguments.begin(), separator}, {separator + 1, arguments.end()}};
+  }
+  const auto engine =
+      arguments.begin() + static_cast<std::ptrdiff_t>(first_operand(command, arguments));
+  SplitArguments split{{arguments.begin(), engine}, {}};
+  if (engine == arguments.end()) return split;
+
+  // Is it only the separator that is missing? Then the whole line can be offered, corrected.
+  if (auto own = parse_arguments(command, split.own); !own) return forward_error(std::move(own));
+  std::vector<std::string> corrected = {"weightpager", "run"};
+  corrected.insert(corrected.end(), split.own.begin(), split.own.end());
+  corrected.emplace_back("--");
+  corrected.insert(corrected.end(), engine, arguments.end());
+  return fail(fmt::format("`--` is missing before the engine, {}", *engine), shell_line(corrected));
+}
+
+Status check_mapper(const std::string& mapper) {
+  if (window::is_mapper_name(mapper)) return {};
+  const std::vector<std::string> known(window::mapper_names.begin(), window::mapper_names.end());
+  const std::string meant = nearest(mapper, known);
+  const std::string all = fmt::format("there are {}", fmt::join(known, ", "));
+  return fail(fmt::format("--mapper {}: unknown mapper", mapper),
+              meant.empty() ? all : fmt::format("did you mean {}? {}", meant, all));
+}
+
+Status check_live_policy(const std::string& name) {
+  auto known = policy::check_policy(name, true);
+  if (known) return {};
+  Error error = known.error();
+  error.message = "--policy: " + error.message;
+  const std::string meant = nearest(name, live_policies());
+  if (!meant.empty() && meant != name)
+    error.hint = fmt::format("did you mean {}? {}", meant, error.hint);
+  return tl::make_unexpected(std::move(error));
+}
+
+/// The globs travel in one variable, separated by colons.
+Status check_match(const std::vector<std::string>& globs) {
+  for (const std::string& glob : globs) {
+    if (glob.empty() || glob.find(':') != std::string::npos) {
+      return fail(fmt::format("--match '{}': a glob is not empty and has no colon", glob),
+                  "put ? in the colon's place: it stands for any character");
+    }
+    const size_t brace = glob.find('{');
+    const bool has_choice = brace != std::string::npos && glob.find(',', brace) < glob.rfind('}') &&
+                            glob.rfind('}') != std::string::npos;
+    if (has_choice) {
+      return fail(fmt::format("--match '{}': a glob has no choices in braces", glob),
+                  "give --match once for each, or ? in the comma's place if it is a file's name");
+    }
+  }
+  return {};
+}
+
+Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::string> engine) {
+  if (!arguments.operands().empty()) {
+    return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
+                fmt::format("the engine stands behind `--`: {}", usage_example));
+  }
+  if (engine.empty()) return fail("no engine to run", usage_example);
+  if (!arguments.has("window") && !arguments.has("attach")) {
+    return fail("--window is missing", usage_example);
+  }
+  for (const char* own : {"window", "mapper", "policy", "record", "http"}) {
+    if (!arguments.has("attach") || !arguments.has(own)) continue;
+    return fail(fmt::format("--attach and --{} exclude each other", own),
+                "the window is the server's: `weightpager serve --help`");
+  }
+  RunOptions options;
+  options.window = arguments.value("window").value_or("");
+  options.attach = arguments.value("attach").value_or("");
+  options.match = arguments.values("match");
+  options.mapper = arguments.value("mapper").value_or("auto");
+  options.policy = arguments.value("policy").value_or(options.policy);
+  options.json_path = arguments.value("json").value_or("");
+  options.record_path = arguments.value("record").value_or("");
+  options.http_port = arguments.value("http").value_or("");
+  options.quiet = arguments.has("quiet");
+  options.profile = !arguments.has("no-profile");
+  options.engine = std::move(engine);
+  if (auto mapper = check_mapper(options.mapper); !mapper) return forward_error(std::move(mapper));
+  if (auto known = check_live_policy(options.policy); !known)
+    return forward_error(std::move(known));
+  if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
+  if (auto port = parse_http_port(arguments); !port) return forward_error(std::move(port));
+  return options;
+}
+
+/// A run of which everything has been checked; its files go with it.
+struct Plan {
+  RunReport report;
+  std::string engine;
+  std::string interposer;
+  std::string server_socket;  // "": a window of its own
+  std::vector<std::string> globs;
+  std::vector<model::FileId> files;  // that are models, whatever they are called
+  RunDirectory directory;
+  std::optional<ReportFile> json;
+  std::optional<ReportFile> record;
+};
+
+std::string joined(const std::vector<std::string>& parts, char separator) {
+  std::string text;
+  for (const std::string& part : parts)
+    text += (text.empty() ? "" : std::string(1, separator)) + part;
+  return text;
+}
+
+/// What the interposer reads. Variables that this run does not use are removed, so that an
+/// enclosing run has no say in it.
+Environment engine_environment(const Plan& plan) {
+  const RunOptions& options = plan.report.options;
+  const std::string& server_socket = plan.server_socket;
+  const std::string& interposer = plan.interposer;
+  const char* const preload = getenv("LD_PRELOAD");
+  const auto only_if = [](bool condition, std::string value) {
+    return condition ? std::optional(std::move(value)) : std::nullopt;
+  };
+  return {
+      {"LD_PRELOAD", preload && *preload ? interposer + ":" + preload : interposer},
+      {"WEIGHTPAGER_WINDOW",
+       only_if(server_socket.empty(), std::to_string(plan.report.window_bytes))},
+      {"WEIGHTPAGER_ATTACH", only_if(!server_socket.empty(), server_socket)},
+      {"WEIGHTPAGER_MATCH", only_if(!plan.globs.empty(), joined(plan.globs, ':'))},
+      {"WEIGHTPAGER_FILES", only_if(!plan.files.empty(), model::format_file_ids(plan.files))},
+      {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
+      {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
+      {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
+      {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
+      {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
+      {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
+      {"WEIGHTPAGER_LESSONS",
+       only_if(options.attach.empty() && !user_cache_directory().empty(), user_cache_directory())},
+      {"WEIGHTPAGER_RUN_DIR", plan.directory.path()},
+  };
+}
+
+int refuse(const Error& error, int exit_status = exit_own_failure) {
+  print_error(error);
+  return exit_status;
+}
+
+int exit_status_of_exec(const Error& error) {
+  return error.error_number == ENOENT ? exit_not_found : exit_not_executable;
+}
+
+uint64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+/// What the user's globs mean wherever the engine goes.
+std::vector<std::string> absolute_globs(const std::vector<std::string>& match) {
+  std::error_code ignored;
+  const std::string here = std::filesystem::current_path(ignored).string();
+  std::vector<std::string> globs;
+  for (const std::string& glob : match) globs.push_back(model::absolute_glob(glob, here));
+  return globs;
+}
+
+/// The window, once the model files among the engine's arguments are found sound; 0 if it is a
+/// server's.
+Result<uint64_t> check_memory(const RunOptions& options, const std::vector<std::string>& files,
+                              const MemoryLimit& limit) {
+  const auto model_bytes = check_models(files);
+  if (!model_bytes) return model_bytes;
+  if (!options.attach.empty()) return 0;
+  return parse_window(options.window, *model_bytes, limit);
+}
+
+/// Where the server listens that is to be attached to; "" if none is. What it serves comes to the
+/// `files`.
+Result<std::string> check_server(const RunOptions& options, std::vector<model::FileId>& files) {
+  if (options.attach.empty()) return "";
+  auto socket = server_socket(options.attach);
+  if (!socket) return socket;
+  auto served = attach::served_files(*socket);
+  if (served) {
+    files.insert(files.end(), served->begin(), served->end());
+    return socket;
+  }
+  if (attach::is_served(*socket)) return forward_error(std::move(served));
+  return fail(fmt::format("--attach {}: no such server is running", options.attach),
+              fmt::format("start it: weightpager serve MODEL --window SIZE --name {}",
+                          shell_line({options.attach})));
+}
+
+/// A mapper that was asked for is tried as the engine will try it.
+Status check_mapper_works(const std::string& name) {
+  if (name == "auto") return {};
+  auto uffd = fault::Userfaultfd::open();
+  if (!uffd) return forward_error(std::move(uffd));
+  window::AddressSpace own(std::move(*uffd));
+  auto mapper = window::choose_mapper(name, own, chunk_bytes_max);
+  return mapper ? Status() : forward_error(std::move(mapper));
+}
+
+Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
+  RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
+  auto globs = absolute_globs(options.match);
+  const auto models = find_model_files(options.engine, globs);
+  auto window_bytes = check_memory(options, models, report.memory_limit);
+  if (!window_bytes) return forward_error(std::move(window_bytes));
+  report.window_bytes = *window_bytes;
+  auto files = ids_of(models);
+  auto server = check_server(options, files);
+  if (!server) return forward_error(std::move(server));
+  if (auto open = check_userfaultfd(probe_userfaultfd()); !open)
+    return forward_error(std::move(open));
+  if (auto works = check_mapper_works(options.mapper); !works)
+    return forward_error(std::move(works));
+  if (auto fit = check_preloadable(engine, options.engine, !models.empty()); !fit)
+    return forward_error(std::move(fit));
+  auto interposer = find_interposer();
+  if (!interposer) return forward_error(std::move(interposer));
+  control::sweep_sockets();
+  auto directory = RunDirectory::create();
+  if (!directory) return forward_error(std::move(directory));
+  Plan plan{std::move(report),     engine,           *interposer,
+            std::move(*server),    std::move(globs), std::move(files),
+            std::move(*directory), std::nullopt,     std::nullopt};
+  if (!options.json_path.empty()) {
+    auto json = ReportFile::create(options.json_path);
+    if (!json) return forward_error(std::move(json));
+    plan.json.emplace(std::move(*json));
+  }
+  if (!options.record_path.empty()) {
+    auto record = ReportFile::create(options.record_path, "--record");
+    if (!record) return forward_error(std::move(record));
+    plan.record.emplace(std::move(*record));
+  }
+  return plan;
+}
+
+/// Runs the engine and tells about it. Fails only if the engine did not start.
+Result<EngineExit> carry_out(Plan plan) {
+  RunReport& report = plan.report;
+  const uint64_t started_ns = now_ns();
+  const auto ended = run_engine(plan.engine, report.options.engine, engine_environment(plan));
+  if (!ended) return ended;
+  report.elapsed_ns = now_ns() - started_ns;
+  report.exit = *ended;
+  report.processes = plan.directory.paged_processes();
+  report.findings = findings(last_marks(plan.directory.path(), this_machine()), report.processes,
+                             plan.engine, this_machine());
+  if (!report.options.quiet) print(stderr, summary_text(report));
+  if (plan.json) {
+    // The engine's work is done: its exit status stands, whatever becomes of the report.
+    if (auto written = plan.json->commit(report_json(report)); !written)
+      print_error(written.error());
+  }
+  keep_lessons(plan.directory.path(), user_cache_directory());
+  if (plan.record) {
+    if (auto kept = keep_record(plan.directory.path(), *plan.record); !kept)
+      print_error(kept.error());
+  }
+  return ended;
+}
+
+/// Returns only if the engine did not start.
+int run(const RunOptions& options) {
+  set_quiet(options.quiet);
+  const auto engine = find_engine(options.engine.front());
+  if (!engine) return refuse(engine.error(), exit_status_of_exec(engine.error()));
+  auto plan = make_plan(options, *engine);
+  if (!plan) return refuse(plan.error());
+  const auto ended = carry_out(std::move(*plan));
+  if (!ended) return refuse(ended.error(), exit_status_of_exec(ended.error()));
+  end_like(*ended);
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& words) {
+  const Command command = run_description();
+  auto split = split_arguments(command, words);
+  if (!split) return refuse(split.error());
+  const auto own = parse_arguments(command, split->own);
+  if (!own) return refuse(own.error());
+  if (own->has("help")) {
+    print(stdout, help_text(command));
+    return exit_success;
+  }
+  const auto options = read_options(*own, std::move(split->engine));
+  if (!options) return refuse(options.error());
+  return run(*options);
+}
+
+}  // namespace weightpager::tools

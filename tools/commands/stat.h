@@ -1,0 +1,14 @@
+// `weightpager stat`: what a pager does, a row a second.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/cli/cli.h"
+
+namespace weightpager::tools {
+
+int stat_command(const std::vector<std::string>& words);
+Command stat_description();
+
+}  // namespace weightpager::tools

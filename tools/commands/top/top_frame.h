@@ -1,0 +1,74 @@
+// What `weightpager top` shows at one time, as lines: pure, for any size of screen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/live/residency.h"
+
+namespace weightpager::tools {
+
+enum class Style : uint8_t { plain, title, bright, good, warning };
+
+struct Text {
+  std::string text;
+  Style style = Style::plain;
+};
+using Line = std::vector<Text>;
+
+enum class RowOrder : uint8_t { place, stall, resident, size };
+inline constexpr const char* order_names[] = {"place", "stall", "resident", "size"};
+
+/// A layer, or where several files are served, a file.
+struct TopRow {
+  Residency residency;
+  double stall_share = 0;  // of the time since the last look
+};
+
+struct TopView {
+  int64_t process_id = 0;
+  std::string command;
+  std::string mapper;
+  std::string policy;
+
+  uint64_t window_bytes = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t pinned_bytes = 0;
+  uint64_t ring_bytes = 0;
+
+  uint64_t passes = 0;
+  uint64_t layers = 0;  // 0: it is not known where the engine is
+  uint64_t layer = 0;
+  std::string layer_name;
+
+  uint64_t read_bytes = 0;
+  double read_bytes_per_s = 0;
+  double demand_per_s = 0;
+  double late_per_s = 0;
+  double tripwire_per_s = 0;
+  double hidden_per_s = 0;
+  double stall_share = 0;
+  std::vector<double> read_history;  // bytes a second, oldest first
+  std::vector<double> stall_history;
+
+  std::string rows_are;  // "layer" or "model"
+  std::vector<TopRow> rows;
+  RowOrder order = RowOrder::place;
+  bool is_paused = false;
+  bool shows_help = false;
+  std::string message;  // instead of the keys
+};
+
+struct ScreenSize {
+  size_t columns = 80;
+  size_t lines = 24;
+};
+
+/// Exactly size.lines lines, none longer than size.columns; the last one has the keys. With
+/// `is_snapshot` as many lines as it takes, and no keys.
+std::vector<Line> top_frame(const TopView& view, ScreenSize size, bool is_unicode,
+                            bool is_snapshot = false);
+
+}  // namespace weightpager::tools
