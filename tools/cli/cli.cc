@@ -200,6 +200,15 @@ std::string help_text(const Command& command) {
   return text;
 }
 
+int carry_out(const Command& command, const std::vector<std::string>& words,
+              const std::function<int(const Arguments& arguments)>& act) {
+  const auto arguments = parse_arguments(command, words);
+  if (!arguments) return misuse(arguments.error());
+  if (!arguments->has("help")) return act(*arguments);
+  print(stdout, help_text(command));
+  return exit_success;
+}
+
 int run_subcommand(const Command& command, const std::vector<std::string>& words) {
   const std::string word = words.empty() ? "" : words.front();
   if (word == "-h" || word == "--help") {

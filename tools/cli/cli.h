@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -93,13 +95,6 @@ size_t first_operand(const Command& command, const std::vector<std::string>& arg
 /// Usage, commands, options, examples, environment, exit status.
 std::string help_text(const Command& command);
 
-/// Hands over to the subcommand that `words` begin with, or shows the help. Returns the exit
-/// status.
-int run_subcommand(const Command& command, const std::vector<std::string>& words);
-
-/// Prints `text`; unlike fmt::print it does not throw when nobody reads the other end.
-void print(std::FILE* stream, const std::string& text);
-
 /// "weightpager: error: …" and "hint: …" on stderr.
 void print_error(const Error& error);
 
@@ -107,6 +102,28 @@ void print_error(const Error& error);
 /// wrongly.
 int failure(const Error& error);
 int misuse(const Error& error);
+
+/// What every command begins with: help, and words that its table does not know. `act` does the
+/// rest with the others, and returns the exit status.
+int carry_out(const Command& command, const std::vector<std::string>& words,
+              const std::function<int(const Arguments& arguments)>& act);
+
+/// The same for a command whose arguments become options first; those that `read` refuses are
+/// misuse.
+template <typename Read, typename Act>
+int carry_out(const Command& command, const std::vector<std::string>& words, Read read, Act act) {
+  return carry_out(command, words, [&](const Arguments& arguments) {
+    auto options = read(arguments);
+    return options ? act(*std::move(options)) : misuse(options.error());
+  });
+}
+
+/// Hands over to the subcommand that `words` begin with, or shows the help. Returns the exit
+/// status.
+int run_subcommand(const Command& command, const std::vector<std::string>& words);
+
+/// Prints `text`; unlike fmt::print it does not throw when nobody reads the other end.
+void print(std::FILE* stream, const std::string& text);
 
 /// The candidate that `word` was probably meant to be, "" if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

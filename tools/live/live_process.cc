@@ -45,13 +45,7 @@ Result<uint32_t> parse_index(const std::string& text, const std::string& option)
 
 int run_live_command(const Command& command, const std::vector<std::string>& words,
                      const std::function<int(const Arguments& arguments)>& act) try {
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  return act(*arguments);
+  return carry_out(command, words, act);
 } catch (const control::Client::Json::exception& problem) {
   return failure(wrong_answer(problem.what()));
 }

@@ -154,15 +154,7 @@ int run_blocks(const BlocksOptions& options) {
 }  // namespace
 
 int bench_blocks_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(bench_blocks_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(bench_blocks_description()));
-    return exit_success;
-  }
-  const auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  return run_blocks(*options);
+  return carry_out(bench_blocks_description(), words, read_options, run_blocks);
 }
 
 }  // namespace weightpager::tools

@@ -102,31 +102,29 @@ void print_machine(const Machine& machine) {
       us(handling.to_show(small_bytes, 1)), us(handling.to_take_out(small_bytes, 1)));
 }
 
-}  // namespace
-
-int bench_disk_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(bench_disk_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(bench_disk_description()));
-    return exit_success;
-  }
-  if (arguments->operands().size() != 1) {
+int measure(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) {
     return misuse({"expected one file to read", "weightpager bench disk model.gguf"});
   }
   std::optional<ReportFile> json;
-  if (const auto path = arguments->value("json")) {
+  if (const auto path = arguments.value("json")) {
     auto file = ReportFile::create(*path);
     if (!file) return failure(file.error());
     json.emplace(std::move(*file));
   }
-  const auto machine = measure_machine(arguments->operands().front());
+  const auto machine = measure_machine(arguments.operands().front());
   if (!machine) return failure(machine.error());
   print_machine(*machine);
   if (!json) return exit_success;
   if (auto written = json->commit(machine_json(*machine)); !written)
     return failure(written.error());
   return exit_success;
+}
+
+}  // namespace
+
+int bench_disk_command(const std::vector<std::string>& words) {
+  return carry_out(bench_disk_description(), words, measure);
 }
 
 }  // namespace weightpager::tools

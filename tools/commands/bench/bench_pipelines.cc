@@ -246,15 +246,7 @@ int run_pipelines(BenchOptions options) {
 }  // namespace
 
 int bench_pipelines_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(bench_pipelines_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(bench_pipelines_description()));
-    return exit_success;
-  }
-  auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  return run_pipelines(std::move(*options));
+  return carry_out(bench_pipelines_description(), words, read_options, run_pipelines);
 }
 
 }  // namespace weightpager::tools

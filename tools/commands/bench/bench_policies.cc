@@ -412,25 +412,23 @@ int compare(const Arguments& arguments, const BenchOptions& options) {
   return exit_success;
 }
 
-}  // namespace
-
-int bench_policies_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(bench_policies_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(bench_policies_description()));
-    return exit_success;
-  }
-  if (arguments->has("repeats") && !arguments->has("live")) {
+int compare_as_asked(const Arguments& arguments) {
+  if (arguments.has("repeats") && !arguments.has("live")) {
     return misuse({"--repeats is for live runs: what is simulated is the same each time",
                    "leave it away, or give --live"});
   }
-  if (arguments->has("live") && arguments->has("simulate")) {
+  if (arguments.has("live") && arguments.has("simulate")) {
     return misuse({"--live simulates, too: --simulate is not needed", "leave one of them away"});
   }
-  const auto options = read_options(*arguments);
+  const auto options = read_options(arguments);
   if (!options) return misuse(options.error());
-  return compare(*arguments, *options);
+  return compare(arguments, *options);
+}
+
+}  // namespace
+
+int bench_policies_command(const std::vector<std::string>& words) {
+  return carry_out(bench_policies_description(), words, compare_as_asked);
 }
 
 }  // namespace weightpager::tools

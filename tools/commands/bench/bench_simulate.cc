@@ -218,21 +218,17 @@ void print_table(const Network& network, const SimulateOptions& options) {
   }
 }
 
+int simulate(const SimulateOptions& options) {
+  const auto network = network::read_network(options.cfg_path);
+  if (!network) return failure(network.error());
+  print_table(*network, options);
+  return exit_success;
+}
+
 }  // namespace
 
 int bench_simulate_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(bench_simulate_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(bench_simulate_description()));
-    return exit_success;
-  }
-  const auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  const auto network = network::read_network(options->cfg_path);
-  if (!network) return failure(network.error());
-  print_table(*network, *options);
-  return exit_success;
+  return carry_out(bench_simulate_description(), words, read_options, simulate);
 }
 
 }  // namespace weightpager::tools

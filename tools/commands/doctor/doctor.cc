@@ -59,16 +59,8 @@ Result<std::optional<uint64_t>> read_window(const Arguments& arguments, const Fa
   return *window_bytes;
 }
 
-}  // namespace
-
-int doctor_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(doctor_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(doctor_description()));
-    return exit_success;
-  }
-  const auto& operands = arguments->operands();
+int examine(const Arguments& arguments) {
+  const auto& operands = arguments.operands();
   if (operands.size() > 1) {
     return misuse({fmt::format("doctor: expected one model at most, found {}", operands.size()),
                    "one file of a model is enough: its others are found"});
@@ -76,15 +68,21 @@ int doctor_command(const std::vector<std::string>& words) {
 
   Facts facts;
   if (!operands.empty()) facts.model = collect_model_facts(operands.front());
-  const auto window_bytes = read_window(*arguments, facts);
+  const auto window_bytes = read_window(arguments, facts);
   if (!window_bytes) return misuse(window_bytes.error());
   facts.window_bytes = *window_bytes;
   facts.system = collect_system_facts();
   facts.cuda = collect_cuda_facts();
 
   const std::vector<Row> rows = judge(facts);
-  print(stdout, arguments->has("json") ? doctor_json(rows) : doctor_table(rows, wants_colour()));
+  print(stdout, arguments.has("json") ? doctor_json(rows) : doctor_table(rows, wants_colour()));
   return worst(rows) == Verdict::fail ? exit_failed : exit_success;
+}
+
+}  // namespace
+
+int doctor_command(const std::vector<std::string>& words) {
+  return carry_out(doctor_description(), words, examine);
 }
 
 }  // namespace weightpager::tools

@@ -490,15 +490,7 @@ int run_infer(InferOptions options) {
 }  // namespace
 
 int infer_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(infer_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(infer_description()));
-    return exit_success;
-  }
-  auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  return run_infer(std::move(*options));
+  return carry_out(infer_description(), words, read_options, run_infer);
 }
 
 }  // namespace weightpager::tools

@@ -144,17 +144,9 @@ int make_network_command(const Arguments& arguments) {
   return seed ? make_network_files(arguments, *seed) : misuse(seed.error());
 }
 
-}  // namespace
-
-int model_make_command(const std::vector<std::string>& words) {
-  const Result<Arguments> arguments = parse_arguments(model_make_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    fmt::print("{}", help_text(model_make_description()));
-    return exit_success;
-  }
-  if (arguments->has("net")) return make_network_command(*arguments);
-  Result<MakeOptions> options = parse_options(*arguments);
+int make(const Arguments& arguments) {
+  if (arguments.has("net")) return make_network_command(arguments);
+  Result<MakeOptions> options = parse_options(arguments);
   if (!options) return misuse(options.error());
 
   ProgressLine line;
@@ -164,6 +156,12 @@ int model_make_command(const std::vector<std::string>& words) {
   if (!made) return failure(made.error());
   print_made(*options, *made);
   return exit_success;
+}
+
+}  // namespace
+
+int model_make_command(const std::vector<std::string>& words) {
+  return carry_out(model_make_description(), words, make);
 }
 
 }  // namespace weightpager::tools

@@ -146,24 +146,20 @@ int make_network_files(const Arguments& arguments, uint64_t seed) {
   return exit_success;
 }
 
-int model_pack_command(const std::vector<std::string>& words) {
-  const Result<Arguments> arguments = parse_arguments(model_pack_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    fmt::print("{}", help_text(model_pack_description()));
-    return exit_success;
-  }
-  if (arguments->operands().size() != 2 || !arguments->has("output"))
+namespace {
+
+int pack(const Arguments& arguments) {
+  if (arguments.operands().size() != 2 || !arguments.has("output"))
     return misuse({"model pack: expected NET.cfg, NET.weights and -o FILE",
                    "example: weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed"});
-  const Result<Network> packed = network::read_network(arguments->operands()[0]);
+  const Result<Network> packed = network::read_network(arguments.operands()[0]);
   if (!packed) return failure(packed.error());
 
   ProgressLine line;
-  network::PackOptions options{.weights_path = arguments->operands()[1],
-                               .output_path = *arguments->value("output")};
+  network::PackOptions options{.weights_path = arguments.operands()[1],
+                               .output_path = *arguments.value("output")};
   std::optional<plan::PlannedOperations> operations;
-  if (const auto plan_path = arguments->value("plan")) {
+  if (const auto plan_path = arguments.value("plan")) {
     const auto file = plan::read_plan(*plan_path, *packed);
     if (!file) return failure(file.error());
     auto made = plan::PlannedOperations::make(*packed, file->plan.choices, file->threads);
@@ -171,7 +167,7 @@ int model_pack_command(const std::vector<std::string>& words) {
     operations = std::move(*made);
     options = plan::packing_for(*operations, options.weights_path, options.output_path);
   }
-  options.overwrite = arguments->has("force");
+  options.overwrite = arguments.has("force");
   options.on_progress = [&](uint64_t written, uint64_t total) { line.show_bytes(written, total); };
   const Result<uint64_t> file_bytes = network::pack_weights(*packed, options);
   line.clear();
@@ -180,6 +176,12 @@ int model_pack_command(const std::vector<std::string>& words) {
              format_size(*file_bytes), packed->layers.size(), layers_with_weights(*packed),
              format_size(packed->largest_folded_bytes()));
   return exit_success;
+}
+
+}  // namespace
+
+int model_pack_command(const std::vector<std::string>& words) {
+  return carry_out(model_pack_description(), words, pack);
 }
 
 }  // namespace weightpager::tools

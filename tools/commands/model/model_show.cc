@@ -152,32 +152,30 @@ void print_json(const Model& shown) {
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-}  // namespace
-
-int model_show_command(const std::vector<std::string>& words) {
-  const Result<Arguments> arguments = parse_arguments(model_show_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    fmt::print("{}", help_text(model_show_description()));
-    return exit_success;
-  }
-  if (arguments->operands().size() != 1) {
+int show(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) {
     print_error(
-        {fmt::format("model show: expected one file, found {}", arguments->operands().size()),
+        {fmt::format("model show: expected one file, found {}", arguments.operands().size()),
          "example: weightpager model show llama.gguf"});
     return exit_misuse;
   }
 
-  const std::string& path = arguments->operands().front();
-  if (path.ends_with(".cfg") && !arguments->has("tensors"))
-    return show_network(path, arguments->has("json"));
+  const std::string& path = arguments.operands().front();
+  if (path.ends_with(".cfg") && !arguments.has("tensors"))
+    return show_network(path, arguments.has("json"));
   const Result<Model> shown = model::open_model(path);
   if (!shown) return failure(shown.error());
-  if (arguments->has("json"))
+  if (arguments.has("json"))
     print_json(*shown);
   else
-    print_table(*shown, arguments->has("tensors"));
+    print_table(*shown, arguments.has("tensors"));
   return exit_success;
+}
+
+}  // namespace
+
+int model_show_command(const std::vector<std::string>& words) {
+  return carry_out(model_show_description(), words, show);
 }
 
 }  // namespace weightpager::tools

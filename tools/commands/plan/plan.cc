@@ -53,13 +53,7 @@ int plan_command(const std::vector<std::string>& words) {
                    meant.empty() ? "`weightpager plan --help` tells what they do"
                                  : fmt::format("did you mean 'plan {}'?", meant)});
   }
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  return plan_joint_command(*arguments);
+  return carry_out(command, words, plan_joint_command);
 }
 
 }  // namespace weightpager::tools

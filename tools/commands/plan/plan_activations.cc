@@ -202,26 +202,17 @@ std::string json_of(const Planned& planned) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
-
-int plan_activations_command(const std::vector<std::string>& words) {
-  const Command command = plan_activations_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  if (arguments->operands().size() != 1) {
+int plan_as_asked(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) {
     return misuse({"plan activations: expected a NET.cfg or RECORDS.json",
                    "example: weightpager plan activations yolov4.cfg"});
   }
-  const std::string& path = arguments->operands().front();
-  const auto time_limit = parse_time_limit(*arguments);
+  const std::string& path = arguments.operands().front();
+  const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return misuse(time_limit.error());
   auto tensors = read_usage(path);
   if (!tensors) return failure(tensors.error());
-  auto report = ReportFile::create_if_asked(arguments->value("json").value_or(""));
+  auto report = ReportFile::create_if_asked(arguments.value("json").value_or(""));
   if (!report) return failure(report.error());
   std::optional<SearchInTime> search(std::in_place, *time_limit, "trying strategies");
   const Planned planned = plan(path, std::move(*tensors), search->limit());
@@ -237,6 +228,12 @@ int plan_activations_command(const std::vector<std::string>& words) {
     }
   }
   return exit_success;
+}
+
+}  // namespace
+
+int plan_activations_command(const std::vector<std::string>& words) {
+  return carry_out(plan_activations_description(), words, plan_as_asked);
 }
 
 }  // namespace weightpager::tools

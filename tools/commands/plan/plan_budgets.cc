@@ -419,15 +419,7 @@ int run_budgets(const BudgetsOptions& options) {
 }  // namespace
 
 int plan_budgets_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(plan_budgets_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(plan_budgets_description()));
-    return exit_success;
-  }
-  const auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  return run_budgets(*options);
+  return carry_out(plan_budgets_description(), words, read_options, run_budgets);
 }
 
 }  // namespace weightpager::tools

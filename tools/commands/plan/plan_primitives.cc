@@ -362,15 +362,7 @@ int plan_primitives(const Options& options) {
 }  // namespace
 
 int plan_primitives_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(plan_primitives_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(plan_primitives_description()));
-    return exit_success;
-  }
-  const auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  return plan_primitives(*options);
+  return carry_out(plan_primitives_description(), words, read_options, plan_primitives);
 }
 
 }  // namespace weightpager::tools

@@ -100,11 +100,6 @@ Result<ServeOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-int refuse(const Error& error, int exit_status = exit_failure) {
-  print_error(error);
-  return exit_status;
-}
-
 /// What there is to serve: a shard brings its siblings.
 struct Served {
   std::vector<model::File> files;
@@ -212,7 +207,7 @@ Result<Plan> make_plan(const ServeOptions& options) {
 int serve(const ServeOptions& options) {
   set_quiet(options.common.quiet);
   auto plan = make_plan(options);
-  if (!plan) return refuse(plan.error());
+  if (!plan) return failure(plan.error());
   RunReport& report = plan->report;
   if (!options.common.quiet) {
     print(stderr, fmt::format("weightpager: serving {} in a window of {}; engines join with\n"
@@ -236,26 +231,17 @@ int serve(const ServeOptions& options) {
     print(stderr, fmt::format("weightpager: served {} engine{}\n", guests, guests == 1 ? "" : "s") +
                       summary_text(report));
   }
-  if (!ended) return refuse(ended.error());
+  if (!ended) return failure(ended.error());
   if (!plan->json) return exit_success;
   const auto written = plan->json->commit(report_json(report));
-  return written ? exit_success : refuse(written.error());
+  return written ? exit_success : failure(written.error());
 }
 
 }  // namespace
 
 int serve_command(const std::vector<std::string>& words) {
   if (names_networks(words)) return serve_networks_command(words);
-  const Command command = serve_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return refuse(arguments.error(), exit_misuse);
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  const auto options = read_options(*arguments);
-  if (!options) return refuse(options.error(), exit_misuse);
-  return serve(*options);
+  return carry_out(serve_description(), words, read_options, serve);
 }
 
 }  // namespace weightpager::tools

@@ -143,6 +143,7 @@ Result<std::vector<BudgetStep>> parse_steps(const std::string& text) {
 }
 
 Result<NetworksOptions> read_options(const Arguments& arguments) {
+  if (arguments.operands().empty()) return fail("no network to serve", usage_example);
   NetworksOptions options = {.cfg_paths = arguments.operands(),
                              .json_path = arguments.value("json").value_or(""),
                              .is_quiet = arguments.has("quiet")};
@@ -519,16 +520,7 @@ bool names_networks(const std::vector<std::string>& words) {
 }
 
 int serve_networks_command(const std::vector<std::string>& words) {
-  const auto arguments = parse_arguments(serve_networks_description(), words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(serve_networks_description()));
-    return exit_success;
-  }
-  if (arguments->operands().empty()) return misuse({"no network to serve", usage_example});
-  const auto options = read_options(*arguments);
-  if (!options) return misuse(options.error());
-  return serve_networks(*options);
+  return carry_out(serve_networks_description(), words, read_options, serve_networks);
 }
 
 }  // namespace weightpager::tools

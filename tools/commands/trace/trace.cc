@@ -273,20 +273,8 @@ int make_command(const Arguments& arguments, const std::string& kind) {
   return write(*trace, arguments);
 }
 
-}  // namespace
-
-int trace_command(const std::vector<std::string>& words) {
-  if (!words.empty() && words[0] == "record") {
-    return trace_record_command({words.begin() + 1, words.end()});
-  }
-  const Command command = trace_description();
-  const auto arguments = parse_arguments(command, words);
-  if (!arguments) return misuse(arguments.error());
-  if (arguments->has("help")) {
-    print(stdout, help_text(command));
-    return exit_success;
-  }
-  const auto& operands = arguments->operands();
+int act_on_trace(const Arguments& arguments) {
+  const auto& operands = arguments.operands();
   const std::string word = operands.empty() ? "" : operands.front();
   const bool is_known = word == "show" || word == "stats" || word == "convert" || word == "make";
   if (!is_known || operands.size() != 2) {
@@ -296,14 +284,23 @@ int trace_command(const std::vector<std::string>& words) {
                                 word.empty() ? "nothing" : "'" + word + "'"),
          "`weightpager trace --help` tells what they do"});
   }
-  if (word == "make") return make_command(*arguments, operands[1]);
+  if (word == "make") return make_command(arguments, operands[1]);
   const auto trace = read_trace(operands[1]);
   if (!trace) return failure(trace.error());
   if (word == "stats") return stats(*trace);
-  if (word == "convert") return write(*trace, *arguments);
-  const auto top = parse_count(arguments->value("top").value_or(fmt::to_string(touches_shown)),
+  if (word == "convert") return write(*trace, arguments);
+  const auto top = parse_count(arguments.value("top").value_or(fmt::to_string(touches_shown)),
                                "--top", count_max);
   return top ? show(*trace, *top) : misuse(top.error());
+}
+
+}  // namespace
+
+int trace_command(const std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "record") {
+    return trace_record_command({words.begin() + 1, words.end()});
+  }
+  return carry_out(trace_description(), words, act_on_trace);
 }
 
 }  // namespace weightpager::tools

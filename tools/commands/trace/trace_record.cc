@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "pager/telemetry/chrome_trace.h"
+#include "pager/telemetry/telemetry.h"
 #include "tools/arguments/number_argument.h"
 #include "tools/live/live_process.h"
 #include "tools/report/report_file.h"
