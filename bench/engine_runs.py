@@ -44,7 +44,7 @@ def run_limited(model, limit_bytes, command):
     machine.drop_page_cache(model)
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "group.json"
-        run = run_alone([str(ROOT / "tools/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(report),
+        run = run_alone([str(ROOT / "tools/scripts/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(report),
                          "--", *command])
         run["group"] = json.loads(report.read_text()) if report.exists() else None
     return run

@@ -72,7 +72,7 @@ def made(scratch, *words):
 def infer(scratch, limit_bytes, passes, *words):
     report, group = scratch / "infer.json", scratch / "group.json"
     done = subprocess.run([
-        str(ROOT / "tools/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(group), "--",
+        str(ROOT / "tools/scripts/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(group), "--",
         str(WEIGHTPAGER), "infer", *map(str, words), str(scratch / "picture.ppm"), "--repeat", str(passes), "-q",
         "--top", "1", "--json", str(report)], stdout=subprocess.DEVNULL)
     if done.returncode:

@@ -23,8 +23,8 @@ class Engine:
 
     def __init__(self, model, options):
         self.model = model
-        node = tool_output(ROOT / "tools/engine.sh", "--node")
-        self.keep_mapped = tool_output(ROOT / "tools/engine.sh", "--keep-mapped")
+        node = tool_output(ROOT / "tools/scripts/engine.sh", "--node")
+        self.keep_mapped = tool_output(ROOT / "tools/scripts/engine.sh", "--keep-mapped")
         self.command = [node, str(ROOT / "bench/engines/llama.mjs"), "--model", str(model),
                         "--tokens", str(options.tokens), "--threads", str(options.threads)]
 

@@ -27,7 +27,7 @@ from comparison import number
 from engine_runs import BUILD, ROOT, say, tool_output
 
 ENGINES = ROOT / "bench/engines"
-# name: (program, options, how tools/lib/python_models.sh makes its model, which file is mapped, --match)
+# name: (program, options, how tools/scripts/lib/python_models.sh makes its model, which file is mapped, --match)
 CASES = {
     "PyTorch, safetensors": ("torch_safetensors.py", [], "bf16_llama", "model.safetensors", "*.safetensors"),
     "PyTorch, torch.load(mmap=True)": ("torch_load_mmap.py", [], "torch_checkpoint", "", "*.pt"),
@@ -51,7 +51,7 @@ def parse_arguments():
 
 
 def model_path(maker, size):
-    script = f"source tools/lib/common.sh && source tools/lib/engine.sh && source tools/lib/python_models.sh && " \
+    script = f"source tools/scripts/lib/common.sh && source tools/scripts/lib/engine.sh && source tools/scripts/lib/python_models.sh && " \
              f"find_python && {maker}"
     return pathlib.Path(subprocess.run(["bash", "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True,
                                        check=True, env={**os.environ, "PYTHON_MODEL_SIZE": size}
@@ -185,7 +185,7 @@ def main():
     if not build["optimised"]:
         raise SystemExit(f"python_vs_mmap: {BUILD} is a {build['build_type'] or 'plain'} or sanitizer build: "
                          "cmake --preset release && cmake --build --preset release")
-    python = tool_output(ROOT / "tools/python_engines.sh", "--python")
+    python = tool_output(ROOT / "tools/scripts/python_engines.sh", "--python")
     cases = [Case(name, python, options) for name in CASES if options.only.lower() in name.lower()]
     if not cases:
         raise SystemExit(f"python_vs_mmap: no engine has '{options.only}' in its name: {', '.join(CASES)}")

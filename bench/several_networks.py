@@ -77,7 +77,7 @@ def serve(networks, folder, budget_bytes, seconds, *more, inside=()):
 def peak_in_cgroup(networks, folder, budget_bytes, limit_bytes, seconds):
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "group.json"
-        cgroup = [str(ROOT / "tools/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(report), "--"]
+        cgroup = [str(ROOT / "tools/scripts/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(report), "--"]
         run = serve(networks, folder, budget_bytes, seconds, inside=cgroup)
         group = json.loads(report.read_text())
         return {"counted_peak_bytes": run["peak_bytes"], "group_peak_bytes": group["max_bytes"],

@@ -7,10 +7,10 @@
 #
 # Everything is made once and kept in $WEIGHTPAGER_CACHE (default ~/.cache/weightpager, 2.3 GiB).
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
-# shellcheck source=tools/lib/engine.sh
-source "$WP_ROOT/tools/lib/engine.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/lib/engine.sh
+source "$WP_ROOT/tools/scripts/lib/engine.sh"
 
 MODEL_SIZE=2GiB
 TOKENS=8
@@ -44,7 +44,7 @@ build() {
 
 require_limits() {
   local reason
-  reason=$("$WP_ROOT/tools/lib/cgroup.sh" --check) ||
+  reason=$("$WP_ROOT/tools/scripts/lib/cgroup.sh" --check) ||
     fail "the comparison needs a memory limit. ${reason#SKIPPED: }"
 }
 
@@ -53,7 +53,7 @@ limited() {
   local name=$1
   shift
   drop_page_cache "$MODEL"
-  "$WP_ROOT/tools/lib/cgroup.sh" --limit "$LIMIT" --report "$SCRATCH/$name.group" -- \
+  "$WP_ROOT/tools/scripts/lib/cgroup.sh" --limit "$LIMIT" --report "$SCRATCH/$name.group" -- \
     "$@" >"$SCRATCH/$name.json" ||
     fail "the engine ended with $? under $name ($(cat "$SCRATCH/$name.group" 2>/dev/null))"
 }

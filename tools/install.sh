@@ -11,8 +11,8 @@
 #   tools/install.sh --dev      also clang-format, clang-tidy, clang for the fuzz targets, Chromium for the live page
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin  # where mke2fs and depmod are
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/scripts/lib/common.sh"
 
 # COMMAND:PACKAGE, wanted when the command is missing, whoever provided it.
 COMMANDS=(g++:g++ cmake:cmake ninja:ninja-build pkg-config:pkg-config jq:jq shellcheck:shellcheck

@@ -10,8 +10,8 @@
 #   tools/test.sh --all     also what takes minutes and says little that the rest does not: Linux 6.12, clang-tidy
 #   tools/test.sh --fast    without the sanitizers
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/scripts/lib/common.sh"
 
 JOBS=$(nproc)
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
@@ -185,11 +185,11 @@ check_format() {
 check_faults() {
   say "clang-tidy"
   local status=0
-  tools/tidy.sh || status=$?
+  tools/scripts/tidy.sh || status=$?
   case $status in
     0) count passed "clang-tidy" ;;
     77) count skipped "clang-tidy is not here (tools/install.sh --dev)" ;;
-    *) count failed "clang-tidy (tools/tidy.sh)" ;;
+    *) count failed "clang-tidy (tools/scripts/tidy.sh)" ;;
   esac
 }
 

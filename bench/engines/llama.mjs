@@ -17,7 +17,7 @@
 //
 //   node bench/engines/llama.mjs --model FILE [--tokens 16] [--threads N] [--prompt-tokens 8]
 //                                [--context 256] [--verbose]
-// The engine is looked for where tools/engine.sh puts it; WEIGHTPAGER_ENGINE names another folder.
+// The engine is looked for where tools/scripts/engine.sh puts it; WEIGHTPAGER_ENGINE names another folder.
 
 import fs from "node:fs";
 import os from "node:os";
@@ -80,7 +80,7 @@ async function importEngine() {
         const found = createRequire(path.join(folder, "resolve.js")).resolve("node-llama-cpp");
         return await import(pathToFileURL(found));
     } catch (error) {
-        return fail(`no llama.cpp in ${folder} (${error.message.split("\n")[0]}): run tools/engine.sh`);
+        return fail(`no llama.cpp in ${folder} (${error.message.split("\n")[0]}): run tools/scripts/engine.sh`);
     }
 }
 

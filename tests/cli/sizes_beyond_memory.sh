@@ -6,7 +6,7 @@ set -eu
 # shellcheck source=tests/cli/lib/cli.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
-limited=$WP_ROOT/tools/lib/cgroup.sh
+limited=$WP_ROOT/tools/scripts/lib/cgroup.sh
 "$limited" --check
 ! grep -qs '^WP_SANITIZE:[A-Z]*=.' "$(dirname -- "$WEIGHTPAGER")/../CMakeCache.txt" ||
   skip "sanitizers reserve terabytes of address space"

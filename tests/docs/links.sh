@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Links of documents lead somewhere, and what the code names in docs/ is there; lib/links.py finds what is not.
 set -eu
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 links=$WP_ROOT/tests/docs/lib/links.py
 made=$(mktemp -d)
 trap 'rm -rf -- "$made"' EXIT

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Each option that a command's --help lists is on the command's page in docs/reference.
 set -eu
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 missing=()
 
 # check PAGE COMMAND…: the options of a command.

@@ -3,13 +3,13 @@
 # of a server. Emulation is slow: small chunks, disks that fail, lessons, mixtures, threads that write by the thousand, those
 # that touch at random but for the soak, and what takes longest with mapper copy are tried by hand (docs/explanation/kernels.md).
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 
 programs=()
 for room in window io api attach; do
   programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
 done
 programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*:*Lessons*:*Mixture*:*AtRandom/*:*ComeAndGo/copy:*HundredMappings*/copy")
-exec "$WP_ROOT/tools/kernel_test.sh" --kernel 6.1 --limit 480 --lacks 'no UFFDIO_MOVE' "${programs[@]}" \
+exec "$WP_ROOT/tools/scripts/kernel_test.sh" --kernel 6.1 --limit 480 --lacks 'no UFFDIO_MOVE' "${programs[@]}" \
   "$WP_ROOT/tests/preload/every_call_as_with_mmap.sh"

@@ -4,12 +4,12 @@
 # two engines that read each byte once, and models that are changed in use. (`all SERIES`: with small chunks and much
 # writing, for some minutes more.)
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
-# shellcheck source=tools/kernel/image.sh
-source "$WP_ROOT/tools/kernel/image.sh"
-# shellcheck source=tools/kernel/modules.sh
-source "$WP_ROOT/tools/kernel/modules.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/kernel/image.sh
+source "$WP_ROOT/tools/scripts/kernel/image.sh"
+# shellcheck source=tools/scripts/kernel/modules.sh
+source "$WP_ROOT/tools/scripts/kernel/modules.sh"
 
 series=${2:-6.1} pager_tests='*/module-*ThreadsWrite*' more=()
 if [[ ${1:-} == all ]]; then
@@ -20,7 +20,7 @@ work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 have make || skip "make is not installed: tools/install.sh --kernels"
 build_modules "$series" "$work" || skip "$KERNEL_MISSING"
-"$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 600 --module "$work/weightpager.ko" \
+"$WP_ROOT/tools/scripts/kernel_test.sh" --kernel "$series" --limit 600 --module "$work/weightpager.ko" \
   --module "$work/weightpager_remote.ko" --with "$WEIGHTPAGER_BUILD/tests/trials_rewritten" \
   "$WEIGHTPAGER_BUILD/tests/module_tests" \
   "$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=$pager_tests" "$WEIGHTPAGER_BUILD/tests/test_attach" \

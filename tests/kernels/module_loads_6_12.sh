@@ -2,12 +2,12 @@
 # A thousand times in one boot: weightpager.ko is loaded, serves, and is unloaded; the kernel complains of nothing, and has as
 # much free memory afterwards as before. (6.12 in its name: with tools/test.sh --all only; `--kernel 6.1` for the other.)
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
-# shellcheck source=tools/kernel/image.sh
-source "$WP_ROOT/tools/kernel/image.sh"
-# shellcheck source=tools/kernel/modules.sh
-source "$WP_ROOT/tools/kernel/modules.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/kernel/image.sh
+source "$WP_ROOT/tools/scripts/kernel/image.sh"
+# shellcheck source=tools/scripts/kernel/modules.sh
+source "$WP_ROOT/tools/scripts/kernel/modules.sh"
 
 series=${2:-6.12} rounds=${ROUNDS:-1000}
 work=$(mktemp -d)
@@ -21,6 +21,6 @@ script="$round; before=\$($free); for ((i = 1; i < $rounds; i++)); do $round; do
 # All of the log, also what the tests have read.
 script+="timeout 2 cat /dev/kmsg >log; [ -s log ] || exit 1; grep -E \"WARNING:|BUG:|Oops|Bad page|Call Trace|Bad rss-counter\" log && exit 1; "
 script+="echo available: \$before KiB, then \$after KiB; (( after + 32768 > before ))"
-"$WP_ROOT/tools/kernel_test.sh" --kernel "$series" --limit 800 --module "$work/weightpager.ko" \
+"$WP_ROOT/tools/scripts/kernel_test.sh" --kernel "$series" --limit 800 --module "$work/weightpager.ko" \
   --log "$work/console" "$tests --gtest_list_tests --gtest_filter=None" "/bin/bash -c '$script'"
 grep '^available: ' "$work/console"

@@ -1,4 +1,4 @@
-// What real engines touched (tests/data/traces, by tools/record_traces.sh), played with every
+// What real engines touched (tests/data/traces, by tools/scripts/record_traces.sh), played with every
 // policy.
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 # What a mutex guards is touched under it: Clang looks at every file that uses one (pager/base/mutex.h), and finds what
 # is wrong in a file that is made for it.
 set -eu
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 have clang++ || skip "clang++ is not installed: tools/install.sh --dev"
 cd -- "$WP_ROOT"
 made=$(mktemp -d)

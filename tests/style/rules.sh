@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The code and the documents keep the rules that lib/rules.py knows; and it finds a breach of each.
 set -eu
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 rules=$WP_ROOT/tests/style/lib/rules.py
 made=$(mktemp -d)
 trap 'rm -rf -- "$made"' EXIT

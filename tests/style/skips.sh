@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A skip that tests/skips.txt does not list is found in ctest's report, and so is a test that fails behind its skip.
 set -eu
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 checker=$WP_ROOT/tests/style/lib/skips.py
 report=$(mktemp)
 trap 'rm -f -- "$report"' EXIT

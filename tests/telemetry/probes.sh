@@ -2,8 +2,8 @@
 # What carries a pager has the probes of docs/reference/probes.md, with as many arguments as it says; the bpftrace
 # scripts use no others.
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 
 echo '#include <sys/sdt.h>' | c++ -E -xc++ - >/dev/null 2>&1 || skip "sys/sdt.h is not here (systemtap-sdt-dev)"
 

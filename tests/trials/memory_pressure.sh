@@ -4,12 +4,12 @@
 set -eu
 # shellcheck source=tests/trials/lib/trials.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/trials.sh"
-"$WP_ROOT/tools/lib/cgroup.sh" --check >/dev/null || skip "no memory cgroup can be made here"
+"$WP_ROOT/tools/scripts/lib/cgroup.sh" --check >/dev/null || skip "no memory cgroup can be made here"
 "$WEIGHTPAGER" model make --size 160MiB --type f16 -o "$MODEL" >/dev/null
 
 for mapper in "${MAPPERS[@]}"; do
   rm -f -- "$REPORT"
-  within_limit "$WP_ROOT/tools/lib/cgroup.sh" --limit 192MiB --report "$SCRATCH/group.json" -- \
+  within_limit "$WP_ROOT/tools/scripts/lib/cgroup.sh" --limit 192MiB --report "$SCRATCH/group.json" -- \
     "$WEIGHTPAGER" run --window 128MiB --mapper "$mapper" --json "$REPORT" -- \
     python3 "$WP_ROOT/tests/trials/lib/growing_engine.py" "$MODEL"
   skip_for_lack "$ERR"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
 # Calls the weightpager command and looks at what came of it. Source it.
 
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/lib/common.sh"
-# shellcheck source=tools/lib/picture.sh
-source "$WP_ROOT/tools/lib/picture.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/lib/picture.sh
+source "$WP_ROOT/tools/scripts/lib/picture.sh"
 
 WEIGHTPAGER=${WEIGHTPAGER:-$WP_BUILD/tools/weightpager}
 SCRATCH=$(mktemp -d)

@@ -3,8 +3,8 @@
 
 # shellcheck source=tests/engine/lib/windows.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/windows.sh"
-# shellcheck source=tools/lib/python_models.sh
-source "$WP_ROOT/tools/lib/python_models.sh"
+# shellcheck source=tools/scripts/lib/python_models.sh
+source "$WP_ROOT/tools/scripts/lib/python_models.sh"
 
 ANSWER=.digest
 EXPECTED=$SCRATCH/expected.json

@@ -12,12 +12,12 @@
 #   OWN_BYTES      what the engine needs beside its mapped weights
 #   RUN_OPTIONS    more options for weightpager run, if any
 
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/lib/common.sh"
-# shellcheck source=tools/lib/engine.sh
-source "$WP_ROOT/tools/lib/engine.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/lib/engine.sh
+source "$WP_ROOT/tools/scripts/lib/engine.sh"
 
-LIMITED=$WP_ROOT/tools/lib/cgroup.sh
+LIMITED=$WP_ROOT/tools/scripts/lib/cgroup.sh
 RUN_OPTIONS=()
 SCRATCH=$(mktemp -d)
 trap 'rm -rf -- "$SCRATCH"' EXIT

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
 # What the comparisons with other programs share: a scratch directory, a picture, a network's .cfg for
 # small pictures. Source it.
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/scripts/lib/common.sh"
 
 OPS_LIB=$WP_ROOT/tests/ops/lib
 PROGRAMS=${WEIGHTPAGER_BUILD:-$WP_BUILD}/tests

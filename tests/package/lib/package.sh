@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034  # what is set here is used by those that source it
 # What the package tests share: the build tree, a scratch folder, an installed tree.
 
-# shellcheck source=tools/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/lib/common.sh"
+# shellcheck source=tools/scripts/lib/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/../../../tools/scripts/lib/common.sh"
 
 BUILD=${WEIGHTPAGER_BUILD:-$WP_BUILD}
 HERE=$WP_ROOT/tests/package

@@ -14,7 +14,7 @@ ENGINE=$WEIGHTPAGER_BUILD/tests/trials_engine
 LAUNCHER=$WEIGHTPAGER_BUILD/tests/trials_launcher
 LIBRARY=$WEIGHTPAGER_BUILD/tests/libtrials_library.so
 HANG_LIMIT_S=30
-# An emulated machine (tools/kernel_test.sh) takes up to 30 times as long.
+# An emulated machine (tools/scripts/kernel_test.sh) takes up to 30 times as long.
 [[ ! -v TEST_LIMIT_SECONDS ]] || HANG_LIMIT_S=240
 REPORT=$SCRATCH/report.json
 MODEL=$SCRATCH/model.gguf

@@ -2,11 +2,11 @@
 # Looks for faults with clang-tidy (.clang-tidy says for which), without a build: the files of a folder together, which
 # parses what they include once. Takes some minutes; `tools/test.sh --all` runs it.
 #
-#   tools/tidy.sh                      everything
-#   tools/tidy.sh FOLDER…              runtime/plan, for example
-#   tools/tidy.sh --deep [FOLDER…]     Clang's static analyzer, too, on one file after the other: half an hour
+#   tools/scripts/tidy.sh                      everything
+#   tools/scripts/tidy.sh FOLDER…              runtime/plan, for example
+#   tools/scripts/tidy.sh --deep [FOLDER…]     Clang's static analyzer, too, on one file after the other: half an hour
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 DEEP=false FOLDERS=()
@@ -16,7 +16,7 @@ read_options() {
     case $1 in
       --deep) DEEP=true ;;
       -h | --help) usage && exit 0 ;;
-      -*) fail "unknown option '$1': tools/tidy.sh [--deep] [FOLDER…]" ;;
+      -*) fail "unknown option '$1': tools/scripts/tidy.sh [--deep] [FOLDER…]" ;;
       *) FOLDERS+=("${1%/}") ;;
     esac
     shift

@@ -3,13 +3,13 @@
 # the npm package node-llama-cpp, CPU only, nothing compiled and nothing changed. It goes to
 # $WEIGHTPAGER_CACHE/engine (default ~/.cache/weightpager/engine) and is left alone when it is there.
 #
-#   tools/engine.sh                 install, and say where
-#   tools/engine.sh --node          print the node that runs it (20 or later; fetched when the
+#   tools/scripts/engine.sh                 install, and say where
+#   tools/scripts/engine.sh --node          print the node that runs it (20 or later; fetched when the
 #                                   distribution's is older)
-#   tools/engine.sh --keep-mapped   print the library that the kernel's arm of a comparison preloads
+#   tools/scripts/engine.sh --keep-mapped   print the library that the kernel's arm of a comparison preloads
 #                                   (bench/engines/keep_mapped.c says why)
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 ENGINE_VERSION=3.22.1
@@ -28,7 +28,7 @@ platform() {
 npm_install() {
   timeout 300 npm install --prefix "$ENGINE" --ignore-scripts --omit=optional --no-audit --no-fund \
     --no-package-lock --save-exact --fetch-retries=1 --loglevel=error "$@" >&2 ||
-    fail "npm could not install $*: it needs the npm registry; run tools/engine.sh again with a network"
+    fail "npm could not install $*: it needs the npm registry; run tools/scripts/engine.sh again with a network"
 }
 
 node_is_new_enough() {
@@ -54,7 +54,7 @@ engine_node() {
   elif node_is_new_enough; then
     command -v node
   else
-    fail "the engine needs Node.js 20 or later: remove $ENGINE and run tools/engine.sh again"
+    fail "the engine needs Node.js 20 or later: remove $ENGINE and run tools/scripts/engine.sh again"
   fi
 }
 
@@ -73,7 +73,7 @@ main() {
   case $what in
     -h | --help) usage && exit 0 ;;
     '' | --node | --keep-mapped) ;;
-    *) fail "unknown option '$what': tools/engine.sh [--node | --keep-mapped]" ;;
+    *) fail "unknown option '$what': tools/scripts/engine.sh [--node | --keep-mapped]" ;;
   esac
   mkdir -p "$WP_CACHE"
   # Two scripts may start at once; the second waits for the first and finds its work done.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first process of the machine that tools/kernel_test.sh boots: mounts its disk, runs the tests
+# The first process of the machine that tools/scripts/kernel_test.sh boots: mounts its disk, runs the tests
 # from it and says how each ended, in lines that kernel_test.sh looks for. Ends by power-off.
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 /bin/busybox --install -s /bin

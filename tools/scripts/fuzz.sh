@@ -3,12 +3,12 @@
 # AddressSanitizer and UBSan. Starts from tests/fuzz/corpus; what is found anew stays in the build
 # folder. A finding leaves its input there, too, and its target fails.
 #
-#   tools/fuzz.sh                          a million executions for each target
-#   tools/fuzz.sh --executions 20000 gguf_fuzz
+#   tools/scripts/fuzz.sh                          a million executions for each target
+#   tools/scripts/fuzz.sh --executions 20000 gguf_fuzz
 #
 # Needs clang: tools/install.sh --dev.
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 EXECUTIONS=1000000
@@ -22,7 +22,7 @@ read_options() {
     case $1 in
       --executions) EXECUTIONS=${2:?--executions needs a number} && shift ;;
       -h | --help) usage && exit 0 ;;
-      -*) fail "unknown option '$1': tools/fuzz.sh [--executions N] [TARGET…]" ;;
+      -*) fail "unknown option '$1': tools/scripts/fuzz.sh [--executions N] [TARGET…]" ;;
       *)
         [[ -e $WP_ROOT/tests/fuzz/$1.cc ]] || fail "no target '$1'; there are: $(all_targets | xargs)"
         TARGETS+=("$1")

@@ -9,8 +9,8 @@ MEMORY_SLACK=$((64 << 20))
 
 # Sets ENGINE_NODE and KEEP_MAPPED; 1 when the engine cannot be had here.
 find_engine() {
-  ENGINE_NODE=$("$WP_ROOT/tools/engine.sh" --node) &&
-    KEEP_MAPPED=$("$WP_ROOT/tools/engine.sh" --keep-mapped)
+  ENGINE_NODE=$("$WP_ROOT/tools/scripts/engine.sh" --node) &&
+    KEEP_MAPPED=$("$WP_ROOT/tools/scripts/engine.sh" --keep-mapped)
 }
 
 # made_model NAME OPTIONS…: prints the file, made once with these options and kept in the cache.

@@ -3,14 +3,14 @@
 # transformers touch of their weights, in a window of half the model. Models and engines are made and installed where
 # they are missing. Takes two minutes; the traces differ a little each time, in their times above all.
 #
-#   tools/record_traces.sh
+#   tools/scripts/record_traces.sh
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
-# shellcheck source=tools/lib/engine.sh
-source "$WP_ROOT/tools/lib/engine.sh"
-# shellcheck source=tools/lib/python_models.sh
-source "$WP_ROOT/tools/lib/python_models.sh"
+# shellcheck source=tools/scripts/lib/engine.sh
+source "$WP_ROOT/tools/scripts/lib/engine.sh"
+# shellcheck source=tools/scripts/lib/python_models.sh
+source "$WP_ROOT/tools/scripts/lib/python_models.sh"
 
 TRACES=$WP_ROOT/tests/data/traces
 

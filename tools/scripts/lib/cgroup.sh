@@ -4,13 +4,13 @@
 # whichever has the memory controller here; where neither lets this user make a group, a scope of the
 # user's systemd is tried.
 #
-#   tools/lib/cgroup.sh --limit 600MiB [--report FILE] -- COMMAND ARGS…
-#   tools/lib/cgroup.sh --check        exit 0 when groups can be made here, else 77 and the reason
+#   tools/scripts/lib/cgroup.sh --limit 600MiB [--report FILE] -- COMMAND ARGS…
+#   tools/scripts/lib/cgroup.sh --check        exit 0 when groups can be made here, else 77 and the reason
 #
 # Ends with the command's exit code (137 when the limit killed it). FILE gets one JSON object:
 # {"limit_bytes", "max_bytes", "oom_kills", "cgroup"}; max_bytes is the most the group ever held.
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 MOUNTS=/proc/self/mounts
@@ -191,12 +191,12 @@ main() {
       --report) report=${2:-} && shift ;;
       --) shift && break ;;
       -h | --help) usage && exit 0 ;;
-      *) fail "unknown option '$1': tools/lib/cgroup.sh --limit 600MiB [--report FILE] -- COMMAND" ;;
+      *) fail "unknown option '$1': tools/scripts/lib/cgroup.sh --limit 600MiB [--report FILE] -- COMMAND" ;;
     esac
     shift
   done
   [[ -n $limit && $# -gt 0 ]] ||
-    fail "say a limit and a command: tools/lib/cgroup.sh --limit 600MiB -- COMMAND ARGS…"
+    fail "say a limit and a command: tools/scripts/lib/cgroup.sh --limit 600MiB -- COMMAND ARGS…"
   [[ $limit =~ ^[0-9]+$ ]] || limit=$(bytes_of "$limit")
   if make_group; then
     run_in_group "$limit" "$report" "$@"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Gathers what a machine with a GPU and nothing else of ours needs to test and measure: programs and
 # the libraries that they are linked with, stripped and compressed, in build/gpu/programs.tar.xz.
-# tools/gpu/run_all.sh unpacks and runs them there.
+# tools/scripts/gpu/run_all.sh unpacks and runs them there.
 # That machine has its own C and C++ libraries, a GPU driver and cuBLAS.
 #
-#   cmake --build --preset release && tools/gpu/pack.sh
+#   cmake --build --preset release && tools/scripts/gpu/pack.sh
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
 
 PROGRAMS=(tools/weightpager tests/test_cuda bench/cuda_alias)

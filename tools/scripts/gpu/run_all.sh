@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Everything that wants a GPU, in one call of ten minutes, on a machine to which build/gpu was carried
-# (tools/gpu/pack.sh): the tests of room cuda, the two ways of a layer's place (bench/cuda_alias.cu), a
+# (tools/scripts/gpu/pack.sh): the tests of room cuda, the two ways of a layer's place (bench/cuda_alias.cu), a
 # network on CPU and GPU with the same answers, and the five networks in every pipeline. Results go to
 # $OUT, or build/gpu/results. Ends with the number of steps that failed.
 #
-#   tools/gpu/run_all.sh [NETWORK…]      (yolov3 yolov4 yolov4-p6 resnet152 densenet201)
+#   tools/scripts/gpu/run_all.sh [NETWORK…]      (yolov3 yolov4 yolov4-p6 resnet152 densenet201)
 set -uo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
-# shellcheck source=tools/lib/picture.sh
-source "$WP_ROOT/tools/lib/picture.sh"
+# shellcheck source=tools/scripts/lib/picture.sh
+source "$WP_ROOT/tools/scripts/lib/picture.sh"
 
 FOLDER=$WP_ROOT/build/gpu
 OUT=${OUT:-$FOLDER/results}
@@ -73,7 +73,7 @@ main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
   local networks=("$@") net
   (($#)) || networks=(yolov3 yolov4 yolov4-p6 resnet152 densenet201)
-  [[ -e $FOLDER/programs.tar.xz ]] || fail "$FOLDER/programs.tar.xz is not here: tools/gpu/pack.sh makes it"
+  [[ -e $FOLDER/programs.tar.xz ]] || fail "$FOLDER/programs.tar.xz is not here: tools/scripts/gpu/pack.sh makes it"
   tar -C "$FOLDER" -xJf "$FOLDER/programs.tar.xz" || fail "$FOLDER/programs.tar.xz cannot be unpacked: needs tar and xz"
   mkdir -p "$OUT" "$NETS/bench" "$NETS/traces"
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}

