@@ -14,7 +14,7 @@ lines() {
 }
 
 make_breaches() {
-  mkdir -p "$made/pager/io" "$made/pager/model" "$made/runtime/plan" "$made/docs"
+  mkdir -p "$made/pager/io" "$made/pager/model" "$made/runtime/plan" "$made/docs" "$made/tools/cli"
   {
     echo '#include "runtime/plan/large.h"'
     echo 'namespace weightpager {'
@@ -36,6 +36,8 @@ make_breaches() {
   } >"$made/runtime/plan/large.h"
   printf '%s\n' '#include "pager/model/model.h"' 'namespace weightpager { struct Twice {}; }' >"$made/pager/io/reader.h"
   printf '%s\n' '#include "pager/io/reader.h"' >"$made/pager/model/model.h"
+  printf '%s\n' '#include "tools/commands/run/run.h"' >"$made/tools/cli/cli.h"
+  touch "$made/tools/stray.cc"
   { lines 24 'word_@ ' | tr -d '\n' && echo; } >"$made/docs/wide.md"
 }
 
@@ -52,6 +54,8 @@ expect_breach 'uncalled: nothing but tests calls step_41'
 expect_breach 'include: pager/ includes runtime/plan/large.h'
 expect_breach 'include: pager/io is ground floor and includes pager/model/model.h'
 expect_breach 'include: pager/io includes pager/model which includes pager/io'
+expect_breach 'include: tools/cli stands below tools/commands'
+expect_breach 'room: it is in no room of tools/'
 expect_breach 'mutex: '
 expect_breach 'skip: '
 expect_breach 'columns: '

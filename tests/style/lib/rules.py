@@ -28,6 +28,8 @@ DOCUMENT_COLUMNS_MAX = 120
 GROUND_FLOOR = ("pager/base", "pager/io", "pager/telemetry", "pager/model")
 # Each may include itself and what stands before it. kmod has one header, which the kernel shares.
 STOREYS = ("kmod", "pager", "runtime", "tools", "tests", "bench")
+# The rooms of tools/, in the same way; the folders in tools/commands are one room.
+TOOLS = ("cli", "terminal", "report", "formats", "probes", "arguments", "live", "commands", "manual")
 # By the compiler, the linker, the frameworks of tests and benchmarks.
 CALLED_BY_OTHERS = re.compile(r"main$|operator\b|~|TEST|BENCHMARK|__")
 
@@ -160,6 +162,20 @@ def includes(project):
                 yield path, f"{path}:{number}", found.group(1)
 
 
+def strays_of_tools(project):
+    """Code in tools/ is in a room, but for main()."""
+    for path in project.code:
+        if path.startswith("tools/") and room_of_tools(path) is None and path != "tools/main.cc":
+            says = f"it is in no room of tools/: move it to one of {', '.join(TOOLS)}"
+            yield Breach("room", path, path, says)
+
+
+def room_of_tools(path):
+    """Its number; none for what is in no room."""
+    folder, *rest = path.split("/")
+    return TOOLS.index(rest[0]) if folder == "tools" and rest and rest[0] in TOOLS else None
+
+
 def includes_upwards(project):
     knows = collections.defaultdict(dict)
     for path, where, included in includes(project):
@@ -172,6 +188,10 @@ def includes_upwards(project):
             yield Breach("include", path, where, says)
         elif own in GROUND_FLOOR and its not in (own, GROUND_FLOOR[0]):
             says = f"{own} is ground floor and includes {included}: it may know only {GROUND_FLOOR[0]}"
+            yield Breach("include", path, where, says)
+        own_room, its_room = room_of_tools(path), room_of_tools(included)
+        if own_room is not None and its_room is not None and its_room > own_room:
+            says = f"tools/{TOOLS[own_room]} stands below tools/{TOOLS[its_room]} and includes {included}: move one of them"
             yield Breach("include", path, where, says)
     yield from circles(knows)
 
@@ -235,6 +255,7 @@ RULES = (
     uncalled_functions,
     names_given_twice,
     includes_upwards,
+    strays_of_tools,
     unannotated_mutexes,
     skips_without_a_lack,
     wide_documents,
