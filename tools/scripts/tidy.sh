@@ -41,7 +41,7 @@ make_units() {
   local folder source
   for folder in "${FOLDERS[@]}"; do
     for source in $(sources_of "$folder"); do
-      if $DEEP || [[ $folder == tools ]]; then
+      if $DEEP || [[ $folder == tools* ]]; then
         echo "$WP_ROOT/$source"
       else
         echo "#include \"$source\"" >>"$WORK/${folder//\//_}.cc"

@@ -191,7 +191,7 @@ def includes_upwards(project):
             yield Breach("include", path, where, says)
         own_room, its_room = room_of_tools(path), room_of_tools(included)
         if own_room is not None and its_room is not None and its_room > own_room:
-            says = f"tools/{TOOLS[own_room]} stands below tools/{TOOLS[its_room]} and includes {included}: move one of them"
+            says = f"tools/{TOOLS[own_room]} stands below tools/{TOOLS[its_room]} and includes {included}: move one"
             yield Breach("include", path, where, says)
     yield from circles(knows)
 
