@@ -13,6 +13,15 @@ find_package(Eigen3 REQUIRED NO_MODULE)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(STB REQUIRED IMPORTED_TARGET stb)
 
+# All that formats links weightpager_fmt. cmake/fmt.cc is written for fmt 9; with other releases, every
+# file that formats compiles fmt's functions again.
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  add_library(weightpager_fmt STATIC ${PROJECT_SOURCE_DIR}/cmake/fmt.cc)
+else()
+  add_library(weightpager_fmt INTERFACE)
+  target_link_libraries(weightpager_fmt INTERFACE fmt::fmt-header-only)
+endif()
+
 # oneDNN. Debian's CMake package for it asks for OpenCL's headers, which nothing here needs.
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
