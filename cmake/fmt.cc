@@ -1,6 +1,7 @@
-// fmt's functions that are no templates, compiled once. Debian and Ubuntu have them as a shared library
-// only, and what goes into other processes (the interposer, libweightpager) must bring its own. With
-// fmt's header-only form every file that formats compiles them again, in half of its time.
+// fmt's functions that are no templates, compiled once. Debian and Ubuntu have them as a shared
+// library only, and what goes into other processes (the interposer, libweightpager) must bring its
+// own. With fmt's header-only form every file that formats compiles them again, in half of its
+// time.
 //
 // These are the lines of src/format.cc of fmt 9, which distributions do not install.
 #include <fmt/format-inl.h>

@@ -9,6 +9,8 @@
 set -euo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/lib/build.sh
+source "$WP_ROOT/tools/scripts/lib/build.sh"
 # shellcheck source=tools/scripts/lib/engine.sh
 source "$WP_ROOT/tools/scripts/lib/engine.sh"
 
@@ -33,11 +35,9 @@ read_options() {
 }
 
 build() {
-  say "building (build/release)"
+  say "building (build/release): minutes the first time, seconds later"
   cd "$WP_ROOT"
-  cmake --preset release >"$SCRATCH/build.log" 2>&1 &&
-    cmake --build --preset release --target weightpager weightpager_preload >>"$SCRATCH/build.log" 2>&1 &&
-    return
+  build_with_progress "$SCRATCH/build.log" release weightpager weightpager_preload && return
   tail -40 "$SCRATCH/build.log"
   fail "the build failed, see above"
 }

@@ -12,6 +12,8 @@
 set -euo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/scripts/lib/common.sh"
+# shellcheck source=tools/scripts/lib/build.sh
+source "$WP_ROOT/tools/scripts/lib/build.sh"
 
 JOBS=$(nproc)
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
@@ -81,15 +83,12 @@ set_launcher() {
   fi
 }
 
-# A new folder is built with several files as one, in half the time. One that is there stays as it is:
-# after a change to one file, one file is compiled.
 build() {
-  local preset=$1 how=() rooms targets=()
+  local preset=$1 rooms targets=()
   read -ra rooms <<<"${ROOMS[$preset]}"
   ((${#rooms[@]} == 0)) || targets=(--target "${rooms[@]/#/test_}")
-  [[ -e $WP_ROOT/build/$preset/CMakeCache.txt ]] || how=(-DCMAKE_UNITY_BUILD=ON)
   set_launcher "$preset"
-  cmake --preset "$preset" "${how[@]}" >"$WP_ROOT/build/$preset.configure.log" 2>&1 || {
+  configure "$preset" >"$WP_ROOT/build/$preset.configure.log" 2>&1 || {
     cat "$WP_ROOT/build/$preset.configure.log"
     return 1
   }
