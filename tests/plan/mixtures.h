@@ -96,8 +96,8 @@ class SmallNetworks {
     return static_cast<double>(from_to(least, most)) + 0.25;
   }
   ops::Layout layout() { return one_of({ops::Layout::nchw, ops::Layout::nhwc, ops::Layout::nhwc}); }
-  ChangeTimes changes() {
-    ChangeTimes times{};
+  LayoutChangeTimes changes() {
+    LayoutChangeTimes times{};
     for (size_t from = 0; from < times.size(); ++from) {
       for (size_t to = 0; to < times.size(); ++to) {
         if (from != to) times[from][to] = time_ns(1'000, 60'000);
@@ -154,7 +154,7 @@ class Mixtures {
     for (const uint32_t source : std::set<uint32_t>(inputs.begin(), inputs.end())) {
       const ops::Layout given =
           source == network::network_input ? ops::Layout::nchw : mixture[source]->layout_out;
-      const ChangeTimes& times = profile_.changes.at(picture_key(network_.shape_of(source)));
+      const LayoutChangeTimes& times = profile_.changes.at(picture_key(network_.shape_of(source)));
       const auto wanted = static_cast<size_t>(mixture[layer]->layout_in);
       sum_ns += rounded(times[static_cast<size_t>(given)][wanted]);
     }

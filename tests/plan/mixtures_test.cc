@@ -11,7 +11,7 @@
 
 #include "pager/base/units.h"
 #include "runtime/memory/activations.h"
-#include "runtime/network/make_description.h"
+#include "runtime/network/synthetic/description.h"
 #include "runtime/plan/integer_program.h"
 #include "runtime/plan/joint_plan.h"
 #include "runtime/plan/layer_choice.h"
@@ -46,7 +46,7 @@ struct Point {
 };
 
 // What `plan primitives` charges: docs/primitives.md.
-Point evaluated(const Mixtures& mixtures, const Mixture& mixture, Strategy strategy) {
+Point evaluated(const Mixtures& mixtures, const Mixture& mixture, SelectionScope strategy) {
   double time_ns = 0;
   uint64_t sum_bytes = 0;
   uint64_t workspace_bytes = 0;
@@ -62,11 +62,12 @@ Point evaluated(const Mixtures& mixtures, const Mixture& mixture, Strategy strat
     workspace_bytes = std::max(workspace_bytes, beside_bytes);
     layer_bytes = std::max(layer_bytes, weight_bytes + beside_bytes);
   }
-  if (strategy == Strategy::whole_network) return {sum_bytes + workspace_bytes, time_ns};
+  if (strategy == SelectionScope::whole_network) return {sum_bytes + workspace_bytes, time_ns};
   return {layer_bytes, time_ns + static_cast<double>(sum_bytes) / read_bytes_per_s * 1e9};
 }
 
-std::vector<Point> best_of_all(const Network& network, const Profile& profile, Strategy strategy) {
+std::vector<Point> best_of_all(const Network& network, const Profile& profile,
+                               SelectionScope strategy) {
   const Mixtures mixtures(network, profile);
   std::vector<Point> points;
   mixtures.for_each(
@@ -80,7 +81,7 @@ std::vector<Point> best_of_all(const Network& network, const Profile& profile, S
   return best;
 }
 
-class Fronts : public testing::TestWithParam<Strategy> {};
+class Fronts : public testing::TestWithParam<SelectionScope> {};
 
 TEST_P(Fronts, NoMixtureIsBelow) {
   for (uint64_t seed = 0; seed < seeds_of_fronts; ++seed) {
@@ -116,16 +117,17 @@ TEST_P(Fronts, NoMixtureIsBelow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Fronts,
-                         testing::Values(Strategy::whole_network, Strategy::layer_by_layer),
+                         testing::Values(SelectionScope::whole_network,
+                                         SelectionScope::layer_by_layer),
                          [](const auto& it) {
-                           return it.param == Strategy::whole_network ? "WholeNetwork"
-                                                                      : "LayerByLayer";
+                           return it.param == SelectionScope::whole_network ? "WholeNetwork"
+                                                                            : "LayerByLayer";
                          });
 
 // Networks in which a budget was once worse than a point of its front, or below where that begins:
 // too many mixtures to try, but two searches that share little must agree.
 TEST_P(Fronts, AreWhatBudgetsFind) {
-  const bool is_whole = GetParam() == Strategy::whole_network;
+  const bool is_whole = GetParam() == SelectionScope::whole_network;
   const std::string text = *network::make_description(is_whole ? "yolov3-tiny" : "resnet18");
   const auto network = network::parse_network(text, "net.cfg");
   ASSERT_TRUE(network) << network.error().message;

@@ -12,7 +12,7 @@ namespace {
 class Text {
  public:
   explicit Text(uint32_t budget_chunks) {
-    std::vector<ExpertRules::Shape> experts;
+    std::vector<ExpertRules::ExpertSize> experts;
     std::vector<uint32_t> layers;
     for (uint32_t number = 0; number < 32; ++number) {
       experts.push_back({number / 8, 1});

@@ -195,7 +195,7 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   if (options.is_by_blocks) {
     return plan_by_blocks(*network, name, std::move(costs), options.time_limit);
   }
-  serve::Demand demand =
+  serve::NetworkDemand demand =
       serve::demand_of(*network, name, {}, layer_costs_of(costs),
                        {.read_ns_per_tile = costs.per_block.read_ns,
                         .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});

@@ -265,7 +265,7 @@ void print_choices(const Plan& made) {
   }
 }
 
-void print_exactness(const Plan& made, const Options& options) {
+void print_exactness(const Plan& made) {
   if (made.is_cut_short) {
     print(
         stdout,
