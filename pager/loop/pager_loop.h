@@ -34,14 +34,14 @@
 #include "pager/loop/chunk_mover.h"
 #include "pager/loop/fault_intake.h"
 #include "pager/loop/file_reads.h"
+#include "pager/loop/pager_options.h"
+#include "pager/loop/pager_view.h"
 #include "pager/loop/policy_host.h"
 #include "pager/loop/region_commands.h"
 #include "pager/loop/served_files.h"
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/loop/window_memory.h"
-#include "pager/loop/pager_options.h"
-#include "pager/loop/pager_view.h"
 
 namespace weightpager {
 

@@ -12,9 +12,9 @@
 #include <optional>
 
 #include "pager/base/result.h"
+#include "pager/loop/pager_options.h"
 #include "pager/loop/policy_host.h"
 #include "pager/loop/served_files.h"
-#include "pager/loop/pager_options.h"
 #include "pager/window/backing_memory.h"
 #include "pager/window/chunk_table.h"
 #include "pager/window/memory_headroom.h"

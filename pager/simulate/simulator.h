@@ -3,8 +3,8 @@
 // The same policy object that the live pager drives, a chunk table of the same kind, the same rules
 // for what is read, shown and taken out together; only disk, clock and engine are made up. The
 // engine is one thread that touches what the trace says; a touch of a chunk that is not mapped is a
-// fault. The pager is another thread, which does one thing after the other, as in PagerLoop::serve: it
-// wakes, takes what was read, then the fault, then does what the policy wants, and each of these
+// fault. The pager is another thread, which does one thing after the other, as in PagerLoop::serve:
+// it wakes, takes what was read, then the fault, then does what the policy wants, and each of these
 // takes its time (handling.h). The window's memory is there from the beginning. Deterministic.
 // Cost: some hundred nanoseconds an event (bench/simulate_bench.cc).
 #pragma once

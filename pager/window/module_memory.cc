@@ -129,7 +129,7 @@ std::optional<MemoryTouch> ModuleMemory::next_touch() {
     const auto at = static_cast<uint32_t>(touch->offset_bytes / chunk_bytes_);
     if (file == files_.end() || at >= file->second->chunks) continue;
     return MemoryTouch{file->second, file->second->first_chunk + at, touch->offset_bytes,
-                 touch->thread_id};
+                       touch->thread_id};
   }
   return {};
 }

@@ -3,7 +3,7 @@
 // Problem. Plans are calculated from the times of kernels and reads. Small reads beside kernels of
 // all lengths cannot be predicted from a disk's speed and latency alone: on the same machine, plans
 // took from 15 % less to 39 % more than calculated, and sometimes a simpler plan would have been
-// faster (docs/plan.md).
+// faster (docs/explanation/planning.md).
 //
 // Idea. A trial run executes a plan as `infer` does: weights are packed for the plan, into a file
 // beside the given weights, and inferences are timed. Plans take turns of a few passes each, so

@@ -22,8 +22,7 @@ struct CapCounts {
   // In which the plans that this is compared with tell memory apart: a front for each workspace.
   uint64_t others_quantum_bytes;
 };
-constexpr CapCounts cap_counts[] = {
-    {12, 4, 64 * KiB}, {8, 3, 512 * KiB}, {4, 2, 2 * MiB}};
+constexpr CapCounts cap_counts[] = {{12, 4, 64 * KiB}, {8, 3, 512 * KiB}, {4, 2, 2 * MiB}};
 constexpr uint32_t points_by_integer_programming = 12;
 
 std::vector<uint64_t> thinned(const std::set<uint64_t>& values, size_t most) {

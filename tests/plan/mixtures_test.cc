@@ -45,7 +45,7 @@ struct Point {
   double time_ns = 0;
 };
 
-// What `plan primitives` charges: docs/primitives.md.
+// What `plan primitives` charges: docs/explanation/planning.md.
 Point evaluated(const Mixtures& mixtures, const Mixture& mixture, SelectionScope strategy) {
   double time_ns = 0;
   uint64_t sum_bytes = 0;
@@ -266,7 +266,7 @@ Unit unit_of(uint64_t bytes, double read_ns, double kernel_ns, const JointSettin
 }
 
 // A layer whole, and in each number of tiles that makes it smaller: what a tile takes is in
-// docs/plan.md and joint_trials.cc.
+// docs/explanation/planning.md and joint_trials.cc.
 std::vector<std::vector<Unit>> cuts_of(const Layer& layer, const Way& way, double kernel_ns,
                                        const JointSettings& settings) {
   constexpr uint64_t read_ns_per_tile = 10'000;
@@ -417,7 +417,7 @@ double least_delay_ns(const std::vector<Cut>& cuts, uint64_t budget_bytes, doubl
 }
 
 TEST(JointDelays, NoMixtureIsBelowByMoreThanIsSaid) {
-  // docs/plan.md
+  // docs/explanation/planning.md
   constexpr double worst_said = 1.2;
   constexpr double nine_in_ten_said = 1.03;
   constexpr double rounding_of_pass_ns = 50;

@@ -1,5 +1,5 @@
-// What real engines touched (tests/data/traces, by tools/scripts/record_traces.sh), played with every
-// policy.
+// What real engines touched (tests/data/traces, by tools/scripts/record_traces.sh), played with
+// every policy.
 #include <gtest/gtest.h>
 
 #include <algorithm>

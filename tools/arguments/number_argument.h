@@ -3,7 +3,8 @@
 // What a user can write is not what a command can do: "inf", a million terabytes, a tile of no
 // bytes. A kind has bounds here, wide enough for every machine and narrow enough that no arithmetic
 // behind them overflows; a command narrows them where it knows better. Errors name the option and
-// what it takes. Empty values are refused before (tools/cli/cli.h), windows are parsed in window_argument.h.
+// what it takes. Empty values are refused before (tools/cli/cli.h), windows are parsed in
+// window_argument.h.
 #pragma once
 
 #include <cstdint>
