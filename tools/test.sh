@@ -19,7 +19,7 @@ JOBS=$(nproc)
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
 # tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
 # it does not understand, and those of room pipeline.
-ROOMS_WITH_THREADS='api attach control fault io pager pipeline serve shadow telemetry window'
+ROOMS_WITH_THREADS='api attach control fault io loop pager pipeline serve shadow telemetry window'
 declare -A ROOMS=([release]='' # all of them, and the scripts
   [asan]="$ROOMS_WITH_THREADS base budget infer lessons memory model network ops plan policy simulate"
   [tsan]="$ROOMS_WITH_THREADS")
