@@ -20,8 +20,8 @@
 
 namespace weightpager {
 
-/// The parts that chunks are moved between; all of them outlive the mover.
-struct ChunkMoverParts {
+/// What the loop owns and its activities work on; all of it outlives them.
+struct LoopParts {
   window::ChunkTable& table;
   ServedFiles& files;
   Waiters& waiters;
@@ -33,7 +33,7 @@ struct ChunkMoverParts {
 
 class ChunkMover {
  public:
-  explicit ChunkMover(const ChunkMoverParts& parts);
+  explicit ChunkMover(const LoopParts& parts) : parts_(parts) {}
 
   /// ready → mapped: what one read has brought, by one step if that is possible. Wakes who waits.
   void show(const window::Run& run);
@@ -68,13 +68,7 @@ class ChunkMover {
   uint32_t not_waited_for(const window::Run& run) const;
   void account_evicted(const window::Run& run);
 
-  window::ChunkTable& table_;
-  ServedFiles& files_;
-  Waiters& waiters_;
-  TouchRecorder& recorder_;
-  PolicyHost& policy_;
-  WindowMemory& memory_;
-  telemetry::Telemetry& telemetry_;
+  const LoopParts parts_;
 };
 
 /// Tells that bytes of a file do not come, and counts it.

@@ -27,18 +27,9 @@ void wake_page(const AddressSpace& space, uintptr_t address) {
 
 }  // namespace
 
-FaultIntake::FaultIntake(const ChunkMoverParts& parts, ChunkMover& chunks, AddressSpaces& spaces,
+FaultIntake::FaultIntake(const LoopParts& parts, ChunkMover& chunks, AddressSpaces& spaces,
                          fault::Doorbell& doorbell)
-    : table_(parts.table),
-      files_(parts.files),
-      waiters_(parts.waiters),
-      recorder_(parts.recorder),
-      policy_(parts.policy),
-      memory_(parts.memory),
-      telemetry_(parts.telemetry),
-      chunks_(chunks),
-      spaces_(spaces),
-      doorbell_(doorbell) {}
+    : parts_(parts), chunks_(chunks), spaces_(spaces), doorbell_(doorbell) {}
 
 bool FaultIntake::take_ring() { return std::exchange(is_rung_, false); }
 
@@ -50,10 +41,10 @@ void FaultIntake::take_all() {
 
 // Touches that the memory itself tells of.
 void FaultIntake::take_touches() {
-  while (const auto touch = memory_.backing().next_touch()) {
+  while (const auto touch = parts_.memory.backing().next_touch()) {
     // It failed before the toucher came, who has to be told so.
-    if (table_.state(touch->chunk) == ChunkState::failed) {
-      memory_.backing().fail_chunk(*touch->file, touch->chunk);
+    if (parts_.table.state(touch->chunk) == ChunkState::failed) {
+      parts_.memory.backing().fail_chunk(*touch->file, touch->chunk);
       continue;
     }
     touch->file->for_each_view(touch->chunk, [](Region& region, uint32_t index) {
@@ -81,7 +72,7 @@ void FaultIntake::take_fault(AddressSpace& space, const fault::Fault& fault) {
   }
 
   // 2. Not (or no longer) the pager's page: whoever touched it may go on.
-  const ServedRegion found = files_.find(space, fault.address);
+  const ServedRegion found = parts_.files.find(space, fault.address);
   if (found.region == nullptr) return wake_page(space, fault.address);
   Region& region = *found.region;
   ServedFile& served = *found.served;
@@ -95,11 +86,11 @@ void FaultIntake::take_fault(AddressSpace& space, const fault::Fault& fault) {
 
   // 4. The chunk is shown: it came after the message was sent, or the view lost a page.
   const bool is_shown = notes.is_placed;
-  if (is_shown && memory_.backing().answer_shown(region, index, fault.address)) return;
+  if (is_shown && parts_.memory.backing().answer_shown(region, index, fault.address)) return;
 
   // 5. It was given up; or this is one message more of those that a chunk's touchers send.
   const ChunkId chunk = served.chunk_of(region, index);
-  if (table_.state(chunk) == ChunkState::failed) return wake_page(space, fault.address);
+  if (parts_.table.state(chunk) == ChunkState::failed) return wake_page(space, fault.address);
   if (notes.is_waited_for) return;
 
   // 6. A thread stands still at the chunk.
@@ -109,26 +100,27 @@ void FaultIntake::take_fault(AddressSpace& space, const fault::Fault& fault) {
 }
 
 void FaultIntake::begin_waiting(ChunkId chunk, const fault::Fault& fault) {
-  const ChunkState state = table_.state(chunk);
-  if (waiters_.are_at(chunk)) return;
+  const ChunkState state = parts_.table.state(chunk);
+  if (parts_.waiters.are_at(chunk)) return;
   // By now this turn may have shown the toucher another chunk: it came here after that.
   const uint64_t now_ns = telemetry::monotonic_ns();
-  policy_.set_time(now_ns);
-  waiters_.begin(chunk, state, now_ns);
-  set(telemetry_.cursor_chunk, chunk);
-  recorder_.note_touch(chunk, state, fault.thread_id, now_ns);
-  set(telemetry_.last_event_ns, now_ns);
-  add(state == ChunkState::absent    ? telemetry_.faults_demand
-      : state == ChunkState::reading ? telemetry_.faults_late
-                                     : telemetry_.faults_tripwire,
+  parts_.policy.set_time(now_ns);
+  parts_.waiters.begin(chunk, state, now_ns);
+  set(parts_.telemetry.cursor_chunk, chunk);
+  parts_.recorder.note_touch(chunk, state, fault.thread_id, now_ns);
+  set(parts_.telemetry.last_event_ns, now_ns);
+  add(state == ChunkState::absent    ? parts_.telemetry.faults_demand
+      : state == ChunkState::reading ? parts_.telemetry.faults_late
+                                     : parts_.telemetry.faults_tripwire,
       1);
-  probes::fault(chunk, static_cast<uint32_t>(state), fault.address, waiters_.chunks());
-  const auto offset_bytes = static_cast<uint32_t>(fault.address % files_.owner(chunk).chunk_bytes);
-  if (recorder_.is_recording()) {
-    const ChunkId oldest = recorder_.add_touch(chunk, offset_bytes, now_ns);
+  probes::fault(chunk, static_cast<uint32_t>(state), fault.address, parts_.waiters.chunks());
+  const auto offset_bytes =
+      static_cast<uint32_t>(fault.address % parts_.files.owner(chunk).chunk_bytes);
+  if (parts_.recorder.is_recording()) {
+    const ChunkId oldest = parts_.recorder.add_touch(chunk, offset_bytes, now_ns);
     if (oldest != window::no_chunk) chunks_.hide(oldest, false);
   }
-  policy_.policy().on_touch(chunk, offset_bytes);
+  parts_.policy.policy().on_touch(chunk, offset_bytes);
   if (state == ChunkState::ready || state == ChunkState::mapped) chunks_.show(chunk);
 }
 
@@ -160,12 +152,12 @@ void FaultIntake::take_write(ServedFile& served, Region& region, uintptr_t touch
     region.space().uffd().protect(address, length_bytes, false);
     written_bytes += length_bytes;
   });
-  add(telemetry_.written_bytes, written_bytes);
+  add(parts_.telemetry.written_bytes, written_bytes);
   region.drop_pages(index, 0, static_cast<uint32_t>(region.pages_per_chunk()));
   notes.is_placed = false;
   notes.is_written = true;
   chunks_.release_if_nowhere(served.chunk_of(region, index));
-  policy_.note_order_stale();
+  parts_.policy.note_order_stale();
 }
 
 }  // namespace weightpager

@@ -19,7 +19,7 @@ namespace weightpager {
 
 class FaultIntake {
  public:
-  FaultIntake(const ChunkMoverParts& parts, ChunkMover& chunks, AddressSpaces& spaces,
+  FaultIntake(const LoopParts& parts, ChunkMover& chunks, AddressSpaces& spaces,
               fault::Doorbell& doorbell);
 
   /// Takes what is there, of all address spaces. Never blocks.
@@ -34,13 +34,7 @@ class FaultIntake {
   void take_touches();
   void begin_waiting(window::ChunkId chunk, const fault::Fault& fault);
 
-  window::ChunkTable& table_;
-  ServedFiles& files_;
-  Waiters& waiters_;
-  TouchRecorder& recorder_;
-  PolicyHost& policy_;
-  WindowMemory& memory_;
-  telemetry::Telemetry& telemetry_;
+  const LoopParts parts_;
   ChunkMover& chunks_;
   AddressSpaces& spaces_;
   fault::Doorbell& doorbell_;

@@ -42,18 +42,12 @@ bool ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_bytes) 
 
 }  // namespace
 
-FileReads::FileReads(const PagerOptions& options, const ChunkMoverParts& parts, ChunkMover& chunks)
+FileReads::FileReads(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks)
     : options_(options),
       chunk_bytes_(options.chunk_bytes),
       read_chunks_max_(window::chunks_together(window::read_bytes_max, chunk_bytes_)),
       show_chunks_max_(window::chunks_together(window::move_bytes_max, chunk_bytes_)),
-      table_(parts.table),
-      files_(parts.files),
-      waiters_(parts.waiters),
-      recorder_(parts.recorder),
-      policy_(parts.policy),
-      memory_(parts.memory),
-      telemetry_(parts.telemetry),
+      parts_(parts),
       chunks_(chunks) {}
 
 Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
@@ -75,7 +69,7 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
 
 // What lies behind the chunks that are to be read already goes with them.
 void FileReads::start(ChunkId chunk) {
-  table_.start_read(chunk);
+  parts_.table.start_read(chunk);
   if (!goes_along(to_start_, chunk, read_chunks_max_)) {
     hand_over();
     to_start_ = {chunk, 0};
@@ -87,12 +81,12 @@ void FileReads::start(ChunkId chunk) {
 // still become longer.
 bool FileReads::goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
   return window::comes_next(run, chunk, count_max) &&
-         &files_.owner(chunk) == &files_.owner(run.first) &&
+         &parts_.files.owner(chunk) == &parts_.files.owner(run.first) &&
          bytes_of(chunk) == bytes_of(run.first) + run.count * chunk_bytes_;
 }
 
 std::byte* FileReads::bytes_of(ChunkId chunk) const {
-  return memory_.backing().bytes_of(files_.owner(chunk), chunk);
+  return parts_.memory.backing().bytes_of(parts_.files.owner(chunk), chunk);
 }
 
 void FileReads::hand_over() {
@@ -101,10 +95,10 @@ void FileReads::hand_over() {
 }
 
 void FileReads::start_reader(const Run& run) {
-  const ServedFile& served = files_.owner(run.first);
+  const ServedFile& served = parts_.files.owner(run.first);
   probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
   notes_[run.first].began_ns = telemetry::monotonic_ns();
-  recorder_.note(EventKind::read, run.first, run.count);
+  parts_.recorder.note(EventKind::read, run.first, run.count);
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
                   .fd = served.file.fd(),
                   .offset_bytes = served.offset_of(run.first),
@@ -120,10 +114,10 @@ void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
     probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
-    add(telemetry_.read_bytes, completion.length_bytes);
-    telemetry_.read_latency_ns.add(now_ns - std::min(now_ns, notes_[read.first].began_ns));
-    recorder_.note(EventKind::arrive, read.first, read.count);
-    look_at(files_.owner(read.first));
+    add(parts_.telemetry.read_bytes, completion.length_bytes);
+    parts_.telemetry.read_latency_ns.add(now_ns - std::min(now_ns, notes_[read.first].began_ns));
+    parts_.recorder.note(EventKind::arrive, read.first, read.count);
+    look_at(parts_.files.owner(read.first));
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
@@ -148,13 +142,13 @@ void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
 
 // reading → ready. Returns whether it is to be shown.
 bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) {
-  ServedFile& served = files_.owner(chunk);
+  ServedFile& served = parts_.files.owner(chunk);
   if (notes_[chunk].is_doomed) {
     notes_[chunk].is_doomed = false;
-    table_.finish_read(chunk);
-    memory_.backing().release(served, chunk);
-    files_.drop_unused_files();
-    policy_.unpin_unserved();
+    parts_.table.finish_read(chunk);
+    parts_.memory.backing().release(served, chunk);
+    parts_.files.drop_unused_files();
+    parts_.policy.unpin_unserved();
     return false;
   }
   if (error_number != 0) {
@@ -171,10 +165,10 @@ bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_byt
     kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
                     static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
   }
-  memory_.backing().finish_read(served, chunk);
-  table_.finish_read(chunk);
-  const bool wants_show = policy_.policy().on_ready(chunk) && !recorder_.is_recording();
-  return wants_show || waiters_.are_at(chunk);
+  parts_.memory.backing().finish_read(served, chunk);
+  parts_.table.finish_read(chunk);
+  const bool wants_show = parts_.policy.policy().on_ready(chunk) && !parts_.recorder.is_recording();
+  return wants_show || parts_.waiters.are_at(chunk);
 }
 
 // The file ends within the chunk now: its bytes up to there are good, pages behind are sealed.
@@ -185,7 +179,7 @@ bool FileReads::take_short_chunk(ServedFile& served, ChunkId chunk, uint64_t arr
     chunks_.fail(chunk, what, EIO);
     return false;
   }
-  report_failure(telemetry_, served, served.offset_of(chunk) + arrived_bytes,
+  report_failure(parts_.telemetry, served, served.offset_of(chunk) + arrived_bytes,
                  served.offset_of(chunk) + served.bytes_of(chunk), what, EIO);
   chunks_.seal_from(chunk,
                     static_cast<uint32_t>(round_up(arrived_bytes, os_page_bytes) / os_page_bytes));
@@ -195,12 +189,13 @@ bool FileReads::take_short_chunk(ServedFile& served, ChunkId chunk, uint64_t arr
 // Once: the disk may be a slow one.
 void FileReads::tell_of_late_read(uint64_t now_ns) {
   if (has_told_of_late_read_) return;
-  for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
-    const bool is_late = waiters_.are_at(chunk) && table_.state(chunk) == ChunkState::reading &&
-                         now_ns - std::min(now_ns, waiters_.since_ns(chunk)) > told_late_ns;
+  for (ChunkId chunk = 0; chunk < parts_.table.chunks(); ++chunk) {
+    const bool is_late = parts_.waiters.are_at(chunk) &&
+                         parts_.table.state(chunk) == ChunkState::reading &&
+                         now_ns - std::min(now_ns, parts_.waiters.since_ns(chunk)) > told_late_ns;
     if (!is_late) continue;
     has_told_of_late_read_ = true;
-    const ServedFile& served = files_.owner(chunk);
+    const ServedFile& served = parts_.files.owner(chunk);
     char text[512];
     std::snprintf(
         text, sizeof text,
@@ -220,7 +215,7 @@ void FileReads::tell_of_late_read(uint64_t now_ns) {
 void FileReads::look_at_files(uint64_t now_ns) {
   if (now_ns - files_seen_ns_ < look_interval_ns) return;
   files_seen_ns_ = now_ns;
-  for (const auto& served : files_.files()) {
+  for (const auto& served : parts_.files.files()) {
     const bool is_changing = look_at(*served);
     tell_change(*served);
     if (is_changing || !served->has_stale_chunks) continue;
@@ -233,11 +228,11 @@ void FileReads::look_at_files(uint64_t now_ns) {
 void FileReads::drop_stale_chunks(const ServedFile& served) {
   for (ChunkId chunk = served.first_chunk; chunk < served.first_chunk + served.chunks; ++chunk) {
     Notes& notes = notes_[chunk];
-    const ChunkState state = table_.state(chunk);
+    const ChunkState state = parts_.table.state(chunk);
     if (state == ChunkState::reading) notes.is_stale = !notes.is_read_again;
     if (state == ChunkState::ready || state == ChunkState::mapped) chunks_.evict(Run{chunk, 1});
   }
-  policy_.tell_order();
+  parts_.policy.tell_order();
 }
 
 // A read that a change of the file overtook may have brought bytes of before and after it.

@@ -21,7 +21,7 @@ namespace weightpager {
 
 class FileReads {
  public:
-  FileReads(const PagerOptions& options, const ChunkMoverParts& parts, ChunkMover& chunks);
+  FileReads(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks);
 
   /// `reads_ahead_max`: what the policy asks for at once, beside what threads wait for.
   Status open(uint32_t reads_ahead_max, int watched_fd);
@@ -67,13 +67,7 @@ class FileReads {
   const uint64_t chunk_bytes_;
   const uint32_t read_chunks_max_;  // that one request reads
   const uint32_t show_chunks_max_;  // that one step shows
-  window::ChunkTable& table_;
-  ServedFiles& files_;
-  Waiters& waiters_;
-  TouchRecorder& recorder_;
-  PolicyHost& policy_;
-  WindowMemory& memory_;
-  telemetry::Telemetry& telemetry_;
+  const LoopParts parts_;
   ChunkMover& chunks_;
   std::unique_ptr<io::Reader> reader_;
   std::vector<Notes> notes_;  // by chunk

@@ -50,13 +50,11 @@ PagerLoop::PagerLoop(const PagerOptions& options)
       waiters_(telemetry_),
       policy_({options_, table_, files_, waiters_, recorder_, doorbell_}),
       memory_(options_, table_, files_, policy_),
-      chunks_({table_, files_, waiters_, recorder_, policy_, memory_, telemetry_}),
-      reads_(options_, {table_, files_, waiters_, recorder_, policy_, memory_, telemetry_},
-             chunks_),
-      faults_({table_, files_, waiters_, recorder_, policy_, memory_, telemetry_}, chunks_, spaces_,
-              doorbell_),
-      regions_(options_, {table_, files_, waiters_, recorder_, policy_, memory_, telemetry_},
-               chunks_, reads_, spaces_) {}
+      parts_{table_, files_, waiters_, recorder_, policy_, memory_, telemetry_},
+      chunks_(parts_),
+      reads_(options_, parts_, chunks_),
+      faults_(parts_, chunks_, spaces_, doorbell_),
+      regions_(options_, parts_, chunks_, reads_, spaces_) {}
 
 // ---- Begin and end ----
 

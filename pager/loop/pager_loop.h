@@ -108,6 +108,7 @@ class PagerLoop {
   TouchRecorder recorder_;
   PolicyHost policy_;
   WindowMemory memory_;
+  const LoopParts parts_;
   ChunkMover chunks_;
   FileReads reads_;
   FaultIntake faults_;

@@ -30,19 +30,9 @@ Span pages_of(const std::byte* address, uint64_t length_bytes) {
 
 }  // namespace
 
-RegionCommands::RegionCommands(const PagerOptions& options, const ChunkMoverParts& parts,
+RegionCommands::RegionCommands(const PagerOptions& options, const LoopParts& parts,
                                ChunkMover& chunks, FileReads& reads, AddressSpaces& spaces)
-    : options_(options),
-      telemetry_(parts.telemetry),
-      table_(parts.table),
-      files_(parts.files),
-      waiters_(parts.waiters),
-      recorder_(parts.recorder),
-      policy_(parts.policy),
-      memory_(parts.memory),
-      chunks_(chunks),
-      reads_(reads),
-      spaces_(spaces) {}
+    : options_(options), parts_(parts), chunks_(chunks), reads_(reads), spaces_(spaces) {}
 
 // ---- Files ----
 
@@ -53,7 +43,7 @@ Result<ServedFile*> RegionCommands::serve_file(const RegionRequest& request) {
   auto file = open_file_of(request);
   if (!file) return forward_error(std::move(file));
   bool is_told = false;
-  for (const auto& served : files_.files()) {
+  for (const auto& served : parts_.files.files()) {
     if (served->is_still(file->identity())) return served.get();
     if (!served->file.identity().is_of_file(file->identity())) continue;
     look_at(*served);
@@ -81,13 +71,14 @@ Result<ServedFile*> RegionCommands::serve_anew(const RegionRequest& request, io:
       request.name, served->size_bytes, request.model == nullptr ? model::Model{} : *request.model,
       options_.chunk_bytes, served->chunks);
   served->taught = lessons::taught_file(request.name, served->size_bytes, served->layers->model());
-  if (auto done = memory_.backing().add_file(*served); !done) return forward_error(std::move(done));
-  ServedFile& added = files_.add(std::move(served));
-  waiters_.resize(table_.chunks());
-  reads_.resize(table_.chunks());
-  recorder_.add_file(request.name, added.first_chunk, added.chunks);
-  add(telemetry_.models, 1);
-  policy_.find_learned_profile();
+  if (auto done = parts_.memory.backing().add_file(*served); !done)
+    return forward_error(std::move(done));
+  ServedFile& added = parts_.files.add(std::move(served));
+  parts_.waiters.resize(parts_.table.chunks());
+  reads_.resize(parts_.table.chunks());
+  parts_.recorder.add_file(request.name, added.first_chunk, added.chunks);
+  add(parts_.telemetry.models, 1);
+  parts_.policy.find_learned_profile();
   return &added;
 }
 
@@ -95,14 +86,14 @@ Result<const ServedFile*> RegionCommands::keep_file(const RegionRequest& request
   auto served = serve_file(request);
   if (!served) return forward_error(std::move(served));
   (*served)->is_kept = true;
-  policy_.tell_order();
+  parts_.policy.tell_order();
   return *served;
 }
 
 ServedFile& RegionCommands::kept_file(const ServedFile* file) const {
-  const auto found = std::find_if(files_.files().begin(), files_.files().end(),
+  const auto found = std::find_if(parts_.files.files().begin(), parts_.files.files().end(),
                                   [&](const auto& it) { return it.get() == file; });
-  WP_ASSERT(found != files_.files().end() && (*found)->is_kept);
+  WP_ASSERT(found != parts_.files.files().end() && (*found)->is_kept);
   return **found;
 }
 
@@ -119,39 +110,39 @@ void RegionCommands::forsake_file(const ServedFile* file) {
   ServedFile& served = kept_file(file);
   served.is_kept = false;
   for (ChunkId chunk = served.first_chunk; chunk < served.first_chunk + served.chunks; ++chunk) {
-    if (table_.is_resident(chunk) && !served.is_shown(chunk)) give_up(served, chunk);
+    if (parts_.table.is_resident(chunk) && !served.is_shown(chunk)) give_up(served, chunk);
   }
   drop_unused_files();
-  policy_.tell_order();
+  parts_.policy.tell_order();
 }
 
 // Nobody shows the chunk any more. One that is being read goes as soon as the read ends.
 void RegionCommands::give_up(const ServedFile& served, ChunkId chunk) {
-  if (table_.state(chunk) == ChunkState::reading) {
+  if (parts_.table.state(chunk) == ChunkState::reading) {
     reads_.doom(chunk);
-  } else if (table_.is_resident(chunk)) {
-    memory_.backing().release(served, chunk);
+  } else if (parts_.table.is_resident(chunk)) {
+    parts_.memory.backing().release(served, chunk);
   }
 }
 
 void RegionCommands::drop_unused_files() {
-  files_.drop_unused_files();
-  policy_.unpin_unserved();
+  parts_.files.drop_unused_files();
+  parts_.policy.unpin_unserved();
 }
 
 // ---- Regions ----
 
 Result<std::byte*> RegionCommands::add_region(const RegionRequest& request) {
   if (request.is_writable) {
-    auto can_tell = memory_.backing().check_writable(request.name);
+    auto can_tell = parts_.memory.backing().check_writable(request.name);
     if (!can_tell) return forward_error(std::move(can_tell));
   }
   auto served = serve_file(request);
   if (!served) return forward_error(std::move(served));
-  auto region = memory_.backing().reserve(**served, {.offset_bytes = request.offset_bytes,
-                                                     .length_bytes = request.length_bytes,
-                                                     .file_size_bytes = (*served)->size_bytes,
-                                                     .is_writable = request.is_writable});
+  auto region = parts_.memory.backing().reserve(**served, {.offset_bytes = request.offset_bytes,
+                                                           .length_bytes = request.length_bytes,
+                                                           .file_size_bytes = (*served)->size_bytes,
+                                                           .is_writable = request.is_writable});
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
   show_in(**served, std::move(*region));
@@ -163,12 +154,12 @@ void RegionCommands::show_in(ServedFile& served, std::unique_ptr<Region> region)
   // What failed in another region is tried once more for this one.
   for (uint32_t i = 0; i < region->chunks(); ++i) {
     const ChunkId chunk = served.chunk_of(*region, i);
-    if (table_.state(chunk) == ChunkState::failed) table_.forget_failure(chunk);
+    if (parts_.table.state(chunk) == ChunkState::failed) parts_.table.forget_failure(chunk);
   }
-  memory_.backing().on_region_added(served, *region);
-  files_.add_region(served, std::move(region));
-  memory_.fit_table();
-  policy_.tell_order();
+  parts_.memory.backing().on_region_added(served, *region);
+  parts_.files.add_region(served, std::move(region));
+  parts_.memory.fit_table();
+  parts_.policy.tell_order();
 }
 
 Status RegionCommands::add_guest_region(AddressSpace& guest, const ServedFile* file,
@@ -178,7 +169,7 @@ Status RegionCommands::add_guest_region(AddressSpace& guest, const ServedFile* f
   const uintptr_t end = begin + extent.length_bytes;
   size_t regions = 0;
   bool is_free = true;
-  for (const ServedRegion& it : files_.regions()) {
+  for (const ServedRegion& it : parts_.files.regions()) {
     if (&it.region->space() != &guest) continue;
     it.region->for_each_live_run_in(begin, end, [&](std::byte*, uint64_t) { is_free = false; });
     ++regions;
@@ -192,7 +183,7 @@ Status RegionCommands::add_guest_region(AddressSpace& guest, const ServedFile* f
 void RegionCommands::remove_guest(AddressSpace* guest) {
   // Up to the end of its addresses.
   remove(*guest, nullptr, UINTPTR_MAX - os_page_bytes);
-  WP_ASSERT(std::none_of(files_.regions().begin(), files_.regions().end(),
+  WP_ASSERT(std::none_of(parts_.files.regions().begin(), parts_.files.regions().end(),
                          [&](const ServedRegion& it) { return &it.region->space() == guest; }));
   spaces_.remove_guest(guest);
 }
@@ -201,7 +192,7 @@ void RegionCommands::remove(const AddressSpace& space, std::byte* address, uint6
   const Span removed = pages_of(address, length_bytes);
   // First every region lets go, then memory is unmapped: one may lie in a hole of another.
   std::vector<Span> unmapped;
-  for (const ServedRegion& it : files_.regions()) {
+  for (const ServedRegion& it : parts_.files.regions()) {
     const Span part = it.region->part_of(removed);
     if (&it.region->space() != &space || part.is_empty()) continue;
     it.region->for_each_piece(part.begin, part.end,
@@ -217,10 +208,10 @@ void RegionCommands::remove(const AddressSpace& space, std::byte* address, uint6
     space.uffd().wake(at, span.length_bytes());
   }
   if (unmapped.empty()) return;
-  files_.drop_unused_regions();
-  memory_.fit_table();
+  parts_.files.drop_unused_regions();
+  parts_.memory.fit_table();
   drop_unused_files();
-  policy_.tell_order();
+  parts_.policy.tell_order();
 }
 
 // The pages are about to be unmapped. A chunk that loses a part becomes an edge.
@@ -230,7 +221,7 @@ void RegionCommands::remove_pages(const ServedRegion& of, uint32_t index, uint32
   Region::Notes& notes = region.notes(index);
   const bool was_live = region.is_live(index);
   const ChunkId chunk = of.served->chunk_of(region, index);
-  memory_.backing().leave_region(*of.served, region, index);
+  parts_.memory.backing().leave_region(*of.served, region, index);
   const bool has_more = !region.drop_unmapped_pages(index, first_page, count);
   if (!was_live || has_more) return;
   notes.is_placed = false;
@@ -246,12 +237,12 @@ void RegionCommands::remove_pages(const ServedRegion& of, uint32_t index, uint32
 // otherwise: these chunks are copied from now on.
 void RegionCommands::protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
   const Span protected_pages = pages_of(address, length_bytes);
-  for (const ServedRegion& it : files_.regions()) {
+  for (const ServedRegion& it : parts_.files.regions()) {
     Region& region = *it.region;
     const Span part = region.part_of(protected_pages);
     if (!region.space().is_own() || part.is_empty()) continue;
     region.for_each_piece(part.begin, part.end, [&](uint32_t index, uint32_t, uint32_t) {
-      memory_.backing().leave_region(*it.served, region, index);
+      parts_.memory.backing().leave_region(*it.served, region, index);
       region.notes(index).is_divided = true;
     });
     region.set_accessible(part, is_accessible);
@@ -265,47 +256,45 @@ void RegionCommands::advise(const AddressSpace& space, std::byte* address, uint6
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const Span part{begin, begin + length_bytes};
   if (advice == Advice::discard) {
-    for (const ServedRegion& it : files_.regions()) {
+    for (const ServedRegion& it : parts_.files.regions()) {
       // A guest's views are private, and in its own hands.
       if (it.region->space().is_own()) discard_written(it, part);
     }
   }
   std::vector<ChunkId> chunks;
-  for (const ServedRegion& it : files_.regions()) {
+  for (const ServedRegion& it : parts_.files.regions()) {
     if (&it.region->space() != &space) continue;
     it.region->for_each_piece(part.begin, part.end, [&](uint32_t index, uint32_t, uint32_t) {
       if (it.region->is_live(index)) chunks.push_back(it.served->chunk_of(*it.region, index));
     });
   }
   if (advice == Advice::will_need) {
-    policy_.policy().will_need(chunks);
+    parts_.policy.policy().will_need(chunks);
   } else {
-    policy_.policy().consumed(chunks);
+    parts_.policy.policy().consumed(chunks);
   }
 }
 
 // MADV_DONTNEED: the engine's own pages are gone, the file shows again.
 void RegionCommands::discard_written(const ServedRegion& of, const Span& part) {
   Region& region = *of.region;
-  region.for_each_piece(part.begin, part.end,
-                        [&](uint32_t index, uint32_t first_page, uint32_t count) {
-                          if (!memory_.backing().discard_written(region, index, first_page, count))
-                            return;
-                          const ChunkId chunk = of.served->chunk_of(region, index);
-                          chunks_.release_if_nowhere(chunk);
-                          // Pages of a chunk that nobody will read again: whoever touched them
-                          // would wait for ever.
-                          if (table_.state(chunk) == ChunkState::failed)
-                            chunks_.seal_from(chunk, 0);
-                          policy_.note_order_stale();
-                        });
+  region.for_each_piece(
+      part.begin, part.end, [&](uint32_t index, uint32_t first_page, uint32_t count) {
+        if (!parts_.memory.backing().discard_written(region, index, first_page, count)) return;
+        const ChunkId chunk = of.served->chunk_of(region, index);
+        chunks_.release_if_nowhere(chunk);
+        // Pages of a chunk that nobody will read again: whoever touched them
+        // would wait for ever.
+        if (parts_.table.state(chunk) == ChunkState::failed) chunks_.seal_from(chunk, 0);
+        parts_.policy.note_order_stale();
+      });
 }
 
 // ---- Questions ----
 
 // The pager's thread has a descriptor table of its own, which other processes see under its number.
 std::string RegionCommands::file_link(const std::byte* address) const {
-  const ServedRegion found = files_.beginning_at(address);
+  const ServedRegion found = parts_.files.beginning_at(address);
   return found.region == nullptr ? "" : link_of_descriptor(found.served->file.fd());
 }
 
@@ -319,15 +308,15 @@ std::vector<Span> RegionCommands::written_spans() {
       spans.push_back({begin, begin + length});
     }
   };
-  for (const ServedRegion& it : files_.regions()) {
+  for (const ServedRegion& it : parts_.files.regions()) {
     for (uint32_t i = 0; i < it.region->chunks(); ++i) {
-      memory_.backing().for_each_written_run(*it.region, i, add_span);
+      parts_.memory.backing().for_each_written_run(*it.region, i, add_span);
     }
   }
   // Of views nobody tells when they are written to, until here.
   uint64_t written_bytes = 0;
   for (const Span& span : spans) written_bytes += span.length_bytes();
-  raise_to(telemetry_.written_bytes, written_bytes);
+  raise_to(parts_.telemetry.written_bytes, written_bytes);
   return spans;
 }
 
@@ -336,7 +325,7 @@ void RegionCommands::residency(const std::byte* address, uint64_t length_bytes,
   const auto begin = reinterpret_cast<uintptr_t>(address);
   for (uint64_t page = 0; page < length_bytes / os_page_bytes; ++page) {
     const uintptr_t at = begin + page * os_page_bytes;
-    const Region* const region = files_.find(spaces_.own(), at).region;
+    const Region* const region = parts_.files.find(spaces_.own(), at).region;
     const bool is_there = region != nullptr && region->notes(region->chunk_index(at)).is_placed;
     pages[page] = is_there ? 1 : 0;
   }

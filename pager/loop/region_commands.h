@@ -22,7 +22,7 @@ namespace weightpager {
 
 class RegionCommands {
  public:
-  RegionCommands(const PagerOptions& options, const ChunkMoverParts& parts, ChunkMover& chunks,
+  RegionCommands(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks,
                  FileReads& reads, AddressSpaces& spaces);
 
   Result<std::byte*> add_region(const RegionRequest& request);
@@ -52,13 +52,7 @@ class RegionCommands {
   void drop_unused_files();
 
   const PagerOptions& options_;
-  telemetry::Telemetry& telemetry_;
-  window::ChunkTable& table_;
-  ServedFiles& files_;
-  Waiters& waiters_;
-  TouchRecorder& recorder_;
-  PolicyHost& policy_;
-  WindowMemory& memory_;
+  const LoopParts parts_;
   ChunkMover& chunks_;
   FileReads& reads_;
   AddressSpaces& spaces_;
