@@ -30,12 +30,12 @@ using network::Network;
 #ifdef __SANITIZE_ADDRESS__
 constexpr uint64_t seeds_of_fronts = 20;
 constexpr uint64_t seeds_of_least_budgets = 20;
-constexpr uint64_t seeds_of_joint_plans = 5;
 #else
 constexpr uint64_t seeds_of_fronts = 150;
 constexpr uint64_t seeds_of_least_budgets = 300;
-constexpr uint64_t seeds_of_joint_plans = 40;
 #endif
+// A quantile is one of the same networks in every build: of a few, it would be another.
+constexpr uint64_t seeds_of_joint_plans = 400;
 
 constexpr double read_bytes_per_s = 1e9;
 constexpr double rounding_ns = 1e-3;  // of sums in another order
@@ -418,8 +418,9 @@ double least_delay_ns(const std::vector<Cut>& cuts, uint64_t budget_bytes, doubl
 
 TEST(JointDelays, NoMixtureIsBelowByMoreThanIsSaid) {
   // docs/explanation/planning.md
-  constexpr double worst_said = 1.2;
-  constexpr double nine_in_ten_said = 1.03;
+  constexpr double worst_said = 1.85;
+  constexpr double ninety_nine_in_a_hundred_said = 1.21;
+  constexpr double nine_in_ten_said = 1.04;
   constexpr double rounding_of_pass_ns = 50;
   std::vector<double> ratios;
   for (uint64_t seed = 0; ratios.size() < 4 * seeds_of_joint_plans; ++seed) {
@@ -456,6 +457,7 @@ TEST(JointDelays, NoMixtureIsBelowByMoreThanIsSaid) {
   std::ranges::sort(ratios);
   EXPECT_LT(ratios[ratios.size() / 2], 1.0001);
   EXPECT_LT(ratios[ratios.size() * 9 / 10], nine_in_ten_said);
+  EXPECT_LT(ratios[ratios.size() * 99 / 100], ninety_nine_in_a_hundred_said);
 }
 
 }  // namespace
