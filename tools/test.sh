@@ -21,7 +21,7 @@ JOBS=$(nproc)
 # it does not understand, and those of room pipeline.
 ROOMS_WITH_THREADS='api attach control fault io loop pager pipeline serve shadow telemetry window'
 declare -A ROOMS=([release]='' # all of them, and the scripts
-  [asan]="$ROOMS_WITH_THREADS base budget infer lessons memory model network ops plan policy simulate"
+  [asan]="$ROOMS_WITH_THREADS base budget infer memory model network ops plan policy profiles simulate"
   [tsan]="$ROOMS_WITH_THREADS")
 LEFT_OUT=(-E '^kernels/.*_(6_12|all)$')
 CI=() # --ci, if it was given

@@ -17,7 +17,7 @@ std::string answer_line(const std::string& request, const Result<Json>& answer) 
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-tl::unexpected<Error> unknown_request(const Request& request, std::string_view known) {
+tl::unexpected<Error> unknown_request(const ControlRequest& request, std::string_view known) {
   return fail("unknown request " + model::describe(request.name()),
               "there are " + std::string(known));
 }

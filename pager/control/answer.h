@@ -15,7 +15,7 @@ namespace weightpager::control {
 std::string answer_line(const std::string& request, const Result<nlohmann::ordered_json>& answer);
 
 /// An error that lists what there is.
-tl::unexpected<Error> unknown_request(const Request& request, std::string_view known);
+tl::unexpected<Error> unknown_request(const ControlRequest& request, std::string_view known);
 
 /// {"what": …, "old": …, "new": …}
 nlohmann::ordered_json change_json(const char* what, nlohmann::ordered_json before,

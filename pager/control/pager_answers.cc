@@ -36,7 +36,7 @@ constexpr uint64_t chunks_max = 1u << 16;
 constexpr size_t events_max = 2048;
 
 // By telemetry::EventKind and window::ChunkState.
-constexpr std::array kind_names = {"touch", "served", "read", "arrive", "map", "evict", "hold"};
+constexpr std::array kind_names = {"touch", "served", "read", "arrive", "map", "evict", "hide"};
 constexpr std::array state_names = {"absent", "reading", "ready", "mapped", "failed"};
 constexpr char state_letters[] = ".rymx";
 constexpr char pinned_letters[] = "_RYMX";
@@ -140,7 +140,7 @@ struct Part {
   uint64_t count = 0;
 };
 
-Result<Part> part_of(const Request& request, uint64_t total, uint64_t count_max) {
+Result<Part> part_of(const ControlRequest& request, uint64_t total, uint64_t count_max) {
   const auto first = request.number("first");
   if (!first) return tl::make_unexpected(first.error());
   const auto count = request.number("count");
@@ -165,7 +165,7 @@ std::string PagerAnswers::answer(std::string_view line) {
   return answer_line(request->name(), carry_out(*request));
 }
 
-Result<Json> PagerAnswers::carry_out(const Request& request) {
+Result<Json> PagerAnswers::carry_out(const ControlRequest& request) {
   if (request.name() == "hello") return hello(request);
   if (request.name() == "stat") return stat(request);
   if (request.name() == "histograms") return histograms(request);
@@ -178,7 +178,7 @@ Result<Json> PagerAnswers::carry_out(const Request& request) {
 
 // ---- What there is ----
 
-Result<Json> PagerAnswers::hello(const Request& request) {
+Result<Json> PagerAnswers::hello(const ControlRequest& request) {
   if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
   look_at_files();
   Json json = {{"kind", kind_},
@@ -207,7 +207,7 @@ Result<Json> PagerAnswers::hello(const Request& request) {
   return json;
 }
 
-Result<Json> PagerAnswers::stat(const Request& request) {
+Result<Json> PagerAnswers::stat(const ControlRequest& request) {
   if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
   Json json = {{"time_ns", monotonic_ns()},
                {"process_id", telemetry_.process_id},
@@ -231,7 +231,7 @@ Result<Json> PagerAnswers::stat(const Request& request) {
   return json;
 }
 
-Result<Json> PagerAnswers::histograms(const Request& request) {
+Result<Json> PagerAnswers::histograms(const ControlRequest& request) {
   if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
   Json json;
   for (const telemetry::NamedHistogram& it : telemetry::named_histograms()) {
@@ -240,7 +240,7 @@ Result<Json> PagerAnswers::histograms(const Request& request) {
   return json;
 }
 
-Result<Json> PagerAnswers::metrics(const Request& request) {
+Result<Json> PagerAnswers::metrics(const ControlRequest& request) {
   if (auto known = request.expect_only({}); !known) return forward_error(std::move(known));
   look_at_files();
   std::vector<LayerStall> layers;
@@ -253,7 +253,7 @@ Result<Json> PagerAnswers::metrics(const Request& request) {
   return Json{{"text", open_metrics(telemetry_, layers)}};
 }
 
-Result<Json> PagerAnswers::residency(const Request& request) {
+Result<Json> PagerAnswers::residency(const ControlRequest& request) {
   if (auto known = request.expect_only({"model", "by", "first", "count"}); !known) {
     return forward_error(std::move(known));
   }
@@ -306,7 +306,7 @@ Result<Json> PagerAnswers::residency(const Request& request) {
 
 // ---- Events ----
 
-Result<Json> PagerAnswers::trace(const Request& request) {
+Result<Json> PagerAnswers::trace(const ControlRequest& request) {
   if (auto known = request.expect_only({"do", "trace"}); !known) {
     return forward_error(std::move(known));
   }
@@ -346,7 +346,7 @@ Result<Json> PagerAnswers::trace(const Request& request) {
 
 // ---- Changes ----
 
-Result<Json> PagerAnswers::change(const Request& request) {
+Result<Json> PagerAnswers::change(const ControlRequest& request) {
   if (auto known = request.expect_only({"window", "policy", "pin", "evict", "drop", "model"});
       !known) {
     return forward_error(std::move(known));
@@ -399,7 +399,7 @@ Result<Json> PagerAnswers::set_policy(const std::string& name) {
 }
 
 // What a layer shares with its neighbour counts as its own.
-Result<std::vector<window::ChunkId>> PagerAnswers::chunks_of_layers(const Request& request,
+Result<std::vector<window::ChunkId>> PagerAnswers::chunks_of_layers(const ControlRequest& request,
                                                                     const std::string& text,
                                                                     const std::string& key) {
   look_at_files();
@@ -427,7 +427,7 @@ Result<std::vector<window::ChunkId>> PagerAnswers::chunks_of_layers(const Reques
   return chunks;
 }
 
-Result<Json> PagerAnswers::pin(const Request& request, const std::string& text) {
+Result<Json> PagerAnswers::pin(const ControlRequest& request, const std::string& text) {
   const auto chunks = chunks_of_layers(request, text, "pin");
   if (!chunks) return tl::make_unexpected(chunks.error());
   const uint64_t chunk_bytes = telemetry_.chunk_bytes;
@@ -445,7 +445,7 @@ Result<Json> PagerAnswers::pin(const Request& request, const std::string& text) 
   return change;
 }
 
-Result<Json> PagerAnswers::evict(const Request& request, const std::string& text) {
+Result<Json> PagerAnswers::evict(const ControlRequest& request, const std::string& text) {
   const auto chunks = chunks_of_layers(request, text, "evict");
   if (!chunks) return tl::make_unexpected(chunks.error());
   const uint64_t before = telemetry_.resident_bytes;
@@ -505,7 +505,7 @@ size_t PagerAnswers::file_of(window::ChunkId chunk) const {
 }
 
 // The first one, unless the request says otherwise.
-Result<const FileView*> PagerAnswers::model_meant(const Request& request) {
+Result<const FileView*> PagerAnswers::model_meant(const ControlRequest& request) {
   const auto number = request.number("model");
   if (!number) return tl::make_unexpected(number.error());
   const uint64_t index = number->value_or(0);

@@ -33,25 +33,25 @@ class PagerAnswers {
  private:
   using Json = nlohmann::ordered_json;
 
-  Result<Json> carry_out(const Request& request);
-  Result<Json> hello(const Request& request);
-  Result<Json> stat(const Request& request);
-  Result<Json> histograms(const Request& request);
-  Result<Json> residency(const Request& request);
-  Result<Json> metrics(const Request& request);
-  Result<Json> trace(const Request& request);
-  Result<Json> change(const Request& request);
+  Result<Json> carry_out(const ControlRequest& request);
+  Result<Json> hello(const ControlRequest& request);
+  Result<Json> stat(const ControlRequest& request);
+  Result<Json> histograms(const ControlRequest& request);
+  Result<Json> residency(const ControlRequest& request);
+  Result<Json> metrics(const ControlRequest& request);
+  Result<Json> trace(const ControlRequest& request);
+  Result<Json> change(const ControlRequest& request);
   Result<Json> set_window(const std::string& text);
   Result<Json> set_policy(const std::string& name);
-  Result<Json> pin(const Request& request, const std::string& text);
-  Result<Json> evict(const Request& request, const std::string& text);
+  Result<Json> pin(const ControlRequest& request, const std::string& text);
+  Result<Json> evict(const ControlRequest& request, const std::string& text);
   Result<Json> drop(const std::string& what);
   Json eviction_json(uint64_t resident_bytes_before, uint32_t evicted_chunks) const;
 
   void look_at_files();
   void look_at_chunks();
-  Result<const FileView*> model_meant(const Request& request);
-  Result<std::vector<window::ChunkId>> chunks_of_layers(const Request& request,
+  Result<const FileView*> model_meant(const ControlRequest& request);
+  Result<std::vector<window::ChunkId>> chunks_of_layers(const ControlRequest& request,
                                                         const std::string& text,
                                                         const std::string& key);
   std::string policy_text() const;

@@ -29,7 +29,7 @@ tl::unexpected<Error> wrong_kind(const std::string& key, const char* wanted,
 
 }  // namespace
 
-Status Request::expect_only(std::initializer_list<std::string_view> keys) const {
+Status ControlRequest::expect_only(std::initializer_list<std::string_view> keys) const {
   for (const auto& [key, value] : values_) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     std::string known;
@@ -40,14 +40,14 @@ Status Request::expect_only(std::initializer_list<std::string_view> keys) const 
   return {};
 }
 
-Result<std::optional<std::string>> Request::text(const std::string& key) const {
+Result<std::optional<std::string>> ControlRequest::text(const std::string& key) const {
   const auto found = values_.find(key);
   if (found == values_.end()) return std::nullopt;
   if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
   return wrong_kind(key, "a text", found->second);
 }
 
-Result<std::optional<uint64_t>> Request::number(const std::string& key) const {
+Result<std::optional<uint64_t>> ControlRequest::number(const std::string& key) const {
   const auto found = values_.find(key);
   if (found == values_.end()) return std::nullopt;
   if (const auto* number = std::get_if<uint64_t>(&found->second)) return *number;
@@ -56,14 +56,14 @@ Result<std::optional<uint64_t>> Request::number(const std::string& key) const {
   return wrong_kind(key, "a whole number from 0 up", found->second);
 }
 
-Result<Request> parse_request(std::string_view line) {
+Result<ControlRequest> parse_request(std::string_view line) {
   FlatObject object;
   if (const auto error = model::parse_strict_json(line, object)) {
     return fail("byte " + std::to_string(error->offset_bytes) + " of the request: expected " +
                     error->expected + ", found " + error->found,
                 "a request is one line: {\"version\":1,\"request\":\"stat\"}");
   }
-  Request request;
+  ControlRequest request;
   request.values_ = std::move(object.values);
   const auto version = request.number("version");
   if (!version) return tl::make_unexpected(version.error());

@@ -19,7 +19,7 @@ namespace weightpager::control {
 
 inline constexpr uint64_t protocol_version = 1;
 
-class Request {
+class ControlRequest {
  public:
   const std::string& name() const { return name_; }
 
@@ -31,12 +31,12 @@ class Request {
   Result<std::optional<uint64_t>> number(const std::string& key) const;
 
  private:
-  friend Result<Request> parse_request(std::string_view line);
+  friend Result<ControlRequest> parse_request(std::string_view line);
   std::string name_;
   std::map<std::string, model::JsonScalar> values_;
 };
 
 /// `line` without its end. Checks "version", which may be missing, and takes it out with "request".
-Result<Request> parse_request(std::string_view line);
+Result<ControlRequest> parse_request(std::string_view line);
 
 }  // namespace weightpager::control

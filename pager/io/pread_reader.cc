@@ -33,7 +33,7 @@ namespace {
 /// On a device with the usual 2 MiB requests, 8 keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
 
-int64_t answer_to(const Request& request) {
+int64_t answer_to(const ReadRequest& request) {
   const ssize_t bytes = kernel::pread(request.fd, request.buffer, request.length_bytes,
                                       static_cast<off_t>(request.offset_bytes));
   return bytes >= 0 ? bytes : -errno;
@@ -134,7 +134,7 @@ void PreadReader::serve_queue() {
 ReadTable::After PreadReader::serve_piece(PieceName name) {
   ReadTable::After after;
   do {
-    const Request request = table_.request(name);
+    const ReadRequest request = table_.request(name);
     mutex_.unlock();
     const int64_t answer = answer_to(request);
     mutex_.lock();

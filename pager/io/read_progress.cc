@@ -39,7 +39,7 @@ void ReadProgress::begin(const Read& read, uint32_t piece_bytes) {
   pieces_unfinished_ = piece_count();
 }
 
-Request ReadProgress::request(uint32_t index) const {
+ReadRequest ReadProgress::request(uint32_t index) const {
   const Piece& piece = pieces_[index];
   const uint32_t done_bytes = piece.begin_bytes + piece.arrived_bytes;
   return {.fd = read_.fd,

@@ -24,7 +24,7 @@
 namespace weightpager::io {
 
 /// What to ask the kernel for.
-struct Request {
+struct ReadRequest {
   int fd = -1;
   uint64_t offset_bytes = 0;
   uint32_t length_bytes = 0;
@@ -48,7 +48,7 @@ class ReadProgress {
   const Read& read() const { return read_; }
 
   /// What `piece`, which is not finished, has to ask for next.
-  Request request(uint32_t piece) const;
+  ReadRequest request(uint32_t piece) const;
 
   /// Takes the kernel's answer to request(piece): a number of bytes, or a negative errno.
   /// `file_bytes` is the file's size now, looked at if the answer is short; UINT64_MAX if unknown.

@@ -42,13 +42,13 @@ uint32_t ReadTable::take_free_row(const Read& read) {
   return row;
 }
 
-Request ReadTable::request(PieceName name) const {
+ReadRequest ReadTable::request(PieceName name) const {
   return rows_[name / pieces_max_].request(name % pieces_max_);
 }
 
 ReadTable::After ReadTable::take_answer(PieceName name, int64_t answer) {
   ReadProgress& row = rows_[name / pieces_max_];
-  const Request request = row.request(name % pieces_max_);
+  const ReadRequest request = row.request(name % pieces_max_);
   if (options_.answer_filter) answer = options_.answer_filter->filter(request, answer);
 
   const bool is_short = answer > 0 && answer < request.length_bytes;

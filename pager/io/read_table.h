@@ -19,7 +19,7 @@ class AnswerFilter {
   virtual ~AnswerFilter() = default;
   /// `answer` is what the kernel said to `request`: a number of bytes, or a negative errno. Called
   /// once at a time, from any thread.
-  virtual int64_t filter(const Request& request, int64_t answer) = 0;
+  virtual int64_t filter(const ReadRequest& request, int64_t answer) = 0;
 };
 
 /// Row and piece in one number.
@@ -40,7 +40,7 @@ class ReadTable {
   }
 
   /// What to ask the kernel for on behalf of a piece.
-  Request request(PieceName name) const;
+  ReadRequest request(PieceName name) const;
 
   enum class After {
     ask_again,        // the piece goes on, with a new request

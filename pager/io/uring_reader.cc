@@ -200,7 +200,7 @@ void UringReader::ask_for_pieces() {
   const uint32_t pieces_max = ring_.sq.ring_entries - 1;
   for (; !waiting_.is_empty() && pieces_in_ring_ < pieces_max; pieces_in_ring_++) {
     const PieceName name = waiting_.pop();
-    const Request request = table_.request(name);
+    const ReadRequest request = table_.request(name);
     io_uring_sqe* entry = new_entry();
     io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes,
                        request.offset_bytes);

@@ -161,7 +161,7 @@ void ChunkMover::account_evicted(const Run& run) {
 void ChunkMover::release_if_nowhere(ChunkId chunk) {
   const ServedFile& served = parts_.files.owner(chunk);
   if (parts_.table.state(chunk) != ChunkState::mapped || served.is_placed(chunk)) return;
-  if (served.is_kept) return parts_.table.hold(chunk);
+  if (served.is_kept) return parts_.table.hide(chunk);
   parts_.memory.backing().release(served, chunk);
   if (parts_.waiters.are_at(chunk)) parts_.policy.policy().on_touch(chunk, policy::anywhere);
 }

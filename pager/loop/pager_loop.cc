@@ -251,9 +251,9 @@ void PagerLoop::carry_out_policy() {
       case Action::Kind::evict:
         chunks_.evict(Run{action.chunk, action.count});
         break;
-      case Action::Kind::hold:
+      case Action::Kind::hide:
         if (chunks_.hide(action.chunk, action.is_used_whole)) {
-          recorder_.note(telemetry::EventKind::hold, action.chunk);
+          recorder_.note(telemetry::EventKind::hide, action.chunk);
         } else {
           policy_.policy().on_refused(action.chunk);
         }

@@ -11,8 +11,8 @@
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
-#include "pager/lessons/lesson_record.h"
 #include "pager/policy/named/make_policy.h"
+#include "pager/profiles/access_profile_record.h"
 #include "pager/shadow/judge.h"
 #include "pager/telemetry/telemetry.h"
 #include "pager/telemetry/touch_record.h"
@@ -66,10 +66,11 @@ struct PagerOptions {
   /// only shown when they are touched, and taken away again, with their bytes kept, when enough
   /// others were touched since: touching them costs a fault each time. nullptr: no record.
   telemetry::TouchRecord* touch_record = nullptr;
-  /// Where lessons of earlier runs are kept (lessons/lesson_shelf.h); "": nowhere.
-  std::string lesson_directory;
-  /// Where this run's lesson goes; not owned, outlives the pager. nullptr: nowhere.
-  lessons::LessonRecord* lesson_record = nullptr;
+  /// Where access profiles of earlier runs are kept (profiles/access_profile_directory.h); "":
+  /// nowhere.
+  std::string access_profile_directory;
+  /// Where this run's access profile goes; not owned, outlives the pager. nullptr: nowhere.
+  profiles::AccessProfileRecord* access_profile_record = nullptr;
 };
 
 }  // namespace weightpager

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "pager/base/log.h"
-#include "pager/lessons/lesson_record.h"
-#include "pager/lessons/lesson_shelf.h"
 #include "pager/policy/layer_order.h"
+#include "pager/profiles/access_profile_directory.h"
+#include "pager/profiles/access_profile_record.h"
 
 namespace weightpager {
 
@@ -83,7 +83,7 @@ policy::ChunkOrder PolicyHost::find_order(uint32_t& shown_chunks) const {
     }
   }
   order.kept = pinned_;
-  order.lesson = lesson();
+  order.access_profile = access_profile();
   policy::erase_chunks(order, [&](ChunkId chunk) { return !is_shown[chunk]; });
   return order;
 }
@@ -107,8 +107,9 @@ void PolicyHost::tell_order() {
   // At the end an engine unmaps everything; the report shall say how it was before.
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * options_.chunk_bytes);
-  const bool is_taught = earlier_ && !policy_->lesson().is_empty();
-  if (is_taught) raise_to(telemetry_.lesson_chunks, order.lesson.order.size());
+  const bool has_earlier_profile = earlier_ && !policy_->access_profile().is_empty();
+  if (has_earlier_profile)
+    raise_to(telemetry_.access_profile_chunks, order.access_profile.order.size());
   account_parts();
 }
 
@@ -146,9 +147,9 @@ void PolicyHost::unpin_unserved() {
 
 // Of the files that are served now. Whoever adapts begins with the policy that can use all of it.
 void PolicyHost::find_learned_profile() {
-  if (options_.lesson_directory.empty()) return;
-  auto found =
-      lessons::find_lesson(options_.lesson_directory, options_.chunk_bytes, files_.taught());
+  if (options_.access_profile_directory.empty()) return;
+  auto found = profiles::find_access_profile(options_.access_profile_directory,
+                                             options_.chunk_bytes, files_.profiled());
   if (!found) return;
   earlier_ = std::move(found);
   const bool is_first = policy::policy_name(telemetry_.policy) == policy::default_policy;
@@ -159,20 +160,22 @@ void PolicyHost::find_learned_profile() {
 }
 
 // What the policy learned itself is worth more than what an earlier run did.
-policy::Lesson PolicyHost::lesson() const {
-  return earlier_ ? lessons::lesson_for(*earlier_, files_.numbered()) : policy_->lesson();
+policy::AccessProfile PolicyHost::access_profile() const {
+  return earlier_ ? profiles::access_profile_for(*earlier_, files_.numbered())
+                  : policy_->access_profile();
 }
 
 // Kept at once, should the process end any moment.
 void PolicyHost::keep_learned_profile() {
-  const uint64_t learned = statistics().lessons;
+  const uint64_t learned = statistics().profiles_learned;
   if (learned == profiles_learned_) return;
   profiles_learned_ = learned;
   earlier_.reset();
-  const policy::Lesson lesson = policy_->lesson();
-  if (options_.lesson_record == nullptr || lesson.is_empty()) return;
-  const auto kept = lessons::kept_lesson(lesson, options_.chunk_bytes, files_.numbered());
-  if (options_.lesson_record->put(lessons::lesson_text(kept))) return;
+  const policy::AccessProfile access_profile = policy_->access_profile();
+  if (options_.access_profile_record == nullptr || access_profile.is_empty()) return;
+  const auto kept =
+      profiles::stored_access_profile(access_profile, options_.chunk_bytes, files_.numbered());
+  if (options_.access_profile_record->put(profiles::access_profile_text(kept))) return;
   notice(
       "the engine's order has more parts than there is room for: it will not be kept for the "
       "next start");
@@ -246,7 +249,7 @@ void PolicyHost::adapt() {
   }
 }
 
-shadow::Progress PolicyHost::progress() const {
+shadow::AdaptationProgress PolicyHost::progress() const {
   return {.now_ns = now_ns_,
           .stall_ns = telemetry_.stall_ns,
           .chunks_read = telemetry_.read_bytes / options_.chunk_bytes,

@@ -7,7 +7,7 @@
 //
 // Idea. Now and then touches are sampled for a while (touch_recorder.h). A thread of its own plays
 // the sample to every policy (shadow/), and the best one takes over with what the window holds.
-// Learned access profiles (lessons/) are kept for the next start as soon as a policy has learned
+// Learned access profiles (profiles/) are kept for the next start as soon as a policy has learned
 // something new.
 //
 // Cost: nothing between two samples. Used by the pager's thread only; telling the order allocates,
@@ -25,12 +25,12 @@
 
 #include "pager/base/result.h"
 #include "pager/fault/doorbell.h"
-#include "pager/lessons/kept_lesson.h"
 #include "pager/loop/pager_options.h"
 #include "pager/loop/served_files.h"
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/policy/named/make_policy.h"
+#include "pager/profiles/stored_access_profile.h"
 #include "pager/shadow/adaptation.h"
 #include "pager/shadow/judge_thread.h"
 #include "pager/telemetry/telemetry.h"
@@ -100,9 +100,9 @@ class PolicyHost {
   void ask_judge();
   void take_over(std::string_view name);
   void adopt(std::string_view name);
-  shadow::Progress progress() const;
+  shadow::AdaptationProgress progress() const;
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
-  policy::Lesson lesson() const;
+  policy::AccessProfile access_profile() const;
 
   const PagerOptions& options_;
   telemetry::Telemetry& telemetry_;
@@ -117,7 +117,8 @@ class PolicyHost {
   std::optional<shadow::Adaptation> adaptation_;
   std::unique_ptr<shadow::JudgeThread> judge_;
   std::vector<window::ChunkId> pinned_;
-  std::optional<lessons::KeptLesson> earlier_;  // run's profile, until there is one of our own
+  std::optional<profiles::StoredAccessProfile>
+      earlier_;  // run's profile, until there is one of our own
   uint64_t profiles_learned_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t order_told_ns_ = 0;

@@ -70,7 +70,8 @@ Result<ServedFile*> RegionCommands::serve_anew(const RegionRequest& request, io:
   served->layers = std::make_shared<ServedLayers>(
       request.name, served->size_bytes, request.model == nullptr ? model::Model{} : *request.model,
       options_.chunk_bytes, served->chunks);
-  served->taught = lessons::taught_file(request.name, served->size_bytes, served->layers->model());
+  served->profiled =
+      profiles::profiled_file(request.name, served->size_bytes, served->layers->model());
   if (auto done = parts_.memory.backing().add_file(*served); !done)
     return forward_error(std::move(done));
   ServedFile& added = parts_.files.add(std::move(served));

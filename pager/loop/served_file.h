@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "pager/io/model_file.h"
-#include "pager/lessons/kept_lesson.h"
 #include "pager/loop/served_layers.h"
+#include "pager/profiles/stored_access_profile.h"
 #include "pager/window/region.h"
 #include "pager/window/shown_file.h"
 
@@ -27,7 +27,7 @@ struct ServedFile : window::ShownFile {
   io::ModelFile file;
   std::string name;  // for messages
   std::shared_ptr<ServedLayers> layers;
-  lessons::TaughtFile taught;  // what lessons know it by
+  profiles::ProfiledFile profiled;  // what access profiles know it by
   /// Served to guests that come and go: chunks stay while nobody shows them.
   bool is_kept = false;
   io::FileIdentity seen;  // when it was looked at last

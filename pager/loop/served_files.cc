@@ -37,15 +37,15 @@ ChunkId ServedFiles::take_chunk_ids(uint32_t count) {
   return first;
 }
 
-std::vector<lessons::NumberedFile> ServedFiles::numbered() const {
-  std::vector<lessons::NumberedFile> files;
-  for (const auto& served : files_) files.push_back({served->taught, served->first_chunk});
+std::vector<profiles::NumberedFile> ServedFiles::numbered() const {
+  std::vector<profiles::NumberedFile> files;
+  for (const auto& served : files_) files.push_back({served->profiled, served->first_chunk});
   return files;
 }
 
-std::vector<lessons::TaughtFile> ServedFiles::taught() const {
-  std::vector<lessons::TaughtFile> files;
-  for (const auto& served : files_) files.push_back(served->taught);
+std::vector<profiles::ProfiledFile> ServedFiles::profiled() const {
+  std::vector<profiles::ProfiledFile> files;
+  for (const auto& served : files_) files.push_back(served->profiled);
   return files;
 }
 

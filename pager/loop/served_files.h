@@ -14,8 +14,8 @@
 #include <memory>
 #include <vector>
 
-#include "pager/lessons/kept_lesson.h"
 #include "pager/loop/served_file.h"
+#include "pager/profiles/stored_access_profile.h"
 #include "pager/window/address_space.h"
 #include "pager/window/chunk_table.h"
 
@@ -36,8 +36,8 @@ class ServedFiles {
   bool has_owner(window::ChunkId chunk) const {
     return chunk < owners_.size() && owners_[chunk] != nullptr;
   }
-  std::vector<lessons::NumberedFile> numbered() const;
-  std::vector<lessons::TaughtFile> taught() const;
+  std::vector<profiles::NumberedFile> numbered() const;
+  std::vector<profiles::ProfiledFile> profiled() const;
 
   void add_region(ServedFile& served, std::unique_ptr<window::Region> region);
   /// The region that has the address among its live pages; {} if there is none.

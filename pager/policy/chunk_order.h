@@ -1,5 +1,5 @@
 // What is known beforehand about how chunks are used. The files tell the order of a pass, its
-// layers, the experts; an earlier run may have taught more (Lesson).
+// layers, the experts; the access profile of an earlier run may say more (AccessProfile).
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct ExpertChunks {
 };
 
 /// What a policy learned of how an engine uses the chunks; another one may begin with it.
-struct Lesson {
+struct AccessProfile {
   /// In the order in which a pass touches them. No duplicates.
   std::vector<ChunkId> order;
   /// By place in `order`: how long the engine computes from the chunk, in whole ns; all 0 if only
@@ -54,7 +54,7 @@ struct ChunkOrder {
   /// By layer, then by place in the file. None of their chunks is cyclic.
   std::vector<ExpertChunks> experts;
   /// Of these chunks, or of some of them; mostly empty.
-  Lesson lesson;
+  AccessProfile access_profile;
 };
 
 }  // namespace weightpager::policy

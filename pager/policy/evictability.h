@@ -1,4 +1,4 @@
-// Which chunks may be evicted or held now, as far as that has nothing to do with what they are
+// Which chunks may be evicted or hidden now, as far as that has nothing to do with what they are
 // worth.
 //
 // A chunk that is being read cannot go. One that the kernel refused to let go of, because somebody
@@ -51,7 +51,7 @@ class Evictability {
     return !is_refused(chunk) && (state == ChunkState::ready || state == ChunkState::mapped);
   }
   /// Mapped, with a slot for its bytes to go back to.
-  bool can_be_held(ChunkId chunk) const {
+  bool can_be_hidden(ChunkId chunk) const {
     return !is_refused(chunk) && table_.state(chunk) == ChunkState::mapped &&
            table_.slot(chunk) != window::no_slot;
   }

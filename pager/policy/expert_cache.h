@@ -13,7 +13,7 @@
 //
 // Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
 // of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
-// mapper that cannot hold chunks, only uses that miss are counted.
+// mapper that cannot hide chunks, only uses that miss are counted.
 //
 // Slabs do not end where chunks end: a chunk at a seam belongs to two experts and stays while
 // either is kept. Where in the chunk it was touched tells which of them was meant.
@@ -82,7 +82,7 @@ class ExpertCache {
   /// While experts take less than they may: the next absent chunk of the one that is worth most, or
   /// no_chunk. Who asks wants to read it.
   ChunkId next_return();
-  /// A chunk that should become a tripwire, if it can be held, or no_chunk. Each one once.
+  /// A chunk that should become a tripwire, if it can be hidden, or no_chunk. Each one once.
   ChunkId next_hold();
   /// A chunk of what is used least, ready or mapped, or no_chunk. Experts in use are never offered.
   ChunkId next_victim();

@@ -101,7 +101,7 @@ Action ExpertPolicy::next() {
   const bool lacks_nothing = experts_.next_read() == window::no_chunk;
   if (Action it = spare_room(lacks_nothing); it.kind != Action::Kind::none) return it;
   if (Action it = stream_.show_unseen(); it.kind != Action::Kind::none) return it;
-  if (Action it = hold(); it.kind != Action::Kind::none) return it;
+  if (Action it = hide(); it.kind != Action::Kind::none) return it;
   // Whatever is read ahead can wait for what an expert in use lacks; the other way round that would
   // never have its turn.
   if (!lacks_nothing) return {};
@@ -142,12 +142,12 @@ Action ExpertPolicy::spare_room(bool lacks_nothing) {
 }
 
 // Chunks that shall show their expert's next use.
-Action ExpertPolicy::hold() {
+Action ExpertPolicy::hide() {
   for (;;) {
     const ChunkId chunk = experts_.next_hold();
     if (chunk == window::no_chunk) return {};
-    if (stream_.can_be_held(chunk)) {
-      return {.kind = Action::Kind::hold, .chunk = chunk, .is_used_whole = true};
+    if (stream_.can_be_hidden(chunk)) {
+      return {.kind = Action::Kind::hide, .chunk = chunk, .is_used_whole = true};
     }
   }
 }

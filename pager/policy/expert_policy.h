@@ -42,7 +42,7 @@ class ExpertPolicy final : public Policy {
   Action next() override;
   uint32_t ring_chunks() const override { return stream_.ring_chunks(); }
   uint32_t pinned_chunks() const override { return stream_.pinned_chunks(); }
-  Lesson lesson() const override { return stream_.lesson(); }
+  AccessProfile access_profile() const override { return stream_.access_profile(); }
   bool is_pinned(ChunkId chunk) const override { return stream_.is_pinned(chunk); }
   const PolicyStatistics& statistics() const override { return stream_.statistics(); }
 
@@ -61,7 +61,7 @@ class ExpertPolicy final : public Policy {
   Action rest_of_experts();
   /// `lacks_nothing`: all that experts in use lack is being read.
   Action spare_room(bool lacks_nothing);
-  Action hold();
+  Action hide();
   Action returning();
   Action make_room(bool for_demand);
   Action expert_victim();

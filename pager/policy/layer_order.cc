@@ -165,13 +165,13 @@ void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone
   std::erase_if(order.cyclic, is_gone);
   std::erase_if(order.revisited, is_gone);
   std::erase_if(order.kept, is_gone);
-  Lesson left;
-  for (size_t at = 0; at < order.lesson.order.size(); ++at) {
-    if (is_gone(order.lesson.order[at])) continue;
-    left.order.push_back(order.lesson.order[at]);
-    left.computed_ns.push_back(order.lesson.computed_ns[at]);
+  AccessProfile left;
+  for (size_t at = 0; at < order.access_profile.order.size(); ++at) {
+    if (is_gone(order.access_profile.order[at])) continue;
+    left.order.push_back(order.access_profile.order[at]);
+    left.computed_ns.push_back(order.access_profile.computed_ns[at]);
   }
-  order.lesson = std::move(left);
+  order.access_profile = std::move(left);
   for (ExpertChunks& expert : order.experts) {
     for (std::vector<ChunkPart>& slab : expert.slabs) {
       std::erase_if(slab, [&](const ChunkPart& part) { return is_gone(part.chunk); });

@@ -8,8 +8,8 @@ void Learned::set_order(const ChunkOrder& order) {
   policy_.set_order(order);
   note_order_change();
   const auto is_known = [](float computed_ns) { return computed_ns > 0; };
-  if (std::ranges::none_of(order.lesson.computed_ns, is_known)) return;
-  policy_.set_pace(meter_.begin_with(order.lesson));
+  if (std::ranges::none_of(order.access_profile.computed_ns, is_known)) return;
+  policy_.set_pace(meter_.begin_with(order.access_profile));
 }
 
 void Learned::note_order_change() {
@@ -28,7 +28,7 @@ void Learned::on_touch(ChunkId chunk, uint32_t offset_bytes) {
   policy_.on_touch(chunk, offset_bytes);
   note_order_change();
   if (!meter_.note_touch(chunk, state)) return;
-  ++policy_.counters().lessons;
+  ++policy_.counters().profiles_learned;
   policy_.set_pace(meter_.pace());
 }
 

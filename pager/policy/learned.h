@@ -3,8 +3,8 @@
 // Layers of one size need not compute for the same time: an output matrix, a convolution with many
 // pixels, a layer on another device. Reads of what is streamed hide under computing, so pins belong
 // where little of it is. The pace is measured (pace_meter.h) and told to pin-stream, which spreads
-// its pins by it; the order itself is learned by pin-stream. Both are the lesson for the next
-// start.
+// its pins by it; the order itself is learned by pin-stream. Both are the access profile for the
+// next start.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class Learned final : public Policy {
   uint32_t ring_chunks() const override { return policy_.ring_chunks(); }
   uint32_t pinned_chunks() const override { return policy_.pinned_chunks(); }
   bool is_pinned(ChunkId chunk) const override { return policy_.is_pinned(chunk); }
-  Lesson lesson() const override { return policy_.lesson(); }
+  AccessProfile access_profile() const override { return policy_.access_profile(); }
   const PolicyStatistics& statistics() const override { return policy_.statistics(); }
 
  private:

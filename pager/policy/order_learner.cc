@@ -27,8 +27,8 @@ void OrderLearner::begin() {
   touched_again_ = 0;
 }
 
-// Everything that is mapped and was not seen is held once, so that the next pass shows every first
-// touch again.
+// Everything that is mapped and was not seen is hidden once, so that the next pass shows every
+// first touch again.
 void OrderLearner::begin_anew() {
   ++begun_anew_;
   begin();

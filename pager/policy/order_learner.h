@@ -71,10 +71,11 @@ class OrderLearner {
   /// What the touches since then make doubtful. `ring` is said once.
   Doubt doubt();
 
-  /// The next chunk, since learning began anew, that was not seen and of which `can_be_held(chunk)`
-  /// is true, or no_chunk; each one once. If it is held, its next touch is seen.
-  template <typename CanBeHeld>
-  ChunkId next_unseen(CanBeHeld can_be_held);
+  /// The next chunk, since learning began anew, that was not seen and of which
+  /// `can_be_hidden(chunk)` is true, or no_chunk; each one once. If it is hidden, its next touch is
+  /// seen.
+  template <typename CanBeHidden>
+  ChunkId next_unseen(CanBeHidden can_be_hidden);
 
  private:
   static constexpr uint32_t never = UINT32_MAX;
@@ -101,11 +102,11 @@ class OrderLearner {
   bool are_threads_apart_ = false;
 };
 
-template <typename CanBeHeld>
-ChunkId OrderLearner::next_unseen(CanBeHeld can_be_held) {
+template <typename CanBeHidden>
+ChunkId OrderLearner::next_unseen(CanBeHidden can_be_hidden) {
   while (unseen_from_ < touch_ranks_.size()) {
     const ChunkId chunk = unseen_from_++;
-    if (!has_seen(chunk) && can_be_held(chunk)) return chunk;
+    if (!has_seen(chunk) && can_be_hidden(chunk)) return chunk;
   }
   return window::no_chunk;
 }

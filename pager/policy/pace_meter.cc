@@ -30,13 +30,13 @@ void PaceMeter::order_replaced() {
   paces_told_ = 0;
 }
 
-std::vector<float> PaceMeter::begin_with(const Lesson& lesson) {
+std::vector<float> PaceMeter::begin_with(const AccessProfile& access_profile) {
   constexpr float unknown_ns = -1;
   std::vector<float> known_ns(table_.chunks(), unknown_ns);
-  for (size_t at = 0; at < lesson.order.size(); ++at) {
-    known_ns[lesson.order[at]] = lesson.computed_ns[at];
+  for (size_t at = 0; at < access_profile.order.size(); ++at) {
+    known_ns[access_profile.order[at]] = access_profile.computed_ns[at];
   }
-  float each_ns = lesson.computed_ns.front();
+  float each_ns = access_profile.computed_ns.front();
   std::vector<float> pace;
   pace.reserve(order_.size());
   for (ChunkId chunk : order_.chunks()) {
@@ -45,7 +45,7 @@ std::vector<float> PaceMeter::begin_with(const Lesson& lesson) {
     pace.push_back(each_ns);
   }
   passed_ = passes_per_pace * order_.size();
-  // What is seen first takes the place of what was taught, however wrong that is.
+  // The first measurement replaces what the access profile says, however far apart the two are.
   averaged_from_ = passed_ + order_.size();
   paces_told_ = 1;
   return pace;

@@ -32,8 +32,8 @@ class PaceMeter {
   /// Another order is in use: what was measured is forgotten.
   void order_replaced();
   /// Begins with what an earlier run has learned. Returns the pace of the order in use: chunks that
-  /// the lesson does not know are computed from for as long as their neighbours.
-  std::vector<float> begin_with(const Lesson& lesson);
+  /// the access profile does not know are computed from for as long as their neighbours.
+  std::vector<float> begin_with(const AccessProfile& access_profile);
 
   /// What the driver's clock says at the events that follow.
   void set_time(uint64_t now_ns) { now_ns_ = now_ns; }

@@ -29,8 +29,9 @@ void PassFollower::set_order(const ChunkOrder& order) {
   learner_.reset(chunks_);
   ahead_.reset(chunks_);
   pins_.reset(order, chunks_);
-  is_order_taught_ = !order.lesson.is_empty();
-  declared_order_ = is_order_taught_ ? reordered(order.cyclic, order.lesson.order) : order.cyclic;
+  is_order_learned_ = !order.access_profile.is_empty();
+  declared_order_ =
+      is_order_learned_ ? reordered(order.cyclic, order.access_profile.order) : order.cyclic;
   install_order(declared_order_);
 }
 
@@ -74,13 +75,13 @@ void PassFollower::divide() {
   is_rearranged_ = true;
 }
 
-Lesson PassFollower::lesson() const {
-  if (!is_order_taught_ && order_.pace().empty()) return {};
-  Lesson lesson;
-  lesson.order.assign(order_.chunks().begin(), order_.chunks().end());
-  lesson.computed_ns.assign(order_.pace().begin(), order_.pace().end());
-  lesson.computed_ns.resize(order_.size(), 0);
-  return lesson;
+AccessProfile PassFollower::access_profile() const {
+  if (!is_order_learned_ && order_.pace().empty()) return {};
+  AccessProfile access_profile;
+  access_profile.order.assign(order_.chunks().begin(), order_.chunks().end());
+  access_profile.computed_ns.assign(order_.pace().begin(), order_.pace().end());
+  access_profile.computed_ns.resize(order_.size(), 0);
+  return access_profile;
 }
 
 PassFollower::OrderChange PassFollower::take_order_change() {
@@ -180,9 +181,9 @@ void PassFollower::reconsider() {
 
 void PassFollower::correct_order() {
   learner_.note_correction();
-  is_order_taught_ = true;
+  is_order_learned_ = true;
   ++statistics_.order_corrections;
-  ++statistics_.lessons;
+  ++statistics_.profiles_learned;
   install_order(reordered(order_.chunks(), learner_.seen()));
 }
 

@@ -58,9 +58,9 @@ class PassFollower {
   /// A chunk that the engine has left behind since the last touch, or no_chunk; each one once.
   ChunkId next_consumed() { return cursor_.next_consumed(); }
   /// A chunk whose next touch should be seen, to learn the order, or no_chunk; each one once.
-  template <typename CanBeHeld>
-  ChunkId next_unseen(CanBeHeld can_be_held) {
-    return learner_.next_unseen(can_be_held);
+  template <typename CanBeHidden>
+  ChunkId next_unseen(CanBeHidden can_be_hidden) {
+    return learner_.next_unseen(can_be_hidden);
   }
   /// Of what was read ahead, the chunk that is needed last and may go, or no_chunk.
   template <typename MayGo>
@@ -77,8 +77,8 @@ class PassFollower {
   bool has_seen(ChunkId chunk) const { return learner_.has_seen(chunk); }
   bool are_threads_apart() const { return learner_.are_threads_apart(); }
 
-  /// The order and the pace in use, if the engine taught either or they were given.
-  Lesson lesson() const;
+  /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
+  AccessProfile access_profile() const;
   /// What became of the order since this was asked last.
   OrderChange take_order_change();
   const PolicyStatistics& statistics() const { return statistics_; }
@@ -103,7 +103,7 @@ class PassFollower {
   const LayerAbove& above_;
   uint32_t chunks_ = 0;                  // of the table, when the order was set
   std::vector<ChunkId> declared_order_;  // what set_order said
-  bool is_order_taught_ = false;         // by the engine, now or earlier
+  bool is_order_learned_ = false;        // from the engine, in this run or an earlier one
   PassOrder order_;
   OrderLearner learner_;
   Cursor cursor_;

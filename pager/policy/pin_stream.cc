@@ -121,9 +121,10 @@ PinStream::Wish PinStream::demand() {
 
 // Chunks whose next touch teaches the order.
 Action PinStream::show_unseen() {
-  const ChunkId chunk = follower_.next_unseen([&](ChunkId it) { return victims_.can_be_held(it); });
+  const ChunkId chunk =
+      follower_.next_unseen([&](ChunkId it) { return victims_.can_be_hidden(it); });
   if (chunk == window::no_chunk) return {};
-  return {.kind = Action::Kind::hold, .chunk = chunk};
+  return {.kind = Action::Kind::hide, .chunk = chunk};
 }
 
 PinStream::Wish PinStream::advised() {
@@ -167,7 +168,7 @@ Action PinStream::useless_victim(bool for_demand) {
   if (ChunkId chunk = victims_.next_consumed(); chunk != window::no_chunk) return evict(chunk);
   if (!for_demand && !victims_.is_clock_over_share()) return {};
   const SecondChance::Finding found = victims_.next_by_clock();
-  if (found.is_to_be_held) return {.kind = Action::Kind::hold, .chunk = found.chunk};
+  if (found.is_to_be_hidden) return {.kind = Action::Kind::hide, .chunk = found.chunk};
   return evict(found.chunk);
 }
 

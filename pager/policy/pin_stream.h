@@ -15,7 +15,7 @@
 // Touching it costs microseconds and says where the engine is. The order comes from the model's
 // layers and is corrected by what is seen (order_learner.h): a chunk that was never touched is
 // always a tripwire, so the first pass shows every first touch. An order that was corrected is part
-// of the lesson for the next start.
+// of the access profile for the next start.
 //
 // PassFollower knows what the engine does, Victims knows who makes room; PinStream asks both and
 // says what is to be done. A layer above can have chunks of its own in the same window
@@ -68,8 +68,8 @@ class PinStream final : public Policy {
   Action next() override;
   uint32_t ring_chunks() const override { return follower_.shares().ring; }
   uint32_t pinned_chunks() const override { return follower_.shares().pinned; }
-  /// The order and the pace in use, if the engine taught either or they were given.
-  Lesson lesson() const override { return follower_.lesson(); }
+  /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
+  AccessProfile access_profile() const override { return follower_.access_profile(); }
   bool is_pinned(ChunkId chunk) const override { return follower_.is_pinned(chunk); }
   const PolicyStatistics& statistics() const override { return follower_.statistics(); }
 
@@ -111,12 +111,12 @@ class PinStream final : public Policy {
 
   /// The window has room, and no slot to read into.
   Action free_a_slot(bool for_demand);
-  /// Evicts what is of no use, or less than what is streamed; or holds to learn what is.
+  /// Evicts what is of no use, or less than what is streamed; or hides to learn what is.
   Action useless_victim(bool for_demand);
   /// Evicts what is of use.
   Action useful_victim();
   bool can_go(ChunkId chunk) const { return victims_.can_go(chunk); }
-  bool can_be_held(ChunkId chunk) const { return victims_.can_be_held(chunk); }
+  bool can_be_hidden(ChunkId chunk) const { return victims_.can_be_hidden(chunk); }
   void leave_to_clock(ChunkId chunk) { victims_.add_to_clock(chunk); }
 
  private:

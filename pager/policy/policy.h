@@ -1,7 +1,7 @@
 // What every policy is: a pure state machine that is told events and asked for actions.
 //
 // Events: a touch, a read that ended, what the kernel refused, advice, the window's size. Actions:
-// read, evict, hold (take a chunk out of the engine's sight and keep its bytes). A policy knows no
+// read, evict, hide (take a chunk out of the engine's sight and keep its bytes). A policy knows no
 // I/O, no threads and no clock of its own; it reads the chunk table and never writes it. So the
 // live pager, the simulator (simulate/simulator.h) and the tests drive the same objects, and what
 // the simulator says about a policy is said about the one that runs.
@@ -19,13 +19,13 @@
 
 namespace weightpager::policy {
 
-/// What the driver shall do now. `evict`, `hold` may be refused by the kernel; see `on_refused`.
+/// What the driver shall do now. `evict`, `hide` may be refused by the kernel; see `on_refused`.
 struct Action {
   enum class Kind {
     none,   // nothing to do until the next event
     read,   // absent → reading; the table has room for it
     evict,  // ready or mapped → absent
-    hold,   // mapped → ready: keep the bytes, notice the next touch
+    hide,   // mapped → ready: keep the bytes, notice the next touch
   };
   Kind kind = Kind::none;
   ChunkId chunk = window::no_chunk;
@@ -33,7 +33,7 @@ struct Action {
   bool is_demand = false;
   /// Of `evict`: so many, one after the other, from `chunk` on.
   uint32_t count = 1;
-  /// Of `hold`: whoever uses the chunk touches all of it, so that any page of it tells.
+  /// Of `hide`: whoever uses the chunk touches all of it, so that any page of it tells.
   bool is_used_whole = false;
 };
 
@@ -65,7 +65,7 @@ struct PolicyStatistics {
   uint64_t prefetch_hidden = 0;  // prefetched, and ready before the engine came
   uint64_t prefetch_unused = 0;  // prefetched, and evicted before the engine came
   uint64_t order_corrections = 0;
-  uint64_t lessons = 0;                // times that it learned something new for `lesson()`
+  uint64_t profiles_learned = 0;       // times that it learned something new for `access_profile()`
   uint64_t expert_uses = 0;            // an expert in a pass over its layer
   uint64_t expert_misses = 0;          // … of which some chunks were absent
   uint64_t expert_chunks_missing = 0;  // … these
@@ -75,7 +75,7 @@ struct PolicyStatistics {
     prefetch_hidden += other.prefetch_hidden;
     prefetch_unused += other.prefetch_unused;
     order_corrections += other.order_corrections;
-    lessons += other.lessons;
+    profiles_learned += other.profiles_learned;
     expert_uses += other.expert_uses;
     expert_misses += other.expert_misses;
     expert_chunks_missing += other.expert_chunks_missing;
@@ -102,7 +102,7 @@ class Policy {
   /// The chunk was read without an error. Returns true if it shall be mapped now, false if it shall
   /// stay ready, as a tripwire. (A chunk that an engine thread waits for is mapped in any case.)
   virtual bool on_ready(ChunkId chunk) = 0;
-  /// The kernel refused to evict or hold the chunk, because somebody pins its pages. The policy
+  /// The kernel refused to evict or hide the chunk, because somebody pins its pages. The policy
   /// does not ask for it again for a while (evictability.h).
   virtual void on_refused(ChunkId chunk) = 0;
   /// Threads wait, and nothing has happened for a while. The policy may ask again for what was
@@ -126,7 +126,7 @@ class Policy {
   /// Whether the chunk is one of those that stay.
   virtual bool is_pinned(ChunkId /*chunk*/) const { return false; }
   /// What another policy can begin with; empty, if this one learns nothing or has not yet.
-  virtual Lesson lesson() const { return {}; }
+  virtual AccessProfile access_profile() const { return {}; }
   virtual const PolicyStatistics& statistics() const = 0;
 };
 

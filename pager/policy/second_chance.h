@@ -1,13 +1,13 @@
-// Which chunk to evict where no order is known: the clock algorithm, with holds for referenced
-// bits.
+// Which chunk to evict where no order is known: the clock algorithm, with hidden chunks for
+// referenced bits.
 //
 // Problem. Of chunks that are touched now and then, those in use should stay. A processor has a bit
 // for each page that says whether it was used; a userfaultfd shows touches of chunks that are not
 // mapped, and nothing of the others.
 //
 // Idea. Second chance: a hand goes round the chunks. One that was touched since the hand came by
-// last is taken out of the engine's sight, with its bytes kept (held). If it is touched before the
-// hand comes back, it stays for another round; otherwise it goes.
+// last is taken out of the engine's sight, with its bytes kept (hidden). If it is touched before
+// the hand comes back, it stays for another round; otherwise it goes.
 //
 // Cost: O(1) to add a chunk, two rounds of the hand at worst to find a victim, 5 bytes a chunk.
 // Only `reset` allocates.
@@ -31,7 +31,7 @@ class SecondChance {
   /// What the hand has found.
   struct Finding {
     ChunkId chunk = window::no_chunk;  // no_chunk: nothing can go now
-    bool is_to_be_held = false;        // otherwise the chunk goes, and has left the clock
+    bool is_to_be_hidden = false;      // otherwise the chunk goes, and has left the clock
   };
 
   /// Empties the clock and forgets all touches. The table has `chunks` chunks.
@@ -47,11 +47,11 @@ class SecondChance {
   /// Of any chunk, in the clock or not.
   void note_touch(ChunkId chunk) { is_touched_[chunk] = true; }
 
-  /// Turns the hand until a chunk can go or shall be held. `standing_of(chunk)` returns a Standing;
-  /// `can_be_held(chunk)` says whether the chunk can be held. A touched chunk that cannot be held
-  /// is passed over once.
-  template <typename StandingOf, typename CanBeHeld>
-  Finding turn(StandingOf standing_of, CanBeHeld can_be_held);
+  /// Turns the hand until a chunk can go or shall be hidden. `standing_of(chunk)` returns a
+  /// Standing; `can_be_hidden(chunk)` says whether the chunk can be hidden. A touched chunk that
+  /// cannot be hidden is passed over once.
+  template <typename StandingOf, typename CanBeHidden>
+  Finding turn(StandingOf standing_of, CanBeHidden can_be_hidden);
 
  private:
   void remove_at_hand();
@@ -62,8 +62,8 @@ class SecondChance {
   size_t hand_ = 0;               // in members_
 };
 
-template <typename StandingOf, typename CanBeHeld>
-SecondChance::Finding SecondChance::turn(StandingOf standing_of, CanBeHeld can_be_held) {
+template <typename StandingOf, typename CanBeHidden>
+SecondChance::Finding SecondChance::turn(StandingOf standing_of, CanBeHidden can_be_hidden) {
   for (size_t steps = 2 * members_.size(); steps > 0 && !members_.empty(); --steps) {
     if (hand_ >= members_.size()) hand_ = 0;
     const ChunkId chunk = members_[hand_];
@@ -75,7 +75,7 @@ SecondChance::Finding SecondChance::turn(StandingOf standing_of, CanBeHeld can_b
     if (standing == Standing::idle && is_touched_[chunk]) {
       is_touched_[chunk] = false;
       ++hand_;
-      if (can_be_held(chunk)) return {chunk, true};
+      if (can_be_hidden(chunk)) return {chunk, true};
       continue;
     }
     remove_at_hand();

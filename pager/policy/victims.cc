@@ -84,7 +84,7 @@ SecondChance::Finding Victims::next_by_clock() {
         const bool leaves = !evictability_.is_evictable(chunk) || has_reason_to_stay(chunk);
         return leaves ? Standing::needed : Standing::idle;
       },
-      [&](ChunkId chunk) { return can_be_held(chunk); });
+      [&](ChunkId chunk) { return can_be_hidden(chunk); });
 }
 
 ChunkId Victims::farthest_ahead() const {

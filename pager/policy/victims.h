@@ -44,7 +44,7 @@ class Victims {
 
   /// Whether anything was touched since the beginning.
   bool has_touches() const { return evictability_.touches() > 0; }
-  bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
+  bool can_be_hidden(ChunkId chunk) const { return evictability_.can_be_hidden(chunk); }
   /// Whether the chunk can go, and is not of those that were just delivered.
   bool can_go(ChunkId chunk) const {
     return evictability_.is_evictable(chunk) && !is_recent(chunk);

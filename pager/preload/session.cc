@@ -63,7 +63,7 @@ struct Configuration {
   std::string policy;
   std::string server_socket;  // "": a pager of its own
   std::string run_directory;
-  std::string lesson_directory;  // "": nothing is learned from run to run
+  std::string access_profile_directory;  // "": nothing is learned from run to run
   bool records_touches = false;
   bool wants_profiles = true;
 };
@@ -126,7 +126,7 @@ Configuration read_configuration() {
   it.policy = environment("WEIGHTPAGER_POLICY", policy::adaptive_policy.data());
   it.server_socket = environment("WEIGHTPAGER_ATTACH");
   it.run_directory = environment("WEIGHTPAGER_RUN_DIR");
-  it.lesson_directory = environment("WEIGHTPAGER_LESSONS");
+  it.access_profile_directory = environment("WEIGHTPAGER_ACCESS_PROFILES");
   it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   return it;
@@ -201,11 +201,11 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
     if (!record) return forward_error(std::move(record));
     options.touch_record = *record;
   }
-  if (!configuration.lesson_directory.empty()) {
-    options.lesson_directory = configuration.lesson_directory;
-    auto record = lessons::LessonRecord::create(configuration.run_directory);
+  if (!configuration.access_profile_directory.empty()) {
+    options.access_profile_directory = configuration.access_profile_directory;
+    auto record = profiles::AccessProfileRecord::create(configuration.run_directory);
     if (!record) notice(record.error().message + ": what is learned will not be kept");
-    if (record) options.lesson_record = *record;
+    if (record) options.access_profile_record = *record;
   }
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));

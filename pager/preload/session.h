@@ -5,8 +5,8 @@
 // WEIGHTPAGER_ATTACH (a server's socket; with neither the interposer does nothing),
 // WEIGHTPAGER_MATCH (globs, ':' between them), WEIGHTPAGER_FILES (models by device and inode),
 // WEIGHTPAGER_MAPPER, WEIGHTPAGER_POLICY, WEIGHTPAGER_PROFILE (0: no engine profiles),
-// WEIGHTPAGER_RECORD (1: touches are written down), WEIGHTPAGER_LESSONS (where earlier runs' are),
-// WEIGHTPAGER_RUN_DIR, WEIGHTPAGER_QUIET.
+// WEIGHTPAGER_RECORD (1: touches are written down), WEIGHTPAGER_ACCESS_PROFILES (where earlier
+// runs' are), WEIGHTPAGER_RUN_DIR, WEIGHTPAGER_QUIET.
 #pragma once
 
 #include <sys/types.h>

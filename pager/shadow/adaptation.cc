@@ -24,20 +24,21 @@ bool differs(uint32_t before, uint32_t now) {
 
 }  // namespace
 
-void Adaptation::set_chunks(uint32_t chunks, uint32_t cyclic_chunks, const Progress& now) {
+void Adaptation::set_chunks(uint32_t chunks, uint32_t cyclic_chunks,
+                            const AdaptationProgress& now) {
   cyclic_chunks_ = cyclic_chunks;
   if (!differs(chunks_, chunks)) return;
   chunks_ = chunks;
   begin_anew(now);
 }
 
-void Adaptation::set_window(uint32_t chunks, const Progress& now) {
+void Adaptation::set_window(uint32_t chunks, const AdaptationProgress& now) {
   if (!differs(window_chunks_, chunks)) return;
   window_chunks_ = chunks;
   begin_anew(now);
 }
 
-void Adaptation::begin_anew(const Progress& now) {
+void Adaptation::begin_anew(const AdaptationProgress& now) {
   refuted_.clear();
   rest_passes_ = rest_passes_first;
   if (phase_ == Phase::judging) {
@@ -47,7 +48,7 @@ void Adaptation::begin_anew(const Progress& now) {
   }
 }
 
-Adaptation::Step Adaptation::next(const Progress& now) {
+Adaptation::Step Adaptation::next(const AdaptationProgress& now) {
   switch (phase_) {
     case Phase::resting:
       if (!has_rested(now)) return Step::none;
@@ -92,7 +93,7 @@ void Adaptation::on_verdict(const Verdict& verdict) {
 }
 
 // Does the new policy do in earnest what it did on paper?
-Adaptation::Step Adaptation::conclude(const Progress& now) {
+Adaptation::Step Adaptation::conclude(const AdaptationProgress& now) {
   wait_ns_ = sampled_wait_ns(now);
   rest(now);
   if (wait_ns_ < former_wait_ns_) return Step::end_sample;
@@ -102,19 +103,19 @@ Adaptation::Step Adaptation::conclude(const Progress& now) {
   return Step::adopt;
 }
 
-void Adaptation::rest(const Progress& now) {
+void Adaptation::rest(const AdaptationProgress& now) {
   phase_ = Phase::resting;
   since_ = now;
   rest_passes_ = std::min(2 * rest_passes_, rest_passes_max);
 }
 
-bool Adaptation::has_rested(const Progress& now) const {
+bool Adaptation::has_rested(const AdaptationProgress& now) const {
   const uint64_t chunks_read = now.chunks_read - since_.chunks_read;
   return chunks_ > 0 && chunks_read >= uint64_t{chunks_} * rest_passes_;
 }
 
 // A cyclic engine needs what does not fit at each pass, whoever pages.
-bool Adaptation::is_worth_a_look(const Progress& now) const {
+bool Adaptation::is_worth_a_look(const AdaptationProgress& now) const {
   const auto elapsed_ns = static_cast<double>(now.now_ns - since_.now_ns);
   if (static_cast<double>(now.stall_ns - since_.stall_ns) < stall_share_min * elapsed_ns) {
     return false;
@@ -126,12 +127,12 @@ bool Adaptation::is_worth_a_look(const Progress& now) const {
 }
 
 // A policy that reads little does not come to read that much again.
-bool Adaptation::has_settled(const Progress& now) const {
+bool Adaptation::has_settled(const AdaptationProgress& now) const {
   return now.chunks_read - since_.chunks_read >= chunks_ ||
          now.now_ns - since_.now_ns >= 2 * sampling_took_ns_;
 }
 
-uint64_t Adaptation::sampled_wait_ns(const Progress& now) const {
+uint64_t Adaptation::sampled_wait_ns(const AdaptationProgress& now) const {
   return (now.stall_ns - since_.stall_ns) / now.touches_sampled;
 }
 

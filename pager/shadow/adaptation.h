@@ -24,7 +24,7 @@
 namespace weightpager::shadow {
 
 /// All of them grow.
-struct Progress {
+struct AdaptationProgress {
   uint64_t now_ns = 0;
   uint64_t stall_ns = 0;
   uint64_t chunks_read = 0;
@@ -48,10 +48,10 @@ class Adaptation {
 
   /// So many chunks are in use, of which so many are touched in every pass. What is known so far is
   /// forgotten if they, or the window, change by more than a quarter.
-  void set_chunks(uint32_t chunks, uint32_t cyclic_chunks, const Progress& now);
-  void set_window(uint32_t chunks, const Progress& now);
+  void set_chunks(uint32_t chunks, uint32_t cyclic_chunks, const AdaptationProgress& now);
+  void set_window(uint32_t chunks, const AdaptationProgress& now);
   /// To be called often.
-  Step next(const Progress& now);
+  Step next(const AdaptationProgress& now);
   void on_verdict(const Verdict& verdict);
 
   std::string_view policy() const { return policy_; }
@@ -75,20 +75,20 @@ class Adaptation {
     proving,   // sampling again
   };
 
-  void begin_anew(const Progress& now);
-  void rest(const Progress& now);
-  bool has_rested(const Progress& now) const;
-  bool is_worth_a_look(const Progress& now) const;
-  bool has_settled(const Progress& now) const;
-  uint64_t sampled_wait_ns(const Progress& now) const;
-  Step conclude(const Progress& now);
+  void begin_anew(const AdaptationProgress& now);
+  void rest(const AdaptationProgress& now);
+  bool has_rested(const AdaptationProgress& now) const;
+  bool is_worth_a_look(const AdaptationProgress& now) const;
+  bool has_settled(const AdaptationProgress& now) const;
+  uint64_t sampled_wait_ns(const AdaptationProgress& now) const;
+  Step conclude(const AdaptationProgress& now);
   uint32_t touches_wanted() const;
 
   std::string_view policy_;
   std::string_view former_;
   std::vector<std::string_view> refuted_;
   Phase phase_ = Phase::resting;
-  Progress since_;  // the phase
+  AdaptationProgress since_;  // the phase
   uint32_t chunks_ = 0;
   uint32_t cyclic_chunks_ = 0;
   uint32_t window_chunks_ = 0;

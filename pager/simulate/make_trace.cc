@@ -203,7 +203,7 @@ class Walker {
 
 }  // namespace
 
-model::Model model_of(const Shape& shape) {
+model::Model model_of(const TraceShape& shape) {
   model::Model model;
   model.format = model::Format::gguf;
   model.experts_used = shape.experts_used;

@@ -33,7 +33,7 @@ struct Workload {
 };
 
 /// A model without a file.
-struct Shape {
+struct TraceShape {
   uint32_t layers = 32;
   /// What every pass uses of a layer.
   uint64_t dense_bytes = 128 * MiB;
@@ -43,7 +43,7 @@ struct Shape {
   uint64_t slab_bytes = 0;
 };
 
-model::Model model_of(const Shape& shape);
+model::Model model_of(const TraceShape& shape);
 
 /// In chunks as the live pager would choose them. `name` is the trace's.
 Trace make_trace(const model::Model& model, const Workload& workload, std::string name);

@@ -118,7 +118,7 @@ class Simulator {
       run_pass(pass);
     if (is_abandoned()) return fail("the simulation was abandoned", "");
     run_.statistics = policy_->statistics();
-    run_.lesson = policy_->lesson();
+    run_.access_profile = policy_->access_profile();
     run_.pinned_chunks = policy_->pinned_chunks();
     run_.ring_chunks = policy_->ring_chunks();
     return std::move(run_);
@@ -318,8 +318,8 @@ class Simulator {
       case Action::Kind::evict:
         evict({action.chunk, action.count});
         break;
-      case Action::Kind::hold:
-        hold(action.chunk);
+      case Action::Kind::hide:
+        hide(action.chunk);
         break;
       case Action::Kind::none:
         break;
@@ -347,10 +347,10 @@ class Simulator {
     }
   }
 
-  void hold(ChunkId chunk) {
+  void hide(ChunkId chunk) {
     if (!options_.keeps_slot) return policy_->on_refused(chunk);
     take_out(1);
-    table_.hold(chunk);
+    table_.hide(chunk);
   }
 
   void take_out(uint32_t chunks) {

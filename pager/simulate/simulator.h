@@ -40,7 +40,7 @@ struct SimulatorOptions {
   Handling handling;
   uint64_t seed = 1;
   /// As mapper `move` and `collapse` do. `copy` frees the slot of a mapped chunk, so that nothing
-  /// can be held.
+  /// can be hidden.
   bool keeps_slot = true;
   /// The pass whose reads, stalls and computing are kept, if there are as many.
   size_t timeline_pass = SIZE_MAX;
@@ -66,7 +66,7 @@ struct PassCounts {
   uint64_t late_touches = 0;  // of chunks that were being read
   uint64_t tripwires = 0;     // touches of chunks that were ready, and not mapped
   uint64_t shows = 0;         // neighbours that are shown together count once
-  uint64_t take_outs = 0;     // the same, evicted or held
+  uint64_t take_outs = 0;     // the same, evicted or hidden
 };
 
 struct TimelineSpan {
@@ -81,7 +81,7 @@ struct SimulatedRun {
   std::vector<PassCounts> passes;
   std::vector<TimelineSpan> timeline;
   policy::PolicyStatistics statistics;
-  policy::Lesson lesson;
+  policy::AccessProfile access_profile;
   uint32_t pinned_chunks = 0;
   uint32_t ring_chunks = 0;
   /// Touches, reads, actions.

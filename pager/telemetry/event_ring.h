@@ -20,7 +20,7 @@ enum class EventKind : uint8_t {
   arrive,  // … and has ended
   map,     // shown to the engine
   evict,   // gone from memory
-  hold,    // out of the engine's sight, its bytes kept
+  hide,    // out of the engine's sight, its bytes kept
 };
 
 struct Event {

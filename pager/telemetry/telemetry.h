@@ -69,7 +69,7 @@ struct Telemetry {
   Counter take_out_ns;
   Counter passes;  // sweeps over the layers seen
   // Whose order and pace the policy knew from an earlier run.
-  Counter lesson_chunks;
+  Counter access_profile_chunks;
 
   // Of a mixture of experts; all 0 without.
   Counter expert_uses;           // an expert that a pass used

@@ -51,7 +51,7 @@ void BackingMemory::release(const ShownFile& file, ChunkId chunk) {
 
 void BackingMemory::fail_chunk(const ShownFile& file, ChunkId chunk) {
   if (table_.state(chunk) == ChunkState::failed) return;
-  if (table_.state(chunk) == ChunkState::mapped) table_.hold(chunk);
+  if (table_.state(chunk) == ChunkState::mapped) table_.hide(chunk);
   give_back(file, chunk);
   table_.fail(chunk);
 }

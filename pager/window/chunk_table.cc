@@ -106,7 +106,7 @@ void ChunkTable::exchange_slots(ChunkId a, ChunkId b) {
   chunk_in_[chunks_[b].slot] = b;
 }
 
-void ChunkTable::hold(ChunkId chunk) {
+void ChunkTable::hide(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
   WP_ASSERT(it.state == ChunkState::mapped && it.slot != no_slot);
   it.state = ChunkState::ready;

@@ -83,7 +83,7 @@ class ChunkTable {
   /// come back to. Returns for how many of them, from the first on, that is so; at least one.
   uint32_t bring_together(ChunkId first, uint32_t count);
   /// mapped → ready: touching it will fault. Only for a chunk that kept its slot.
-  void hold(ChunkId chunk);
+  void hide(ChunkId chunk);
   /// ready or mapped → absent. The slot, if it has one, is free again.
   void release(ChunkId chunk);
   /// absent, reading or ready → failed. The slot, if it has one, is free again.

@@ -99,7 +99,7 @@ Outcome ModuleMemory::show(const ShownFile& file, ChunkId chunk, bool, bool) {
 bool ModuleMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   note_gone(file, chunk);
   window_->hide(number_of(file), chunk - file.first_chunk, 1);
-  table_.hold(chunk);
+  table_.hide(chunk);
   return true;
 }
 

@@ -135,7 +135,7 @@ bool MovedMemory::hide(const ShownFile& file, ChunkId chunk, bool is_used_whole)
   if (home == nullptr || !home->notes(index).is_placed || !tripwires_->set(*home, index)) {
     return SlotMemory::hide(file, chunk, is_used_whole);
   }
-  table_.hold(chunk);
+  table_.hide(chunk);
   return true;
 }
 
@@ -176,7 +176,7 @@ void MovedMemory::leave_region(const ShownFile& file, Region& region, uint32_t i
     kernel::madvise(address, chunk_bytes_, MADV_DONTNEED);
     region.notes(index).is_placed = false;
   }
-  table_.hold(chunk);
+  table_.hide(chunk);
 }
 
 uint32_t MovedMemory::evict(const ShownFile& file, const Run& run) {

@@ -113,7 +113,7 @@ bool SharedMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
     if (is_out) drop_live_pages(region, index);
     notes.is_placed = !is_out;
   });
-  if (is_out) table_.hold(chunk);
+  if (is_out) table_.hide(chunk);
   return is_out;
 }
 

@@ -186,7 +186,7 @@ Outcome SlotMemory::show_elsewhere(const ShownFile& file, ChunkId chunk) {
   }
   if (!take_out(file, chunk)) return Outcome::busy;
   if (table_.slot(chunk) != no_slot) {
-    table_.hold(chunk);
+    table_.hide(chunk);
     return Outcome::done;
   }
   table_.release(chunk);
@@ -216,7 +216,7 @@ bool SlotMemory::answer_shown(Region& region, uint32_t, uintptr_t address) {
 
 bool SlotMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   if (!take_out(file, chunk)) return false;
-  table_.hold(chunk);
+  table_.hide(chunk);
   return true;
 }
 

@@ -71,7 +71,7 @@ class DoctorTest : public testing::Test {
     return "no such row";
   }
 
-  Verdict verdict() const { return worst(judge(facts_)); }
+  RowVerdict verdict() const { return worst(judge(facts_)); }
 
   Facts facts_;
 };
@@ -110,7 +110,7 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
       "workers: info: children that are forked once the model is mapped are outside the window: "
       "let workers map it themselves, by `weightpager serve` and `run --attach`\n"
       "cuda: info: no CUDA driver\n");
-  EXPECT_EQ(verdict(), Verdict::ok);
+  EXPECT_EQ(verdict(), RowVerdict::ok);
 }
 
 // --- userfaultfd --------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ TEST_F(DoctorTest, UserModeOnlyIsCuredByAccessToTheDevice) {
   EXPECT_EQ(judged("userfaultfd"), finding + "sudo sysctl vm.unprivileged_userfaultfd=1");
   access.has_seccomp_filter = true;
   EXPECT_EQ(judged("userfaultfd"), finding + "start the container with --device /dev/userfaultfd");
-  EXPECT_EQ(verdict(), Verdict::warn);
+  EXPECT_EQ(verdict(), RowVerdict::warn);
 }
 
 TEST_F(DoctorTest, SeccompThatRefusesEveryDoorIsAFailure) {
@@ -156,7 +156,7 @@ TEST_F(DoctorTest, SeccompThatRefusesEveryDoorIsAFailure) {
             finding + "start the container with --device /dev/userfaultfd" + other_way);
   EXPECT_EQ(judged("mapper"), "info: not tried without userfaultfd");
   EXPECT_EQ(judged("written_pages"), "info: not tried without userfaultfd");
-  EXPECT_EQ(verdict(), Verdict::fail);
+  EXPECT_EQ(verdict(), RowVerdict::fail);
 }
 
 TEST_F(DoctorTest, TellsWhyThereIsNoUserfaultfdWithoutAFilter) {
@@ -200,7 +200,7 @@ TEST_F(DoctorTest, Linux61CopiesAndCannotFindWrittenPages) {
   EXPECT_EQ(judged("written_pages"),
             "warn: cannot be told from others: no asynchronous write protection or PAGEMAP_SCAN | "
             "boot Linux 6.7 or newer, if engines map their weights writable (PyTorch does)");
-  EXPECT_EQ(verdict(), Verdict::warn);
+  EXPECT_EQ(verdict(), RowVerdict::warn);
 }
 
 TEST_F(DoctorTest, WrittenPagesNeedBothHalves) {
@@ -293,9 +293,9 @@ TEST_F(DoctorTest, ALimitedAddressSpaceMustHoldModelAndWindow) {
   EXPECT_EQ(judged("address_space"),
             "warn: 8.0 GiB: model and window take 5.0 GiB of it | ulimit -v unlimited");
   facts_.system.address_space_bytes = 5 * GiB - 1;
-  EXPECT_EQ(verdict(), Verdict::fail);
+  EXPECT_EQ(verdict(), RowVerdict::fail);
   facts_.system.address_space_bytes = 5 * GiB;
-  EXPECT_EQ(verdict(), Verdict::warn);
+  EXPECT_EQ(verdict(), RowVerdict::warn);
 }
 
 TEST_F(DoctorTest, AWindowAboveTheAvailableMemoryIsAWarning) {
@@ -438,9 +438,10 @@ TEST_F(DoctorTest, ADriverThatDoesNotStartIsAWarning) {
 
 // --- how it is shown ----------------------------------------------------------------------------
 
-const std::vector<Row> sample = {{"kernel", Verdict::information, "some", "", {}},
-                                 {"huge_pages", Verdict::warn, "never", "echo 1", {{"mode", "x"}}},
-                                 {"io_uring", Verdict::fail, "\xff", "", {}}};
+const std::vector<Row> sample = {
+    {"kernel", RowVerdict::information, "some", "", {}},
+    {"huge_pages", RowVerdict::warn, "never", "echo 1", {{"mode", "x"}}},
+    {"io_uring", RowVerdict::fail, "\xff", "", {}}};
 
 TEST(DoctorReport, AlignsTheTableAndPutsTheCureBelow) {
   EXPECT_EQ(doctor_table(sample, false),
@@ -449,12 +450,12 @@ TEST(DoctorReport, AlignsTheTableAndPutsTheCureBelow) {
             "                  cure: echo 1\n"
             "fail  io_uring    \xff\n"
             "1 failed, 1 warned\n");
-  EXPECT_EQ(doctor_table({{"memlock", Verdict::ok, "8", "", {}}}, false),
+  EXPECT_EQ(doctor_table({{"memlock", RowVerdict::ok, "8", "", {}}}, false),
             "ok    memlock  8\nall is well\n");
 }
 
 TEST(DoctorReport, ColoursTheVerdictOnly) {
-  EXPECT_EQ(doctor_table({{"memlock", Verdict::ok, "8", "", {}}}, true),
+  EXPECT_EQ(doctor_table({{"memlock", RowVerdict::ok, "8", "", {}}}, true),
             "\033[32mok  \033[0m  memlock  8\nall is well\n");
 }
 

@@ -6,14 +6,14 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
 
 export WEIGHTPAGER_MATCH=outer WEIGHTPAGER_MAPPER=outer WEIGHTPAGER_PROFILE=outer
-variables() { grep '^WEIGHTPAGER_' "$OUT" | grep -vE '^WEIGHTPAGER_(BUILD|CACHE)=' | sed -E 's/_(DIR|LESSONS)=.*/_\1=/' | sort; }
+variables() { grep '^WEIGHTPAGER_' "$OUT" | grep -vE '^WEIGHTPAGER_(BUILD|CACHE)=' | sed -E 's/_(DIR|ACCESS_PROFILES)=.*/_\1=/' | sort; }
 
 engine env
-expected=$'WEIGHTPAGER_LESSONS=\nWEIGHTPAGER_RUN_DIR=\nWEIGHTPAGER_WINDOW=67108864'
+expected=$'WEIGHTPAGER_ACCESS_PROFILES=\nWEIGHTPAGER_RUN_DIR=\nWEIGHTPAGER_WINDOW=67108864'
 [[ $(variables) == "$expected" ]] || fail "the engine has: $(variables)"
 
 weightpager run -w 1.5GiB -m '*.a,b' --match '*.c' --mapper copy --no-profile -q -- env
-expected='WEIGHTPAGER_LESSONS=
+expected='WEIGHTPAGER_ACCESS_PROFILES=
 WEIGHTPAGER_MAPPER=copy
 WEIGHTPAGER_MATCH=*.a,b:*.c
 WEIGHTPAGER_PROFILE=0

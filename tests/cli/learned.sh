@@ -38,24 +38,24 @@ run() {
 counter() { jq ".processes[0].$1" "$SCRATCH/run.json"; }
 
 run 1 --policy learned
-untaught=$(counter faults_demand)
-echo "first pass, untaught: $untaught demand faults, $(counter read_bytes) bytes read, $(counter stall_ns) ns stalled"
+unprofiled=$(counter faults_demand)
+echo "first pass, no access profile: $unprofiled demand faults, $(counter read_bytes) bytes read, $(counter stall_ns) ns stalled"
 rm -rf "$XDG_CACHE_HOME"
 run 6 --policy learned
 kept=("$XDG_CACHE_HOME"/weightpager/learned-*.json)
-jq -e --arg model "$model" '.weightpager_lesson == 1 and .files[0].name == $model and (.pass | length > 20)' \
-  "${kept[0]}" >/dev/null || fail "no lesson: $(cat "${kept[0]}")"
+jq -e --arg model "$model" '.weightpager_access_profile == 1 and .files[0].name == $model and (.pass | length > 20)' \
+  "${kept[0]}" >/dev/null || fail "no access profile: $(cat "${kept[0]}")"
 
 run 1 --policy learned
-[[ $(counter lesson_chunks) -gt 50 ]] || fail "nothing known: $(cat "$ERR")"
-[[ $(counter faults_demand) -lt $((untaught / 2)) ]] ||
-  fail "$(counter faults_demand) demand faults in the first pass, $untaught untaught"
-echo "taught: $(counter faults_demand) demand faults, $(counter read_bytes) bytes read, $(counter stall_ns) ns stalled"
+[[ $(counter access_profile_chunks) -gt 50 ]] || fail "nothing known: $(cat "$ERR")"
+[[ $(counter faults_demand) -lt $((unprofiled / 2)) ]] ||
+  fail "$(counter faults_demand) demand faults in the first pass, $unprofiled without an access profile"
+echo "with the access profile: $(counter faults_demand) demand faults, $(counter read_bytes) bytes read, $(counter stall_ns) ns stalled"
 grep -q '^  learned ' "$ERR" || fail "not told of: $(cat "$ERR")"
 run 1
 [[ $(jq -r '.processes[0].policy' "$SCRATCH/run.json") == learned ]] || fail "auto did not begin with it"
 run 1 --policy lru
-[[ $(counter lesson_chunks) == 0 ]] || fail "lru was taught"
+[[ $(counter access_profile_chunks) == 0 ]] || fail "lru was given an access profile"
 
 # Another model of the same name is another model.
 make_llama 180MiB "$model.new"
@@ -63,22 +63,22 @@ mv "$model" "$model.old"
 mv "$model.new" "$model"
 rm "$SCRATCH/sum"
 run 1 --policy learned
-[[ $(counter lesson_chunks) == 0 ]] || fail "taught by another model"
+[[ $(counter access_profile_chunks) == 0 ]] || fail "the access profile of another model was used"
 mv "$model.old" "$model"
 rm "$SCRATCH/sum"
 run 1 --policy learned
-[[ $(counter lesson_chunks) -gt 50 ]] || fail "forgotten"
+[[ $(counter access_profile_chunks) -gt 50 ]] || fail "forgotten"
 
 printf '{' >"${kept[0]}"
 run 1 --policy learned
 grep -qF "${kept[0]}, byte " "$ERR" || fail "no notice: $(cat "$ERR")"
-[[ $(counter lesson_chunks) == 0 && $(counter faults_demand) -gt $((untaught / 2)) ]] || fail "taught by nothing"
+[[ $(counter access_profile_chunks) == 0 && $(counter faults_demand) -gt $((unprofiled / 2)) ]] || fail "a damaged access profile was used"
 # The next one that learns mends it.
 run 6 --policy learned
-jq -e .weightpager_lesson "${kept[0]}" >/dev/null || fail "not mended"
+jq -e .weightpager_access_profile "${kept[0]}" >/dev/null || fail "not mended"
 [[ -z $(find "$XDG_CACHE_HOME" -type f ! -name 'learned-*.json') ]] || fail "left behind: $(find "$XDG_CACHE_HOME")"
 
 # A user without a cache directory learns from pass to pass, as before.
 unset XDG_CACHE_HOME HOME
 run 4 --policy learned
-[[ $(counter lesson_chunks) == 0 ]] || fail "kept nowhere, and found"
+[[ $(counter access_profile_chunks) == 0 ]] || fail "an access profile was found where none is kept"

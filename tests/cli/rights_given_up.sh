@@ -27,7 +27,7 @@ print(sum(weights[at] for at in range(0, len(weights), 4096)))
 # What others of its kind put there is its own, too: no link is followed, nothing of root'"'"'s removed.
 folder = os.environ["WEIGHTPAGER_RUN_DIR"]
 os.symlink("/etc/passwd", folder + "/1.telemetry")
-os.symlink("/etc/passwd", folder + "/1.lesson")
+os.symlink("/etc/passwd", folder + "/1.access-profile")
 for act in (lambda: os.listdir(folder), lambda: os.remove(folder + "/marks"), lambda: open(folder + "/marks")):
     try:
         act()

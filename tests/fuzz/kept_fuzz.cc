@@ -4,22 +4,24 @@
 #include <string_view>
 
 #include "pager/base/assert.h"
-#include "pager/lessons/kept_lesson.h"
+#include "pager/profiles/stored_access_profile.h"
 #include "runtime/plan/profile.h"
 
-namespace lessons = weightpager::lessons;
+namespace profiles = weightpager::profiles;
 namespace plan = weightpager::plan;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t length_bytes) {
   if (length_bytes == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data + 1), length_bytes - 1);
   if (data[0] == 'l') {
-    const auto lesson = lessons::parse_lesson(text, "lesson");
-    if (!lesson) {
-      WP_ASSERT(lesson.error().message.starts_with("lesson"));
+    const auto access_profile = profiles::parse_access_profile(text, "access profile");
+    if (!access_profile) {
+      WP_ASSERT(access_profile.error().message.starts_with("access profile"));
       return 0;
     }
-    WP_ASSERT(lessons::parse_lesson(lessons::lesson_text(*lesson), "lesson").has_value());
+    WP_ASSERT(profiles::parse_access_profile(profiles::access_profile_text(*access_profile),
+                                             "access profile")
+                  .has_value());
     return 0;
   }
   const auto profile = plan::parse_profile(text, "a machine", "profile");

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The pager's tests pass on Debian 12's kernel too, which has no UFFDIO_MOVE: with the other mappers, and with guests
-# of a server. Emulation is slow: small chunks, disks that fail, lessons, mixtures, threads that write by the thousand, those
+# of a server. Emulation is slow: small chunks, disks that fail, access profiles, mixtures, threads that write by the thousand, those
 # that touch at random but for the soak, and what takes longest with mapper copy are tried by hand (docs/explanation/kernels.md).
 set -euo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
@@ -10,6 +10,6 @@ programs=()
 for room in window io api attach; do
   programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
 done
-programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*:*Lessons*:*Mixture*:*AtRandom/*:*ComeAndGo/copy:*HundredMappings*/copy")
+programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*:*AccessProfiles*:*Mixture*:*AtRandom/*:*ComeAndGo/copy:*HundredMappings*/copy")
 exec "$WP_ROOT/tools/scripts/kernel_test.sh" --kernel 6.1 --limit 480 --lacks 'no UFFDIO_MOVE' "${programs[@]}" \
   "$WP_ROOT/tests/preload/every_call_as_with_mmap.sh"

@@ -22,9 +22,9 @@ constexpr uint32_t window = 120;
 class LearningEngine : public SimulationOf<Learned> {
  public:
   /// `order` is what the files say.
-  explicit LearningEngine(Lesson lesson, const Chunks& order = range(0, chunks))
+  explicit LearningEngine(AccessProfile access_profile, const Chunks& order = range(0, chunks))
       : SimulationOf(chunks, window) {
-    policy.set_order({.cyclic = order, .lesson = std::move(lesson)});
+    policy.set_order({.cyclic = order, .access_profile = std::move(access_profile)});
   }
 
   /// Half of the model computes ten times as long as the other.
@@ -60,19 +60,19 @@ TEST(Learned, TheNextRunBeginsWithTheSamePins) {
   const Chunks order = LearningEngine::range(0, chunks);
   LearningEngine first({});
   const Chunks unlearned = first.pins();
-  EXPECT_TRUE(first.policy.lesson().is_empty());
+  EXPECT_TRUE(first.policy.access_profile().is_empty());
   for (int pass = 0; pass < 5; ++pass) first.timed_pass(order);
-  EXPECT_EQ(first.policy.statistics().lessons, 2u);
+  EXPECT_EQ(first.policy.statistics().profiles_learned, 2u);
   ASSERT_NE(first.pins(), unlearned);
 
-  LearningEngine second(first.policy.lesson());
+  LearningEngine second(first.policy.access_profile());
   EXPECT_EQ(second.pins(), first.pins());
-  EXPECT_EQ(second.policy.lesson().order, first.policy.lesson().order);
-  EXPECT_EQ(second.policy.lesson().computed_ns, first.policy.lesson().computed_ns);
+  EXPECT_EQ(second.policy.access_profile().order, first.policy.access_profile().order);
+  EXPECT_EQ(second.policy.access_profile().computed_ns, first.policy.access_profile().computed_ns);
   // Two passes confirm it.
-  EXPECT_EQ(second.policy.statistics().lessons, 0u);
+  EXPECT_EQ(second.policy.statistics().profiles_learned, 0u);
   for (int pass = 0; pass < 3; ++pass) second.timed_pass(order);
-  EXPECT_EQ(second.policy.statistics().lessons, 1u);
+  EXPECT_EQ(second.policy.statistics().profiles_learned, 1u);
   Chunks in_both;
   const Chunks before = first.pins();
   const Chunks after = second.pins();
@@ -84,13 +84,13 @@ TEST(Learned, TheNextRunBeginsWithTheSamePins) {
 TEST(Learned, TheNextRunKnowsAnOrderThatTheFilesDoNotTell) {
   const Chunks order = shuffled();
   LearningEngine first({});
-  const auto untaught = first.timed_pass(order);
+  const auto unprofiled = first.timed_pass(order);
   for (int pass = 0; pass < 5; ++pass) first.timed_pass(order);
   EXPECT_GE(first.policy.statistics().order_corrections, 1u);
 
-  LearningEngine second(first.policy.lesson());
-  const auto taught = second.timed_pass(order);
-  EXPECT_LT(10 * taught.demand_reads, untaught.demand_reads);
+  LearningEngine second(first.policy.access_profile());
+  const auto profiled = second.timed_pass(order);
+  EXPECT_LT(10 * profiled.demand_reads, unprofiled.demand_reads);
   for (int pass = 0; pass < 3; ++pass) second.timed_pass(order);
   EXPECT_EQ(second.policy.statistics().order_corrections, 0u);
 }
@@ -102,16 +102,16 @@ TEST(Learned, UntouchedChunksAreNotForgottenForEver) {
   order.erase(order.begin() + 100, order.begin() + 130);
   LearningEngine first({});
   for (int pass = 0; pass < 8; ++pass) first.timed_pass(order);
-  const Lesson lesson = first.policy.lesson();
-  EXPECT_EQ(lesson.order, order);
+  const AccessProfile access_profile = first.policy.access_profile();
+  EXPECT_EQ(access_profile.order, order);
 
-  LearningEngine second(lesson);
-  EXPECT_EQ(second.policy.lesson().order, LearningEngine::range(0, chunks));
+  LearningEngine second(access_profile);
+  EXPECT_EQ(second.policy.access_profile().order, LearningEngine::range(0, chunks));
   for (int pass = 0; pass < 8; ++pass) {
     second.timed_pass(order);
-    EXPECT_FALSE(second.policy.lesson().is_empty()) << "after pass " << pass;
+    EXPECT_FALSE(second.policy.access_profile().is_empty()) << "after pass " << pass;
   }
-  EXPECT_EQ(second.policy.lesson().order, order);
+  EXPECT_EQ(second.policy.access_profile().order, order);
 }
 
 TEST(Reordered, WhatWasSeenComesAsItWasSeen) {

@@ -81,12 +81,12 @@ TEST(PaceMeter, AThreadThatIsLateSaysNothing) {
 
 TEST(PaceMeter, BeginsWithWhatAnEarlierRunLearned) {
   TimedEngine it;
-  Lesson lesson;
+  AccessProfile access_profile;
   for (ChunkId chunk = 0; chunk < chunks; chunk += 2) {
-    lesson.order.push_back(chunk);
-    lesson.computed_ns.push_back(static_cast<float>(1000 + chunk));
+    access_profile.order.push_back(chunk);
+    access_profile.computed_ns.push_back(static_cast<float>(1000 + chunk));
   }
-  const std::vector<float> pace = it.meter.begin_with(lesson);
+  const std::vector<float> pace = it.meter.begin_with(access_profile);
   EXPECT_EQ(pace[6], 1006);
   EXPECT_EQ(pace[7], 1006);  // as its neighbour
   // The first pace counts as told.

@@ -67,13 +67,13 @@ TEST(PassFollower, TheOrderThatIsSeenReplacesTheOneThatWasDeclared) {
   for (ChunkId layer = 10; layer-- > 0;) {
     for (ChunkId chunk : range(layer * 20, layer * 20 + 20)) executed.push_back(chunk);
   }
-  EXPECT_TRUE(it.follower.lesson().is_empty());
+  EXPECT_TRUE(it.follower.access_profile().is_empty());
   for (int pass = 0; pass < 2; ++pass) it.pass(executed);
   EXPECT_EQ(it.order(), executed);
   EXPECT_EQ(it.follower.take_order_change(), OrderChange::replaced);
   EXPECT_EQ(it.follower.take_order_change(), OrderChange::none);
   EXPECT_EQ(it.follower.statistics().order_corrections, 1u);
-  EXPECT_EQ(it.follower.lesson().order, executed);
+  EXPECT_EQ(it.follower.access_profile().order, executed);
 }
 
 TEST(PassFollower, WhatTwoPassesLeaveUntouchedLosesItsPosition) {

@@ -25,12 +25,12 @@ SecondChance clock_of(const std::vector<ChunkId>& members) {
 TEST(SecondChance, WhatWasNotTouchedGoesFirst) {
   SecondChance clock = clock_of({3, 4, 5});
   clock.note_touch(3);
-  const SecondChance::Finding held = clock.turn(idle, yes);
-  EXPECT_EQ(held.chunk, 3u);
-  EXPECT_TRUE(held.is_to_be_held);
+  const SecondChance::Finding found = clock.turn(idle, yes);
+  EXPECT_EQ(found.chunk, 3u);
+  EXPECT_TRUE(found.is_to_be_hidden);
   const SecondChance::Finding gone = clock.turn(idle, yes);
   EXPECT_EQ(gone.chunk, 4u);
-  EXPECT_FALSE(gone.is_to_be_held);
+  EXPECT_FALSE(gone.is_to_be_hidden);
   EXPECT_FALSE(clock.contains(4));
   EXPECT_TRUE(clock.contains(3));
 }
@@ -39,9 +39,9 @@ TEST(SecondChance, WhatIsTouchedAgainStaysAgain) {
   SecondChance clock = clock_of({3});
   for (int round = 0; round < 3; ++round) {
     clock.note_touch(3);
-    EXPECT_TRUE(clock.turn(idle, yes).is_to_be_held);
+    EXPECT_TRUE(clock.turn(idle, yes).is_to_be_hidden);
   }
-  EXPECT_FALSE(clock.turn(idle, yes).is_to_be_held);
+  EXPECT_FALSE(clock.turn(idle, yes).is_to_be_hidden);
   EXPECT_TRUE(clock.is_empty());
 }
 

@@ -95,10 +95,10 @@ class SimulationOf {
           ++eviction_actions;
           for (uint32_t i = 0; i < action.count; ++i) evict(action.chunk + i);
           break;
-        case Action::Kind::hold:
+        case Action::Kind::hide:
           ASSERT_NE(table.slot(action.chunk), window::no_slot);
           if (is_refused(action.chunk)) break;
-          table.hold(action.chunk);
+          table.hide(action.chunk);
           break;
       }
       ASSERT_LE(table.resident(), table.resident_max());

@@ -45,7 +45,7 @@ class AdaptationTest : public testing::Test {
   }
 
   Adaptation it_{"expert"};
-  Progress now_;
+  AdaptationProgress now_;
 };
 
 TEST_F(AdaptationTest, BeginsToLookWhenTheModelWasReadTwice) {

@@ -93,7 +93,7 @@ struct Outcome {
 };
 
 /// Of some texts together, on a disk of 2 GB/s; by change.
-std::map<std::string, Outcome> outcomes(const Shape& shape, uint64_t texts) {
+std::map<std::string, Outcome> outcomes(const TraceShape& shape, uint64_t texts) {
   SimulatorOptions options;
   options.disk = {"test", 2e9, 80'000, 16, 0};
   const model::Model model = model_of(shape);
@@ -126,7 +126,7 @@ TEST(Changes, ADenseModelIsItselfAgainAfterAPassAndLosesWhatTheDiskTakes) {
 }
 
 TEST(Changes, AMixtureThatKnowsItsExpertsIsSoonItselfAgain) {
-  const Shape mixture{
+  const TraceShape mixture{
       .layers = 8, .dense_bytes = 2 * MiB, .experts = 32, .experts_used = 4, .slab_bytes = MiB};
   auto it = outcomes(mixture, 4);
   EXPECT_LE(it["next prompt"].to_recover, 2u);

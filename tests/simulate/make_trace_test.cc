@@ -31,7 +31,7 @@ TEST(MakeTrace, ThePromptComputesLongerAndUsesEveryExpert) {
   Workload work = workload(3);
   work.prompt_passes = 1;
   work.prompt_factor = 5;
-  const Shape shape{
+  const TraceShape shape{
       .layers = 2, .dense_bytes = 2 * MiB, .experts = 8, .experts_used = 2, .slab_bytes = 4 * MiB};
   const Trace trace = make_trace(model_of(shape), work, "test");
   const auto chunks_of = [&](size_t pass) {

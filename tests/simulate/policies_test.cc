@@ -157,40 +157,41 @@ TEST(Policies, LearnedPinsWhereComputingIsShort) {
 
 // What one run learned in four passes the next one begins with: as soon as everything was read
 // once, it stalls no longer than the first one at last.
-TEST(Policies, ALessonSparesTheNextRunItsStalls) {
+TEST(Policies, AnAccessProfileSparesTheNextRunItsStalls) {
   Trace trace = dense(layers, layer_chunks, 8);
   for (Touch& touch : trace.touches) {
     touch.compute_ns = touch.chunk < model_chunks / 2 ? 100'000 : 1'000'000;
   }
-  const SimulatedRun untaught = run(trace, "learned", 200);
-  trace.order.lesson = untaught.lesson;
-  const SimulatedRun taught = run(trace, "learned", 200);
+  const SimulatedRun unprofiled = run(trace, "learned", 200);
+  trace.order.access_profile = unprofiled.access_profile;
+  const SimulatedRun profiled = run(trace, "learned", 200);
   for (size_t pass = 0; pass < 5; ++pass) {
-    std::printf("pass %zu: stalls %4.1f ms, taught %4.1f ms; reads %3lu, taught %3lu\n", pass + 1,
-                static_cast<double>(untaught.passes[pass].stall_ns) / 1e6,
-                static_cast<double>(taught.passes[pass].stall_ns) / 1e6,
-                untaught.passes[pass].reads, taught.passes[pass].reads);
+    std::printf(
+        "pass %zu: stalls %4.1f ms, with a profile %4.1f ms; reads %3lu, with a profile %3lu\n",
+        pass + 1, static_cast<double>(unprofiled.passes[pass].stall_ns) / 1e6,
+        static_cast<double>(profiled.passes[pass].stall_ns) / 1e6, unprofiled.passes[pass].reads,
+        profiled.passes[pass].reads);
   }
   for (const size_t pass : {1u, 2u}) {
-    EXPECT_LT(5 * taught.passes[pass].stall_ns, untaught.passes[pass].stall_ns) << pass;
-    EXPECT_LT(taught.passes[pass].stall_ns, untaught.passes.back().stall_ns * 11 / 10) << pass;
+    EXPECT_LT(5 * profiled.passes[pass].stall_ns, unprofiled.passes[pass].stall_ns) << pass;
+    EXPECT_LT(profiled.passes[pass].stall_ns, unprofiled.passes.back().stall_ns * 11 / 10) << pass;
   }
 }
 
 // The files tell the order wrongly: the first pass of the next run is as fast as it can be.
-TEST(Policies, ALessonTellsAnOrderThatTheFilesDoNot) {
+TEST(Policies, AnAccessProfileTellsAnOrderThatTheFilesDoNot) {
   Trace trace = dense(layers, layer_chunks, 4);
   std::shuffle(trace.order.cyclic.begin(), trace.order.cyclic.end(), std::mt19937_64(5));
   for (const char* policy : {"expert", "learned"}) {
-    const SimulatedRun untaught = run(trace, policy, 200);
+    const SimulatedRun unprofiled = run(trace, policy, 200);
     Trace again = trace;
-    again.order.lesson = untaught.lesson;
-    const SimulatedRun taught = run(again, policy, 200);
-    std::printf("%s: first pass stalls %.1f ms, taught %.1f ms\n", policy,
-                static_cast<double>(untaught.passes[0].stall_ns) / 1e6,
-                static_cast<double>(taught.passes[0].stall_ns) / 1e6);
-    EXPECT_LT(10 * taught.passes[0].demand_reads, untaught.passes[0].demand_reads) << policy;
-    EXPECT_LT(taught.passes[0].stall_ns, untaught.passes[0].stall_ns * 2 / 3) << policy;
+    again.order.access_profile = unprofiled.access_profile;
+    const SimulatedRun profiled = run(again, policy, 200);
+    std::printf("%s: first pass stalls %.1f ms, with a profile %.1f ms\n", policy,
+                static_cast<double>(unprofiled.passes[0].stall_ns) / 1e6,
+                static_cast<double>(profiled.passes[0].stall_ns) / 1e6);
+    EXPECT_LT(10 * profiled.passes[0].demand_reads, unprofiled.passes[0].demand_reads) << policy;
+    EXPECT_LT(profiled.passes[0].stall_ns, unprofiled.passes[0].stall_ns * 2 / 3) << policy;
   }
 }
 
@@ -234,7 +235,7 @@ TEST(Policies, ExpertStallsLessThanHalfAsLongAsLru) {
 // From a prompt, which uses every expert, to decoding.
 TEST(Policies, ThePromptIsForgotten) {
   Workload work = workload(60, 3);
-  const Shape shape{
+  const TraceShape shape{
       .layers = 6, .dense_bytes = 2 * MiB, .experts = 16, .experts_used = 3, .slab_bytes = 1 * MiB};
   const Trace decode = make_trace(model_of(shape), work, "decode");
   work.prompt_passes = 3;

@@ -22,7 +22,7 @@ uint64_t reads_of(const SimulatedRun& run) {
 // chunk is read twice at once, or a read or eviction is not possible.
 RC_GTEST_PROP(EveryPolicy, KeepsTheRules, ()) {
   Trace trace = any_trace();
-  if (*rc::gen::arbitrary<bool>()) trace.order.lesson = any_lesson(trace.chunks);
+  if (*rc::gen::arbitrary<bool>()) trace.order.access_profile = any_access_profile(trace.chunks);
   SimulatorOptions options;
   options.policy = any_policy();
   options.window_chunks = *rc::gen::inRange(window_chunks_min, 120u);
@@ -81,25 +81,25 @@ RC_GTEST_PROP(PinStreamAndItsKin, FollowTheWindow, ()) {
 }
 
 // The order is seen to be another one in the first pass, the pace in the next two.
-RC_GTEST_PROP(Learned, OvercomesAWrongLesson, ()) {
+RC_GTEST_PROP(Learned, OvercomesAWrongAccessProfile, ()) {
   Trace trace = dense(6, 20, 10);
   SimulatorOptions options;
   options.policy = "learned";
   options.window_chunks = *rc::gen::inRange(window_chunks_min, 110u);
   options.disk = *disk_by_name("nvme-gen4");
   options.disk.jitter = 0;
-  const auto untaught = simulate(trace, options);
-  trace.order.lesson = any_lesson(trace.chunks);
+  const auto unprofiled = simulate(trace, options);
+  trace.order.access_profile = any_access_profile(trace.chunks);
   // Of a whole model: few engines have another order only here and there.
-  trace.order.lesson.order = trace.order.cyclic;
+  trace.order.access_profile.order = trace.order.cyclic;
   if (*rc::gen::arbitrary<bool>()) {
-    std::shuffle(trace.order.lesson.order.begin(), trace.order.lesson.order.end(),
+    std::shuffle(trace.order.access_profile.order.begin(), trace.order.access_profile.order.end(),
                  std::mt19937_64(*rc::gen::inRange<uint64_t>(0, 1000)));
   }
-  trace.order.lesson.computed_ns.resize(trace.order.cyclic.size(), 50'000);
-  const auto taught = simulate(trace, options);
-  const auto time_ns = static_cast<double>(taught->passes.back().time_ns);
-  RC_ASSERT(time_ns <= 1.1 * static_cast<double>(untaught->passes.back().time_ns));
+  trace.order.access_profile.computed_ns.resize(trace.order.cyclic.size(), 50'000);
+  const auto profiled = simulate(trace, options);
+  const auto time_ns = static_cast<double>(profiled->passes.back().time_ns);
+  RC_ASSERT(time_ns <= 1.1 * static_cast<double>(unprofiled->passes.back().time_ns));
 }
 
 }  // namespace

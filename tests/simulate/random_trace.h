@@ -66,18 +66,19 @@ inline Trace any_trace() {
   }
 }
 
-/// What some engine may have taught, or a file made up: any chunks in any order, with any times.
-inline policy::Lesson any_lesson(uint32_t chunks) {
+/// What some engine may have been seen to do, or a file that someone made up: any chunks in any
+/// order, with any times.
+inline policy::AccessProfile any_access_profile(uint32_t chunks) {
   std::mt19937_64 random(*rc::gen::inRange<uint64_t>(0, 1000));
-  policy::Lesson lesson;
-  for (ChunkId chunk = 0; chunk < chunks; ++chunk) lesson.order.push_back(chunk);
-  std::shuffle(lesson.order.begin(), lesson.order.end(), random);
-  lesson.order.resize(*rc::gen::inRange(0u, chunks + 1));
-  for (size_t i = 0; i < lesson.order.size(); ++i) {
+  policy::AccessProfile access_profile;
+  for (ChunkId chunk = 0; chunk < chunks; ++chunk) access_profile.order.push_back(chunk);
+  std::shuffle(access_profile.order.begin(), access_profile.order.end(), random);
+  access_profile.order.resize(*rc::gen::inRange(0u, chunks + 1));
+  for (size_t i = 0; i < access_profile.order.size(); ++i) {
     constexpr float times_ns[] = {0, 1, 100'000, 86'400e9};
-    lesson.computed_ns.push_back(times_ns[random() % 4]);
+    access_profile.computed_ns.push_back(times_ns[random() % 4]);
   }
-  return lesson;
+  return access_profile;
 }
 
 inline DiskModel any_disk() {

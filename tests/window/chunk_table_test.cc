@@ -20,7 +20,7 @@ TEST(ChunkTable, FollowsAChunkThroughItsLife) {
   table.map(chunk, true);
   EXPECT_EQ(table.state(chunk), ChunkState::mapped);
   EXPECT_EQ(table.slot(chunk), 5u);
-  table.hold(chunk);
+  table.hide(chunk);
   EXPECT_EQ(table.state(chunk), ChunkState::ready);
   table.release(chunk);
   EXPECT_EQ(table.state(chunk), ChunkState::absent);
@@ -99,11 +99,11 @@ TEST(ChunkTable, WhereNothingIsBehindTheFreeSlotsItGoesBeforeThem) {
 
 TEST(ChunkTable, SlotsOfChunksThatAreNotMappedAreNotExchanged) {
   ChunkTable table = mapped_table({4});
-  table.hold(3);
-  table.hold(5);
+  table.hide(3);
+  table.hide(5);
   EXPECT_EQ(table.bring_together(12, 3), 3u) << "they lie side by side as it is";
   EXPECT_EQ(table.slot(12), 12u);
-  table.hold(13);
+  table.hide(13);
   table.map(13, true);
   EXPECT_EQ(table.slot(5), 5u);
 }
@@ -145,7 +145,7 @@ TEST(ChunkTable, CountsStayTrueUnderRandomTransitions) {
         break;
       case ChunkState::mapped:
         if (table.slot(chunk) != no_slot && random() % 2 == 0) table.bring_together(chunk, 1);
-        table.slot(chunk) != no_slot&& random() % 2 == 0 ? table.hold(chunk) : table.release(chunk);
+        table.slot(chunk) != no_slot&& random() % 2 == 0 ? table.hide(chunk) : table.release(chunk);
         break;
       case ChunkState::failed:
         table.forget_failure(chunk);

@@ -14,7 +14,7 @@
 namespace weightpager::tools {
 namespace {
 
-using control::Request;
+using control::ControlRequest;
 using Json = nlohmann::ordered_json;
 using serve::NetworkState;
 using serve::ServingState;
@@ -82,7 +82,7 @@ Json metrics(const ServingState& state) {
   return {{"text", text.end()}};
 }
 
-Result<uint64_t> budget_asked(const Request& request) {
+Result<uint64_t> budget_asked(const ControlRequest& request) {
   const auto text = request.text("budget");
   if (!text) return tl::make_unexpected(text.error());
   if (!*text) return fail("set: nothing to set", "it takes budget");

@@ -22,7 +22,7 @@ inline constexpr uint64_t made_size_bytes_max = uint64_t{16} << 40;
 inline constexpr uint64_t made_experts_max = 256;
 
 /// Bytes written and bytes that there will be. Called from one thread at a time.
-using Progress = std::function<void(uint64_t, uint64_t)>;
+using OnProgress = std::function<void(uint64_t, uint64_t)>;
 
 struct MakeOptions {
   /// The file; for safetensors the directory.
@@ -38,7 +38,7 @@ struct MakeOptions {
   unsigned threads = 2;
   /// Replace what is at `path`.
   bool overwrite = false;
-  Progress on_progress;
+  OnProgress on_progress;
 };
 
 struct MadeModel {

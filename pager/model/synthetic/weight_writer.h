@@ -23,7 +23,7 @@ struct PlacedTensor {
 /// Counts what all files of a model have got so far.
 class ProgressCounter {
  public:
-  ProgressCounter(Progress on_progress, uint64_t total_bytes)
+  ProgressCounter(OnProgress on_progress, uint64_t total_bytes)
       : on_progress_(std::move(on_progress)), total_bytes_(total_bytes) {}
 
   /// Not thread-safe: the callback is the user's.
@@ -33,7 +33,7 @@ class ProgressCounter {
   }
 
  private:
-  Progress on_progress_;
+  OnProgress on_progress_;
   uint64_t total_bytes_;
   uint64_t written_bytes_ = 0;
 };

@@ -9,7 +9,7 @@ Action DemandPaging::victim(bool /*for_demand*/) {
     if (!is_evictable(chunk) || is_recent(chunk)) continue;
     if (!is_referenced_[chunk]) return evict(chunk);
     is_referenced_[chunk] = false;
-    if (can_be_held(chunk)) return {Action::Kind::hold, chunk};
+    if (can_be_hidden(chunk)) return {Action::Kind::hide, chunk};
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // `lru`: reads what is touched and nothing else; what was not touched for longest goes.
 //
-// Touches are seen by holding the older half of the window (newer_half.h). Cost: O(1) an event.
+// Touches are seen by hiding the older half of the window (newer_half.h). Cost: O(1) an event.
 #pragma once
 
 #include "pager/policy/baselines/newer_half.h"

@@ -78,7 +78,7 @@ void PolicyBase::consumed(std::span<const ChunkId> chunks) {
 Action PolicyBase::next() {
   if (Action it = demand(); it.kind != Action::Kind::none) return it;
   if (table_.resident() > table_.resident_max()) return make_room(true);
-  if (Action it = hold(); it.kind != Action::Kind::none) return it;
+  if (Action it = hide(); it.kind != Action::Kind::none) return it;
   if (Action it = advised(); it.kind != Action::Kind::none) return it;
   return ahead();
 }
@@ -93,11 +93,11 @@ Action PolicyBase::demand() {
   return {Action::Kind::read, chunk, true};
 }
 
-Action PolicyBase::hold() {
+Action PolicyBase::hide() {
   for (;;) {
     const ChunkId chunk = next_hold();
     if (chunk == window::no_chunk) return {};
-    if (can_be_held(chunk)) return {Action::Kind::hold, chunk};
+    if (can_be_hidden(chunk)) return {Action::Kind::hide, chunk};
   }
 }
 

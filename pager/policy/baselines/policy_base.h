@@ -52,7 +52,7 @@ class PolicyBase : public Policy {
   virtual ChunkId next_ahead() { return window::no_chunk; }
   /// Whether the chunk may make room for one that is read ahead.
   virtual bool may_go(ChunkId /*chunk*/) const { return true; }
-  /// Evicts, or holds to learn who may be evicted.
+  /// Evicts, or hides to learn who may be evicted.
   virtual Action victim(bool for_demand);
 
   // What it builds on.
@@ -67,7 +67,7 @@ class PolicyBase : public Policy {
   /// Just delivered: the engine is at it, or about to be.
   bool is_recent(ChunkId chunk) const;
   bool is_evictable(ChunkId chunk) const { return evictability_.is_evictable(chunk); }
-  bool can_be_held(ChunkId chunk) const { return evictability_.can_be_held(chunk); }
+  bool can_be_hidden(ChunkId chunk) const { return evictability_.can_be_hidden(chunk); }
   /// The action, and what has to be noted with it.
   Action evict(ChunkId chunk);
 
@@ -79,7 +79,7 @@ class PolicyBase : public Policy {
  private:
   void count_pass(uint32_t position);
   Action demand();
-  Action hold();
+  Action hide();
   Action advised();
   Action ahead();
   Action make_room(bool for_demand);

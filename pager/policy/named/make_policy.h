@@ -16,7 +16,8 @@ inline constexpr std::string_view default_policy = "expert";
 /// that serves the engine better (pager/shadow). Not a policy itself.
 inline constexpr std::string_view adaptive_policy = "auto";
 
-/// The policy that begins with what it learned in an earlier run, if that was kept (pager/lessons).
+/// The policy that begins with what it learned in an earlier run, if that was kept
+/// (pager/profiles).
 inline constexpr std::string_view learning_policy = "learned";
 
 struct NamedPolicy {

@@ -76,7 +76,7 @@ int examine(const Arguments& arguments) {
 
   const std::vector<Row> rows = judge(facts);
   print(stdout, arguments.has("json") ? doctor_json(rows) : doctor_table(rows, wants_colour()));
-  return worst(rows) == Verdict::fail ? exit_failed : exit_success;
+  return worst(rows) == RowVerdict::fail ? exit_failed : exit_success;
 }
 
 }  // namespace

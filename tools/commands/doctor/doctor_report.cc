@@ -10,15 +10,15 @@ namespace {
 constexpr int schema_version = 1;
 constexpr size_t verdict_width = 4;
 
-const char* colour(Verdict verdict) {
+const char* colour(RowVerdict verdict) {
   switch (verdict) {
-    case Verdict::information:
+    case RowVerdict::information:
       return "\033[2m";
-    case Verdict::ok:
+    case RowVerdict::ok:
       return "\033[32m";
-    case Verdict::warn:
+    case RowVerdict::warn:
       return "\033[33m";
-    case Verdict::fail:
+    case RowVerdict::fail:
       return "\033[1;31m";
   }
   return "";
@@ -32,12 +32,12 @@ std::string title(const Row& row) {
 }
 
 std::string counted(const std::vector<Row>& rows) {
-  const auto count = [&](Verdict verdict) {
+  const auto count = [&](RowVerdict verdict) {
     return std::count_if(rows.begin(), rows.end(),
                          [&](const Row& row) { return row.verdict == verdict; });
   };
-  const auto failed = count(Verdict::fail);
-  const auto warned = count(Verdict::warn);
+  const auto failed = count(RowVerdict::fail);
+  const auto warned = count(RowVerdict::warn);
   if (failed == 0 && warned == 0) return "all is well\n";
   return fmt::format("{} failed, {} warned\n", failed, warned);
 }

@@ -54,7 +54,7 @@ std::string joined(const std::string& first, const std::string& second) {
 // --- userfaultfd --------------------------------------------------------------------------------
 
 Row kernel_row(const SystemFacts& system) {
-  return {"kernel", Verdict::information, system.kernel, "", {{"version", system.kernel}}};
+  return {"kernel", RowVerdict::information, system.kernel, "", {{"version", system.kernel}}};
 }
 
 struct DoorWords {
@@ -72,7 +72,7 @@ constexpr std::array<DoorWords, fault::doors.size()> door_words = {{
 const DoorWords& words_for(fault::Door door) { return door_words[static_cast<size_t>(door)]; }
 
 Row userfaultfd_row(const UserfaultfdAccess& access) {
-  Row row{"userfaultfd", Verdict::ok, "", userfaultfd_cure(access), {}};
+  Row row{"userfaultfd", RowVerdict::ok, "", userfaultfd_cure(access), {}};
   const auto door = access.door();
   row.facts = {{"door", door ? words_for(*door).name : "none"}};
   for (const fault::Door each : fault::doors) {
@@ -81,12 +81,12 @@ Row userfaultfd_row(const UserfaultfdAccess& access) {
   row.facts["has_seccomp_filter"] = access.has_seccomp_filter;
   row.facts["features"] = access.features;
   if (const auto open = check_userfaultfd(access); !open) {
-    row.verdict = Verdict::fail;
+    row.verdict = RowVerdict::fail;
     row.finding = open.error().message;
   } else if (access.serves_all_faults()) {
     row.finding = fmt::format("all faults, through {}", words_for(*door).way);
   } else {
-    row.verdict = Verdict::warn;
+    row.verdict = RowVerdict::warn;
     row.finding = fmt::format(
         "user-mode only for user {}: system calls on weights that are not resident fail (EFAULT)",
         access.user);
@@ -97,17 +97,17 @@ Row userfaultfd_row(const UserfaultfdAccess& access) {
 Row mapper_row(const SystemFacts& system) {
   const MapperFacts& mapper = system.mapper;
   const bool has_move = (system.userfaultfd.features & UFFD_FEATURE_MOVE) != 0;
-  Row row{"mapper", Verdict::ok, "", "", {}};
+  Row row{"mapper", RowVerdict::ok, "", "", {}};
   row.facts = {{"name", mapper.name}, {"has_move", has_move}};
   if (!system.userfaultfd.is_available()) {
-    row.verdict = Verdict::information;
+    row.verdict = RowVerdict::information;
     row.finding = untried;
   } else if (mapper.name.empty()) {
-    row.verdict = Verdict::fail;
+    row.verdict = RowVerdict::fail;
     row.finding = "none works: " + mapper.problem.message;
     row.cure = mapper.problem.hint;
   } else if (mapper.name == "copy") {
-    row.verdict = Verdict::warn;
+    row.verdict = RowVerdict::warn;
     row.finding = "copy, 0.6 ms a chunk: " + mapper.problem.message;
     row.cure = has_move ? "see the rows userfaultfd and huge pages"
                         : "boot Linux 6.8 or newer (Debian 12: apt install -t bookworm-backports "
@@ -120,14 +120,14 @@ Row mapper_row(const SystemFacts& system) {
 
 // Optional, so that it is missing is no fault; that it is there and cannot be used may be one.
 Row module_row(const std::optional<Error>& problem) {
-  Row row{"kernel_module", Verdict::ok, "", "", {{"works", !problem.has_value()}}};
+  Row row{"kernel_module", RowVerdict::ok, "", "", {{"works", !problem.has_value()}}};
   if (!problem) {
     row.finding = "works: GPUs' drivers, too, wait for weights that are not in memory";
   } else if (problem->error_number == ENOENT) {
-    row.verdict = Verdict::information;
+    row.verdict = RowVerdict::information;
     row.finding = "not loaded: needed only where GPUs' drivers touch weights (kmod/README.md)";
   } else {
-    row.verdict = Verdict::warn;
+    row.verdict = RowVerdict::warn;
     row.finding = problem->message;
     row.cure = problem->hint;
   }
@@ -138,12 +138,12 @@ Row written_pages_row(const SystemFacts& system) {
   const uint64_t features = system.userfaultfd.features;
   const bool can_protect = (features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
   const bool is_asynchronous = (features & UFFD_FEATURE_WP_ASYNC) != 0;
-  Row row{"written_pages", Verdict::ok, "", "", {}};
+  Row row{"written_pages", RowVerdict::ok, "", "", {}};
   row.facts = {{"has_write_protection", can_protect},
                {"has_asynchronous_write_protection", is_asynchronous},
                {"has_pagemap_scan", system.has_pagemap_scan}};
   if (!system.userfaultfd.is_available()) {
-    row.verdict = Verdict::information;
+    row.verdict = RowVerdict::information;
     row.finding = untried;
     return row;
   }
@@ -151,7 +151,7 @@ Row written_pages_row(const SystemFacts& system) {
     row.finding = "found by asynchronous write protection and PAGEMAP_SCAN";
     return row;
   }
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding = "cannot be told from others: no asynchronous write protection or PAGEMAP_SCAN";
   row.cure = "boot Linux 6.7 or newer, if engines map their weights writable (PyTorch does)";
   return row;
@@ -160,9 +160,9 @@ Row written_pages_row(const SystemFacts& system) {
 // --- reading and memory -------------------------------------------------------------------------
 
 Row uring_row(const SystemFacts& system) {
-  Row row{"io_uring", Verdict::ok, "works", "", {{"works", !system.uring_problem.has_value()}}};
+  Row row{"io_uring", RowVerdict::ok, "works", "", {{"works", !system.uring_problem.has_value()}}};
   if (!system.uring_problem) return row;
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding = system.uring_problem->message + ": threads read instead, a little slower";
   row.cure = system.uring_problem->hint;
   return row;
@@ -184,7 +184,7 @@ std::string huge_page_cure(const HugePageFacts& huge) {
 }
 
 Row huge_pages_row(const HugePageFacts& huge) {
-  Row row{"huge_pages", Verdict::ok, "", "", {}};
+  Row row{"huge_pages", RowVerdict::ok, "", "", {}};
   row.facts = {{"mode", huge.mode},
                {"mode_of_2mib", huge.mode_of_2mib},
                {"is_disabled_for_process", huge.is_disabled_for_process},
@@ -194,7 +194,7 @@ Row huge_pages_row(const HugePageFacts& huge) {
     row.finding = mode + ": a range of 2 MiB became one huge page";
     return row;
   }
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding = mode + ": a range of 2 MiB stayed small pages, chunks move 20 times slower";
   row.cure = huge_page_cure(huge);
   return row;
@@ -203,14 +203,14 @@ Row huge_pages_row(const HugePageFacts& huge) {
 /// Only windows in shared memory use them, and the kernel's default is none.
 Row shared_huge_pages_row(const HugePageFacts& huge) {
   const std::string mode = huge.shared_mode.empty() ? "none" : huge.shared_mode;
-  return {"shared_huge_pages", Verdict::information, mode, "", {{"mode", huge.shared_mode}}};
+  return {"shared_huge_pages", RowVerdict::information, mode, "", {{"mode", huge.shared_mode}}};
 }
 
 Row memlock_row(const SystemFacts& system) {
-  Row row{"memlock", Verdict::ok, limit_text(system.memlock_bytes), "", {}};
+  Row row{"memlock", RowVerdict::ok, limit_text(system.memlock_bytes), "", {}};
   row.facts = {{"limit_bytes", limit_json(system.memlock_bytes)}};
   if (system.memlock_bytes >= memlock_bytes_min) return row;
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding +=
       fmt::format(": less than {}, the kernel may refuse io_uring", format_size(memlock_bytes_min));
   row.cure = fmt::format("sudo prlimit --pid $$ --memlock={}", memlock_bytes_min);
@@ -218,10 +218,10 @@ Row memlock_row(const SystemFacts& system) {
 }
 
 Row map_count_row(const SystemFacts& system) {
-  Row row{"max_map_count", Verdict::ok, fmt::format("{}", system.max_map_count), "", {}};
+  Row row{"max_map_count", RowVerdict::ok, fmt::format("{}", system.max_map_count), "", {}};
   row.facts = {{"mappings", system.max_map_count}};
   if (system.max_map_count >= map_count_min) return row;
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding += fmt::format(": less than the kernel's default of {}", map_count_min);
   row.cure = fmt::format("sudo sysctl vm.max_map_count={}", map_count_min);
   return row;
@@ -231,10 +231,10 @@ Row address_space_row(const Facts& facts) {
   const uint64_t limit_bytes = facts.system.address_space_bytes;
   const uint64_t model_bytes = facts.model && *facts.model ? (*facts.model)->size_bytes : 0;
   const uint64_t needed_bytes = model_bytes + facts.window_bytes.value_or(window_bytes_min);
-  Row row{"address_space", Verdict::ok, limit_text(limit_bytes), "", {}};
+  Row row{"address_space", RowVerdict::ok, limit_text(limit_bytes), "", {}};
   row.facts = {{"limit_bytes", limit_json(limit_bytes)}, {"needed_bytes", needed_bytes}};
   if (limit_bytes == unlimited_bytes) return row;
-  row.verdict = needed_bytes > limit_bytes ? Verdict::fail : Verdict::warn;
+  row.verdict = needed_bytes > limit_bytes ? RowVerdict::fail : RowVerdict::warn;
   row.finding += fmt::format(": model and window take {} of it{}", format_size(needed_bytes),
                              model_bytes == 0 ? " and the model's size" : "");
   row.cure = "ulimit -v unlimited";
@@ -243,13 +243,13 @@ Row address_space_row(const Facts& facts) {
 
 Row memory_row(const Facts& facts) {
   const SystemFacts& system = facts.system;
-  Row row{"memory", Verdict::ok, "", "", {}};
+  Row row{"memory", RowVerdict::ok, "", "", {}};
   row.finding = fmt::format("{} available of {}", format_size(system.memory_available_bytes),
                             format_size(system.memory_bytes));
   row.facts = {{"total_bytes", system.memory_bytes},
                {"available_bytes", system.memory_available_bytes}};
   if (facts.window_bytes.value_or(window_bytes_min) <= system.memory_available_bytes) return row;
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding += fmt::format(", less than the window of {}",
                              format_size(facts.window_bytes.value_or(window_bytes_min)));
   row.cure = joined(smaller_window(system.memory_available_bytes), "end other programs");
@@ -261,14 +261,14 @@ Row memory_limit_row(const Facts& facts) {
   const MemoryLimit& limit = facts.system.memory_limit;
   const uint64_t window_bytes = facts.window_bytes.value_or(window_bytes_min);
   const bool is_cgroup = limit.bytes < facts.system.memory_bytes;
-  Row row{"memory_limit", Verdict::ok, "", "", {}};
+  Row row{"memory_limit", RowVerdict::ok, "", "", {}};
   row.finding = fmt::format("{} ({})", format_size(limit.bytes),
                             is_cgroup ? limit.source : "the machine's memory, no cgroup is below");
   row.facts = {{"limit_bytes", limit.bytes}, {"source", limit.source}, {"is_cgroup", is_cgroup}};
   row.facts["window_bytes"] = facts.window_bytes ? Json(*facts.window_bytes) : Json(nullptr);
   if (window_bytes <= limit.bytes / 10 * 9) return row;
   const bool is_above = window_bytes > limit.bytes;
-  row.verdict = is_above ? Verdict::fail : Verdict::warn;
+  row.verdict = is_above ? RowVerdict::fail : RowVerdict::warn;
   row.finding +=
       is_above ? fmt::format(": too small for a window of {}", format_size(window_bytes))
                : fmt::format(": beside a window of {} the engine has {}", format_size(window_bytes),
@@ -282,7 +282,7 @@ Row memory_limit_row(const Facts& facts) {
 }
 
 Row swap_row(const SwapFacts& swap) {
-  Row row{"swap", Verdict::information, "none", "", {}};
+  Row row{"swap", RowVerdict::information, "none", "", {}};
   row.facts = {{"total_bytes", swap.total_bytes},
                {"used_bytes", swap.used_bytes},
                {"has_zswap", swap.has_zswap}};
@@ -297,9 +297,9 @@ Row swap_row(const SwapFacts& swap) {
 
 Row control_row(const SystemFacts& system) {
   const bool is_there = system.control_directory.has_value();
-  Row row{"control", Verdict::ok, "", "", {{"directory", nullptr}}};
+  Row row{"control", RowVerdict::ok, "", "", {{"directory", nullptr}}};
   if (!is_there) {
-    row.verdict = Verdict::warn;
+    row.verdict = RowVerdict::warn;
     row.finding = system.control_directory.error().message +
                   ": `weightpager stat` and its like will not find engines";
     row.cure = system.control_directory.error().hint;
@@ -308,7 +308,7 @@ Row control_row(const SystemFacts& system) {
   row.facts["directory"] = *system.control_directory;
   row.finding = "sockets of live pagers lie in " + *system.control_directory;
   if (system.address_space_bytes != unlimited_bytes) {
-    row.verdict = Verdict::warn;
+    row.verdict = RowVerdict::warn;
     row.finding = "there is none where address space is limited";
     row.cure = "ulimit -v unlimited";
   }
@@ -316,11 +316,11 @@ Row control_row(const SystemFacts& system) {
 }
 
 Row refused_model_row(const Error& error) {
-  return {"model", Verdict::fail, error.message, error.hint, {{"error", error.message}}};
+  return {"model", RowVerdict::fail, error.message, error.hint, {{"error", error.message}}};
 }
 
 Row model_row(const ModelFacts& model) {
-  Row row{"model", Verdict::ok, "", "", {}};
+  Row row{"model", RowVerdict::ok, "", "", {}};
   row.finding = fmt::format("{}{}{}, {} in {} file{}, {} layers, {} tensors", model.format,
                             model.architecture.empty() ? "" : " ", model.architecture,
                             format_size(model.size_bytes), model.files, model.files == 1 ? "" : "s",
@@ -335,7 +335,7 @@ Row model_row(const ModelFacts& model) {
                {"largest_layer_bytes", model.largest_layer_bytes},
                {"is_found_by_name", model.is_found_by_name}};
   if (model.is_found_by_name) return row;
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding += ": not paged by its name";
   const size_t dot = model.path.find_last_of("./");
   const bool has_ending = dot != std::string::npos && model.path[dot] == '.';
@@ -345,7 +345,7 @@ Row model_row(const ModelFacts& model) {
 }
 
 Row filesystem_row(const ModelFacts& model) {
-  Row row{"filesystem", Verdict::information, "", "", {}};
+  Row row{"filesystem", RowVerdict::information, "", "", {}};
   row.finding = model.filesystem.empty() ? "unknown"
                                          : fmt::format("{} on {}", model.filesystem, model.source);
   row.facts = {{"type", model.filesystem}, {"source", model.source}};
@@ -353,13 +353,13 @@ Row filesystem_row(const ModelFacts& model) {
 }
 
 Row direct_reads_row(const ModelFacts& model) {
-  Row row{"direct_reads", Verdict::ok, "", "", {}};
+  Row row{"direct_reads", RowVerdict::ok, "", "", {}};
   row.facts = {{"works", model.cached_file.empty()}, {"alignment_bytes", model.alignment_bytes}};
   if (model.cached_file.empty()) {
     row.finding = fmt::format("O_DIRECT works, in units of {} bytes", model.alignment_bytes);
     return row;
   }
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   const bool lives_in_memory = model.filesystem == "tmpfs" || model.filesystem == "ramfs";
   row.finding = lives_in_memory
                     ? fmt::format("{} keeps the whole model in memory: paging saves nothing",
@@ -371,7 +371,7 @@ Row direct_reads_row(const ModelFacts& model) {
 }
 
 Row device_row(const io::DeviceLimits& device) {
-  Row row{"device", Verdict::information, "", "", {}};
+  Row row{"device", RowVerdict::information, "", "", {}};
   row.finding =
       fmt::format("{} reads of {}; the kernel's own mmap reads ahead {}", device.queue_depth,
                   format_size(device.read_bytes), format_size(device.readahead_bytes));
@@ -391,7 +391,7 @@ Row reading_row(const ModelFacts& model) {
   const ReadingFacts& reading = model.reading;
   const double speed = bytes_per_second(reading);
   const bool is_measured = !reading.problem && reading.read_bytes >= measurable_bytes;
-  Row row{"reading", Verdict::ok, "", "", {}};
+  Row row{"reading", RowVerdict::ok, "", "", {}};
   row.facts = {{"bytes_per_second", is_measured ? Json(speed) : Json(nullptr)},
                {"read_bytes", reading.read_bytes},
                {"elapsed_ns", reading.elapsed_ns},
@@ -399,13 +399,13 @@ Row reading_row(const ModelFacts& model) {
                {"buffer_bytes", reading.buffer_bytes},
                {"buffer_huge_bytes", reading.huge_bytes}};
   if (reading.problem) {
-    row.verdict = Verdict::fail;
+    row.verdict = RowVerdict::fail;
     row.finding = reading.problem->message;
     row.cure = reading.problem->hint;
     return row;
   }
   if (!is_measured) {
-    row.verdict = Verdict::information;
+    row.verdict = RowVerdict::information;
     row.finding =
         fmt::format("not measured: a model below {} tells nothing", format_size(measurable_bytes));
     return row;
@@ -415,14 +415,14 @@ Row reading_row(const ModelFacts& model) {
       reading.reader, model.cached_file.empty() ? "direct" : "through the page cache",
       reading.huge_bytes == reading.buffer_bytes ? "huge pages" : "small pages");
   if (speed >= slow_bytes_per_second) return row;
-  row.verdict = Verdict::warn;
+  row.verdict = RowVerdict::warn;
   row.finding += ": slow";
   row.cure = fmt::format("cp -L {} /a/folder/on/a/local/solid-state/disk/", model.path);
   return row;
 }
 
 Row window_row(const Facts& facts, const ModelFacts& model) {
-  Row row{"window", Verdict::information, "", "", {}};
+  Row row{"window", RowVerdict::information, "", "", {}};
   row.facts = {{"smallest_bytes", window_bytes_min}, {"model_bytes", model.size_bytes}};
   row.facts["window_bytes"] = facts.window_bytes ? Json(*facts.window_bytes) : Json(nullptr);
   if (!facts.window_bytes) {
@@ -448,7 +448,7 @@ Row window_row(const Facts& facts, const ModelFacts& model) {
 }
 
 Row workers_row() {
-  return {"workers", Verdict::information,
+  return {"workers", RowVerdict::information,
           "children that are forked once the model is mapped are outside the window: let workers "
           "map it themselves, by `weightpager serve` and `run --attach`",
           "", Json::object()};
@@ -470,7 +470,7 @@ void add_model_rows(std::vector<Row>& rows, const Facts& facts) {
 // --- CUDA ---------------------------------------------------------------------------------------
 
 Row cuda_device_row(size_t number, const CudaDevice& device) {
-  Row row{"cuda", Verdict::ok, "", "", {}};
+  Row row{"cuda", RowVerdict::ok, "", "", {}};
   row.finding = fmt::format(
       "{}, {}; unified addressing {}, maps host memory {}, pageable access {}, stream waits {}",
       device.name, format_size(device.memory_bytes), yes_no(device.has_unified_addressing),
@@ -488,12 +488,13 @@ Row cuda_device_row(size_t number, const CudaDevice& device) {
 
 void add_cuda_rows(std::vector<Row>& rows, const CudaFacts& cuda) {
   if (!cuda.has_driver) {
-    rows.push_back({"cuda", Verdict::information, "no CUDA driver", "", {{"has_driver", false}}});
+    rows.push_back(
+        {"cuda", RowVerdict::information, "no CUDA driver", "", {{"has_driver", false}}});
     return;
   }
   if (!cuda.problem.empty()) {
     rows.push_back({"cuda",
-                    Verdict::warn,
+                    RowVerdict::warn,
                     "the driver's library is there, but says " + cuda.problem,
                     "nvidia-smi (it says more), or start the container with --gpus all",
                     {{"has_driver", true}, {"problem", cuda.problem}}});
@@ -505,15 +506,15 @@ void add_cuda_rows(std::vector<Row>& rows, const CudaFacts& cuda) {
 
 }  // namespace
 
-const char* verdict_name(Verdict verdict) {
+const char* verdict_name(RowVerdict verdict) {
   switch (verdict) {
-    case Verdict::information:
+    case RowVerdict::information:
       return "info";
-    case Verdict::ok:
+    case RowVerdict::ok:
       return "ok";
-    case Verdict::warn:
+    case RowVerdict::warn:
       return "warn";
-    case Verdict::fail:
+    case RowVerdict::fail:
       return "fail";
   }
   return "";
@@ -541,8 +542,8 @@ std::vector<Row> judge(const Facts& facts) {
   return rows;
 }
 
-Verdict worst(const std::vector<Row>& rows) {
-  Verdict verdict = Verdict::ok;
+RowVerdict worst(const std::vector<Row>& rows) {
+  RowVerdict verdict = RowVerdict::ok;
   for (const Row& row : rows) verdict = std::max(verdict, row.verdict);
   return verdict;
 }

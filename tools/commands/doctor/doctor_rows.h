@@ -13,15 +13,15 @@
 
 namespace weightpager::tools {
 
-enum class Verdict { information, ok, warn, fail };
+enum class RowVerdict { information, ok, warn, fail };
 
 /// "info", "ok", "warn", "fail".
-const char* verdict_name(Verdict verdict);
+const char* verdict_name(RowVerdict verdict);
 
 struct Row {
   /// A word of the schema in docs/reference/doctor.md: "huge_pages".
   std::string id;
-  Verdict verdict = Verdict::ok;
+  RowVerdict verdict = RowVerdict::ok;
   /// One line for people.
   std::string finding;
   /// What mends it; "" unless the verdict is warn or fail.
@@ -34,6 +34,6 @@ struct Row {
 std::vector<Row> judge(const Facts& facts);
 
 /// The worst of the rows'; ok if there is none worse.
-Verdict worst(const std::vector<Row>& rows);
+RowVerdict worst(const std::vector<Row>& rows);
 
 }  // namespace weightpager::tools

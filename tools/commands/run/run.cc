@@ -24,9 +24,9 @@
 #include "tools/arguments/model_arguments.h"
 #include "tools/arguments/window_argument.h"
 #include "tools/cli/cli.h"
+#include "tools/commands/run/access_profiles.h"
 #include "tools/commands/run/engine_file.h"
 #include "tools/commands/run/engine_process.h"
-#include "tools/commands/run/lessons.h"
 #include "tools/commands/run/record.h"
 #include "tools/commands/run/report_json.h"
 #include "tools/commands/run/run_directory.h"
@@ -255,7 +255,7 @@ Environment engine_environment(const Plan& plan) {
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
-      {"WEIGHTPAGER_LESSONS",
+      {"WEIGHTPAGER_ACCESS_PROFILES",
        only_if(options.attach.empty() && !user_cache_directory().empty(), user_cache_directory())},
       {"WEIGHTPAGER_RUN_DIR", plan.directory.path()},
   };
@@ -375,7 +375,7 @@ Result<EngineExit> carry_out(Plan plan) {
     if (auto written = plan.json->commit(report_json(report)); !written)
       print_error(written.error());
   }
-  keep_lessons(plan.directory.path(), user_cache_directory());
+  keep_access_profiles(plan.directory.path(), user_cache_directory());
   if (plan.record) {
     if (auto kept = keep_record(plan.directory.path(), *plan.record); !kept)
       print_error(kept.error());

@@ -185,9 +185,10 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                                    format_size(process.written_bytes)));
   }
   if (process.policy_changes > 0) text += row("policy", change_text(process));
-  if (process.lesson_chunks > 0) {
-    text += row("learned", fmt::format("in an earlier run: order and pace of {} of the model",
-                                       format_size(process.lesson_chunks * process.chunk_bytes)));
+  if (process.access_profile_chunks > 0) {
+    text += row("learned",
+                fmt::format("in an earlier run: order and pace of {} of the model",
+                            format_size(process.access_profile_chunks * process.chunk_bytes)));
   }
   if (*process.profile) text += row("profile", printable(process.profile));
   text += row("advice", advice_of(report, process));

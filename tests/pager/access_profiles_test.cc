@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "pager/lessons/lesson_shelf.h"
+#include "pager/profiles/access_profile_directory.h"
 #include "tests/model/temporary_directory.h"
 #include "tests/pager/model_file_fixture.h"
 
@@ -13,11 +13,11 @@ namespace {
 
 constexpr uint64_t file_bytes = 128 * MiB;
 
-class LessonsTest : public PagerTest {
+class AccessProfilesTest : public PagerTest {
  protected:
   void SetUp() override {
     WP_SKIP_FOR(lack_for_mapper(mapper()));
-    auto record = lessons::LessonRecord::create(scratch_.path("."));
+    auto record = profiles::AccessProfileRecord::create(scratch_.path("."));
     ASSERT_TRUE(record) << record.error().message;
     record_ = *record;
     for (uint64_t at = 0; at < file_bytes; at += chunk_bytes()) order_.push_back(at);
@@ -33,8 +33,8 @@ class LessonsTest : public PagerTest {
     options.policy = policy;
     options.chunk_bytes = chunk_bytes();
     options.telemetry = telemetry_;
-    options.lesson_directory = scratch_.path(".");
-    options.lesson_record = record_;
+    options.access_profile_directory = scratch_.path(".");
+    options.access_profile_record = record_;
     pager_ = started(options);
   }
 
@@ -60,47 +60,48 @@ class LessonsTest : public PagerTest {
   void keep() {
     const auto text = record_->text();
     ASSERT_TRUE(text);
-    const auto lesson = lessons::parse_lesson(*text, "record");
-    ASSERT_TRUE(lesson) << lesson.error().message;
-    scratch_.write(std::filesystem::path(path_of(*lesson)).filename(), *text);
-    path_ = path_of(*lesson);
+    const auto access_profile = profiles::parse_access_profile(*text, "record");
+    ASSERT_TRUE(access_profile) << access_profile.error().message;
+    scratch_.write(std::filesystem::path(path_of(*access_profile)).filename(), *text);
+    path_ = path_of(*access_profile);
   }
 
-  std::string path_of(const lessons::KeptLesson& lesson) {
-    return lessons::lesson_path(scratch_.path("."), lesson.chunk_bytes, lesson.files);
+  std::string path_of(const profiles::StoredAccessProfile& access_profile) {
+    return profiles::access_profile_path(scratch_.path("."), access_profile.chunk_bytes,
+                                         access_profile.files);
   }
 
   model::TemporaryDirectory scratch_;
-  lessons::LessonRecord* record_ = nullptr;
+  profiles::AccessProfileRecord* record_ = nullptr;
   std::vector<uint64_t> order_;
   std::string path_;
   uint64_t wrong_words_ = 0;
 };
 
-TEST_P(LessonsTest, TheNextPagerReadsAheadFromTheFirstPassOn) {
+TEST_P(AccessProfilesTest, TheNextPagerReadsAheadFromTheFirstPassOn) {
   start("learned");
   const PatternFile file(file_bytes);
   EXPECT_EQ(record_->text(), std::nullopt);
-  const uint64_t untaught = run(file, 6);
-  EXPECT_EQ(telemetry_->lesson_chunks, 0u);
+  const uint64_t unprofiled = run(file, 6);
+  EXPECT_EQ(telemetry_->access_profile_chunks, 0u);
   keep();
 
   // Whoever adapts begins with it, too.
   for (const char* policy : {"learned", "auto"}) {
     start(policy);
-    const uint64_t taught = run(file, 1);
+    const uint64_t profiled = run(file, 1);
     EXPECT_EQ(policy::policy_name(telemetry_->policy), "learned") << policy;
-    EXPECT_EQ(telemetry_->lesson_chunks, order_.size());
-    EXPECT_LT(4 * taught, untaught) << policy;
+    EXPECT_EQ(telemetry_->access_profile_chunks, order_.size());
+    EXPECT_LT(4 * profiled, unprofiled) << policy;
   }
   // Who knows no order has no use for it.
   start("lru");
   run(file, 1);
-  EXPECT_EQ(telemetry_->lesson_chunks, 0u);
+  EXPECT_EQ(telemetry_->access_profile_chunks, 0u);
   EXPECT_EQ(wrong_words_, 0u);
 }
 
-TEST_P(LessonsTest, DamagedOnesAndOtherModelsChangeNothing) {
+TEST_P(AccessProfilesTest, DamagedOnesAndOtherModelsChangeNothing) {
   start("learned");
   const PatternFile file(file_bytes);
   run(file, 6);
@@ -108,16 +109,16 @@ TEST_P(LessonsTest, DamagedOnesAndOtherModelsChangeNothing) {
   start("learned");
   const PatternFile another(file_bytes);
   run(another, 1);
-  EXPECT_EQ(telemetry_->lesson_chunks, 0u);
+  EXPECT_EQ(telemetry_->access_profile_chunks, 0u);
   std::filesystem::resize_file(path_, 100);
   start("learned");
   run(file, 1);
-  EXPECT_EQ(telemetry_->lesson_chunks, 0u);
+  EXPECT_EQ(telemetry_->access_profile_chunks, 0u);
   EXPECT_EQ(wrong_words_, 0u);
 }
 
 constexpr MapperAndChunk some_mappers[] = {{"move", 2 * MiB}, {"collapse", 2 * MiB}};
-INSTANTIATE_TEST_SUITE_P(Mappers, LessonsTest, testing::ValuesIn(some_mappers), name_of);
+INSTANTIATE_TEST_SUITE_P(Mappers, AccessProfilesTest, testing::ValuesIn(some_mappers), name_of);
 
 }  // namespace
 }  // namespace weightpager

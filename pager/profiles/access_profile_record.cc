@@ -1,4 +1,4 @@
-#include "pager/lessons/lesson_record.h"
+#include "pager/profiles/access_profile_record.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 #include "pager/telemetry/shared_file.h"
 
-namespace weightpager::lessons {
+namespace weightpager::profiles {
 namespace {
 
 constexpr uint64_t record_magic = 0x31'4e'53'4c'50'57;  // "WPLSN1"
@@ -15,24 +15,24 @@ constexpr size_t word_bytes = sizeof(uint64_t);
 
 }  // namespace
 
-Result<LessonRecord*> LessonRecord::create(const std::string& directory) {
-  const std::string path = directory + "/" + std::to_string(getpid()) + ".lesson";
-  auto memory = telemetry::create_shared_file(path, sizeof(LessonRecord));
+Result<AccessProfileRecord*> AccessProfileRecord::create(const std::string& directory) {
+  const std::string path = directory + "/" + std::to_string(getpid()) + ".access-profile";
+  auto memory = telemetry::create_shared_file(path, sizeof(AccessProfileRecord));
   if (!memory) return forward_error(std::move(memory));
-  auto* const record = static_cast<LessonRecord*>(*memory);
+  auto* const record = static_cast<AccessProfileRecord*>(*memory);
   record->magic_ = record_magic;
   return record;
 }
 
-Result<const LessonRecord*> LessonRecord::open(const std::string& path) {
-  auto memory = telemetry::open_shared_file(path, sizeof(LessonRecord));
+Result<const AccessProfileRecord*> AccessProfileRecord::open(const std::string& path) {
+  auto memory = telemetry::open_shared_file(path, sizeof(AccessProfileRecord));
   if (!memory) return forward_error(std::move(memory));
-  const auto* const record = static_cast<const LessonRecord*>(*memory);
+  const auto* const record = static_cast<const AccessProfileRecord*>(*memory);
   if (record->magic_ == record_magic) return record;
-  return fail(path + ": is no lesson of this version");
+  return fail(path + ": is no access profile of this version");
 }
 
-bool LessonRecord::put(std::string_view text) {
+bool AccessProfileRecord::put(std::string_view text) {
   const bool has_room = text.size() <= text_bytes_max;
   if (!has_room) text = {};
   edition_.fetch_add(1);
@@ -46,7 +46,7 @@ bool LessonRecord::put(std::string_view text) {
   return has_room;
 }
 
-std::optional<std::string> LessonRecord::text() const {
+std::optional<std::string> AccessProfileRecord::text() const {
   const uint64_t edition = edition_.load();
   const uint64_t size_bytes = text_bytes_.load(std::memory_order_relaxed);
   if (edition % 2 != 0 || size_bytes == 0 || size_bytes > text_bytes_max) return std::nullopt;
@@ -60,4 +60,4 @@ std::optional<std::string> LessonRecord::text() const {
   return text;
 }
 
-}  // namespace weightpager::lessons
+}  // namespace weightpager::profiles
