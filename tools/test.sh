@@ -16,6 +16,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/scripts/lib/common.sh"
 source "$WP_ROOT/tools/scripts/lib/build.sh"
 
 JOBS=$(nproc)
+# Many tests wait for a disk or a clock: twice as many at once as there are processors.
+TESTS_AT_ONCE=$((2 * JOBS))
 # Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
 # tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
 # it does not understand, and those of room pipeline.
@@ -123,7 +125,7 @@ run_ctest() {
   shift
   rm -f -- "$report"
   # Failures are counted from the report; without one, ctest itself did not work.
-  "${LAUNCHER[@]}" ctest --preset "$preset" -j "$JOBS" --output-junit "$report" "$@" || true
+  "${LAUNCHER[@]}" ctest --preset "$preset" -j "$TESTS_AT_ONCE" --output-junit "$report" "$@" || true
   if [[ -s $report ]]; then
     count_report "$report" "$preset"
   else

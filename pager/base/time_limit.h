@@ -1,8 +1,10 @@
 // How long a search may take. What is found by then is the answer, with what was proved of it.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <optional>
 
 namespace weightpager {
@@ -28,6 +30,12 @@ class TimeLimit {
   bool is_over() const {
     if (on_look) on_look();
     return Clock::now() >= end_;
+  }
+
+  /// Infinite without a limit, 0 once it is over.
+  double seconds_left() const {
+    if (!lasts_) return std::numeric_limits<double>::infinity();
+    return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
   }
 
  private:

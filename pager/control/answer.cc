@@ -1,5 +1,7 @@
 #include "pager/control/answer.h"
 
+#include <nlohmann/json.hpp>
+
 namespace weightpager::control {
 
 using Json = nlohmann::ordered_json;

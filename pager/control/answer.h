@@ -1,7 +1,7 @@
 // The form that every answer has: what is asked for, or what is wrong with the request.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

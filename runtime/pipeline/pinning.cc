@@ -161,6 +161,7 @@ class Planner {
   }
 
   void try_ring(uint64_t ring_bytes) {
+    if (is_done()) return;
     const Rings rings = rings_of(pipeline_, costs_, ring_bytes);
     if (rings.bytes() > budget_bytes_) return;
     const uint64_t pinned_bytes_max = budget_bytes_ - rings.bytes();
@@ -170,7 +171,7 @@ class Planner {
     Pins before = needed;
     consider(rings, before);
     for (int step = -octaves_below_one * trials_.rates_per_octave;
-         step <= octaves_above_one * trials_.rates_per_octave; ++step) {
+         step <= octaves_above_one * trials_.rates_per_octave && !is_done(); ++step) {
       Pins pins = needed;
       pins.pin_unearned(std::exp2(static_cast<double>(step) / trials_.rates_per_octave));
       if (pins.is_pinned() == before.is_pinned()) continue;
@@ -178,6 +179,8 @@ class Planner {
       before = std::move(pins);
     }
   }
+
+  bool is_done() const { return best_ && trials_.is_over(); }
 
   void consider(const Rings& rings, const Pins& pins) {
     if (pins.least_delay_ns() > delay_ns_max_) return;

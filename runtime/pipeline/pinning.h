@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/pipeline/schedule.h"
 #include "runtime/pipeline/timeline.h"
 
@@ -43,6 +44,11 @@ struct PlanTrials {
   int rates_per_octave = 16;
   /// Slower plans are of no interest: what cannot be as fast is not tried.
   uint64_t delay_ns_max = UINT64_MAX;
+  /// Once it is over, the best plan so far is the answer, or else the first one that is found. Not
+  /// owned; nullptr: no limit.
+  const TimeLimit* time = nullptr;
+
+  bool is_over() const { return time != nullptr && time->is_over(); }
 };
 
 /// The same, coarser where a network has thousands of layers: then a plan takes no longer than some

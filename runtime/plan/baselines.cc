@@ -113,12 +113,12 @@ Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
   return with_best_layouts(instance, descent.chosen());
 }
 
-Result<Selection> fastest_ignoring_memory(const Instance& instance) {
+Result<Selection> fastest_ignoring_memory(const Instance& instance, const TimeLimit& limit) {
   Instance free = instance;
   for (Node& node : free.nodes) {
     for (Candidate& it : node.candidates) it.held_bytes = it.workspace_bytes = 0;
   }
-  auto found = fastest_of_any_network(free, 0);
+  auto found = fastest_of_any_network(free, 0, 1, limit);
   if (!found) return forward_error(std::move(found));
   return evaluate(instance, found->candidates);
 }

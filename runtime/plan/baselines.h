@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/plan/selection.h"
 
 namespace weightpager::plan {
@@ -23,6 +24,6 @@ Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
                          std::vector<uint32_t> start);
 
 /// Fails if the network is not series-parallel and there is no CBC.
-Result<Selection> fastest_ignoring_memory(const Instance& instance);
+Result<Selection> fastest_ignoring_memory(const Instance& instance, const TimeLimit& limit = {});
 
 }  // namespace weightpager::plan

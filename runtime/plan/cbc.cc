@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -74,8 +75,11 @@ class Program {
   void limit_memory(uint64_t bytes_max) { add_row(memory(), 'L', size(bytes_max)); }
   void limit_time(double ns_max) { add_row(time_, 'L', ns_max / units_.time_ns); }
 
-  /// Empty if there is no solution.
-  Result<std::vector<uint32_t>> solve() {
+  /// Empty if there is no solution, or none was found in time.
+  Result<std::vector<uint32_t>> solve(const TimeLimit& limit = {}) {
+    if (std::isfinite(limit.seconds_left())) {
+      Cbc_setMaximumSeconds(model_.get(), limit.seconds_left());
+    }
     Cbc_setAllowableGap(model_.get(), 0);
     Cbc_setAllowableFractionGap(model_.get(), 0);
     Cbc_setParameter(model_.get(), "ratioGap", "0");
@@ -86,11 +90,13 @@ class Program {
     Cbc_setParameter(model_.get(), "log", "0");
     Cbc_solve(model_.get());
     if (Cbc_isProvenInfeasible(model_.get()) != 0) return std::vector<uint32_t>();
-    if (Cbc_isProvenOptimal(model_.get()) == 0) {
+    if (Cbc_isProvenOptimal(model_.get()) != 0) return chosen(Cbc_getColSolution(model_.get()));
+    if (limit.seconds_left() > 0) {
       return unusable(fmt::format("ended without the best selection (status {}, {})",
                                   Cbc_status(model_.get()), Cbc_secondaryStatus(model_.get())));
     }
-    return chosen();
+    if (Cbc_numberSavedSolutions(model_.get()) == 0) return std::vector<uint32_t>();
+    return chosen(Cbc_bestSolution(model_.get()));
   }
 
  private:
@@ -169,8 +175,7 @@ class Program {
     return terms;
   }
 
-  std::vector<uint32_t> chosen() const {
-    const double* const values = Cbc_getColSolution(model_.get());
+  std::vector<uint32_t> chosen(const double* values) const {
     std::vector<uint32_t> candidates;
     for (size_t i = 0; i < instance_.nodes.size(); ++i) {
       const double* const first = values + first_columns_[i];
@@ -194,15 +199,17 @@ class Program {
 
 bool has_integer_programming() { return true; }
 
-Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes_max) {
+Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes_max,
+                                 const TimeLimit& limit) {
   if (least_memory_bytes(instance) > memory_bytes_max) {
     return tl::make_unexpected(budget_too_small(instance, memory_bytes_max));
   }
   Program program(instance);
   program.minimize_time();
   program.limit_memory(memory_bytes_max);
-  auto candidates = program.solve();
+  auto candidates = program.solve(limit);
   if (!candidates) return forward_error(std::move(candidates));
+  if (candidates->empty() && limit.seconds_left() == 0) return smallest(instance);
   if (candidates->empty()) {
     return unusable(fmt::format("says that no selection fits {} bytes, where one takes {}",
                                 memory_bytes_max, least_memory_bytes(instance)));

@@ -21,13 +21,14 @@ namespace weightpager::plan {
 
 bool has_integer_programming();
 
-/// The fastest within a budget.
-Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes_max);
+/// The fastest within a budget. Once the limit is over: the fastest found so far, or the smallest.
+Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes_max,
+                                 const TimeLimit& limit = {});
 
 /// The least memory with which a selection takes no longer than that.
 Result<Selection> least_memory_by_cbc(const Instance& instance, double time_ns_max);
 
-/// By series-parallel reduction, and where that is impossible by CBC, which looks at no clock.
+/// By series-parallel reduction, and where that is impossible by CBC.
 Result<Selection> fastest_of_any_network(const Instance& instance, uint64_t memory_bytes_max,
                                          uint64_t quantum_bytes = 1, const TimeLimit& limit = {});
 

@@ -39,6 +39,10 @@ class JointFronts {
   /// `network` outlives this.
   static Result<JointFronts> make(const JointNetwork& network, const TimeLimit& limit);
 
+  /// Whether fronts prove anything of selections that are not on them. By integer programming there
+  /// are some points only, and out of time not the best ones.
+  bool are_whole() const { return cuts_needed_.has_value(); }
+
   size_t piece_caps() const { return piece_caps_.size(); }
   /// Of caps on the arena, those that a budget allows: at least one.
   size_t arena_caps_within(uint64_t budget_bytes) const;

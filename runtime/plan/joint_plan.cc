@@ -91,10 +91,11 @@ class JointPlanner::Implementation {
       if (!seen.insert(option.candidates).second) return;
       pipeline::PlanTrials trials = few_trials;
       trials.delay_ns_max = best.delay_ns_max();
+      trials.time = &limit;
       consider(option, trials);
     };
     const auto try_finely = [&](const JointOption& option) {
-      consider(option, {.delay_ns_max = best.delay_ns()});
+      consider(option, {.delay_ns_max = best.delay_ns(), .time = &limit});
     };
     const auto if_in_time = [&](const auto& try_out, const JointOption& option) {
       if (!limit.is_over()) try_out(option);
@@ -204,9 +205,10 @@ class JointPlanner::Implementation {
 
   // For all selections there are, where it is less than `delay_ns`: the least overlap bound of all
   // fronts, which need not be that of any other cap than the first on pieces; and in order, with
-  // every layer at its fastest before and at its smallest after.
+  // every layer at its fastest before and at its smallest after. Fronts that are not whole bound
+  // nothing.
   uint64_t least_delay_ns(uint64_t budget_bytes, uint64_t delay_ns, const TimeLimit& limit) {
-    auto least_ns = static_cast<double>(delay_ns);
+    auto least_ns = fronts_.are_whole() ? static_cast<double>(delay_ns) : 0;
     const size_t caps = fronts_.arena_caps_within(budget_bytes);
     for (size_t arena = caps; arena-- > 0;) {
       const uint64_t window_bytes = fronts_.window_bytes_max(budget_bytes, arena);

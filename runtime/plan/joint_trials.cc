@@ -94,7 +94,7 @@ std::optional<JointTrials::Window> JointTrials::best_window(
       trials.delay_ns_max = window->delay_ns;
       best = Window{std::move(cut), std::move(*window)};
     }
-    if (is_fine) break;
+    if (is_fine || (best && trials.is_over())) break;
   }
   return best;
 }

@@ -17,7 +17,9 @@ tl::unexpected<Error> not_built(const Instance& instance) {
 
 bool has_integer_programming() { return false; }
 
-Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t) { return not_built(instance); }
+Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t, const TimeLimit&) {
+  return not_built(instance);
+}
 
 Result<Selection> least_memory_by_cbc(const Instance& instance, double) {
   return not_built(instance);

@@ -65,7 +65,8 @@ std::vector<Selection> front_of_workspaces(const Instance& instance, std::span<c
   std::vector<Selection> front;
   uint64_t workspace_bytes_max = UINT64_MAX;
   while (true) {
-    const Reduced reduced = reduce(instance, cuts, {.workspace_bytes_max = workspace_bytes_max});
+    const Reduced reduced =
+        reduce(instance, cuts, {.workspace_bytes_max = workspace_bytes_max, .time = &limit});
     if (reduced.front.empty()) break;
     front.push_back(last_of(instance, reduced));
     if (front.back().workspace_bytes == 0 || limit.is_over()) break;
@@ -118,7 +119,8 @@ class FastestSearch {
     const Reduced reduced = reduce(instance_, cuts_,
                                    {.workspace_bytes_max = values_[end - 1],
                                     .held_bytes_max = memory_bytes_max_ - values_[begin],
-                                    .quantum_bytes = quantum_bytes_});
+                                    .quantum_bytes = quantum_bytes_,
+                                    .time = &limit_});
     if (reduced.front.empty()) return;
     if (best_ && reduced.front.back().time_ns > best_->time_ns) return;
     Selection selection = last_of(instance_, reduced);
@@ -193,7 +195,8 @@ Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t q
     if (limit.is_over()) i = values.size() - 1;
     const uint64_t workspace = values[i];
     const Reduced reduced =
-        reduce(instance, *cuts, {.workspace_bytes_max = workspace, .quantum_bytes = quantum_bytes});
+        reduce(instance, *cuts,
+               {.workspace_bytes_max = workspace, .quantum_bytes = quantum_bytes, .time = &limit});
     const std::vector<Selection> before = front;
     for (const Label& label : reduced.front) {
       if (is_beaten(before, label.memory_bytes + workspace, label.time_ns)) continue;

@@ -56,6 +56,48 @@ Status check_edge(const Instance& instance, size_t number) {
   return {};
 }
 
+struct Need {
+  uint64_t memory_bytes = UINT64_MAX;
+  uint64_t workspace_bytes = 0;  // that part of it
+};
+
+// By workspace rising: with each, the least that nodes hold which have a candidate by then.
+Need least_need(const Instance& instance) {
+  struct Way {
+    uint64_t workspace_bytes;
+    uint64_t held_bytes;
+    size_t node;
+  };
+  std::vector<Way> ways;
+  for (size_t node = 0; node < instance.nodes.size(); ++node) {
+    for (const Candidate& it : instance.nodes[node].candidates) {
+      ways.push_back({it.workspace_bytes, it.held_bytes, node});
+    }
+  }
+  std::ranges::sort(ways, {}, &Way::workspace_bytes);
+  std::vector<uint64_t> held_bytes(instance.nodes.size(), UINT64_MAX);
+  size_t nodes_left = instance.nodes.size();
+  uint64_t sum_bytes = 0;
+  Need least;
+  for (const Way& it : ways) {
+    uint64_t& held = held_bytes[it.node];
+    if (it.held_bytes >= held) continue;
+    if (held == UINT64_MAX) {
+      --nodes_left;
+    } else {
+      sum_bytes -= held;
+    }
+    held = it.held_bytes;
+    sum_bytes += held;
+    // Of several with one workspace the last counts: they take no more than those before.
+    const uint64_t memory_bytes = it.workspace_bytes + sum_bytes;
+    if (nodes_left == 0 && memory_bytes < least.memory_bytes) {
+      least = {memory_bytes, it.workspace_bytes};
+    }
+  }
+  return least;
+}
+
 }  // namespace
 
 Status check(const Instance& instance) {
@@ -103,38 +145,19 @@ std::string name_of(const Instance& instance, size_t node) {
   return name.empty() ? fmt::format("node {}", node) : name;
 }
 
-// By workspace rising: with each, the least that nodes hold which have a candidate by then.
-uint64_t least_memory_bytes(const Instance& instance) {
-  struct Way {
-    uint64_t workspace_bytes;
-    uint64_t held_bytes;
-    size_t node;
-  };
-  std::vector<Way> ways;
-  for (size_t node = 0; node < instance.nodes.size(); ++node) {
-    for (const Candidate& it : instance.nodes[node].candidates) {
-      ways.push_back({it.workspace_bytes, it.held_bytes, node});
-    }
+uint64_t least_memory_bytes(const Instance& instance) { return least_need(instance).memory_bytes; }
+
+Selection smallest(const Instance& instance) {
+  const uint64_t workspace_bytes_max = least_need(instance).workspace_bytes;
+  std::vector<uint32_t> candidates;
+  for (const Node& node : instance.nodes) {
+    const auto need = [&](const Candidate& it) {
+      return std::pair(it.workspace_bytes > workspace_bytes_max, it.held_bytes);
+    };
+    const auto least = std::ranges::min_element(node.candidates, {}, need);
+    candidates.push_back(static_cast<uint32_t>(least - node.candidates.begin()));
   }
-  std::ranges::sort(ways, {}, &Way::workspace_bytes);
-  std::vector<uint64_t> held_bytes(instance.nodes.size(), UINT64_MAX);
-  size_t nodes_left = instance.nodes.size();
-  uint64_t sum_bytes = 0;
-  uint64_t least = UINT64_MAX;
-  for (const Way& it : ways) {
-    uint64_t& held = held_bytes[it.node];
-    if (it.held_bytes >= held) continue;
-    if (held == UINT64_MAX) {
-      --nodes_left;
-    } else {
-      sum_bytes -= held;
-    }
-    held = it.held_bytes;
-    sum_bytes += held;
-    // Of several with one workspace the last counts: they take no more than those before.
-    if (nodes_left == 0) least = std::min(least, it.workspace_bytes + sum_bytes);
-  }
-  return least;
+  return evaluate(instance, candidates);
 }
 
 }  // namespace weightpager::plan

@@ -81,4 +81,7 @@ std::string name_of(const Instance& instance, size_t node);
 /// The least memory that any selection takes.
 uint64_t least_memory_bytes(const Instance& instance);
 
+/// A selection that takes no more than that, however slow it is.
+Selection smallest(const Instance& instance);
+
 }  // namespace weightpager::plan

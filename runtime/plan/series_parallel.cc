@@ -26,10 +26,8 @@ constexpr size_t nodes_cut_max = 256;
 // kept short.
 constexpr size_t nodes_exact_max = 1000;
 constexpr size_t labels_of_more_nodes = 64;
-
-size_t labels_max(const Instance& instance) {
-  return is_exact(instance) ? SIZE_MAX : labels_of_more_nodes;
-}
+// A front's ends.
+constexpr size_t labels_out_of_time = 2;
 
 // One edge, or what became of several.
 struct Arc {
@@ -154,7 +152,12 @@ class Reduction {
   }
 
   Front best(std::span<const Sums> sums) {
-    return best_of(sums, {excess_bytes_max_, labels_max(instance_)}, choices_);
+    return best_of(sums, {excess_bytes_max_, labels_max()}, choices_);
+  }
+
+  size_t labels_max() const {
+    if (limits_.time != nullptr && limits_.time->is_over()) return labels_out_of_time;
+    return is_exact(instance_) ? SIZE_MAX : labels_of_more_nodes;
   }
 
   // For each pair of outer layouts the best over the layouts in between.

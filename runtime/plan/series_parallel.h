@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/base/time_limit.h"
 #include "runtime/plan/pareto.h"
 #include "runtime/plan/selection.h"
 
@@ -41,6 +42,9 @@ struct Limits {
   /// Of what is held.
   uint64_t held_bytes_max = UINT64_MAX;
   uint64_t quantum_bytes = 1;
+  /// Once it is over, only the ends of each front are kept: the least memory, and the fastest of
+  /// what is left. Not owned; nullptr: no limit.
+  const TimeLimit* time = nullptr;
 };
 
 /// What is left: one front, of what is held by the whole network.

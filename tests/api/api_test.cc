@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <weightpager/weightpager.hpp>
 
 #include "pager/control/client.h"

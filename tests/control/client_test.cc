@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "pager/control/control_socket.h"
 #include "pager/control/runtime_directory.h"

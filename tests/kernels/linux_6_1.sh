@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The pager's tests pass on Debian 12's kernel too, which has no UFFDIO_MOVE: with the other mappers, and with guests
-# of a server. Emulation is slow: small chunks, disks that fail, access profiles, mixtures, threads that write by the thousand, those
-# that touch at random but for the soak, and what takes longest with mapper copy are tried by hand (docs/explanation/kernels.md).
+# of a server. Emulation is slow, so some tests are left to be run by hand (docs/explanation/kernels.md): those of small
+# chunks, disks that fail, access profiles, mixtures and threads that write by the thousand, those that touch at random
+# but for the soak, and those that take longest with mapper copy.
 set -euo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"

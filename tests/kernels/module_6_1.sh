@@ -4,22 +4,14 @@
 # two engines that read each byte once, and models that are changed in use. (`all SERIES`: with small chunks and much
 # writing, for some minutes more.)
 set -euo pipefail
-# shellcheck source=tools/scripts/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
-# shellcheck source=tools/scripts/kernel/image.sh
-source "$WP_ROOT/tools/scripts/kernel/image.sh"
-# shellcheck source=tools/scripts/kernel/modules.sh
-source "$WP_ROOT/tools/scripts/kernel/modules.sh"
-
-series=${2:-6.1} pager_tests='*/module-*ThreadsWrite*' more=()
+series=${2:-6.1}
+# shellcheck source=tests/kernels/lib/module.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/module.sh"
+pager_tests='*/module-*ThreadsWrite*' more=()
 if [[ ${1:-} == all ]]; then
   pager_tests='*/module*'
   more=("$WP_ROOT/tests/preload/every_call_as_with_mmap.sh")
 fi
-work=$(mktemp -d)
-trap 'rm -rf -- "$work"' EXIT
-have make || skip "make is not installed: tools/install.sh --kernels"
-build_modules "$series" "$work" || skip "$KERNEL_MISSING"
 "$WP_ROOT/tools/scripts/kernel_test.sh" --kernel "$series" --limit 600 --module "$work/weightpager.ko" \
   --module "$work/weightpager_remote.ko" --with "$WEIGHTPAGER_BUILD/tests/trials_rewritten" \
   "$WEIGHTPAGER_BUILD/tests/module_tests" \

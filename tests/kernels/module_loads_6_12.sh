@@ -2,18 +2,10 @@
 # A thousand times in one boot: weightpager.ko is loaded, serves, and is unloaded; the kernel complains of nothing, and has as
 # much free memory afterwards as before. (6.12 in its name: with tools/test.sh --all only; `--kernel 6.1` for the other.)
 set -euo pipefail
-# shellcheck source=tools/scripts/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
-# shellcheck source=tools/scripts/kernel/image.sh
-source "$WP_ROOT/tools/scripts/kernel/image.sh"
-# shellcheck source=tools/scripts/kernel/modules.sh
-source "$WP_ROOT/tools/scripts/kernel/modules.sh"
-
-series=${2:-6.12} rounds=${ROUNDS:-1000}
-work=$(mktemp -d)
-trap 'rm -rf -- "$work"' EXIT
-have make || skip "make is not installed: tools/install.sh --kernels"
-build_modules "$series" "$work" || skip "$KERNEL_MISSING"
+series=${2:-6.12}
+# shellcheck source=tests/kernels/lib/module.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/module.sh"
+rounds=${ROUNDS:-1000}
 tests=$WEIGHTPAGER_BUILD/tests/module_tests
 round="rmmod weightpager; insmod $work/weightpager.ko || exit 1; $tests --gtest_brief=1 --gtest_filter=*WhatIsHiddenWaits*:*SmallChunks* >round 2>&1 || { cat round; exit 1; }"
 free="echo 3 >/proc/sys/vm/drop_caches; awk \"/^MemAvailable/ {print \\\$2}\" /proc/meminfo"

@@ -2,18 +2,9 @@
 # A model that is changed while weightpager.ko shows it: tests/trials/rewritten.sh, every way, moment and user, with the
 # mapper `module`; and the kernel complains of nothing. (6.12 in its name: with tools/test.sh --all only; `--kernel 6.1` for the other.)
 set -euo pipefail
-# shellcheck source=tools/scripts/lib/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
-# shellcheck source=tools/scripts/kernel/image.sh
-source "$WP_ROOT/tools/scripts/kernel/image.sh"
-# shellcheck source=tools/scripts/kernel/modules.sh
-source "$WP_ROOT/tools/scripts/kernel/modules.sh"
-
 series=${2:-6.12}
-work=$(mktemp -d)
-trap 'rm -rf -- "$work"' EXIT
-have make || skip "make is not installed: tools/install.sh --kernels"
-build_modules "$series" "$work" || skip "$KERNEL_MISSING"
+# shellcheck source=tests/kernels/lib/module.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/module.sh"
 complaints='WARNING:|BUG:|Oops|Bad page|Call Trace|Bad rss-counter'
 "$WP_ROOT/tools/scripts/kernel_test.sh" --kernel "$series" --limit 1300 --log "$work/console" --module "$work/weightpager.ko" \
   --with "$WEIGHTPAGER_BUILD/tests/trials_rewritten" "$WP_ROOT/tests/trials/rewritten.sh all module" \

@@ -96,6 +96,24 @@ TEST(Pinning, ALimitOnDelaysChangesNothingButWhetherThereIsAPlan) {
 }
 
 // Whatever the disk, a budget for the whole model is a model in memory.
+TEST(Pinning, OutOfTimeThereIsAPlanWhereverThereIsOne) {
+  RandomNetworks random(18);
+  const TimeLimit over(0);
+  int slower = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Costs costs = random_costs(random);
+    const uint64_t budget_bytes = random.up_to(2 * bytes_per_pass(costs));
+    const auto best = plan_window(Pipeline::two_stage, costs, budget_bytes);
+    const auto first = plan_window(Pipeline::two_stage, costs, budget_bytes, {.time = &over});
+    ASSERT_EQ(first.has_value(), best.has_value());
+    if (!best) continue;
+    ASSERT_LE(first->window_bytes(), budget_bytes);
+    ASSERT_GE(first->delay_ns, best->delay_ns);
+    slower += first->delay_ns > best->delay_ns;
+  }
+  EXPECT_GT(slower, 10) << "no plan was ended early";
+}
+
 TEST(Pinning, EverythingIsPinnedThatFits) {
   RandomNetworks random(17);
   for (int round = 0; round < 100; ++round) {

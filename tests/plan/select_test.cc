@@ -163,6 +163,36 @@ TEST(Select, TheLeastWorkspaceIsThatOfAllSelections) {
   }));
 }
 
+TEST(Select, OutOfTimeKeepsBudgetsAndTheEndsOfFronts) {
+  const TimeLimit over(0);
+  EXPECT_TRUE(rc::check([&] {
+    const Instance instance = small_instance();
+    const uint64_t least = least_memory_bytes(instance);
+    RC_ASSERT(smallest(instance).memory_bytes() == least);
+    const uint64_t budget = budget_of(instance);
+    const auto found = fastest(instance, budget, 1, over);
+    RC_ASSERT(found.has_value() == (budget >= least));
+    RC_ASSERT(!found || found->memory_bytes() <= budget);
+    const auto front = *pareto_front(instance, 1, over);
+    RC_ASSERT(front.front().memory_bytes() == least);
+    RC_ASSERT(front.back().time_ns == fastest_ignoring_memory(instance)->time_ns);
+  }));
+}
+
+TEST(Select, CbcOutOfTimeKeepsBudgets) {
+  WP_SKIP_FOR(lack_unless(has_integer_programming(), "built without CBC"));
+  EXPECT_TRUE(rc::check([] {
+    RandomInstances random(*rc::gen::arbitrary<uint64_t>());
+    const Instance instance = random.make(16, 5);
+    const uint64_t budget = budget_of(instance);
+    for (const double seconds : {0.0, 1e-4}) {
+      const auto found = fastest_by_cbc(instance, budget, TimeLimit(seconds));
+      RC_ASSERT(found.has_value() == (budget >= least_memory_bytes(instance)));
+      RC_ASSERT(!found || found->memory_bytes() <= budget);
+    }
+  }));
+}
+
 TEST(Select, CbcFindsTheSame) {
   WP_SKIP_FOR(lack_unless(has_integer_programming(), "built without CBC"));
   EXPECT_TRUE(rc::check([] {

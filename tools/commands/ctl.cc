@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include "pager/base/units.h"
 #include "tools/cli/cli.h"
 #include "tools/live/live_process.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tools/cli/cli.h"
 #include "tools/live/live_process.h"

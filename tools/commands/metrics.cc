@@ -1,5 +1,7 @@
 #include "tools/commands/metrics.h"
 
+#include <nlohmann/json.hpp>
+
 #include "tools/live/live_process.h"
 
 namespace weightpager::tools {

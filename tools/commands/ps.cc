@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tools/cli/cli.h"
 #include "tools/live/live_process.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "pager/base/owned_fd.h"
 #include "tools/arguments/number_argument.h"

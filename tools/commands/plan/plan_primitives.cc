@@ -178,7 +178,7 @@ Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
     if (!chosen) return forward_error(std::move(chosen));
     made.chosen = std::move(*chosen);
   }
-  const auto by_time = plan::fastest_ignoring_memory(instance);
+  const auto by_time = plan::fastest_ignoring_memory(instance, search.limit());
   if (!by_time) return tl::make_unexpected(by_time.error());
   made.is_cut_short = search.limit().is_over();
   made.points = points_of(made.front, instance, *by_time, search.limit());

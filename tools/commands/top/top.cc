@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "pager/base/units.h"
@@ -105,10 +106,10 @@ Status Watch::look() {
   view_.passes = number("passes");
   view_.read_bytes = number("read_bytes");
   view_.read_bytes_per_s = rate("read_bytes");
-  view_.demand_per_s = rate("faults_demand");
-  view_.late_per_s = rate("faults_late");
-  view_.tripwire_per_s = rate("faults_tripwire");
-  view_.hidden_per_s = rate("prefetch_hidden");
+  view_.touches.demand_per_s = rate("faults_demand");
+  view_.touches.late_per_s = rate("faults_late");
+  view_.touches.tripwire_per_s = rate("faults_tripwire");
+  view_.touches.hidden_per_s = rate("prefetch_hidden");
   view_.stall_share = std::min(rate("stall_ns") / 1e9, 1.0);
   keep(view_.read_history, view_.read_bytes_per_s);
   keep(view_.stall_history, view_.stall_share);

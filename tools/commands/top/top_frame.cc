@@ -134,13 +134,13 @@ Line stall_line(const TopView& view, size_t columns, bool is_unicode) {
 }
 
 Line faults_line(const TopView& view) {
-  const double waited = view.demand_per_s + view.late_per_s;
-  const double all = waited + view.hidden_per_s;
+  const double waited = view.touches.demand_per_s + view.touches.late_per_s;
+  const double all = waited + view.touches.hidden_per_s;
   Line line = labelled("faults/s");
-  line.push_back(
-      {fmt::format(" demand {:.0f}  late {:.0f}  tripwire {:.0f}  hidden {:.0f}", view.demand_per_s,
-                   view.late_per_s, view.tripwire_per_s, view.hidden_per_s)});
-  if (all > 0) line.push_back({fmt::format(" ({:.0f} %)", 100 * view.hidden_per_s / all)});
+  line.push_back({fmt::format(" demand {:.0f}  late {:.0f}  tripwire {:.0f}  hidden {:.0f}",
+                              view.touches.demand_per_s, view.touches.late_per_s,
+                              view.touches.tripwire_per_s, view.touches.hidden_per_s)});
+  if (all > 0) line.push_back({fmt::format(" ({:.0f} %)", 100 * view.touches.hidden_per_s / all)});
   return line;
 }
 

@@ -27,6 +27,14 @@ struct TopRow {
   double stall_share = 0;  // of the time since the last look
 };
 
+/// First touches of chunks since the last look, a second (docs/reference/glossary.md).
+struct TouchRates {
+  double demand_per_s = 0;
+  double late_per_s = 0;
+  double tripwire_per_s = 0;
+  double hidden_per_s = 0;
+};
+
 struct TopView {
   int64_t process_id = 0;
   std::string command;
@@ -45,10 +53,7 @@ struct TopView {
 
   uint64_t read_bytes = 0;
   double read_bytes_per_s = 0;
-  double demand_per_s = 0;
-  double late_per_s = 0;
-  double tripwire_per_s = 0;
-  double hidden_per_s = 0;
+  TouchRates touches;
   double stall_share = 0;
   std::vector<double> read_history;  // bytes a second, oldest first
   std::vector<double> stall_history;
