@@ -12,7 +12,7 @@
 namespace weightpager::plan {
 namespace {
 
-// Sums of as many nodes as there may be stay below 2^64.
+// With these limits, sums over all nodes stay below 2^64.
 constexpr uint64_t candidate_bytes_max = uint64_t{1} << 44;
 constexpr size_t nodes_max = size_t{1} << 16;
 constexpr uint32_t layouts_max = 16;
@@ -103,7 +103,8 @@ std::string name_of(const Instance& instance, size_t node) {
   return name.empty() ? fmt::format("node {}", node) : name;
 }
 
-// By workspace rising: with each, the least that nodes hold which have a candidate by then.
+// By rising workspace: the sum of what each node holds at least with candidates up to that
+// workspace.
 uint64_t least_memory_bytes(const Instance& instance) {
   struct Way {
     uint64_t workspace_bytes;
@@ -131,7 +132,7 @@ uint64_t least_memory_bytes(const Instance& instance) {
     }
     held = it.held_bytes;
     sum_bytes += held;
-    // Of several with one workspace the last counts: they take no more than those before.
+    // Of several with one workspace the last one counts: the sum never grows.
     if (nodes_left == 0) least = std::min(least, it.workspace_bytes + sum_bytes);
   }
   return least;
