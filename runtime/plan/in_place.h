@@ -1,4 +1,4 @@
-// What layers take in a run of their network, from some that were seen in one.
+// The times of layers in a run of their network, from the times of some that were seen in one.
 //
 // Problem. A layer that is measured alone, again and again, takes less than in its network. In the
 // network, its pictures lie where another layer, perhaps on another processor, has left them, and

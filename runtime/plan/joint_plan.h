@@ -79,7 +79,7 @@ struct JointPlan {
   std::vector<bool> is_pinned;      // by piece
   pipeline::Rings rings;
   uint64_t pinned_bytes = 0;
-  /// Of activations and workspace together, then of each alone.
+  /// The arena holds activations and workspace together; the other two are for each alone.
   uint64_t arena_bytes = 0;
   uint64_t activation_bytes = 0;
   uint64_t workspace_bytes = 0;

@@ -132,7 +132,7 @@ uint64_t least_memory_bytes(const Instance& instance) {
     }
     held = it.held_bytes;
     sum_bytes += held;
-    // Of several with one workspace the last one counts: the sum never grows.
+    // If several have the same workspace, the last one counts: the sum never grows.
     if (nodes_left == 0) least = std::min(least, it.workspace_bytes + sum_bytes);
   }
   return least;
