@@ -14,21 +14,22 @@
 namespace weightpager::budget {
 namespace {
 
-// Groups of layers: so many in the network at least, where it has so many layers, and so many in a
-// budget. Both make delays better, and planning longer.
+// The least numbers of groups: in a network that has so many layers, and in a budget. Larger ones
+// make delays better, and planning longer.
 constexpr uint64_t groups_in_network_min = 256;
 constexpr uint64_t groups_in_budget_min = 8;
 
-// A planner that would keep more states gives up: 128 MiB of them, of groups some per group at
-// most.
+// A planner that would keep more states gives up: 128 MiB of states; with groups, at most so many
+// per group.
 constexpr size_t states_max = 4 << 20;
 constexpr size_t states_per_group_max = 256;
-// Of groups, states are told apart where they differ by this share of a block's mean time at first.
+// With groups, two states count as one if they differ by less than this part of a block's mean
+// time. This is the first try; later ones are coarser.
 constexpr uint64_t grains_in_block = 1024;
 
 // The channel and the processor after some blocks.
 struct Progress {
-  // The block before the last has left, the last one is in: the next may be read.
+  // The block before the last has left and the last one is in, so the next may be read.
   uint64_t channel_free_ns = 0;
   uint64_t computed_ns = 0;
 
@@ -47,14 +48,14 @@ struct Progress {
 struct State {
   uint32_t begin = 0;
   uint32_t blocks = 1;
-  // Into the states that end at `begin`; of the first block nothing.
+  // The index among the states that end at `begin`; without meaning for the first block.
   uint32_t before = 0;
   Progress progress;
 };
 
-// Of the states that end at one layer: those that no other beats, or nearly beats: both its times
-// are at most a grain later. They come with `begin` falling, so one that has come before is as good
-// in that, and only the two times are compared.
+// The states that end at one layer, without those that another one beats or nearly beats: both of
+// its times are at most a grain later. States are added with falling `begin`, so an earlier one is
+// at least as good in that, and only the two times are compared.
 class Front {
  public:
   explicit Front(uint64_t grain_ns) : grain_ns_(grain_ns) {}
@@ -69,7 +70,7 @@ class Front {
     const auto is_earlier = [](const Progress& a, uint64_t channel_free_ns) {
       return a.channel_free_ns < channel_free_ns;
     };
-    // By channel_free_ns rising, computed_ns falling.
+    // By rising channel_free_ns and falling computed_ns.
     auto at = std::lower_bound(edge_.begin(), edge_.end(), it.channel_free_ns, is_earlier);
     auto near = at;
     while (near != edge_.end() && near->channel_free_ns <= it.channel_free_ns + grain_ns_) ++near;
@@ -88,14 +89,14 @@ class Front {
   std::vector<State> kept_;
 };
 
-// How much a planner may take, and how finely it tells states apart: 0 is exactly.
+// How much a planner may take, and how finely it tells states apart: a grain of 0 is exact.
 struct Effort {
   const TimeLimit& limit;
   size_t states_max = budget::states_max;
   uint64_t grain_ns = 0;
 };
 
-// The best of all partitions within a budget whose delay is at most a bound; states that cannot
+// The best of all partitions within a budget whose delay is at most a bound. States that cannot
 // keep to the bound any more are not followed.
 class Planner {
  public:
@@ -107,7 +108,7 @@ class Planner {
         front_(effort.grain_ns),
         states_(sums.layers() + 1) {}
 
-  // Nothing: there are no such blocks, unless it has given up.
+  // Nothing if there are no such blocks, or if the planner has given up.
   std::optional<BlockEnds> run() {
     for (uint32_t end = 1; end <= sums_.layers(); ++end) {
       front_.clear();
@@ -122,8 +123,8 @@ class Planner {
   bool has_given_up() const { return has_given_up_; }
 
  private:
-  // What is not computed yet takes its time, and so does what is not read, in as many blocks as it
-  // takes if each has the budget for itself.
+  // Layers that are not computed yet take their time. So do layers that are not read yet, in as
+  // many blocks as it takes if each block has the budget for itself.
   bool may_be_in_time(const Progress& progress, uint32_t end) const {
     const LayerCosts rest = sums_.layers_between(end, sums_.layers());
     if (progress.computed_ns + rest.kernel_ns > delay_max_ns_) return false;
@@ -136,7 +137,7 @@ class Planner {
     if (may_be_in_time(state.progress, end)) front_.offer(state);
   }
 
-  // False: there would be too many states.
+  // Returns false if there would be too many states.
   bool end_blocks_at(uint32_t end) {
     for (uint32_t begin = end - 1; sums_.bytes(begin, end) <= budget_bytes_; --begin) {
       const LayerCosts block = sums_.block(begin, end);
@@ -180,7 +181,7 @@ class Planner {
   uint64_t budget_bytes_;
   uint64_t delay_max_ns_;
   Effort effort_;
-  Front front_;                             // of the layers that are being gone through
+  Front front_;                             // of states that end at the current layer
   std::vector<std::vector<State>> states_;  // by the layer after the last block
   size_t states_before_ = 0;
   bool has_given_up_ = false;
@@ -192,7 +193,7 @@ BlockEnds one_layer_each(const BlockedNetwork& network) {
   return ends;
 }
 
-// As many layers in each as have so many bytes together; one that has more is a group of its own.
+// Each group has as many layers as fit `group_bytes_max`; a larger layer is a group of its own.
 BlockEnds groups_of(const BlockSums& sums, uint64_t group_bytes_max) {
   BlockEnds ends;
   uint32_t begin = 0;
@@ -221,7 +222,7 @@ BlockSums::BlockSums(const BlockedNetwork& network) : per_block_(network.per_blo
   for (const LayerCosts& layer : network.layers) {
     LayerCosts sum = sums_.back();
     sum.kernel_ns += layer.kernel_ns;
-    // Without bytes there is nothing to read or to let go, whatever it would cost.
+    // Without bytes there is nothing to read or to let go, whatever its costs say.
     if (layer.size_bytes > 0) {
       sum.size_bytes += layer.size_bytes;
       sum.read_ns += layer.read_ns;
@@ -306,8 +307,9 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
   for (uint32_t count = 2; count <= blocks; ++count) {
     Peaks next(layers, std::vector<uint64_t>(layers + 1, UINT64_MAX));
     for (uint32_t middle = 1; middle < layers; ++middle) {
-      // The least peak before, by the last block's begin or a later one, with which the two blocks
-      // together are no larger: it rises with the begin, and they fall.
+      // By `begin`: the least peak of the blocks before, over this begin and all later ones. With a
+      // later begin the last two blocks are together no larger. So the peak rises with `begin`, and
+      // the bytes of the two blocks fall.
       std::vector<uint64_t> least_from(middle + 1, UINT64_MAX);
       for (uint32_t begin = middle; begin-- > 0;) {
         least_from[begin] = std::min(peaks[begin][middle], least_from[begin + 1]);
@@ -317,7 +319,7 @@ uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks) {
         const auto peak = [&](uint32_t at) {
           return std::max(least_from[at], sums.bytes(at, end));
         };
-        // Where they cross, which is no earlier for a later end.
+        // Where the two cross. That is no earlier for a later end.
         while (begin + 1 < middle && least_from[begin] < sums.bytes(begin, end)) ++begin;
         next[middle][end] = std::min(peak(begin), begin > 0 ? peak(begin - 1) : UINT64_MAX);
       }
@@ -339,8 +341,9 @@ BlockPlan plan_of(const BlockedNetwork& network, BlockEnds ends) {
   return plan;
 }
 
-// Of a network that is joined already. Where states are too many they are told apart less finely,
-// at last not at all: then one for each layer is left, which is enough for some blocks.
+// For a network of groups. Where there are too many states, they are told apart less and less
+// finely, at last not at all. Then one state for each layer is left, which is enough for some
+// blocks.
 BlockEnds nearly_best_ends(const BlockedNetwork& network, uint64_t budget_bytes) {
   const BlockSums sums(network);
   const uint64_t blocks = std::min<uint64_t>(
@@ -366,9 +369,9 @@ std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint6
   return plan_of(network, std::move(*ends));
 }
 
-// Most networks have blocks that take little longer than computing alone: with a tight bound they
-// are found soon, and nothing better was cut off. Otherwise the bound is raised, until blocks of
-// one layer keep to it.
+// Most networks have blocks that take little longer than computing alone. With a tight bound these
+// are found soon, and the bound does not cut off anything better. Otherwise the bound is raised
+// until blocks of one layer keep to it.
 Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes,
                               const TimeLimit& limit) {
   const BlockEnds ones = one_layer_each(network);
@@ -393,7 +396,7 @@ Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_byt
   }
 }
 
-// Beside a layer that takes nearly the whole budget there is no room for a group: then groups are
+// Beside a layer that takes nearly the whole budget there is no room for a group. Then groups are
 // made smaller, down to single layers, for which the budget is enough.
 BlockPlan plan_blocks_of_groups(const BlockedNetwork& network, uint64_t budget_bytes) {
   const BlockSums sums(network);
@@ -415,8 +418,8 @@ BlockPlan plan_blocks_of_groups(const BlockedNetwork& network, uint64_t budget_b
   }
 }
 
-// Computing waits for the first layer; and everything is read, in as many blocks as it takes if
-// each has the budget for itself.
+// Computing waits for the first layer. And everything is read, in as many blocks as it takes if
+// each block has the budget for itself.
 uint64_t delay_bound_ns(const BlockedNetwork& network, uint64_t budget_bytes) {
   const BlockSums sums(network);
   const LayerCosts all = sums.all();

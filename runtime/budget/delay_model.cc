@@ -19,11 +19,12 @@ using Eigen::VectorXd;
 uint64_t whole_ns(double ns) { return static_cast<uint64_t>(std::llround(std::max(ns, 0.0))); }
 
 struct Solution {
-  VectorXd coefficients;  // of all columns, 0 where one was left out
+  VectorXd coefficients;  // by column, 0 where it was left out
   double squared_error = 0;
 };
 
-// With these columns only. Nothing if they cannot be told apart, or one would be negative.
+// Solves with the columns of `mask` only. Nothing if they cannot be told apart, or if one
+// coefficient would be negative.
 std::optional<Solution> solve_with(const MatrixXd& all, const VectorXd& measured, unsigned mask) {
   MatrixXd chosen(all.rows(), std::popcount(mask));
   std::vector<Eigen::Index> columns;
@@ -44,7 +45,7 @@ std::optional<Solution> solve_with(const MatrixXd& all, const VectorXd& measured
   return solution;
 }
 
-// Columns of bytes beside columns of ones: brought to one scale, or ranks would be guesses.
+// Columns of bytes stand beside columns of ones. On one scale their ranks are reliable.
 VectorXd scale_columns(MatrixXd& columns) {
   VectorXd scales = columns.cwiseAbs().colwise().maxCoeff();
   for (Eigen::Index i = 0; i < scales.size(); ++i) {
@@ -94,13 +95,13 @@ Answer solve(const Equation& equation) {
     answer.coefficients.push_back(scaled(i) / scales(i));
   }
   answer.fit = {.samples = equation.rows.size(),
-                // Of samples that are all equal there is nothing to explain.
+                // If all samples are equal, there is nothing to explain.
                 .r_squared = spread > 0 ? 1 - residuals.squaredNorm() / spread : 1,
                 .residuals_ns = {residuals.begin(), residuals.end()}};
   return answer;
 }
 
-// What can be told from so many samples: their sizes must differ.
+// Checks that a regression can tell something from the samples: their sizes must differ.
 Status check(const std::vector<const Sample*>& with_bytes) {
   constexpr size_t least = 4;
   if (with_bytes.size() < least) {

@@ -1,15 +1,15 @@
-// What reading, computing and letting go of a block costs, as SwapNet models it, and the regression
-// that finds the model of a machine.
+// The costs of reading, computing and letting go of a block, as SwapNet models them, and the
+// regression that finds the model of a machine.
 //
 //   in  = alpha · bytes + beta · tensors + constant
 //   ex  = gamma · operations (+ constant, per layer)
 //   out = eta · tensors + constant
 //
-// Idea. Least squares over measured layers. No cost can be negative, but two columns that grow
-// together (bytes and tensors of a network whose layers are all alike) make the plain solution
-// subtract one from the other. With at most three columns the best solution without negative
-// coefficients is found by solving for each subset of them. R² says how much of what was measured
-// the model explains; the residuals say which layers it does not.
+// Idea. Least squares over measured layers. No cost can be negative. But where two columns grow
+// together (bytes and tensors of a network whose layers are all alike), the plain solution may
+// subtract one from the other. There are at most three columns, so each subset of them is solved,
+// and the best solution without negative coefficients is taken. R² says how much of the
+// measurements the model explains, and the residuals say which layers it does not.
 //
 // Cost: microseconds.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace weightpager::budget {
 
-/// What there is to do, of a layer or of a block.
+/// The work of a layer or of a block.
 struct Work {
   uint64_t size_bytes = 0;
   uint64_t tensors = 0;
@@ -39,7 +39,7 @@ struct DelayModel {
   double release_ns_per_tensor = 0;  // eta
   double release_ns_per_block = 0;
 
-  /// Without what there is once per block.
+  /// Without the costs that there are once per block.
   LayerCosts layer_costs(const Work& layer) const;
   PerBlock per_block() const;
 };
@@ -57,9 +57,9 @@ struct Sample {
 /// One of the three equations.
 struct CostFit {
   size_t samples = 0;
-  /// 1: all of the difference between samples is explained; 0: none.
+  /// 1: the model explains all of the difference between samples; 0: none of it.
   double r_squared = 0;
-  /// Measured minus modelled, by sample: of reads and releases those with bytes.
+  /// Measured minus modelled, by sample. For reads and releases, only samples with bytes.
   std::vector<double> residuals_ns;
 };
 
@@ -70,7 +70,7 @@ struct FittedModel {
   CostFit release;
 };
 
-/// Fails with fewer than four samples that have bytes, or if these are all of one size.
+/// Fails with fewer than four samples that have bytes, or if all of these have one size.
 Result<FittedModel> fit_delays(std::span<const Sample> samples);
 
 }  // namespace weightpager::budget

@@ -40,7 +40,8 @@ void DiskArbiter::on_finished(uint64_t size_bytes) {
 
 void DiskArbiter::leave(uint32_t network) { queues_[network].reads.clear(); }
 
-// Those that were overtaken enough before all others, the longest wait first; then by slack.
+// Reads that were overtaken enough come before all others, the longest wait first. The rest come by
+// slack.
 bool DiskArbiter::goes_before(const Queue& a, const Queue& b) const {
   const bool a_waited = a.overtaken_bytes >= settings_.overtaking_bytes_max;
   const bool b_waited = b.overtaken_bytes >= settings_.overtaking_bytes_max;
@@ -59,7 +60,7 @@ std::optional<DiskArbiter::Start> DiskArbiter::next() {
   }
   if (chosen == nullptr) return std::nullopt;
   const DiskRead read = chosen->reads.front();
-  // Who is first waits for room; a smaller read behind does not slip in.
+  // The chosen read waits for room; a smaller read behind it does not slip in.
   const bool has_room = in_flight_bytes_ + read.size_bytes <= settings_.in_flight_bytes_max;
   if (in_flight_bytes_ > 0 && !has_room) return std::nullopt;
   chosen->reads.pop_front();
@@ -71,7 +72,7 @@ std::optional<DiskArbiter::Start> DiskArbiter::next() {
   return Start{static_cast<uint32_t>(chosen - queues_.data()), read};
 }
 
-// Backwards: a read ends before its own kernel must start, and before the next read must.
+// Backwards: a read must end before its own kernel must start, and before the next read must start.
 std::vector<uint64_t> latest_starts_before_deadline(std::span<const pipeline::UnitCosts> costs) {
   std::vector<uint64_t> before_ns(costs.size());
   uint64_t kernels_ns = 0, next_read_ns = 0;

@@ -17,7 +17,7 @@ uint64_t model_bytes(const BlockedNetwork& network) {
   return bytes;
 }
 
-// ov(i): blocks by number from 0. `carried_ns` is what of ov(i−1) the block pays for.
+// ov(i), with blocks numbered from 0. `carried_ns` is the part of ov(i−1) that the block pays for.
 int64_t overlap_ns(std::span<const LayerCosts> blocks, size_t i, int64_t carried_ns) {
   const uint64_t read_ns = i + 1 < blocks.size() ? blocks[i + 1].read_ns : 0;
   const auto moved_ns = static_cast<int64_t>(blocks[i - 1].release_ns + read_ns);

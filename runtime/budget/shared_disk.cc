@@ -24,7 +24,8 @@ class Runner {
     WP_ASSERT(network_.costs.size() == network_.schedule.units());
   }
 
-  // What is next, whenever it is asked: only of what the schedule has started.
+  // The end of a kernel that the schedule has started, or the start of an inference; the disk's
+  // events are separate.
   uint64_t next_event_ns() const {
     const uint64_t kernel_ns = kernels_.empty() ? never_ns : kernels_.front().finish_ns;
     return is_running_ ? kernel_ns : arrival_ns();
@@ -88,7 +89,7 @@ class Runner {
     network_.schedule.start_inference();
   }
 
-  // Of an inference that is running, or else about when it will start.
+  // The start of an inference that is running, or else about when it will start.
   uint64_t start_ns(uint64_t inference) const {
     const uint64_t last = times_.delays_ns.size();
     if (inference == last) return is_running_ ? started_ns_ : arrival_ns();
@@ -106,14 +107,14 @@ class Runner {
   NetworkTimes times_;
 };
 
-// A unit's read as pieces: what the disk has, and how many are not finished.
+// A unit's read, in pieces: `pieces_left` are not finished.
 struct UnitRead {
   uint32_t network = 0;
   UnitNumber unit = 0;
   uint64_t pieces_left = 0;
 };
 
-// Things with numbers, which are used again once they are given back.
+// Things with numbers, which are used again after they were given back.
 template <typename Thing>
 class Numbered {
  public:
@@ -166,7 +167,7 @@ class Simulation {
     });
   }
 
-  // The disk first, then networks by number.
+  // Of events at one time, the disk's comes first, then those of networks by number.
   void process_event() {
     const uint64_t disk_ns = at_disk_.empty() ? never_ns : at_disk_.front().finish_ns;
     const auto earliest = std::min_element(
@@ -216,7 +217,7 @@ class Simulation {
     }
   }
 
-  // What the first `bytes` of a unit cost.
+  // The time to read the first `bytes` of a unit.
   static uint64_t share(const pipeline::UnitCosts& cost, uint64_t bytes) {
     const auto product = static_cast<unsigned __int128>(cost.read_ns) * bytes;
     return static_cast<uint64_t>(product / cost.size_bytes);

@@ -1,13 +1,12 @@
 // Several networks on one disk, without a disk: their schedules, the arbiter and a fake clock.
 //
-// Problem. Every network's share of the memory is planned as if it had the disk to itself. Whether
-// the plans hold when all of them read is another question, and one that a plan should answer
-// before anybody runs it.
+// Problem. Every network's share of the memory is planned as if the network had the disk to itself.
+// Whether the plans hold when all networks read should be known before they run.
 //
-// Idea. The same Schedule that the executor runs decides for each network what it wants to read,
-// the same DiskArbiter that would run live decides whose read is next, and the disk works them off
-// one after the other for as long as they cost. Each network has processors of its own. Ties are
-// resolved by number, so the same networks give the same times, always.
+// Idea. The Schedule that the executor runs decides for each network what it wants to read. The
+// DiskArbiter that would run live decides whose read is next. The disk works the reads off one
+// after the other, each for its cost. Each network has processors of its own. Ties go by number, so
+// the same networks always give the same times.
 //
 // Cost: O(networks) per event; some 100,000 events per second of four networks.
 #pragma once
@@ -22,29 +21,29 @@
 namespace weightpager::budget {
 
 struct SharingNetwork {
-  /// Two-stage, nothing begun.
+  /// A two-stage schedule with nothing begun.
   pipeline::Schedule schedule;
-  /// By index, of the schedule's units.
+  /// By the index of the schedule's units.
   std::vector<pipeline::UnitCosts> costs;
-  /// An inference starts at every multiple of it, or when the one before is finished, if that is
-  /// later; 0: each right after the one before.
+  /// An inference starts at every multiple of the period, or when the one before is finished, if
+  /// that is later. 0: each starts right after the one before.
   uint64_t period_ns = 0;
-  /// After its start an inference should be finished; what the arbiter measures slack by.
+  /// The time in which an inference should be finished; the arbiter measures slack by it.
   uint64_t deadline_ns = 0;
 };
 
 struct SharedDiskSettings {
   ArbiterSettings arbiter;
-  /// Larger units are read in pieces of this.
+  /// Larger units are read in pieces of this size.
   uint64_t read_bytes_max = 2 << 20;
-  /// It ends when every network has finished so many; others go on until then.
+  /// The run ends when every network has finished so many; the others go on until then.
   uint32_t inferences_min = 1;
 };
 
 struct NetworkTimes {
-  /// By inference, from its start to its end. The first begins with nothing in memory.
+  /// By inference, from its start to its end. The first inference begins with nothing in memory.
   std::vector<uint64_t> delays_ns;
-  /// Of these, longer than the deadline.
+  /// The number of delays that are longer than the deadline.
   uint32_t late = 0;
 };
 

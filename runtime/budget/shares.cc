@@ -20,7 +20,7 @@ struct Limits {
   double weight = 0;
 };
 
-// What a share is at a level, cut to whole bytes. Weights are above 0.
+// The share at a level, cut to whole bytes. Weights are above 0.
 uint64_t held(const Limits& limits, double level) {
   const double bytes = std::floor(level * limits.weight);
   if (bytes >= static_cast<double>(limits.most_bytes)) return limits.most_bytes;
@@ -39,18 +39,18 @@ uint64_t sum(const Shares& shares) {
   return bytes;
 }
 
-// The shares at the highest level at which they fit. `budget_bytes` is between the sums of the
-// limits.
+// The shares at the highest level at which they fit. `budget_bytes` is between the sum of the least
+// and the sum of the most bytes.
 Shares fill(const std::vector<Limits>& limits, uint64_t budget_bytes) {
   double low = 0, high = 1;
   while (sum(shares_at(limits, high)) < budget_bytes) high *= 2;
-  // As long as doubles can tell them apart.
+  // As long as doubles can tell the levels apart.
   for (double middle = high / 2; middle > low && middle < high; middle = low + (high - low) / 2) {
     (sum(shares_at(limits, middle)) <= budget_bytes ? low : high) = middle;
   }
   Shares shares = shares_at(limits, low);
   WP_ASSERT(sum(shares) <= budget_bytes);
-  // Bytes that were lost in rounding.
+  // The bytes that rounding lost.
   uint64_t left_bytes = budget_bytes - sum(shares);
   for (size_t i = 0; i < shares.size(); ++i) {
     const uint64_t more_bytes = std::min(left_bytes, limits[i].most_bytes - shares[i]);
@@ -73,7 +73,7 @@ Shares whole_models(Claims claims) {
   return shares;
 }
 
-// Equation (1) over the budget: the weights add up to 1.
+// The shares by equation (1), as parts of the budget: they add up to 1.
 std::vector<double> weights_of_score(Claims claims) {
   const auto networks = static_cast<double>(claims.size());
   double scores = 0;
@@ -87,14 +87,14 @@ std::vector<double> weights_of_score(Claims claims) {
   std::vector<double> weights;
   for (size_t i = 0; i < claims.size(); ++i) {
     const double by_size = static_cast<double>(claims[i].model_bytes) / all_bytes;
-    // Networks that all take no time have no scores to differ in.
+    // If no network takes any time, there are no scores to differ in.
     const double by_score = scores > 0 ? score[i] / scores : by_size;
     weights.push_back(by_size * (1 - 1 / networks) + by_score / networks);
   }
   return weights;
 }
 
-// What is left, by size, on top of what they have.
+// Gives out the rest by size, on top of the shares.
 Shares with_rest(Claims claims, const Shares& shares, uint64_t left_bytes) {
   std::vector<Limits> limits;
   for (size_t i = 0; i < claims.size(); ++i) {
@@ -105,7 +105,7 @@ Shares with_rest(Claims claims, const Shares& shares, uint64_t left_bytes) {
   return fill(limits, sum(shares) + left_bytes);
 }
 
-// Shares of the least largest delay: networks are settled one round after the other.
+// Makes the largest delay least. Networks are settled one round after the other.
 class LeastLargestSharing {
  public:
   LeastLargestSharing(Claims claims, std::span<const StepFunction> step_functions,
@@ -126,11 +126,11 @@ class LeastLargestSharing {
   }
 
  private:
-  // The largest delay whose weighted one is at most the target.
+  // The largest delay that is at most the target when weighted.
   uint64_t delay_max_ns(size_t i, uint64_t target_ns) const {
     const double end_ns = (static_cast<double>(target_ns) + 1) / claims_[i].weight;
     auto delay_ns = static_cast<uint64_t>(end_ns);
-    // To the nanosecond, whatever rounding did.
+    // Exact to the nanosecond, in spite of rounding.
     while (weighted_ns(claims_[i], delay_ns) > target_ns) --delay_ns;
     while (weighted_ns(claims_[i], delay_ns + 1) <= target_ns) ++delay_ns;
     return delay_ns;
@@ -166,8 +166,8 @@ class LeastLargestSharing {
     return high_ns;
   }
 
-  // Those that are as slow as the target get what they need for it. There is at least one: with
-  // nobody at the target a smaller one would do.
+  // Networks that are as slow as the target get the bytes that they need for it. There is at least
+  // one: without any, a smaller target would do.
   uint64_t settle_slowest() {
     const uint64_t target_ns = least_target_ns();
     bool is_any_settled = false;
@@ -192,9 +192,9 @@ class LeastLargestSharing {
   uint64_t left_bytes_;
 };
 
-// Shares of the least sum. Network by network: for every size that the networks so far may have
-// above their least together, the least sum of their delays. Sizes are whole grains, to which steps
-// are rounded up.
+// Makes the sum least, network by network: for every size that the networks so far may have
+// together above their least, the least sum of their delays. Sizes are whole grains, and steps are
+// rounded up to them.
 class LeastSumSharing {
  public:
   LeastSumSharing(Claims claims, std::span<const StepFunction> step_functions,

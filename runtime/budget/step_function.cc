@@ -39,8 +39,8 @@ namespace {
 // Half as many as windows have (window_plans.h).
 constexpr int coarse_budgets = 24;
 
-// The least budget in which blocks keep to the delay of a plan: by bisection, each time down to
-// what the blocks that were found need.
+// The least budget in which blocks keep to the delay of a plan. By bisection, each time down to the
+// bytes that the found blocks need.
 uint64_t step_begin_bytes(const BlockedNetwork& network, const BlockPlan& plan,
                           uint64_t least_bytes, const TimeLimit& limit) {
   uint64_t low_bytes = least_bytes, high_bytes = plan.peak_bytes;
@@ -56,7 +56,7 @@ uint64_t step_begin_bytes(const BlockedNetwork& network, const BlockPlan& plan,
   return high_bytes;
 }
 
-// By groups of layers, at budgets each the same factor above the one before.
+// Adds steps of blocks of groups, at budgets each the same factor above the one before.
 void add_coarse(const BlockedNetwork& network, uint64_t least_bytes, uint64_t most_bytes,
                 std::vector<Step>& steps) {
   const double ratio =
@@ -66,12 +66,12 @@ void add_coarse(const BlockedNetwork& network, uint64_t least_bytes, uint64_t mo
     const auto bytes = static_cast<uint64_t>(static_cast<double>(least_bytes) * factor);
     const BlockPlan plan =
         plan_blocks_of_groups(network, std::clamp(bytes, least_bytes, most_bytes));
-    // Blocks that need less than the least of all budgets are none: layers' neighbours do.
+    // No blocks need less than `least_bytes`, because neighbouring layers already need that much.
     steps.push_back({std::max(plan.peak_bytes, least_bytes), plan.delay_ns});
   }
 }
 
-// Budgets rise, delays fall.
+// Keeps steps of which budgets rise and delays fall.
 void keep_steps(std::vector<Step>& steps) {
   std::sort(steps.begin(), steps.end(), [](const Step& left, const Step& right) {
     return std::tuple(left.budget_bytes, left.delay_ns) <
@@ -85,7 +85,7 @@ void keep_steps(std::vector<Step>& steps) {
   });
 }
 
-// A step stands until the next, just below which the least that there can be is smallest.
+// A step holds up to the next. Just below that one, the least possible delay is smallest.
 double excess_below(const BlockedNetwork& network, const std::vector<Step>& steps,
                     uint64_t exact_from_bytes) {
   double excess_max = 0;

@@ -1,9 +1,9 @@
 // A network's delay by its budget, as a step function that never rises.
 //
-// Problem. Several networks share one memory. Whenever the budget changes, it is divided anew. To
-// find out what a network would do with a share is expensive.
+// Problem. Several networks share one memory, which is divided anew whenever the budget changes. It
+// is expensive to find out how long a network takes with a share.
 //
-// Idea. That is calculated once, for all shares, and then looked up.
+// Idea. The delays are calculated once, for all shares, and then looked up.
 //
 // The steps come either from the blocks of SwapNet, exactly (bisection finds where a step begins,
 // and the next step is just below), or from our runtime's windows, on a grid (window_plans.h).
@@ -20,16 +20,16 @@
 namespace weightpager::budget {
 
 struct Step {
-  /// From this budget on, to the next step's,
+  /// This step holds from this budget on, up to the next step's.
   uint64_t budget_bytes = 0;
-  /// the network takes this long.
+  /// The network's delay in this step.
   uint64_t delay_ns = 0;
   bool operator==(const Step&) const = default;
 };
 
 class StepFunction {
  public:
-  /// Budgets rise, delays fall, there is at least one step.
+  /// Budgets rise, delays fall, and there is at least one step.
   explicit StepFunction(std::vector<Step> steps);
 
   /// The network has no plan for a smaller budget.
@@ -46,15 +46,15 @@ class StepFunction {
   std::vector<Step> steps_;
 };
 
-/// The delays of plan_blocks, for all budgets up to the model's bytes. With a budget of the whole
-/// model, too, the model is read in every pass, block by block.
+/// The delays of plan_blocks, for all budgets up to the model's bytes. Even in a budget of the
+/// whole model, every pass reads the model, block by block.
 struct BlockSteps {
   StepFunction delay_steps;
-  /// From this budget on delays are exact. Nothing: time was over before any was.
+  /// From this budget on, delays are exact. Nothing if time was over before any were.
   std::optional<uint64_t> exact_from_bytes;
-  /// At smaller budgets, delays may be longer than the least possible ones, by this share of them
-  /// at most: they were calculated for some budgets only, with blocks that consist of groups of
-  /// layers.
+  /// At smaller budgets, delays may be longer than the least possible ones, at most by this
+  /// fraction of them. They were calculated for some budgets only, with blocks that consist of
+  /// groups of layers.
   double excess_max = 0;
 };
 BlockSteps block_delay_steps(const BlockedNetwork& network, const TimeLimit& limit = {});

@@ -17,7 +17,7 @@ using pipeline::Pipeline;
 using pipeline::UnitCosts;
 
 constexpr int budgets_tried = 48;
-/// A fifth of the rings and a quarter of the rates that one plan alone would try.
+/// A fifth of the rings and a quarter of the rates that would be tried for a single plan.
 constexpr pipeline::PlanTrials few_trials = {.ring_ratio = 0.8, .rates_per_octave = 4};
 
 uint64_t largest_unit_bytes(const std::vector<UnitCosts>& units) {
@@ -26,7 +26,7 @@ uint64_t largest_unit_bytes(const std::vector<UnitCosts>& units) {
   return largest_bytes;
 }
 
-// Whole layers, tiles as they were asked for, and smaller ones as far as that makes the largest
+// Whole layers, tiles of the size asked for, and smaller tiles as long as these make the largest
 // piece smaller.
 std::vector<std::vector<UnitCosts>> cuts_of(std::span<const pipeline::TileableLayer> layers,
                                             const WindowPlanSettings& settings) {
@@ -45,7 +45,7 @@ std::vector<std::vector<UnitCosts>> cuts_of(std::span<const pipeline::TileableLa
   return cuts;
 }
 
-// Each the same factor above the one before, in whole pages.
+// Each budget is the same factor above the one before, in whole pages.
 std::vector<uint64_t> budgets_between(uint64_t least_bytes, uint64_t most_bytes) {
   std::vector<uint64_t> budgets;
   const double ratio = static_cast<double>(most_bytes) / static_cast<double>(least_bytes);

@@ -1,14 +1,15 @@
 // A network's delay by its window, as our runtime uses windows: a ring of layers or tiles, the rest
 // pinned (runtime/pipeline/pinning.h).
 //
-// SwapNet keeps two blocks in memory. A ring is the same with as many units as fit: no partition to
-// choose, and each unit's space is free as soon as it is computed. Cut into tiles, layers that are
-// larger than the budget still run, down to the smallest tile there can be; pinned, bytes of a
-// larger window save reads.
+// SwapNet keeps two blocks in memory. A ring keeps as many units as fit: there is no partition to
+// choose, and each unit's space is free as soon as the unit is computed. In tiles, layers that are
+// larger than the budget still run, down to the smallest possible tile. Bytes of a larger window
+// that are pinned save reads.
 //
-// Idea. Plans for some budgets between the least and the whole model, more densely where they are
-// small; between two of them the smaller one's plan stands. A plan that is slower than that of a
-// smaller budget (rings and pins are tried out, not proved best) gives way to it.
+// Idea. Plans are made for some budgets between the least and the whole model, more densely where
+// budgets are small. Between two of them, the plan of the smaller one holds. Rings and pins are
+// tried out, not proved best: if a plan is slower than that of a smaller budget, the latter
+// replaces it.
 //
 // Cost: about a hundred plans with few trials each; tens of milliseconds for 160 layers.
 #pragma once
@@ -26,12 +27,12 @@
 namespace weightpager::budget {
 
 struct WindowPlanSettings {
-  /// Besides whole layers, layers in tiles of this are tried; in small budgets smaller ones, too.
+  /// Layers are tried whole and in tiles of this size; in small budgets in smaller tiles, too.
   uint64_t tile_bytes_max = 2 << 20;
   uint64_t read_ns_per_tile = 0;
   uint64_t kernel_ns_per_tile = 0;
-  /// What a byte that is read takes from the processors that compute: starting reads, taking them
-  /// in. 0 where others have the time for that.
+  /// The time that a byte that is read takes from the processors that compute: to start reads, and
+  /// to take them in. 0 where other processors have the time for that.
   double processor_ns_per_byte = 0;
 };
 
@@ -41,19 +42,19 @@ struct WindowChoice {
   pipeline::WindowPlan plan;
 };
 
-/// What the choice looks like to others that read from the same disk (shared_disk.h).
+/// The choice as a network that shares the disk with others (shared_disk.h).
 SharingNetwork sharing_network(const WindowChoice& choice, uint64_t period_ns,
                                uint64_t deadline_ns);
 
 class WindowPlans {
  public:
-  /// Sizes are whole pages; some layer has weights.
+  /// Sizes are whole pages, and some layer has weights.
   static WindowPlans make(std::span<const pipeline::TileableLayer> layers,
                           const WindowPlanSettings& settings);
 
   const StepFunction& delay_steps() const { return delay_steps_; }
-  /// A plan with the delay that `delay_steps` has for this budget. Of several it is the one that
-  /// reads least, which leaves the disk to others. `budget_bytes` is at least the least budget.
+  /// A plan with the delay that `delay_steps` has for this budget. Of several, the one that reads
+  /// least, which leaves the disk to others. `budget_bytes` is at least the least budget.
   const WindowChoice& choice(uint64_t budget_bytes) const;
 
  private:

@@ -91,7 +91,7 @@ class Planner {
     return new_tensor(number, size_bytes, last_readers_[number]);
   }
 
-  // Something that only this layer needs.
+  // A tensor that only this layer needs.
   View place_for_now(uint32_t number, uint64_t size_bytes) {
     return size_bytes == 0 ? View{} : new_tensor(number, size_bytes, number);
   }
@@ -102,8 +102,8 @@ class Planner {
            (std::holds_alternative<network::Route>(layer.operation) && layer.inputs.size() == 1);
   }
 
-  // Only if nobody needs anything of the first input's tensor after this layer, and the layer
-  // itself does not see it through another input.
+  // Only if nothing needs the first input's tensor after this layer, and the layer itself does not
+  // read it through another input.
   bool may_overwrite(uint32_t number, const Layer& layer, const View& first) const {
     const bool works_in_place = std::holds_alternative<network::Shortcut>(layer.operation) ||
                                 std::holds_alternative<network::Softmax>(layer.operation) ||

@@ -1,9 +1,9 @@
 // A network's activations: how long each layer's output is needed, where it lies, and the memory.
 //
 // Outputs share one piece of memory by the best plan of portfolio.h. Three things make that smaller
-// yet: layers that only look at an input (dropout, cost, a route of one input) are a view of it;
-// shortcut, softmax and yolo overwrite their first input where nobody needs it afterwards; and what
-// is kept until the end is only what a user asks for, the last layer's output and those of yolo
+// yet. Layers that only look at an input (dropout, cost, a route of one input) are a view of it.
+// Shortcut, softmax and yolo overwrite their first input where nothing needs it afterwards. And
+// only outputs that a user asks for are kept until the end: the last layer's and those of yolo
 // layers.
 #pragma once
 
@@ -22,13 +22,13 @@ namespace weightpager::memory {
 /// Tensors' sizes are rounded up to this: a line of the cache, a vector of AVX-512.
 inline constexpr uint64_t activation_alignment_bytes = 64;
 
-/// What a layer takes of the memory, where a plan (plan/layer_choice.h) has tensors in other
-/// layouts than Darknet's.
+/// The memory that a layer needs, where a plan (plan/layer_choice.h) has tensors in other layouts
+/// than Darknet's.
 struct LayerMemory {
   uint64_t output_bytes = 0;
-  /// By input: a copy in another layout, which is there while the layer runs; 0 where none is made.
+  /// By input: a copy in another layout, which exists while the layer runs; 0 where there is none.
   std::vector<uint64_t> changed_bytes;
-  /// What the layer needs beside that while it runs.
+  /// Memory that the layer needs besides these while it runs.
   uint64_t workspace_bytes = 0;
 };
 
@@ -36,46 +36,46 @@ struct LayerMemory {
 std::vector<LayerMemory> plain_memory(const network::Network& network);
 
 struct ActivationLayout {
-  /// One for each output (or the network's input) that is no view of another; operations are
-  /// layers' numbers. What is kept for the user is needed by an operation after the last.
+  /// One for each output (and for the network's input) that is no view of another. Operations are
+  /// layers' numbers. An output that is kept for the user is needed by an operation after the last.
   std::vector<TensorUsage> tensors;
   OffsetPlan plan;
-  /// From the beginning of the memory.
+  /// All offsets are from the beginning of the memory.
   uint64_t input_offset_bytes = 0;
   std::vector<uint64_t> output_offset_bytes;
-  /// By layer and input; of no meaning where there is no copy.
+  /// By layer and input; without meaning where there is no copy.
   std::vector<std::vector<uint64_t>> changed_offset_bytes;
   std::vector<uint64_t> workspace_offset_bytes;
-  /// If every layer's output had memory of its own, as in Darknet.
+  /// The total if every layer's output had memory of its own, as in Darknet.
   uint64_t unshared_bytes = 0;
 };
 
-/// The layout is for one image. What a layer needs only while it runs lies where at that time no
-/// other tensor is.
+/// The layout is for one image. Memory that a layer needs only while it runs lies where no other
+/// tensor is at that time.
 ActivationLayout lay_out(const network::Network& network, std::span<const LayerMemory> layers);
 ActivationLayout lay_out(const network::Network& network);
 
-/// One image's activations. What a layer made is there until the last layer that needs it has run,
-/// outputs of yolo layers and of the last layer until the next image.
+/// One image's activations. A layer's output is there until the last layer that needs it has run;
+/// outputs of yolo layers and of the last layer are there until the next image.
 class Activations {
  public:
   static Result<Activations> make(const network::Network& network);
   static Result<Activations> make(const network::Network& network, ActivationLayout layout);
-  /// The same in somebody else's memory, which need not be this process's to look into, and has
-  /// `layout().plan.total_bytes`.
+  /// Activations in memory that the caller owns. It has `layout().plan.total_bytes`, and need not
+  /// be readable by this process.
   static Activations over(const network::Network& network, void* memory) {
     return Activations(network, lay_out(network), memory);
   }
 
   const ActivationLayout& layout() const { return layout_; }
-  /// Whole pages of this process's memory; empty where it is somebody else's.
+  /// Whole pages of memory that this object owns; empty after over().
   std::span<std::byte> pages() const { return {own_.at(0), own_.length_bytes()}; }
-  /// To be filled before layer 0 runs; later layers overwrite it.
+  /// The caller fills it before layer 0 runs; later layers overwrite it.
   float* input() const { return at(layout_.input_offset_bytes); }
   float* output(uint32_t layer) const { return at(layout_.output_offset_bytes[layer]); }
-  /// What a layer takes in, in its order.
+  /// A layer's inputs, in its order.
   std::span<const float* const> inputs(uint32_t layer) const { return inputs_[layer]; }
-  /// Where copies of its inputs and its workspace go.
+  /// Memory for copies of a layer's inputs, and for its workspace.
   std::span<float* const> changed(uint32_t layer) const { return changed_[layer]; }
   float* workspace(uint32_t layer) const { return at(layout_.workspace_offset_bytes[layer]); }
 
@@ -84,7 +84,7 @@ class Activations {
   float* at(uint64_t offset_bytes) const;
 
   ActivationLayout layout_;
-  AnonymousMemory own_;  // empty where memory is somebody else's
+  AnonymousMemory own_;  // empty after over()
   void* memory_ = nullptr;
   std::vector<std::vector<const float*>> inputs_;
   std::vector<std::vector<float*>> changed_;

@@ -17,12 +17,12 @@
 namespace weightpager::memory {
 namespace {
 
-/// Objects' sizes, the largest first.
+/// Sizes of objects, the largest first.
 using Sizes = std::vector<uint64_t>;
 
 enum class Answer { yes, no, limit_reached };
 
-/// Tries whether objects of given sizes hold all tensors from a size on.
+/// Tries whether objects of given sizes hold all tensors of at least some size.
 class Sweep {
  public:
   Sweep(Tensors tensors, uint64_t cases_max)
@@ -46,11 +46,11 @@ class Sweep {
     return Answer::yes;
   }
 
-  /// Of the last question, whose answer was yes and which was about all tensors.
+  /// The plan of the last question, which must have been about all tensors and have the answer yes.
   SharedObjectsPlan plan() const {
     SharedObjectsPlan plan{std::vector<uint32_t>(tensors_.size()), sizes_};
-    // In a case, objects of one size are sorted; so walk back for what went where, then forward
-    // with names for the objects.
+    // In a case, objects of one size are sorted. So walk back to find the size that each tensor
+    // went into, then forward to give it one of the objects.
     std::vector<const Case*> path = {&last_.front()};
     for (size_t step = steps_.size(); step-- > 0;) {
       path.push_back(&steps_[step].cases[path.back()->parent]);
@@ -68,10 +68,10 @@ class Sweep {
 
  private:
   struct Case {
-    /// By object, the operation from which on it is free; 0 where it is free already. Ascending
-    /// among objects of the same size.
+    /// By object: the first operation at which it is free again; 0 where it is free already.
+    /// Ascending among objects of the same size.
     std::vector<uint32_t> taken_until;
-    /// What the last tensor went into, and the case before it.
+    /// The size of the object that the last tensor went into, and the case before.
     uint64_t object_bytes = 0;
     size_t parent = 0;
   };
@@ -93,8 +93,8 @@ class Sweep {
     return 0;
   }
 
-  /// All that can be the case after the last step's tensor is placed, each once; a part of it where
-  /// that is beyond the limit.
+  /// All cases that are possible after `tensor` is placed, each once. Beyond the limit, only some
+  /// of them.
   std::vector<Case> cases_with(uint32_t tensor) const {
     std::map<std::vector<uint32_t>, Case> found;
     const std::vector<Case>& before = steps_.back().cases;
@@ -134,7 +134,7 @@ class Sweep {
   Order order_;
   uint64_t cases_max_;
   uint64_t cases_ = 0;
-  // Of the last question.
+  // All of the last question.
   Sizes sizes_;
   std::vector<Step> steps_;
   std::vector<Case> last_;
@@ -155,7 +155,7 @@ struct Choice {
   size_t levels = 0;
   Sizes sizes;
 
-  /// For a queue whose top has the smallest sum; of equal ones the one that is nearest to complete.
+  /// For a queue whose top has the smallest sum; of equal sums, the choice nearest to complete.
   bool operator<(const Choice& other) const {
     return std::tie(other.at_least_bytes, levels, other.sizes) <
            std::tie(at_least_bytes, other.levels, sizes);
@@ -201,7 +201,7 @@ class Search {
     return {std::move(plan), true, total_bytes, sweep_.cases()};
   }
 
-  /// With as many objects of the last level's size as the maxima ask for.
+  /// Fills up with objects of the last level's size, as many as the maxima ask for.
   void push(Sizes sizes, size_t levels) {
     const uint64_t last_bytes = levels == 0 ? UINT64_MAX : levels_[levels - 1];
     while (sizes.size() < maxima_.size() && maxima_[sizes.size()] >= last_bytes) {

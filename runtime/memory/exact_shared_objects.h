@@ -1,18 +1,17 @@
-// The best plan of shared objects that there is, or the proof that a known one is.
+// The best plan of shared objects, or the proof that a known plan is the best.
 //
-// Problem. Greedy strategies end above the bound, and nobody knows whether the bound or the
-// strategy is to blame. The problem is NP-hard, but networks are narrow: few tensors are live at
-// once.
+// Problem. Greedy strategies end above the bound, and then either the bound or the strategy can be
+// improved. The problem is NP-hard, but networks are narrow: few tensors are live at once.
 //
-// Idea. Ask which sizes of objects are enough. A choice is made from the largest size downwards:
-// how many objects of this size, then of the next. What is chosen so far has to hold the tensors of
-// these sizes, whatever follows, and what follows is at least the rest of the positional maxima
-// (bounds.h). So choices are tried in the order of that sum; the first complete one is the optimum,
-// over plans of any number of objects. Whether objects hold tensors is found by a sweep in
-// execution order over all that can be the case: until when each object is taken, objects of the
-// same size being alike.
+// Idea. Ask which sizes of objects are enough. The search chooses from the largest size downwards:
+// how many objects of this size, then of the next. The objects chosen so far have to hold the
+// tensors of these sizes, whatever follows. The objects that follow need at least the rest of the
+// positional maxima (bounds.h). So choices are tried in the order of that sum, and the first
+// complete one is the optimum over plans of any number of objects. A sweep in execution order finds
+// out whether objects hold tensors. It goes over all cases that are possible. A case says until
+// when each object is taken, and objects of the same size are alike.
 //
-// Cost: exponential at worst, so the number of cases is limited and the answer says whether it is
+// Cost: exponential at worst. So the number of cases is limited, and the answer says whether it is
 // proved. Milliseconds for the networks that the paper measures.
 #pragma once
 
@@ -23,12 +22,12 @@
 namespace weightpager::memory {
 
 struct ExactSharing {
-  /// The optimum if `is_proved`; otherwise the plan that was known before.
+  /// The optimum if `is_proved`; otherwise `known`.
   SharedObjectsPlan plan;
   bool is_proved = false;
-  /// No plan takes less: what the search has got to. The plan's size if it is proved.
+  /// The lower bound that the search has proved. The plan's size if `is_proved`.
   uint64_t lower_bound_bytes = 0;
-  /// Cases that were looked at.
+  /// The cases that were looked at.
   uint64_t cases = 0;
 };
 

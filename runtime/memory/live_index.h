@@ -1,8 +1,8 @@
-// Which tensors are live at some time, found without looking at all of them.
+// Finds the tensors that are live at some time, without a look at all of them.
 //
-// Networks have thousands of tensors, of which a few are live at once. A tree over the tensors, in
-// the order in which they begin, knows of each part the last operation of those in it: whatever has
-// ended before is passed over as a whole. Finding k of n takes O(k log n).
+// Networks have thousands of tensors, of which a few are live at once. The index is a tree over the
+// tensors, in the order in which they begin. Each node knows the last operation of its tensors: a
+// part that has ended before is passed over as a whole. To find k of n takes O(k log n).
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,15 @@ namespace weightpager::memory {
 
 class LiveIndex {
  public:
-  /// Holds nobody yet. The tensors must outlive it.
+  /// An empty index. The tensors must outlive it.
   explicit LiveIndex(Tensors tensors);
-  /// Holds them all.
+  /// An index of all tensors.
   static LiveIndex of_all(Tensors tensors);
 
   void insert(uint32_t tensor);
 
-  /// Those in it that are live at any of the operations, in the order in which they begin.
+  /// The tensors of the index that are live at any of the operations, in the order in which they
+  /// begin.
   std::vector<uint32_t> live_within(uint32_t first_operation, uint32_t last_operation) const;
 
  private:
@@ -30,10 +31,11 @@ class LiveIndex {
             std::vector<uint32_t>& found) const;
 
   Tensors tensors_;
-  std::vector<uint32_t> order_;  // as they begin
-  std::vector<uint32_t> place_;  // by tensor: where it is in order_
+  std::vector<uint32_t> order_;  // tensors, as they begin
+  std::vector<uint32_t> place_;  // by tensor: its place in order_
   uint32_t leaves_ = 1;
-  /// A binary heap over order_: when the last one in a part has ended; 0 where there is nobody.
+  /// A binary heap over order_: the operation after a part's last one; 0 for a part without
+  /// tensors.
   std::vector<uint64_t> ended_;
 };
 

@@ -9,12 +9,12 @@
 namespace weightpager::memory {
 namespace {
 
-/// More than any sum of sizes.
+/// A cost above any sum of sizes.
 constexpr int64_t never = INT64_MAX / 4;
 
-/// The Hungarian method with potentials: tensors are added one by one, each by a shortest path that
-/// makes others change their predecessor. Places are the possible predecessors, then one for each
-/// tensor that stands for a new object of its own, and one at which each path begins.
+/// The Hungarian method with potentials. Tensors are added one by one, each by a shortest path
+/// along which other tensors change their predecessor. The places are: one for each tensor as a
+/// predecessor, one for a new object of each tensor, and one at which each path begins.
 class Assignment {
  public:
   explicit Assignment(Tensors tensors)
@@ -25,7 +25,7 @@ class Assignment {
         tensor_potential_(count_),
         place_potential_(start_ + 1) {}
 
-  /// By tensor: whose object it takes over.
+  /// By tensor: the tensor whose object it takes over.
   std::vector<std::optional<uint32_t>> solve() {
     for (uint32_t tensor = 0; tensor < count_; ++tensor) add(tensor);
     std::vector<std::optional<uint32_t>> predecessors(count_);
@@ -57,7 +57,7 @@ class Assignment {
     tensor_at_[start_] = nobody;
   }
 
-  /// Goes on from a taken place; returns the nearest place that was not reached yet.
+  /// Goes on from a taken place. Returns the nearest place that was not reached yet.
   uint32_t reach_next(uint32_t place) {
     is_reached_[place] = true;
     const uint32_t tensor = tensor_at_[place];
@@ -77,7 +77,7 @@ class Assignment {
     return nearest;
   }
 
-  /// Of equally near ones a free place ends the path at once, where a taken one would lead on.
+  /// Of equally near places a free one is nearer: it ends the path, and a taken one would lead on.
   bool is_nearer(uint32_t place, uint32_t than) const {
     if (distance_[place] != distance_[than]) return distance_[place] < distance_[than];
     return tensor_at_[place] == nobody && tensor_at_[than] != nobody;
@@ -101,7 +101,7 @@ class Assignment {
   std::vector<uint32_t> tensor_at_;  // by place
   std::vector<int64_t> tensor_potential_;
   std::vector<int64_t> place_potential_;
-  // Of the path that is looked for.
+  // The path that is being looked for.
   std::vector<int64_t> distance_;
   std::vector<uint32_t> from_;
   std::vector<bool> is_reached_;

@@ -11,7 +11,7 @@
 namespace weightpager::memory {
 namespace {
 
-/// `beside`: those that are placed and live with the tensor, in the order of their offsets.
+/// `beside`: the placed tensors that are live with this one, in the order of their offsets.
 uint64_t smallest_gap(Tensors tensors, uint32_t tensor, std::span<const uint32_t> beside,
                       const OffsetPlan& plan) {
   uint64_t best = UINT64_MAX;
@@ -28,7 +28,7 @@ uint64_t smallest_gap(Tensors tensors, uint32_t tensor, std::span<const uint32_t
   return best_gap == UINT64_MAX ? end : best;
 }
 
-/// What is placed already, in the order of offsets: as a whole, and to be found by time.
+/// The placed tensors: all in the order of offsets, and an index by time.
 class Placed {
  public:
   Placed(Tensors tensors, const OffsetPlan& plan)
@@ -42,8 +42,8 @@ class Placed {
     by_offset_.insert(above, tensor);
   }
 
-  /// Those that are live with the tensor. To sort a few is faster than to look at all, to look at
-  /// all is faster than to sort most of them.
+  /// The placed tensors that are live with this one, in the order of offsets. It is faster to sort
+  /// a few than to look at all, but faster to look at all than to sort most of them.
   std::vector<uint32_t> live_with(const TensorUsage& usage) const {
     std::vector<uint32_t> live = by_time_.live_within(usage.first_operation, usage.last_operation);
     if (live.size() * std::bit_width(live.size()) < by_offset_.size()) {

@@ -1,8 +1,10 @@
-// Offsets in one block, greedily: one tensor after the other into the smallest gap that it fits
-// into between those placed already that are live at the same time; without one, behind them.
+// Offsets in one block, greedily. Each tensor in turn goes into the smallest gap that it fits into,
+// between the placed tensors that are live at the same time. If there is no such gap, it goes
+// behind these.
 //
-// Algorithm 3 of Pisarchyk & Lee, and with it three strategies of their Table 2: greedy by size, by
-// breadth, and Lee's greedy are this with orders by_size, by_breadth and by_execution (orders.h).
+// Algorithm 3 of Pisarchyk & Lee. Three strategies of their Table 2 are this algorithm: greedy by
+// size with the order by_size, by breadth with by_breadth, and Lee's greedy with by_execution
+// (orders.h).
 //
 // Cost: the square of the number of tensors.
 #pragma once

@@ -11,7 +11,7 @@ OrderSearch place_by_swaps(Tensors tensors, Order order, uint64_t enough_bytes,
   std::mt19937 random(seed);
   OrderSearch search{place_in_order(tensors, order), 1};
   while (search.plan.total_bytes > enough_bytes && search.trials < trials_max) {
-    // The remainder, and not a distribution, which other libraries define otherwise.
+    // The remainder is the same with all libraries; a distribution is not.
     uint32_t& one = order[random() % order.size()];
     uint32_t& other = order[random() % order.size()];
     std::swap(one, other);

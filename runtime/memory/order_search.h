@@ -1,10 +1,10 @@
 // A better order for placing tensors (offsets.h), by trial.
 //
 // Problem. Where greedy orders end above the bound, a small change of the order often reaches it:
-// two tensors that take each other's turn.
+// two tensors swap their turns.
 //
-// Idea. Two turns are swapped, the tensors placed anew, and the swap kept unless the block has
-// become larger. Random numbers come from a fixed seed, so the same tensors get the same plan.
+// Idea. Two turns are swapped, and the tensors are placed anew. The swap is kept unless the block
+// has become larger. Random numbers come from a fixed seed, so the same tensors get the same plan.
 //
 // Cost: a placement, the square of the number of tensors, per trial.
 #pragma once
@@ -17,7 +17,7 @@ namespace weightpager::memory {
 
 struct OrderSearch {
   OffsetPlan plan;
-  /// Placements that were made.
+  /// The number of placements that were made.
   uint64_t trials = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace weightpager::memory {
 namespace {
 
-/// Sorts what is in execution order by a key, the largest first.
+/// Sorts items, which are in execution order, by a key, the largest first.
 template <typename Item, typename Key>
 void sort_largest_first(std::vector<Item>& items, Ties ties, Key key) {
   if (ties == Ties::later_first) std::reverse(items.begin(), items.end());

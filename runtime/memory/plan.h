@@ -1,12 +1,12 @@
-// Where tensors lie that are needed for a while only: the two kinds of plans.
+// Where tensors lie that are needed only for a while: the two kinds of plans.
 //
-// Problem. Of all activations of a network only a few are needed at any time. Laid out side by side
+// Problem. Only a few of a network's activations are needed at any time. If all lie side by side,
 // they take many times the memory.
 //
-// Idea. Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020): either
-// all tensors share one block, each at an offset, or each goes into one of several objects, where a
-// block cannot be cut (textures of a GPU, buffers of another library). Strategies are one file
-// each; portfolio.h tries them all.
+// Idea. Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference" (2020). Either
+// all tensors share one block, each at an offset. Or each tensor goes into one of several objects,
+// where a block cannot be cut (textures of a GPU, buffers of another library). Each strategy has a
+// file; portfolio.h tries them all.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ namespace weightpager::memory {
 
 /// Tensors in one block.
 struct OffsetPlan {
-  /// By tensor. Sums of sizes: where all are multiples of an alignment, so are they.
+  /// By tensor. Offsets are sums of sizes: if all sizes are multiples of an alignment, offsets are,
+  /// too.
   std::vector<uint64_t> offset_bytes;
   uint64_t total_bytes = 0;
 };

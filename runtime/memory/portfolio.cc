@@ -18,10 +18,10 @@
 namespace weightpager::memory {
 namespace {
 
-/// Pairs of tensors that swaps may look at: 50 ms.
+/// The pairs of tensors that swaps may look at: 50 ms.
 constexpr uint64_t swap_work = 1 << 25;
 constexpr uint64_t swap_trials_max = 2000;
-/// Numbers that the cases of the exact search may hold: 0.2 s.
+/// The numbers that the cases of the exact search may hold: 0.2 s.
 constexpr uint64_t exact_work = 1 << 21;
 
 constexpr Ties both_ties[] = {Ties::earlier_first, Ties::later_first};
@@ -61,7 +61,7 @@ std::vector<Strategy<OffsetPlan>> make_offset_strategies() {
   return strategies;
 }
 
-/// Keeps the smaller plan, and what it came from.
+/// Keeps the smaller plan, and its attempt.
 template <typename Choice, typename Plan>
 void consider(Choice& choice, Plan plan, uint64_t total_bytes, std::string name, std::string ties) {
   const bool is_better =
@@ -73,7 +73,7 @@ void consider(Choice& choice, Plan plan, uint64_t total_bytes, std::string name,
   choice.attempts.push_back({std::move(name), std::move(ties), total_bytes});
 }
 
-/// The lowest first: placed in this order again, tensors hardly move.
+/// The lowest first. Placed in this order again, tensors hardly move.
 Order by_offset(const OffsetPlan& plan) {
   Order order(plan.offset_bytes.size());
   std::iota(order.begin(), order.end(), 0);

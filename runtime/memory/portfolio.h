@@ -1,15 +1,15 @@
-// All strategies, and the best plan of them.
+// All strategies, and the best of their plans.
 //
 // Problem. No strategy is the best for every network, and which of equal tensors comes first can
 // matter more than the strategy.
 //
-// Idea. Planning takes milliseconds and is done once, so every strategy runs under every tie rule,
-// then a search that the bound or an amount of work ends, and the smallest plan is kept. The same
-// tensors get the same plan, on every machine.
+// Idea. Planning takes milliseconds and is done once. So every strategy runs under every tie rule.
+// A search follows, until it reaches the bound or an amount of work. The smallest plan is kept. The
+// same tensors get the same plan, on every machine.
 //
-// Cost: some 10 placements, the square of the number of tensors each, and, where none meets the
-// bound, `swap_work` for swaps. Shared objects, besides 26 strategies of about the same cost: the
-// cube of the number of tensors for the flow, and `exact_work`.
+// Cost: some 10 placements, the square of the number of tensors each, and `swap_work` for swaps
+// where no placement meets the bound. Shared objects: 26 strategies of about the same cost each,
+// the cube of the number of tensors for the flow, and `exact_work`.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@
 
 namespace weightpager::memory {
 
-/// A strategy under one tie rule. Those of one name are in a row, first the rule that gives the
-/// figures of Pisarchyk & Lee, where one does.
+/// A strategy under one tie rule. Strategies of one name are in a row; the first has the tie rule
+/// that gives the figures of Pisarchyk & Lee, if there is one.
 template <typename Plan>
 struct Strategy {
   std::string name;
@@ -32,11 +32,11 @@ struct Strategy {
   std::function<Plan(Tensors)> plan;
 };
 
-/// Those without a search.
+/// All strategies that do not search.
 const std::vector<Strategy<OffsetPlan>>& offset_strategies();
 const std::vector<Strategy<SharedObjectsPlan>>& shared_object_strategies();
 
-/// What a strategy came to.
+/// The result of one strategy.
 struct Attempt {
   std::string strategy;
   std::string ties;
@@ -44,10 +44,10 @@ struct Attempt {
 };
 
 struct OffsetsChoice {
-  /// The smallest; of equals the first.
+  /// The smallest plan; of equal ones, the first.
   OffsetPlan plan;
   std::vector<Attempt> attempts;
-  /// Into `attempts`.
+  /// The index of the plan's attempt.
   size_t kept = 0;
   uint64_t lower_bound_bytes = 0;
 };
@@ -55,10 +55,10 @@ struct OffsetsChoice {
 enum class Effort {
   /// As soon as a plan meets the bound, nothing else is tried.
   until_bound,
-  /// All strategies; the search only where none of them meets the bound.
+  /// All strategies are tried; the search only where none of them meets the bound.
   every_strategy,
 };
-/// Where time is over, what is left to try is not: at least one strategy always is.
+/// At least one strategy is always tried. Where time is over, the rest is left out.
 OffsetsChoice choose_offsets(Tensors tensors, Effort effort, const TimeLimit& limit = {});
 
 struct SharedObjectsChoice {
@@ -67,7 +67,7 @@ struct SharedObjectsChoice {
   size_t kept = 0;
   /// The sum of the positional maxima.
   uint64_t lower_bound_bytes = 0;
-  /// By search. The plan's size if that is the optimum.
+  /// Found by search. The plan's size if the plan is the optimum.
   uint64_t proved_lower_bound_bytes = 0;
 };
 SharedObjectsChoice choose_shared_objects(Tensors tensors, const TimeLimit& limit = {});

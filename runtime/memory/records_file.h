@@ -1,14 +1,14 @@
-// Usage records out of a file, for networks that others run.
+// Usage records from a file, for networks that other programs run.
 //
 //   {"records": [[0, 1, 1605632], [1, 2, 1605632]]}
 //
 // A record is a tensor's first operation, its last, and its size in bytes, rounded up as the tensor
-// is to be placed. Operations are numbered in execution order. Tensors are numbered as they stand
-// there. Other keys are not looked at, so what `weightpager plan activations --json` writes is such
-// a file, too.
+// is to be placed. Operations are numbered in execution order. Tensors are numbered in the order of
+// their records. Other keys are ignored, so the output of `weightpager plan activations --json` is
+// such a file, too.
 //
-// The file may come from anyone: what is no record is refused with its place, and there are limits,
-// so that no sum overflows and planning ends.
+// The file may come from anyone. A value that is no record is refused, and the error says where it
+// is. There are limits, so that no sum overflows and planning ends.
 #pragma once
 
 #include <cstdint>

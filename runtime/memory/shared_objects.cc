@@ -8,7 +8,7 @@
 namespace weightpager::memory {
 namespace {
 
-/// How far an object of `bytes` is from what is wanted: the first number counts, then the second.
+/// How far an object is from the wanted one: the first number counts, then the second.
 std::pair<uint64_t, uint64_t> distance(Fit fit, uint64_t bytes, uint64_t tensor_bytes) {
   const bool is_too_small = bytes < tensor_bytes;
   const uint64_t difference = is_too_small ? tensor_bytes - bytes : bytes - tensor_bytes;

@@ -1,5 +1,5 @@
-// Shared objects, greedily: one tensor after the other into an object that is free while it is
-// live, or into a new one.
+// Shared objects, greedily: each tensor in turn goes into an object that is free while the tensor
+// is live, or into a new one.
 //
 // Three strategies of Pisarchyk & Lee's Table 1 are an order (orders.h) and a choice among the
 // suitable objects:

@@ -12,7 +12,8 @@ namespace {
 using Unsuited = SizeImprovedRules::Unsuited;
 using Idle = SizeImprovedRules::Idle;
 
-/// Idle times: what is before everything in an object, and what does not go into it.
+/// Special idle times: the object holds nothing before the tensor; the object cannot take the
+/// tensor.
 constexpr uint64_t nothing_near = UINT64_MAX - 1;
 constexpr uint64_t not_suitable = UINT64_MAX;
 
@@ -39,14 +40,14 @@ class Sharing {
   }
 
  private:
-  /// A tensor, an object, and how long that is idle between the tensor and what it holds.
+  /// A tensor, an object, and how long the object is idle between the tensor and those it holds.
   struct Pair {
     uint32_t tensor = 0;
     uint32_t object = 0;
     uint64_t idle = not_suitable;
   };
 
-  /// Ascends as sizes descend. Odd: equal to a maximum. Even: between two.
+  /// Ascends as sizes descend. Odd: equal to a maximum. Even: between two maxima.
   size_t stage(const std::vector<uint64_t>& maxima, uint32_t tensor) const {
     const uint64_t size_bytes = tensors_[tensor].size_bytes;
     const auto at_most = std::find_if(maxima.begin(), maxima.end(),
@@ -87,7 +88,7 @@ class Sharing {
     return best;
   }
 
-  /// The least comes first.
+  /// The tensor with the least key comes first.
   std::tuple<uint64_t, uint32_t> key(uint32_t tensor) const {
     const uint64_t size = rules_.larger_first ? UINT64_MAX - tensors_[tensor].size_bytes : 0;
     return {size, rules_.ties == Ties::earlier_first ? tensor : UINT32_MAX - tensor};
@@ -111,7 +112,8 @@ class Sharing {
     }
   }
 
-  /// After an object has changed. Only who preferred it and may not have it any more looks at all.
+  /// Called after `object` has changed. A tensor looks at all objects only if it preferred this one
+  /// and it has become worse.
   void keep_best_object(uint32_t tensor, uint32_t object) {
     Pair& best = best_[tensor];
     const uint64_t idle = idle_[object][tensor];
@@ -123,7 +125,8 @@ class Sharing {
     }
   }
 
-  /// While `held` is over and `other` has not begun, or, if that counts, the other way round.
+  /// From the end of `held` to the beginning of `other`; or, with Idle::nearest, the other way
+  /// round.
   uint64_t idle_between(uint32_t held, uint32_t other) const {
     const TensorUsage& there = tensors_[held];
     const TensorUsage& coming = tensors_[other];

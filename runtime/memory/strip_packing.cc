@@ -8,7 +8,7 @@
 namespace weightpager::memory {
 namespace {
 
-/// From operation `begin` up to, not including, `end`.
+/// The operations from `begin` up to, not including, `end`.
 struct Part {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -51,7 +51,7 @@ class Strip {
 
   static uint64_t end_of(const TensorUsage& it) { return uint64_t{it.last_operation} + 1; }
 
-  /// The least comes first.
+  /// The tensor with the least key comes first.
   std::tuple<uint32_t, uint64_t, uint32_t> key(uint32_t tensor, StripTies ties) const {
     const TensorUsage& it = tensors_[tensor];
     return {UINT32_MAX - (it.last_operation - it.first_operation),
@@ -59,7 +59,7 @@ class Strip {
             ties == StripTies::later_first ? UINT32_MAX - tensor : tensor};
   }
 
-  /// The only part is never lifted: whatever waits lives within it.
+  /// The only part is never lifted: every tensor that waits lives within it.
   void lift(Place part) {
     const uint64_t left = part == skyline_.begin() ? UINT64_MAX : (part - 1)->height_bytes;
     const uint64_t right = part + 1 == skyline_.end() ? UINT64_MAX : (part + 1)->height_bytes;
@@ -96,7 +96,7 @@ class Strip {
   }
 
   Tensors tensors_;
-  std::vector<uint32_t> waiting_;  // who comes first is in front
+  std::vector<uint32_t> waiting_;  // the next tensor is in front
   std::vector<Part> skyline_;      // from left to right, without gaps
   OffsetPlan plan_;
 };

@@ -5,7 +5,7 @@
 namespace weightpager::memory {
 
 std::vector<Breadth> breadths(Tensors tensors) {
-  // What begins and what ends before each operation.
+  // The beginnings and ends before each operation.
   struct Change {
     bool has_beginning = false;
     uint64_t added_bytes = 0;

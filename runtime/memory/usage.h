@@ -1,7 +1,7 @@
-// Which tensors are needed for a while only, from when until when.
+// Records of tensors that are needed only for a while: from when until when.
 //
-// Everything that plans activations starts from these records: those of a network of ours
-// (activations.h), or of any other from a file (records_file.h).
+// All planning of activations starts from these records: of a network of ours (activations.h), or
+// of any other network, from a file (records_file.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace weightpager::memory {
 
 /// A tensor is there from the operation that makes it to the last one that needs it, both included.
-/// Sizes are from 1 on, as they are to be placed: rounded up for alignment.
+/// Sizes are at least 1, and rounded up for alignment as the tensors are to be placed.
 struct TensorUsage {
   uint32_t first_operation = 0;
   uint32_t last_operation = 0;
@@ -25,14 +25,14 @@ struct TensorUsage {
 /// Tensors by number. Of equals the lower number counts as the earlier one.
 using Tensors = std::span<const TensorUsage>;
 
-/// How much is live at an operation: the paper's breadth.
+/// The bytes that are live at an operation: the paper's breadth.
 struct Breadth {
   uint32_t operation = 0;
   uint64_t size_bytes = 0;
 };
 
-/// Of the operations at which a tensor begins, in execution order. At all others no tensor is live
-/// that is not live at the one of these before it.
+/// The breadths of the operations at which a tensor begins, in execution order. At any other
+/// operation, every live tensor is also live at the last of these operations before it.
 std::vector<Breadth> breadths(Tensors tensors);
 
 }  // namespace weightpager::memory

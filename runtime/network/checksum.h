@@ -1,5 +1,5 @@
-// XXH3, by the library's own choice of code for this processor: with what compilers assume it is
-// about half as fast as with AVX-512. Only x86 has a choice.
+// XXH3, with the code that the library itself chooses for this processor. Code for the instructions
+// that compilers assume is about half as fast as with AVX-512. Only x86 has a choice.
 #pragma once
 
 #if defined(__x86_64__)

@@ -15,7 +15,7 @@ namespace weightpager::network {
 
 namespace {
 
-// Looking for room takes longer than taking little.
+// For less than this, the check for room would take longer than the allocation.
 constexpr uint64_t much_bytes = 4 * MiB;
 
 }  // namespace

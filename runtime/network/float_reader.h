@@ -1,5 +1,5 @@
-// Reads floats from a file, here a few and there a layer's: where HeaderReader would read hundreds
-// of KiB for the few, and hold the many twice.
+// Reads floats from a file, a few or a whole layer's. HeaderReader would read hundreds of KiB for
+// the few, and hold the many twice.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace weightpager::network {
 
-/// Threads may share it.
+/// Several threads may use one reader at a time. Failures are errors that name the file and the
+/// byte.
 class FloatReader {
  public:
   explicit FloatReader(const std::string& path);

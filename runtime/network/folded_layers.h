@@ -1,7 +1,8 @@
-// A network's layers with batch normalization folded, one at a time, from either kind of file: for
-// who packs weights anew. (Who runs a network reads pieces into a window: weight_source.h.)
+// A network's layers with batch normalization folded, one at a time, from either kind of file. This
+// is for packing weights anew; a running network reads pieces into a window instead
+// (weight_source.h).
 //
-// Cost: the largest layer in memory; a packed one is checked against its checksum.
+// Cost: the largest layer in memory. A packed layer is checked against its checksum.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace weightpager::network {
 
 class FoldedLayers {
  public:
-  /// A .weights file of any version, or a packed one in Darknet's way. `network` outlives this.
+  /// `path` is a .weights file of any version, or a packed file in Darknet's form. `network` must
+  /// outlive this.
   static Result<FoldedLayers> open(const std::string& path, const Network& network);
 
   /// Valid until the next call.
@@ -33,10 +35,10 @@ class FoldedLayers {
   std::string path_;
   const Network* network_;
   FloatReader reader_;
-  // One of both.
+  // Only one of these two is used.
   std::vector<PackedPlace> packed_;
   RawPlaces raw_;
-  // Of the layer that was read last.
+  // The floats of the layer that was read last.
   std::vector<float> floats_;
 };
 

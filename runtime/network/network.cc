@@ -9,7 +9,7 @@
 namespace weightpager::network {
 namespace {
 
-// Major, minor and revision, and the number of images seen.
+// Major and minor version and revision, and the number of images seen.
 constexpr uint64_t weights_header_bytes = 3 * sizeof(int32_t) + sizeof(uint64_t);
 
 const Convolutional* convolutional(const Layer& layer) {

@@ -1,14 +1,14 @@
 // A Darknet network: what each section of its .cfg computes, from what, and with which weights.
 //
-// Problem. Whoever runs a network a layer at a time needs to know, before the first byte of a
-// weight is read, every layer's shape, what it takes in, and where its weights lie. Darknet's own
-// loader finds that out while it allocates everything.
+// Problem. To run a network a layer at a time, a program must know, before it reads the first byte
+// of a weight, every layer's shape, its inputs, and where its weights lie. Darknet's own loader
+// finds that out while it allocates everything.
 //
-// Idea. One flat list of layers in execution order, each a plain value: inputs are numbers of
-// earlier layers, sizes follow from the shapes. Nothing here holds weights or activations.
+// Idea. One flat list of layers in execution order, each a plain value. Inputs are numbers of
+// earlier layers, and sizes follow from the shapes. Nothing here holds weights or activations.
 //
-// Every section but [net] is a layer, also those that compute nothing (route, dropout, cost): that
-// is how Darknet and the Demand Layering paper (Table I) count.
+// Every section but [net] is a layer, also a section that computes nothing (route, dropout, cost).
+// Darknet and the Demand Layering paper (Table I) count in this way, too.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace weightpager::network {
 
-/// Of one image's activations, in memory as [channels][height][width], 32-bit floats. What a
-/// connected layer makes has height = width = 1.
+/// The shape of one image's activations, in memory as [channels][height][width], 32-bit floats. A
+/// connected layer's output has height = width = 1.
 struct Shape {
   uint32_t channels = 0;
   uint32_t height = 0;
@@ -35,7 +35,7 @@ struct Shape {
 enum class Activation { linear, leaky, relu, logistic, mish, swish };
 
 /// Cross-correlation over `groups` of channels, then scale and shift (batch normalization, or the
-/// bias alone), then the activation. Zeros are `padding` deep on all four sides.
+/// bias alone), then the activation. The input has a border of zeros, `padding` wide, on all sides.
 struct Convolutional {
   uint32_t filters = 0;
   uint32_t size = 0;
@@ -46,14 +46,15 @@ struct Convolutional {
   Activation activation = Activation::linear;
 };
 
-/// Every output from every input.
+/// Every output depends on every input.
 struct Connected {
   uint32_t outputs = 0;
   bool is_batch_normalized = false;
   Activation activation = Activation::linear;
 };
 
-/// Darknet pads `padding` in sum: ⌊padding / 2⌋ before, the rest after; nothing outside counts.
+/// Darknet's `padding` is the sum of both sides: ⌊padding / 2⌋ before, the rest after. Padding does
+/// not count in a maximum.
 struct MaxPool {
   uint32_t size = 0;
   uint32_t stride = 0;
@@ -63,7 +64,7 @@ struct MaxPool {
 /// The mean of each channel.
 struct AveragePool {};
 
-/// The middle of each channel, scaled and shifted.
+/// Cuts out the middle of each channel, then scales and shifts it.
 struct Crop {
   float scale = 1;
   float shift = 0;
@@ -72,15 +73,15 @@ struct Crop {
 /// Computes nothing at inference.
 struct Dropout {};
 
-/// Concatenates channels of its inputs: of each the `group`-th of `groups` equal parts.
+/// Concatenates channels of its inputs: of each input the `group`-th of `groups` equal parts.
 struct Route {
   uint32_t groups = 1;
   uint32_t group = 0;
 };
 
 /// Adds its second input (an earlier layer) to its first (the layer before). Where shapes differ,
-/// as Darknet does it: rows and columns are skipped or spread, channels beyond the smaller are
-/// kept.
+/// it does as Darknet does: it skips or spreads rows and columns, and keeps the first input's
+/// channels beyond the smaller number.
 struct Shortcut {
   Activation activation = Activation::linear;
 };
@@ -100,14 +101,14 @@ struct Yolo {
   float scale_x_y = 1;
   /// The layer before has already applied the logistic function (scaled YOLOv4).
   bool has_new_coordinates = false;
-  /// Of boxes of one class that overlap, the surest is to be kept. Boxes whose centers are far
-  /// apart count as less overlapping: by (distance / diagonal of both)² to the power of the
-  /// exponent (nms_kind=diounms, beta_nms).
+  /// Of boxes of one class that overlap, only the surest is to be kept. If true, boxes whose
+  /// centers are far apart count as less overlapping: by (distance / diagonal of both)² to the
+  /// power of the exponent (nms_kind=diounms, beta_nms).
   bool counts_distance = false;
   float distance_exponent = 0.6F;
 };
 
-/// Over each of `groups` parts of the input.
+/// Over each of `groups` equal parts of the input.
 struct Softmax {
   uint32_t groups = 1;
   float temperature = 1;
@@ -119,26 +120,26 @@ struct Cost {};
 using Operation = std::variant<Convolutional, Connected, MaxPool, AveragePool, Dropout, Route,
                                Shortcut, Upsample, Yolo, Softmax, Cost, Crop>;
 
-/// The network's own input, where a layer's number is expected.
+/// Stands for the network's own input, in place of a layer's number.
 inline constexpr uint32_t network_input = UINT32_MAX;
 
 struct Layer {
   Operation operation;
   /// Numbers of earlier layers, or network_input. Route: one or more; shortcut: two; others: one.
   std::vector<uint32_t> inputs;
-  /// Of the first input.
+  /// The shape of the first input.
   Shape input;
   Shape output;
   /// Where the section begins in the .cfg, from 1.
   uint32_t line = 0;
 
-  /// Floats that the .weights file has for this layer, batch normalization not folded: one bias
+  /// The floats that the .weights file has for this layer, batch normalization not folded: one bias
   /// (and, if normalized, scale, mean and variance) per output channel, then the weights.
   uint64_t channels_with_bias() const;
   uint64_t weights() const;
   bool is_batch_normalized() const;
   uint64_t raw_bytes() const;
-  /// With batch normalization folded into biases and weights: what a pass has to read.
+  /// With batch normalization folded into biases and weights: the bytes that a pass has to read.
   uint64_t folded_bytes() const;
 };
 
@@ -147,7 +148,7 @@ struct Network {
   /// In execution order.
   std::vector<Layer> layers;
 
-  /// What an earlier layer, or network_input, gives.
+  /// The output of an earlier layer, or the network's input.
   const Shape& shape_of(uint32_t source) const {
     return source == network_input ? input : layers[source].output;
   }
@@ -161,15 +162,17 @@ struct Network {
 /// "convolutional", "route", …: the section's name in a .cfg.
 const char* section_name(const Operation& operation);
 const char* activation_name(Activation activation);
-/// What the layer applies to its values in the end: linear, where its section has none.
+/// The function that the layer applies to its values at its end: linear, where its section has
+/// none.
 Activation activation_of(const Layer& layer);
 
-/// Whether the layer's weights may come some output channels at a time. Channels of different
-/// groups do not see the same inputs; such layers are small anyway.
+/// Whether the layer's weights may come some output channels at a time. Layers with several groups
+/// are not cut: channels of different groups have different inputs, and such layers are small
+/// anyway.
 bool can_be_cut(const Layer& layer);
 /// "layer 57 (convolutional, line 612)": for messages.
 std::string describe_layer(const Network& network, size_t layer);
-/// The error, with the layer that it is about in front.
+/// The error, with the name of its layer in front.
 Error about_layer(const Network& network, uint32_t number, Error error);
 
 }  // namespace weightpager::network

@@ -1,7 +1,7 @@
 // Writing and checking packed weights: see packed_file.h.
 //
-// Where everything lies follows from the network, so a reader computes it, too, and compares: an
-// index that says something else is refused, whatever its checksum says.
+// All places follow from the network. So a reader computes them, too, and compares: an index that
+// says something else is refused, whatever its checksum says.
 #include "runtime/network/packed_file.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,8 @@ namespace {
 
 constexpr uint32_t version = 2;
 
-/// How the file begins; PackedPlace of every layer and the checksum of all that follow.
+/// The beginning of the file. Then come the PackedPlace of every layer, and the checksum of all
+/// these.
 struct FixedHeader {
   char magic[8];
   uint32_t version = 0;
@@ -39,7 +40,7 @@ uint64_t index_bytes(const Network& network) {
 }
 
 struct Layout {
-  /// Without checksums.
+  /// Checksums are not filled in.
   std::vector<PackedPlace> places;
   uint64_t file_bytes = 0;
 };
@@ -65,7 +66,7 @@ constexpr std::string_view for_another =
     "the weights were packed for another network or another plan: give its .cfg, and --plan where "
     "they were packed with it";
 
-/// What of the header can be wrong although it is undamaged.
+/// Checks fields of the header that can be wrong although the file is undamaged.
 Status check_header(model::HeaderReader& reader, const FixedHeader& header, const Network& network,
                     const WeightForms& forms) {
   const uint64_t expected = fingerprint(network, forms);

@@ -1,8 +1,8 @@
 // From sections to layers: see parser.h.
 //
 // One function for each kind of section reads its options, in the order of Darknet's own parser,
-// and says what comes out of the layer. All numbers are bounded where they are read (sections.h);
-// what is left to check are sums and products.
+// and sets the layer's output. All numbers are bounded where they are read (sections.h), so only
+// sums and products are left to check.
 #include "runtime/network/parser.h"
 
 #include <fmt/format.h>
@@ -20,9 +20,9 @@ namespace {
 
 constexpr uint64_t text_bytes_max = 16 * MiB;
 constexpr uint32_t layers_max = 1 << 16;
-/// Of one image: 256 GiB as floats.
+/// The elements of one image: 256 GiB as floats.
 constexpr uint64_t elements_max = uint64_t{1} << 36;
-/// Of one layer: 4 TiB as floats.
+/// The weights of one layer: 4 TiB as floats.
 constexpr uint64_t weights_max = uint64_t{1} << 40;
 /// Larger filters than any network has.
 constexpr uint32_t size_max = 1 << 10;
@@ -36,7 +36,7 @@ bool is_in_bounds(const Shape& shape) {
          shape.width <= dimension_max && shape.elements() <= elements_max;
 }
 
-/// How often a window of `size` fits, or nothing if it never does.
+/// The number of steps of a window of `size`; 0 if it does not fit.
 uint32_t steps(uint64_t extent, uint32_t size, uint32_t stride) {
   return extent < size ? 0 : static_cast<uint32_t>((extent - size) / stride + 1);
 }
@@ -55,7 +55,7 @@ std::vector<uint32_t> layer_numbers(SectionReader& section, std::string_view key
 
 // --- one function for each kind of section ------------------------------------------------------
 //
-// Before it is called, the layer has the layer before as its input.
+// Each function is called with the layer before as the layer's input.
 
 void parse_convolutional(SectionReader& section, const Network& /*before*/, Layer& layer) {
   Convolutional it;
@@ -105,7 +105,7 @@ void parse_maxpool(SectionReader& section, const Network& /*before*/, Layer& lay
   section.expect({"out_channels"}, 1);
   layer.operation = it;
 
-  // Otherwise there are windows with nothing in them but padding.
+  // With more padding, some windows would have nothing in them but padding.
   if ((it.padding + 1) / 2 >= it.size)
     return section.refuse("padding", fmt::format("expected padding of less than twice the size of "
                                                  "{}, found {}",
@@ -173,7 +173,7 @@ void parse_shortcut(SectionReader& section, const Network& before, Layer& layer)
   layer.inputs.push_back(from.front());
   const Shape& to = layer.input;
   const Shape& added = before.layers[from.front()].output;
-  // Darknet's own condition: rows and columns are skipped, or spread, alike.
+  // Darknet's own condition: rows and columns are skipped or spread by the same factor.
   if (added.width / to.width != added.height / to.height ||
       to.width / added.width != to.height / added.height)
     section.refuse("from", fmt::format("expected shapes of the same proportions, found layer {} "
@@ -192,7 +192,7 @@ void parse_upsample(SectionReader& section, const Network& /*before*/, Layer& la
                   static_cast<uint32_t>(width)};
 }
 
-/// Which of the anchors this layer has; all of them if it does not say.
+/// The anchors that this layer has; all of them if the section names none.
 std::vector<uint32_t> parse_mask(SectionReader& section, uint32_t anchors) {
   const auto last = static_cast<int32_t>(anchors) - 1;
   const std::vector<int32_t> chosen = section.numbers("mask", 0, last);
@@ -253,7 +253,7 @@ void parse_cost(SectionReader& section, const Network& /*before*/, Layer& layer)
   layer.output = layer.input;
 }
 
-// Where in the picture, and whether mirrored, is up to chance while training only.
+// Only in training are the place in the picture and mirroring up to chance.
 void parse_crop(SectionReader& section, const Network& /*before*/, Layer& layer) {
   Crop it;
   layer.output = {layer.input.channels, section.number("crop_height", 1, 1),
@@ -302,7 +302,7 @@ Result<Shape> parse_net(const Section& section, const std::string& name) {
   if (input.elements() == 0) reader.refuse("", "expected height=, width= and channels= in [net]");
   reader.expect({"inputs"}, static_cast<double>(input.elements()));
   reader.expect({"time_steps"}, 1);
-  // letter_box is about how a picture becomes an input, which is up to the program.
+  // letter_box is about how the program makes an input from a picture.
   reader.ignore(
       "batch subdivisions sequential_subdivisions learning_rate "
       "learning_rate_min momentum decay policy steps scales seq_scales "
@@ -360,7 +360,7 @@ Result<Layer> parse_layer(const Section& section, const std::string& name, const
   SectionReader reader(section, name);
   kind->parse(reader, before, layer);
   check_bounds(reader, layer);
-  // Would leave parts of the file out, or out of the file.
+  // Other values would leave out parts of the file, or leave parts out of it.
   reader.expect({"dontload", "dontloadscales", "dontsave", "numload"}, 0);
   reader.ignore(
       "learning_rate onlyforward stopbackward dont_update burnin_update "

@@ -1,10 +1,10 @@
 // Reads Darknet's network descriptions (.cfg).
 //
-// What Darknet assumes where a key is missing is assumed here, too. Where Darknet would go on with
-// a guess or read memory that is not its own, the file is refused with the line: unknown sections
-// and keys, kinds of layers that are not computed here, layers that refer to later ones, shapes
-// that do not fit. The text may come from anyone: reading it takes memory in proportion to its
-// length, and no product of its numbers overflows.
+// A missing key has the value that Darknet assumes for it. Where Darknet would go on with a guess
+// or read memory that is not its own, the file is refused, and the error names the line: unknown
+// sections and keys, kinds of layers that are not computed here, layers that refer to later ones,
+// shapes that do not fit. The text may come from anyone: reading it takes memory in proportion to
+// its length, and no product of its numbers overflows.
 #pragma once
 
 #include <string>

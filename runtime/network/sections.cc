@@ -24,7 +24,7 @@ bool is_space(char character) {
          character == '\f';
 }
 
-/// Without spaces and comments.
+/// Removes spaces and comments.
 std::string strip(std::string_view line) {
   line = line.substr(0, line.find_first_of("#;"));
   std::string stripped;

@@ -1,13 +1,13 @@
 // A .cfg as Darknet writes it: sections of `key=value` lines.
 //
-// Darknet warns about what it does not understand and goes on with something else: an unknown
-// activation becomes relu, an unknown key nothing. Whoever loads such a file elsewhere gets other
-// results and no hint why. Here every key must be asked for by name, either for its value, or to be
-// ignored because it matters to training only; what nobody asked for is an error that names the
-// line and lists what is known.
+// Darknet only warns about things that it does not understand, and goes on with something else: an
+// unknown activation becomes relu, an unknown key is left out. A program that loads such a file
+// elsewhere gets other results and no hint why. Here every key must be asked for by name: for its
+// value, or to be ignored because it matters to training only. A key that nobody asked for is an
+// error, which names the line and lists the known keys.
 //
-// As in Darknet, spaces count nowhere, and `#` and `;` begin comments. (There, a comment behind a
-// text value becomes part of the text.)
+// As in Darknet, spaces count nowhere, and `#` and `;` begin comments. (In Darknet, a comment
+// behind a text value becomes part of the text.)
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct SectionOption {
 };
 
 struct Section {
-  /// Without brackets.
+  /// The section's name, without brackets.
   std::string name;
   uint32_t line = 0;
   std::vector<SectionOption> options;
@@ -43,8 +43,8 @@ Result<std::vector<Section>> split_sections(std::string_view text, const std::st
 inline constexpr uint32_t dimension_max = 1 << 20;
 
 /// Reads one section's options by name. The first failure sticks: from then on every answer is the
-/// default, and whoever asks looks at `finish` in the end. Of a key that is given twice, both
-/// values must be the same.
+/// default, and the caller looks at `finish` at the end. If a key is given twice, both values must
+/// be the same.
 class SectionReader {
  public:
   SectionReader(const Section& section, const std::string& file) : section_(section), file_(file) {}
@@ -56,23 +56,23 @@ class SectionReader {
   /// A finite number.
   double real(std::string_view key, double otherwise);
   Activation activation(Activation otherwise);
-  /// Which of the values it is; the first is assumed.
+  /// The index of the key's value among `values`; 0 if the key is not there.
   size_t choice(std::string_view key, std::initializer_list<std::string_view> values);
-  /// Values with commas between them, each from `least` to `most`; empty if the key is not there.
+  /// Numbers separated by commas, each from `least` to `most`; empty if the key is not there.
   std::vector<int32_t> numbers(std::string_view key, int32_t least, int32_t most);
   std::vector<float> reals(std::string_view key);
 
-  /// Keys that would change the result in a way that nobody computes here: only the value that
-  /// changes nothing is taken.
+  /// For keys whose effect is not computed here: fails unless each has `value`, which has no
+  /// effect.
   void expect(std::initializer_list<std::string_view> keys, double value);
-  /// Keys that do not matter to an inference, with spaces between them.
+  /// Ignores keys that do not matter to an inference; `keys` has spaces between them.
   void ignore(std::string_view keys);
 
   /// Records the failure "<file>, line <of the key, or of the section>: <message>".
   void refuse(std::string_view key, std::string_view message, std::string_view hint = {});
 
   bool ok() const { return !error_.has_value(); }
-  /// The first failure; if there was none, the first key that nobody asked for.
+  /// The first failure. If there was none, an error for the first key that nobody asked for.
   Status finish();
 
  private:

@@ -14,7 +14,7 @@
 namespace weightpager::network {
 namespace {
 
-// Of the checksums of its slices, which threads take as they are free.
+// The checksum of the checksums of slices; each thread takes a slice when it is free.
 constexpr size_t slice_bytes = 64 * KiB;
 uint64_t checksum_of_slices(std::span<const std::byte> bytes, int threads) {
   std::vector<uint64_t> sums((bytes.size() + slice_bytes - 1) / slice_bytes);
@@ -26,7 +26,7 @@ uint64_t checksum_of_slices(std::span<const std::byte> bytes, int threads) {
   return checksum(std::as_bytes(std::span(sums)));
 }
 
-// As many weights belong to each factor.
+// Each factor belongs to equally many weights.
 void scale(std::span<const float> factors, std::span<float> weights, int threads) {
   const size_t terms = weights.size() / factors.size();
   const size_t parts = weights.size_bytes() > slice_bytes ? static_cast<size_t>(threads) : 1;
@@ -165,7 +165,7 @@ Result<const float*> WeightSource::take_in(const Piece& piece, std::span<std::by
   const uint64_t length_bytes =
       bytes_before(layer, piece.end_channel) - bytes_before(layer, piece.first_channel);
   WP_ASSERT(bytes.size() >= range(piece).needed_bytes);
-  // `bytes` may be written to.
+  // The caller lets take_in write to `bytes`.
   auto* const weights = const_cast<float*>(weights_in(piece, bytes.data()));
   WP_ASSERT(reinterpret_cast<uintptr_t>(weights) % alignof(float) == 0);
   const std::span<std::byte> own = {reinterpret_cast<std::byte*>(weights), length_bytes};
@@ -203,8 +203,8 @@ Status WeightSource::check_whole(PlacedLayer& layer, const Piece& piece,
     XXH3_64bits_reset(state);
     XXH3_64bits_update(state, layer.biases.data(), layer.biases.size() * sizeof(float));
     pieces_so_far_.clear();
-    // Of a layer that is cut otherwise than before, a piece that is the same would else leave a gap
-    // in the checksum, and the others unchecked.
+    // If the layer is now cut in another way, a known piece that is the same would leave a gap in
+    // the checksum, and the other pieces would stay unchecked.
     layer.known_pieces.clear();
   } else if (!follows(piece)) {
     return fail(layer.where + ": its pieces came in no order in which they can be checked",

@@ -13,11 +13,11 @@ namespace {
 
 struct NamedPart {
   const char* name;
-  /// Behind its last float.
+  /// The place behind its last float.
   uint64_t end;
 };
 
-/// In the order of the file.
+/// The parts in the order of the file.
 std::vector<NamedPart> named_parts(const Layer& layer) {
   const RawParts parts = raw_parts(layer);
   const uint64_t channels = layer.channels_with_bias();
@@ -32,7 +32,7 @@ std::vector<NamedPart> named_parts(const Layer& layer) {
   return named;
 }
 
-/// The file ends inside of the layer.
+/// The error for a file that ends inside of the layer.
 tl::unexpected<Error> ends_early(const model::HeaderReader& reader, const Network& network,
                                  size_t layer, uint64_t layer_offset_bytes, uint64_t needed_bytes) {
   const char* name = nullptr;
@@ -57,7 +57,8 @@ tl::unexpected<Error> ends_late(const model::HeaderReader& reader, const Network
       "the weights are another network's: give the .cfg that they were trained with");
 }
 
-/// Leaves the reader behind the header. Returns whether connected layers are transposed.
+/// Reads the header, and leaves the reader behind it. Returns whether connected layers are
+/// transposed.
 bool read_header(model::HeaderReader& reader) {
   const int64_t major = reader.read<int32_t>("a major version");
   const int64_t minor = reader.read<int32_t>("a minor version");
@@ -112,7 +113,7 @@ Status fold_channels(std::span<float> biases, std::span<const float> normalizati
   const auto means = normalization.subspan(channels, channels);
   const auto variances = normalization.last(channels);
   for (size_t i = 0; i < channels; ++i) {
-    // Darknet on a CPU adds its epsilon, a float, to the root.
+    // On a CPU, Darknet adds its epsilon, a float, to the root.
     const double deviation =
         std::sqrt(static_cast<double>(variances[i])) + static_cast<double>(.000001F);
     const double scale = static_cast<double>(scales[i]) / deviation;

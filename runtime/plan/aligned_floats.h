@@ -1,4 +1,4 @@
-// Floats where vector code likes them, all zero.
+// Zeroed floats, aligned for vector code.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,14 @@
 
 namespace weightpager::plan {
 
-/// There is no room for what was asked. Whoever makes a Result of it passes the error on.
+/// There is no room for the memory that was asked for. A function that returns a Result catches
+/// this and passes `error` on.
 struct NoRoom : std::bad_alloc {
   explicit NoRoom(Error why) : error(std::move(why)) {}
   Error error;
 };
 
-/// Throws std::bad_alloc; of much memory NoRoom, before it is taken.
+/// Throws std::bad_alloc. A large request throws NoRoom before any memory is taken.
 class AlignedFloats {
  public:
   explicit AlignedFloats(uint64_t size_bytes)
@@ -41,7 +42,7 @@ class AlignedFloats {
   struct Free {
     void operator()(float* data) const { std::free(data); }
   };
-  // Looking takes longer than taking little.
+  // For less than this, the check for room would take longer than the allocation.
   static constexpr uint64_t much_bytes = 4 * MiB;
 
   void look_for_room() const {

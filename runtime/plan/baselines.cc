@@ -18,7 +18,7 @@ uint64_t need_bytes(const Candidate& candidate) {
   return candidate.held_bytes + candidate.workspace_bytes;
 }
 
-// By time, then by what it needs: the best of the candidates that need less than that.
+// The best of the candidates that need less than `bytes`: by time, then by need.
 std::optional<uint32_t> fastest_below(const Node& node, uint64_t bytes) {
   std::optional<uint32_t> best;
   const auto worth = [&](uint32_t i) {
@@ -31,8 +31,9 @@ std::optional<uint32_t> fastest_below(const Node& node, uint64_t bytes) {
   return best;
 }
 
-// Steps down, each of the node that needs most among those that can do with less. Who needs how
-// much is kept in order: looking at all nodes for each step takes the square of them.
+// Steps down: each step changes the node that needs most among the nodes that can do with less. The
+// needs are kept in order, because a look at all nodes for each step would take the square of their
+// number.
 class Descent {
  public:
   Descent(const Instance& instance, std::vector<uint32_t> start)
@@ -75,7 +76,7 @@ class Descent {
   std::vector<uint32_t> chosen_;
   uint64_t held_bytes_ = 0;
   std::multiset<uint64_t> workspaces_;
-  // Of equal needs the first node's is the greatest.
+  // The second number is larger for earlier nodes: of equal needs, the first node's comes last.
   std::set<std::pair<uint64_t, size_t>> needs_;
 };
 

@@ -1,13 +1,13 @@
-// What selection is compared with.
+// The simpler planners that selection is compared with.
 //
-// Greedy, as Wen et al. describe it (5.3.2): start with the fastest network; while the budget is
-// exceeded, the node that needs most gets the fastest of its candidates that need less. Its layouts
-// are not looked at: that is what makes it up to eight times slower than the optimum where memory
-// is tight.
+// Greedy, as Wen et al. describe it (5.3.2): start with the fastest network. While the budget is
+// exceeded, give the node that needs most the fastest of its candidates that need less. Greedy does
+// not look at layouts: that makes it up to eight times slower than the optimum where memory is
+// tight.
 //
 // By time alone, as Anderson & Gregg's partitioned boolean quadratic programming: the fastest
-// network, with layouts, whatever memory it takes. On series-parallel networks their reductions are
-// exact, so that is the fastest selection there is, one point of the front.
+// network, with layouts, whatever memory it takes. Their reductions are exact on series-parallel
+// networks, so the result there is the fastest selection there is, one point of the front.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace weightpager::plan {
 
-/// From `start` downwards until the budget is met. Fails where no node can do with less any more.
+/// Goes down from `start` until the budget is met. Fails where no node can do with less any more.
 Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
                          std::vector<uint32_t> start);
 

@@ -1,5 +1,5 @@
-// See integer_program.h. CBC accepts rows that miss by a millionth, whatever their numbers: so
-// times and sizes are given in thousandths of the largest there is.
+// See integer_program.h. CBC accepts rows that miss by a millionth, whatever their numbers. So
+// times and sizes are given to CBC in thousandths of the largest one.
 #include <Cbc_C_Interface.h>
 #include <fmt/format.h>
 
@@ -18,13 +18,13 @@ namespace {
 
 constexpr double units_max = 1000;
 
-// An answer that cannot be used.
+// The error for an answer that cannot be used.
 tl::unexpected<Error> unusable(const std::string& answer) {
   return fail("CBC, the integer programming solver, " + answer,
               "its arithmetic is inexact: try a budget that is some per cent larger or smaller");
 }
 
-// What CBC's numbers are multiples of.
+// The units of CBC's numbers.
 struct Units {
   double time_ns = 1;
   double memory_bytes = 1;
@@ -84,8 +84,7 @@ class Program {
     Cbc_setAllowableFractionGap(model_.get(), 0);
     Cbc_setParameter(model_.get(), "ratioGap", "0");
     Cbc_setParameter(model_.get(), "allowableGap", "1e-9");
-    // Its preprocessing ends the process now and then, by an assertion (OsiClp's crunch,
-    // CBC 2.10.8).
+    // CBC's preprocessing sometimes ends the process by an assertion (OsiClp's crunch, CBC 2.10.8).
     Cbc_setParameter(model_.get(), "preprocess", "off");
     Cbc_setParameter(model_.get(), "log", "0");
     Cbc_solve(model_.get());
@@ -122,7 +121,7 @@ class Program {
                sense, right);
   }
 
-  // One candidate is chosen, and its workspace is within that of all.
+  // One candidate is chosen, and its workspace fits in the shared one.
   void add_node(size_t number) {
     std::vector<Term> one;
     std::vector<Term> workspace = {{workspace_column_, -1}};
@@ -138,7 +137,7 @@ class Program {
     if (workspace.size() > 1) add_row(workspace, 'L', 0);
   }
 
-  // The transport from layouts to layouts.
+  // The transport from the layouts of one node to those of the other.
   void add_edge(const Edge& edge) {
     const uint32_t layouts = instance_.layouts;
     std::vector<std::vector<Term>> leaving(layouts);

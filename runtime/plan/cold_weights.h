@@ -1,5 +1,5 @@
-// Numbers to measure with: what they mean does not matter for how long layers take, as long as none
-// is so small that processors compute it at another speed.
+// Numbers to measure with. Their values do not matter for how long layers take, as long as none is
+// so small that processors compute it at another speed.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace weightpager::plan {
 
-/// Of both signs, none above `largest`. Always the same. Throws std::bad_alloc.
+/// Numbers of both signs, none above `largest`, and the same in every call. Throws std::bad_alloc.
 inline AlignedFloats some_numbers(uint64_t size_bytes, float largest = 1) {
   AlignedFloats numbers(size_bytes);
   uint32_t state = 1;
@@ -20,12 +20,12 @@ inline AlignedFloats some_numbers(uint64_t size_bytes, float largest = 1) {
   return numbers;
 }
 
-/// Weights that no cache has: each run takes the next ones, and comes back to the first when others
-/// have pushed them out. So small that what a network computes by them does not grow from layer to
-/// layer.
+/// Weights that are in no processor cache: each run takes the next ones, and starts over when the
+/// later ones have pushed the first out of the caches. The numbers are so small that a network's
+/// values do not grow from layer to layer.
 class ColdWeights {
  public:
-  // Several times what caches hold.
+  // Several times the size of caches.
   static constexpr uint64_t cold_bytes = 128 * MiB;
 
   /// Valid until the next call. Throws std::bad_alloc.

@@ -30,7 +30,7 @@ std::string other_part(const std::string& key, Layout layout) {
   return fmt::format("{} in {}", key, ops::layout_name(layout));
 }
 
-// In arrays by layout.
+// The index of a layout in arrays by layout.
 size_t place_of(Layout layout) { return static_cast<size_t>(layout); }
 
 const MeasuredCandidate& measured_by(const std::vector<MeasuredCandidate>& candidates,
@@ -64,7 +64,7 @@ class PartsFinder {
     if (key.empty()) return parts;
     const bool is_in_tiles = is_convolution && choices_[layer].has_plain_weights();
     if (is_in_tiles && ops::applies_activation(it)) return parts;
-    // An activation function goes over all values, in whatever order.
+    // An activation function takes the values in any order, so its layout makes no difference.
     const Layout layout = is_convolution ? Layout::nchw : choices_[layer].layout_out;
     parts.other.push_back({other_part(key, layout), profile_.others.at(key)[place_of(layout)]});
     return parts;
@@ -93,7 +93,7 @@ double sum_ns(const std::vector<Part>& parts) {
   return sum;
 }
 
-// Of parts that occur several times.
+// Averages of parts that occur several times.
 class Averages {
  public:
   void add(const std::vector<Part>& parts, double took_ns) {
@@ -121,7 +121,7 @@ class Averages {
   std::map<std::string, Sum> sums_;
 };
 
-// What parts took in place by what they took alone: of a kind, of all of its kinds, of everything.
+// The ratio of times in place to times alone: of a kind, of a group of kinds, of everything.
 class Ratios {
  public:
   void add(const std::string& group, const std::string& kind, double alone_ns, double took_ns) {
@@ -154,7 +154,7 @@ class Ratios {
   Sum all_;
 };
 
-// Calls visit(group, kind, key, time_ns&) for each time there is.
+// Calls visit(group, kind, key, time_ns&) for each time in the profile.
 template <typename Visit>
 void visit_parts(Profile& profile, Visit visit) {
   for (auto& [key, candidates] : profile.convolutions) {
@@ -178,8 +178,9 @@ void visit_parts(Profile& profile, Visit visit) {
   }
 }
 
-// A layer takes as long as in Darknet's layout in those in which it does not work, and an
-// activation function in all. Not by nearly as long: profiles then have the same number.
+// In a layout that a layer does not work in, the layer takes as long as in Darknet's; an activation
+// function takes as long in every layout. Such times are exactly equal in profiles, so equality
+// tells them.
 void keep_what_is_darknets(const Profile& alone, Profile& profile) {
   constexpr size_t darknets = 0;
   for (auto& [key, times] : profile.others) {
@@ -229,7 +230,7 @@ InPlaceTimes times_in_run(std::span<const LayerParts> layers, std::span<const Ru
       averages.add(it.other, took[i].others_ns);
       continue;
     }
-    // A convolution that applies its activation function itself.
+    // A convolution that applies its activation function itself, in one measured time.
     std::vector<Part> both = it.convolution;
     both.insert(both.end(), it.other.begin(), it.other.end());
     averages.add(both, took[i].convolutions_ns);

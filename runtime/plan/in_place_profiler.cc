@@ -20,14 +20,15 @@ namespace {
 
 using network::Network;
 
-// Until both are reached, or so many passes that a small network has taken enough of them. Several
-// times as long as a machine keeps a pace; what runs in turns with the reference is compared with
-// that, and needs less.
+// A measurement goes on until both the time and passes_min are reached, or passes_max, which is
+// enough for small networks. The time is several times as long as a machine keeps a pace. Ways that
+// run in turns with the reference are compared with it, and need less.
 constexpr double enough_ns = 4e9;
 constexpr double enough_in_turns_ns = 2e9;
 constexpr size_t passes_min = 6;
 constexpr size_t passes_max = 1000;
-// Of planning anew: each brings in what is new in the last, and some networks could go on for long.
+// Rounds of planning anew: each measures what was new in the plan before, and some networks could
+// go on for long.
 constexpr int rounds_max = 4;
 
 double time_ns_of(const Pass& pass) {
@@ -74,7 +75,7 @@ class InPlaceProfiler {
     if (options_.on_progress) options_.on_progress(text);
   }
 
-  // What is known, or else the fastest that there is alone, run.
+  // Takes the times that are known; or else runs the network as it is fastest by the times alone.
   Status prepare() {
     const auto found = alone_.in_place.find(network_key(network_));
     if (found != alone_.in_place.end()) times_ = found->second;
@@ -105,7 +106,7 @@ class InPlaceProfiler {
     return has_new;
   }
 
-  // What is new of it, at the pace of when the reference was measured.
+  // Adds the parts of these choices that are new, at the pace of the reference's first measurement.
   Status add(const std::vector<LayerChoice>& choices, const std::vector<LayerParts>& parts) {
     const auto passes = measure({reference_, choices}, enough_in_turns_ns);
     if (!passes) return tl::make_unexpected(passes.error());
@@ -117,8 +118,8 @@ class InPlaceProfiler {
     return {};
   }
 
-  // What is run takes what it takes now; by how that has changed, the others have. The ends and the
-  // middle of a front have most kinds of work that its ways have.
+  // Parts that are run have their time now, and the others change by the same ratios. The ends and
+  // the middle of a front have most kinds of work that its ways have.
   Result<Profile> at_pace_now(const Profile& then, const Ways& ways) {
     say("the pace of the machine");
     Ways some = {ways.front(), ways[ways.size() / 2], ways.back()};
@@ -132,7 +133,7 @@ class InPlaceProfiler {
     return in_place(then, now);
   }
 
-  // Each way's passes, in turns with the others', so that all see the same machine.
+  // The ways run in turns, so that all of them see the same machine.
   Result<std::vector<Pass>> measure(const Ways& ways, double spend_ns) {
     std::vector<PlannedNetwork> networks;
     for (const auto& choices : ways) {
@@ -146,7 +147,7 @@ class InPlaceProfiler {
       const size_t done = passes.front().size();
       return done >= passes_min && (done >= passes_max || spent_ns >= spend_ns);
     };
-    // The first pass brings in what every pass needs.
+    // The first pass is not counted: it brings in the pages that every pass needs.
     for (bool is_first = true; !is_enough(); is_first = false) {
       for (size_t i = 0; i < networks.size(); ++i) {
         auto pass = run(networks[i]);

@@ -14,7 +14,7 @@ double JointBounds::overlap_ns(const JointOption& option, uint64_t window_bytes)
   const JointSettings& settings = network_.settings();
   const uint64_t read_bytes = option.weight_bytes - std::min(option.weight_bytes, window_bytes);
   const auto bytes = static_cast<double>(read_bytes);
-  // Less than a nanosecond of each layer's read is not counted where its pieces are scheduled.
+  // The schedule of pieces leaves out less than a nanosecond of each layer's read.
   const double read_ns =
       settings.read_ns(bytes) - static_cast<double>(network_.network().layers.size());
   return std::max(option.compute_ns + bytes * settings.taken.ns_per_byte, read_ns);
@@ -24,8 +24,8 @@ double JointBounds::least_overlap_ns(std::span<const JointOption> options,
                                      uint64_t window_bytes) const {
   double least_ns = std::numeric_limits<double>::infinity();
   if (!options.empty() && !is_exact(network_.instance())) {
-    // Between the front's ends there may be others: none is smaller than the first or faster than
-    // the last.
+    // There may be other points between the front's ends: none is smaller than the first or faster
+    // than the last.
     JointOption ideal = options.back();
     ideal.weight_bytes = options.front().weight_bytes;
     return overlap_ns(ideal, window_bytes);
@@ -54,7 +54,7 @@ std::vector<UnitCosts> JointBounds::layers_of(const JointOption& option) const {
   return layers;
 }
 
-// Every layer at its fastest and, by another candidate, at its smallest.
+// Every layer with the time of its fastest candidate and the size of its smallest.
 std::vector<UnitCosts> JointBounds::ideal_layers() const {
   std::vector<UnitCosts> layers;
   for (uint32_t i = 0; i < network_.network().layers.size(); ++i) {

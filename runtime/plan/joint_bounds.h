@@ -1,10 +1,11 @@
-// What a selection takes at least in a window, before any window is tried.
+// The least time that a selection can take in a window, before any window is tried.
 //
-// By overlap: what is not pinned is read in each pass, beside the kernels at best (joint_plan.h has
-// the formula). By order: weights are there by their window, whether in a ring or pinned, so a
-// layer late in the network waits for all that must be read before it.
+// By overlap: weights that are not pinned are read in each pass, beside the kernels at best
+// (joint_plan.h has the formula). By order: weights reach memory in the order of the layers,
+// through a ring or pinned, so a layer late in the network waits for everything that must be read
+// before it.
 //
-// Cost: the first some operations; the second a pass over the layers.
+// Cost: some operations for the first bound; a pass over the layers for the second.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,12 @@ class JointBounds {
   explicit JointBounds(const JointNetwork& network) : network_(network) {}
 
   double overlap_ns(const JointOption& option, uint64_t window_bytes) const;
-  /// Of no options: infinite.
+  /// Infinite if there are no options.
   double least_overlap_ns(std::span<const JointOption> options, uint64_t window_bytes) const;
-  /// The greater of both; the other is not looked at where overlap alone is `enough_ns`.
+  /// The greater of both bounds. The second is not computed where overlap alone reaches
+  /// `enough_ns`.
   double bound_ns(const JointOption& option, uint64_t window_bytes, double enough_ns) const;
-  /// Of any selection, in order.
+  /// The bound by order for every selection.
   double any_in_order_ns(uint64_t window_bytes) const;
 
  private:

@@ -12,14 +12,14 @@
 namespace weightpager::plan {
 namespace {
 
-// In which weights are told apart while fronts are made: they come in pages, so fronts are exact.
+// The quantum in which fronts count weights. Weights come in pages, so fronts are exact.
 constexpr uint64_t quantum_bytes = os_page_bytes;
-// Caps on the arena and on pieces of weights that fronts are made for, by how many nodes have to be
-// cut for a front: each makes it take four times as long.
+// The numbers of caps that fronts are made for, by how many nodes have to be cut: each of these
+// nodes makes a front take four times as long.
 struct CapCounts {
   size_t arenas;
   size_t pieces;
-  // In which the plans that this is compared with tell memory apart: a front for each workspace.
+  // The quantum of memory in fastest_alone(): each workspace takes a reduction.
   uint64_t others_quantum_bytes;
 };
 constexpr CapCounts cap_counts[] = {{12, 4, 64 * KiB}, {8, 3, 512 * KiB}, {4, 2, 2 * MiB}};
@@ -28,9 +28,9 @@ constexpr uint32_t points_by_integer_programming = 12;
 std::vector<uint64_t> thinned(const std::set<uint64_t>& values, size_t most) {
   const std::vector<uint64_t> all(values.begin(), values.end());
   if (all.size() <= most) return all;
-  // Each the same factor above the one before; always the first and the last.
+  // Each the same factor above the one before; the first and the last are always kept.
   std::set<uint64_t> kept;
-  // What comes in tiles is as good as a small piece, and there is no factor above nothing.
+  // The first may be 0, which has no factor above it: tiles then count as a small piece.
   const auto first = static_cast<double>(std::max(all.front(), quantum_bytes));
   const double ratio = static_cast<double>(all.back()) / first;
   for (size_t i = 0; i < most; ++i) {
@@ -43,7 +43,7 @@ std::vector<uint64_t> thinned(const std::set<uint64_t>& values, size_t most) {
   return {kept.begin(), kept.end()};
 }
 
-/// Some candidates of an instance, and which they were.
+/// Some candidates of an instance, and their original numbers.
 struct Filtered {
   Instance instance;
   std::vector<std::vector<uint32_t>> kept;  // by node
@@ -118,11 +118,11 @@ void JointFronts::choose_caps() {
   wholes.erase(wholes.begin(), wholes.lower_bound(least_whole));
   arena_caps_ = thinned(arenas, cap_counts[cuts_needed_->size()].arenas);
   piece_caps_ = thinned(wholes, cap_counts[cuts_needed_->size()].pieces);
-  // The loosest is the one that bounds are from.
+  // The bounds come from the loosest cap, so it is the first.
   std::reverse(piece_caps_.begin(), piece_caps_.end());
 }
 
-// Without caps.
+// There is one front, without caps.
 Status JointFronts::use_integer_programming(const TimeLimit& limit) {
   auto front = front_of_any_network(network_->instance(), quantum_bytes,
                                     points_by_integer_programming, limit);
@@ -145,8 +145,8 @@ uint64_t JointFronts::window_bytes_max(uint64_t budget_bytes, size_t arena_cap) 
   return budget_bytes - std::min(budget_bytes, arena_bytes);
 }
 
-// For each piece, largest arenas that are worth it are looked for by bisection: with a larger one
-// nothing becomes impossible.
+// For each piece, bisection finds the smallest arena that a selection exists with: a larger arena
+// makes nothing impossible.
 LeastNeed JointFronts::least_need(const TimeLimit& limit) const {
   LeastNeed least;
   if (!cuts_needed_) return least;
@@ -194,7 +194,8 @@ LeastNeed JointFronts::least_need(const TimeLimit& limit) const {
   return least;
 }
 
-// Of all selections within both, the one with the fewest bytes that are not in Darknet's layout.
+// Of all selections within both caps, the one with the fewest bytes that are not in Darknet's
+// layout.
 std::optional<std::vector<uint32_t>> JointFronts::plainest(uint64_t arena_bytes_max,
                                                            uint64_t piece_bytes_max) const {
   Filtered some = filtered(network_->instance(), [&](uint32_t node, uint32_t candidate) {

@@ -1,15 +1,18 @@
-// The fronts of computing time against bytes of weights that a joint plan is looked for in: one for
-// each cap on the arena (activations and workspace together) and on the largest piece of weights.
+// The fronts that a joint plan is looked for in: computing time against bytes of weights, one front
+// for each cap on the arena (activations and workspace together) and on the largest piece of
+// weights.
 //
 // Problem. There are thousands of different arenas and pieces. A front for each takes too long.
 //
-// Idea. Some caps, each the same factor above the one before, and a front only when somebody asks
-// for it: it is kept. With a tighter cap a front is nowhere better than with a looser one.
+// Idea. There are only some caps, each the same factor above the one before. A front is made when
+// it is first asked for, and is then kept. With a tighter cap a front is nowhere better than with a
+// looser one.
 //
-// Networks that select.h cannot reduce have one front, some points of it by integer programming.
+// Networks that select.h cannot reduce have one front, with some of its points, by integer
+// programming.
 //
-// Cost: some tens of milliseconds for each front; of networks in which nodes have to be cut, four
-// times as long for each node.
+// Cost: some tens of milliseconds for each front; four times as long for each node that has to be
+// cut.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +28,17 @@
 
 namespace weightpager::plan {
 
-/// No selection's arena and largest piece, cut as small as it goes, take less together than
-/// `bytes`; these `candidates` are what may take that, each in less than those before. Where
-/// tensors do not fit each other without gaps, or are larger in their layouts, they take more.
+/// No selection's arena and largest piece, cut as small as possible, take less together than
+/// `bytes`. `candidates` are the selections that may take that little, each less than those before
+/// it. A selection takes more where tensors do not fit each other without gaps, or are larger in
+/// their layouts.
 struct LeastNeed {
   uint64_t bytes = UINT64_MAX;
   std::vector<std::vector<uint32_t>> candidates;
 };
 
-/// Caps have numbers: of arenas the smallest is 0, of pieces the largest, which allows everything.
+/// Caps have numbers: of arenas, 0 is the smallest; of pieces, 0 is the largest, which allows
+/// everything.
 class JointFronts {
  public:
   /// `network` outlives this.
@@ -44,21 +49,22 @@ class JointFronts {
   bool are_whole() const { return cuts_needed_.has_value(); }
 
   size_t piece_caps() const { return piece_caps_.size(); }
-  /// Of caps on the arena, those that a budget allows: at least one.
+  /// The number of arena caps that a budget allows: at least one.
   size_t arena_caps_within(uint64_t budget_bytes) const;
-  /// What a budget leaves for a window, at most: under a cap the arena is larger than the cap
-  /// before, or its selections are under that, too.
+  /// The most that a budget leaves for a window. Under a cap the arena is larger than the cap
+  /// before it; a selection whose arena is not is also under that smaller cap.
   uint64_t window_bytes_max(uint64_t budget_bytes, size_t arena_cap) const;
 
-  /// Valid as long as this is.
+  /// The reference stays valid as long as this object.
   const std::vector<JointOption>& front(size_t arena_cap, size_t piece_cap);
-  /// The fastest selection without a window, in what a budget leaves beside the least arena; in
-  /// memory as coarse as the fronts are many. Nothing if there is none, or it would take long.
+  /// The fastest selection without a window, in what a budget leaves beside the least arena. The
+  /// more nodes have to be cut, the coarser its steps of memory. Nothing if no selection fits, or
+  /// if the network cannot be reduced.
   std::optional<JointOption> fastest_alone(SelectionScope strategy, uint64_t budget_bytes,
                                            const TimeLimit& limit) const;
 
-  /// Over all caps, not only those that fronts are made for. Nothing where nodes cannot be cut, or
-  /// where time is over before all are looked at.
+  /// Over all arenas and pieces, not only the caps that fronts are made for. Nothing where the
+  /// network cannot be reduced, or where time is over before all are looked at.
   LeastNeed least_need(const TimeLimit& limit) const;
 
   size_t fronts_made() const { return fronts_made_; }

@@ -18,8 +18,8 @@ namespace {
 using network::Layer;
 using network::Network;
 
-// What lies between two kernels: the executor's word to the computing thread (`infer --trace`,
-// 2026-11-22).
+// The time between two kernels: the executor hands the next piece to the computing thread (`infer
+// --trace`, 2026-11-22).
 constexpr uint64_t start_ns_per_piece = 1'000;
 
 uint32_t node_of(uint32_t layer) { return NetworkInstance::node_of_layer(layer); }
@@ -28,7 +28,7 @@ bool is_convolution(const Layer& layer) {
   return std::holds_alternative<network::Convolutional>(layer.operation);
 }
 
-// In Darknet's layouts. In others nothing is smaller.
+// In Darknet's layouts; no tensor is smaller in another one.
 std::vector<uint64_t> live_by_layer(const Network& network) {
   const memory::ActivationLayout layout = memory::lay_out(network);
   std::vector<uint64_t> live(network.layers.size());
@@ -52,8 +52,8 @@ JointNetwork::JointNetwork(const Network& network, const Profile& profile,
   complete_instance();
 }
 
-// Times of whole layers, weights in pages and without biases (which stay), and as workspace what
-// the arena must hold while the layer runs.
+// Times are of whole layers. Weights are in pages and without biases, which stay in memory.
+// Workspace is what the arena must hold while the layer runs.
 void JointNetwork::complete_instance() {
   own_workspace_bytes_.resize(instance_.nodes.size());
   own_workspace_bytes_[0].resize(1);
@@ -66,7 +66,7 @@ void JointNetwork::complete_instance() {
     for (uint32_t c = 0; c < candidates.size(); ++c) {
       Candidate& it = candidates[c];
       if (!brings_activation(node_of(i), c)) it.time_ns += others_ns;
-      // What comes out of a network is in Darknet's layout.
+      // A network's output is in Darknet's layout.
       if (is_last && it.layout_out != 0) it.time_ns += forbidden_ns;
       uint64_t weight_bytes = layer.weights() * sizeof(float);
       if (is_convolution(layer)) {
@@ -99,15 +99,15 @@ void JointNetwork::find_smallest_pieces() {
   }
 }
 
-// Of a convolution: who computes it applies its activation, too, in no more time.
+// Whether a convolution's candidate also applies the activation function, in no more time.
 bool JointNetwork::brings_activation(uint32_t node, uint32_t candidate) const {
   const Layer& layer = layer_of(node);
   return is_convolution(layer) && ops::applies_activation(layer) &&
          is_run_by_infer(node, candidate);
 }
 
-// As pieces have them. A selection's time is then what its pieces take in sum, and a bound that is
-// told by it no more than that.
+// Pieces have whole nanoseconds, rounded down. So a selection's time is the sum of its pieces'
+// times, and a bound that is computed from the selection is no larger than that.
 void JointNetwork::use_whole_nanoseconds() {
   for (Node& node : instance_.nodes) {
     for (Candidate& it : node.candidates) it.time_ns = std::floor(it.time_ns);
@@ -225,7 +225,7 @@ uint64_t JointNetwork::arena_with_change(const Edge& edge, uint32_t layout) cons
   return live_bytes_[edge.to - 1] + copy_bytes(edge, layout);
 }
 
-// Weights that come in tiles need no room as a whole.
+// Whether the weights come in tiles; these need no room as a whole.
 bool JointNetwork::is_in_tiles(uint32_t node, uint32_t candidate) const {
   if (node == 0) return true;
   const Layer& layer = layer_of(node);

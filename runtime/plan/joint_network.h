@@ -1,8 +1,9 @@
-// A network as it is planned together with its memory: a question of selection (selection.h) in
-// which times are those of whole layers, and workspace is what the arena must hold meanwhile.
+// A network as it is planned together with its memory. It is a question of selection (selection.h)
+// in which times are those of whole layers, and workspace is what the arena must hold while a layer
+// runs.
 //
-// What a window needs to know of a selection comes from here, too: how its layers can be cut, and
-// what each piece takes.
+// It also tells what a window needs to know of a selection: how its layers can be cut, and the time
+// and bytes of each layer.
 #pragma once
 
 #include <cstdint>
@@ -18,55 +19,55 @@
 
 namespace weightpager::plan {
 
-// What a change of layout takes for which there is no room. More than any network, and still exact
-// in sums.
+// The time of a change of layout that there is no room for: longer than any network takes, and
+// still exact in sums.
 inline constexpr double forbidden_ns = 1e14;
 
-/// What a selection comes to before it has a window.
+/// A selection's totals before it has a window.
 struct JointOption {
   std::vector<uint32_t> candidates;
   double compute_ns = 0;
   uint64_t weight_bytes = 0;
-  /// The largest that cannot come in tiles.
+  /// The largest layer's weights that cannot come in tiles.
   uint64_t largest_whole_bytes = 0;
 };
 
-/// Immutable. Candidates are always by node, and of instance().
+/// Immutable. Vectors of candidates are by node of instance().
 class JointNetwork {
  public:
-  /// `network` and `profile`, which has everything that it needs, outlive this.
+  /// `network` and `profile` must outlive this; `profile` has all times that the network needs.
   JointNetwork(const network::Network& network, const Profile& profile,
                const JointSettings& settings);
 
   const network::Network& network() const { return network_; }
   const JointSettings& settings() const { return settings_; }
   const Instance& instance() const { return instance_; }
-  /// The same without activations: workspace alone, and weights by strategy.
+  /// instance() without activations: workspace alone, and weights as `strategy` counts them.
   Instance without_activations(SelectionScope strategy) const;
 
   JointOption option_of(std::vector<uint32_t> candidates) const;
-  /// What `infer --window` runs.
+  /// The candidates that `infer --window` runs.
   std::vector<uint32_t> in_tiles_everywhere() const;
 
   const Candidate& chosen(const std::vector<uint32_t>& candidates, uint32_t layer) const;
   std::vector<LayerChoice> choices(const std::vector<uint32_t>& candidates) const;
-  /// Times and bytes of layers, changes of layout with those that need them, and how they may be
-  /// cut.
+  /// By layer: its time and bytes, and how it may be cut. Changes of layout count to the layers
+  /// that need them.
   std::vector<pipeline::TileableLayer> tileable(const std::vector<uint32_t>& candidates) const;
   /// By layer.
   std::vector<uint64_t> workspaces(const std::vector<uint32_t>& candidates) const;
 
-  /// Of weights that must be in memory all at once; 0 of those that come in tiles.
+  /// The bytes of weights that must be in memory all at once; 0 if they can come in tiles.
   uint64_t whole_bytes(uint32_t node, uint32_t candidate) const;
-  /// Of the pieces that weights come in, the largest, when they are cut as small as it goes.
+  /// The largest piece of the weights when they are cut as small as possible.
   uint64_t smallest_piece_bytes(uint32_t node, uint32_t candidate) const {
     return smallest_piece_bytes_[node][candidate];
   }
-  /// What a candidate's workspace takes, and its pictures in other layouts than Darknet's.
+  /// The bytes of a candidate's workspace, and of its pictures in other layouts than Darknet's.
   double bytes_beside_plain(uint32_t node, const Candidate& candidate) const;
-  /// Of the edge's tensor, for the layer that takes it in.
+  /// The bytes of the edge's tensor in this layout, for the layer that takes it in.
   uint64_t copy_bytes(const Edge& edge, uint32_t layout) const;
-  /// While a layer runs that takes in a copy of the edge's tensor in this layout.
+  /// The arena's bytes while a layer runs that takes in a copy of the edge's tensor in this layout.
   uint64_t arena_with_change(const Edge& edge, uint32_t layout) const;
 
  private:

@@ -22,8 +22,9 @@ namespace {
 
 using network::Network;
 
-// Windows that are planned with few rings and pins, at most, and selections that are tried again
-// with more. Of two in one front whose bounds are nearer to each other than this, one is enough.
+// windows_max: the most windows that are planned with few rings and pins. refined_max: the
+// selections that are tried again with more. bounds_apart: of two selections in one front whose
+// bounds are nearer to each other than this, one is enough.
 constexpr size_t windows_max = 160;
 constexpr size_t refined_max = 3;
 constexpr double bounds_apart = 1.0005;
@@ -34,7 +35,7 @@ struct Tried {
   JointPlan plan;
 };
 
-// The best of what was tried: those that are tried again with finer rings and pins.
+// The best of the plans tried; these are tried again with finer rings and pins.
 class Best {
  public:
   void add(Tried tried) {
@@ -47,7 +48,7 @@ class Best {
 
   const std::vector<Tried>& all() const { return all_; }
   uint64_t delay_ns() const { return all_.empty() ? UINT64_MAX : all_.front().plan.delay_ns; }
-  /// Of what would still be among them.
+  /// The largest delay with which a plan would still be among the best.
   uint64_t delay_ns_max() const {
     return all_.size() < refined_max ? UINT64_MAX : all_.back().plan.delay_ns;
   }
@@ -141,21 +142,21 @@ class JointPlanner::Implementation {
     find_ends(limit);
   }
 
-  // What is next: a selection, or a front that may not be known yet; and what all that is there
-  // takes at least.
+  // An entry of the queue: a selection, or a front that may not be made yet (no option); and the
+  // least time that any of its selections takes.
   struct Next {
     double bound_ns = 0;
     const JointOption* option = nullptr;
     size_t arena = 0;
     size_t piece = 0;
 
-    // A heap has the greatest on top.
+    // A heap has the greatest on top: this puts the smallest bound there.
     bool operator<(const Next& other) const { return bound_ns > other.bound_ns; }
   };
 
-  // Selections of all fronts in the order of their bounds, until none can be better than what was
-  // found. With a tighter cap a front is nowhere better: what bounds the looser one bounds it, too,
-  // and it is made only when its turn comes.
+  // Tries selections of all fronts in the order of their bounds, until none can be better than the
+  // best one found. With a tighter cap a front is nowhere better: the bound of the looser front
+  // holds for it, too, and it is made only when its turn comes.
   template <typename TryOut>
   void try_in_order(uint64_t budget_bytes, const Best& best, TryOut try_out,
                     const TimeLimit& limit) {
@@ -183,7 +184,7 @@ class JointPlanner::Implementation {
     }
   }
 
-  // Those that may be faster than that, smallest bound first.
+  // The options that may be faster than `delay_ns_max`, the smallest bound first.
   std::vector<Next> ranked(const std::vector<JointOption>& options, uint64_t window_bytes,
                            uint64_t delay_ns_max) const {
     std::vector<Next> ranked;
@@ -203,10 +204,10 @@ class JointPlanner::Implementation {
     return ranked;
   }
 
-  // For all selections there are, where it is less than `delay_ns`: the least overlap bound of all
-  // fronts, which need not be that of any other cap than the first on pieces; and in order, with
-  // every layer at its fastest before and at its smallest after. Fronts that are not whole bound
-  // nothing.
+  // The least delay of any selection, if it is less than `delay_ns`. By overlap: the least bound of
+  // all fronts; the first cap on pieces, which is the loosest, is enough. By order: every layer
+  // takes the time of its fastest candidate and the bytes of its smallest. Where fronts are not
+  // whole, only the bound by order holds.
   uint64_t least_delay_ns(uint64_t budget_bytes, uint64_t delay_ns, const TimeLimit& limit) {
     auto least_ns = fronts_.are_whole() ? static_cast<double>(delay_ns) : 0;
     const size_t caps = fronts_.arena_caps_within(budget_bytes);
@@ -214,7 +215,7 @@ class JointPlanner::Implementation {
       const uint64_t window_bytes = fronts_.window_bytes_max(budget_bytes, arena);
       const double looser_ns = bounds_.least_overlap_ns(fronts_.front(caps - 1, 0), window_bytes);
       if (looser_ns >= least_ns) continue;
-      // What bounds the looser one bounds this one, too.
+      // The bound of the looser front holds for this one, too.
       const double here_ns = limit.is_over()
                                  ? looser_ns
                                  : bounds_.least_overlap_ns(fronts_.front(arena, 0), window_bytes);
@@ -236,7 +237,7 @@ class JointPlanner::Implementation {
     return options;
   }
 
-  // The least and the most that a budget can usefully be.
+  // Finds the least and the most that a budget can usefully be.
   void find_ends(const TimeLimit& limit) {
     const auto need = [&](const std::vector<uint32_t>& candidates) {
       return trials_.arena_of(candidates).bytes +
@@ -260,7 +261,7 @@ class JointPlanner::Implementation {
     forced_by_ = what_forces_least();
   }
 
-  // Where tensors of what was found do not fit without gaps, others may.
+  // Where the tensors of the selection found do not fit without gaps, those of another one may.
   template <typename Consider>
   void find_what_needs_less(Consider consider) {
     if (least_bound_bytes_ == least_bytes_) return;
@@ -278,7 +279,7 @@ class JointPlanner::Implementation {
                         (least_bytes_ + KiB - 1) / KiB)};
   }
 
-  // How far from the least there can be the one that was found may be.
+  // How far the least budget found may be from the least there is.
   std::string proved() const {
     if (least_bound_bytes_ == least_bytes_) return "";
     if (least_bound_bytes_ == 0) return "; whether there is less is not known";
@@ -304,12 +305,12 @@ class JointPlanner::Implementation {
         network::describe_layer(network, largest.layer));
   }
 
-  const std::unique_ptr<JointNetwork> network_;  // what others here refer to
+  const std::unique_ptr<JointNetwork> network_;  // the other members refer to it
   JointFronts fronts_;
   const JointBounds bounds_;
   JointTrials trials_;
   const std::vector<uint32_t> fastest_;
-  // For other budgets.
+  // Selections that were found for other budgets.
   std::map<std::vector<uint32_t>, JointOption> found_before_;
   JointOption least_;
   uint64_t least_bytes_ = UINT64_MAX;

@@ -16,10 +16,10 @@ using pipeline::UnitCosts;
 
 constexpr uint64_t tile_sizes[] = {round_down(UINT64_MAX, os_page_bytes), 2 * MiB, 512 * KiB,
                                    128 * KiB, os_page_bytes};
-// What a read takes for being one more, and what cutting a layer in two costs its kernel: OpenMP's
-// word to the other threads, pictures that another processor has in its cache (all in memory, on
-// two processors: 8 µs for each of GoogLeNet's 110 pieces). Of whole layers the latter is in their
-// times (in_place.h).
+// The cost of one more read, and the cost to a kernel of cutting its layer in two: OpenMP's signal
+// to the other threads, and pictures that another processor has in its cache (all in memory, on two
+// processors: 8 µs for each of GoogLeNet's 110 pieces). The times of whole layers include the
+// latter (in_place.h).
 constexpr uint64_t read_ns_per_tile = 10'000;
 constexpr uint64_t kernel_ns_per_tile = 9'000;
 

@@ -1,10 +1,10 @@
-// What a selection comes to in a budget: its arena, and in the rest the best way to cut its layers,
-// with the best rings and pins for that (pipeline/pinning.h).
+// Tries a selection in a budget: first its arena, then in the rest of the budget the best way to
+// cut its layers, with the best rings and pins for that (pipeline/pinning.h).
 //
 // Layers are cut only as far as the window makes it necessary.
 //
-// Cost: an arena once for each selection, and a window for each way to cut, which ends as soon as
-// it cannot be as good as what is known.
+// Cost: an arena once for each selection, and a window for each way to cut. A window ends as soon
+// as it cannot be as good as the best one known.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ class JointTrials {
   /// `network` outlives this.
   explicit JointTrials(const JointNetwork& network) : network_(network), bounds_(network) {}
 
-  /// Nothing if the budget is too small for it, or it for what is asked for.
+  /// Nothing if the budget is too small for the selection, or if the selection cannot be as fast as
+  /// `finest` asks for (PlanTrials::delay_ns_max).
   std::optional<JointPlan> try_out(const JointOption& option, uint64_t budget_bytes,
                                    const pipeline::PlanTrials& finest);
 
@@ -34,7 +35,7 @@ class JointTrials {
     uint64_t activation_bytes = 0;
   };
   Arena arena_of(const std::vector<uint32_t>& candidates);
-  /// Of all that weights can be cut into, when they are cut as small as it goes.
+  /// The largest piece of weights when all weights are cut as small as possible.
   pipeline::Tile largest_piece(const std::vector<uint32_t>& candidates) const;
 
   /// Rings and pins, tried for one selection cut in one way.
@@ -44,7 +45,7 @@ class JointTrials {
   struct Cut {
     std::vector<pipeline::Tile> tiles;
     std::vector<pipeline::UnitCosts> costs;
-    /// Of those that smaller tiles can be made of.
+    /// The largest tile of the layers that smaller tiles can be made of.
     uint64_t largest_in_tiles_bytes = 0;
   };
   struct Window {
@@ -61,7 +62,7 @@ class JointTrials {
 
   const JointNetwork& network_;
   const JointBounds bounds_;
-  // By workspaces and layouts.
+  // By workspaces and layouts, as arena_of() makes the key.
   std::map<std::vector<uint64_t>, Arena> arenas_;
   size_t windows_tried_ = 0;
 };

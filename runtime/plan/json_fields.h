@@ -1,4 +1,5 @@
-// Fields of JSON texts that may come from anyone: what is missing or of another type is nothing.
+// Fields of JSON texts that may come from anyone: a field that is missing or of another type reads
+// as nothing.
 #pragma once
 
 #include <nlohmann/json.hpp>

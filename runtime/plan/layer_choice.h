@@ -1,5 +1,5 @@
-// How each layer of a network is computed: what planning decides, and everything that runs, packs
-// or lays out a planned network goes by.
+// How each layer of a network is computed. Planning makes these choices; running, packing and
+// laying out a planned network follow them.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 namespace weightpager::plan {
 
 struct LayerChoice {
-  /// Of a convolution: the name of the candidate (ops::ConvolutionCandidate) that computes it from
-  /// weights packed for it. "": what every network runs by, from plain weights, in tiles if need
-  /// be; so are all other layers.
+  /// The name of the candidate (ops::ConvolutionCandidate) that computes this convolution from
+  /// weights packed for it. "" for the code that runs unplanned networks, from plain weights and in
+  /// tiles if need be; also for all layers that are not convolutions.
   std::string computed_by;
   ops::Layout layout_in = ops::Layout::nchw;
   ops::Layout layout_out = ops::Layout::nchw;
@@ -27,16 +27,16 @@ struct LayerChoice {
   bool operator==(const LayerChoice&) const = default;
 };
 
-/// By layer; convolutions all by a candidate. `instance` is of make_instance with this network and
-/// profile, `candidates` a selection's.
+/// By layer; each convolution is computed by a candidate. `instance` comes from make_instance with
+/// this network and profile, and `candidates` is a selection's.
 std::vector<LayerChoice> choices_of(const network::Network& network, const Profile& profile,
                                     const Instance& instance,
                                     const std::vector<uint32_t>& candidates);
 
-/// In which a layer, or network::network_input, gives its picture.
+/// The layout in which a layer, or network::network_input, gives its picture.
 ops::Layout layout_given(std::span<const LayerChoice> choices, uint32_t source);
 
-/// By layer: what it needs of the activations' memory. `workspace_bytes`: by layer.
+/// The memory that each layer needs in the arena, by layer; so is `workspace_bytes`.
 std::vector<memory::LayerMemory> memory_of(const network::Network& network,
                                            std::span<const LayerChoice> choices,
                                            std::span<const uint64_t> workspace_bytes);

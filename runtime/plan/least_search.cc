@@ -5,8 +5,8 @@
 namespace weightpager::plan {
 namespace {
 
-// Some 10 ms each: a step takes 50 ns, and laying out what was found some 20 ns for each pair of
-// layers (2 processors of an AMD EPYC virtual machine, 2026-11-27).
+// These limits take some 10 ms each: a step takes 50 ns, and laying out a selection takes some 20
+// ns for each pair of layers (2 processors of an AMD EPYC virtual machine, 2026-11-27).
 constexpr size_t steps_max = 200'000;
 constexpr size_t pairs_of_layers_max = 500'000;
 

@@ -18,7 +18,7 @@ using ops::Layout;
 
 uint32_t number(Layout layout) { return static_cast<uint32_t>(layout); }
 
-// Blocks of several inputs can be put behind each other where they are full.
+// Inputs in blocks can be put behind each other only where their blocks are full.
 bool fills_blocks(const Network& network, const Layer& layer, Layout layout) {
   const uint32_t block = layout == Layout::nChw16c ? 16 : layout == Layout::nChw8c ? 8 : 1;
   return std::all_of(layer.inputs.begin(), layer.inputs.end(), [&](uint32_t source) {
@@ -64,8 +64,8 @@ class Maker {
   }
 
  private:
-  // Others follow convolutions: in a layout that none of these has here they gain nothing, and
-  // oneDNN may have no code for them that is worth running (max-pools in blocks of 16 without
+  // The layouts of some convolution, and Darknet's. In another layout the other layers gain
+  // nothing, and oneDNN's code for it may not be worth running (max-pools in blocks of 16 without
   // AVX-512).
   void find_layouts() {
     layouts_ = {Layout::nchw};
@@ -149,7 +149,7 @@ class Maker {
   }
 
   void add_edges(uint32_t layer) {
-    // A route may take a layer twice: it is brought into the layout once.
+    // A route may take a layer's output twice; it is brought into the layout only once.
     const std::vector<uint32_t>& inputs = network_.layers[layer].inputs;
     for (const uint32_t from : std::set<uint32_t>(inputs.begin(), inputs.end())) {
       const bool is_input = from == network::network_input;

@@ -1,15 +1,15 @@
 // A network with measured times as a question of selection.
 //
 // Nodes are the network's input and its layers. Convolutions have the candidates of the profile.
-// What moves or compares values pixel by pixel (routes, shortcuts, pools, upsampling) works in any
-// layout (routes in blocks only where these are full), and so only chooses one, for what it takes
-// longer in that than in its fastest; the rest is in Darknet's. Edges cost what a change of layout
-// was measured to take.
+// Layers that move or compare values pixel by pixel (routes, shortcuts, pools, upsampling) work in
+// any layout (routes in blocks only where these are full). So such a layer only chooses a layout,
+// and costs what it takes longer there than in its fastest layout. All other layers are in
+// Darknet's layout. An edge costs the measured time of its change of layout.
 //
 // Two strategies, as in the paper:
-//   - whole network: all packed weights stay in memory, layers share one workspace;
-//   - layer by layer: the packed weights of the layer that runs are in the workspace, too, and are
-//     read from a disk before. So what Winograd's packing adds is charged in bytes and in time.
+//   - whole network: all packed weights stay in memory, and layers share one workspace;
+//   - layer by layer: the workspace also has the packed weights of the layer that runs; they are
+//     read from a disk before that. So Winograd's larger weights cost bytes and time.
 // Activations are planned by themselves (runtime/memory) and are no part of either.
 #pragma once
 
@@ -28,18 +28,19 @@ enum class SelectionScope { whole_network, layer_by_layer };
 
 struct NetworkInstance {
   Instance instance;
-  /// By node and candidate: "im2col nchw", "jit:avx2 nhwc-nChw8c"; "" where there is one way only.
+  /// By node and candidate: "im2col nchw", "jit:avx2 nhwc-nChw8c"; "" where there is only one.
   std::vector<std::vector<std::string>> names;
 
   /// Node 0 is the input.
   static uint32_t node_of_layer(uint32_t layer) { return layer + 1; }
 };
 
-/// Whether a layer that is no convolution can take in this layout and give it out unchanged.
+/// Whether a layer that is no convolution can take its inputs in this layout and give its output in
+/// the same one.
 bool keeps_layout(const network::Network& network, const network::Layer& layer, ops::Layout layout);
 
-/// `profile` has everything that the network needs. Reads take their bytes at `read_bytes_per_s`;
-/// of no interest for the whole network.
+/// `profile` has everything that the network needs. Reads run at `read_bytes_per_s`, which has no
+/// effect with SelectionScope::whole_network.
 NetworkInstance make_instance(const network::Network& network, const Profile& profile,
                               SelectionScope strategy, double read_bytes_per_s);
 

@@ -10,7 +10,7 @@ namespace weightpager::plan {
 namespace {
 
 constexpr double infinite_ns = std::numeric_limits<double>::infinity();
-// So many least times are in the first-level cache.
+// The least times of so many buckets fit the first-level cache.
 constexpr int bucket_bits = 12;
 
 // A sum that may be good.
@@ -104,7 +104,7 @@ Origin Choices::of_both(Origin left, Origin right) {
 }
 
 void Choices::write(Origin origin, std::vector<uint32_t>& candidates) const {
-  // Trees are as deep as networks are long: no recursion.
+  // No recursion: trees are as deep as networks are long.
   std::vector<Origin> left_to_do = {origin};
   while (!left_to_do.empty()) {
     const Origin next = left_to_do.back();

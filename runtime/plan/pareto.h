@@ -1,14 +1,14 @@
-// What can be had for how much: sets of (memory, time) of which none is better in both.
+// Pareto fronts: sets of pairs (memory, time) of which none is better than another in both.
 //
-// Problem. Two parts of a network have hundreds of good combinations each; together they have the
-// product, of which again some hundreds are good. Sorting the products is where a planner's time
-// goes.
+// Problem. Two parts of a network have hundreds of good combinations each. Together they have the
+// product, of which again some hundreds are good. Sorting the products would take most of a
+// planner's time.
 //
 // Idea. Memory is divided into some thousand buckets. A first walk over all sums notes the least
 // time in each bucket; a second keeps only the sums that are faster than everything in lower
 // buckets, a small share. Only those are sorted, and the result is exact.
 //
-// What was chosen is kept as a tree of references, made only for what survives.
+// The choices behind a label are a tree of references; nodes are made only for sums that are kept.
 //
 // Cost. Two walks over the products at about 1 ns each.
 #pragma once
@@ -22,14 +22,14 @@
 
 namespace weightpager::plan {
 
-/// How a label came about; a number that Choices knows.
+/// What a label was made of: a number that Choices knows.
 using Origin = uint32_t;
 inline constexpr Origin no_origin = UINT32_MAX;
 
 class Choices {
  public:
   Origin of_candidate(uint32_t node, uint32_t candidate);
-  /// Both; one of them may be no_origin.
+  /// Joins two origins, one of which may be no_origin.
   Origin of_both(Origin left, Origin right);
   /// Writes the candidate of every node that `origin` comes from.
   void write(Origin origin, std::vector<uint32_t>& candidates) const;
@@ -69,14 +69,14 @@ void keep_best(std::vector<Choice>& choices) {
   });
 }
 
-/// All sums of a label from the one and a label from the other.
+/// All sums of one label from `left` and one from `right`.
 struct Sums {
   const Front* left = nullptr;
   const Front* right = nullptr;
 };
 
-/// What a front may have: so much memory, and so many labels. Where there are more, those are left
-/// that are evenly apart, the first and the last among them.
+/// The most memory and the most labels of a front. Of more labels, evenly spaced ones are kept, the
+/// first and the last among them.
 struct FrontLimits {
   uint64_t memory_bytes_max = UINT64_MAX;
   size_t labels_max = SIZE_MAX;

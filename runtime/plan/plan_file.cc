@@ -20,13 +20,13 @@ using network::Network;
 using network::Piece;
 
 constexpr int plan_schema_version = 1;
-/// A plan of the longest network that there may be has some 16 MiB.
+/// A plan of the longest possible network has some 16 MiB.
 constexpr uint64_t file_bytes_max = 32 * MiB;
 constexpr uint64_t number_max = uint64_t{1} << 53;
 constexpr int threads_max = 4096;
 const char* const plan_again = "make it again: weightpager plan NET.cfg --budget SIZE -o FILE";
 
-/// Every number of a plan that is one: its name in the file, and where it is kept.
+/// An integer of a plan: its name in the file, and its member.
 struct Figure {
   const char* name;
   uint64_t JointPlan::*value;
@@ -70,7 +70,8 @@ std::optional<std::vector<LayerChoice>> choices_in(const Json& json, const Netwo
     if (!computed_by || !in || !out) return std::nullopt;
     choices.push_back({*computed_by, *in, *out});
   }
-  // Only convolutions have candidates. What others cannot do is not asked of them.
+  // Only convolutions have candidates. All other layers take plain weights, in a layout that they
+  // keep.
   for (size_t i = 0; i < choices.size(); ++i) {
     const bool is_convolution =
         std::holds_alternative<network::Convolutional>(network.layers[i].operation);
@@ -88,7 +89,7 @@ std::optional<std::vector<LayerChoice>> choices_in(const Json& json, const Netwo
   return choices;
 }
 
-// The pieces are all of the network, in order.
+// Reads the pieces, which must be all of the network's, in order.
 bool read_pieces(const Json& json, const Network& network, JointPlan& plan) {
   const Json* const list = find_field(json, "pieces");
   if (list == nullptr || !list->is_array()) return false;

@@ -1,10 +1,11 @@
-// A joint plan as a file: what `weightpager plan --output` writes, and `infer --plan` and `model
-// pack --plan` go by.
+// A joint plan as a file: `weightpager plan --output` writes it, and `infer --plan` and `model pack
+// --plan` read it.
 //
 // A plan is for one network, at one size of its input, on one kind of processor with one number of
-// threads; that is in the file, and it is refused for another. It may come from anyone, so what is
-// in it is checked: layouts and candidates when they are made (PlannedOperations), the ring and
-// what is pinned against the weights (infer/window_use.h), everything else here.
+// threads. The file names all of these, and is refused where they differ. A file may come from
+// anyone, so its contents are checked: layouts and candidates when operations are made
+// (PlannedOperations), the ring and the pinned weights when they meet the weights
+// (infer/window_use.h), and everything else here.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ namespace weightpager::plan {
 struct PlanFile {
   JointPlan plan;
   int threads = 1;
-  /// Whatever times depend on (machine_words).
+  /// In words, everything that times depend on (machine_words).
   std::string machine;
   uint64_t budget_bytes = 0;
 };

@@ -1,8 +1,8 @@
 // Runs a network as a plan says, with everything in memory: each convolution by its candidate,
 // tensors in its layouts, outputs in an arena as in an inference.
 //
-// So this is for finding out what layers take in a run, and whether planned times and results are
-// true, not for saving memory.
+// This tells how long layers take in a run, and whether planned times and results are true. It
+// saves no memory.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@
 
 namespace weightpager::plan {
 
-/// A pass, by layer.
+/// The times of a pass, by layer.
 using Pass = std::vector<RunTimes>;
 
 /// Weights and biases of a whole layer.
 using WeightsOfLayers = std::function<ops::TileWeights(uint32_t layer)>;
 
-/// One thread at a time, always the same.
+/// Not thread-safe; always use it from the same thread.
 class PlannedNetwork {
  public:
-  /// `network` must outlive this. Fails without memory, or where this machine cannot compute so.
+  /// `network` must outlive this. Fails without memory, or where this machine lacks a candidate.
   static Result<PlannedNetwork> make(const network::Network& network,
                                      std::span<const LayerChoice> choices, int threads);
 
-  /// `input`: of the network's input shape. `packed` is asked for each layer's weights, also if it
-  /// has none, when its turn comes; `after` is called when it has run.
+  /// `input` has the network's input shape. `packed` is called for each layer when its turn comes,
+  /// also for a layer without weights; `after` is called when the layer has run.
   Result<Pass> run(std::span<const float> input, const WeightsOfLayers& packed,
                    const std::function<void(uint32_t layer)>& after = {});
 
-  /// In Darknet's layout; of a layer that has just run, or is the last.
+  /// In Darknet's layout. The layer must have just run, or be the last one.
   Result<std::vector<float>> output(uint32_t layer) const;
 
   PlannedOperations& operations() { return operations_; }
-  /// That convolutions share: what was planned.
+  /// The planned workspace, which convolutions share.
   uint64_t workspace_bytes() const;
 
  private:
@@ -55,18 +55,18 @@ class PlannedNetwork {
   memory::Activations activations_;
 };
 
-/// All of a network's weights, as a planned network takes them.
+/// All of a network's weights, in the forms that a planned network takes.
 class PackedWeights {
  public:
-  /// `weights` is asked once for those of each layer that has some: folded, in Darknet's order,
-  /// valid until the next is asked for.
+  /// `weights` is called once for each layer that has weights, and gives them folded and in
+  /// Darknet's order. They need to stay valid until its next call.
   static Result<PackedWeights> make(const network::Network& network, PlannedOperations& operations,
                                     const WeightsOfLayers& weights);
 
   ops::TileWeights of(uint32_t layer) const {
     return {biases_[layer].data(), packed_[layer].data()};
   }
-  /// With biases: what was planned.
+  /// Biases included: the planned size.
   uint64_t size_bytes() const { return size_bytes_; }
 
  private:

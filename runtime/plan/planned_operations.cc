@@ -25,15 +25,15 @@ using Clock = std::chrono::steady_clock;
 
 struct Step {
   LayerChoice choice;
-  // By input; nothing where it comes as it is wanted.
+  // By input; nothing where the input already has the layout.
   std::vector<std::optional<ops::LayoutChange>> changes;
   std::unique_ptr<ops::ConvolutionCandidate> convolution;
-  // An activation function; or a pool, an upsampling, a sum. In Darknet's layout CpuOperations
-  // computes them.
+  // An activation function, a pool, an upsampling or a sum. In Darknet's layout CpuOperations
+  // computes the last three.
   std::optional<Primitive> primitive;
 };
 
-// Adds what went by since the last call.
+// Adds the time since the last call.
 class Lap {
  public:
   void end(double& sum_ns) {
@@ -46,7 +46,7 @@ class Lap {
   Clock::time_point began_ = Clock::now();
 };
 
-// What plain operations compute. Code for all else is not made.
+// Whether plain operations compute the layer. They make no code for other layers.
 bool runs_plainly(const Layer& layer, const LayerChoice& choice) {
   if (std::holds_alternative<network::Convolutional>(layer.operation)) {
     return choice.has_plain_weights();
@@ -108,7 +108,7 @@ class PlannedOperations::Implementation {
     inputs_.assign(pointers.inputs.begin(), pointers.inputs.end());
     for (size_t i = 0; i < inputs_.size(); ++i) {
       if (!step.changes[i]) continue;
-      // The tiles of a layer find their inputs changed by the first of them.
+      // A layer's first tile changes the inputs; the later tiles find them changed.
       if (channels.begin == 0) {
         Status ran = step.changes[i]->run(inputs_[i], pointers.changed[i]);
         if (!ran) return ran;
@@ -187,7 +187,7 @@ class PlannedOperations::Implementation {
     return {};
   }
 
-  // Steps run one after the other, and share it.
+  // One scratch is enough for all steps, since they run one after the other.
   void take_scratch() {
     uint64_t bytes = 0;
     for (const Step& it : steps_) {
@@ -220,15 +220,15 @@ class PlannedOperations::Implementation {
       return step.primitive->run(stream_, {inputs_[0], inputs_[1], pointers.output});
     }
     if (step.primitive) return step.primitive->run(stream_, {inputs_[0], pointers.output});
-    // Routes, and dropout, which is one of a single input, and perhaps lies where that does.
+    // Routes, and dropout, which is a route of one input: its output may lie over that input.
     if (inputs_.size() > 1 || inputs_[0] != pointers.output) {
       concatenate(layer, step.choice.layout_out, pointers.output);
     }
     return {};
   }
 
-  // Rows of numbers that lie behind each other: in blocks there is one, with channels together one
-  // per pixel.
+  // Copies rows of numbers that lie behind each other. In blocks all is one row; with channels
+  // together there is one row per pixel.
   void concatenate(const Layer& layer, Layout layout, float* output) const {
     const uint64_t rows =
         layout == Layout::nhwc ? uint64_t{layer.output.height} * layer.output.width : 1;

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int schema_version = 4;
-// A day: what takes longer was not measured here.
+// A day: no time that was measured here is longer.
 constexpr double time_ns_max = 86'400e9;
 constexpr uint64_t size_bytes_max = uint64_t{1} << 44;
 

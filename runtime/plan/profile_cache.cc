@@ -14,7 +14,7 @@
 namespace weightpager::plan {
 namespace {
 
-// A hundred networks' worth.
+// Enough for a hundred networks.
 constexpr uint64_t cache_bytes_max = 64 * MiB;
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Where a machine's profile is kept between runs.
 //
-// The file is the user's own and small; anything else of that name is not read. What cannot be read
-// or is no profile of this machine is one line on stderr, and is measured again.
+// The file must be the user's own and small; other files of that name are not read. A file that
+// cannot be read, or is no profile of this machine, costs one line on stderr, and its profile is
+// measured again.
 #pragma once
 
 #include <string>
@@ -15,10 +16,10 @@ namespace weightpager::plan {
 /// ~/.cache); "" for a user without one.
 std::string profile_cache_path(const std::string& machine);
 
-/// Empty if there is none, or none that can be used. `path` may be "".
+/// Empty if there is no cache, or none that can be used. `path` may be "".
 Profile read_profile_cache(const std::string& path, const std::string& machine);
 
-/// Replaces the file as a whole; makes its directory.
+/// Replaces the file as a whole, and makes its directory.
 Status write_profile_cache(const std::string& path, const Profile& profile);
 
 }  // namespace weightpager::plan

@@ -31,21 +31,21 @@ using network::Layer;
 using network::Network;
 using network::Shape;
 
-// Of our own candidates and of how all are measured: times change with them.
+// The version of our own candidates and of the way to measure: times change with them.
 constexpr int measuring_version = 3;
 
-// Candidates take turns, so that what disturbs one round is not held against one of them.
+// Candidates take turns, so that a disturbance in one round does not count against one of them.
 constexpr int rounds = 3;
-// In each round, until one of both is reached.
+// A round runs a candidate runs_min times, then until round_ns or runs_max is reached.
 constexpr int runs_min = 3;
 constexpr int runs_max = 10;
 constexpr double round_ns = 10e6;
-// What takes that long and that much longer than the best has had its only round.
+// A candidate that takes hopeless_ns and hopeless_factor times the best has only one round.
 constexpr double hopeless_ns = 20e6;
 constexpr double hopeless_factor = 10;
 constexpr double unmeasured_ns = std::numeric_limits<double>::infinity();
 
-// The least of a round's runs, each of which says what it took.
+// The least time of a round's runs; each run returns its time.
 template <typename TimedRun>
 Result<double> round_of_timed(TimedRun run) {
   double least_ns = unmeasured_ns;
@@ -68,8 +68,8 @@ Result<double> round_of(Run run) {
   });
 }
 
-// What candidates are measured with: as much as any of them needs. What the numbers mean does not
-// matter for how long it takes.
+// Memory to measure candidates with: as much as any of them needs. The values do not matter for how
+// long a candidate takes.
 struct Buffers {
   AlignedFloats input;
   AlignedFloats output;
@@ -253,8 +253,8 @@ class Profiler {
     times.fill(*plain_ns);
     for (const ops::Layout layout : ops::all_layouts) {
       if (layout == ops::Layout::nchw || !keeps_layout(network_, layer, layout)) continue;
-      // There is code for some layer that is not worth running, and no plan has it:
-      // make_instance().
+      // For some layers this layout has no code that is worth running. No plan has them there:
+      // make_instance() leaves such layouts out.
       if (!operations_in(layout)) continue;
       const auto time_ns = measure_in(layout, number);
       if (!time_ns) return tl::make_unexpected(time_ns.error());
@@ -275,7 +275,7 @@ class Profiler {
     });
   }
 
-  // The network with every layer in this layout that works in it. Made once.
+  // The network with this layout in every layer that works in it. Made once.
   Result<PlannedOperations>& operations_in(ops::Layout layout) {
     auto& made = operations_[static_cast<size_t>(layout)];
     if (made) return *made;
@@ -287,7 +287,7 @@ class Profiler {
     return made.emplace(PlannedOperations::make(network_, choices, options_.threads));
   }
 
-  // By what runs it in a planned network, without bringing its inputs into the layout.
+  // Runs the layer as a planned network does, without bringing its inputs into the layout.
   Result<double> measure_in(ops::Layout layout, uint32_t number) {
     Result<PlannedOperations>& operations = operations_in(layout);
     if (!operations) return tl::make_unexpected(operations.error());
@@ -339,7 +339,7 @@ class Profiler {
 
   const Network& network_;
   const ProfilerOptions& options_;
-  // What the cache has, and what was measured: also of other networks.
+  // The profile of the cache and of new measurements, also of other networks.
   Profile known_;
   bool has_measured_ = false;
   ColdWeights cold_;
@@ -347,7 +347,8 @@ class Profiler {
   std::array<std::optional<Result<PlannedOperations>>, layout_count> operations_;
 };
 
-// What measuring takes at the least: before the first layer is measured, not at the last.
+// The least memory that measuring takes. It is checked before the first layer is measured, so that
+// measuring does not run out of memory at the last.
 uint64_t measuring_bytes(const Network& network) {
   uint64_t most_bytes = 2 * network.input.size_bytes();
   for (const Layer& it : network.layers) {

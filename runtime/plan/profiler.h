@@ -2,14 +2,16 @@
 //
 // Problem. Times cannot be computed, and measuring all candidates of a network takes a minute.
 //
-// Idea. The least of several runs: whatever else the machine does only adds. What was measured is
-// kept in ~/.cache/weightpager/primitives-HASH.json, HASH being of what times depend on, and equal
-// layers of all networks share it. From the cache only times are taken: candidates are asked of
-// oneDNN anew, and a layer whose candidates are others than in the cache is measured again.
+// Idea. The least of several runs counts: everything else that the machine does only adds time.
+// Measurements are kept in ~/.cache/weightpager/primitives-HASH.json, where HASH is of everything
+// that times depend on, and equal layers of all networks share them. Only times are taken from the
+// cache: oneDNN is asked for the candidates anew, and a layer whose candidates have changed is
+// measured again.
 //
-// Candidates take turns in several rounds; what is ten times slower than the best has only one.
-// Weights come from memory, not from a cache, as they do in networks larger than the caches;
-// pictures are as warm as the run before has left them, which in a network was the layer before.
+// Candidates take turns in several rounds; one that is ten times slower than the best has only one
+// round. Weights come from memory, not from a processor cache, as they do in networks larger than
+// the caches. Pictures are as warm as the run before has left them; in a network, that is the layer
+// before.
 #pragma once
 
 #include <functional>
@@ -23,13 +25,13 @@ namespace weightpager::plan {
 
 struct ProfilerOptions {
   int threads = 1;
-  /// Where the cache is; "" for none.
+  /// The path of the cache file; "" for no cache.
   std::string cache_path;
-  /// "convolution 3 of 20".
+  /// Called with a line such as "convolution 3 of 20".
   std::function<void(const std::string&)> on_progress;
 };
 
-/// What times depend on: processor, instruction set, oneDNN, threads.
+/// Everything that times depend on: processor, instruction set, oneDNN, threads.
 std::string machine_words(int threads);
 
 /// Everything that `network` needs, from the cache or measured. A cache that cannot be read or

@@ -15,10 +15,10 @@
 namespace weightpager::plan {
 namespace {
 
-// Where rounding to a quantum hides what is feasible, one so many times as fine is tried.
+// Rounding to a quantum may hide selections that fit: then a quantum so many times finer is tried.
 constexpr uint64_t finer_quantum = 4;
 
-// What to try as the largest workspace: values of candidates, the largest of each quantum.
+// The values to try as the largest workspace: those of candidates, the largest of each quantum.
 std::vector<uint64_t> workspaces(const Instance& instance, uint64_t quantum_bytes) {
   std::vector<uint64_t> values;
   for (const Node& node : instance.nodes) {
@@ -44,7 +44,7 @@ Selection last_of(const Instance& instance, const Reduced& reduced) {
   return evaluate(instance, reduced.candidates(reduced.front.back()));
 }
 
-// Holding costs nothing: a front is then a single label.
+// The instance with nothing held: a front is then a single label.
 Instance without_holding(Instance instance) {
   for (Node& node : instance.nodes) {
     for (Candidate& it : node.candidates) it.held_bytes = 0;
@@ -59,7 +59,8 @@ bool holds_nothing(const Instance& instance) {
   });
 }
 
-// Where nothing is held, exactly: from the fastest down, each time with less workspace than before.
+// The front where nothing is held, exactly: from the fastest selection down, each with less
+// workspace than the one before.
 std::vector<Selection> front_of_workspaces(const Instance& instance, std::span<const uint32_t> cuts,
                                            const TimeLimit& limit) {
   std::vector<Selection> front;
@@ -89,11 +90,12 @@ bool is_beaten(const std::vector<Selection>& front, uint64_t memory_bytes, doubl
   return above != front.begin() && std::prev(above)->time_ns <= time_ns;
 }
 
-// The fastest within a budget, by values of workspace.
+// The fastest selection within a budget, by a search over values of workspace.
 //
-// In a range of them nothing is faster than with the largest workspace, and all memory but the
-// smallest for what is held. Mostly that fits the budget, and is the best of its range; or it is
-// slower than what was found elsewhere. Only where it is neither the range is divided.
+// For a range of values, one reduction finds the fastest selection with the range's largest
+// workspace, and with all memory but the range's smallest workspace to hold. No selection of the
+// range is faster. Mostly this one fits the budget and is the best of its range, or it is slower
+// than one found elsewhere. Only where neither holds is the range divided.
 class FastestSearch {
  public:
   FastestSearch(const Instance& instance, std::span<const uint32_t> cuts, uint64_t memory_bytes_max,
@@ -130,7 +132,7 @@ class FastestSearch {
       look_at(begin, middle);
       return;
     }
-    // With less workspace there may be one as fast that takes less.
+    // With less workspace, another selection may be as fast and take less.
     const auto same = std::lower_bound(values_.begin(), values_.end(), selection.workspace_bytes);
     const auto rest = std::min(end - 1, static_cast<size_t>(same - values_.begin()));
     if (!best_ || is_better(selection, *best_)) best_ = std::move(selection);
@@ -185,13 +187,13 @@ Result<std::vector<Selection>> pareto_front(const Instance& instance, uint64_t q
   if (!cuts) return tl::make_unexpected(cuts.error());
   if (holds_nothing(instance)) return front_of_workspaces(instance, *cuts, limit);
   std::vector<Selection> front;
-  // Rounding may hide where the front begins.
+  // Rounding may hide where the front begins, so the first point is found by itself.
   auto least = fastest(instance, least_memory_bytes(instance), quantum_bytes, limit);
   if (!least) return forward_error(std::move(least));
   front.push_back(std::move(*least));
   const std::vector<uint64_t> values = workspaces(instance, quantum_bytes);
   for (size_t i = 0; i < values.size(); ++i) {
-    // The last allows everything: its front ends with the fastest.
+    // The last value allows everything, so its front ends with the fastest selection.
     if (limit.is_over()) i = values.size() - 1;
     const uint64_t workspace = values[i];
     const Reduced reduced =
@@ -214,7 +216,7 @@ Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
   if (memory_bytes_max < least_memory_bytes(instance)) {
     return tl::make_unexpected(budget_too_small(instance, memory_bytes_max));
   }
-  // Rounding can hide the last feasible ones: these are told apart more finely.
+  // Rounding can hide the last selections that fit: a finer quantum finds them.
   while (true) {
     auto found = FastestSearch(instance, *cuts, memory_bytes_max, quantum_bytes, limit).run();
     if (found) return *std::move(found);
@@ -228,7 +230,7 @@ Result<Selection> least_workspace(const Instance& instance, double time_ns_max) 
   if (!cuts) return tl::make_unexpected(cuts.error());
   const Instance free_to_hold = without_holding(instance);
   const std::vector<uint64_t> values = workspaces(instance, 1);
-  // The last value allows everything: either that is fast enough, or nothing is.
+  // The last value allows everything: its selection is fast enough, or none is.
   Selection best = last_of(instance, reduce(free_to_hold, *cuts, {}));
   if (best.time_ns > time_ns_max) {
     return tl::make_unexpected(time_too_short(time_ns_max, best.time_ns));

@@ -12,7 +12,7 @@
 namespace weightpager::plan {
 namespace {
 
-// Sums of as many nodes as there may be stay below 2^64.
+// With these limits, sums over all nodes stay below 2^64.
 constexpr uint64_t candidate_bytes_max = uint64_t{1} << 44;
 constexpr size_t nodes_max = size_t{1} << 16;
 constexpr uint32_t layouts_max = 16;
@@ -61,7 +61,8 @@ struct Need {
   uint64_t workspace_bytes = 0;  // that part of it
 };
 
-// By workspace rising: with each, the least that nodes hold which have a candidate by then.
+// By rising workspace: the sum of what each node holds at least with candidates up to that
+// workspace.
 Need least_need(const Instance& instance) {
   struct Way {
     uint64_t workspace_bytes;
@@ -89,7 +90,7 @@ Need least_need(const Instance& instance) {
     }
     held = it.held_bytes;
     sum_bytes += held;
-    // Of several with one workspace the last counts: they take no more than those before.
+    // If several have the same workspace, the last one counts: the sum never grows.
     const uint64_t memory_bytes = it.workspace_bytes + sum_bytes;
     if (nodes_left == 0 && memory_bytes < least.memory_bytes) {
       least = {memory_bytes, it.workspace_bytes};

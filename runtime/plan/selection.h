@@ -1,8 +1,8 @@
-// Which implementation of every layer to run: the question, as data.
+// The question of selection, as data: which implementation of every layer to run.
 //
 // Problem. A convolution can be computed in many ways. Some are fast and need memory beside it
-// (unfolded pictures, weights packed four times as large), some need none; each wants its input and
-// gives its output in a layout of its own, and between two that differ somebody has to change it.
+// (unfolded pictures, weights packed four times as large), some need none. Each takes its input and
+// gives its output in a layout of its own, and where two layouts differ the tensor must be changed.
 //
 // Idea. Nodes are layers, each with candidates; edges are tensors, each with what a change of
 // layout costs. One candidate per node is to be chosen. This is the model of Wen et al., "TASO:
@@ -28,9 +28,9 @@ namespace weightpager::plan {
 /// One way to compute a node.
 struct Candidate {
   double time_ns = 0;
-  /// As long as the network is there, such as packed weights: of all nodes, the sum counts.
+  /// Kept as long as the network is there, such as packed weights: the sum over all nodes counts.
   uint64_t held_bytes = 0;
-  /// While the node runs; nodes take turns with it: of all nodes, the largest counts.
+  /// Used while the node runs, and shared by all nodes: the largest of all nodes counts.
   uint64_t workspace_bytes = 0;
   /// Numbers below Instance::layouts.
   uint32_t layout_in = 0;
@@ -39,7 +39,7 @@ struct Candidate {
 
 struct Node {
   std::vector<Candidate> candidates;
-  /// For messages; "" is called by its number.
+  /// For messages; a node with "" is called by its number.
   std::string name;
 };
 
@@ -47,18 +47,18 @@ struct Node {
 struct Edge {
   uint32_t from = 0;
   uint32_t to = 0;
-  /// Of a change of layout: change_ns[from · layouts + to].
+  /// The time of each change of layout: change_ns[from · layouts + to].
   std::vector<double> change_ns;
 };
 
 struct Instance {
   uint32_t layouts = 1;
   std::vector<Node> nodes;
-  /// At most one from a node to another.
+  /// At most one edge from one node to another.
   std::vector<Edge> edges;
 };
 
-/// A candidate for every node, and what that amounts to.
+/// A candidate for every node, and their totals.
 struct Selection {
   std::vector<uint32_t> candidates;
   double time_ns = 0;
@@ -69,7 +69,7 @@ struct Selection {
 };
 
 /// Fails unless numbers are in range, edges lead to later nodes, each node has candidates, and
-/// times are finite and not negative. What else is here takes instances that pass.
+/// times are finite and not negative. The other functions here take instances that pass.
 Status check(const Instance& instance);
 
 /// `candidates` has one number per node.

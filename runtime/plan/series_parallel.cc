@@ -14,22 +14,22 @@
 namespace weightpager::plan {
 namespace {
 
-// By pair of layouts: of a node its own two, of an arc those at its ends.
+// Fronts by pair of layouts: a node's own two, or those at an arc's ends.
 using Table = std::vector<Front>;
 
 constexpr size_t nodes_named_max = 6;
-// Where more nodes are left, cuts are not tried: there are pairs of them as many as the square of
-// that, and each is a reduction.
+// Where more nodes are left, cuts are not tried: the pairs of nodes are as many as the square of
+// that, and each pair takes a reduction.
 constexpr size_t nodes_cut_max = 256;
 
-// Fronts grow with the number of nodes, and so does the time for each node: for thousands, they are
-// kept short.
+// Fronts grow with the number of nodes, and so does the time for each node. With thousands of
+// nodes, fronts are kept short.
 constexpr size_t nodes_exact_max = 1000;
 constexpr size_t labels_of_more_nodes = 64;
 // A front's ends.
 constexpr size_t labels_out_of_time = 2;
 
-// One edge, or what became of several.
+// One edge, or the result of joining several.
 struct Arc {
   uint32_t from = 0;
   uint32_t to = 0;
@@ -55,8 +55,8 @@ class Reduction {
     }
   }
 
-  // A joined one's node gives its output in a known layout: those that take it in need not be asked
-  // together, and each has a source of its own, which costs nothing, in the node's place.
+  // Cuts a node, whose output is in a known layout. So the nodes that take it in are independent of
+  // each other: each gets a source of its own in the node's place, which costs nothing.
   void cut(uint32_t node, size_t layout_out) {
     for (size_t in = 0; in < layouts_; ++in) {
       for (size_t out = 0; out < layouts_; ++out) {
@@ -75,7 +75,7 @@ class Reduction {
     arcs_changed(node);
   }
 
-  /// Nodes that could not be joined. Empty: front() is right.
+  /// Nodes that could not be joined. If there are none, front() is right.
   std::vector<uint32_t> left() const {
     std::vector<uint32_t> nodes;
     for (uint32_t node = 0; node < nodes_.size(); ++node) {
@@ -84,7 +84,7 @@ class Reduction {
     return nodes;
   }
 
-  /// Of the parts that nothing connects. Empty where limits and cuts leave nothing.
+  /// The sum over all parts that are left unconnected. Empty where limits and cuts leave nothing.
   Front front() {
     Front sum = {{base_bytes_, 0, no_origin}};
     excess_bytes_max_ = limits_.held_bytes_max;
@@ -104,7 +104,7 @@ class Reduction {
  private:
   size_t cell(size_t first, size_t second) const { return first * layouts_ + second; }
 
-  // Whether each node has a candidate within the limits.
+  // Returns whether each node has a candidate within the limits.
   bool fill_nodes() {
     uint64_t least_sum_bytes = 0;
     std::vector<uint64_t> least_bytes;
@@ -215,7 +215,8 @@ class Reduction {
     arcs_changed(node);
   }
 
-  // Who can be joined is kept in sets: a look at all nodes for each join takes the square of them.
+  // The nodes that can be joined are kept in sets: a look at all nodes for each join would take the
+  // square of their number.
   void arcs_changed(uint32_t node) {
     const auto keep = [&](std::set<uint32_t>& set, bool is_in) {
       if (is_in) {
@@ -239,8 +240,8 @@ class Reduction {
     return true;
   }
 
-  // A node with one arc, into the node at the arc's other end. Seen from there: `far` is the layout
-  // that no arc asks for, `near` and `other` are those at the arc's ends.
+  // Folds a node with one arc into the node at the arc's other end. `far` is the layout that no arc
+  // asks for; `near` is the layout at this node's end of the arc, `other` that at the other end.
   void fold(uint32_t node) {
     const bool is_first = arcs_in_[node].empty();
     const Arc arc = take_arc(is_first ? arcs_out_[node].front() : arcs_in_[node].front());
@@ -285,19 +286,19 @@ class Reduction {
   uint64_t base_bytes_ = 0;
   uint64_t excess_bytes_max_ = 0;
   Choices& choices_;
-  // Those of the instance, then sources that cuts made.
+  // The nodes of the instance, then the sources that cuts made.
   std::vector<Table> nodes_;
   std::vector<bool> is_there_;
   std::vector<Arc> arcs_;
   // Numbers of arcs, by node.
   std::vector<std::vector<size_t>> arcs_in_;
   std::vector<std::vector<size_t>> arcs_out_;
-  // Nodes with a single arc; with one in and one out.
+  // Nodes with a single arc; nodes with one arc in and one out.
   std::set<uint32_t> leaves_;
   std::set<uint32_t> between_two_;
 };
 
-// The graph alone.
+// The graph alone: one layout, and candidates that cost nothing.
 Instance bare(const Instance& instance) {
   Instance it{.layouts = 1};
   for (const Node& node : instance.nodes) it.nodes.push_back({{Candidate{}}, node.name});
@@ -305,7 +306,7 @@ Instance bare(const Instance& instance) {
   return it;
 }
 
-// With one layout, as a bare instance has.
+// Cuts in layout 0, the only one of a bare instance.
 std::vector<uint32_t> left_after(Reduction reduction, std::initializer_list<uint32_t> cuts) {
   for (const uint32_t node : cuts) {
     reduction.cut(node, 0);
@@ -327,7 +328,7 @@ Error not_reducible(const Instance& instance, const std::vector<uint32_t>& left)
           ""};
 }
 
-// The best over all layouts that the nodes to cut may be in.
+// The best over all layouts that the outputs of `cuts` may be in.
 Front front_of(Reduction reduction, std::span<const uint32_t> cuts, size_t layouts) {
   reduction.join_all();
   if (cuts.empty()) return reduction.front();
@@ -362,7 +363,8 @@ Reduced reduce(const Instance& instance, std::span<const uint32_t> cuts, const L
   return reduced;
 }
 
-// The fewest nodes that make the rest series-parallel; they are among those that are left without.
+// The fewest nodes that make the rest series-parallel. They are among the nodes that are left when
+// nothing is cut.
 Result<std::vector<uint32_t>> cuts_needed(const Instance& instance) {
   const Instance graph = bare(instance);
   Choices choices;

@@ -1,7 +1,7 @@
 // Writing descriptions of networks: see description.h.
 //
-// Each network is a function that appends sections, most of them in loops over blocks; layers are
-// referred to as a .cfg does it, by number or backwards from the section that refers.
+// Each network is a function that appends sections, mostly in loops over blocks. Sections refer to
+// layers as in a .cfg: by number, or backwards from the section itself.
 #include "runtime/network/synthetic/description.h"
 
 #include <fmt/format.h>
@@ -14,18 +14,18 @@
 namespace weightpager::network {
 namespace {
 
-/// A .cfg that grows.
+/// The text of a .cfg, to which sections are appended.
 class Description {
  public:
   Description(uint32_t width, uint32_t height) {
     text_ = fmt::format("[net]\nbatch=1\nwidth={}\nheight={}\nchannels=3\n", width, height);
   }
 
-  /// Of the last layer.
+  /// The number of the last layer.
   int number() const { return layers_ - 1; }
   const std::string& text() const { return text_; }
 
-  /// Batch-normalized and padded to keep the size.
+  /// Adds a convolution with batch normalization, padded to keep the size.
   void convolution(int filters, int size, std::string_view activation, int stride = 1) {
     section("convolutional",
             fmt::format("batch_normalize=1\nfilters={}\nsize={}\nstride={}\npad=1\nactivation={}\n",
@@ -86,7 +86,7 @@ void darknet53_stage(Description& net, int filters, int blocks) {
   }
 }
 
-/// Three pairs of 1 x 1 and 3 x 3 and the boxes of one scale.
+/// Three pairs of 1 x 1 and 3 x 3, then the boxes of one scale.
 void yolov3_head(Description& net, int filters, std::string_view mask) {
   for (int i = 0; i < 3; ++i) {
     net.convolution(filters, 1, "leaky");
@@ -96,7 +96,7 @@ void yolov3_head(Description& net, int filters, std::string_view mask) {
   net.yolo("10,13, 16,30, 33,23, 30,61, 62,45, 59,119, 116,90, 156,198, 373,326", mask);
 }
 
-/// From the head before, at twice the resolution, beside an earlier layer.
+/// Goes on from the head before, at twice the resolution, beside an earlier layer.
 void yolov3_neck(Description& net, int filters, int earlier) {
   net.route({-4});
   net.convolution(filters, 1, "leaky");
@@ -190,7 +190,7 @@ void alternate(Description& net, int filters, int layers) {
     net.convolution(i % 2 == 0 ? filters : 2 * filters, i % 2 == 0 ? 1 : 3, "leaky");
 }
 
-/// At twice the resolution, beside an earlier layer.
+/// Goes to twice the resolution, beside an earlier layer.
 void yolov4_up(Description& net, int filters, int earlier) {
   net.convolution(filters, 1, "leaky");
   net.upsample();
@@ -207,7 +207,7 @@ void yolov4_boxes(Description& net, int filters, std::string_view mask, std::str
            fmt::format("scale_x_y={}\n", scale));
 }
 
-/// From the scale before, at half the resolution, beside an earlier layer.
+/// Goes from the scale before to half the resolution, beside an earlier layer.
 void yolov4_down(Description& net, int filters, int earlier) {
   net.route({-4});
   net.convolution(filters, 3, "leaky", 2);
@@ -240,7 +240,7 @@ Description yolov4() {
   return net;
 }
 
-/// YOLOv4-P6 splits its necks as its stages, without shortcuts.
+/// YOLOv4-P6 splits its necks like its stages, but without shortcuts.
 void p6_split(Description& net, int filters) {
   net.convolution(filters, 1, "mish");
   net.convolution(filters, 1, "mish");
@@ -327,7 +327,7 @@ Description yolov4_p6() {
 
 constexpr int classes = 1000;
 
-/// What ResNet and DenseNet begin with.
+/// The beginning of ResNet and DenseNet.
 Description wide_start(uint32_t width) {
   Description net(width, width);
   net.convolution(64, 7, "leaky", 2);
@@ -402,7 +402,7 @@ Description resnet152() {
 Description densenet201() {
   struct Stage {
     int layers;
-    /// Filters of the layer that ends the stage; 0 in the last.
+    /// The number of filters of the layer that ends the stage; 0 in the last stage.
     int transition;
   };
   constexpr std::array stages = {Stage{6, 128}, Stage{12, 256}, Stage{48, 512}, Stage{32, 0}};
@@ -475,7 +475,8 @@ Description darknet19() {
   return net;
 }
 
-/// Filters of an inception module: 1 x 1; 1 x 1 before 3 x 3; 1 x 1 before 5 x 5; behind the pool.
+/// The filters of an inception module: 1 x 1; 1 x 1 before 3 x 3; 1 x 1 before 5 x 5; 1 x 1 behind
+/// the pool.
 struct Inception {
   int one;
   int before_three, three;

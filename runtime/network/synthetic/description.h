@@ -1,9 +1,9 @@
 // Descriptions (.cfg) of well-known networks, written from their structure.
 //
-// Whoever tries or measures the runtime needs the networks that papers are about, without
-// downloading anything. The five of the Demand Layering paper have its input sizes, the others
-// those of Darknet's own descriptions or of their papers. GoogLeNet has batch normalization instead
-// of local response normalization, as it is trained today; SqueezeNet is version 1.1.
+// Trials and measurements of the runtime need the networks of the papers, without a download. The
+// five of the Demand Layering paper have its input sizes; the others have those of Darknet's own
+// descriptions or of their papers. GoogLeNet has batch normalization instead of local response
+// normalization, as it is trained today. SqueezeNet is version 1.1.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace weightpager::network {
 /// "yolov3", "resnet152", …
 std::vector<std::string> described_networks();
 
-/// The .cfg; an unknown name is an error that lists the known ones.
+/// Returns the .cfg. An unknown name is an error, which lists the known ones.
 Result<std::string> make_description(const std::string& name);
 
 }  // namespace weightpager::network

@@ -1,10 +1,11 @@
 // Choosing and writing random weights: see make_network.h.
 //
-// Weights are drawn around 0 with He's deviation, √(2 / inputs), where batch normalization follows,
-// and with one that makes outputs of deviation 1 elsewhere. What batch normalization divides by has
-// to be what a trained network would have seen, or activations would explode or vanish: in a ResNet
-// every shortcut adds its share. So mean and mean square of the activations are followed through
-// the network, taking numbers within a layer for independent and normally distributed.
+// Weights are drawn around 0. Their deviation is He's, √(2 / inputs), where batch normalization
+// follows; elsewhere, outputs get the deviation 1. Batch normalization has to divide by values that
+// a trained network would have seen, or activations would explode or vanish: in a ResNet every
+// shortcut adds its share. So the mean and the mean square of the activations are
+// followed through the network. Within a layer, numbers count as independent and normally
+// distributed.
 #include "runtime/network/synthetic/make_network.h"
 
 #include <fmt/format.h>
@@ -27,10 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Half widths of the even distributions around what would be exact.
+// Half widths of the uniform distributions around the exact values.
 constexpr double scale_noise = 0.1;
 constexpr double variance_noise = 0.2;
-/// Of means in units of the deviation, of biases in units of 1.
+/// For means in units of the deviation, for biases in units of 1.
 constexpr double shift_noise = 0.1;
 
 constexpr float objectness_bias = -3;
@@ -61,7 +62,7 @@ double activate(Activation activation, double x) {
   WP_ASSERT(false);
 }
 
-/// What an activation makes of a normal distribution, summed up at 241 places.
+/// The result of an activation on a normal distribution, summed up at 241 places.
 Signal activated(const Signal& signal, Activation activation) {
   constexpr int steps = 120;
   const double deviation = std::sqrt(signal.variance());
@@ -89,7 +90,7 @@ double share_inside(uint32_t extent, const Convolutional& it, uint32_t windows) 
   return static_cast<double>(inside) / (static_cast<double>(windows) * it.size);
 }
 
-/// How many of its inputs an output adds up.
+/// The number of inputs that an output adds up.
 double inputs_of_output(const Layer& layer) {
   const auto* const it = std::get_if<Convolutional>(&layer.operation);
   const double inputs =
@@ -99,7 +100,7 @@ double inputs_of_output(const Layer& layer) {
          share_inside(layer.input.width, *it, layer.output.width);
 }
 
-/// What comes out of batch normalization with noisy parameters.
+/// The output of batch normalization with noisy parameters.
 Signal normalized() {
   const double mean_of_inverse_variance =
       std::log((1 + variance_noise) / (1 - variance_noise)) / (2 * variance_noise);
@@ -153,13 +154,13 @@ class SignalFollower {
   Signal pass(const Layer& layer, const Connected& it, WeightScale& scale) const {
     return weighted(layer, it, scale);
   }
-  /// Roughly what the largest of so many normally distributed, but not independent numbers is.
+  /// Roughly the largest of so many numbers that are normally distributed, but not independent.
   Signal pass(const Layer& layer, const MaxPool& it, WeightScale& /*scale*/) const {
     const Signal input = first(layer);
     const double mean = input.mean + 1.2 * std::log(it.size) * std::sqrt(input.variance());
     return {mean, mean * mean + input.variance() / 2};
   }
-  /// Channels have means of their own, so averaging takes away only a part of the variance.
+  /// Channels have means of their own, so averaging takes away only part of the variance.
   Signal pass(const Layer& layer, const AveragePool& /*it*/, WeightScale& /*scale*/) const {
     const Signal input = first(layer);
     return {input.mean, input.mean * input.mean + input.variance() / 3};
@@ -221,8 +222,8 @@ Status write_file(const std::string& path, std::string_view text) {
   return file->commit();
 }
 
-/// The version that Darknet has written since 2018, and 32 million images seen, so that a program
-/// that continues the training knows that it is past its beginning.
+/// The version that Darknet has written since 2018, and 32 million images seen. So a program that
+/// continues the training knows that it is past its beginning.
 struct WeightsHeader {
   int32_t major = 0;
   int32_t minor = 2;
@@ -271,7 +272,7 @@ std::vector<float> make_raw_layer(const Layer& layer, const WeightScale& scale, 
   std::vector<float> raw(layer.raw_bytes() / sizeof(float));
   if (raw.empty()) return raw;
   std::mt19937_64 random(seed);
-  // The standard's distributions may differ between libraries; this may not.
+  // Distributions of the standard library may differ between libraries; this one may not.
   const auto around = [&](double middle, double half_width) {
     const auto bits = static_cast<int32_t>(random() >> 32);
     return static_cast<float>(middle + half_width * (bits * 0x1p-31));
