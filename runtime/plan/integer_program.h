@@ -22,8 +22,8 @@ namespace weightpager::plan {
 
 bool has_integer_programming();
 
-/// The fastest selection within a budget. If the limit is over before: the fastest one so far, or the
-/// smallest.
+/// The fastest selection within a budget. If the limit is over before: the fastest one so far, or
+/// the smallest.
 Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes_max,
                                  const TimeLimit& limit = {});
 
