@@ -11,9 +11,9 @@
 // order. A unit goes into the ring if the ring delays its read no more than earlier units already
 // do, otherwise into the arena. Layers are cut into tiles only because the ring is small. Where the
 // arena has room for several tiles of a layer together, they become one unit again. That room may
-// be free later than room for one tile, as long as twice as many bytes are then read and not yet
-// computed. Each tile less saves a kernel's fixed cost: each kernel packs the unfolded picture
-// again. YOLOv3 in 8.2 MiB has 116 pieces instead of 175.
+// be free later than room for one tile, as long as at that time twice as many bytes are read and
+// not yet computed. A joined tile saves the fixed cost of a kernel, because each kernel packs the
+// unfolded picture again. YOLOv3 in 8.2 MiB has 116 pieces instead of 175.
 //
 // So the window is larger where it matters, and the memory is the same. To our knowledge no other
 // program does this; Pisarchyk & Lee share the memory of activations among activations only.

@@ -30,7 +30,7 @@ inline constexpr uint64_t gpu_ring_step_bytes = 2u << 20;
 /// kernel may begin without that thread. May be empty.
 using Meanwhile = std::function<void()>;
 
-/// What the executor and the device have done with units: the work behind each unit.
+/// The work that the units stand for. The executor and the device call it.
 class UnitWork {
  public:
   virtual ~UnitWork() = default;

@@ -43,7 +43,7 @@ struct Kernel {
   UnitNumber unit = 0;
   uint32_t index = 0;
   const std::byte* bytes = nullptr;
-  Status outcome;  // end: of the inference
+  Status outcome;  // Kind::end: the inference's outcome
 };
 
 class DrivenExecutor final : public Executor, private DeviceListener {

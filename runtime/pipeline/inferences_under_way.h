@@ -67,9 +67,9 @@ class InferencesUnderWay {
   std::array<Timeline, 2> timelines_;
   size_t first_slot_ = 0;
   size_t last_slot_ = 0;
-  uint64_t ended_ = 0;    // since the schedule was made
-  uint32_t started_ = 0;  // and not ended
-  uint32_t waiting_ = 0;  // until they may start
+  uint64_t ended_ = 0;    // inferences that have ended since the schedule was made
+  uint32_t started_ = 0;  // inferences that were started and have not ended
+  uint32_t waiting_ = 0;  // inferences that wait until they may start
 };
 
 }  // namespace weightpager::pipeline

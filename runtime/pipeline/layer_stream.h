@@ -1,5 +1,5 @@
 // Streams a model's layers through a window, one after the other, pass after pass: for programs
-// that compute with the weights themselves and want them in memory only meanwhile.
+// that compute with the weights themselves and want them in memory only while they compute.
 //
 // Problem. Such a program asks for a layer, computes, and gives the layer back. It should wait only
 // if the disk is slower than its computation. It may want several layers at once, give them back in

@@ -24,7 +24,7 @@
 
 namespace weightpager::pipeline {
 
-/// The hint for an error: there is no memory for rings or for pinned weights.
+/// The hint of errors that say that there is no memory for rings or for pinned weights.
 inline constexpr const char* smaller_window =
     "choose a smaller --window, or raise the memory limit";
 

@@ -158,8 +158,8 @@ struct ScheduleSettings {
 /// Not thread-safe; one thread drives it.
 class Schedule {
  public:
-  /// Fails if there are no units, or if a ring is smaller than `smallest_rings`. Only `two_stage`
-  /// has overlaid units. They are not pinned, and `after_unit` is an earlier unit.
+  /// Fails if there are no units, or if a ring is smaller than `smallest_rings`; the error says so.
+  /// Only `two_stage` has overlaid units. They are not pinned, and `after_unit` is an earlier unit.
   static Result<Schedule> make(std::vector<WorkUnit> units, const ScheduleSettings& settings);
 
   /// Lets the next inference's kernels start. Only to be called if `may_start_inference`.

@@ -146,8 +146,8 @@ std::vector<UnitTimes> asynchronous(Costs costs, const Rings& rings) {
   return times;
 }
 
-// The time that reads take from the kernels beside them. Each read takes its time while it lasts,
-// or for longer if it takes much; the next read begins to take after that.
+// The time that reads take from the kernels beside them. A read takes processor time while it
+// lasts, or for longer if it takes much. The next read takes time only after that.
 class Taking {
  public:
   explicit Taking(size_t reads_max) { stretches_.reserve(reads_max); }

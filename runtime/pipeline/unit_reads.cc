@@ -66,7 +66,7 @@ std::optional<UnitNumber> UnitReads::take_finished() {
 }
 
 // After a change, some layers of a pass would have weights from before it and some from after it.
-// The file's names and rights may change.
+// Changes of the file's names and rights do no harm.
 bool UnitReads::was_changed() const {
   if (!options_.file) return false;
   const auto now = io::identity_of(options_.fd);

@@ -28,8 +28,7 @@
 namespace weightpager::cuda {
 
 /// `compute_stream`: UnitWork::compute puts its kernels there; it outlives the device. The GPU is
-/// the one that is current in a new thread, which is the first one (CUDA_VISIBLE_DEVICES chooses
-/// it).
+/// the one that is current in a new thread: the first GPU (CUDA_VISIBLE_DEVICES chooses it).
 std::unique_ptr<pipeline::Device> make_cuda_device(cudaStream_t compute_stream);
 
 }  // namespace weightpager::cuda
