@@ -243,7 +243,8 @@ int Convolution::multiply(const Piece& piece, Channels channels, Block block, co
   return dnnl_success;
 }
 
-// Runs while the sums are in the cache. Uses std::max because compilers make vector code of it.
+// Adds the bias and applies the activation while the sums are in the cache. Compilers make vector
+// code of std::max.
 void Convolution::finish(float* sums, uint64_t count, float bias) const {
   const float slope = slope_below_zero_;
   if (slope == 0) {

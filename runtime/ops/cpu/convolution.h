@@ -6,11 +6,11 @@
 // ensure that: for another number of channels they add up in another order (35 of 144 shapes
 // tried), because they fit the order to the cache.
 //
-// Idea. Do the same with one matrix product per block of the picture: unfold the block's
-// surroundings into a matrix (im2col; not needed for 1 × 1), and multiply the weights with it. The
-// blocks depend on the layer and never on the tile, and all terms of a sum are given to one call of
-// oneDNN's sgemm. With AVX-512 that call's order of addition does not depend on the number of
-// channels (1,710 combinations of pixels, terms and tiles gave the same bits; tests/ops repeats
+// Idea. Work like these convolutions, with one matrix product per block of the picture: unfold the
+// block's surroundings into a matrix (im2col; not needed for 1 × 1), and multiply the weights with
+// it. The blocks depend on the layer and never on the tile, and all terms of a sum are given to one
+// call of oneDNN's sgemm. With AVX-512 that call's order of addition does not depend on the number
+// of channels (1,710 combinations of pixels, terms and tiles gave the same bits; tests/ops repeats
 // some). Without AVX-512 it does, so there every call computes the channels between two multiples
 // of 64, or of 16.
 //

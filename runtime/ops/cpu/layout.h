@@ -1,5 +1,5 @@
-// Layouts: the order in which a picture's channels, rows and columns lie in memory, and changes of
-// it.
+// Layouts: the order in which a picture's channels, rows and columns lie in memory, and code to
+// change it.
 //
 // Problem. The fastest code for a convolution needs a pixel's channels side by side, or in blocks
 // as long as a vector. In Darknet's order, which most other layers use, they lie far apart.

@@ -131,7 +131,7 @@ void add_implementations(const network::Layer& layer, algorithm method, Layout i
   try {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    // next_impl() looks at it again: a temporary would be gone by then.
+    // next_impl() uses this object again, so it must not be a temporary.
     const Forward::desc wanted = describe(layer, method, in, out);
     Forward::primitive_desc description(wanted, attributes, cpu_engine());
     do {

@@ -35,7 +35,7 @@ class CudaOperations {
   /// has too little memory.
   static Result<CudaOperations> make(const network::Network& network, cudaStream_t stream);
 
-  /// As of CpuOperations.
+  /// As in CpuOperations.
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const;
   ops::Channels all_channels(uint32_t layer) const;
 
