@@ -1,6 +1,6 @@
-// The C API's streams: the LayerStream class behind a handle. Nothing is decided here; it checks
-// what a C caller can get wrong, keeps the layers as C sees them, and turns errors into errno and a
-// text.
+// The C API's streams: the LayerStream class behind a handle. Nothing is decided here. This code
+// checks the mistakes that a C caller can make, keeps the layers in the form of the C API, and
+// turns errors into errno and a text.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -15,7 +15,7 @@ using api::remember;
 
 struct weightpager_stream {
   std::unique_ptr<pipeline::LayerStream> stream;
-  std::vector<weightpager_layer> layers;  // with the names of `stream`
+  std::vector<weightpager_layer> layers;  // the names belong to `stream`
 };
 
 namespace {

@@ -1,8 +1,7 @@
-// What computes an inference: this machine's processors, or a GPU.
+// The backend computes an inference, on this machine's processors or on a GPU.
 //
-// Knows where activations, biases and scratch memory lie, and has layers computed from weights that
-// the executor brings. The window itself is not its business: for that it makes the executor a
-// device.
+// It knows where activations, biases and scratch memory lie, and computes layers from weights that
+// the executor brings. It does not know the window: for that it makes a device for the executor.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +25,22 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// For one executor, which ends before this does.
+  /// Makes the device for one executor, which is destroyed before the backend.
   virtual std::unique_ptr<pipeline::Device> make_device() = 0;
-  /// The device has taken its memory.
+  /// To be called when the device has taken its memory.
   virtual void on_window_taken() = 0;
 
-  /// A run begins, with as many images. None is going on.
+  /// Begins a run with these images. No other run is going on.
   virtual Status begin(std::span<const std::span<const float>> inputs) = 0;
   virtual ops::Channels all_channels(uint32_t layer) const = 0;
-  /// Computes, or puts in line, these channels of all images. `weights`: the device's address of
-  /// the first channel's; nullptr for a layer without. `meanwhile` as in UnitWork.
+  /// Computes these channels of all images, or puts the work in line. `weights`: the device's
+  /// address of the first channel's weights; nullptr for a layer without weights. `meanwhile` as in
+  /// UnitWork.
   virtual Status compute(uint32_t layer, ops::Channels channels, const float* weights,
                          const pipeline::Meanwhile& meanwhile) = 0;
-  /// All layers are computed: brings the outputs to `activations`.
+  /// To be called when all layers are computed or in line: brings the outputs to `activations`.
   virtual Status end() = 0;
-  /// Outputs of the last run that ended well, in the process's memory.
+  /// Outputs of the last run that ended without an error, in the process's memory.
   virtual const memory::Activations& activations(size_t image) const = 0;
 
   virtual uint64_t activation_bytes() const = 0;
@@ -48,21 +48,21 @@ class Backend {
   virtual DeviceMemoryUse device_memory() const = 0;
 };
 
-/// Whether this process may take so many bytes for activations and scratch memory: asked before
+/// Whether this process may take so many bytes for activations and scratch memory. Called before
 /// they are taken.
 using MayTake = std::function<Status(uint64_t)>;
 
-/// `network` and `source` outlive what these return.
+/// `network` and `source` outlive the backend.
 Result<std::unique_ptr<Backend>> open_cpu_backend(const network::Network& network,
                                                   const network::WeightSource& source,
                                                   const InferenceOptions& options,
                                                   const MayTake& may_take);
-/// As `operations` were planned.
+/// A backend for the processors that computes with `operations`, as a plan says.
 Result<std::unique_ptr<Backend>> open_planned_backend(const network::Network& network,
                                                       const network::WeightSource& source,
                                                       plan::PlannedOperations operations,
                                                       uint32_t batch, const MayTake& may_take);
-/// Fails where there is no GPU, or where this build cannot use one.
+/// Fails if there is no GPU, or if this build cannot use one.
 Result<std::unique_ptr<Backend>> open_cuda_backend(const network::Network& network,
                                                    const network::WeightSource& source,
                                                    const InferenceOptions& options);

@@ -1,7 +1,7 @@
-// Inference on this machine's processors: everything lies in the process's memory, and what is
-// computed is there when `compute` returns. Plainly, or as a plan says (plan/joint_plan.h): each
-// convolution by the code that was chosen for it, workspace and copies in other layouts among the
-// activations.
+// Inference on this machine's processors: everything lies in the process's memory, and a layer is
+// computed when `compute` returns. There are two backends: a plain one, and one that follows a plan
+// (plan/joint_plan.h). There each convolution runs the code that was chosen for it, and workspace
+// and copies in other layouts lie among the activations.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@ using ops::CpuOperations;
 using ops::TileWeights;
 using pipeline::Meanwhile;
 
-/// All but the operations themselves.
+/// Everything except for the operations themselves.
 class HostBackend : public Backend {
  public:
   HostBackend(const WeightSource& source, std::vector<Activations> activations)
@@ -39,7 +39,7 @@ class HostBackend : public Backend {
     return {};
   }
 
-  // While the weights are here, all images go by.
+  // Computes all images of the batch while the weights are here.
   Status compute(uint32_t layer, Channels channels, const float* weights,
                  const Meanwhile& meanwhile) override {
     TileWeights tile;
@@ -133,7 +133,8 @@ Result<std::unique_ptr<Backend>> open_cpu_backend(const Network& network,
                                                   const MayTake& may_take) {
   const memory::ActivationLayout layout = memory::lay_out(network);
   const uint64_t activation_bytes = options.batch * layout.plan.total_bytes;
-  // Between a layer's tiles a batch's other images go by, and use the same memory.
+  // With several images, the other images are computed between two tiles of a layer and overwrite
+  // the unfolded image.
   const auto unfolding = options.batch == 1 ? ops::Unfold::once : ops::Unfold::by_tile;
   auto operations = CpuOperations::make(
       network, options.threads, CpuOperations::Scratch::own, unfolding,

@@ -7,8 +7,8 @@
 namespace weightpager::infer {
 namespace {
 
-// One yolo layer's output: per anchor x, y, width, height, objectness and the classes, each a plane
-// of the grid.
+// One yolo layer's output. Each anchor has x, y, width, height, objectness and the classes, and
+// each of these is a plane of the grid.
 class Grid {
  public:
   Grid(const network::Layer& layer, const network::Shape& network_input, const float* output)
@@ -40,7 +40,7 @@ class Grid {
     return output_[(plane * height_ + row) * width_ + column];
   }
 
-  // As shares of the network's input.
+  // The box as shares of the network's input.
   Box box_of(uint32_t anchor, uint32_t row, uint32_t column) const {
     const auto size = [&](uint32_t number, float anchor_pixels, uint32_t input_pixels) {
       const float value = entry(anchor, number, row, column);
@@ -77,16 +77,15 @@ float common_length(float left, float left_length, float right, float right_leng
   return std::max(0.0f, end - begin);
 }
 
-// From the beginning of the first to the end of the last.
+// The length from where the first of two intervals begins to where the last one ends.
 float spanned_length(float left, float left_length, float right, float right_length) {
   const float begin = std::min(left - left_length / 2, right - right_length / 2);
   const float end = std::max(left + left_length / 2, right + right_length / 2);
   return end - begin;
 }
 
-// How much of one box the other repeats, as the network wants it to be counted: boxes that lie
-// about one another with their centres apart are of two things rather than of one (distance IoU,
-// Zheng et al. 2020).
+// How much one box repeats the other, counted as the network wants it. Overlapping boxes whose
+// centres lie apart are more likely to show two objects than one (distance IoU, Zheng et al. 2020).
 float repetition(const Box& left, const Box& right, const network::Yolo& yolo) {
   const float common = overlap(left, right);
   if (!yolo.counts_distance) return common;
@@ -138,7 +137,7 @@ std::vector<Detection> find_detections(const network::Network& network,
   std::stable_sort(found.begin(), found.end(), [](const Detection& left, const Detection& right) {
     return left.probability > right.probability;
   });
-  // Darknet takes the last layer at its word, for the boxes of all.
+  // Darknet uses the settings of the last yolo layer for the boxes of all yolo layers.
   return yolo == nullptr ? found : without_repetitions(found, limits.overlap_max, *yolo);
 }
 

@@ -1,8 +1,9 @@
-// What a network says about a picture: boxes of detectors, classes of classifiers.
+// Reads a network's outputs for a picture: boxes of detectors, classes of classifiers.
 //
-// A detector's yolo layers give some thousands of boxes, most of them unlikely, the likely ones
-// many times over. As in Darknet: boxes below a threshold go, of boxes of one class that cover each
-// other the likeliest stays, and places in the network's input become places in the picture.
+// A detector's yolo layers give some thousands of boxes. Most of them are unlikely, and the likely
+// ones come many times over. As in Darknet, boxes below a threshold are dropped, and of boxes of
+// one class that cover each other only the likeliest stays. Places in the network's input become
+// places in the picture.
 #pragma once
 
 #include <cstdint>
@@ -23,25 +24,26 @@ struct Box {
   float height = 0;
 };
 
-/// What two boxes have in common, as a share of what they cover together.
+/// The area that two boxes have in common, as a share of the area that they cover together.
 float overlap(const Box& left, const Box& right);
 
 struct Detection {
   Box box;
   uint32_t class_index = 0;
-  /// That there is something, times that it is of this class.
+  /// The probability that there is an object, times the probability that it is of this class.
   float probability = 0;
 };
 
 struct DetectionLimits {
   float probability_min = 0.5f;
-  /// Of two boxes of a class that overlap by more (less their distance, if the network has
-  /// counts_distance), the less probable one goes.
+  /// If two boxes of a class overlap by more than this, the less probable one is dropped. If the
+  /// network has counts_distance, the boxes' distance is subtracted from their overlap.
   float overlap_max = 0.45f;
 };
 
-/// From the outputs of all yolo layers, the most probable first. The network's input was the
-/// picture, letterboxed. A place that several classes are probable for is there once for each.
+/// The detections from the outputs of all yolo layers, the most probable first. The network's input
+/// was the picture, letterboxed. A box for which several classes are probable comes once for each
+/// class.
 std::vector<Detection> find_detections(const network::Network& network,
                                        const memory::Activations& activations, Size picture,
                                        const DetectionLimits& limits);
@@ -51,7 +53,8 @@ struct Guess {
   float probability = 0;
 };
 
-/// The `count` largest of a classifier's outputs, the largest first; of equal ones the first.
+/// The `count` largest of a classifier's outputs, the largest first. Of equal outputs the one with
+/// the smaller index comes first.
 std::vector<Guess> best_guesses(std::span<const float> probabilities, uint32_t count);
 
 }  // namespace weightpager::infer

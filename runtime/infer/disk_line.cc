@@ -23,21 +23,22 @@ using pipeline::ReadLine;
 using pipeline::UnitBytes;
 using telemetry::monotonic_ns;
 
-// Of the time that a stretch takes so much is not its bytes': what is shorter says nothing about
-// how fast they come, and is as likely to be disturbed.
+// The error of a stretch's time grows with its bytes and with a fixed time, which is as long as
+// this many bytes take. Shorter stretches say little about the speed, and are as likely to be
+// disturbed.
 constexpr double fixed_bytes = 512 * KiB;
-// Stretches that are nearly alike tell no latency: their lengths' variance, as a share of the mean
-// square.
+// Stretches that are nearly alike do not show the latency. They are alike if the variance of their
+// lengths is a smaller share of the mean square than this.
 constexpr double variety_min = 0.05;
 
-// A single read, and what a ring lets begin together.
+// Reads of a stretch: one, or as many as a ring lets begin together.
 constexpr size_t stretch_reads[] = {1, 2, 4, 8, 16};
 constexpr uint64_t stretch_bytes_max = 16 * MiB;
 constexpr size_t rounds_min = 3;
 constexpr size_t rounds_max = 15;
 constexpr uint64_t rounds_ns_enough = 300'000'000;
 
-/// Neighbouring units, all with bytes.
+/// Units that follow each other; each has bytes.
 using UnitsOfStretch = std::span<const UnitBytes>;
 
 uint64_t bytes_of(UnitsOfStretch units) {
@@ -61,8 +62,8 @@ std::vector<UnitsOfStretch> cut_into_stretches(std::span<const UnitBytes> units)
   return stretches;
 }
 
-/// Reads stretches, one after the other, into the same memory: a ring's, as in a pipeline, for what
-/// a read costs depends on it.
+/// Reads stretches, one after the other, into the same memory. This is a ring's memory, as in a
+/// pipeline, because the cost of a read depends on the memory.
 class StretchReader {
  public:
   static Result<StretchReader> open(const std::string& path, std::span<const UnitBytes> units,
@@ -114,14 +115,14 @@ class StretchReader {
   io::ModelFile file_;
   pipeline::MirroredRing memory_;
   ReadLine line_;
-  std::unique_ptr<io::Reader> reader_;  // into the memory: first to go
+  std::unique_ptr<io::Reader> reader_;  // writes into the memory, so it is destroyed first
 };
 
 }  // namespace
 
 DiskLine fit_disk(std::span<const BusyStretch> stretches) {
   WP_ASSERT(!stretches.empty());
-  // Least squares; what goes wrong in a stretch grows with it.
+  // Weighted least squares: the error of a stretch grows with its bytes.
   double weights = 0, by_bytes = 0, by_bytes_squared = 0, by_ns = 0, by_both = 0;
   double all_bytes = 0, all_ns = 0;
   for (const BusyStretch& it : stretches) {

@@ -1,15 +1,16 @@
-// How fast a disk is, and how late: what reads of all lengths take.
+// Measures a disk's speed and its latency: the time that reads of all lengths take.
 //
-// Problem. Plans want the disk's speed and its latency. Beside kernels neither can be seen: nobody
-// has a use for a read's end before a kernel ends, so nobody looks (io::Reader::doze). (Two
-// processors, 2026-11-25: of a pass over ResNet-152 every second read of 1 MiB seemed to take 7 ms,
-// some 40, and the disk to give 0.6 GB/s instead of 3.4.)
+// Problem. Plans need the disk's speed and its latency. Beside kernels neither can be measured: the
+// end of a read is of no use before a kernel ends, so it is noticed only then (io::Reader::doze).
+// (Two processors, 2026-11-25: in a pass over ResNet-152 every second read of 1 MiB seemed to take
+// 7 ms and some seemed to take 40 ms, and the disk seemed to give 0.6 GB/s instead of 3.4.)
 //
-// Idea. So nothing computes meanwhile. The disk is busy in stretches, from a read that begins while
-// no other is under way until none is any more. A stretch takes a latency and its bytes' time, so a
-// line through stretches of all lengths tells both apart. (A read alone does not: it is often the
-// first of some that begin together and share the disk.) Each stretch is read some times, for a
-// disk that others use, too, is slow now and then.
+// Idea. Nothing computes during the measurement. The disk is busy in stretches: a stretch begins
+// with a read that begins alone, and ends when no read is under way any more. A stretch takes the
+// latency and the time for its bytes, so a line through stretches of all lengths tells the two
+// apart. (Single reads of a pipeline do not: a read is often the first of several that begin
+// together and share the disk.) Each stretch is read several times, because a disk that others use
+// as well is slow now and then.
 //
 // Cost: some passes over the weights without computing; half a second.
 #pragma once
@@ -25,7 +26,7 @@
 
 namespace weightpager::infer {
 
-/// In which at least one read was under way, from its beginning to its end.
+/// A stretch of time in which at least one read was under way.
 struct BusyStretch {
   pipeline::TimeSpan when;
   uint64_t bytes = 0;
@@ -35,7 +36,7 @@ struct BusyStretch {
 
 struct DiskLine {
   double bytes_per_s = 0;
-  /// Of a stretch, beside what its bytes take at that speed.
+  /// The time of a stretch less the time that its bytes take at that speed.
   double latency_ns = 0;
 
   double took_ns(uint64_t bytes) const {
@@ -43,12 +44,13 @@ struct DiskLine {
   }
 };
 
-/// The line nearest to all stretches, of which there is at least one. Without a latency if they
-/// are nearly alike, or say that it is less than none, or that more bytes take less time.
+/// The line nearest to all stretches, of which there is at least one. The latency is 0 if the
+/// stretches are nearly alike, or if the line has a negative latency, or if more bytes take less
+/// time on it.
 DiskLine fit_disk(std::span<const BusyStretch> stretches);
 
-/// By reading these units of the file, some of which have bytes, as a pipeline reads them. Fails if
-/// they cannot be read.
+/// Measures the disk: reads these units of the file as a pipeline reads them. At least one of them
+/// has bytes. Fails if they cannot be read.
 Result<DiskLine> measure_disk(const std::string& weights_path,
                               std::span<const pipeline::UnitBytes> units);
 

@@ -15,7 +15,7 @@
 namespace weightpager::infer {
 namespace {
 
-// Of a picture that is no mistake or attack: 16,384 × 16,384.
+// Larger pictures are a mistake or an attack: 16,384 × 16,384.
 constexpr uint64_t pixels_max = 1 << 28;
 
 Image blank(uint32_t channels, uint32_t width, uint32_t height, float value) {
@@ -23,7 +23,7 @@ Image blank(uint32_t channels, uint32_t width, uint32_t height, float value) {
   return {shape, std::vector<float>(shape.elements(), value)};
 }
 
-// A position between two of `length` pixels.
+// A position between two neighbours of `length` pixels.
 struct Between {
   uint32_t before = 0;
   float share_of_next = 0;
@@ -48,8 +48,8 @@ void resize_row(const float* from, uint32_t from_width, float* to, uint32_t widt
   to[width - 1] = from[from_width - 1];
 }
 
-// The last row takes what Darknet gives it: no share of a next one, even where rounding has put it
-// a hair before the picture's last.
+// As in Darknet, the last row gets no share of a next row, even where rounding has put it slightly
+// before the picture's last row.
 void resize_columns(const float* from, uint32_t from_height, float* to, uint32_t width,
                     uint32_t height) {
   const float scale = scale_of(from_height, height);
@@ -63,10 +63,10 @@ void resize_columns(const float* from, uint32_t from_height, float* to, uint32_t
   }
 }
 
-// What stb_image reads a file through. It takes what is missing at a file's end for black, in most
-// formats without a word; here that is noticed. It asks for bytes either into a buffer of its own,
-// which the last ones need not fill, or for values straight into the picture, which all have to be
-// there.
+// stb_image reads a file through this. In most formats it takes bytes that are missing at a file's
+// end for black and reports no error; this class notices them. stb_image asks for bytes in two
+// ways: into a buffer of its own, which the last bytes need not fill, or straight into the picture,
+// and then all of them have to be there.
 class Source {
  public:
   explicit Source(std::FILE* file) : file_(file) {}
@@ -77,7 +77,7 @@ class Source {
  private:
   static int read(void* source, char* to, int wanted) {
     auto* it = static_cast<Source*>(source);
-    // The first bytes that it asks for are always for its buffer.
+    // The first bytes that stb_image asks for always go into its buffer.
     if (it->buffer_ == nullptr) it->buffer_ = to;
     const size_t got = std::fread(to, 1, static_cast<size_t>(wanted), it->file_);
     const size_t least = to == it->buffer_ ? 1 : static_cast<size_t>(wanted);
@@ -112,7 +112,8 @@ Result<Image> decode(std::FILE* file, const std::string& path, uint32_t channels
                             pixels_max),
                 "scale it down first: `convert IN -resize 4096x4096 OUT.png`");
   }
-  // The picture as it is decoded, and as floats; what decoders keep beside it is about as much.
+  // Memory for the decoded picture, for the picture as floats, and for the decoder, which needs
+  // about as much as the decoded picture.
   const uint64_t pixels = static_cast<uint64_t>(width) * height;
   Status fits =
       check_room({.what = fmt::format("{}: a picture of {} x {} pixels", path, width, height),
@@ -175,7 +176,7 @@ Image resize(const Image& image, uint32_t width, uint32_t height) {
 Size letterboxed(Size picture, Size box) {
   const bool is_wide = static_cast<float>(box.width) / static_cast<float>(picture.width) <
                        static_cast<float>(box.height) / static_cast<float>(picture.height);
-  // Of a line a pixel wide, a pixel is left.
+  // Even a line that is one pixel wide keeps one pixel.
   if (is_wide) {
     return {box.width, std::max(1u, static_cast<uint32_t>(uint64_t{picture.height} * box.width /
                                                           picture.width))};

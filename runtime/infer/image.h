@@ -1,7 +1,7 @@
-// Pictures, and how Darknet makes a network's input of them.
+// Pictures, and a network's input made from them as Darknet does it.
 //
-// A network has learned from pictures that were scaled in one certain way. Whoever scales
-// otherwise, even better, gets other boxes; so this is Darknet's way, to the bit: linear between
+// A network has learned from pictures that were scaled in one certain way. Any other way, even a
+// better one, gives other boxes. So this is Darknet's way, to the bit: linear interpolation between
 // the pixels of a grid whose corners are the picture's corner pixels, columns first.
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace weightpager::infer {
 
-/// Values from 0 to 1, as a network takes them in: [channel][row][column].
+/// Values from 0 to 1, in the order of a network's input: [channel][row][column].
 struct Image {
   network::Shape shape;
   std::vector<float> values;
 };
 
-/// PNG, JPEG, PPM, BMP and what else stb_image reads, as so many channels: 1 is grey, 3 is red,
-/// green and blue.
+/// Reads PNG, JPEG, PPM, BMP and the other formats of stb_image. `channels`: 1 is grey, 3 is red,
+/// green and blue. Fails for other numbers of channels, and if the file is not a whole picture.
 Result<Image> read_image(const std::string& path, uint32_t channels);
 
-/// Stretches.
+/// Scales to this size; the proportions may change.
 Image resize(const Image& image, uint32_t width, uint32_t height);
 
-/// Scales without stretching, with grey at the two sides where the picture does not reach. What
-/// Darknet feeds its detectors and classifiers with.
+/// Scales and keeps the proportions, with grey at the two sides that the picture does not reach.
+/// The input that Darknet gives its detectors and classifiers.
 Image letterbox(const Image& image, uint32_t width, uint32_t height);
 
 /// Size of a picture in a letterbox.

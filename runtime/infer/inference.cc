@@ -24,7 +24,7 @@ using pipeline::Executor;
 using pipeline::UnitCosts;
 using pipeline::UnitTimes;
 
-// What compiled kernels, the reader and the libraries' own buffers take at most.
+// The most memory that compiled kernels, the reader and the libraries' own buffers take.
 constexpr uint64_t other_bytes_expected = 16 * MiB;
 constexpr uint64_t stack_bytes_expected = 8 * MiB;
 
@@ -34,7 +34,7 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
                     const InferenceOptions& options)
       : network_(network), source_(std::move(source)), file_(std::move(file)), options_(options) {}
 
-  /// `operations`: by what was chosen, if anything was.
+  /// `operations`: those that were chosen, if any were.
   Status prepare(std::optional<plan::PlannedOperations> operations);
 
   Status run(std::span<const std::span<const float>> inputs) override;
@@ -75,12 +75,13 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   WindowUse use_;
   uint64_t read_bytes_before_ = 0;  // in former windows
   size_t images_with_outputs_ = 0;
-  // Where kernels compute from what was read, the threads that compute take it in, all of them: the
-  // driver would take one processor away for that, and the others would wait for its thread.
+  // True if kernels compute from the memory that reads go to: then all threads that compute take
+  // weights in together. If the driver did it, it would take one processor away, and the other
+  // threads would wait for that processor's thread.
   bool takes_in_late_ = false;
-  // By unit: reads that were finished and are not taken in.
+  // By unit: reads that are finished and whose weights are not taken in yet.
   std::vector<std::atomic<uint32_t>> untaken_;
-  // Its threads use everything above: first to go.
+  // The executor's threads use everything above, so it is destroyed first.
   std::unique_ptr<Executor> executor_;
 };
 
@@ -108,7 +109,7 @@ Result<WindowUse> StreamedInference::use_for(const WindowRequest& asked) const {
   return use_window(network_, source_, request);
 }
 
-// What the process will have beside what it has now, once a pass has run.
+// Checks the memory that the process will have taken once a pass has run, beyond what it has now.
 Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_bytes) const {
   uint64_t window_bytes = use.rings.bytes();
   const bool is_preloaded =
@@ -116,7 +117,7 @@ Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_byt
   for (const pipeline::UnitBytes& it : use.units) {
     if (it.is_pinned || is_preloaded) window_bytes += it.length_bytes;
   }
-  // Those of the batch, and one that is made fit.
+  // The images of the batch, and one image that is being scaled.
   const uint64_t input_bytes = (uint64_t{options_.batch} + 1) * network_.input.size_bytes();
   const uint64_t bytes =
       window_bytes + beside_bytes + input_bytes + other_bytes_expected + options_.promised_bytes;
@@ -127,7 +128,7 @@ Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_byt
                             format_size(window_bytes), format_size(beside_bytes),
                             format_size(input_bytes)),
        .bytes = bytes,
-       // Rings are mapped twice, each thread has a stack.
+       // Rings are mapped twice, and each thread has a stack.
        .address_bytes = bytes + use.rings.bytes() +
                         static_cast<uint64_t>(options_.threads) * stack_bytes_expected},
       "make pictures smaller (`width=` and `height=` in the .cfg), or the batch or the window");
@@ -153,7 +154,7 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
   }
   const auto driver = takes_in_late_ ? pipeline::Driver::caller : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
-  // Packed weights have their checksums, which tell more.
+  // Packed weights have checksums, which find more changes.
   const auto watched = source_.is_packed() ? std::nullopt : std::optional(file_.identity());
   auto executor =
       Executor::make(use_.units,
@@ -182,7 +183,7 @@ Status StreamedInference::run(std::span<const std::span<const float>> inputs) {
   }
   if (Status begun = backend_->begin(inputs); !begun) return begun;
   if (Status ran = executor_->run(); !ran) {
-    // Nothing is in flight any more, and everything will be read again.
+    // Nothing is in flight any more, and all weights will be read again.
     for (auto& reads : untaken_) reads = 0;
     return ran;
   }
@@ -202,7 +203,7 @@ Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
 }
 
 Status StreamedInference::take_in_late(uint32_t unit, const std::byte* bytes) {
-  // The window's own memory.
+  // The bytes lie in the window's own memory, which may be changed.
   auto* const read = const_cast<std::byte*>(bytes);
   auto taken =
       source_.take_in(use_.pieces[unit], {read, use_.units[unit].length_bytes}, options_.threads);
@@ -223,8 +224,8 @@ Status StreamedInference::compute(uint32_t unit, const std::byte* bytes,
   }
   Status computed = backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
                                       source_.weights_in(piece, bytes), meanwhile);
-  // Packed weights stay as they were read, and are only checked, which is faster now that caches
-  // have them. Nobody sees what was computed from wrong ones.
+  // Packed weights stay as they were read and are only checked. That is faster now, because the
+  // caches have them. If they are wrong, the run fails and its results are dropped.
   if (computed && is_new && source_.is_packed()) return take_in_late(unit, bytes);
   return computed;
 }
@@ -242,7 +243,7 @@ std::vector<UnitCosts> StreamedInference::layer_costs() const {
   return costs;
 }
 
-// What of a plan only the operations know.
+// Checks the part of a plan that only the operations know: where layers can be cut.
 Status check_pieces(const plan::JointPlan& plan, const plan::PlannedOperations& operations) {
   for (const Piece& piece : plan.pieces) {
     const bool has_weights = piece.end_channel > 0;
@@ -292,7 +293,8 @@ Result<std::unique_ptr<Inference>> Inference::open(const Network& network,
                 "weightpager model pack NET.cfg NET.weights --plan PLAN.json -o FILE, and give "
                 "FILE");
   }
-  // Biases of one file and weights of another would be nobody's network.
+  // Biases come from `source` and weights from `file`, which were opened one after the other: both
+  // must be the same file.
   const auto again = io::ModelFile::open(weights_path);
   if (!again || !file->identity().looks_like(again->identity())) {
     return fail(weights_path + ": was replaced while it was opened", "start again");

@@ -40,7 +40,7 @@ Result<std::vector<UnitCosts>> measure_layers(Inference& sequential, Inference& 
     if (!costs_alone) return costs_alone;
     auto costs_in_memory = &preloaded == &sequential ? costs_alone : run(preloaded);
     if (!costs_in_memory) return costs_in_memory;
-    // The first run brings in what every run needs.
+    // The first run does not count: it reads pinned weights and fills caches.
     if (i == 0) continue;
     alone.push_back(std::move(*costs_alone));
     computed.push_back(std::move(*costs_in_memory));

@@ -1,8 +1,8 @@
-// What each layer of a network costs on this machine, one thing at a time: reads and copies while
-// nothing else goes on, kernels while everything is in memory.
+// Measures what each layer of a network costs on this machine, one thing at a time: reads and
+// copies while nothing else goes on, kernels while all weights are in memory.
 //
-// Each is measured several times, and the median counts: a machine that does something else for a
-// moment should not make a layer slow.
+// Each is measured several times, and the median counts: a layer should not seem slow because the
+// machine did something else for a moment.
 #pragma once
 
 #include <span>
@@ -16,16 +16,18 @@
 
 namespace weightpager::infer {
 
-/// Any picture will do: what layers cost does not depend on it. Always the same.
+/// An input of random values, always the same. The costs of layers do not depend on the input.
 std::vector<float> some_input(const network::Network& network);
 
-/// By layer. `sequential` and `preloaded` are of that pipeline, of the same network, and take one
-/// image. Where not all weights may be in memory both are the sequential one: kernels then begin
-/// with weights that were just read, as they do in every window.
+/// Returns the costs by layer. `sequential` and `preloaded` are inferences of the same network, in
+/// the pipelines of these names, for one image. If not all weights may be in memory, pass the
+/// sequential one twice: kernels then begin with weights that were just read, as they do in every
+/// window.
 Result<std::vector<pipeline::UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
                                                         std::span<const float> input, int repeats);
 
-/// What there is to do in a layer, for delay models: its folded bytes, its parameter tensors.
+/// The work of a layer, for delay models: its folded bytes, its parameter tensors and its
+/// operations.
 budget::Work work_of(const network::Layer& layer);
 
 }  // namespace weightpager::infer

@@ -1,4 +1,4 @@
-// In builds without CUDA's compiler: what asking for a GPU comes to.
+// For builds without CUDA's compiler: opening a GPU's backend is an error.
 #include "runtime/infer/backend.h"
 
 namespace weightpager::infer {

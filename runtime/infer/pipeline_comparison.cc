@@ -19,18 +19,18 @@ using pipeline::Pipeline;
 using pipeline::Rings;
 using pipeline::UnitCosts;
 
-/// How near to the least delay a minimal-delay configuration has to be.
+/// The delay of a minimal-delay configuration may be larger than the least delay by this share.
 constexpr double tolerance = 0.003;
 
 const char* const floor_name = "Pre + reads";
 
-/// Outputs of a run, to be the same bits in every configuration.
+/// The outputs of a run. They must be the same bits in every configuration.
 using Outputs = std::vector<std::vector<float>>;
 
 struct Arm {
   Configuration configuration;
   WindowRequest request;
-  /// What is read while everything in memory computes.
+  /// The reads beside kernels that compute with all weights in memory. Only for "Pre + reads".
   std::unique_ptr<ReadsBeside> beside;
 };
 
@@ -101,7 +101,7 @@ class Comparer {
     it.pieces = inference_->window().pieces.size();
     it.pinned_bytes = it.window_bytes - rings.bytes();
     it.device_memory = inference_->device_memory();
-    // Of pieces, where layers are cut or stay.
+    // The costs of pieces if layers are cut or pinned.
     const bool is_cut = request.window_bytes > 0;
     const auto& costs = is_cut ? inference_->window().costs : layer_costs_;
     it.predicted_ns = pipeline::delay_ns(it.pipeline, costs, rings);
@@ -109,7 +109,8 @@ class Comparer {
     return {};
   }
 
-  // Everything in memory, beside the reads of the window that is taken now. Comes before its row.
+  // Adds a row before the last one: all weights in memory, beside the reads of the last row's
+  // window.
   Status add_floor() {
     auto beside = ReadsBeside::make(options_.weights_path, inference_->window());
     if (!beside) return forward_error(std::move(beside));
@@ -143,7 +144,8 @@ class Comparer {
       const WindowRequest request = {.pipeline = pipeline, .rings = rings, .uses_overlay = false};
       if (Status added = add(name, request); !added) return added;
     }
-    // In the pipeline that one would use: on a GPU, 2S computes over the bus.
+    // Tiles run in the pipeline that a user would choose: on a GPU, 2S kernels read weights over
+    // the bus.
     const bool is_gpu = options_.device == DeviceKind::cuda;
     for (const uint64_t window_bytes : options_.tiled_windows_bytes) {
       WindowRequest request = {.pipeline = is_gpu ? Pipeline::asynchronous : Pipeline::two_stage,
@@ -166,7 +168,7 @@ class Comparer {
       const uint64_t read_before_bytes = read_bytes(arm);
       if (Status ran = run_once(arm, i > 0); !ran) return ran;
       if (Status same = check_outputs(arm); !same) return same;
-      // The first brings in what is pinned.
+      // The first inference of a turn reads pinned weights, so it does not count.
       if (i == 0) continue;
       arm.configuration.delays_ns.push_back(inference_->times().delay_ns());
       arm.configuration.read_bytes = read_bytes(arm) - read_before_bytes;
@@ -211,7 +213,7 @@ class Comparer {
                      .activation_bytes = inference_->activation_bytes(),
                      .reader = inference_->reader_name(),
                      .is_direct = inference_->is_direct()};
-    uint64_t floor_ns = 0;  // of the window that the rows are of
+    uint64_t floor_ns = 0;  // for the rows that follow
     for (Arm& arm : arms_) {
       std::sort(arm.configuration.delays_ns.begin(), arm.configuration.delays_ns.end());
       const bool is_floor = arm.configuration.name == floor_name;
@@ -228,9 +230,10 @@ class Comparer {
   std::span<const float> input_span_;
   std::vector<UnitCosts> layer_costs_;
   std::vector<Arm> arms_;
-  ReadsBeside* beside_ = nullptr;  // of the arm whose turn it is
+  ReadsBeside* beside_ = nullptr;  // belongs to the arm whose turn it is
   Outputs outputs_;
-  // All arms': where activations happen to lie in memory makes some percent of delay.
+  // One inference for all arms: the delay depends by some percent on where activations lie in
+  // memory.
   std::unique_ptr<Inference> inference_;
 };
 

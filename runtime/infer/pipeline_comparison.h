@@ -1,17 +1,17 @@
-// Every pipeline on one network, on this machine: memory for weights against delay.
+// Compares all pipelines on one network, on this machine: memory for weights against delay.
 //
-// Problem. Which pipeline and which window are right depends on the network, the disk and the
-// processor; the Demand Layering paper's Table III and Figures 12 and 13 are about one board.
+// Problem. The best pipeline and window depend on the network, the disk and the processor; the
+// Demand Layering paper's Table III and Figures 12 and 13 are about one board.
 //
-// Idea. Run them all, taking turns, on the real file. The sequential pipeline does one thing at a
-// time, so it also says what each layer costs; with that the equations give the windows of the
-// minimal-delay configurations (Async-MD, 2S-MD), which are then run like the others. All of them
-// must compute the same bits.
+// Idea. Run all of them in turns, on the real file. The sequential pipeline does one thing at a
+// time, so it also measures what each layer costs. From these costs the equations give the windows
+// of the minimal-delay configurations (Async-MD, 2S-MD), which are then run like the others. All
+// configurations must compute the same bits.
 //
-// What a window with tiles costs beyond reading at all is what it takes longer than everything in
-// memory beside the same reads (reads_beside.h).
+// A window with tiles is also compared with all weights in memory beside the same reads
+// (reads_beside.h): the difference is the pipeline's own cost, without the cost of reading.
 //
-// Cost: (pipelines + 3 · windows) × inferences, and reading what is pinned once a turn.
+// Cost: (pipelines + 3 · windows) × inferences, and pinned weights are read once in each turn.
 #pragma once
 
 #include <cstdint>
@@ -30,38 +30,39 @@ struct ComparisonOptions {
   std::string weights_path;
   DeviceKind device = DeviceKind::cpu;
   int threads = 1;
-  /// Inferences that count, of each configuration.
+  /// Inferences of each configuration that count.
   uint32_t inferences = 20;
-  /// They take turns, so many inferences at a time, after one that does not count.
+  /// Configurations take turns of so many inferences, each turn after one inference that does not
+  /// count.
   uint32_t inferences_per_turn = 5;
   /// Two-stage pipelines (on a GPU, asynchronous ones) with layers in tiles, in these windows.
   std::vector<uint64_t> tiled_windows_bytes;
-  /// "yolov4: round 2 of 4": what is going on.
+  /// Is told the progress: "yolov4: round 2 of 4".
   std::function<void(const std::string&)> on_progress;
 };
 
 /// One pipeline with one window.
 struct Configuration {
-  /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; "2S tiles" or "Async
-  /// tiles" with tiles. On processors "Pre + reads" comes before it and "2S overlay" after it: the
-  /// same window, with the arena overlay.
+  /// As in the paper: Pre, Seq, Sync, Async, 2S, Async-MD, 2S-MD; with tiles "2S tiles" or "Async
+  /// tiles". On processors "Pre + reads" comes before "2S tiles", and after it comes "2S overlay":
+  /// the same window, with the arena overlay.
   std::string name;
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
-  /// Memory for weights, as it was taken.
+  /// The memory that was taken for weights.
   uint64_t window_bytes = 0;
   uint64_t pinned_bytes = 0;
-  /// Of a GPU's memory, as measured.
+  /// The measured use of a GPU's memory.
   DeviceMemoryUse device_memory;
   size_t pieces = 0;
-  /// Read in one inference.
+  /// Bytes read in one inference.
   uint64_t read_bytes = 0;
-  /// What the equations say; 0 where they were not asked.
+  /// The delay from the equations; 0 if it was not calculated.
   uint64_t predicted_ns = 0;
-  /// Median of Pre beside the same reads; 0 where that was not run.
+  /// The median delay of Pre beside the same reads; 0 if that was not run.
   uint64_t floor_ns = 0;
-  /// Measured, sorted.
+  /// The measured delays, sorted.
   std::vector<uint64_t> delays_ns;
-  /// The last inference.
+  /// The times of the last inference.
   TracedInference last;
 
   uint64_t median_ns() const { return delays_ns.at(delays_ns.size() / 2); }
@@ -69,14 +70,14 @@ struct Configuration {
 
 struct Comparison {
   std::vector<Configuration> configurations;  // the first is Pre
-  /// Of the whole layers, by layer: medians.
+  /// The costs of whole layers, by layer: medians.
   std::vector<pipeline::UnitCosts> layer_costs;
   uint64_t activation_bytes = 0;
   std::string reader;
   bool is_direct = false;
 };
 
-/// Fails if a configuration fails, or if one computes other bits than the others.
+/// Fails if a configuration fails, or if two configurations compute different bits.
 Result<Comparison> compare_pipelines(const network::Network& network,
                                      const ComparisonOptions& options);
 

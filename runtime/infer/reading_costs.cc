@@ -21,24 +21,25 @@ using pipeline::Timeline;
 using pipeline::TimeSpan;
 using pipeline::UnitTimes;
 
-// Small networks take more passes, to be as sure.
+// Small networks take more passes for the same precision.
 constexpr size_t passes_min = 4;
 constexpr size_t passes_max = 24;
 constexpr uint64_t enough_ns = 500'000'000;
 constexpr uint64_t large_piece_bytes = 2 * MiB;
 constexpr uint64_t small_piece_bytes = 128 * KiB;
 constexpr uint64_t ring_bytes_max = 16 * MiB;
-// Smaller ones say how long a disk takes to answer.
+// The time of a smaller read is mostly the disk's latency.
 constexpr uint64_t telling_bytes_min = 256 * KiB;
-// What is read one piece at a time keeps OpenMP's threads waiting until they sleep, and waking them
-// takes from short kernels what reading seems to take. So networks that are small, as those with
-// short kernels are, are in memory while kernels are measured alone.
+// While a pipeline reads one piece at a time, OpenMP's threads wait until they sleep. Waking them
+// makes short kernels slower, so reading would seem to cost less. Networks with short kernels are
+// small, so small networks are in memory while kernels are measured alone.
 constexpr uint64_t preload_bytes_max = 128 * MiB;
-// From one kernel to the next while nothing is read (GoogLeNet and SqueezeNet on two processors,
-// `infer --trace`, 2026-11-22).
+// The time from one kernel to the next while nothing is read (GoogLeNet and SqueezeNet on two
+// processors, `infer --trace`, 2026-11-22).
 constexpr uint64_t between_kernels_ns = 1'000;
 
-/// From when they could begin, their weights and the kernel before them being finished.
+/// The time of each unit's computation, which begins when the unit's weights are read and the
+/// kernel before it has ended.
 std::vector<TimeSpan> computing(const Timeline& times) {
   std::vector<TimeSpan> spans;
   uint64_t before_ns = times.start_ns;
@@ -74,7 +75,8 @@ struct Passes {
   size_t passes = 0;
 };
 
-// The same network twice: while nothing is read, and while it is read as plans read it.
+// The same network twice: computed while nothing is read, and computed while weights are read as in
+// a plan.
 struct Pair {
   std::unique_ptr<Inference> alone;
   std::unique_ptr<Inference> beside;
@@ -89,7 +91,7 @@ uint64_t largest_bytes(std::span<const pipeline::UnitBytes> pieces) {
   return largest;
 }
 
-// What such a pass reads.
+// The bytes and reads of a pass with these pieces.
 PassesBeside reads_of(std::span<const pipeline::UnitBytes> pieces) {
   PassesBeside it;
   for (const pipeline::UnitBytes& piece : pieces) {
@@ -109,9 +111,10 @@ Result<Pair> open_both(const network::Network& network, const std::string& weigh
   const auto& units = (*alone)->window().units;
   if (largest_bytes(units) < std::min(telling_bytes_min, piece_bytes_max)) {
     return fail(weights_path + ": no layer is large enough to tell how fast it is read",
-                "leave the weights away and say it: --disk GB/S");
+                "leave out the weights and give the speed: --disk GB/S");
   }
-  // Reads follow kernels, as they do in a plan, and do not all begin with the pass.
+  // The ring is much smaller than the weights: so reads follow kernels as in a plan, and do not all
+  // begin with the pass.
   const uint64_t ring_bytes = round_up(
       std::max(4 * largest_bytes(units), std::min(ring_bytes_max, reads_of(units).bytes / 8)),
       os_page_bytes);
@@ -124,7 +127,8 @@ Result<Pair> open_both(const network::Network& network, const std::string& weigh
   return Pair{std::move(*alone), std::move(*beside), is_small};
 }
 
-// What passes of both took, in turns, so that they see the same machine.
+// The times of passes of both networks. The passes take turns, so both see the same state of the
+// machine.
 class Measured {
  public:
   Measured(const Pair& pair, const DiskLine& disk) : pair_(pair), disk_(disk) {}
@@ -148,7 +152,7 @@ class Measured {
 
   size_t passes() const { return beside_ns_.size(); }
 
-  /// By which computing took longer, had the disk been busy beside kernels only.
+  /// How much longer computing would have taken if the disk had been busy beside kernels only.
   double longer_ns() {
     if (busy_beside_ns_ == 0) return 0;
     const double longer_ns =
@@ -175,7 +179,7 @@ Result<Passes> measure_passes(const network::Network& network, const std::string
   const std::vector<float> input = some_input(network);
   const std::span<const float> inputs[] = {input};
   Measured measured(*pair, *disk);
-  // The first pass brings in what every pass needs.
+  // The first pass does not count: it reads pinned weights and fills caches.
   for (bool is_first = true; !measured.is_enough(); is_first = false) {
     for (Inference* const it : {pair->alone.get(), pair->beside.get()}) {
       if (Status ran = it->run(inputs); !ran) return forward_error(std::move(ran));

@@ -18,7 +18,7 @@ using pipeline::ScheduleAction;
 using pipeline::UnitNumber;
 using telemetry::monotonic_ns;
 
-// What is pinned is not read in any inference that counts.
+// Pinned units have size 0 here: no inference that counts reads them.
 std::vector<pipeline::WorkUnit> streamed_units(std::span<const pipeline::UnitBytes> units) {
   std::vector<pipeline::WorkUnit> streamed;
   for (const pipeline::UnitBytes& it : units) {
@@ -75,7 +75,7 @@ void ReadsBeside::look(int64_t timeout_ns) {
   for (const io::Completion& it : reader_->wait(timeout_ns).completions) take(it);
 }
 
-// Those whose time has come; reads that have room then start.
+// Ends the kernels whose time has come. Reads that have room then are started.
 void ReadsBeside::end_kernels() {
   for (;;) {
     start_actions();

@@ -1,17 +1,17 @@
-// A pipeline's reads without the pipeline: the floor of its delay.
+// A pipeline's reads without the pipeline: they show the floor of its delay.
 //
-// Problem. Reading takes processor time and memory bandwidth from what computes: system calls, the
-// disk's driver, interrupts, a hypervisor. Of what a pipeline costs beyond having everything in
-// memory, how much is that, and how much is the pipeline's own?
+// Problem. Reading takes processor time and memory bandwidth from kernels: system calls, the disk's
+// driver, interrupts, a hypervisor. A pipeline is slower than all weights in memory. How much of
+// the difference is due to reading, and how much to the pipeline itself?
 //
-// Idea. Everything in memory computes, and beside each kernel, as in the pipeline, the pipeline's
-// pieces are read into a ring like the pipeline's. The same schedule says when, with clocks for
-// kernels: each ends when its piece would be computed if nothing ever had to wait. So the reads
-// have the sizes, the order, the depth and the pace of the pipeline's, and nobody waits for them or
-// looks at their bytes. A pipeline that reads the same bytes in the same requests cannot be faster,
-// if a read costs the same whoever it is for, and if computing from weights that have just arrived
-// is not faster than from those that lie in memory. (A ring may fit a cache that all weights do
-// not.)
+// Idea. Kernels compute with all weights in memory. Beside each kernel, as in the pipeline, the
+// pipeline's pieces are read into a ring like the pipeline's. The same schedule says when each read
+// starts. Its kernels are replaced by a clock: each ends when its piece would be computed if no
+// kernel ever had to wait. So the reads have the sizes, the order, the depth and the pace of the
+// pipeline's reads, but no kernel waits for them or uses their bytes. A pipeline that reads the
+// same bytes in the same requests cannot be faster, on two conditions: a read costs the same in
+// both, and computing from weights that have just arrived is not faster than from weights that lie
+// in memory. (The second may fail: a ring may fit a cache that all weights do not.)
 //
 // Cost: a second ring and reader.
 #pragma once
@@ -32,19 +32,21 @@
 
 namespace weightpager::infer {
 
-/// Of one thread: the one that computes.
+/// Not thread-safe: for the thread that computes.
 class ReadsBeside {
  public:
-  /// What a two-stage inference in this window reads, but for what is pinned.
+  /// Makes the reads of a two-stage inference in this window, without those of pinned weights.
+  /// Fails if the file cannot be opened or there is no memory for the ring.
   static Result<std::unique_ptr<ReadsBeside>> make(const std::string& weights_path,
                                                    const WindowUse& window);
 
-  /// One inference's reads begin with that inference, which is to be run next, after one that has
-  /// brought its weights in.
+  /// Begins the reads of one inference. To be called right before that inference runs. An earlier
+  /// inference must have read all weights into memory.
   void begin();
-  /// Beside each of its kernels (InferenceOptions::beside_kernels). Does nothing if none has begun.
+  /// To be called beside each kernel of the inference (InferenceOptions::beside_kernels). Does
+  /// nothing if no inference's reads have begun.
   void go_on();
-  /// After that inference: waits until they are over.
+  /// To be called after that inference: waits until its reads are over.
   Status finish();
 
   uint64_t read_bytes() const { return read_bytes_; }
@@ -61,12 +63,12 @@ class ReadsBeside {
   const io::ModelFile file_;
   const std::string path_;
   std::vector<pipeline::UnitBytes> units_;
-  std::vector<uint64_t> ends_ns_;  // of the units' kernels, from the inference's start on
+  std::vector<uint64_t> ends_ns_;  // when units' kernels end, from the inference's start on
   pipeline::Schedule schedule_;
   pipeline::MirroredRing ring_;
   pipeline::ReadLine read_line_;
   std::deque<pipeline::UnitNumber> kernels_;
-  std::unique_ptr<io::Reader> reader_;  // into the ring: first to go
+  std::unique_ptr<io::Reader> reader_;  // writes into the ring, so it is destroyed first
   uint64_t begun_ = 0;
   uint64_t start_ns_ = 0;
   Status outcome_;

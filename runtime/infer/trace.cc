@@ -19,7 +19,7 @@ struct Lane {
   const char* name;
   TimeSpan UnitTimes::*span;
 };
-// Reads overlap each other, so they are shown as such; the other lanes do one thing at a time.
+// Reads overlap each other and are shown that way; the other lanes do one thing at a time.
 constexpr Lane lanes[] = {
     {"read", &UnitTimes::read}, {"copy", &UnitTimes::copy}, {"kernel", &UnitTimes::kernel}};
 

@@ -1,5 +1,5 @@
-// What happened when in an inference, for looking at: chrome://tracing and ui.perfetto.dev show it
-// as lanes of reads, copies and kernels.
+// Writes the times of an inference as a trace. chrome://tracing and ui.perfetto.dev show it as
+// lanes of reads, copies and kernels.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace weightpager::infer {
 
-/// One inference: what is shown as a process of its own.
+/// One inference, which the trace shows as a process of its own.
 struct TracedInference {
   std::string name;
   std::vector<network::Piece> pieces;
@@ -20,8 +20,8 @@ struct TracedInference {
   pipeline::Timeline times;
 };
 
-/// The trace's JSON (Trace Event Format). Each inference begins at 0; what was read ahead of it is
-/// shown before that.
+/// The trace's JSON (Trace Event Format). Each inference begins at 0; reads ahead of it are shown
+/// before that.
 std::string chrome_trace(const network::Network& network,
                          std::span<const TracedInference> inferences);
 

@@ -8,11 +8,12 @@
 // Idea. A trial run executes a plan as `infer` does: weights are packed for the plan, into a file
 // beside the given weights, and inferences are timed. Plans take turns of a few passes each, so
 // that all plans see the same machine. The first pass of a turn fills the window and does not
-// count. The fastest of several plans was partly lucky, and the less steady the machine, the
-// luckier. So its delay is measured again afterwards, in turns without the other plans.
+// count. The fastest plan was partly lucky, and more so on a machine whose speed varies much. So
+// its delay is measured again afterwards, in turns without the other plans.
 //
-// Cost: one or two seconds for each plan and once more for the fastest; packing; each plan's
-// memory; and disk space for its weights, whose file is unlinked as soon as it is open.
+// Cost: for each plan one or two seconds, packing, the plan's memory, and disk space for its
+// weights, whose file is unlinked as soon as it is open; for the fastest plan one or two seconds
+// more.
 #pragma once
 
 #include <cstddef>

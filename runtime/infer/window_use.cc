@@ -24,15 +24,15 @@ using pipeline::Rings;
 using pipeline::UnitBytes;
 using pipeline::UnitCosts;
 
-// For estimates: a disk, memory, and two processors or a GPU of our time. Only their ratio matters,
-// and only for what is pinned beyond the ring.
+// Rates for estimates, of today's disks and memory and of two processors or a GPU. Only their
+// ratios matter, and only for the choice of pinned weights.
 struct Rates {
   double read_bytes_per_ns;
   double copy_bytes_per_ns;
   double operations_per_ns;
   uint64_t kernel_ns_min;
 };
-// What a plan's ring may have beyond what it can use.
+// A plan's ring may be larger by this than the ring can use.
 constexpr uint64_t ring_slack_bytes = 16 * MiB;
 constexpr Rates processor_rates = {2, 8, 80, 20'000};
 constexpr Rates gpu_rates = {2, 20, 20'000, 10'000};
@@ -91,8 +91,8 @@ CutNetwork cut(const Network& network, const WeightSource& source, const WindowR
   return it;
 }
 
-/// Pieces that a ring is to have room for. Where stages have their own pace: one that computes, one
-/// that waits for that, and one that is read, so that the disk need not wait for the first.
+/// The number of pieces that a ring should have room for. If stages go at their own pace, there are
+/// three: one computes, one waits, and one is read, so the disk need not wait for the first.
 uint64_t pieces_at_once(Pipeline pipeline) {
   if (pipeline == Pipeline::sequential) return 1;
   return pipeline == Pipeline::synchronous ? 2 : 3;
@@ -104,7 +104,7 @@ uint64_t tile_for(uint64_t ring_bytes, uint64_t at_once) {
   return std::max(part, 3 * os_page_bytes) - 2 * os_page_bytes;
 }
 
-/// The share of the window that each ring has, where rings are of equal size.
+/// The size of each ring if the window consists of rings of equal size.
 uint64_t ring_share(Pipeline pipeline, uint64_t window_bytes) {
   const bool has_two = pipeline != Pipeline::two_stage && pipeline != Pipeline::preload;
   return round_down(has_two ? window_bytes / 2 : window_bytes, os_page_bytes);
@@ -145,7 +145,7 @@ uint64_t largest_unit(const WindowUse& use) {
   return largest_bytes;
 }
 
-// Everything in memory: only on a GPU does it come there through a ring.
+// All weights are in memory. Only on a GPU do they come there through a ring.
 Result<WindowUse> use_for_preload(WindowUse use, const WindowRequest& request) {
   uint64_t all_bytes = 0;
   for (const UnitBytes& unit : use.units) all_bytes += unit.length_bytes;
@@ -157,7 +157,7 @@ Result<WindowUse> use_for_preload(WindowUse use, const WindowRequest& request) {
   return use;
 }
 
-// To a whole number of a GPU's steps: upwards where the window has room for that.
+// Rounds the ring to a whole number of a GPU's steps, upwards if the window has room for that.
 void round_gpu_ring(Rings& rings, uint64_t needed_bytes, uint64_t spare_bytes) {
   const uint64_t up_bytes = round_up(rings.device_bytes, pipeline::gpu_ring_step_bytes);
   const uint64_t down_bytes = round_down(rings.device_bytes, pipeline::gpu_ring_step_bytes);
@@ -168,8 +168,8 @@ void round_gpu_ring(Rings& rings, uint64_t needed_bytes, uint64_t spare_bytes) {
   }
 }
 
-// A ring that is too small would keep a unit waiting for ever, and one that is larger than all that
-// two passes read is memory for nothing.
+// Refuses rings that are too small or too large. In a ring that is too small a unit would wait for
+// ever. A ring never needs more than the bytes that two passes read.
 Status check_plan(const WindowUse& use, const plan::JointPlan& plan, const WeightSource& source) {
   const char* const again = "make it again: weightpager plan NET.cfg --budget SIZE -o FILE";
   uint64_t pinned_bytes = 0;

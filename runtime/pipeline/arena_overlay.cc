@@ -1,4 +1,4 @@
-// See arena_overlay.h. A time is a count here: so many of the first units have been computed.
+// See arena_overlay.h. A time is a count here: the number of units that have been computed.
 #include "runtime/pipeline/arena_overlay.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class Arena {
     }
   }
 
-  // The range of this size that is free after the fewest units; the first one of equals.
+  // The range of this size that is free after the fewest units. Of equal ranges, the first one.
   std::optional<FreeRange> earliest_free_range(uint64_t size_bytes) {
     const uint64_t width = (size_bytes + overlay_granule_bytes - 1) / overlay_granule_bytes;
     std::optional<FreeRange> best;
@@ -197,7 +197,7 @@ class Placer {
     return sum_bytes;
   }
 
-  // Bytes of the units before the next one that are not computed, once `computed` units are.
+  // The bytes of the placed units that are not computed yet when `computed` units are.
   uint64_t bytes_ahead(uint32_t computed) const {
     return computed == number() ? 0 : bytes(placed_[computed].first, placed_.back().end);
   }
@@ -216,7 +216,7 @@ class Placer {
   Ring ring_;
   Arena arena_;
   std::vector<PlacedUnit> placed_;
-  // Units are read in order, so the next one cannot be read before this count either.
+  // Units are read in order, so no later unit is read before this many units are computed.
   uint32_t must_leave_ = 0;
 };
 

@@ -6,20 +6,21 @@
 // could have read them earlier, but the ring was full.
 //
 // Idea. A unit may be overlaid: it is read into the arena after the last layer that needed those
-// bytes, and it is computed before the next layer that needs them. When layers use each byte is
-// known beforehand (memory/activations.h), so overlays are chosen once. The units are placed in
-// order. Each unit goes where it may be read after the earliest kernel: into the ring, if the ring
-// delays its read no more than earlier units delay it already, otherwise into the arena. Layers are
-// cut into tiles only because the ring is small. Tiles of one layer become one unit again where the
-// arena has room for all of them, even if that room is free later, as long as twice as many bytes
-// are read and not yet computed by then. Each tile that goes saves a kernel's fixed cost, which is
-// to pack the unfolded picture again: YOLOv3 in 8.2 MiB has 116 pieces instead of 175.
+// bytes, and it is computed before the next layer that needs them. It is known beforehand when
+// layers use each byte (memory/activations.h), so overlays are chosen once. The units are placed in
+// order. A unit goes into the ring if the ring delays its read no more than earlier units already
+// do, otherwise into the arena. Layers are cut into tiles only because the ring is small. Where the
+// arena has room for several tiles of a layer together, they become one unit again. That room may
+// be free later than room for one tile, as long as at that time twice as many bytes are read and
+// not yet computed. A joined tile saves the fixed cost of a kernel, because each kernel packs the
+// unfolded picture again. YOLOv3 in 8.2 MiB has 116 pieces instead of 175.
 //
 // So the window is larger where it matters, and the memory is the same. To our knowledge no other
 // program does this; Pisarchyk & Lee share the memory of activations among activations only.
 //
-// This code is pure: it says which unit may lie where, and when. It runs once for a window. Cost:
-// for each unit one pass over the arena's granules, and one more for each tile that may be joined.
+// This code is pure: it decides where each unit lies and when its bytes are free. It runs once for
+// a window. Cost: one pass over the arena's granules for each unit, and one more for each tile that
+// may be joined.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ struct ArenaUse {
   uint64_t offset_bytes = 0;
   uint64_t size_bytes = 0;
   uint32_t first_layer = 0;
-  /// May be past the last layer of the network: the bytes are in use until the end.
+  /// May be past the network's last layer: then the bytes are in use until the inference ends.
   uint32_t last_layer = 0;
 };
 
@@ -56,11 +57,12 @@ struct UnitToPlace {
 struct PlacedUnit {
   uint32_t first = 0;
   uint32_t end = 0;
-  /// `after_unit` counts placed units. Nothing: the unit stays in the ring, or pinned.
+  /// `after_unit` is a number of placed units, not of units to place. Nothing: the unit is in the
+  /// ring or pinned.
   std::optional<Overlay> overlay;
 };
 
-/// Places all units, in order. `ring_bytes` is the ring of `two_stage`, which holds at least the
+/// Places all units, in order. `ring_bytes` is the size of the ring of `two_stage`: at least the
 /// largest unit that is not pinned.
 std::vector<PlacedUnit> place_units(std::span<const UnitToPlace> units, uint64_t ring_bytes,
                                     std::span<const ArenaUse> uses, uint64_t arena_bytes);

@@ -43,7 +43,7 @@ struct Kernel {
   UnitNumber unit = 0;
   uint32_t index = 0;
   const std::byte* bytes = nullptr;
-  Status outcome;  // end: of the inference
+  Status outcome;  // Kind::end: the inference's outcome
 };
 
 class DrivenExecutor final : public Executor, private DeviceListener {
@@ -113,27 +113,27 @@ class DrivenExecutor final : public Executor, private DeviceListener {
   std::unique_ptr<Device> device_;
   WorkLine<Kernel> kernels_line_;
   std::thread driver_;
-  std::atomic<UnitNumber> wakes_from_{0};  // whose end, or a later one's, wakes the driver
-  uint64_t failures_seen_ = 0;             // by `take`
+  std::atomic<UnitNumber> wakes_from_{0};  // ends of kernels from this unit on wake the driver
+  uint64_t failures_seen_ = 0;             // failures that `take` has returned
 
-  // The driver's own.
+  // Only the driver uses these.
   ScheduleSettings schedule_settings_;
   Schedule schedule_;
   UnitReads reads_;
-  // By number modulo 2 · units: as many can be under way.
+  // By number modulo 2 · units, because so many units can be under way.
   std::vector<Place> read_places_;
   std::vector<Place> kernel_places_;
-  uint32_t copies_ = 0;   // given out, and not finished
-  uint32_t kernels_ = 0;  // the same
+  uint32_t copies_ = 0;   // started, and not finished
+  uint32_t kernels_ = 0;  // put in line or started, and not finished
   InferencesUnderWay inferences_;
   uint64_t failures_told_ = 0;
   bool is_failure_told_ = false;
   bool is_stopping_ = false;
-  // The caller computes one unit after the other. One that takes units may take several at once, so
-  // the driver must wake for each read.
+  // True if the caller computes one unit after the other (`run`). A caller of `take` may take
+  // several units at once, so then the driver must wake for each read.
   bool may_doze_ = false;
   std::optional<Error> failure_;
-  uint64_t caller_reading_ns_ = 0;  // of the caller's processor time, where he drives
+  uint64_t caller_reading_ns_ = 0;  // the caller's processor time for reads, if the caller drives
 };
 
 uint64_t processor_ns(clockid_t clock) {
@@ -201,19 +201,19 @@ Status DrivenExecutor::run() {
       return forward_error(std::move(task));
     }
     if (!*task) return {};
-    // What was in line behind a unit that failed is given back as it is.
+    // Units that were in line behind a failed one are finished without being computed.
     if (outcome) outcome = device_->compute(**task, work_, {});
     if (!outcome) finish(**task, outcome);
   }
 }
 
-// What `drive` does, but that it computes where that sleeps.
+// Does the same as `drive`, but computes where `drive` sleeps.
 Status DrivenExecutor::run_as_driver() {
   inbox_.put_quietly({.kind = DriverMessage::Kind::start_inference,
                       .is_run = true,
                       .failures_seen = failures_told_});
   for (;;) {
-    // 1. Kernels that are finished, and what may start now.
+    // 1. Take in finished kernels, and start everything that may start now.
     for (DriverMessage& message : inbox_.take_all()) take_message(message);
     start_what_may_start();
 
@@ -223,10 +223,9 @@ Status DrivenExecutor::run_as_driver() {
       continue;
     }
 
-    // 3. Compute what is in line, up to the kernel whose end makes room for reads worth starting:
-    // the first one, if there are reads already that had to wait for others. Reads go to the disk,
-    // and those that are finished come in, beside that first kernel. A failure may have taken
-    // everything out of line.
+    // 3. Compute the units in line, up to the kernel whose end makes room for enough reads. That is
+    // the first kernel if some reads already wait for others to finish. Beside the first kernel,
+    // start reads and take in finished ones. After a failure there may be no units left in line.
     bool is_exchanged = false;
     const auto exchange_once = [this, &is_exchanged] {
       if (std::exchange(is_exchanged, true)) return;
@@ -242,7 +241,7 @@ Status DrivenExecutor::run_as_driver() {
       Result<std::optional<UnitTask>> task = take();
       if (!task) return forward_error(std::move(task));
       if (!*task) {
-        // For the next inference.
+        // Reads for the next inference.
         exchange_once();
         return {};
       }
@@ -253,7 +252,7 @@ Status DrivenExecutor::run_as_driver() {
   }
 }
 
-// Hands over those that may start, and takes in those that are finished.
+// Starts the reads that may start, and takes in those that are finished.
 void DrivenExecutor::exchange_reads(int64_t timeout_ns) {
   const uint64_t begin_ns = processor_ns(CLOCK_THREAD_CPUTIME_ID);
   start_reads();
@@ -293,7 +292,8 @@ Result<std::optional<UnitTask>> DrivenExecutor::take() {
 void DrivenExecutor::finish(const UnitTask& task, Status computed) {
   Result<TimeSpan> when = TimeSpan{task.taken_ns, monotonic_ns()};
   if (!computed) when = tl::make_unexpected(std::move(computed).error());
-  // Units that were let go may wait for it to leave the ring before them.
+  // Always wakes the driver: units that were let go may only be waiting for this unit to leave the
+  // ring before them.
   inbox_.put(message_of_kernel(task.number, std::move(when)));
 }
 
@@ -310,7 +310,7 @@ void DrivenExecutor::on_copied(UnitNumber unit, Result<TimeSpan> when) {
 }
 
 // Wakes the driver only if it waits for this kernel (Rest). The driver stores `wakes_from_` before
-// it looks into the inbox for the last time; this puts the message in before it loads
+// it looks into the inbox for the last time. This function puts the message in before it loads
 // `wakes_from_`. So at least one of the two sees what the other did.
 void DrivenExecutor::on_computed(UnitNumber unit, Result<TimeSpan> when) {
   const bool is_failed = !when;
@@ -352,7 +352,7 @@ void DrivenExecutor::drive(std::promise<Status>& opened) {
 void DrivenExecutor::start_what_may_start() {
   if (failure_) return tell_failure();
   if (is_stopping_) return;
-  // Units that are let go leave without an event; then one more inference may start.
+  // Units that were let go leave the ring without an event, and then one more inference may start.
   do {
     start_inferences();
     start_actions();
@@ -364,7 +364,7 @@ io::Wakeup DrivenExecutor::sleep() {
   const bool is_at_work = !failure_ && !is_stopping_;
   const Rest rest = is_at_work ? schedule_.rest() : Rest{};
   wakes_from_ = rest.until;
-  // What was put in quietly before that may be what there is to wait for.
+  // A message that was put in quietly before that store may be the one that the driver waits for.
   if (!inbox_.is_empty()) return {};
   const bool ignores_reads = rest.ignores_reads && may_doze_ && !reads_.has_waiting();
   return ignores_reads ? reads_.doze() : reads_.wait(-1);
@@ -402,7 +402,8 @@ uint64_t DrivenExecutor::reads_at_once_bytes() const {
   const std::optional<UnitNumber> first = reads_.first();
   const bool awaits_first_unit = kernels_ == 0 && first && schedule_.index(*first) == 0;
   if (awaits_first_unit) return ReadLine::first_bytes_under_way_max;
-  // Until the next kernel has ended nobody starts more, and nobody waits for the first of these.
+  // No thread starts more reads until the next kernel has ended, and no thread waits for the first
+  // of these.
   if (is_driven_by_caller() && kernels_ > 0) return UINT64_MAX;
   return ReadLine::bytes_under_way_max;
 }
@@ -438,7 +439,7 @@ void DrivenExecutor::take_message(DriverMessage& message) {
     case DriverMessage::Kind::stop:
       is_stopping_ = true;
       return;
-    // A request is void if its sender did not know yet that the inferences have failed.
+    // A request is void if its sender did not know yet of a failure that ended the inferences.
     case DriverMessage::Kind::start_inference:
       if (message.failures_seen != failures_told_) return;
       if (is_failure_told_) begin_anew();
@@ -500,14 +501,14 @@ void DrivenExecutor::give_up(Error error) {
   failure_ = std::move(error);
   reads_.cancel_waiting();
   copies_ -= device_->cancel_copies();
-  // The ends of earlier inferences stay in line: somebody may wait for one.
+  // The ends of earlier inferences stay in line: a caller may wait for one.
   kernels_ -=
       kernels_line_.remove_if([](const Kernel& it) { return it.kind == Kernel::Kind::compute; });
 }
 
-// Tells the failure to the caller that waits for an inference, or else to the next one that asks
-// for one. Units that were taken keep their bytes until they are finished. Nothing begins anew, not
-// even reading ahead, before a caller asks again: it may first mend the cause of the failure.
+// Tells the failure to the caller that waits for an inference, or otherwise to the next caller that
+// asks for one. Units that were taken keep their bytes until they are finished. Nothing begins
+// anew, not even reading ahead, before a caller asks again: the caller may first fix the cause.
 void DrivenExecutor::tell_failure() {
   if (inferences_.is_wanted() && !is_failure_told_ && reads_.in_flight() + copies_ == 0) {
     inferences_.forget_wanted();

@@ -1,29 +1,29 @@
 // Runs a schedule with a real disk and real computation.
 //
-// Problem. The schedule says what may start when. Somebody has to start it: keep reads in flight
-// while a layer computes for tens of milliseconds, copy beside both, and never let a busy thread
-// wait for an idle one.
+// Problem. The schedule says what may start when. The executor has to start it: it keeps reads in
+// flight while a layer computes for tens of milliseconds, copies beside both, and never lets a busy
+// thread wait for an idle one.
 //
-// Idea. One thread, the driver, owns the schedule and the reader; it sleeps in one place, for a
-// finished read or for a message from another thread. Copies and kernels are the device's
-// (device.h), a processor's or a GPU's. Kernels are computed, or on a GPU started, by the thread
-// that calls `run`, which is the engine's own (its OpenMP threads stay warm). It gets its work
-// through a short queue, several units ahead, so that between two kernels there is no wait for the
-// driver.
+// Idea. One thread, the driver, owns the schedule and the reader. It sleeps in one place, until a
+// read is finished or another thread sends a message. The device (device.h), a processor or a GPU,
+// makes the copies and runs the kernels. The thread that calls `run` computes the kernels, or
+// starts them on a GPU. That is the engine's own thread, so its OpenMP threads stay warm. It gets
+// its work through a short queue, several units ahead, so it does not wait for the driver between
+// two kernels.
 //
-// Where processors compute and nothing is copied, who calls `run` may be the driver himself, at the
-// beginning of a kernel (Driver::caller): space for reads comes only when one ends, and nobody need
-// be woken then. A thread that is woken beside two that multiply matrices costs these 83 µs, 25
-// where they only count (bench/wake_cost, 2 processors of a virtual machine, 2026-11-24), and a
-// pass over YOLOv4 in 9 MiB woke its driver 230 times. The threads that compute with it begin
-// without it (Meanwhile).
+// Where processors compute and nothing is copied, the thread that calls `run` may itself be the
+// driver, at the beginning of each kernel (Driver::caller). Space for reads comes only when a
+// kernel ends, so that is soon enough, and no thread need be woken. A wake-up costs much: two
+// threads that multiply matrices 83 µs, and two that only count 25 µs (bench/wake_cost, 2
+// processors of a virtual machine, 2026-11-24), and a pass over YOLOv4 in 9 MiB woke its driver 230
+// times. While the caller drives, the other threads of the kernel begin without it (Meanwhile).
 //
 // Start reading at `DrivenExecutor::drive`.
 //
-// A failure ends the inference, never gives half of one: `run` returns the error when nothing is in
-// flight any more, and the next `run` begins anew. Cost: with a thread for a driver two thread
-// switches for each unit that is not ready ahead of time, else none that anybody waits for; without
-// one, what starting reads and taking them in takes of one of the threads that compute.
+// A failure ends the inference; there is never half a result. `run` returns the error when nothing
+// is in flight any more, and the next `run` begins anew. Cost with a driver's thread: two thread
+// switches for each unit that is not ready ahead of time; no thread waits for other switches. Cost
+// without one: one of the threads that compute spends time on starting reads and taking them in.
 #pragma once
 
 #include <cstddef>
@@ -44,38 +44,41 @@
 
 namespace weightpager::pipeline {
 
-/// A unit's bytes in its file: everything in multiples of 4 KiB, as direct reads want it, but the
-/// end of the file.
+/// A unit's bytes in its file. Offset and length are multiples of 4 KiB, as direct reads require;
+/// only the file may end earlier.
 struct UnitBytes {
   uint64_t offset_bytes = 0;
   /// The size that the schedule counts. 0: the unit has no weights.
   uint64_t length_bytes = 0;
-  /// Fewer than `length_bytes` where the file ends; what is missing otherwise is an error.
+  /// A read that brings fewer bytes than this is an error. Less than `length_bytes` where the file
+  /// ends within the unit.
   uint64_t needed_bytes = 0;
   bool is_pinned = false;
   /// As in WorkUnit.
   std::optional<Overlay> overlay = {};
 };
 
-/// What a schedule has to know of them: whole pages, less than 4 GiB each.
+/// The units as a schedule needs them. Each has a whole number of pages and less than 4 GiB.
 std::vector<WorkUnit> work_units(std::span<const UnitBytes> units);
 
 enum class Driver {
-  /// A thread of the executor's own, which reads on whatever the caller does.
+  /// A thread of the executor. It goes on reading whatever the caller does.
   own_thread,
-  /// The thread that calls `run`, which is then all that may be called. For pipelines without
-  /// copies, on a device that has computed a unit when `compute` returns. A read counts as finished
-  /// when a kernel begins after it.
+  /// The thread that calls `run`; inferences may then be computed with `run` only. For pipelines
+  /// without copies, on a device that has computed a unit when `compute` returns. A read that
+  /// finishes while a kernel computes is noticed, and counts as finished, when the next kernel
+  /// begins.
   caller,
 };
 
 struct ExecutorOptions {
   ScheduleSettings schedule;
   Driver driver = Driver::own_thread;
-  /// Of the weights, opened for direct reads where the filesystem has them. Stays open.
+  /// The file of the weights, opened for direct reads where the filesystem supports them. The
+  /// caller closes it, after the executor is gone.
   int fd = -1;
-  /// What it was when it was opened: once it is changed, every pass that reads fails. Nothing:
-  /// nobody looks.
+  /// The file's identity when it was opened. Once the file is changed, every pass that reads fails.
+  /// Nothing: changes are not looked for.
   std::optional<io::FileIdentity> file;
   /// For messages.
   std::string file_name;
@@ -83,7 +86,7 @@ struct ExecutorOptions {
   uint32_t device_read_bytes = 1u << 20;
   /// The reader to use, instead of io_uring or, where that is refused, pread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
-  /// Driver::caller: something more that is done during each kernel (Meanwhile).
+  /// Driver::caller: more work for the caller to do during each kernel (Meanwhile).
   Meanwhile beside_kernels;
 };
 
@@ -95,36 +98,40 @@ class Executor {
       std::unique_ptr<Device> device = make_host_device());
   virtual ~Executor() = default;
 
-  /// One inference: `start`, then `work.compute` for every unit. Any thread, one at a time.
+  /// Runs one inference: `start`, then `work.compute` for every unit. Any thread may call, one at a
+  /// time.
   virtual Status run() = 0;
 
-  // The same for who would rather call than be called, on a processor. After `start`, `take` and
-  // `finish` each unit until `take` says that the inference is over. Units are numbered on across
-  // inferences; after an error they are numbered from 0 again.
+  // The same without callbacks, on a processor. After `start`, call `take` and `finish` for each
+  // unit until `take` says that the inference is over. The numbers of units go on across
+  // inferences; after an error they begin at 0 again.
 
-  /// Also while the inference before is not over; in pipelines that cannot compute two at once it
-  /// begins after that.
+  /// Starts an inference. May be called before the last one is over: pipelines that cannot compute
+  /// two at once begin the new one after it.
   virtual void start() = 0;
   /// Waits until the next unit's bytes are there. Further units may be taken before the first is
-  /// finished; each may wait for space that only finishing gives. Nothing when an inference is
-  /// over, which may come after units of the next one. An error when it has failed, and no read is
-  /// in flight any more; that ends all that were started.
+  /// finished, but `take` may then wait for space that only `finish` gives. Returns nothing when an
+  /// inference is over; units of the next inference may come before that. Returns an error when an
+  /// inference has failed and no read is in flight any more; the error ends all inferences that
+  /// were started.
   virtual Result<std::optional<UnitTask>> take() = 0;
-  /// In the order in which they were taken. The bytes stay until then, also after a failure, but
-  /// then all that was taken must be finished before the next `start`.
+  /// Units are finished in the order in which they were taken. Their bytes stay until then, also
+  /// after a failure. After a failure all units that were taken must be finished before the next
+  /// `start`.
   virtual void finish(const UnitTask& task, Status computed) = 0;
-  /// As Schedule::let_go. `take` may still return units before `end`, that were ready earlier.
+  /// As Schedule::let_go. `take` may still return units before `end` that were ready earlier.
   virtual void let_go(UnitNumber end) = 0;
   /// As Schedule::set_reads_across_inferences.
   virtual void set_reads_across_inferences(bool reads_across) = 0;
 
-  /// When everything in the last inference that ended well began and finished, on CLOCK_MONOTONIC.
+  /// When each read, copy and kernel of the last inference that ended without an error began and
+  /// finished, on CLOCK_MONOTONIC.
   virtual const Timeline& times() const = 0;
   /// Memory for weights: rings and pins.
   virtual uint64_t window_bytes() const = 0;
-  /// Read from the file since the beginning.
+  /// Bytes read from the file since the executor was made.
   virtual uint64_t read_bytes() const = 0;
-  /// What starting these reads and taking them in took of a processor.
+  /// The processor time that it took to start these reads and take them in.
   virtual uint64_t reading_processor_ns() const = 0;
   /// "io_uring" or "pread".
   virtual const char* reader_name() const = 0;

@@ -1,5 +1,5 @@
-// The processor as a device. Rings and pins are plain memory, kernels are computed inside of
-// `compute`. Copies serve to compare pipelines: a thread makes them, so that they overlap with both
+// The processor as a device. Rings and pins are plain memory, and kernels run within `compute`.
+// Copies exist to compare pipelines: a thread of their own makes them, so they overlap with both
 // reads and kernels.
 #include <fmt/format.h>
 #include <sys/mman.h>

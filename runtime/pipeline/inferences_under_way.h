@@ -1,12 +1,12 @@
-// The inferences that an executor runs: how many are asked for, started and ended, and when each of
-// their units was read, copied and computed.
+// The inferences that an executor runs: how many were asked for, started and ended, and when each
+// of their units was read, copied and computed.
 //
 // Two inferences are under way at most: the one that computes, and the one whose units are read
 // ahead. So two timelines are kept, which take turns. The one of the last inference that ended
 // stays until another inference ends.
 //
-// The driver's own, but for `last`: the thread that computes may read that once it has learned of
-// the end.
+// Only the driver uses this, except for `last`: the thread that computes may read that timeline
+// once it has learned of the inference's end.
 #pragma once
 
 #include <array>
@@ -26,28 +26,28 @@ class InferencesUnderWay {
     for (Timeline& it : timelines_) it.units.resize(units);
   }
 
-  /// Somebody asks for one more.
+  /// A caller asks for one more inference.
   void ask() { ++waiting_; }
   bool has_waiting() const { return waiting_ > 0; }
-  /// Whether somebody waits for the end of one.
+  /// Whether a caller waits for the end of an inference.
   bool is_wanted() const { return started_ + waiting_ > 0; }
   uint64_t ended() const { return ended_; }
 
-  /// One that waits starts now.
+  /// One of the waiting inferences starts now.
   void start() {
     WP_ASSERT(has_waiting());
     timelines_[slot(ended_ + started_)].start_ns = telemetry::monotonic_ns();
     --waiting_;
     ++started_;
   }
-  /// The earliest that was started ends now.
+  /// The inference that was started first ends now.
   void end() {
     last_slot_ = slot(ended_++);
     timelines_[last_slot_].finish_ns = telemetry::monotonic_ns();
     --started_;
   }
 
-  /// After a failure: those that were asked for end without outputs.
+  /// After a failure: all inferences that were asked for end without outputs.
   void forget_wanted() { started_ = waiting_ = 0; }
   /// The schedule is new: units are numbered from 0 again.
   void begin_anew() {
@@ -56,7 +56,7 @@ class InferencesUnderWay {
   }
 
   UnitTimes& times(UnitNumber unit) { return timelines_[slot(unit / units_)].units[unit % units_]; }
-  /// Of the last inference that ended.
+  /// The timeline of the last inference that ended.
   const Timeline& last() const { return timelines_[last_slot_]; }
 
  private:
@@ -67,9 +67,9 @@ class InferencesUnderWay {
   std::array<Timeline, 2> timelines_;
   size_t first_slot_ = 0;
   size_t last_slot_ = 0;
-  uint64_t ended_ = 0;    // since the schedule was made
-  uint32_t started_ = 0;  // and not ended
-  uint32_t waiting_ = 0;  // until they may start
+  uint64_t ended_ = 0;    // inferences that have ended since the schedule was made
+  uint32_t started_ = 0;  // inferences that were started and have not ended
+  uint32_t waiting_ = 0;  // inferences that wait until they may start
 };
 
 }  // namespace weightpager::pipeline

@@ -11,7 +11,7 @@
 namespace weightpager::pipeline {
 namespace {
 
-// Larger gaps hold more than padding. GGUF aligns to 32 bytes unless a file says otherwise.
+// Larger gaps hold more than padding: GGUF aligns to 32 bytes unless a file says otherwise.
 constexpr uint64_t gap_bytes_max = os_page_bytes;
 
 Result<LayerRange> range_of(const model::Model& model, const model::Layer& layer) {

@@ -1,12 +1,12 @@
 // Where a model's layers lie in its file, for streams that give each layer in one piece.
 //
-// Problem. A layer is several tensors, and files put tensors where they like: GGUF writers block
-// after block, safetensors by name. A stream reads a layer with one read and shows it at one
-// address, just as it lies in the file.
+// Problem. A layer is several tensors, and each file format orders tensors in its own way: GGUF
+// writers block after block, safetensors by name. But a stream reads a layer with one read and
+// shows it at one address, just as it lies in the file.
 //
-// Idea. Tensors of a layer that follow each other, with no more between them than alignment asks
-// for, are one range. A layer for which that is not so is refused by name: who knows what its
-// pieces are for can give ranges of their own.
+// Idea. If a layer's tensors follow each other, with only padding for alignment between them, the
+// layer is one range. Any other layer is an error that names the layer: a caller who knows what its
+// pieces are for can pass ranges of their own.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ Result<std::vector<LayerRange>> layers_of_model(const std::string& path) {
   return layer_ranges(*model);
 }
 
-// Rounded out to what direct reads want.
+// The layer's range, rounded out to what direct reads require.
 UnitBytes unit_of(const LayerRange& layer) {
   if (layer.length_bytes == 0) return {};
   const uint64_t begin_bytes = round_down(layer.offset_bytes, os_page_bytes);
@@ -31,7 +31,7 @@ UnitBytes unit_of(const LayerRange& layer) {
           .needed_bytes = end_bytes - begin_bytes};
 }
 
-// What the reader takes in one read.
+// The longest layer that the reader can read with one read.
 constexpr uint64_t layer_bytes_max = std::numeric_limits<uint32_t>::max() - 2 * os_page_bytes;
 
 }  // namespace
@@ -109,12 +109,12 @@ std::string LayerStream::describe(uint64_t layer) const {
 Result<std::span<const std::byte>> LayerStream::acquire(uint32_t layer) {
   const MutexLock order(order_mutex_);
 
-  // 1. Refuse what nobody could wait for.
+  // 1. Refuse a layer that could never come.
   if (Status known = check_layer(layer); !known) return forward_error(std::move(known));
   if (Status begun = check_pass(); !begun) return forward_error(std::move(begun));
   if (Status fits = check_room(layer); !fits) return forward_error(std::move(fits));
 
-  // 2. Go there, and wait.
+  // 2. Go to the layer, and wait for it.
   const UnitNumber wanted = next_of(layer);
   go_to(wanted);
   const uint64_t start_ns = telemetry::monotonic_ns();
@@ -125,7 +125,7 @@ Result<std::span<const std::byte>> LayerStream::acquire(uint32_t layer) {
     return forward_error(std::move(task));
   }
 
-  // 3. It is the caller's until it is released.
+  // 3. Keep the layer for the caller until it is released.
   next_ = wanted + 1;
   keep(*task, true);
   static constexpr std::byte nothing{};
@@ -186,8 +186,8 @@ Status LayerStream::check_pass() {
               "release what is held; then acquire begins a new pass", EBUSY);
 }
 
-// Whatever lies between the first layer that is held and the wanted one takes space, too: the ring
-// is freed in order.
+// The layers between the first held one and the wanted one take space, too: the ring is freed in
+// order.
 Status LayerStream::check_room(uint32_t layer) const {
   const MutexLock lock(mutex_);
   if (taken_.empty()) return {};

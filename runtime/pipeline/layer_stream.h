@@ -1,19 +1,20 @@
-// A model's layers, one after the other, pass after pass, in a window: for programs that compute
-// with weights themselves and want them in memory only while they do.
+// Streams a model's layers through a window, one after the other, pass after pass: for programs
+// that compute with the weights themselves and want them in memory only while they compute.
 //
-// Problem. Such a program asks for a layer, computes, and is done with it. It should wait only for
-// a disk that is slower than its computation; it may want several layers at once, give them back in
-// any order, jump ahead, stop in the middle of a pass. It should never have to know what a ring is.
+// Problem. Such a program asks for a layer, computes, and gives the layer back. It should wait only
+// if the disk is slower than its computation. It may want several layers at once, give them back in
+// any order, jump ahead, or stop in the middle of a pass. It should never have to know what a ring
+// is.
 //
-// Idea. A layer is a unit of the two-stage pipeline (schedule.h): acquiring one takes units until
-// it comes, releasing finishes it. The ring is freed in the order in which it was filled, so what
-// is released behind a layer that is still held waits for that one; and what cannot fit beside
-// what is held is found by adding up sizes, before anybody waits for it. A model that fits the
-// window as a whole is pinned, and read once.
+// Idea. A layer is a unit of the two-stage pipeline (schedule.h): `acquire` takes units until the
+// layer comes, and `release` finishes the layer's unit. The ring is freed in the order in which it
+// was filled, so the space of a released layer stays taken while an earlier layer is held.
+// `acquire` adds up sizes before it waits, and refuses a layer that cannot fit beside the held
+// ones. A model that fits the window as a whole is pinned, and read once.
 //
 // Start reading at `LayerStream::acquire`.
 //
-// Cost: one thread; per layer two switches between threads, and none that is waited for if the
+// Cost: one thread, and per layer two switches between threads. `acquire` waits for neither if the
 // layer is there already.
 #pragma once
 
@@ -38,10 +39,11 @@ namespace weightpager::pipeline {
 
 struct LayerStreamOptions {
   std::string path;
-  /// At least the largest layer, rounded out to pages of the file. What more there is lets reads
-  /// go on while layers are held.
+  /// At least the largest layer, rounded out to pages of the file. A larger window lets reads go on
+  /// while layers are held.
   uint64_t window_bytes = 0;
-  /// In the order of a pass; they may overlap. Empty: those of the model in the file.
+  /// The layers in the order of a pass; they may overlap. Empty: the layers of the model in the
+  /// file.
   std::vector<LayerRange> layers;
   /// Tests only: as in ExecutorOptions.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;
@@ -50,44 +52,45 @@ struct LayerStreamOptions {
 struct LayerStreamStatistics {
   uint64_t window_bytes = 0;
   uint64_t read_bytes = 0;
-  /// In `acquire`, waiting for bytes.
+  /// Time that `acquire` waited for bytes.
   uint64_t stall_ns = 0;
-  /// That were begun.
+  /// Passes that were begun.
   uint64_t passes = 0;
 };
 
-/// Thread-safe. While one thread waits in `acquire`, others that acquire or advise wait for it;
-/// `release` never waits.
+/// Thread-safe. While one thread waits in `acquire`, other threads wait for it in `acquire`,
+/// `will_need` and `last_pass`; `release` never waits.
 class LayerStream {
  public:
-  /// Begins to read.
+  /// Opens the file and begins to read. Fails if the file cannot be read or the window is too
+  /// small.
   static Result<std::unique_ptr<LayerStream>> open(LayerStreamOptions options);
-  /// No layer may be used any more. Waits for reads in flight.
+  /// Waits for reads in flight. The bytes of all layers are gone afterwards.
   ~LayerStream() = default;
 
-  /// Waits for the layer's bytes: the next time that it comes, in this pass or the one after it.
-  /// Layers before it are let go. The bytes are there, contiguous and as in the file, until
-  /// `release`; of a layer without weights there are none.
+  /// Waits for the layer's bytes, and returns them. The layer is the next one of this number in the
+  /// order, in this pass or the one after it; the layers before it are let go. The bytes are
+  /// contiguous, as in the file, and stay until `release`. A layer without weights has no bytes.
   ///
-  /// Fails, and changes nothing, if the layer is held already or does not fit beside those that
-  /// are. After a read error the pass is over: layers that are held stay until they are released,
-  /// and when all are, the next `acquire` begins a new pass.
+  /// Fails, and changes nothing, if the layer is held already or does not fit beside the layers
+  /// that are held. A read error ends the pass. Held layers stay until they are released; when all
+  /// are released, the next `acquire` begins a new pass.
   Result<std::span<const std::byte>> acquire(uint32_t layer);
-  /// In any order. Fails if the layer is not held.
+  /// Layers may be released in any order. Fails if the layer is not held.
   Status release(uint32_t layer);
 
-  /// Advice: `layer` is the next that will be acquired; those before it are let go, and not read if
-  /// that is not too late.
+  /// Advice: `layer` is the next layer that will be acquired. The layers before it are let go; they
+  /// are not read if it is not too late for that.
   Status will_need(uint32_t layer);
-  /// Advice: no pass follows the present one (or the first, if none has begun), so it is not read
-  /// ahead for one. If one follows all the same, it is like any other.
+  /// Advice: no pass follows the present one (or the first, if none has begun), so nothing is read
+  /// ahead for a next pass. If a pass follows all the same, it is like any other.
   void last_pass();
 
   const std::vector<LayerRange>& layers() const { return layers_; }
   LayerStreamStatistics statistics() const;
 
  private:
-  /// Weights are used as they are read, by the caller.
+  /// Does nothing: the caller uses the weights as they were read.
   class NoWork final : public UnitWork {
    public:
     Status take_in(uint32_t, std::span<std::byte>) override { return {}; }
@@ -123,16 +126,16 @@ class LayerStream {
   uint64_t window_bytes_ = 0;
   NoWork work_;
 
-  // Of who moves on in the order: `acquire` and advice. Locked before `mutex_`.
+  // Held while `acquire` and advice move on in the order of layers. Locked before `mutex_`.
   Mutex order_mutex_;
-  UnitNumber next_ WP_GUARDED_BY(order_mutex_) = 0;  // that was not taken yet
-  // Of those that units are numbered by: since the last failure.
+  UnitNumber next_ WP_GUARDED_BY(order_mutex_) = 0;  // the first unit that was not taken yet
+  // Passes since the last failure; the numbers of units count these.
   uint64_t passes_begun_ WP_GUARDED_BY(order_mutex_) = 0;
   std::optional<uint64_t> last_pass_ WP_GUARDED_BY(order_mutex_);
 
   mutable Mutex mutex_;
   std::deque<Taken> taken_ WP_GUARDED_BY(mutex_);       // in order; the first one is held
-  bool has_pass_failed_ WP_GUARDED_BY(mutex_) = false;  // that layers are still held of
+  bool has_pass_failed_ WP_GUARDED_BY(mutex_) = false;  // and some of its layers may be held
   std::atomic<uint64_t> passes_{0};
   std::atomic<uint64_t> stall_ns_{0};
 

@@ -39,7 +39,7 @@ Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
   if (!memory.is_open() || ftruncate(memory.get(), static_cast<off_t>(capacity_bytes)) != 0) {
     return refused(capacity_bytes);
   }
-  // One reservation for both, so that nothing else can come between.
+  // One reservation for both mappings, so that nothing else is mapped between them.
   void* const reservation = mmap(nullptr, reservation_bytes(capacity_bytes), PROT_NONE,
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (reservation == MAP_FAILED) return refused(capacity_bytes);
@@ -48,7 +48,8 @@ Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
       round_up(reinterpret_cast<uintptr_t>(reservation), huge_page_bytes));
   ring.capacity_bytes_ = capacity_bytes;
   constexpr int protection = PROT_READ | PROT_WRITE;
-  // Memory that is missing shall be missing now, and not be a SIGBUS in the middle of a layer.
+  // Takes all memory now: if some is missing, that is an error here and not a SIGBUS within a
+  // layer.
   const bool is_there =
       fallocate(memory.get(), 0, 0, static_cast<off_t>(capacity_bytes)) == 0 &&
       mmap(ring.base_, capacity_bytes, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
@@ -56,9 +57,10 @@ Result<MirroredRing> MirroredRing::make(uint64_t capacity_bytes) {
       mmap(ring.base_ + capacity_bytes, capacity_bytes, protection, MAP_SHARED | MAP_FIXED,
            memory.get(), 0) != MAP_FAILED;
   if (!is_there) return refused(capacity_bytes);
-  // A core dump would have it twice, and the file has it.
+  // A core dump would contain the weights twice, and their file has them anyway.
   madvise(ring.base_, 2 * capacity_bytes, MADV_DONTDUMP);
-  // One by one, so that the others come if there is no memory in one piece for some.
+  // One call for each huge page: if there is no contiguous memory for one, the others are still
+  // made.
   for (uint64_t at = 0; at + huge_page_bytes <= capacity_bytes; at += huge_page_bytes) {
     madvise(ring.base_ + at, huge_page_bytes, MADV_COLLAPSE);
   }

@@ -1,18 +1,19 @@
-// A ring buffer in which nothing is ever split.
+// A ring buffer in which no piece is ever split.
 //
-// Problem. Layers of all sizes go through a ring; one that reaches over its end would have to be
-// computed in two parts, or the space before the end left empty, which costs window and makes the
-// delay rise and fall as the window grows (research on Algorithm 1: up to 10 MiB on YOLOv4).
+// Problem. Layers of all sizes go through a ring, and some reach over its end. In a plain ring such
+// a layer is computed in two parts, or it begins anew at the ring's start and leaves the space
+// before the end empty. Empty space costs window, up to 10 MiB on YOLOv4 (research on Algorithm 1),
+// and makes the delay rise and fall as the window grows.
 //
-// Idea. The same memory is mapped twice, one behind the other: what reaches over the end of the
-// first mapping lies at the beginning of the ring, and still is one piece. The memory is of huge
-// pages where the kernel makes them (Linux 6.1), which every read into it is cheaper for.
+// Idea. The same memory is mapped twice in a row. A piece that reaches over the end of the first
+// mapping goes on at the beginning of the ring, and is contiguous all the same. The memory consists
+// of huge pages where the kernel makes them (Linux 6.1), because reads into huge pages are cheaper.
 //
-// Cost: address space; page table entries for what is looked at through the second mapping, which
-// count as resident memory once more. `forget_mirror` takes them away again, but for the first
-// 4 MiB: a ring of 8 MiB comes round 30 times in a pass of YOLOv4, and each time to make 900
-// entries anew keeps those waiting that compute (0.2 ms). About 0.5 ms per MiB, once, to make huge
-// pages.
+// Cost: address space, and about 0.5 ms per MiB, once, to make huge pages. Pages that are used
+// through the second mapping need page table entries, which count as resident memory once more.
+// `forget_mirror` drops these entries, except for the first 4 MiB: a ring of 8 MiB comes round 30
+// times in a pass of YOLOv4, and each time the threads that compute would wait 0.2 ms for 900 new
+// entries.
 #pragma once
 
 #include <cstddef>
@@ -23,15 +24,15 @@
 
 namespace weightpager::pipeline {
 
-/// What mends that there is no memory for rings and for weights that stay.
+/// The hint of errors that say that there is no memory for rings or for pinned weights.
 inline constexpr const char* smaller_window =
     "choose a smaller --window, or raise the memory limit";
 
 /// Owns the memory. Movable. Threads may use different parts at once.
 class MirroredRing {
  public:
-  /// `capacity_bytes`: a multiple of the page size; 0 makes an empty ring. All memory is there when
-  /// this returns.
+  /// `capacity_bytes`: a multiple of the page size; 0 makes an empty ring. All memory is allocated
+  /// when this returns. Fails if there is not enough memory.
   static Result<MirroredRing> make(uint64_t capacity_bytes);
 
   MirroredRing() = default;
@@ -45,19 +46,20 @@ class MirroredRing {
   ~MirroredRing();
 
   uint64_t capacity_bytes() const { return capacity_bytes_; }
-  /// `capacity_bytes` bytes are there from each offset below `capacity_bytes` on.
+  /// From each offset below the capacity on, as many bytes as the capacity are contiguous.
   std::byte* at(uint64_t offset_bytes) const { return base_ + offset_bytes; }
 
-  /// Most that counts twice in the process's resident memory, for good.
+  /// At most this much of the ring counts twice in the process's resident memory for good.
   static constexpr uint64_t mirror_kept_bytes = 4u << 20;
 
-  /// The piece was used for the last time. What of it lay further beyond the end of the first
-  /// mapping no longer counts twice in the process's resident memory; the bytes stay.
+  /// To be called when the piece was used for the last time. The part of it that lies more than
+  /// `mirror_kept_bytes` beyond the end of the first mapping no longer counts twice in the
+  /// process's resident memory. The bytes stay.
   void forget_mirror(uint64_t offset_bytes, uint64_t length_bytes) const;
 
  private:
   std::byte* reservation_ = nullptr;
-  std::byte* base_ = nullptr;  // in it, where a huge page may begin
+  std::byte* base_ = nullptr;  // in the reservation, where a huge page may begin
   uint64_t capacity_bytes_ = 0;
 };
 

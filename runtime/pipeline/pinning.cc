@@ -17,10 +17,10 @@ namespace {
 
 using Costs = std::span<const UnitCosts>;
 
-// The range of rates that are tried.
+// The range of the rates that are tried.
 constexpr int octaves_below_one = 4;
 constexpr int octaves_above_one = 6;
-// Of more layers, as many times coarser, to a limit.
+// For a network with n times as many layers, trials are n times as coarse, up to a limit.
 constexpr size_t layers_tried_finely = 1000;
 constexpr double coarsest_ring_ratio = 0.5;
 
@@ -30,7 +30,7 @@ uint64_t largest_unit(Costs costs) {
   return largest;
 }
 
-// Rings for units of up to `ring_bytes`. Larger ones are pinned, but on their way to the device
+// Rings for units of up to `ring_bytes`. Larger units are pinned, but on their way to the device
 // they pass through the host's ring.
 Rings rings_of(Pipeline pipeline, Costs costs, uint64_t ring_bytes) {
   if (pipeline == Pipeline::two_stage) return {.host_bytes = ring_bytes};
@@ -38,8 +38,8 @@ Rings rings_of(Pipeline pipeline, Costs costs, uint64_t ring_bytes) {
           .device_bytes = ring_bytes};
 }
 
-// What so many bytes of pins, or of a ring, can save of something at most: the best units for their
-// bytes, the last one in part.
+// An upper bound of the cost that so many bytes of pins, or of a ring, can save: the units that
+// save most per byte, the last one in part.
 class MostSaved {
  public:
   MostSaved(Costs costs, uint64_t UnitCosts::*cost_ns) {
@@ -72,19 +72,18 @@ class MostSaved {
   }
 
  private:
-  // Sums over the best ones.
+  // Sums over the first 0, 1, 2, … of the units, those that save most per byte first.
   std::vector<double> bytes_ = {0};
   std::vector<double> saved_ns_ = {0};
 };
 
-// The pins themselves, whether the budget is enough for those that there must be, and what is left
-// to do in each pass.
+// The pinned units, the rest of the budget, and the work that is left for each pass.
 class Pins {
  public:
   Pins(Costs costs, const LeastWork& work, uint64_t budget_bytes)
       : costs_(costs), is_pinned_(costs.size()), left_bytes_(budget_bytes), work_(work) {}
 
-  // What does not fit the ring.
+  // Pins the units that do not fit the ring. Returns false if the budget is too small for them.
   bool pin_larger_than(uint64_t ring_bytes) {
     for (size_t i = 0; i < costs_.size(); ++i) {
       if (costs_[i].size_bytes > ring_bytes && !pin(i)) return false;
@@ -92,7 +91,8 @@ class Pins {
     return true;
   }
 
-  // What kernels do not hide: they earn `rate` nanoseconds of read time per nanosecond.
+  // Pins units whose reads kernels do not hide: kernels earn `rate` nanoseconds of read time per
+  // nanosecond.
   void pin_unearned(double rate) {
     double earned_ns = 0;
     for (size_t i = 0; i < costs_.size(); ++i) {
@@ -152,7 +152,7 @@ class Planner {
   }
 
  private:
-  // Whatever is pinned.
+  // A lower bound of the delay, whichever units are pinned.
   uint64_t least_delay_ns(uint64_t pinned_bytes_max) const {
     LeastWork work = work_;
     work.reads_ns -= std::min(work.reads_ns, reads_saved_.ns(pinned_bytes_max));
@@ -209,7 +209,7 @@ class Planner {
   const LeastWork work_;
   const MostSaved reads_saved_;
   const MostSaved taken_saved_;
-  uint64_t delay_ns_max_;  // of what is still of interest
+  uint64_t delay_ns_max_;  // a plan must be at least as fast
   std::optional<WindowPlan> best_;
 };
 

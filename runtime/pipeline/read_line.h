@@ -1,8 +1,8 @@
 // Reads that the schedule has asked for and the reader has not begun.
 //
-// What is under way at once shares the disk and ends at about the same time: the unit that is
-// waited for comes as late as the last one. So no more is under way than keeps a disk busy
-// (io::device_limits has figures), unless it is a single unit.
+// Reads that are under way at once share the disk and end at about the same time: the unit that a
+// kernel waits for comes as late as the last one. So no more bytes are under way than keep a disk
+// busy (io::device_limits has figures), unless they are a single unit.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class ReadLine {
  public:
   static constexpr uint32_t reads_max = 32;
   static constexpr uint64_t bytes_under_way_max = 4 * MiB;
-  /// While nothing computes before the first of them is here.
+  /// The limit while no kernel can run before the first of these units is here.
   static constexpr uint64_t first_bytes_under_way_max = 256 * KiB;
 
   struct UnitRead {
@@ -31,12 +31,12 @@ class ReadLine {
   bool is_empty() const { return line_.empty(); }
   void clear() { line_.clear(); }
 
-  /// Whether the first in line may begin now.
+  /// Whether the first read in line may begin now.
   bool may_take(uint64_t under_way_max_bytes = bytes_under_way_max) const {
     if (line_.empty() || reads_ == reads_max) return false;
     return reads_ == 0 || bytes_under_way_ + line_.front().length_bytes <= under_way_max_bytes;
   }
-  /// It is under way from now on.
+  /// Takes the first read out of the line. It is under way from now on.
   UnitRead take() {
     WP_ASSERT(may_take(UINT64_MAX));
     const UnitRead read = line_.front();
@@ -45,7 +45,7 @@ class ReadLine {
     bytes_under_way_ += read.length_bytes;
     return read;
   }
-  /// One of this length is over.
+  /// A read of this length is over.
   void on_finished(uint64_t length_bytes) {
     --reads_;
     bytes_under_way_ -= length_bytes;

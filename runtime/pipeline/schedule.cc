@@ -1,5 +1,5 @@
-// See schedule.h. Each stage has a next unit; `is_…_due` are the pipelines' rules, one sentence
-// each.
+// See schedule.h. Each stage has a next unit. The rules of the pipelines are in `is_…_due`, one
+// line each.
 #include "runtime/pipeline/schedule.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace weightpager::pipeline {
 namespace {
 
-// Space that makes it worth being woken.
+// So much free space is worth waking the driver for.
 constexpr uint64_t freed_at_once_bytes = 1 * MiB;
 
 bool copies(Pipeline pipeline, const Rings& rings) {
@@ -21,7 +21,7 @@ bool copies(Pipeline pipeline, const Rings& rings) {
   return pipeline != Pipeline::two_stage;
 }
 
-// Each stage goes on at its own pace, also from one inference to the next.
+// Whether each stage goes on at its own pace, also from one inference to the next.
 bool has_own_pace(Pipeline pipeline) {
   return pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage;
 }
@@ -67,7 +67,7 @@ std::string_view name(Pipeline pipeline) {
 
 Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units) {
   if (pipeline == Pipeline::preload) return {};
-  // In lock step a ring holds the unit that goes in and the one that comes out.
+  // In lock step a ring holds two units: one goes in while the other is used.
   const size_t at_once = pipeline == Pipeline::synchronous ? 2 : 1;
   const auto size = [&](size_t unit) { return units[unit].size_bytes; };
   const auto streamed = [&](size_t unit) {
@@ -75,7 +75,7 @@ Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units) {
   };
   const uint64_t streamed_bytes = largest_run(units.size(), at_once, streamed);
   if (pipeline == Pipeline::two_stage) return {.host_bytes = streamed_bytes};
-  // On the host pinned units pass through as well, in the first pass.
+  // Pinned units pass through the host's ring as well, in the first pass.
   return {.host_bytes = largest_run(units.size(), at_once, size), .device_bytes = streamed_bytes};
 }
 
@@ -153,12 +153,12 @@ UnitNumber Schedule::end_of_reads() const {
   return std::min(end, kernels_finished_ + progress_.size());
 }
 
-// What is pinned stays for inferences that want it.
+// Pinned units are never skipped, because later inferences need them.
 bool Schedule::is_skipped(UnitNumber unit) const {
   return unit < let_go_end_ && !at(unit).is_pinned;
 }
 
-// In this pass the unit has to be brought in. Otherwise it is pinned and here, or has no bytes.
+// Whether the unit must be read in this pass. Otherwise it has no bytes, or is pinned and was read.
 bool Schedule::is_moved(UnitNumber unit) const {
   const bool is_first_pass = unit < units_.size();
   return at(unit).size_bytes > 0 && (is_first_pass || !at(unit).is_pinned);
@@ -226,7 +226,7 @@ Rest Schedule::rest() const {
   const bool has_enough = !has_copies_ && ready_bytes > capacity_bytes / 2;
   const uint64_t enough_bytes = capacity_bytes - std::min(capacity_bytes / 2, freed_at_once_bytes);
   UnitNumber unit = kernels_finished_;
-  // Space in the ring is of no use to whoever is read next.
+  // If the next unit to read is overlaid, it does not wait for space in the ring.
   if (next_read_ < end_of_reads() && at(next_read_).overlay) {
     while (unit < next_kernel_ && !ends_inference(unit) && unit < overlay_is_free_after(next_read_))
       ++unit;
@@ -296,7 +296,7 @@ void Schedule::let_go_of_kernel() {
   leave_in_order();
 }
 
-// Behind a unit that has left the ring, those that were let go follow.
+// After a unit has left the ring, the units behind it that were let go leave, too.
 void Schedule::leave_in_order() {
   while (kernels_finished_ < next_kernel_ && progress(kernels_finished_).is_let_go) {
     const Progress& it = progress(kernels_finished_);
@@ -305,7 +305,7 @@ void Schedule::leave_in_order() {
   }
 }
 
-// Lock step: all that belongs to a cycle was started by now, so it is over when nothing is in
+// Lock step: all work of the cycle was started by now, so the cycle is over when nothing is in
 // flight.
 bool Schedule::begin_next_cycle() {
   if (settings_.pipeline != Pipeline::synchronous || in_flight_ > 0 || is_inference_finished()) {

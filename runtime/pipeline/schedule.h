@@ -3,19 +3,19 @@
 //
 // Problem. A network runs in a window smaller than its weights. While one unit (a layer, or a tile
 // of a layer) computes, later ones are read, and on devices with memory of their own also copied.
-// What may start when follows from rules that are easy to get wrong a little: a buffer that is
-// freed at the wrong event still works on most machines on most days.
+// The rules that say when each may start are easy to get slightly wrong: a buffer that is freed at
+// the wrong event still works on most machines on most days.
 //
 // Idea. A pure state machine that only counts: which unit comes next in each stage, and how many
-// bytes of each ring are taken. Events in (a read, copy, kernel finished), actions out (start one).
-// The executor, the simulator (simulate.h) and the tests drive the same object, and the equations
-// (timeline.h) say what it must amount to.
+// bytes of each ring are taken. Events go in (a read, copy or kernel is finished), actions come out
+// (start one). The executor, the simulator (simulate.h) and the tests drive the same object, and
+// the equations (timeline.h) give the times that must result.
 //
-// Rings are mirrored (the same memory mapped twice in a row): a unit lies at the sum of all bytes
-// before it, modulo the ring's size, and is contiguous wherever that is. Space is taken in the
+// Rings are mirrored (the same memory mapped twice in a row): a unit begins at the sum of all bytes
+// before it, modulo the ring's size, and is contiguous wherever it lies. Space is taken in the
 // order of units and freed in that order, so two counters describe a ring.
 //
-// No I/O, no clock, no threads; allocates only in `make`. Cost: O(1) per event and unit.
+// No I/O, no clock, no threads. Memory is allocated only in `make`. Cost: O(1) per event and unit.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,17 @@
 namespace weightpager::pipeline {
 
 enum class Pipeline {
-  /// All units are pinned: each is read once, ever. Nothing to read after the first pass.
+  /// All units are pinned: each is read only once, in the first pass.
   preload,
   /// Read, copy, kernel of one unit, then of the next. Nothing overlaps.
   sequential,
-  /// Cycles in lock step: kernel of unit u − 2, copy of u − 1, read of u; the next cycle starts
-  /// when
-  /// all three are finished. Each ring holds two consecutive units.
+  /// Cycles in lock step: the kernel of unit u − 2, the copy of u − 1 and the read of u. The next
+  /// cycle starts when all three are finished. Each ring holds two consecutive units.
   synchronous,
-  /// Each stage at its own pace, through a ring on the host and a ring on the device.
+  /// Each stage goes at its own pace, through a ring on the host and a ring on the device.
   asynchronous,
-  /// No copies: kernels use the weights where they were read to, in the one ring.
+  /// No copies: kernels use the weights in the ring that reads put them into. There is only this
+  /// ring.
   two_stage,
 };
 
@@ -57,23 +57,26 @@ struct Overlay {
   bool operator==(const Overlay&) const = default;
 };
 
-/// What is read, copied and computed as one: a layer, or a tile of it. The units of one layer
-/// follow each other.
+/// A part of the network that is read, copied and computed as one: a layer, or a tile of it. The
+/// units of one layer follow each other.
 struct WorkUnit {
-  /// Rounded to what the reader needs (4 KiB). 0: no weights; never read, never copied.
+  /// A multiple of what the reader needs (4 KiB). 0: the unit has no weights and is never read or
+  /// copied.
   uint64_t size_bytes = 0;
   /// Read (and copied) in the first pass only, to memory of its own outside the rings.
   bool is_pinned = false;
-  /// `two_stage`, not pinned: the unit is read there in each pass, instead of into the ring.
+  /// Only for `two_stage`, and only if the unit is not pinned: the unit is read to this place in
+  /// each pass, instead of into the ring.
   std::optional<Overlay> overlay = {};
 };
 
-/// Sizes of the rings. Capacities shall be multiples of what the sizes of units are multiples of.
+/// Sizes of the rings. They must be multiples of the same step as the units' sizes.
 struct Rings {
-  /// Where reads go. The only ring of `two_stage`. For `preload`: 0 if reads go straight to the
-  /// pinned memory; otherwise they go through this ring, and copies take them from there.
+  /// The ring that reads go into. The only ring of `two_stage`. For `preload`: 0 if reads go
+  /// straight to the pinned memory; otherwise reads go into this ring, and copies go from it to the
+  /// pinned memory.
   uint64_t host_bytes = 0;
-  /// Where copies go: `sequential`, `synchronous` and `asynchronous`.
+  /// The ring that copies go into: `sequential`, `synchronous` and `asynchronous`.
   uint64_t device_bytes = 0;
 
   uint64_t bytes() const { return host_bytes + device_bytes; }
@@ -83,13 +86,13 @@ struct Rings {
 /// The smallest rings with which `Schedule::make` accepts these units.
 Rings smallest_rings(Pipeline pipeline, std::span<const WorkUnit> units);
 
-/// Counts on across inferences: number = inference · units + index.
+/// The numbers go on across inferences: number = inference · units + index.
 using UnitNumber = uint64_t;
 
 /// Where a unit's bytes are.
 struct Place {
   enum class Memory {
-    none,         // it has no bytes
+    none,         // the unit has no bytes
     host_ring,    // offset < Rings::host_bytes, and the unit may reach over the end into the mirror
     device_ring,  // the same with Rings::device_bytes
     pinned,       // memory of `pinned_bytes()`; where there are copies it is the device's
@@ -101,7 +104,7 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-/// What the driver shall do now.
+/// The driver's next task.
 struct ScheduleAction {
   enum class Kind {
     none,    // nothing until the next event
@@ -115,13 +118,15 @@ struct ScheduleAction {
   Place to;
 };
 
-/// What the driver need not hear of for a while, because it could start nothing then, or little.
-/// Being woken takes some 100 µs from the processors that compute: the driver keeps one from a
-/// thread that the others wait for.
+/// Events that need not wake the driver for a while, because it could start little or nothing after
+/// them. Each wake-up takes some 100 µs from the processors that compute: the driver takes the
+/// processor of one thread, and the other threads wait for that thread.
 struct Rest {
-  /// The first kernel whose end it must hear of; earlier ones it may learn of together with that.
+  /// The first kernel whose end must wake the driver. It may learn of earlier ends together with
+  /// that one.
   UnitNumber until = 0;
-  /// The same for reads: kernels in line have enough to do until then, if they end one by one.
+  /// Finished reads need not wake the driver before that either: if kernels end one by one, enough
+  /// of them are in line until then.
   bool ignores_reads = false;
 };
 
@@ -129,29 +134,27 @@ struct ScheduleSettings {
   Pipeline pipeline = Pipeline::two_stage;
   Rings rings;
   /// `asynchronous` and `two_stage`: the first units of the next inference are read (and copied) as
-  /// soon as there is space for them, before `start_inference` asks for it. The other pipelines are
-  /// drained between inferences by what they are, except that `preload` always reads before.
+  /// soon as there is space for them, before `start_inference` asks for it. Of the other pipelines,
+  /// `preload` always reads before the start; `sequential` and `synchronous` are always empty
+  /// between inferences.
   bool reads_across_inferences = false;
-  /// The device holds a kernel back until its copy is finished, as a CUDA stream does that waits
-  /// for an event. Then the kernel is started right behind its copy, and nobody is asked between
-  /// them.
+  /// The device itself holds a kernel back until its copy is finished, like a CUDA stream that
+  /// waits for an event. Then the schedule starts the kernel right behind its copy, without the
+  /// event that the copy is finished.
   bool kernels_follow_copies = false;
 };
 
 /// The driver's contract:
 ///  - After each call of `start_inference` or `on_…`, and once at the beginning, call `next` until
-///  it
-///    returns `none`, and start each action.
-///  - Reads may be worked off several at once and finish in any order. Copies are worked off one
-///    after the other in the order in which they were started (as by a CUDA stream), and so are
-///    kernels; each may be started while earlier ones are still waiting in line.
-///  - Each `on_…_finished` comes once per action of that kind, after the work is done and visible
-///  to
-///    the stage that follows. A finished copy frees space on the host, a finished kernel on the
-///    device (in `two_stage`: on the host): the bytes may be overwritten from the next `next` on.
-///  - After a failed read, copy or kernel: call nothing more, wait for what is in flight, make a
-///  new
-///    schedule. What was pinned is then read again.
+///    it returns `none`, and start each action that it returns.
+///  - Several reads may be in progress at once, and they may finish in any order. Copies are made
+///    one after the other, in the order in which they were started (as by a CUDA stream), and so
+///    are kernels. Each may be started while earlier ones still wait in line.
+///  - Call `on_…_finished` once per action of that kind, after the work is done and visible to the
+///    next stage. A finished copy frees space on the host, a finished kernel on the device (in
+///    `two_stage`: on the host): the bytes may be overwritten from the next `next` on.
+///  - After a failed read, copy or kernel: call nothing more, wait for all work in flight, and make
+///    a new schedule. It reads pinned units again.
 /// Not thread-safe; one thread drives it.
 class Schedule {
  public:
@@ -159,21 +162,21 @@ class Schedule {
   /// Only `two_stage` has overlaid units. They are not pinned, and `after_unit` is an earlier unit.
   static Result<Schedule> make(std::vector<WorkUnit> units, const ScheduleSettings& settings);
 
-  /// The next inference's kernels may start. Only if `may_start_inference`.
+  /// Lets the next inference's kernels start. Only to be called if `may_start_inference`.
   void start_inference();
-  /// All that were started are finished. In `asynchronous` and `two_stage` also while the last one
-  /// is not, if the others are: units of two inferences may be at work.
+  /// Whether all inferences that were started are finished. In `asynchronous` and `two_stage` the
+  /// last one need not be finished: kernels of two inferences may be in line.
   bool may_start_inference() const;
-  /// All kernels of the inferences that were started are finished.
+  /// Whether all kernels of the inferences that were started are finished.
   bool is_inference_finished() const { return kernels_finished_ == end_of_started(); }
   uint64_t inferences_finished() const { return kernels_finished_ / units_.size(); }
 
-  /// As in ScheduleSettings, from now on. Reads that were started go on.
+  /// Changes the setting (ScheduleSettings) from now on. Reads that were started go on.
   void set_reads_across_inferences(bool reads_across);
 
-  /// `two_stage`: of the units before `end` no further kernels start: they leave the ring without
-  /// one once they are read and those before them have left. What of them was not started to be
-  /// read is not read; pinned ones are all the same, in the first pass, for those that follow.
+  /// For `two_stage`: no further kernels start of units before `end`. These units leave the ring
+  /// without a kernel, once they are read and the units before them have left. Those whose read was
+  /// not started are not read, except for pinned ones in the first pass, which later passes need.
   void let_go(UnitNumber end);
 
   void on_read_finished(UnitNumber unit);
@@ -182,22 +185,22 @@ class Schedule {
 
   ScheduleAction next();
 
-  /// From the present state on: an event that is told makes it another one. Where kernels compute
-  /// from what was read, space is made use of some 1 MiB at a time, half of a smaller ring.
-  /// Units that are let go may wait for any kernel.
+  /// Valid until the next event is told. Without copies, the driver is woken only when about 1 MiB
+  /// of the ring, or half of a smaller ring, is free. Does not consider units that are let go: any
+  /// kernel's end may let them leave the ring.
   Rest rest() const;
 
   uint32_t units() const { return static_cast<uint32_t>(units_.size()); }
   /// The place of a unit in the order that `make` was given.
   uint32_t index(UnitNumber unit) const { return static_cast<uint32_t>(unit % units_.size()); }
   const Rings& rings() const { return settings_.rings; }
-  /// Whether there will be copies, also if only of what is pinned.
+  /// Whether there will be copies, even if only of pinned units.
   bool has_copies() const { return has_copies_; }
-  /// Size of the pinned memory. The window is this and the rings.
+  /// Size of the pinned memory. The window consists of it and the rings.
   uint64_t pinned_bytes() const { return pinned_bytes_; }
 
  private:
-  // A mirrored ring as two running sums. `begin` is the sum before a unit.
+  // A mirrored ring as two running sums. `begin` is the sum of the bytes before a unit.
   struct Ring {
     uint64_t capacity_bytes = 0;
     uint64_t taken_bytes = 0;
@@ -210,8 +213,8 @@ class Schedule {
     void free(uint64_t begin, uint64_t bytes);
   };
 
-  // What is known of a unit between its read and the end of its kernel: its space in the rings
-  // (`host_bytes` from `host_begin` on), and how far it has come.
+  // The state of a unit between its read and the end of its kernel: how far it has come, and its
+  // space in the rings (`host_bytes` from `host_begin` on).
   struct Progress {
     bool is_read = false;
     bool is_copied = false;
@@ -256,8 +259,8 @@ class Schedule {
   bool reads_ahead_ = false;
   uint64_t pinned_bytes_ = 0;
 
-  // By number modulo 2 · units: end_of_reads lets no more be between their read and their kernel's
-  // end.
+  // By number modulo 2 · units: end_of_reads lets no more units be between their read and their
+  // kernel's end.
   std::vector<Progress> progress_;
   Ring host_ring_;
   Ring device_ring_;

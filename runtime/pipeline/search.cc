@@ -23,13 +23,13 @@ Rings smallest_on_grid(Pipeline pipeline, Costs costs) {
   return {on_grid(smallest.host_bytes), on_grid(smallest.device_bytes)};
 }
 
-// More than all weights no ring can use.
+// No ring can use more space than all weights take.
 Rings largest_on_grid(Pipeline pipeline, Costs costs) {
   const uint64_t model_bytes = on_grid(bytes_per_pass(costs));
   return {model_bytes, pipeline == Pipeline::asynchronous ? model_bytes : 0};
 }
 
-// Bisection for one ring between two sizes, the other ring as it is in `rings`.
+// Bisection for one ring between two sizes. The other ring is as in `rings`.
 std::optional<uint64_t> smallest_ring(Pipeline pipeline, Costs costs, Rings rings,
                                       uint64_t Rings::*ring, uint64_t low_bytes,
                                       uint64_t high_bytes, uint64_t delay_max_ns) {
@@ -49,8 +49,8 @@ std::optional<uint64_t> smallest_ring(Pipeline pipeline, Costs costs, Rings ring
   return high_bytes;
 }
 
-// Down the step function: from the largest useful host ring, each step with the smallest device
-// ring for it, to the host ring below which that device ring is too small.
+// Walks down the step function from the largest useful host ring. Each step finds the smallest
+// device ring for the host ring, and then the smallest host ring for this device ring.
 std::optional<Rings> smallest_pair(Costs costs, uint64_t delay_max_ns) {
   const Pipeline pipeline = Pipeline::asynchronous;
   const Rings low = smallest_on_grid(pipeline, costs);
@@ -65,7 +65,7 @@ std::optional<Rings> smallest_pair(Costs costs, uint64_t delay_max_ns) {
     rings.host_bytes = *smallest_ring(pipeline, costs, rings, &Rings::host_bytes, low.host_bytes,
                                       rings.host_bytes, delay_max_ns);
     if (!best || rings.bytes() < best->bytes()) best = rings;
-    // From here on only smaller host rings, so larger device rings.
+    // All further host rings are smaller, so their device rings are larger.
     if (rings.host_bytes == low.host_bytes) return best;
     rings.host_bytes -= ring_step_bytes;
   }
@@ -93,7 +93,7 @@ Rings smallest_rings_without_stalls(Pipeline pipeline, Costs costs, double toler
   const auto delay_max_ns =
       static_cast<uint64_t>(std::floor(static_cast<double>(least_ns) * (1 + tolerance)));
   const auto rings = smallest_rings_for_delay(pipeline, costs, std::max(least_ns, delay_max_ns));
-  WP_ASSERT(rings);  // the largest reach the least
+  WP_ASSERT(rings);  // the largest rings reach the least delay
   return *rings;
 }
 

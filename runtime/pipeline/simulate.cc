@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t never_ns = UINT64_MAX;
 
-// Works off units in the order in which they come.
+// Works off units one after the other, in the order in which they come.
 class Engine {
  public:
   void enqueue(UnitNumber unit, uint64_t cost_ns, TimeSpan& span, uint64_t now_ns) {
@@ -41,7 +41,7 @@ class Simulation {
  public:
   Simulation(Schedule schedule, std::span<const UnitCosts> costs, uint32_t inferences)
       : schedule_(std::move(schedule)), costs_(costs) {
-    // One more, whose first units may be read and whose kernels never start.
+    // One more inference: its first units may be read, but its kernels never start.
     timelines_.resize(inferences + 1);
     for (Timeline& timeline : timelines_) timeline.units.resize(costs.size());
   }

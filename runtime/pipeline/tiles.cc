@@ -14,7 +14,8 @@ uint64_t share(uint64_t value, uint64_t part, uint64_t whole) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(value) * part / whole);
 }
 
-// Of all channels up to this one: shares of neighbouring tiles then add up to the whole.
+// The costs of all channels up to this one. A tile's share is a difference of two of these, so the
+// shares of all tiles add up to the whole.
 UnitCosts up_to_channel(const TileableLayer& layer, uint32_t channel) {
   const uint64_t all = layer.output_channels;
   return {.size_bytes = share(layer.costs.size_bytes, channel, all),
@@ -23,7 +24,7 @@ UnitCosts up_to_channel(const TileableLayer& layer, uint32_t channel) {
           .kernel_ns = share(layer.costs.kernel_ns, channel, all)};
 }
 
-// Channels in a tile at most: as many steps as fit, at least one.
+// The most channels in a tile: as many steps as fit, at least one step.
 uint32_t channels_max(const TileableLayer& layer, const TileSettings& settings) {
   if (layer.costs.size_bytes <= settings.tile_bytes_max) return layer.output_channels;
   const uint64_t fit =
@@ -63,7 +64,7 @@ std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
     const uint32_t channels = layer.output_channels;
     const uint32_t most = channels_max(layer, settings);
     const uint64_t count = (channels + most - 1) / most;
-    // Nearly equal: the channel before which a share of the tiles ends, on the grid.
+    // Each tile ends where an equal share of the channels ends, rounded up to the channel step.
     uint32_t first = 0;
     for (uint64_t tile = 1; tile <= count; ++tile) {
       const uint64_t even = round_up(share(channels, tile, count), layer.channel_step);

@@ -4,13 +4,12 @@
 // else of it computes: six layers of 18 MiB make YOLOv4 wait at any window near 18 MiB.
 //
 // Idea. Output channels of a convolution or a connected layer do not depend on each other, and
-// their weights lie one after the other. A tile is a run of channels; tiles of a layer are nearly
-// equal, and begin at multiples of some channels: what vector units compute at once, and what sums
-// are added up in the same order for.
+// their weights lie one after the other. A tile is a run of channels. Tiles of a layer are nearly
+// equal. They begin at multiples of a step: as many channels as vector units compute at once, and
+// as keep the order in which sums are added up.
 //
-// Cost of a tile: its share of the layer's read, copy and kernel, and what every further read and
-// kernel cost for being one more. docs/explanation/inference.md says what that is on a real
-// machine.
+// Cost of a tile: its share of the layer's read, copy and kernel, and the fixed cost of one more
+// read and one more kernel. docs/explanation/inference.md gives that cost on a real machine.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ namespace weightpager::pipeline {
 
 struct TileableLayer {
   UnitCosts costs;
-  /// 1 for what cannot be split.
+  /// 1 for a layer that cannot be split.
   uint32_t output_channels = 1;
   /// Tiles begin at multiples of this.
   uint32_t channel_step = 16;
@@ -37,12 +36,12 @@ struct Tile {
 };
 
 struct TileSettings {
-  /// Larger layers are split into tiles of at most this; a whole number of `size_step_bytes`. Only
-  /// `channel_step` channels that are larger already make a larger tile.
+  /// Larger layers are split into tiles of at most this size. A multiple of `size_step_bytes`. A
+  /// tile is larger only if `channel_step` channels are larger already.
   uint64_t tile_bytes_max = 0;
-  /// Sizes of tiles are rounded up to this.
+  /// Sizes of tiles are rounded up to a multiple of this.
   uint64_t size_step_bytes = 4096;
-  /// What each tile of a layer but the first costs on top of its share.
+  /// Each tile of a layer except for the first costs this much on top of its share.
   uint64_t read_ns_per_tile = 0;
   uint64_t kernel_ns_per_tile = 0;
 };
@@ -51,8 +50,9 @@ struct TileSettings {
 std::vector<Tile> split_into_tiles(std::span<const TileableLayer> layers,
                                    const TileSettings& settings);
 
-/// The same where a step is a page of a file: a tile that begins or ends within a page takes the
-/// whole page along. Layers that would come in no smaller pieces for it stay whole.
+/// The same if `size_step_bytes` is a page of a file: a tile that begins or ends within a page
+/// takes the whole page along, so each tile is one page larger. A layer stays whole if its largest
+/// tile would be larger than the layer.
 std::vector<Tile> tiles_in_pages(std::span<const TileableLayer> layers,
                                  const TileSettings& settings);
 

@@ -10,13 +10,14 @@ namespace {
 
 using Costs = std::span<const UnitCosts>;
 
-// Those before the last bring the rings into the state in which they are from then on.
+// So many inferences in a row are computed. Those before the last bring the rings into their steady
+// state.
 constexpr size_t in_a_row_until_steady = 3;
 
-// Of the processors, however many reads there are, kernels keep this share.
+// Kernels keep at least this share of the processors, however many reads there are.
 constexpr double kernels_share_min = 0.1;
 
-// One unit after the other, and after the last the first again.
+// Goes through the units one after the other; after the last comes the first again.
 class UnitsInARow {
  public:
   explicit UnitsInARow(Costs costs) : costs_(costs) {}
@@ -29,7 +30,7 @@ class UnitsInARow {
     }
     return unit;
   }
-  /// The first unit of the pass that the next one is of.
+  /// The number of the first unit of the pass to which the next unit belongs.
   size_t pass_begin() const { return pass_begin_; }
 
  private:
@@ -38,15 +39,15 @@ class UnitsInARow {
   size_t pass_begin_ = 0;
 };
 
-// When space for one unit after the other becomes free: in a ring, which is freed in order, or in
+// Says when space for each unit becomes free, in order: in a ring, which is freed in order, or in
 // the arena overlay.
 class Space {
  public:
   Space(Costs costs, uint64_t capacity_bytes)
       : capacity_bytes_(capacity_bytes), next_(costs), oldest_(costs) {}
 
-  // The next unit in order: how many units, the first ones, must have left for it and for those
-  // before it.
+  // For the next unit in order: how many of the first units must leave before it and all units
+  // before it have space.
   size_t leave_for_next() {
     const size_t pass_begin = next_.pass_begin();
     const UnitCosts& unit = next_.next();
@@ -60,8 +61,8 @@ class Space {
     return must_leave_ = std::max(must_leave_, left_);
   }
 
-  // The same, as a time; `freed_at(u)`: when unit u gives back its space, none before the one
-  // before it.
+  // The same as a time. `freed_at(u)`: when unit u gives back its space. Units give it back in
+  // order.
   template <typename FreedAt>
   uint64_t free_for_next(FreedAt freed_at) {
     const size_t left = leave_for_next();
@@ -74,8 +75,8 @@ class Space {
   uint64_t capacity_bytes_;
   uint64_t inside_bytes_ = 0;
   UnitsInARow next_;
-  UnitsInARow oldest_;  // that is inside
-  size_t left_ = 0;     // the ring
+  UnitsInARow oldest_;  // goes through the units as they leave the ring
+  size_t left_ = 0;     // units that have left the ring
   size_t must_leave_ = 0;
 };
 
@@ -127,7 +128,7 @@ std::vector<UnitTimes> asynchronous(Costs costs, const Rings& rings) {
   std::vector<UnitTimes> times(costs.size());
   Space host(costs, rings.host_bytes);
   Space device(costs, rings.device_bytes);
-  uint64_t read_ns = 0, copied_ns = 0, computed_ns = 0;  // when the unit before was
+  uint64_t read_ns = 0, copied_ns = 0, computed_ns = 0;  // ends of the unit before
   for (size_t i = 0; i < costs.size(); ++i) {
     const uint64_t host_free_ns =
         host.free_for_next([&](size_t u) { return times[u].copy.finish_ns; });
@@ -145,8 +146,8 @@ std::vector<UnitTimes> asynchronous(Costs costs, const Rings& rings) {
   return times;
 }
 
-// What reads take from the kernels beside them: one read after the other, each for as long as it
-// lasts, or longer if it takes that much.
+// The time that reads take from the kernels beside them. A read takes processor time while it
+// lasts, or for longer if it takes much. The next read takes time only after that.
 class Taking {
  public:
   explicit Taking(size_t reads_max) { stretches_.reserve(reads_max); }
@@ -161,7 +162,8 @@ class Taking {
     stretches_.push_back({start_ns, end_ns_, 1 - taken / lasts_ns});
   }
 
-  // When a kernel ends; kernels come in order, after all reads that begin before they end.
+  // When a kernel ends. Kernels come in order, each after all reads that begin before the kernel
+  // ends.
   uint64_t end_of_kernel(uint64_t start_ns, uint64_t kernel_ns) {
     auto now_ns = static_cast<double>(start_ns);
     auto left_ns = static_cast<double>(kernel_ns);
@@ -183,7 +185,7 @@ class Taking {
   }
 
  private:
-  // Of what is not negative: std::llround() is a call.
+  // Rounds a number that is not negative, without the call that std::llround() is.
   static uint64_t rounded(double ns) {
     return static_cast<uint64_t>(ns + 0.5);  // NOLINT(bugprone-incorrect-roundings)
   }
@@ -193,14 +195,15 @@ class Taking {
     double end_ns;
     double kernels_share;
   };
-  std::vector<Stretch> stretches_;  // in order, none over another
-  size_t first_ = 0;                // that is not over before the next kernel
+  std::vector<Stretch> stretches_;  // in order, without overlap
+  size_t first_ = 0;                // the first one that is not over before the next kernel
   double end_ns_ = 0;
 };
 
-// Of `units`, all of `costs` several times over; `each(read, kernel)` is told when they are, in
-// order. Of `reads`, no fewer, those beside the last kernels are for units that follow. Planners
-// ask for thousands of delays: there is no more kept here than they need.
+// The times of `units` units: `costs` once or several times over. Calls `each(read, kernel)` for
+// each unit, in order. `reads` is at least `units`: the reads beyond `units` run beside the last
+// kernels, for units that follow. Planners ask for thousands of delays, so this keeps no more than
+// they need.
 template <typename Each>
 void two_stage(Costs costs, size_t units, size_t reads, const Rings& rings, Each each) {
   std::vector<uint64_t> read_ns(reads), computed_ns(units);
@@ -212,7 +215,7 @@ void two_stage(Costs costs, size_t units, size_t reads, const Rings& rings, Each
   size_t next_read = 0;
   size_t must_leave = ring.leave_for_next();
   for (size_t i = 0; i < units; ++i) {
-    // All reads that do not wait for this kernel's end or a later one's: those beside it.
+    // The reads that may run beside this kernel: all that do not wait for its end or a later one's.
     while (next_read < reads && must_leave <= i) {
       const uint64_t free_ns = must_leave == 0 ? 0 : computed_ns[must_leave - 1];
       const UnitCosts& unit = to_read.next();
@@ -324,7 +327,7 @@ uint64_t least_delay_in_order_ns(Costs costs, uint64_t ahead_ns) {
   uint64_t after_ns = 0;
   for (const UnitCosts& unit : costs) after_ns += unit.kernel_ns;
   uint64_t computed_ns = 0;
-  // What was computed before a row, and read in it up to here.
+  // The worst row that ends here: the kernels before it, and its reads.
   uint64_t worst_ns = 0;
   uint64_t least_ns = 0;
   for (const UnitCosts& unit : costs) {

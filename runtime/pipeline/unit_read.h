@@ -1,5 +1,5 @@
-// A unit's read: what a reader must be able to do, what it is asked for, and what to say if that
-// brought fewer bytes than the unit needs.
+// A unit's read: the options of a reader for it, the request, and the errors if the read brings too
+// few bytes or the file was changed.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace weightpager::pipeline {
 
-/// For a reader of any of these, from one file of a device that reads so much at once
-/// (io::device_limits).
+/// Options for a reader that can read each of these units from one file, whose device reads at most
+/// `device_read_bytes` at once (io::device_limits).
 io::ReaderOptions reader_options(std::span<const UnitBytes> units, uint32_t device_read_bytes);
 
 inline io::Read read_of(UnitNumber number, const UnitBytes& unit, int fd, std::byte* buffer) {
@@ -29,10 +29,10 @@ inline bool is_short(const UnitBytes& wanted, const io::Completion& read) {
   return read.length_bytes < wanted.needed_bytes;
 }
 
-/// Of one that is short: the disk failed, or the file is no longer what it was.
+/// The error for a short read: the disk failed, or the file was changed.
 Error short_read(const std::string& file_name, const UnitBytes& wanted, const io::Completion& read);
 
-/// Says that a file is no longer what it was when it was opened.
+/// The error for a file that was changed since it was opened.
 Error changed_file(const std::string& file_name);
 
 }  // namespace weightpager::pipeline

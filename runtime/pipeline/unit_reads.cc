@@ -65,8 +65,8 @@ std::optional<UnitNumber> UnitReads::take_finished() {
   return unit;
 }
 
-// In one pass, some layers would have weights from before the change and some from after it. Names
-// and rights may change.
+// After a change, some layers of a pass would have weights from before it and some from after it.
+// Changes of the file's names and rights do no harm.
 bool UnitReads::was_changed() const {
   if (!options_.file) return false;
   const auto now = io::identity_of(options_.fd);

@@ -1,10 +1,10 @@
-// An executor's reads: units that the schedule wants to have read wait here in line, are read as
-// many at once as keep the disk busy (read_line.h), and come out in the order of the line,
-// whichever the disk finishes first.
+// An executor's reads. Units that the schedule wants read wait here in line. As many are read at
+// once as keep the disk busy (read_line.h). They come out in the order of the line, whichever read
+// the disk finishes first.
 //
 // A pass fails if a read brings too few bytes, or if the file was changed since it was opened.
 //
-// The driver's own, but for `read_bytes` and `reader_name`, which any thread may ask for.
+// Only the driver uses this, except for `read_bytes` and `reader_name`, which any thread may call.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ namespace weightpager::pipeline {
 
 class UnitReads {
  public:
-  /// What is passed outlives this.
+  /// `units` and `options` outlive this.
   UnitReads(std::span<const UnitBytes> units, const ExecutorOptions& options);
 
   /// Opens the reader. `watched_fd` as in io::ReaderOptions; -1: nothing is watched.
@@ -37,8 +37,8 @@ class UnitReads {
   /// The unit that comes out next, if one is being read or is here.
   std::optional<UnitNumber> first() const;
 
-  /// Takes the next read out of the line. Nothing if it has to wait until less than
-  /// `under_way_max_bytes` are being read.
+  /// Takes the next read out of the line. Nothing if the line is empty, or if the read has to wait
+  /// because more than `under_way_max_bytes` would be under way.
   std::optional<ReadLine::UnitRead> take(uint64_t under_way_max_bytes);
   /// Starts the read that was taken.
   void start(UnitNumber unit, std::byte* buffer);
@@ -56,7 +56,7 @@ class UnitReads {
   uint64_t read_bytes() const { return read_bytes_; }
   const char* reader_name() const { return reader_name_; }
 
-  /// After a failure: what waits in line is not read any more.
+  /// After a failure: the units that wait in line are not read any more.
   void cancel_waiting() { line_.clear(); }
   /// No read is in flight, and units are numbered from 0 again.
   void begin_anew();
@@ -73,7 +73,7 @@ class UnitReads {
   const char* reader_name_ = "";
   ReadLine line_;
   std::deque<UnitNumber> in_order_;  // started, and not taken out yet
-  // By number modulo 2 · units: as many can be under way.
+  // By number modulo 2 · units, because so many units can be under way.
   std::vector<bool> is_read_;
   std::vector<UnitNumber> last_reads_;  // by index
   std::atomic<uint64_t> read_bytes_{0};

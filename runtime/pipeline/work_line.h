@@ -1,5 +1,5 @@
-// Work in line for a thread: whoever has some puts it at the end, the thread takes it from the
-// front and sleeps while there is none.
+// A line of work for a thread. Other threads put work at its end. The thread takes work from the
+// front, and sleeps while there is none.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace weightpager::pipeline {
 
-/// Any thread may call anything.
+/// Any thread may call any function.
 template <typename Work>
 class WorkLine {
  public:
@@ -35,7 +35,7 @@ class WorkLine {
     return line_.empty();
   }
 
-  /// Nobody takes what was in line and `is_unwanted`. Returns how much that was.
+  /// Removes the work in line for which `is_unwanted` is true. Returns how many items that was.
   template <typename IsUnwanted>
   uint32_t remove_if(IsUnwanted is_unwanted) {
     const MutexLock lock(mutex_);

@@ -16,7 +16,7 @@ using network::Network;
 using pipeline::TileableLayer;
 using pipeline::UnitCosts;
 
-/// Which layer has the tile that a ring must hold at least.
+/// Describes the largest tile of the finest cut, which any ring must hold.
 std::string forcing_tile(const Network& network, const std::vector<TileableLayer>& layers) {
   const auto tiles = pipeline::tiles_in_pages(layers, {.tile_bytes_max = os_page_bytes});
   const auto largest = std::max_element(

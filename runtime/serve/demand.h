@@ -1,9 +1,11 @@
-// What a network asks of a memory budget, and what it does with what it gets.
+// A network's demand on a memory budget: the least memory that it needs, and its delay for each
+// window.
 //
-// Problem. Whoever divides memory among networks needs of each the least that it runs with, what
-// makes it so, and how fast it is with how much. All of that follows from what its layers cost.
+// Problem. To divide memory among networks, one must know three things of each: the least memory
+// that it runs with, the layer that needs so much, and its delay in each window. All three follow
+// from the costs of its layers.
 //
-// Cost: that of WindowPlans; tens of milliseconds for 160 layers.
+// Cost: as for WindowPlans; tens of milliseconds for 160 layers.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,8 @@
 
 namespace weightpager::serve {
 
-/// By layer; sizes are the costs', in whole pages. `choices`: a plan's, or none.
+/// The network's layers as they can be cut into tiles, by layer. Their sizes are those in
+/// `layer_costs`, rounded up to whole pages. `choices`: those of a plan, or none.
 std::vector<pipeline::TileableLayer> tileable_layers(
     const network::Network& network, std::span<const plan::LayerChoice> choices,
     std::span<const pipeline::UnitCosts> layer_costs);
@@ -31,18 +34,18 @@ struct NetworkDemand {
   budget::WindowPlans windows;
 };
 
-/// Of a network that has weights. The claim's urgency and weight are the ordinary ones.
+/// The demand of a network that has weights. The claim's urgency and weight are the defaults.
 NetworkDemand demand_of(const network::Network& network, const std::string& name,
                         std::span<const plan::LayerChoice> choices,
                         std::span<const pipeline::UnitCosts> layer_costs,
                         const budget::WindowPlanSettings& settings);
 
-/// What joint budgets are to make small. A slowdown is the share of the time in memory, or of the
-/// period, that a network takes.
+/// The quantity that joint budgets make as small as possible. A slowdown is a network's delay
+/// divided by its period, or, without a period, by its delay with all weights in memory.
 enum class SharingGoal { mean_slowdown, largest_slowdown, largest_latency };
 
 budget::Goal goal_of_delays(SharingGoal goal);
-/// A claim's weight. A slowdown counts in millionths, so that whole numbers are fine enough.
+/// A claim's weight. Slowdowns count in millionths, so that whole numbers are precise enough.
 double delay_weight(SharingGoal goal, double urgency, uint64_t period_ns, uint64_t latency_ns);
 
 }  // namespace weightpager::serve

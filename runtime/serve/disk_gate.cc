@@ -18,11 +18,11 @@ namespace {
 
 constexpr uint32_t pieces_in_flight_max = 64;
 
-/// Which piece of which read: the tag under which it stands before the arbiter and the disk.
+/// A piece of a read. The arbiter and the disk know it by its tag.
 struct Piece {
   uint32_t network = 0;
-  uint32_t place = 0;   // of its read in the network's table
-  uint32_t number = 0;  // in its read
+  uint32_t place = 0;   // place of its read in the network's table
+  uint32_t number = 0;  // its number within the read
 
   uint64_t tag() const { return uint64_t{network} << 48 | uint64_t{place} << 32 | number; }
   uint64_t offset_bytes() const { return uint64_t{number} * piece_bytes_max; }
@@ -41,7 +41,7 @@ uint32_t piece_length(const io::Read& read, uint64_t offset_bytes) {
 
 }  // namespace
 
-/// What an executor takes for its reader.
+/// The reader that an executor uses.
 class GatedReader final : public io::Reader {
  public:
   GatedReader(DiskGate& gate, uint32_t network, uint32_t reads_max)
@@ -152,7 +152,8 @@ Status DiskGate::open_disk(const io::ReaderOptions& options) {
   return {};
 }
 
-// The disk still writes into the buffers of what is under way, also if nobody wants it any more.
+// Waits for the pieces under way even though the network does not need them any more: the disk
+// still writes into their buffers.
 void DiskGate::leave(uint32_t network) {
   const MutexLock lock(mutex_);
   Network& it = networks_[network];
@@ -170,7 +171,7 @@ void DiskGate::leave(uint32_t network) {
   it.has_reader = false;
 }
 
-// ---- What everybody does who comes by; the lock is held ----
+// ---- The gate's work, which each network does that comes by; the lock is held ----
 
 void DiskGate::ask(uint32_t network, const io::Read& read) {
   const MutexLock lock(mutex_);
@@ -202,7 +203,7 @@ void DiskGate::come_by() {
     if (!may_start_.empty()) eventfd_write(bell_.get(), 1);
     return;
   }
-  // What has arrived lets more pass.
+  // Pieces that have arrived let more pieces pass.
   do {
     start_pieces();
     take_pieces(disk_->wait(0).completions);
@@ -212,7 +213,7 @@ void DiskGate::come_by() {
 void DiskGate::come_by_until(const std::function<bool()>& is_done) {
   come_by();
   if (is_done()) return;
-  // Others compute meanwhile, and what it reads is already late.
+  // Other networks compute meanwhile, and the reads that this one waits for are already late.
   const HasteToWake haste;
   while (!is_done()) {
     if (is_asleep_) {
@@ -253,8 +254,7 @@ void DiskGate::start_pieces() {
   }
 }
 
-// What arrived of a read is good up to the first piece that is short, and that piece's error is the
-// read's.
+// A read is good up to its first piece that is short, and that piece's error becomes the read's.
 void DiskGate::take_pieces(std::span<const io::Completion> pieces) {
   for (const io::Completion& arrived : pieces) {
     const Piece piece = piece_of(arrived.tag);

@@ -28,7 +28,7 @@ using pipeline::Pipeline;
 using pipeline::UnitCosts;
 using telemetry::monotonic_ns;
 
-/// Inferences in which layers are measured, after one that brings in what every one needs.
+/// Inferences in which layers are measured, after a first one that does not count.
 constexpr int measured_inferences = 3;
 constexpr uint64_t tile_bytes_max = 2 * MiB;
 
@@ -58,13 +58,13 @@ std::chrono::steady_clock::time_point time_of(uint64_t monotonic) {
 
 }  // namespace
 
-/// A network, and what its thread and the others know of it.
+/// A network, and the data that its thread and other threads have about it.
 struct Serving::Member {
   uint32_t number = 0;
   NetworkRequest request;
   std::vector<float> input;
-  std::unique_ptr<Inference> inference;  // its thread's
-  // Known before anybody begins.
+  std::unique_ptr<Inference> inference;  // used by its own thread only
+  // Known before any network is served.
   std::vector<UnitCosts> layer_costs;
   double reading_ns_per_byte = 0;
   std::optional<NetworkDemand> demand;
@@ -102,7 +102,7 @@ Serving::~Serving() {
   }
 }
 
-// One after the other: what a network costs is measured while no other one computes or reads.
+// Networks are measured one after the other, while no other network computes or reads.
 Status Serving::open(std::vector<NetworkRequest> requests) {
   for (NetworkRequest& request : requests) {
     if (request.network.folded_bytes() == 0) {
@@ -135,12 +135,12 @@ Status Serving::open(std::vector<NetworkRequest> requests) {
   return {};
 }
 
-// In about the least window, so that no budget is exceeded by finding out how to keep it: the
-// sequential pipeline has two rings, each for a tile.
+// Measures in about the least window, so that the measurement itself exceeds no budget: the
+// sequential pipeline has two rings, each for one tile.
 Status Serving::measure(Member& member) {
   if (Status stays = stay_on(member.request.processors); !stays) return stays;
-  // Where networks share processors, each turn begins with caches that another one has filled. But
-  // who has a period is due soon after it wakes.
+  // If networks share processors, each turn begins with caches that another network has filled, so
+  // long turns are better. But a network with a period is due soon after it wakes.
   if (member.request.period_ns == 0) take_long_turns();
   const network::Network& network = member.request.network;
   const uint64_t tile_bytes = std::min(tile_bytes_max, network.largest_folded_bytes()) / 2;
@@ -148,7 +148,8 @@ Status Serving::measure(Member& member) {
       .window = {.pipeline = Pipeline::sequential, .tile_bytes_max = tile_bytes},
       .choices = member.request.choices,
       .threads = member.request.threads};
-  // The sequential pipeline has a thread that reads, and nobody else does meanwhile.
+  // The sequential pipeline has a thread that reads, so it cannot use the gate. It need not,
+  // because no other network reads meanwhile.
   options.open_reader = [this, &member](const io::ReaderOptions& reader_options) {
     const bool is_measuring = reader_options.watched_fd >= 0;
     return is_measuring ? io::open_best_reader(reader_options)
@@ -162,7 +163,7 @@ Status Serving::measure(Member& member) {
                                      measured_inferences);
   if (!costs) return forward_error(std::move(costs));
   member.layer_costs = std::move(*costs);
-  // Networks that are slow for their size do better to read than fast ones.
+  // Networks that are slow for their size lose less by reading than fast ones.
   member.reading_ns_per_byte = member.inference->reading_ns_per_byte();
   member.demand =
       demand_of(network, member.request.name, member.request.choices, member.layer_costs,
@@ -188,13 +189,14 @@ void Serving::serve(Member& member) {
   uint64_t due_ns = 0;
   Status outcome;
   while (outcome) {
-    // 1. Until an inference is due, the share changes, or everything ends.
+    // 1. Wait until an inference is due, the share changes, or serving ends.
     if (!wait_until_due(member, due_ns)) return;
 
-    // 2. The window that it shall have, as far as others have given the memory back.
+    // 2. Take the window that the share allows, if others have given the memory back.
     outcome = follow_share(member);
 
-    // 3. One inference, and when the next one is due: not those that it made impossible.
+    // 3. Run one inference, and set when the next one is due. Inferences that became due meanwhile
+    // are skipped.
     const uint64_t now_ns = monotonic_ns();
     if (!outcome || now_ns < due_ns) continue;
     outcome = infer_once(member);
@@ -208,7 +210,7 @@ void Serving::serve(Member& member) {
   changed_.wake_all();
 }
 
-// False at the end.
+// Returns false when serving ends.
 bool Serving::wait_until_due(Member& member, uint64_t& due_ns) {
   const MutexLock lock(mutex_);
   while (!has_begun_ && !is_stopping_) changed_.wait(mutex_);
@@ -219,7 +221,8 @@ bool Serving::wait_until_due(Member& member, uint64_t& due_ns) {
   return !is_stopping_;
 }
 
-// Memory that it may grow into is promised to nobody else.
+// The window that the network may take now. It may grow only into memory that no other network
+// holds.
 std::optional<uint64_t> Serving::window_to_take(Member& member) {
   if (member.share_bytes == member.held_bytes) return {};
   const bool shrinks = member.share_bytes < member.held_bytes;

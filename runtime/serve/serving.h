@@ -1,20 +1,22 @@
-// Several networks at once in one memory budget, each in a window of its own that follows the
-// budget.
+// Serves several networks at once in one memory budget. Each has a window of its own, which follows
+// the budget.
 //
-// Problem. Networks that a device runs side by side have more weights than it has memory for them.
-// Each can do with less than all, at some cost in time; which of them shall? And memory that
-// somebody else needs, or gives back, changes the answer while they run.
+// Problem. Networks that run side by side on a device have more weights than the device has memory
+// for. Each network can run with less memory than its weights take, but more slowly. Which network
+// should get how much? The answer changes while they run, when other programs need memory or give
+// it back.
 //
-// Idea. What each network's layers cost is measured first, one network after the other; from that
-// follows how fast it is in any window (demand.h), and from these, which windows together make
-// slowdowns least (budget/shares.h). Then every network computes on a thread and processors
-// of its own, and reads through one gate, by urgency (disk_gate.h). Activations and scratch memory
-// are theirs for good: only what they leave of the budget is divided.
+// Idea. First the costs of each network's layers are measured, one network after the other. From
+// the costs follows each network's delay in any window (demand.h), and from the delays follow the
+// windows that together make slowdowns least (budget/shares.h). Then every network computes on a
+// thread and processors of its own, and all read through one gate, by urgency (disk_gate.h).
+// Networks keep their activations and scratch memory for good: only the rest of the budget is
+// divided.
 //
 // When the budget changes, new shares are looked up at once. A network takes its new window between
-// two inferences. Whoever has to shrink does so first: memory is promised to one network only when
-// others have given it back, so all windows together are within the budget at every instant from
-// then on when the last one has shrunk.
+// two inferences. Networks that shrink come first: a network grows only into memory that others
+// have given back. So from the moment when the last network has shrunk, all windows together are
+// always within the budget.
 //
 // Start reading at `Serving::serve`. Cost: some inferences of each network at the start; then two
 // locks per inference.
@@ -41,15 +43,16 @@ struct NetworkRequest {
   std::string name;
   network::Network network;
   std::string weights_path;
-  /// How to compute, by layer, from weights that were packed for it (plan/layer_choice.h). Empty:
-  /// plainly.
+  /// The code that computes each layer, from weights that were packed for it (plan/layer_choice.h).
+  /// Empty: the plain operations.
   std::vector<plan::LayerChoice> choices;
-  /// Above 0; of 2 every delay counts twice.
+  /// Above 0; with 2 each of its delays counts twice.
   double urgency = 1;
-  /// An inference is due at every multiple of it; 0: each right after the one before.
+  /// An inference is due at every multiple of the period. 0: each begins right after the one
+  /// before.
   uint64_t period_ns = 0;
   int threads = 1;
-  /// That its threads may run on; empty: all.
+  /// Processors that its threads may run on. Empty: all.
   std::vector<int> processors;
 };
 
@@ -57,14 +60,14 @@ struct ServingOptions {
   /// For windows, activations and scratch memory of all networks.
   uint64_t budget_bytes = 0;
   SharingGoal goal = SharingGoal::mean_slowdown;
-  /// After each inference, on its network's thread.
+  /// Called after each inference, on its network's thread.
   std::function<void(uint32_t network, const infer::Inference& inference)> on_inference;
 };
 
 struct ServedInference {
   uint64_t start_ns = 0;
   uint64_t finish_ns = 0;
-  /// That it ran in.
+  /// The window that it ran in.
   uint64_t window_bytes = 0;
 
   uint64_t delay_ns() const { return finish_ns - start_ns; }
@@ -72,7 +75,7 @@ struct ServedInference {
 
 inline constexpr size_t inferences_kept_max = 100'000;
 
-/// How a network fares.
+/// The present state of a network.
 struct NetworkState {
   std::string name;
   uint64_t period_ns = 0;
@@ -80,13 +83,14 @@ struct NetworkState {
   uint64_t least_window_bytes = 0;
   /// Activations and scratch memory.
   uint64_t fixed_bytes = 0;
-  /// Of windows: what it shall have, and what it has.
+  /// Memory for its window: the size that it should have, and the size that it has.
   uint64_t share_bytes = 0;
   uint64_t held_bytes = 0;
   uint64_t read_bytes = 0;
-  /// What a byte that is read takes from its processors, as measured.
+  /// The measured processor time for each byte that is read.
   double reading_ns_per_byte = 0;
-  /// With all weights in memory, and in its share with the disk to itself: as planned.
+  /// Calculated delays: with all weights in memory, and in a window of `share_bytes` with the disk
+  /// to itself.
   uint64_t in_memory_ns = 0;
   uint64_t planned_ns = 0;
   uint64_t inferences = 0;
@@ -95,32 +99,33 @@ struct NetworkState {
 struct ServingState {
   uint64_t budget_bytes = 0;
   uint64_t least_budget_bytes = 0;
-  /// The most that windows, activations and scratch memory were together, also while measuring.
+  /// The most memory that windows, activations and scratch memory have taken together, also during
+  /// the measurement.
   uint64_t peak_bytes = 0;
   std::vector<NetworkState> networks;
 };
 
-/// Thread-safe once it is started.
+/// Thread-safe once `start` has returned.
 class Serving {
  public:
-  /// Measures, divides, and lets all begin. Fails if a network cannot be opened, and below the
-  /// least budget, which the error names.
+  /// Measures all networks, divides the budget, and lets all networks begin. Fails if a network
+  /// cannot be opened, or if the budget is below the least budget, which the error names.
   static Result<std::unique_ptr<Serving>> start(std::vector<NetworkRequest> requests,
                                                 const ServingOptions& options);
-  /// After the inferences that are under way.
+  /// Waits for the inferences that are under way.
   ~Serving();
 
-  /// New shares, at once; windows follow as inferences end. Returns how long it took to find them.
-  /// Below the least budget it fails, and everything stays as it is.
+  /// Calculates new shares at once; windows follow when inferences end. Returns the time in ns that
+  /// it took to find the shares. Fails below the least budget, and then changes nothing.
   Result<uint64_t> set_budget(uint64_t budget_bytes);
-  /// Whether it would.
+  /// Fails if `set_budget` would fail. Changes nothing.
   Status check_budget(uint64_t budget_bytes) const;
 
-  /// Returns when so long has passed, or a network has failed: its error. What others do goes on
-  /// until the end.
+  /// Returns when this time has passed, or with a network's error when the network has failed. The
+  /// other networks go on until the end.
   Status wait(uint64_t timeout_ns);
   ServingState state() const;
-  /// The latest, `inferences_kept_max` at most.
+  /// The network's latest inferences, at most `inferences_kept_max`.
   std::vector<ServedInference> inferences(uint32_t network) const;
 
  private:
@@ -148,7 +153,7 @@ class Serving {
   Condition changed_;
   uint64_t budget_bytes_ WP_GUARDED_BY(mutex_) = 0;
   uint64_t peak_bytes_ WP_GUARDED_BY(mutex_) = 0;
-  uint64_t measuring_peak_bytes_ = 0;  // known before anybody is served
+  uint64_t measuring_peak_bytes_ = 0;  // known before any network is served
   bool has_begun_ WP_GUARDED_BY(mutex_) = false;
   bool is_stopping_ WP_GUARDED_BY(mutex_) = false;
   Status outcome_ WP_GUARDED_BY(mutex_);

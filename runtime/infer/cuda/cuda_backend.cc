@@ -1,9 +1,9 @@
-// Inference on a GPU: activations, biases and scratch memory are the GPU's, images go there and
-// outputs come back once per run.
+// Inference on a GPU: activations, biases and scratch memory lie in the GPU's memory; images go
+// there and outputs come back once per run.
 //
-// Everything that a run does on the GPU but the copies of weights is in one stream, in the order of
-// the calls: images, layers, outputs. So no layer sees activations that are not made yet, and no
-// image overwrites what an earlier run still reads.
+// All work of a run on the GPU is in one stream, in the order of the calls: images, layers,
+// outputs. Only the copies of weights are in another. So no layer reads activations that are not
+// computed yet, and no image overwrites memory that an earlier run still reads.
 #include <fmt/format.h>
 
 #include <utility>
@@ -33,7 +33,8 @@ uint64_t free_device_bytes() {
   return cudaMemGetInfo(&free_bytes, &total_bytes) == cudaSuccess ? free_bytes : 0;
 }
 
-/// What is taken from the GPU between two looks. Others may use the GPU as well.
+/// The memory that was taken from the GPU between two measurements. 0 if other programs freed more
+/// in that time.
 uint64_t taken_bytes(uint64_t free_before_bytes, uint64_t free_after_bytes) {
   return free_before_bytes > free_after_bytes ? free_before_bytes - free_after_bytes : 0;
 }
@@ -77,7 +78,7 @@ class CudaBackend final : public Backend {
   std::vector<const float*> layer_biases_;  // by layer
   std::vector<DeviceMemory> activation_memory_;
   std::vector<Activations> on_device_;  // by image
-  // By image; of this memory only what outputs take is ever touched.
+  // By image. Only the pages of the outputs are ever touched, so only they take memory.
   std::vector<Activations> outputs_;
   size_t images_ = 0;  // of this run
   uint64_t free_before_bytes_ = 0;
@@ -89,7 +90,7 @@ Status CudaBackend::open(const WeightSource& source, uint32_t batch) {
   int devices = 0;
   Status found = check(cudaGetDeviceCount(&devices), "there is no GPU that CUDA can use");
   if (!found) return found;
-  // From here on the GPU has what CUDA itself needs.
+  // From here on CUDA has taken the memory that it needs for itself.
   auto stream = cuda::make_stream();
   if (!stream) return forward_error(std::move(stream));
   stream_ = std::move(*stream);
@@ -146,7 +147,7 @@ Status CudaBackend::begin(std::span<const std::span<const float>> inputs) {
   return {};
 }
 
-// While the weights are here, all images go by.
+// Computes all images of the batch while the weights are here.
 Status CudaBackend::compute(uint32_t layer, Channels channels, const float* weights,
                             const pipeline::Meanwhile& meanwhile) {
   ops::TileWeights tile;

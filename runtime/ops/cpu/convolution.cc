@@ -17,23 +17,24 @@
 namespace weightpager::ops {
 namespace {
 
-// What a block's unfolded surroundings and its outputs may take together: a processor's share of
-// the second-level cache, doubled because sgemm reads the former once.
+// The most floats of a block's unfolded surroundings and its outputs together: a processor's share
+// of the second-level cache, doubled because sgemm reads the surroundings only once.
 constexpr uint64_t block_floats_max = 2 * MiB / sizeof(float);
-// So that a thread that is kept for a while leaves little that the others wait for.
+// With several parts, the others wait little for a thread that was interrupted.
 constexpr uint32_t parts_per_thread = 4;
-// One or two vectors.
+// As many pixels as one or two vectors hold.
 constexpr uint64_t block_pixels_unit = 16;
 
-// How many channels a call of sgemm computes, which packs the unfolded picture anew, where its
-// order of addition depends on them: with 64, and threads that help each other, YOLOv4 takes 0.75
-// to 0.8 of the time that it takes with 16 (`infer -p pre`, AMD EPYC with AVX2, 2026-11-23). But no
-// tile can then have fewer. So not where they have much weight, or where there is one pixel, for
-// which the time is that of reading the weights.
+// Where sgemm's order of addition depends on the number of channels, each call computes this many
+// channels. Each call packs the unfolded picture anew: with 64, and with threads that help each
+// other, YOLOv4 takes 0.75 to 0.8 of the time that it takes with 16 (`infer -p pre`, AMD EPYC with
+// AVX2, 2026-11-23). But then no tile can have fewer than 64. So calls compute 16 if 64 channels
+// have many weights, or if there is only one pixel, because then reading the weights takes most of
+// the time.
 constexpr uint32_t call_channels = 64;
 constexpr uint64_t call_floats_max = 5 * MiB / 4 / sizeof(float);
 
-// sgemm adds up in the same order whatever the number of channels.
+// Whether sgemm adds up in the same order whatever the number of channels.
 bool order_is_independent_of_channels() {
   switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_sse41:
@@ -46,10 +47,10 @@ bool order_is_independent_of_channels() {
   }
 }
 
-// That add up to one output value.
+// The number of terms that add up to one output value.
 uint64_t terms_of(const network::Layer& layer) { return layer.weights() / layer.output.channels; }
 
-// By which what is below zero is multiplied, if that is all that the activation does.
+// The factor for values below zero, if the activation does nothing but multiply these.
 std::optional<float> slope_below_zero(network::Activation activation) {
   switch (activation) {
     case network::Activation::linear:
@@ -89,7 +90,7 @@ Convolution::Convolution(const network::Layer& layer, int threads, Unfold unfold
     stride_ = it->stride;
     padding_ = it->padding;
   } else {
-    // Every input is a channel of one pixel.
+    // Every input value is a channel of one pixel.
     WP_ASSERT(std::holds_alternative<network::Connected>(layer.operation));
     input_ = {static_cast<uint32_t>(layer.input.elements()), 1, 1};
   }
@@ -143,8 +144,9 @@ Status Convolution::run(Channels channels, const TileWeights& weights, const flo
   return {};
 }
 
-// Whoever is free takes the next block: another program, or this one's reads, may keep a thread.
-// The last ones are computed in parts, so that who finds no more blocks helps the others.
+// Each thread that is free takes the next block, because other programs, or this program's reads,
+// may delay some threads. The last blocks are computed in parts, so that a thread that finds no
+// more blocks can help the others.
 Status Convolution::run_piece(const Piece& piece, float* scratch,
                               const std::function<void()>& meanwhile) const {
   const auto threads = static_cast<uint64_t>(threads_);
@@ -197,7 +199,8 @@ Status Convolution::run_piece(const Piece& piece, float* scratch,
   return {};
 }
 
-// Of a last block. Where there are others, it is not worth calls of few channels.
+// The number of parts of a last block. If there are other blocks, parts of few channels are not
+// worth their calls.
 uint32_t Convolution::parts_of(Channels channels) const {
   if (threads_ == 1) return 1;
   const auto threads = static_cast<uint64_t>(threads_);
@@ -207,7 +210,8 @@ uint32_t Convolution::parts_of(Channels channels) const {
   return std::min(parts, std::max(channels.count() / call_channels, 1u));
 }
 
-// Channels of a piece in `parts` runs, nearly equal; some may be empty.
+// Cuts the channels of a piece into `parts` runs, and returns run `part`. They are nearly equal;
+// some may be empty.
 Channels Convolution::part_of(Channels whole, uint32_t part, uint32_t parts) const {
   const auto boundary = [&](uint32_t number) {
     if (number == parts) return whole.end;
@@ -226,7 +230,7 @@ int Convolution::multiply(const Piece& piece, Channels channels, Block block, co
     const uint32_t end = std::min(channels.end, limit);
     const uint64_t first = begin - piece.channels.begin;
     float* output = piece.output + first * pixels_ + block.begin;
-    // One thread computes it: oneDNN sees that it is called inside of a parallel section.
+    // One thread computes the product: oneDNN notices that it is called within a parallel section.
     const dnnl_status_t status = dnnl_sgemm(
         'N', 'N', end - begin, pixels, terms, 1, piece.weights + first * terms_, terms, unfolded,
         static_cast<dnnl_dim_t>(unfolded_stride), 0, output, static_cast<dnnl_dim_t>(pixels_));
@@ -239,7 +243,8 @@ int Convolution::multiply(const Piece& piece, Channels channels, Block block, co
   return dnnl_success;
 }
 
-// While the sums are in the cache. (As maxima, since compilers make vector code of these.)
+// Adds the bias and applies the activation while the sums are in the cache. Compilers make vector
+// code of std::max.
 void Convolution::finish(float* sums, uint64_t count, float bias) const {
   const float slope = slope_below_zero_;
   if (slope == 0) {
@@ -272,7 +277,7 @@ void Convolution::unfold(const float* input, Block block, float* unfolded) const
   }
 }
 
-// What one weight of the kernel is multiplied with, for each of the block's pixels.
+// The values that one weight of the kernel is multiplied with, for each of the block's pixels.
 void Convolution::unfold_row(const float* plane, uint32_t kernel_y, uint32_t kernel_x, Block block,
                              float* row) const {
   if (stride_ == 1 && input_.width == output_.width) {
@@ -281,7 +286,8 @@ void Convolution::unfold_row(const float* plane, uint32_t kernel_y, uint32_t ker
   const int64_t height = input_.height;
   const int64_t width = input_.width;
   const int64_t stride = stride_;
-  // Input column of output column x: x · stride + shift; inside of the picture from first to last.
+  // Output column x has input column x · stride + shift, which is in the picture from inside_begin
+  // to before inside_end.
   const int64_t shift = int64_t{kernel_x} - padding_;
   const int64_t inside_begin = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
   const int64_t inside_end =
@@ -310,8 +316,8 @@ void Convolution::unfold_row(const float* plane, uint32_t kernel_y, uint32_t ker
   }
 }
 
-// The same where all of the picture is only moved, by some rows and columns: one copy for all of
-// the block's rows, and then zeros over what came in from the row before or after.
+// The same if the picture is only moved by some rows and columns: one copy for all of the block's
+// rows, and then zeros over the values that came in from the row before or after.
 void Convolution::unfold_shifted(const float* plane, uint32_t kernel_y, uint32_t kernel_x,
                                  Block block, float* row) const {
   const int64_t height = input_.height;
@@ -320,7 +326,7 @@ void Convolution::unfold_shifted(const float* plane, uint32_t kernel_y, uint32_t
   const int64_t right = std::clamp(int64_t{kernel_x} - padding_, -width, width);
   const auto begin = static_cast<int64_t>(block.begin);
   const int64_t end = begin + static_cast<int64_t>(block.pixels);
-  // Output pixel p is input pixel p + shift, where that is in the picture.
+  // Output pixel p is input pixel p + shift, if that is in the picture.
   const int64_t shift = down * width + right;
   const int64_t first = std::clamp(std::max<int64_t>(0, -shift), begin, end);
   const int64_t last = std::clamp(height * width - std::max<int64_t>(0, shift), first, end);

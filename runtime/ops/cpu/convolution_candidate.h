@@ -1,17 +1,18 @@
-// All the ways to compute a convolution that there are on this machine.
+// Candidates: all ways to compute a convolution on this machine.
 //
-// Problem. Which is the fastest depends on the layer's shape, on the layouts of its neighbors, and
-// on how much memory there is for unfolded pictures and packed weights.
+// Problem. Which candidate is the fastest depends on the layer's shape, on the layouts of its
+// neighbors, and on the memory for unfolded pictures and packed weights.
 //
-// Idea. One interface for them all; what chooses (runtime/plan) sees times, bytes and layouts.
-// There are, for a 3 × 3 convolution with stride 1 and AVX-512, 27 of two kinds:
+// Idea. One interface for all candidates: the planner (runtime/plan) sees only times, bytes and
+// layouts. For a 3 × 3 convolution with stride 1 and AVX-512 there are 27 candidates of two kinds:
 //   - every implementation of oneDNN (onednn_candidates.cc), in every pair of layouts that it
-//   takes;
-//   - our own over oneDNN's matrix product (gemm_candidates.cc), and the one that layers run by
-//     today (convolution.h), which alone can be cut into tiles.
+//     takes;
+//   - our own over oneDNN's matrix product (gemm_candidates.cc). One of these is the plain one
+//     (convolution.h), and only this one can be cut into tiles.
 //
-// A candidate knows what it needs before it runs: workspace while it runs, and its weights in an
-// order of its own, which can be larger than the plain ones (Winograd: 1.8 and 4 times).
+// A candidate knows before it runs how much workspace it needs, and how many bytes its packed
+// weights have. These can be more than those of the plain weights (Winograd: 1.8 and 4 times as
+// many).
 #pragma once
 
 #include <cstdint>
@@ -28,11 +29,12 @@
 namespace weightpager::ops {
 
 /// Not thread-safe. Runs on OpenMP's threads; the calling thread must have OpenMP set to as many as
-/// when the candidate was made. Memory that it is given begins at multiples of candidate_alignment.
+/// when the candidate was made. All memory that is passed to it begins at multiples of
+/// candidate_alignment.
 class ConvolutionCandidate {
  public:
   struct Traits {
-    /// "im2col", "jit_wino_4x3:avx512_core": unique together with both layouts.
+    /// "im2col", "jit_wino_4x3:avx512_core". Name and both layouts together are unique.
     std::string name;
     Layout layout_in = Layout::nchw;
     Layout layout_out = Layout::nchw;
@@ -51,10 +53,10 @@ class ConvolutionCandidate {
 
   const Traits& traits() const { return traits_; }
 
-  /// From plain weights[channels][input channels / groups][size][size]; biases stay as they are.
+  /// Packs plain weights[channels][input channels / groups][size][size]. Biases are not packed.
   virtual Status pack(const float* weights, float* packed) = 0;
 
-  /// Everything but the activation.
+  /// Computes everything except for the activation.
   virtual Status run(const Pointers& pointers) = 0;
 
  protected:
@@ -65,16 +67,16 @@ class ConvolutionCandidate {
 };
 
 inline constexpr uint64_t candidate_alignment = 64;
-/// The candidate that layers run by where nothing was planned: its packed weights are the plain
+/// The name of the candidate that computes layers without a plan. Its packed weights are the plain
 /// ones.
 inline constexpr const char* in_tiles = "tiles";
 
 using ConvolutionCandidates = std::vector<std::unique_ptr<ConvolutionCandidate>>;
 
-/// `layer` is convolutional.
+/// All candidates for the layer, which must be convolutional.
 ConvolutionCandidates convolution_candidates(const network::Layer& layer, int threads);
-/// One of them, nullptr where there is none. The others are not compiled, which takes as much
-/// memory for a moment as all of them have code.
+/// The candidate of this name and these layouts, or nullptr if there is none. The others are not
+/// compiled: compiling all of them would for a moment take memory for the code of all.
 std::unique_ptr<ConvolutionCandidate> convolution_candidate(const network::Layer& layer,
                                                             int threads, const std::string& name,
                                                             Layout layout_in, Layout layout_out);

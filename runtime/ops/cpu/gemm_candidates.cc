@@ -1,16 +1,19 @@
-// Convolutions over a matrix product, oneDNN's sgemm, in Darknet's layout and with channels
-// together, each to either. They differ in what they put beside the picture:
+// Convolutions over a matrix product, oneDNN's sgemm. Input and output can each be in Darknet's
+// layout or have channels side by side. The candidates differ in the memory that they need beside
+// the picture:
 //
-//   im2col, im2row   unfold it: every pixel with its surroundings, size² times the picture. im2col
-//                    has a column per pixel, im2row a row. Of the whole picture, or ("-strips") of
-//                    some rows at a time, as many as fit a cache.
-//   kn2row           multiply the whole picture with one of the kernel's size² points after the
-//                    other, and add what comes out, shifted: as much again as the output. Only for
-//                    stride 1: others would throw most of it away.
-//   direct           the same a row of the output at a time, where the shift is a matter of
-//                    pointers and the product adds up by itself: nothing beside the picture.
+//   im2col, im2row   The picture is unfolded: every pixel with its surroundings, size² times the
+//                    picture. im2col has a column per pixel, im2row has a row. Either the whole
+//                    picture is unfolded, or ("-strips") some rows at a time, as many as fit a
+//                    cache.
+//   kn2row           The whole picture is multiplied with one of the kernel's size² points after
+//                    the other, and each product is added to the output, shifted. A product is as
+//                    large as the output. Only for stride 1: with larger strides most of a product
+//                    would be thrown away.
+//   direct           The same for one row of the output at a time. The shift only changes pointers,
+//                    and sgemm itself adds the product to the output: no memory beside the picture.
 //
-// All terms of the first two are added up in one call, those of the others in size² calls.
+// The first two add up all terms in one call, the others in size² calls.
 #include <fmt/format.h>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -26,10 +29,10 @@
 namespace weightpager::ops {
 namespace {
 
-// What unfolded strips take: half of a second-level cache.
+// The size of unfolded strips: half of a second-level cache.
 constexpr uint64_t strip_floats = 512 * KiB / sizeof(float);
 
-// A convolution without groups, sizes as signed numbers.
+// The sizes of a convolution without groups, as signed numbers.
 struct Sizes {
   int64_t channels, height, width;  // of the input
   int64_t filters, output_height, output_width;
@@ -52,11 +55,12 @@ struct Sizes {
   int64_t points() const { return size * size; }
   int64_t terms() const { return channels * points(); }
   bool needs_no_unfolding() const { return size == 1 && stride == 1 && padding == 0; }
-  // Input row (or column) of an output row (or column) at a point of the kernel.
+  // The input row (or column) of an output row (or column) at a point of the kernel.
   int64_t source(int64_t at, int64_t point) const { return at * stride + point - padding; }
 };
 
-// Output columns [begin, end) whose input column at this point of the kernel is in the picture.
+// The output columns [begin, end) whose input columns at this point of the kernel are in the
+// picture.
 struct Columns {
   int64_t begin = 0;
   int64_t end = 0;
@@ -70,7 +74,7 @@ struct Columns {
   int64_t count() const { return end - begin; }
 };
 
-// Rows of numbers. `step` is how far apart they are; transposed, columns are.
+// Rows of numbers that are `step` apart; if transposed, columns that are `step` apart.
 struct Matrix {
   const float* data = nullptr;
   int64_t step = 0;
@@ -133,7 +137,7 @@ class GemmCandidate : public ConvolutionCandidate {
   const int threads_;
 };
 
-// Weights of one point of the kernel after the other: [size][size][filters][channels].
+// Packs weights point by point of the kernel: [size][size][filters][channels].
 class PointByPoint : public GemmCandidate {
  public:
   PointByPoint(Traits traits, const network::Layer& layer, int threads)
@@ -156,7 +160,7 @@ class Unfolding : public GemmCandidate {
   Unfolding(Traits traits, const network::Layer& layer, int threads, int64_t strip_rows)
       : GemmCandidate(std::move(traits), layer, threads), strip_rows_(strip_rows) {}
 
-  // Terms are in the order of the picture: channels first, or last.
+  // Terms are in the order of the picture's layout: channels first, or last.
   Status pack(const float* weights, float* packed) override {
     const int64_t points = sizes_.points();
     for (int64_t filter = 0; filter < sizes_.filters; ++filter) {
@@ -287,7 +291,8 @@ class KernelToRow : public PointByPoint {
   void add_shifted(const float* products, int64_t point_y, int64_t point_x, float* output) const {
     const Sizes& it = sizes_;
     const Columns inside(it, point_x);
-    // Rows of an image of filters · width columns, or as many images as filters.
+    // With channels side by side this is one image of filters · width columns, otherwise one image
+    // per filter.
     const int64_t planes = gives_nhwc() ? 1 : it.filters;
     const int64_t per_pixel = gives_nhwc() ? it.filters : 1;
 #pragma omp parallel for num_threads(threads_)
@@ -340,7 +345,7 @@ class Direct : public PointByPoint {
   }
 };
 
-// What layers run by today.
+// The plain convolution, which computes layers without a plan.
 class InTiles : public ConvolutionCandidate {
  public:
   InTiles(Traits traits, const network::Layer& layer, const Convolution& convolution)
@@ -379,7 +384,8 @@ class Collection {
         add_unfoldings(in, out);
         if (sizes_.needs_no_unfolding()) continue;
         if (sizes_.stride == 1) add<KernelToRow>("kn2row", in, out, products_floats());
-        // A row's pixels must be evenly apart: with stride they are, if channels are together.
+        // A row's pixels must be evenly apart. With a stride they are only if channels are side by
+        // side.
         if (sizes_.stride == 1 || in == Layout::nhwc) add<Direct>("direct", in, out, 0);
       }
     }
@@ -402,7 +408,8 @@ class Collection {
   }
 
   void add_tiles() {
-    // Who plans has a time of each activation, and whoever runs a candidate applies it after that.
+    // The planner has a separate time for each activation, and a planned inference applies it after
+    // the candidate.
     network::Layer without_activation = layer_;
     std::get<network::Convolutional>(without_activation.operation).activation =
         network::Activation::linear;

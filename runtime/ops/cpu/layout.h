@@ -1,7 +1,8 @@
-// In which order a picture's channels, rows and columns lie in memory, and changing that.
+// Layouts: the order in which a picture's channels, rows and columns lie in memory, and code to
+// change it.
 //
-// Problem. The fastest code for a convolution wants channels together, or in blocks as long as a
-// vector; Darknet's order, and that of most other layers, has them apart.
+// Problem. The fastest code for a convolution needs a pixel's channels side by side, or in blocks
+// as long as a vector. In Darknet's order, which most other layers use, they lie far apart.
 //
 // Cost. A change reads and writes the picture once: some 5 to 10 GB/s on one processor.
 #pragma once
@@ -28,19 +29,19 @@ inline constexpr std::array all_layouts = {Layout::nchw, Layout::nhwc, Layout::n
 /// "nchw", …
 const char* layout_name(Layout layout);
 
-/// One picture, as oneDNN is told of it.
+/// oneDNN's description of one picture.
 dnnl::memory::desc picture(const network::Shape& shape, Layout layout);
 
-/// With what blocks are filled up with.
+/// The size of a picture, including the zeros that fill up blocks.
 uint64_t picture_bytes(const network::Shape& shape, Layout layout);
 uint64_t picture_floats(const network::Shape& shape, Layout layout);
 
-/// From one layout to another. Not thread-safe; runs on OpenMP's threads.
+/// Changes a picture from one layout to another. Not thread-safe; runs on OpenMP's threads.
 class LayoutChange {
  public:
   static Result<LayoutChange> make(const network::Shape& shape, Layout from, Layout to);
 
-  /// `input` and `output` are apart.
+  /// `input` and `output` must not overlap.
   Status run(const float* input, float* output);
 
  private:

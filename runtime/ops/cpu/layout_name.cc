@@ -1,4 +1,4 @@
-// Names of layouts, for what reads them and computes nothing.
+// Names of layouts, for code that uses only these and computes nothing.
 #include "pager/base/assert.h"
 #include "runtime/ops/cpu/layout.h"
 

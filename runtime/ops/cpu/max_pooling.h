@@ -1,14 +1,15 @@
-// The largest value of each window of a picture, fast on processors without AVX-512, too.
+// Computes the largest value of each window of a picture, also fast on processors without AVX-512.
 //
-// Problem. In Darknet's order of numbers oneDNN has vector code for it with AVX-512 only; without,
-// a loop over single numbers takes 20 times as long (SqueezeNet's three take 18 of 28 ms on an AMD
-// EPYC).
+// Problem. For Darknet's order of numbers oneDNN has vector code with AVX-512 only. Without
+// AVX-512, a loop over single numbers takes 20 times as long (SqueezeNet's three such layers take
+// 18 of 28 ms on an AMD EPYC).
 //
-// Idea. Where that is so, some channels at a time are brought into blocks of eight, in which there
-// is vector code for every processor, and their maxima back. Maxima are exact: the same bits. (Not
-// where windows may lie in the padding as a whole: no such code there, and no .cfg has them.)
+// Idea. Where there is only that loop, some channels at a time are brought into blocks of eight,
+// for which there is vector code on every processor, and their maxima are brought back. Maxima are
+// exact, so the bits are the same. (Layers whose windows may lie wholly in the padding keep the
+// loop: there is no such code for them, and no .cfg has them.)
 //
-// Cost. What it takes to copy the picture and its maxima once; memory for the channels that are
+// Cost. The time to copy the picture and its maxima once, and memory for the channels that are
 // under way, about `channels_bytes_max`.
 #pragma once
 
@@ -26,24 +27,26 @@ namespace weightpager::ops {
 /// Not thread-safe; runs on OpenMP's threads.
 class MaxPooling {
  public:
-  /// Of the picture's channels, so much is in blocks at a time; eight channels at least.
+  /// At most so many bytes of the picture's channels are in blocks at a time, but at least eight
+  /// channels.
   static constexpr uint64_t channels_bytes_max = uint64_t{1} << 20;
 
-  /// `layer` is a network::MaxPool. Fails where oneDNN has only its reference implementation.
+  /// `layer` is a network::MaxPool. Fails if oneDNN has only its reference implementation.
   static Result<MaxPooling> make(const network::Layer& layer);
 
-  /// Memory that run() needs.
+  /// The number of floats of scratch memory that run() needs.
   uint64_t scratch_floats() const;
 
-  /// Memory of the primitives', which they are given before the first run, and overwrite.
+  /// Scratch memory of the primitives. They must be given it before the first run, and they
+  /// overwrite it.
   uint64_t primitive_scratch_bytes() const;
   void use_primitive_scratch(void* memory);
 
-  /// Shapes as the layer's, in Darknet's layout; the three are apart.
+  /// Shapes are the layer's, in Darknet's layout. The three pointers must not overlap.
   Status run(dnnl::stream& stream, const float* input, float* output, float* scratch);
 
  private:
-  /// Some of the channels, through blocks.
+  /// Computes some of the channels by way of blocks.
   struct Detour {
     LayoutChange into_blocks;
     Primitive maxima;
@@ -59,11 +62,11 @@ class MaxPooling {
 
   Status prepare_detours(const network::Layer& layer);
 
-  // If this is there, it alone.
+  // If this is set, the others are not.
   std::optional<Primitive> direct_;
   std::optional<Detour> many_;
-  uint32_t times_ = 0;          // that `many_` runs
-  std::optional<Detour> rest_;  // the channels that are left then
+  uint32_t times_ = 0;          // how often `many_` runs
+  std::optional<Detour> rest_;  // computes the channels that are left then
 };
 
 }  // namespace weightpager::ops

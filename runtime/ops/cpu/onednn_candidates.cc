@@ -1,6 +1,6 @@
-// oneDNN's convolutions. Each is asked for with both layouts given, so that what it would rather
-// have does not matter, and with the weights' layout open. What exists only for reference is left
-// out: it is a hundred times slower.
+// oneDNN's convolutions. Each request gives both pictures' layouts, so oneDNN's own preference does
+// not matter, and leaves the weights' layout open. Reference implementations are left out: they are
+// a hundred times slower.
 #include <fmt/format.h>
 
 #include <set>
@@ -63,7 +63,7 @@ class OnednnCandidate : public ConvolutionCandidate {
 
   Status run(const Pointers& pointers) override {
     try {
-      // oneDNN takes sources, too, as pointers that it could write through.
+      // oneDNN's calls take pointers without const, even for sources.
       source_.set_data_handle(const_cast<float*>(pointers.input));
       packed_.set_data_handle(const_cast<float*>(pointers.packed));
       biases_.set_data_handle(const_cast<float*>(pointers.biases));
@@ -94,8 +94,8 @@ class OnednnCandidate : public ConvolutionCandidate {
 Forward::desc describe(const network::Layer& layer, algorithm method, Layout in, Layout out) {
   const auto& it = std::get<network::Convolutional>(layer.operation);
   const memory::dims strides = {it.stride, it.stride};
-  // At the right and the bottom there can be less to see than the padding has: the output's size
-  // says how much.
+  // At the right and the bottom, less padding than at the left and the top may be used. The
+  // output's size says how much.
   const auto after = [&](uint32_t length_in, uint32_t length_out) {
     return int64_t{length_out - 1} * it.stride + it.size - length_in - it.padding;
   };
@@ -107,9 +107,9 @@ Forward::desc describe(const network::Layer& layer, algorithm method, Layout in,
                         after(layer.input.width, layer.output.width)});
 }
 
-// While this lives, oneDNN keeps no primitives for the next who asks. It takes pictures of one
-// pixel in nchw and in nhwc for the same, and would offer in one layout what it was asked for in
-// the other before: which candidates there are must not depend on that.
+// While this object lives, oneDNN keeps no primitives in its cache. For pictures of one pixel the
+// cache does not distinguish nchw from nhwc: for one layout it would return an implementation that
+// was asked for with the other. The set of candidates must not depend on that.
 class WithoutPrimitiveCache {
  public:
   WithoutPrimitiveCache() { dnnl::set_primitive_cache_capacity(0); }
@@ -122,7 +122,7 @@ class WithoutPrimitiveCache {
   const int capacity_ = dnnl::get_primitive_cache_capacity();
 };
 
-// Names of what was there already: some come up for several algorithms.
+// Implementations that were found already: oneDNN lists some for several algorithms.
 using Known = std::set<std::tuple<std::string, Layout, Layout>>;
 
 void add_implementations(const network::Layer& layer, algorithm method, Layout in, Layout out,
@@ -131,7 +131,7 @@ void add_implementations(const network::Layer& layer, algorithm method, Layout i
   try {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    // next_impl() looks at it again: a temporary would be gone by then.
+    // next_impl() uses this object again, so it must not be a temporary.
     const Forward::desc wanted = describe(layer, method, in, out);
     Forward::primitive_desc description(wanted, attributes, cpu_engine());
     do {
@@ -145,7 +145,7 @@ void add_implementations(const network::Layer& layer, algorithm method, Layout i
       candidates.push_back(std::make_unique<OnednnCandidate>(traits, layer, description));
     } while (description.next_impl());
   } catch (const dnnl::error&) {
-    // There is none for these layouts: others may be taken.
+    // There is no implementation for these layouts; there may be some for others.
   }
 }
 

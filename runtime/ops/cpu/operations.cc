@@ -14,7 +14,7 @@ namespace {
 using network::Activation;
 using network::Layer;
 
-// Pieces in which threads share a copy.
+// Threads share a copy in pieces of this size.
 constexpr uint64_t copy_floats = 256 * KiB / sizeof(float);
 
 template <typename... Functions>
@@ -38,7 +38,8 @@ Status for_each_piece(uint32_t channels, Visit visit) {
   return {};
 }
 
-// Of Darknet's shortcut: rows and columns of the one skipped, or those of the other spread.
+// Steps of Darknet's shortcut, in rows or columns: either the added input's are skipped, or the
+// output's are spread.
 struct Steps {
   uint64_t of_added = 1;
   uint64_t of_output = 1;
@@ -66,7 +67,8 @@ void add_unequal(const float* added, const network::Shape& added_shape, float* o
   }
 }
 
-// Stretches what lies between 0 and 1 around the middle, so that a box can reach its cell's edge.
+// Stretches the values between 0 and 1 around their middle, so that a box can reach its cell's
+// edge.
 Elementwise centred_scale(float scale) { return Elementwise::linear(scale, -0.5f * (scale - 1)); }
 
 }  // namespace
@@ -102,8 +104,9 @@ Result<CpuOperations> CpuOperations::make(const network::Network& network, int t
   return operations;
 }
 
-// Layers run one after the other, and share it. What a convolution has unfolded stays while its
-// activation is computed; a layer that is a single operation has everything for that.
+// Layers run one after the other, and share the scratch memory. A convolution's unfolded picture
+// stays while its activation is computed. A layer that is a single operation may use all of the
+// memory.
 Status CpuOperations::take_scratch(const std::function<Status(uint64_t)>& may_take) {
   uint64_t unfolded_bytes = 0;
   uint64_t single_bytes = 0;
@@ -244,7 +247,7 @@ Status CpuOperations::run(uint32_t number, Channels channels, const TileWeights&
   const Layer& layer = network_.layers[number];
   WP_ASSERT(inputs.size() == layer.inputs.size());
   if (scratch == nullptr) scratch = scratch_begin_;
-  // The setting belongs to the calling thread, which may be another one each time.
+  // The setting belongs to the calling thread, which may be a different one each time.
   if (omp_get_max_threads() != threads_) omp_set_num_threads(threads_);
   if (!convolutions_[number]) {
     WP_ASSERT(channels == all_channels(number));
@@ -341,7 +344,7 @@ Status CpuOperations::run_route(const Layer& layer, const network::Route& route,
   return {};
 }
 
-// As it is the picture that is cropped, this is little work, done once.
+// Networks crop only their input picture, so this is little work, done once.
 Status CpuOperations::run_crop(const Layer& layer, const network::Crop& crop, const float* input,
                                float* output) const {
   const network::Shape& whole = layer.input;
@@ -358,7 +361,7 @@ Status CpuOperations::run_crop(const Layer& layer, const network::Crop& crop, co
   return {};
 }
 
-// Per anchor of the grid: x and y, width and height, objectness, the classes.
+// Each anchor of the grid has x and y, width and height, objectness, and the classes.
 Status CpuOperations::run_yolo(const Layer& layer, const network::Yolo& yolo, const float* input,
                                float* output) {
   if (Status status = copy(input, layer.output.elements(), output); !status) return status;

@@ -1,15 +1,15 @@
-// What the layers of a Darknet network compute, on a CPU.
+// Computes the layers of a Darknet network on a CPU.
 //
 // Problem. The executor has a layer's weights, or a tile of them, somewhere in its window for as
-// long as the layer runs. The operations must take them from there, need no memory that grows, and
-// give the same bits however the layer is cut up.
+// long as the layer runs. The operations must use them there, must not need memory that grows, and
+// must give the same bits however the layer is cut.
 //
-// Idea. Everything that can be decided before the first image is: which code computes a layer, how
-// large its scratch memory is. Running a layer then takes pointers. The arithmetic is oneDNN's
-// (primitive.h, convolution.h); what only Darknet has is here: concatenation, its shortcut between
-// unequal shapes, its yolo layer.
+// Idea. Everything that can be decided before the first image is decided then: the code that
+// computes a layer, and the size of its scratch memory. Running a layer then only takes pointers.
+// oneDNN does the arithmetic (primitive.h, convolution.h). Here are the parts that only Darknet
+// has: concatenation, its shortcut between unequal shapes, its yolo layer.
 //
-// Threads are OpenMP's, which oneDNN uses as well.
+// The threads are OpenMP's, which oneDNN uses as well.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +29,18 @@
 
 namespace weightpager::ops {
 
-/// One inference at a time; any thread may call, one after the other.
+/// Computes one inference at a time. Any thread may call, but only one at a time.
 class CpuOperations {
  public:
-  /// Whose memory convolutions unfold their surroundings into. A caller who brings it chooses
-  /// layouts himself, so maxima over windows then take no detour through another one
+  /// The owner of the memory that convolutions unfold pictures into. A caller who brings this
+  /// memory also chooses layouts, so max pooling then takes no detour through another layout
   /// (max_pooling.h).
   enum class Scratch { own, callers };
 
-  /// `threads` is how many compute, the caller among them. `unfolding`: of convolutions' pictures.
-  /// Fails where oneDNN has no fast code for a layer, and where `may_take` does, which is asked
-  /// before so many bytes of scratch memory are taken. `runs_here`: layers that are run; code for
-  /// the others is not made. Empty: all.
+  /// `threads`: the number of threads that compute, including the caller. `unfolding`: how
+  /// convolutions unfold pictures. `may_take` is called with the size before scratch memory is
+  /// taken. `runs_here`: the layers that are run; code for the others is not made. Empty: all
+  /// layers. Fails if oneDNN has no fast code for a layer, or if `may_take` fails.
   static Result<CpuOperations> make(const network::Network& network, int threads,
                                     Scratch scratch = Scratch::own,
                                     Unfold unfolding = Unfold::by_tile,
@@ -48,27 +48,29 @@ class CpuOperations {
                                     const std::function<bool(uint32_t)>& runs_here = {});
 
   /// Whether a tile of this layer may begin or end at this output channel. Only convolutional and
-  /// connected layers can be cut; of the others only 0 and the number of channels are boundaries.
+  /// connected layers can be cut; for all others only 0 and the number of channels are boundaries.
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const;
   /// All output channels of a layer.
   Channels all_channels(uint32_t layer) const;
 
   /// Computes output channels [begin, end) of a layer for one image. `inputs` has one pointer for
-  /// each of the layer's inputs, `output` points to the layer's whole output, both as
-  /// network::Shape says; `weights` to those of the tile (ignored by layers without).
+  /// each of the layer's inputs, and `output` points to the layer's whole output, both in the order
+  /// of network::Shape. `weights` are those of the tile; layers without weights ignore them.
   ///
-  /// In place: the output may be the first input of shortcut, softmax, yolo, dropout and cost, and
-  /// where a route has one input, its part of that. Else they are apart.
-  /// `scratch`: so many bytes as scratch_bytes(layer) says, where it is the caller's. `meanwhile`
-  /// is called once, by the calling thread; in convolutions the others compute during it.
+  /// In place: for shortcut, softmax, yolo, dropout and cost the output may be the first input; for
+  /// a route with one input it may be the route's part of that input. Otherwise output and inputs
+  /// must not overlap. `scratch`: scratch_bytes(layer) bytes, if the scratch memory is the
+  /// caller's. `meanwhile` is called once, by the calling thread; in convolutions the other threads
+  /// compute during the call.
   Status run(uint32_t layer, Channels channels, const TileWeights& weights,
              std::span<const float* const> inputs, float* output, float* scratch = nullptr,
              const std::function<void()>& meanwhile = {});
 
-  /// Memory for the unfolded surroundings of convolutions, for all threads, and for maxima's
-  /// detours: of one layer.
+  /// Scratch memory of one layer, for all threads: for the unfolded pictures of convolutions, and
+  /// for the detours of max pooling.
   uint64_t scratch_bytes(uint32_t layer) const;
-  /// Its own for all layers: that, unless it is the caller's, and what oneDNN's operations need.
+  /// Scratch memory that this object owns, for all layers: that of the layers, unless it is the
+  /// caller's, and that of oneDNN's operations.
   uint64_t scratch_bytes() const { return scratch_.size() * sizeof(float); }
 
  private:
@@ -103,14 +105,15 @@ class CpuOperations {
   Scratch whose_scratch_;
   Unfold unfolding_;
   dnnl::stream stream_;
-  // By layer: what computes it. One of these, or none where there are only values to be moved.
+  // By layer: the code that computes it. It is in one of these vectors, or in none if the layer
+  // only moves values.
   std::vector<std::optional<Convolution>> convolutions_;
   std::vector<std::optional<MaxPooling>> max_poolings_;
   std::vector<std::optional<Primitive>> primitives_;
   // By function and number of elements; many layers share them.
   std::map<std::pair<Elementwise, uint64_t>, Primitive> elementwise_;
   std::vector<float> scratch_;
-  float* scratch_begin_ = nullptr;  // in scratch_, aligned
+  float* scratch_begin_ = nullptr;  // the first aligned float of scratch_
 };
 
 }  // namespace weightpager::ops

@@ -70,9 +70,9 @@ template <typename Description, typename Describe>
 Result<Primitive> Primitive::make(const char* name, Describe describe,
                                   dnnl::primitive_attr attributes) {
   try {
-    // oneDNN's own scratch memory would be one more thing that grows while layers run.
+    // The caller brings scratch memory: oneDNN's own would grow while layers run.
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    // next_impl() looks at it again: a temporary would be gone by then.
+    // next_impl() uses this object again, so it must not be a temporary.
     const auto wanted = describe();
     typename Description::primitive_desc description(wanted, attributes, cpu_engine());
     while (std::string_view(description.impl_info_str()).starts_with("ref")) {
@@ -174,7 +174,7 @@ Status Primitive::run(dnnl::stream& stream, std::initializer_list<const float*> 
   WP_ASSERT(pointers.size() + 1 == memories_.size());
   size_t position = 0;
   for (const float* pointer : pointers) {
-    // oneDNN takes sources, too, as pointers that it could write through.
+    // oneDNN's calls take pointers without const, even for sources.
     const auto status =
         dnnl_memory_set_data_handle(memories_[position++].get(), const_cast<float*>(pointer));
     WP_ASSERT(status == dnnl_success);

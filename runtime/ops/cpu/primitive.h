@@ -1,8 +1,9 @@
-// One operation of oneDNN, made ready: which code computes it is chosen and compiled when it is
-// made, so that running it takes pointers and nothing else.
+// One operation of oneDNN, ready to run: its code is chosen and compiled when it is made, so
+// running it only takes pointers.
 //
-// Of the implementations that oneDNN has for an operation the first is taken that is no reference
-// implementation; those ("ref:any") are a hundred times slower and would go unnoticed otherwise.
+// Of oneDNN's implementations of an operation, the first one is taken that is not a reference
+// implementation. Reference implementations ("ref:any") are refused, because they are a hundred
+// times slower and nothing else would show that.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +21,14 @@ namespace weightpager::ops {
 /// oneDNN's view of the processors. Its objects work together only if they share it.
 const dnnl::engine& cpu_engine();
 
-/// What is computed of each element by itself. Leaky, mish, … are network::Activation's; `linear`
-/// is factor · x + term.
+/// A function that is applied to each element by itself. Leaky, mish, … come from
+/// network::Activation; `linear` is factor · x + term.
 struct Elementwise {
   dnnl::algorithm algorithm = dnnl::algorithm::eltwise_linear;
   float alpha = 0;
   float beta = 0;
 
-  /// Nothing for the linear activation, which leaves everything as it is.
+  /// Nothing for the linear activation, which changes no value.
   static std::optional<Elementwise> of(network::Activation activation);
   static Elementwise logistic() { return {dnnl::algorithm::eltwise_logistic}; }
   static Elementwise linear(float factor, float term) {
@@ -36,8 +37,8 @@ struct Elementwise {
   auto operator<=>(const Elementwise&) const = default;
 };
 
-/// Not thread-safe: it keeps the pointers of the run that goes on. Tensors are dense, 32-bit
-/// floats, in the order channels, height, width where no layout is given.
+/// Not thread-safe: it keeps the pointers of the present run. Tensors are dense, in 32-bit floats,
+/// in the order channels, height, width if no layout is given.
 class Primitive {
  public:
   static Result<Primitive> elementwise(const Elementwise& function, uint64_t elements);
@@ -48,30 +49,31 @@ class Primitive {
   static Result<Primitive> softmax(uint64_t groups, uint64_t elements_per_group);
   static Result<Primitive> add(uint64_t elements, network::Activation activation);
 
-  /// Memory that runs overwrite. Where it is any, `use_scratch` comes before the first run; several
-  /// primitives that run one after the other may be given the same.
+  /// Size of the memory that runs overwrite. If it is not 0, call `use_scratch` before the first
+  /// run. Primitives that run one after the other may share the memory.
   uint64_t scratch_bytes() const;
-  /// At a multiple of scratch_alignment, and outlives the primitive.
+  /// `memory` begins at a multiple of scratch_alignment, and outlives the primitive.
   void use_scratch(void* memory);
   static constexpr uint64_t scratch_alignment = 64;
 
-  /// Source, second source where the operation has two, then destination. May be the same memory
-  /// where shapes are the same.
+  /// `pointers`: the source, the second source if the operation has two, then the destination. They
+  /// may be the same memory if their shapes are the same.
   Status run(dnnl::stream& stream, std::initializer_list<const float*> pointers);
 
-  /// Whether all that oneDNN has here is a loop over single numbers: right, and some 20 times as
+  /// Whether oneDNN has only a loop over single numbers for this: correct, but some 20 times as
   /// slow as vector code.
   bool is_without_vectors() const { return is_without_vectors_; }
 
  private:
-  // oneDNN's number of each argument; the user's come first, in the order that run() takes them.
+  // `number`: oneDNN's number of the argument. The arguments of run() are added first, in its
+  // order.
   void add_argument(int number, const dnnl::memory::desc& description);
   template <typename Description, typename Describe>
   static Result<Primitive> make(const char* name, Describe describe,
                                 dnnl::primitive_attr attributes = {});
 
   dnnl::primitive primitive_;
-  std::vector<dnnl::memory> memories_;  // the last is scratch memory
+  std::vector<dnnl::memory> memories_;  // the last one is scratch memory
   std::vector<dnnl_exec_arg_t> arguments_;
   bool is_without_vectors_ = false;
 };

@@ -1,6 +1,6 @@
-// See kernels.h. A thread makes one value of the output, neighbours in a warp neighbouring values,
-// so that what they read and write lies side by side. No value is added up by several threads in an
-// order that could change: the same bits every time.
+// See kernels.h. Each thread computes one value of the output. Neighbouring threads of a warp
+// compute neighbouring values, so they read and write side by side. Threads never add up a value in
+// an order that could change, so the bits are the same every time.
 #include <algorithm>
 #include <cfloat>
 
@@ -17,7 +17,8 @@ __device__ uint32_t piece_of_thread() { return blockIdx.x * blockDim.x + threadI
 
 __device__ float logistic(float x) { return 1 / (1 + expf(-x)); }
 
-// x · tanh(log(1 + e^x)), with the logarithm worked out: nothing is lost where e^x is small.
+// x · tanh(log(1 + e^x)), transformed so that it needs no logarithm. No precision is lost where e^x
+// is small.
 __device__ float mish(float x) {
   if (x > 20) return x;
   const float power = expf(x);
@@ -53,7 +54,7 @@ __global__ void unfold_kernel(uint32_t count, Sliding sliding, const float* inpu
   const uint32_t kernel_x = term % sliding.size;
   const uint32_t kernel_y = term / sliding.size % sliding.size;
   const uint32_t channel = term / (sliding.size * sliding.size);
-  // Outside of the picture on its left or top these wrap around, and are too large as well.
+  // Left of the picture or above it these wrap around, so they are too large there as well.
   const uint32_t x = pixel % sliding.output_width * sliding.stride + kernel_x - sliding.padding;
   const uint32_t y = pixel / sliding.output_width * sliding.stride + kernel_y - sliding.padding;
   const bool is_inside = x < sliding.input.width && y < sliding.input.height;
@@ -88,8 +89,8 @@ __global__ void max_pool_kernel(uint32_t count, network::MaxPool pool, Shape in,
   output[place] = largest;
 }
 
-// All threads of the block give a value, and all get what `combine` makes of them, always in the
-// same order.
+// Every thread of the block passes a value. `combine` combines all values, always in the same
+// order, and every thread gets the result.
 template <typename Combine>
 __device__ float over_block(float value, Combine combine) {
   __shared__ float values[block_threads];
@@ -102,7 +103,7 @@ __device__ float over_block(float value, Combine combine) {
     __syncthreads();
   }
   const float result = values[0];
-  // Before the next call writes there.
+  // All threads must have read the result before the next call writes there.
   __syncthreads();
   return result;
 }
@@ -122,7 +123,7 @@ __global__ void average_pool_kernel(uint32_t pixels, const float* values, float*
   if (threadIdx.x == 0) output[blockIdx.x] = sum / static_cast<float>(pixels);
 }
 
-// In place each value is read and written by the same thread.
+// Each value is read and written by the same thread, so input and output may be the same.
 __global__ void softmax_kernel(uint32_t elements, float temperature, const float* input,
                                float* output) {
   const uint64_t first = static_cast<uint64_t>(blockIdx.x) * elements;
@@ -161,7 +162,8 @@ __global__ void crop_kernel(uint32_t count, float scale, float shift, Shape in, 
   output[place] = input[(channel * in.height + y) * in.width + x] * scale + shift;
 }
 
-// Rows and columns of the added one that are skipped, or of the output that get nothing.
+// Steps of rows and columns: the added input's that are skipped, or the output's that get nothing
+// added.
 struct Steps {
   uint32_t of_added_x;
   uint32_t of_added_y;
@@ -198,7 +200,7 @@ __global__ void yolo_kernel(uint32_t count, uint32_t entries, uint32_t cells, bo
   const bool is_size = entry == 2 || entry == 3;
   float value = input[place];
   if (is_activated && !is_size) value = logistic(value);
-  // Stretched around the middle of the cell.
+  // Stretches positions around the middle of the cell.
   if (is_position && scale != 1) value = scale * value - 0.5f * (scale - 1);
   output[place] = value;
 }

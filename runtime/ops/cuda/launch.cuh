@@ -1,6 +1,6 @@
-// Starts a kernel with a thread for each of `count` pieces of work, or a block for each.
+// Starts a kernel with one thread, or one block, for each of `count` pieces of work.
 //
-// The tests have a header of this name of their own, which runs kernels on the processor:
+// The tests have another header of this name, which runs kernels on the processor:
 // tests/cuda/emulation/.
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace weightpager::cuda {
 
-/// Threads of a block: several waves of warps on every GPU, and few enough that small work spreads.
+/// Threads of a block. They are several warps on every GPU, and few enough that small work spreads
+/// over several blocks.
 constexpr uint32_t block_threads = 256;
 
-/// Kernels take the number of pieces as their first parameter, and find their piece by blockIdx and
-/// threadIdx. Errors of the start itself are CUDA's last error.
+/// The kernel takes the number of pieces as its first parameter, and finds its piece by blockIdx
+/// and threadIdx. If the kernel cannot be started, CUDA's last error says so.
 template <typename... Parameters>
 void launch_threads(void (*kernel)(uint32_t, Parameters...), cudaStream_t stream, uint32_t count,
                     std::type_identity_t<Parameters>... parameters) {

@@ -1,5 +1,5 @@
-// See matrix_product.h. cuBLAS has matrices by columns; what is a row here is a column there, so
-// that output = weights · values reads outputᵀ = valuesᵀ · weightsᵀ, and nothing is transposed.
+// See matrix_product.h. cuBLAS stores matrices by columns: a row here is a column there. So output
+// = weights · values becomes outputᵀ = valuesᵀ · weightsᵀ, and no matrix has to be transposed.
 #include "runtime/ops/cuda/matrix_product.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 namespace weightpager::cuda {
 namespace {
 
-// Of cuBLASLt's documented binary interface.
+// Types and constants of cuBLASLt's documented binary interface.
 using Handle = struct CublasLtContext*;
 using Description = struct CublasLtMatmulDesc*;
 using Layout = struct CublasLtMatrixLayout*;
@@ -78,7 +78,7 @@ struct Library {
 };
 
 Result<Library> load() {
-  // Never unloaded: it has started threads by then.
+  // The library is never unloaded, because it starts threads.
   for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}) {
     void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) continue;
@@ -105,7 +105,7 @@ struct MatrixProduct::State {
   Handle handle = nullptr;
   Description description = nullptr;
   Preference preference = nullptr;
-  // Of the call that is being made.
+  // Layouts of the call that is being made.
   Layout values = nullptr;
   Layout weights = nullptr;
   Layout output = nullptr;

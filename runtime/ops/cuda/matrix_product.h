@@ -1,19 +1,18 @@
-// Products of weights with what they are multiplied with: cuBLAS, told which of its ways to go.
+// Products of weights and values by cuBLAS, with a fixed choice of cuBLAS's methods.
 //
-// Problem. cuBLAS chooses its kernel by the sizes and addresses of a product, and with another
-// kernel the terms of a sum may be added up in another order. A layer that is cut into tiles would
-// then give other bits than the whole one, and a file with weights at odd addresses other ones than
-// a file without.
+// Problem. cuBLAS chooses its kernel by the sizes and addresses of a product, and another kernel
+// may add up the terms of a sum in another order. Then a layer that is cut into tiles would give
+// other bits than the whole layer, and so would a file with weights at odd addresses.
 //
-// Idea. cuBLASLt, the part of cuBLAS that lets one choose: once per layer the way is chosen that
-// suits the whole layer, among those that add up each sum in one piece (no split, no workspace) and
-// take values at every address that a float may have. Every tile and every block of pixels of the
-// layer then goes that way, and each output sees the same terms in the same order. 32-bit
-// floats throughout; TF32 only comes when it is asked for, and is not.
+// Idea. cuBLASLt is the part of cuBLAS that lets its caller choose. Once per layer the best method
+// for the whole layer is chosen, among those that add up each sum in one piece (no split, no
+// workspace) and take values at every address that a float may have. Every tile and every block of
+// pixels of the layer then uses this method, so each output has the same terms in the same order.
+// All numbers are 32-bit floats; TF32 is used only on request, and this code does not request it.
 //
-// The library is looked for when a network is first computed on a GPU, and never linked: it has
-// half a GB, comes in several versions, and most machines that run weightpager have none. What of
-// its documented binary interface is used has been the same since CUDA 11.
+// The library is loaded when a network is first computed on a GPU, and never linked: it has half a
+// GB, comes in several versions, and most machines that run weightpager do not have it. The part of
+// its documented binary interface that is used here has been the same since CUDA 11.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,11 +25,11 @@
 
 namespace weightpager::cuda {
 
-/// One thread at a time.
+/// May be used by one thread at a time.
 class MatrixProduct {
  public:
   /// output[channels][pixels] = weights[channels][terms] · values[terms][pixels]. Rows of `values`
-  /// and of the output begin so many floats after each other.
+  /// begin `values_stride` floats after each other, and rows of the output `output_stride` floats.
   struct Shape {
     uint64_t channels = 0;
     uint64_t terms = 0;
@@ -38,20 +37,20 @@ class MatrixProduct {
     uint64_t values_stride = 0;
     uint64_t output_stride = 0;
   };
-  /// Which way to go. cuBLASLt's own description of it.
+  /// A method of computing a product, as cuBLASLt describes it.
   struct Method {
     std::array<uint64_t, 8> words{};
   };
 
-  /// Fails where the library is not found, or does not work with the driver.
+  /// Fails if the library is not found, or does not work with the driver.
   static Result<MatrixProduct> make();
   MatrixProduct(MatrixProduct&& other) noexcept;
   MatrixProduct& operator=(MatrixProduct&& other) noexcept;
   ~MatrixProduct();
 
-  /// For this shape, and for those with fewer channels and fewer pixels.
+  /// Chooses the method for this shape, and for shapes with fewer channels and fewer pixels.
   Result<Method> choose(const Shape& shape);
-  /// Puts the product into the stream.
+  /// Puts the product into the stream and returns before it is computed.
   Status run(cudaStream_t stream, const Method& method, const Shape& shape, const float* weights,
              const float* values, float* output);
 

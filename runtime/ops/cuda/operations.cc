@@ -20,9 +20,11 @@ using network::Shape;
 using ops::Channels;
 using ops::TileWeights;
 
-/// What unfolded surroundings may take. YOLOv4 at 608 × 608 would have 106 MiB at once.
+/// The most memory for unfolded surroundings. Without blocks, YOLOv4 at 608 × 608 would need 106
+/// MiB.
 constexpr uint64_t scratch_floats_max = 32 * MiB / sizeof(float);
-/// Blocks of the picture are multiples of this, so that their rows begin where warps like it.
+/// Blocks of the picture are multiples of this, so that their rows begin at addresses that suit
+/// warps.
 constexpr uint64_t block_pixels_unit = 64;
 /// Kernels count with 32 bits.
 constexpr uint64_t elements_max = INT32_MAX;
@@ -80,7 +82,7 @@ Status CudaOperations::prepare(uint32_t number) {
     it.is_unfolded =
         convolutional->size != 1 || convolutional->stride != 1 || convolutional->padding != 0;
   } else if (const auto* connected = std::get_if<network::Connected>(&layer.operation)) {
-    // Every input is a channel of one pixel.
+    // Every input value is a channel of one pixel.
     it.activation = connected->activation;
     it.sliding.input = {static_cast<uint32_t>(layer.input.elements()), 1, 1};
     it.sliding.output_width = 1;
@@ -152,7 +154,7 @@ Status CudaOperations::run_weighted(const Weighted& it, Channels channels,
   return {};
 }
 
-// Blocks share the scratch memory: the stream computes one after the other.
+// Blocks share the scratch memory, because the stream computes them one after the other.
 Status CudaOperations::run_group(const Weighted& it, uint32_t channels, const float* weights,
                                  const float* input, float* output) {
   auto* const unfolded = reinterpret_cast<float*>(scratch_.at(0));

@@ -1,15 +1,15 @@
-// What the layers of a Darknet network compute, on a GPU. The contract is that of CpuOperations
-// (runtime/ops/cpu/operations.h), with the GPU's addresses and a stream.
+// Computes the layers of a Darknet network on a GPU. The contract is that of CpuOperations
+// (runtime/ops/cpu/operations.h), with addresses on the GPU and a stream.
 //
-// Convolutional and connected layers: the input's surroundings of each pixel are unfolded into a
-// matrix (not needed for 1 × 1), block by block of the picture, so that the scratch memory has a
-// bound; cuBLAS multiplies the weights with it, from where they lie (matrix_product.h says what
-// keeps the bits the same however a layer is cut); biases and activation are added in place. What
-// the blocks are depends on the layer alone. Everything else is a kernel of our own (kernels.h), or
-// a copy.
+// Convolutional and connected layers: the surroundings of each pixel are unfolded into a matrix
+// (not needed for 1 × 1). This is done block by block of the picture, so that the scratch memory
+// has a bound; the blocks depend on the layer alone. cuBLAS multiplies the weights with the matrix,
+// from where they lie; matrix_product.h says why the bits are the same however a layer is cut.
+// Biases and activation are applied in place. Everything else is a kernel of our own (kernels.h),
+// or a copy.
 //
-// Cost: all memory is taken and every way is chosen in `make`; running a layer is two to four calls
-// per block, all of which return before the GPU has done anything.
+// Cost: all memory is taken and all methods are chosen in `make`. Running a layer takes two to four
+// calls per block, and all of them return before the GPU has computed anything.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,25 +28,26 @@
 
 namespace weightpager::cuda {
 
-/// One inference at a time; any thread may call, one after the other. Movable.
+/// Computes one inference at a time. Any thread may call, but only one at a time. Movable.
 class CudaOperations {
  public:
-  /// `stream` outlives it.
+  /// `stream` outlives this. Fails if cuBLAS cannot be used, if a layer is too large, or if the GPU
+  /// has too little memory.
   static Result<CudaOperations> make(const network::Network& network, cudaStream_t stream);
 
-  /// As of CpuOperations.
+  /// As in CpuOperations.
   bool is_tile_boundary(uint32_t layer, uint32_t channel) const;
   ops::Channels all_channels(uint32_t layer) const;
 
-  /// As of CpuOperations, put into the stream: returns before it is computed. All pointers, those
-  /// of weights and biases too, are the GPU's.
+  /// As in CpuOperations, but the work is only put into the stream: returns before it is computed.
+  /// All pointers, also those of weights and biases, are addresses on the GPU.
   Status run(uint32_t layer, ops::Channels channels, const ops::TileWeights& weights,
              std::span<const float* const> inputs, float* output);
 
   uint64_t scratch_bytes() const { return scratch_.length_bytes(); }
 
  private:
-  /// Of a convolutional or connected layer.
+  /// A convolutional or connected layer.
   struct Weighted {
     Sliding sliding;  // of one group
     network::Activation activation = network::Activation::linear;

@@ -24,7 +24,7 @@ using pipeline::UnitNumber;
 using pipeline::UnitTask;
 using pipeline::UnitWork;
 
-/// Memory of the host that the GPU may reach, for as long as this lives.
+/// Lets the GPU reach memory of the host for as long as this object lives.
 class Registration {
  public:
   Registration() = default;
@@ -68,7 +68,7 @@ class CudaDevice final : public pipeline::Device {
   const std::byte* kernel_address(const Place& place) const override;
   void start_copy(UnitNumber unit, const Place& from, const Place& to,
                   uint64_t length_bytes) override;
-  // What is in a stream stays there.
+  // A copy that is in a stream cannot be taken out.
   uint32_t cancel_copies() override { return 0; }
   Status compute(const UnitTask& task, UnitWork& work, const Meanwhile& meanwhile) override;
   void drain() override;
@@ -83,7 +83,7 @@ class CudaDevice final : public pipeline::Device {
 
   const cudaStream_t compute_stream_;
   bool has_copies_ = false;
-  // Registrations go before the memory does.
+  // Registrations are destroyed before their memory.
   MirroredRing host_ring_;
   Registration host_ring_registration_;
   AnonymousMemory pinned_on_host_;
@@ -92,11 +92,12 @@ class CudaDevice final : public pipeline::Device {
   DeviceMemory pinned_on_device_;
   Stream copy_stream_;
   Stage copies_;
-  // Waits for the copies' reports: first to go.
+  // Waits for the copies' reports, so it is destroyed first.
   Stage kernels_;
 };
 
-// Work that failed to be put in line as a whole has no report; nothing may go before it is over.
+// A unit whose work could be put in line only in part has no report. That work must be over before
+// anything is destroyed.
 CudaDevice::~CudaDevice() {
   if (copy_stream_) cudaStreamSynchronize(copy_stream_.get());
   cudaStreamSynchronize(compute_stream_);
@@ -118,7 +119,7 @@ Status CudaDevice::open(const DeviceNeeds& needs, DeviceListener& listener) {
   }
   return kernels_.open("wp-kernels", compute_stream_, needs.units_under_way_max,
                        [this, &listener](UnitNumber unit, Result<TimeSpan> when) {
-                         // The copy is over, but the other thread may not have come to it yet.
+                         // The copy is over, but the copies' thread may not have reported it yet.
                          copies_.wait_until_reported(unit);
                          listener.on_computed(unit, std::move(when));
                        });
@@ -128,7 +129,8 @@ Status CudaDevice::take_host_memory(const DeviceNeeds& needs) {
   auto host_ring = MirroredRing::make(needs.rings.host_bytes);
   if (!host_ring) return forward_error(std::move(host_ring));
   host_ring_ = std::move(*host_ring);
-  // A copy that reaches over the end is made in two parts; a kernel needs the mirror as well.
+  // A copy that reaches over the ring's end is made in two parts, so it needs no mirror; a kernel
+  // needs the mirror.
   const uint64_t registered_bytes = (has_copies_ ? 1 : 2) * host_ring_.capacity_bytes();
   Status registered = host_ring_registration_.add(host_ring_.at(0), registered_bytes, !has_copies_);
   if (!registered || has_copies_) return registered;
@@ -221,13 +223,13 @@ Status CudaDevice::compute(const UnitTask& task, UnitWork& work, const Meanwhile
 }
 
 void CudaDevice::drain() {
-  // Also what was put in line for a unit that then failed, and is not reported.
+  // Waits also for unreported work: work of a unit that failed after some of it was put in line.
   cudaStreamSynchronize(compute_stream_);
   kernels_.drain();
 }
 
 void CudaDevice::let_go(const Place& place, uint64_t length_bytes) const {
-  // Mappings that the GPU uses as well are left alone.
+  // The GPU uses the mirror in the two-stage pipeline, so it stays there.
   if (has_copies_ && place.memory == Place::Memory::host_ring) {
     host_ring_.forget_mirror(place.offset_bytes, length_bytes);
   }

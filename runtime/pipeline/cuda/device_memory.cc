@@ -1,5 +1,5 @@
-// See device_memory.h. The driver's calls for mappings are asked for by name at run time: linked
-// against the driver, weightpager would not start on machines without one.
+// See device_memory.h. The driver's mapping calls are looked up by name at run time: if weightpager
+// were linked against the driver, it would not start on machines without one.
 #include "runtime/pipeline/cuda/device_memory.h"
 
 #include <cuda.h>
@@ -15,7 +15,7 @@
 namespace weightpager::cuda {
 namespace {
 
-/// Of CUDA 10.2, which is when these calls came.
+/// These calls came with CUDA 10.2.
 constexpr unsigned calls_version = 10020;
 
 template <typename Function>
@@ -50,7 +50,8 @@ struct MappingCalls {
   }
 };
 
-/// The same memory twice in a row at `address`; there is nothing left of it if that fails.
+/// Maps the same memory twice in a row at `address`. After a failure no memory and no mapping is
+/// left.
 CUresult map_twice(const MappingCalls& calls, uint64_t capacity_bytes, CUdeviceptr& address) {
   int device = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return CUDA_ERROR_INVALID_DEVICE;

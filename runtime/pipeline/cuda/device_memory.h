@@ -1,7 +1,7 @@
-// Memory of the GPU's own: plain, and as a ring in which nothing is split.
+// The GPU's own memory: plain, and as a ring in which no piece is split.
 //
-// Always plain allocations, never managed memory: what is asked for is taken at once and stays
-// where it is, so that a window is what it says it is.
+// Always plain allocations, never managed memory: all of the memory is taken at once and stays on
+// the GPU, so a window takes exactly the memory that it says.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace weightpager::cuda {
 
-/// Owns it. Movable.
+/// Owns the memory. Movable.
 class DeviceMemory {
  public:
-  /// `what` is for messages: "weights". 0 bytes make an empty one.
+  /// `what` names the memory in messages: "weights". 0 bytes make an empty object.
   static Result<DeviceMemory> make(uint64_t length_bytes, const char* what);
 
   DeviceMemory() = default;
@@ -35,11 +35,10 @@ class DeviceMemory {
   uint64_t length_bytes_ = 0;
 };
 
-/// A ring as MirroredRing on the host: a piece that begins below the capacity is contiguous.
-/// Mapped twice in a row where the driver does that, and the capacity is a multiple of
-/// pipeline::gpu_ring_step_bytes. Elsewhere
-/// there is room behind the ring's end for one piece: no two pieces reach over the end at once,
-/// because together they would be larger than the ring.
+/// A ring like MirroredRing on the host: a piece that begins below the capacity is contiguous. The
+/// ring is mapped twice in a row if the driver can do that and the capacity is a multiple of
+/// pipeline::gpu_ring_step_bytes. Otherwise there is room for one piece behind the ring's end. One
+/// is enough: two pieces that reach over the end at once would be larger than the ring.
 class DeviceRing {
  public:
   /// `piece_bytes_max`: the longest piece.
@@ -61,7 +60,7 @@ class DeviceRing {
   bool is_mirrored() const { return mapped_ != nullptr; }
 
  private:
-  // Of both mappings together.
+  // Both mappings together.
   std::byte* mapped_ = nullptr;
   uint64_t mapped_bytes_ = 0;
   DeviceMemory plain_;

@@ -77,7 +77,7 @@ void Stage::drain() {
 }
 
 void Stage::begin_anew() {
-  // If the GPU has failed, the next unit says so.
+  // Errors are not checked here: if the GPU has failed, the next unit reports the failure.
   cudaEventRecord(base_.get(), stream_);
   cudaEventSynchronize(base_.get());
   clock_.begin(monotonic_ns());

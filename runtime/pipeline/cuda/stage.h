@@ -1,16 +1,17 @@
-// Copies, or kernels: what a stream does unit by unit, and the thread that hears when each is over.
+// A stage of the pipeline on a GPU (copies or kernels): a stream that works off units one by one,
+// and a thread that learns when each is over.
 //
-// Problem. The driver must learn that a copy or a kernel is over, to give its space away. A thread
-// that asks again and again takes a processor from those who have work for it.
-// cudaLaunchHostFunc has the driver call back, but holds the stream up meanwhile, and calls nobody
-// any more once something has failed on the GPU: the pipeline would wait for ever.
+// Problem. The executor's driver must learn that a copy or a kernel is over, to give its space to
+// another unit. A thread that polls takes a processor from threads that have work.
+// cudaLaunchHostFunc makes CUDA call back, but the stream stands still during the call. After a
+// failure on the GPU no callback comes any more: the pipeline would wait for ever.
 //
-// Idea. Each unit's work lies between two events. A thread of the stage's own sleeps until the
-// second has come (cudaEventBlockingSync: on an interrupt), which also returns the errors of all
-// work before, and reports. The stream never waits for that thread.
+// Idea. Each unit's work lies between two events. The stage has a thread that sleeps until the
+// second event has come (cudaEventBlockingSync: an interrupt wakes it), and then reports. That wait
+// also returns the errors of all earlier work. The stream never waits for the thread.
 //
-// Cost: an interrupt and a thread's wake-up per unit, beside the stream; two events per unit under
-// way.
+// Cost: per unit an interrupt and a thread's wake-up, both beside the stream; two events per unit
+// under way.
 #pragma once
 
 #include <cstdint>
@@ -30,18 +31,18 @@ namespace weightpager::cuda {
 
 class Stage {
  public:
-  /// On the stage's thread, in the order of `end` and `fail`.
+  /// Called on the stage's thread, in the order of the calls of `end` and `fail`.
   using Report = std::function<void(pipeline::UnitNumber, Result<pipeline::TimeSpan>)>;
 
   /// `stream` outlives the stage. `units_under_way_max` as in DeviceNeeds.
   Status open(const char* thread_name, cudaStream_t stream, size_t units_under_way_max,
               Report report);
-  /// Everything that was begun is over and reported before the thread ends.
+  /// Waits until every unit that was begun is over and reported.
   ~Stage();
 
   // One thread at a time; units in order.
 
-  /// What is put into the stream from here to `end` is the unit's.
+  /// All work that is put into the stream from here to `end` belongs to the unit.
   Status begin(pipeline::UnitNumber unit);
   Status end(pipeline::UnitNumber unit);
   /// Instead of `end`, when the unit's work could not be put into the stream.
@@ -49,13 +50,13 @@ class Stage {
 
   // Any thread.
 
-  /// Comes when the unit's work is done; before it was begun at all it holds nobody up.
+  /// The event comes when the unit's work is done. Nothing waits for it before the unit was begun.
   cudaEvent_t finish_event(pipeline::UnitNumber unit) const { return at(unit).finish.get(); }
-  /// Waits until everything up to this unit that was begun is reported.
+  /// Waits until all units up to this one that were begun are reported.
   void wait_until_reported(pipeline::UnitNumber unit);
-  /// The same of everything.
+  /// Waits until all units that were begun are reported.
   void drain();
-  /// Nothing is under way, and units are numbered from 0 again.
+  /// To be called while nothing is under way: units are numbered from 0 again.
   void begin_anew();
 
  private:
@@ -86,7 +87,7 @@ class Stage {
   Condition is_reported_;
   std::deque<pipeline::UnitNumber> unreported_ WP_GUARDED_BY(mutex_);
 
-  // The thread's own.
+  // Only the stage's thread uses these.
   StageClock clock_;
   cudaEvent_t last_finish_ = nullptr;
   std::thread thread_;

@@ -1,4 +1,4 @@
-// What CUDA's answers mean to a user.
+// CUDA's error codes as errors for users.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace weightpager::cuda {
 
-/// `what`: what could not be done, as "no memory for activations".
+/// `what` says what could not be done: "no memory for activations".
 Status check(cudaError_t error, std::string_view what);
 
 struct DestroyEvent {
@@ -22,9 +22,9 @@ struct DestroyStream {
 using CudaEvent = std::unique_ptr<CUevent_st, DestroyEvent>;
 using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
 
-/// `flags` as of cudaEventCreateWithFlags.
+/// `flags`: those of cudaEventCreateWithFlags.
 Result<CudaEvent> make_event(unsigned flags);
-/// One that waits for no other stream unless it is told to.
+/// The stream waits for other streams only if it is told to.
 Result<Stream> make_stream();
 
 }  // namespace weightpager::cuda
