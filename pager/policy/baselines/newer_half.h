@@ -1,8 +1,8 @@
 // Which chunks were touched lately, where touches of mapped chunks are not seen.
 //
-// Only the newer half of the window is mapped; the older half is taken out of the engine's sight
-// with its bytes kept, where a touch costs microseconds and makes the chunk new again. (VAX/VMS did
-// so for want of a referenced bit.) Cost: O(1) an event, 12 bytes a chunk.
+// Only the newer half of the window is mapped; the older half is hidden. A touch of a hidden chunk
+// costs microseconds and makes the chunk new again. (VAX/VMS did so because its processor had no
+// referenced bit.) Cost: O(1) an event, 12 bytes a chunk.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace weightpager::policy {
 
 class NewerHalf {
  public:
-  /// Forgets all touches. `chunks`: of the table.
+  /// Forgets all touches. The table has `chunks` chunks.
   void reset(uint32_t chunks) { mapped_.reset(chunks); }
   void note_touch(window::ChunkId chunk) { mapped_.put_front(chunk); }
 
