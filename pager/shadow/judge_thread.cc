@@ -53,7 +53,7 @@ void JudgeThread::run(void (*announce)(void*), void* context) {
   }
 }
 
-// Memory may be limited: without enough of it everything stays as it is.
+// Where memory does not suffice, the verdict is for the policy in use.
 std::optional<Verdict> JudgeThread::answer() try {
   simulate::Trace sample;
   sample.chunk_bytes = question_.chunk_bytes;
