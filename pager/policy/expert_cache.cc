@@ -17,7 +17,7 @@ bool is_in_memory(ChunkState state) {
 
 }  // namespace
 
-// ---- What belongs to whom ----
+// ---- Which chunks belong to which experts ----
 
 void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   const uint32_t chunks = table_.chunks();
@@ -165,7 +165,7 @@ ExpertCache::UseCounts ExpertCache::on_touch(ChunkId chunk, uint32_t offset_byte
 // shall be seen. Returns whether a pass has begun.
 bool ExpertCache::begin_visit(uint32_t layer) {
   while (first_active_ < used_now_.size()) deactivate_oldest();
-  // Where everything fits, nobody needs to know what is used most.
+  // Where all experts fit, it does not matter which ones are used most.
   if (chunk_count_ > budget_) {
     for (uint32_t expert : used_now_) holds_.push(experts_[expert].tripwire);
   }
@@ -271,7 +271,7 @@ ChunkId ExpertCache::next_hold() {
   return chunk;
 }
 
-// ---- Who has to go ----
+// ---- Which experts have to go ----
 
 void ExpertCache::claim(uint32_t number) {
   CachedExpert& expert = experts_[number];

@@ -24,9 +24,8 @@
 //
 // A pure state machine: no I/O, no clock, no threads, and no allocation in `on_touch`, `on_ready`
 // and `next`, except where a touch changes the order or the ring, a few times in a run. It reads
-// the chunk table and never writes it; whoever drives it (the pager, a simulator) carries its
-// actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window
-// changes.
+// the chunk table and never writes it; the driver (the pager or the simulator) carries its actions
+// out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window changes.
 #pragma once
 
 #include <cstdint>
@@ -92,7 +91,7 @@ class PinStream final : public Policy {
   /// The share of the window that the layer above gets, in chunks.
   uint32_t chunks_above() const { return follower_.shares().above; }
   PolicyStatistics& counters() { return follower_.statistics(); }
-  /// Whether advice on so many chunks only says that a pass will begin.
+  /// Whether advice on `chunks` only says that a pass will begin, because they are too many.
   bool announces_pass(std::span<const ChunkId> chunks) const {
     return chunks.size() > table_.resident_max() / 2;
   }

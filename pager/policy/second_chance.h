@@ -1,7 +1,7 @@
 // Which chunk to evict where no order is known: the clock algorithm, with hiding in place of
 // referenced bits.
 //
-// Problem. Of chunks that are touched now and then, those in use should stay. A processor has a bit
+// Problem. Some chunks are touched now and then. Those in use should stay. A processor has a bit
 // for each page that says whether it was used; a userfaultfd shows touches of chunks that are not
 // mapped, and no others.
 //

@@ -55,19 +55,20 @@ class Victims {
   ChunkId next_consumed();
   /// What the clock's hand finds. A chunk that is to go leaves the clock.
   SecondChance::Finding next_by_clock();
-  /// More chunks are in the clock than sparse ones have a share of the window.
+  /// Whether the clock has more chunks than the window's share for sparse chunks.
   bool is_clock_over_share() const { return clock_.size() > follower_.shares().sparse; }
   /// Of the chunks read ahead, the one that is needed last, or no_chunk. It is stale if the engine
   /// went elsewhere.
   ChunkId farthest_ahead() const;
   /// A chunk that is not mapped, or no_chunk. O(N).
   ChunkId any_ready() const;
-  /// The last resort: whatever was touched longest ago, pinned chunks last; or no_chunk. O(N).
+  /// The last resort: the chunk that was touched longest ago, pinned chunks last; or no_chunk.
+  /// O(N).
   ChunkId oldest() const;
 
  private:
   bool is_recent(ChunkId chunk) const;
-  /// In use, or about to be.
+  /// Whether the chunk is in use, or about to be.
   bool is_protected(ChunkId chunk) const {
     return is_recent(chunk) || follower_.is_around_cursor(chunk);
   }

@@ -4,8 +4,8 @@
 // others are streamed, and Q serve what is not cyclic (embedding rows). The ring is a quarter of
 // the window, within bounds; where fewer chunks are missing from the window, the ring has only as
 // many chunks as are missing. A layer above (a mixture's experts) gets what the cycle leaves, and
-// at least an eighth of the window, since whatever every pass needs is worth more than what some
-// passes need.
+// at least an eighth of the window, because chunks that every pass needs are worth more than chunks
+// that some passes need.
 //
 // A pure function. Cost: O(1).
 #pragma once

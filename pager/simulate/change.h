@@ -8,15 +8,16 @@
 // that had the later state all along: the later window from the start, or decoding only.
 //
 // The bounds. Every policy has to read the chunks that are used after the change and were not held
-// when it came. Where these reads take longer than the passes until then, the difference is lost in
-// any case. And no policy knows which experts a pass will use: experts are read when they are
-// missed, and no computing hides these reads. So a run is compared with an informed reader, who is
-// told how often each chunk will be used from the change on, reads the chunks that are missed and
-// keeps those that are used most. The informed reader misses less than a policy that has to find
-// out, and a missed chunk costs the same for both. A second reader, the learner, does have to find
-// out: it keeps the chunks that were used most until then, counting the prompt and all passes
-// before the change. (Experts that were used before the change may be read ahead, on the guess that
-// they come again. Only so does a policy recover sooner than these two readers.)
+// when it came. Where these reads take longer than the same passes of the unchanged run, the
+// difference is lost in any case. And no policy knows which experts a pass will use: experts are
+// read when they are missed, and no computing hides these reads. So a run is compared with an
+// informed reader, who is told how often each chunk will be used from the change on, reads the
+// chunks that are missed and keeps those that are used most. The informed reader misses less than a
+// policy that has to find out, and a missed chunk costs the same for both. A second reader, the
+// learner, does have to find out: it keeps the chunks that were used most until then, counting the
+// prompt and all passes before the change. (Experts that were used before the change may be read
+// ahead, on the guess that they come again. Only so does a policy recover sooner than these two
+// readers.)
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,8 @@ struct Workload {
   double compute_bytes_per_s = 20e9;
   /// A layer's expert of rank r is drawn with a weight of 1 / (r + 1)^exponent; 0: all alike.
   double zipf_exponent = 1.0;
-  /// After so many passes, in each layer one expert in eight changes its rank; 0: never.
+  /// Each time after this many passes, one expert in eight of each layer changes its rank; 0:
+  /// never.
   uint32_t drift_passes = 0;
   uint64_t seed = 1;
 };

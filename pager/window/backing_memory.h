@@ -1,8 +1,9 @@
 // The memory behind the window: how a chunk gets memory, comes into the engine's sight, leaves it,
 // and gives its memory back.
 //
-// Problem. Kernels differ in what they can do with a page that somebody waits for, and models
-// differ in who shows them: one engine, several processes, a GPU. The pager's loop shall not care.
+// Problem. Kernels differ in what they can do with a page that a thread waits for. Models are shown
+// in different places: in one engine, in several processes, on a GPU. The pager's loop shall not
+// care.
 //
 // Idea. One interface with an implementation for each kind, which --mapper chooses:
 //
@@ -182,7 +183,7 @@ class BackingMemory {
   /// What `next_touch` reads from; -1: touches come by userfaultfds alone.
   virtual int touch_fd() const { return -1; }
   virtual std::optional<MemoryTouch> next_touch() { return {}; }
-  /// The process's memory without the window: what the engine has on its own.
+  /// The process's memory without the window, in bytes: what the engine has on its own.
   virtual uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const = 0;
 
  protected:

@@ -137,8 +137,8 @@ Outcome SlotMemory::place(Region& region, uint32_t index, std::byte* bytes) cons
 
 // Shows the chunk in edges, and as a whole in one region, but in all no more pages than the window
 // counts: first where a thread waits, then wherever there is room. Regions side by side both show
-// the page of their border. Of regions that show the same part of the file some go without, and get
-// the chunk when it is touched there.
+// the page of their border. Where regions show the same part of the file, some of them go without,
+// and get the chunk when it is touched there.
 Outcome SlotMemory::place_everywhere(const ShownFile& file, ChunkId chunk, bool& keeps_slot) const {
   Region* const home = file.home_of(chunk);
   std::byte* const bytes = bytes_of(file, chunk);

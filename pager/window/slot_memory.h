@@ -7,7 +7,7 @@
 // regions.
 //
 // Getting memory costs more than reading a chunk, so slots are made ahead by the pool's threads,
-// and nobody waits for more than the next few.
+// and no thread waits for more than the next few.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // What shared memory and the module's memory have in common: regions are views of a file, in this
 // process or in a guest, and are private where the engine may write.
 //
-// The kernel copies a page at the first write into a private view and tells nobody; /proc tells
+// The kernel copies a page at the first write into a private view without a message; /proc tells
 // which pages are copies (page_map.h). What was written stays when the memory is given back. Slots
 // are only permits to fill a chunk: memory comes when a chunk is read into it.
 #pragma once

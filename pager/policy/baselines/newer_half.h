@@ -20,7 +20,7 @@ class NewerHalf {
 
   /// The chunk that has become old, or no_chunk; each one once.
   window::ChunkId next_hold(const window::ChunkTable& table) {
-    // While there is room, nobody needs to know what is old.
+    // While there is room, nothing is evicted, so nothing has to count as old.
     if (table.resident() < table.resident_max()) return window::no_chunk;
     if (mapped_.size() <= std::max(table.resident_max() / 2, 1u)) return window::no_chunk;
     const window::ChunkId oldest = mapped_.back();
