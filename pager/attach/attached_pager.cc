@@ -28,7 +28,7 @@ using window::Region;
 
 namespace {
 
-// Of a file that is served anew each time.
+// How often a file is opened again because it was served anew in between.
 constexpr int openings_max = 100;
 
 }  // namespace
@@ -114,8 +114,9 @@ void AttachedPager::run(std::promise<Status>& opened) {
 }
 
 Status AttachedPager::open_everything() {
-  // In the engine's table the engine could close both ends at once, this userfaultfd and the socket
-  // for which the server keeps its own: absent chunks would read as zeros.
+  // In its own descriptor table the engine could close this userfaultfd and the socket at once.
+  // Without the socket the server closes its userfaultfd, too, and absent chunks would read as
+  // zeros.
   if (unshare(CLONE_FILES) != 0) {
     return fail(std::string("no descriptor table of one's own: ") + std::strerror(errno),
                 "allow unshare(CLONE_FILES) in the container's seccomp profile", errno);
@@ -197,7 +198,7 @@ void AttachedPager::take_rings() {
   commands_.carry_out();
 }
 
-// Between requests a server says nothing but what is to be sealed.
+// Between requests a server only says what is to be sealed.
 void AttachedPager::take_messages() {
   Message message;
   OwnedFd none;
@@ -231,7 +232,7 @@ Status AttachedPager::ask(const Message& request) {
   return answer->kind == Message::Kind::done ? Status() : speaks_otherwise();
 }
 
-// Its memory, for reading, comes from the server.
+// The server sends the model's memory, for reading.
 Result<AttachedPager::ServedModel> AttachedPager::open_model(const RegionRequest& request,
                                                              const io::ModelFile& file) {
   OwnedFd memory;
@@ -262,7 +263,7 @@ Result<std::byte*> AttachedPager::do_add_region(const RegionRequest& request) {
                 "mount /proc");
   }
   auto region = show(request, *file);
-  // Served anew between the two requests, for another guest: once more.
+  // The file was served anew between the two requests, for another guest: ask once more.
   for (int i = 0; i < openings_max && !region && region.error().error_number == ESTALE; ++i) {
     region = show(request, *file);
   }
@@ -280,7 +281,7 @@ Result<std::unique_ptr<Region>> AttachedPager::show(const RegionRequest& request
                                                     const io::ModelFile& file) {
   auto model = open_model(request, file);
   if (!model) return forward_error(std::move(model));
-  // How large the server's chunks are is no matter here, where pages are only noted.
+  // The size of the server's chunks does not matter here, because this region only notes pages.
   auto region = Region::reserve({.offset_bytes = request.offset_bytes,
                                  .length_bytes = request.length_bytes,
                                  .file_size_bytes = model->size_bytes,
@@ -308,8 +309,8 @@ Result<std::unique_ptr<Region>> AttachedPager::show(const RegionRequest& request
 void AttachedPager::do_remove(std::byte* address, uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
-  // First the server: once it has answered it asks for nothing there to be sealed, whatever lies
-  // there then.
+  // The server comes first: once it has answered, it asks for nothing in the range to be sealed,
+  // whatever lies there then.
   (void)ask({.kind = Message::Kind::remove, .address = begin, .length_bytes = end - begin});
   for (const Mapped& mapped : regions_) {
     Region& region = *mapped.region;
@@ -344,7 +345,7 @@ void AttachedPager::do_advise(std::byte* address, uint64_t length_bytes, Advice 
              .length_bytes = end - begin});
 }
 
-// The kernel asks for permission before it asks the server.
+// The server need not know: the kernel checks the protection before it asks the server.
 void AttachedPager::do_protect(std::byte* address, uint64_t length_bytes, bool is_accessible) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
   const uintptr_t end = begin + round_up(length_bytes, os_page_bytes);
@@ -371,7 +372,7 @@ std::vector<Span> AttachedPager::do_written_spans() const {
 }
 
 std::string AttachedPager::find_file_link(std::byte* address) const {
-  // The newest that begins there: another's hole may begin there too.
+  // The newest region that begins there, because a hole of an older region may begin there, too.
   const auto mapped = std::find_if(regions_.rbegin(), regions_.rend(), [&](const Mapped& it) {
     return it.region->address() == address;
   });
@@ -386,7 +387,8 @@ void AttachedPager::seal(const Message& message) {
   }
 }
 
-// Nobody will serve the faults of these regions again: SIGBUS, and not a wait without end.
+// Nobody will serve the faults of these regions again, so a touch gets SIGBUS instead of a wait
+// without end.
 void AttachedPager::lose_server() {
   socket_ = {};
   report_error(socket_path_ +

@@ -1,10 +1,10 @@
 // The engine's side of a pager that runs in another process: `weightpager serve`.
 //
 // Regions are views of the server's memory. Their faults go straight to the server, which has this
-// process's userfaultfd, and are answered by it; no thread of this process takes part. One thread
-// here does what only the process itself can do: it maps and unmaps views, seals what could not be
-// read, and when the server is gone, however that happened, seals every region and says so. Its
-// descriptors are in a table of its own, which the engine cannot close.
+// process's userfaultfd and answers them; no thread of this process takes part. One thread here
+// does what only the process itself can do: it maps and unmaps views, and seals chunks that could
+// not be read. When the server is gone, however that happened, it seals every region and says so.
+// The thread has a descriptor table of its own, so that the engine cannot close its descriptors.
 #pragma once
 
 #include <sys/types.h>
@@ -32,8 +32,8 @@ namespace weightpager::attach {
 
 class AttachedPager final : public PagingService {
  public:
-  /// Connects to the server's socket. Fails if nobody serves there, or this kernel or container has
-  /// no userfaultfd for shared memory. `telemetry` is not owned and outlives the object.
+  /// Connects to the server's socket. Fails if no server listens there, or this kernel or container
+  /// has no userfaultfd for shared memory. `telemetry` is not owned and outlives the object.
   static Result<std::unique_ptr<AttachedPager>> start(const std::string& socket_path,
                                                       telemetry::Telemetry* telemetry);
   /// Requires that every region was removed.
@@ -48,24 +48,24 @@ class AttachedPager final : public PagingService {
   std::vector<Span> written_spans() override;
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) override;
 
-  /// What a process shows of a served file.
+  /// A region, which shows a served file or a part of it.
   struct View {
     std::string name;
     uint64_t size_bytes = 0;
   };
   /// One for each region.
   std::vector<View> views();
-  /// 0: it is not known.
+  /// 0 if it is not known.
   pid_t server_process_id() const { return server_process_id_; }
 
  private:
-  /// As the server serves it now.
+  /// A model as the server serves it now.
   struct ServedModel {
     uint32_t number = 0;
     uint64_t edition = 0;
     uint64_t size_bytes = 0;
     OwnedFd memory;
-    bool is_module = false;  // the memory tells touches itself
+    bool is_module = false;  // the memory tells touches by itself
   };
   struct Mapped {
     std::unique_ptr<window::Region> region;
@@ -108,13 +108,13 @@ class AttachedPager final : public PagingService {
   telemetry::Telemetry& telemetry_;
 
   // Set up by the thread, used by it alone.
-  std::optional<window::AddressSpace> space_;  // its faults are the server's to read
+  std::optional<window::AddressSpace> space_;  // the server reads its faults
   std::optional<fault::Userfaultfd> bell_;     // the doorbell's
   std::optional<window::PageMap> page_map_;
   OwnedFd socket_;
   std::vector<Mapped> regions_;
   bool is_stopping_ = false;
-  // Written before the thread is said to be started.
+  // Written before start() returns.
   bool is_user_mode_only_ = false;
   pid_t server_process_id_ = 0;
 

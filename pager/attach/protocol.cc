@@ -10,7 +10,7 @@
 namespace weightpager::attach {
 namespace {
 
-// Room for one descriptor, aligned as the kernel's header in it.
+// Room for one descriptor, aligned as the kernel's header needs it.
 union Control {
   cmsghdr header;
   char bytes[CMSG_SPACE(sizeof(int))];
@@ -98,7 +98,7 @@ Received receive_message(int socket, Message& message, OwnedFd& fd) {
       ++descriptors;
     }
   }
-  // More descriptors than one, or a message of another length, is nobody of this version.
+  // More than one descriptor, or a message of another length, does not come from this version.
   const bool is_whole = received == static_cast<ssize_t>(sizeof message) &&
                         (packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0 && descriptors <= 1;
   message.text[sizeof message.text - 1] = '\0';

@@ -19,8 +19,8 @@
 namespace weightpager::attach {
 namespace {
 
-// What the pager's thread says to a guest. It never waits: a guest that does not take what it is
-// told is cut off, which its end of the socket tells it, and which the server sees.
+// What the pager's thread says to a guest. It never waits: a guest that does not take its messages
+// is cut off, and guest and server see that at their ends of the socket.
 class SocketLine final : public window::GuestLine {
  public:
   explicit SocketLine(int socket) : socket_(fcntl(socket, F_DUPFD_CLOEXEC, 0)) {}
@@ -43,7 +43,7 @@ OwnedFd make_socket() {
 OwnedFd process_behind(int socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
-  // In another process namespace it has no number here.
+  // A process in another process namespace has no number here.
   const bool is_known =
       getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0;
   return is_known ? OwnedFd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0))) : OwnedFd();
@@ -68,7 +68,7 @@ Result<std::unique_ptr<Server>> Server::start(const std::string& socket_path,
   }
   ::unlink(socket_path.c_str());
   OwnedFd listener = make_socket();
-  // Nobody else may connect, not even between its making and a change of its mode.
+  // No other user may connect, not even between bind() and a change of the socket's mode.
   const mode_t mask = umask(0177);
   const bool is_bound =
       listener.is_open() &&
@@ -128,7 +128,7 @@ void Server::let_in() {
   connections_.push_back(std::move(connection));
 }
 
-// False: there will be no more.
+// Returns false if no more messages will come.
 bool Server::take_message(Connection& connection) {
   Message message;
   OwnedFd descriptor;
@@ -184,8 +184,8 @@ bool Server::list_files(const Connection& connection, const Message& list) {
   return true;
 }
 
-// The file as it is now, served anew if it was changed, or if another one has its name by now and
-// that is what is wanted.
+// The file as it is now. It is served anew if it was changed, or if another file has its name by
+// now and the guest wants that one.
 Result<Server::File*> Server::open_file(const io::FileIdentity& wanted) {
   for (File& file : files_) {
     if (!file.served->file.identity().is_of_file(wanted)) continue;
@@ -201,7 +201,7 @@ Result<Server::File*> Server::open_file(const io::FileIdentity& wanted) {
   return fail("not among the files that are served");
 }
 
-// Layers lie elsewhere, perhaps. Where they cannot be told, the old ones are as good an order as
+// Layers may lie elsewhere now. Where they cannot be told, the old layers are as good an order as
 // any.
 Result<Server::File*> Server::replace(File& file, const RegionRequest& request) {
   auto model = model::open_model_file(request.path);
@@ -270,7 +270,7 @@ Status Server::add_region(Connection& connection, const Message& message) {
   const bool is_aligned =
       message.offset_bytes % os_page_bytes == 0 && message.length_bytes % os_page_bytes == 0 &&
       message.address % huge_page_bytes == message.offset_bytes % huge_page_bytes;
-  // The 2 MiB grid begins before the region, and must not begin before memory does.
+  // The 2 MiB grid begins before the region, and must not begin below address 0.
   if (!is_inside || !is_aligned || message.address < huge_page_bytes) {
     return fail("a region that its file does not have");
   }

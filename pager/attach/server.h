@@ -4,8 +4,9 @@
 // It is an ordinary pager (pager.h) whose regions lie in other processes. This is the part that
 // speaks with them (protocol.h): it lets guests in, checks what they say, and passes it on to the
 // pager as commands. A guest that says something impossible, or that cannot be served, is thrown
-// out; the others notice nothing. Guests are the same user's processes: one that wants to can slow
-// the server down, but it cannot change what others read, whose memory it has for reading only.
+// out; the others notice nothing. Guests are the same user's processes: a guest that wants to can
+// slow the server down, but it cannot change what others read, because it has the models' memory
+// for reading only.
 #pragma once
 
 #include <sys/types.h>
@@ -26,13 +27,14 @@ inline constexpr size_t guests_max = 64;
 class Server {
  public:
   /// Listens at `socket_path`, which only this user can connect to. Replaces the socket of a server
-  /// that has died; fails if one is alive there. Takes the pager, which serves guests.
+  /// that has died; fails if one is alive there. Takes ownership of the pager, which has to be one
+  /// that serves guests.
   static Result<std::unique_ptr<Server>> start(const std::string& socket_path,
                                                std::unique_ptr<Pager> pager);
   /// Guests see their server end. Removes the socket.
   ~Server();
 
-  /// Serves a file. Before run(). Of the request only path, name and model count.
+  /// Serves a file. To be called before run(). Only the request's path, name and model count.
   Status add_file(const RegionRequest& request);
 
   /// Serves guests until `stop_fd` can be read.
@@ -41,7 +43,7 @@ class Server {
   uint64_t guests_seen() const { return guests_seen_; }
 
  private:
-  /// A file as it is served now: after a change it is served anew, for those who map it from then
+  /// A file as it is served now: after a change it is served anew, for guests that map it from then
   /// on.
   struct File {
     std::string path;
@@ -50,7 +52,7 @@ class Server {
   };
   struct Connection {
     OwnedFd socket;
-    OwnedFd process;                // its pidfd, if it could be had
+    OwnedFd process;                // the guest's pidfd, if there is one
     Pager::Guest* guest = nullptr;  // nullptr: it has not said hello yet
   };
 

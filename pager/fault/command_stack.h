@@ -1,6 +1,7 @@
-// How engine threads have things done by a thread that serves them, without a lock and without a
-// file descriptor: a command, which is a function to call there, lies on its thread's stack, is
-// pushed on a stack of such, and the doorbell rings. The thread sleeps until the command is done.
+// Lets engine threads call functions on the thread that serves them, without a lock and without a
+// file descriptor. A command is such a function. It lies on the engine thread's stack and is pushed
+// on a stack of commands, and the doorbell rings. The engine thread sleeps until the command is
+// done.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,8 @@ namespace weightpager::fault {
 
 class CommandStack {
  public:
-  /// Any thread but the serving one. Returns when `act()` has been called there. What it refers to
-  /// may lie on the caller's stack.
+  /// For any thread but the serving one. Returns when `act()` has been called on the serving
+  /// thread. `act` may refer to the caller's stack.
   template <typename Act>
   void execute(Doorbell& doorbell, Act act) {
     Command command{.call = [](void* it) { (*static_cast<Act*>(it))(); }, .act = &act};
@@ -25,7 +26,7 @@ class CommandStack {
     command.is_done.wait(false, std::memory_order_acquire);
   }
 
-  /// The serving thread, after a ring: carries out what is asked for, in the order of arrival.
+  /// For the serving thread, after a ring: carries out the commands in the order of arrival.
   void carry_out() {
     Command* newest = newest_.exchange(nullptr, std::memory_order_acquire);
     Command* oldest = nullptr;

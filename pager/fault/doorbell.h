@@ -1,11 +1,12 @@
 // How an engine thread wakes the pager without a file descriptor, which the engine could close, and
-// without a lock, which it could hold: it touches a page that is not there.
+// without a lock, which it could hold: the thread touches a page that is not there.
 //
-// The touch is a fault like any other. The pager lets the page come (zeros; the kernel's shared
-// zero page, no memory), which sends the toucher on its way. Taking the same page away at once
-// would make the toucher, which looks again when it wakes, fault anew and anew; so every ring
-// touches the next of many pages, and the pager takes away the page half of them further on, which
-// is long out of use and next needed when as many rings have come. Cost: a fault, about 70 µs.
+// The touch is a fault like any other. The pager lets the page come (the kernel's shared zero page,
+// which takes no memory), and the thread goes on. A thread looks at the page again when it wakes.
+// If the pager took the same page away at once, the thread would fault again and again. So every
+// ring touches the next of many pages, and the pager takes away the page that lies half of them
+// further on: that page is long out of use, and needed again only after as many rings. Cost: a
+// fault, about 70 µs.
 #pragma once
 
 #include <atomic>
@@ -28,14 +29,15 @@ class Doorbell {
   /// Reserves the pages and registers them. Called once, before the first ring.
   Status hang(Userfaultfd& uffd);
 
-  /// Wakes the pager; returns when it has heard. Whatever the caller wrote before is visible to the
-  /// pager then. Any thread but the pager's; fewer than pages / 2 at once.
+  /// Wakes the pager; returns when the pager has answered. Whatever the caller wrote before is
+  /// visible to the pager then. For any thread but the pager's, and for fewer than pages / 2
+  /// threads at once.
   void ring();
 
   bool owns(uintptr_t address) const {
     return address - reinterpret_cast<uintptr_t>(base_) < length_bytes;
   }
-  /// The pager's answer to a fault at an address that it owns.
+  /// The pager's answer to a fault at an address that the doorbell owns.
   void answer(const Userfaultfd& uffd, uintptr_t address);
 
  private:

@@ -54,7 +54,7 @@ Result<Userfaultfd> Userfaultfd::open() {
   if (door == doors.end()) return cannot_open(errno);
   it.is_user_mode_only_ = !serves_all_faults(*door);
 
-  // A kernel refuses a feature that it does not know: ask for exactly what there is.
+  // A kernel refuses a feature that it does not know, so only features that it has are asked for.
   constexpr __u64 shared_memory = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM;
   constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
                            UFFD_FEATURE_EXACT_ADDRESS | UFFD_FEATURE_THREAD_ID | shared_memory;
@@ -69,7 +69,7 @@ Result<Userfaultfd> Userfaultfd::open() {
 Result<Userfaultfd> Userfaultfd::adopt(int fd) {
   Userfaultfd it;
   it.fd_ = fd;
-  // It will be read from and waited for: nothing but a userfaultfd may be taken for one.
+  // The descriptor will be read and waited for, so nothing but a userfaultfd may pass for one.
   char kind[64] = {};
   const std::string link = "/proc/thread-self/fd/" + std::to_string(fd);
   if (readlink(link.c_str(), kind, sizeof kind - 1) < 0 ||
@@ -80,7 +80,7 @@ Result<Userfaultfd> Userfaultfd::adopt(int fd) {
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     return fail(std::string("a userfaultfd that was sent: ") + std::strerror(errno), "", errno);
   }
-  // Before its handshake it refuses everything, this harmless call too.
+  // Before its handshake a userfaultfd refuses every call, also this harmless one.
   uffdio_range anywhere{os_page_bytes, os_page_bytes};
   if (ioctl(fd, UFFDIO_WAKE, &anywhere) != 0) {
     return fail("the userfaultfd that was sent is not set up", "", EINVAL);
@@ -161,8 +161,9 @@ Outcome Userfaultfd::move(void* destination, void* source, uint64_t length_bytes
       done += static_cast<uint64_t>(request.move);
       continue;
     }
-    // A page is held: by a read that has just ended or by a migration (microseconds: try again), or
-    // by somebody who pinned it (for long: put back what was moved, there is no state for half).
+    // A page is held. A read that has just ended, or a migration, holds it for microseconds: try
+    // again. A pin holds it for long: put back what was moved, because a chunk has no state for
+    // half.
     const bool is_held = error == EBUSY || error == EAGAIN;
     if (is_held && ++refusals < held_page_tries_max) continue;
     if (done > 0) {
@@ -205,7 +206,7 @@ Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length
 
 Outcome Userfaultfd::show(void* address, uint64_t length_bytes) const {
   uint64_t done = 0;
-  // Advice on parts of a mapping divides it, and the kernel takes no range across such a line.
+  // Advice on parts of a mapping divides it, and the kernel takes no range across such a border.
   bool goes_by_page = false;
   uint32_t refusals = 0;
   while (done < length_bytes) {
@@ -251,7 +252,7 @@ Outcome Userfaultfd::zero(void* destination, uint64_t length_bytes) const {
 
 void Userfaultfd::wake(void* address, uint64_t length_bytes) const {
   uffdio_range range{reinterpret_cast<uintptr_t>(address), length_bytes};
-  // Whoever is not woken waits for ever.
+  // A thread that is not woken waits for ever.
   if (ioctl(fd_, UFFDIO_WAKE, &range) != 0) end_refused("ioctl", errno);
 }
 

@@ -24,7 +24,8 @@ enum class Outcome {
 };
 
 /// A thread stands still at `address`: the byte that it touched, or, on kernels before 5.18, the
-/// beginning of that byte's page. (Tensors meet within pages: which of two was meant matters.)
+/// beginning of that byte's page. (Where two tensors meet within a page, the byte tells which of
+/// them was touched.)
 struct Fault {
   uintptr_t address = 0;
   /// True: the page is there, but protected, and the thread wants to write to it.
@@ -36,8 +37,8 @@ class Userfaultfd {
  public:
   /// Goes through the first of the doors (userfaultfd_doors.h) that is open.
   static Result<Userfaultfd> open();
-  /// One that another process opened in this way, and sent: its faults are read here, and answered
-  /// here, in its memory. Takes the descriptor over.
+  /// A userfaultfd that another process opened with open() and sent. Its faults are read and
+  /// answered here, in that process's memory. Takes the descriptor over, and closes it on failure.
   static Result<Userfaultfd> adopt(int fd);
   Userfaultfd(Userfaultfd&& other) noexcept;
   Userfaultfd& operator=(Userfaultfd&&) = delete;
@@ -46,16 +47,16 @@ class Userfaultfd {
 
   int fd() const { return fd_; }
   bool has_move() const { return has_move_; }
-  /// False: no write can be told (kernels before 5.7, some architectures); asking for it does
-  /// nothing.
+  /// False: writes cannot be told (kernels before 5.7, some architectures), and asking for that
+  /// does nothing.
   bool has_write_protection() const { return has_write_protection_; }
   /// Whether memory that others share can be registered (Linux 5.14).
   bool has_shared_memory() const { return has_shared_memory_; }
   /// True: faults inside system calls are not served (EFAULT there), see design decision 9.
   bool is_user_mode_only() const { return is_user_mode_only_; }
 
-  /// From now on, touching a page that is not there in [address, +length) is a message; with
-  /// `tells_writes`, so is writing to a page that came in protected.
+  /// From now on, a touch of a page in [address, +length) that is not there is a message. With
+  /// `tells_writes`, so is a write to a page that came in protected.
   Status register_range(void* address, uint64_t length_bytes, bool tells_writes = false);
   /// The same for a view of shared memory: a touch is also a message where the memory has the page
   /// already, but the view does not show it.
@@ -68,18 +69,21 @@ class Userfaultfd {
 
   /// Moves whole pages, huge ones in one step. Wakes nobody.
   Outcome move(void* destination, void* source, uint64_t length_bytes) const;
-  /// Copies into absent pages and wakes who waits for them. Pages that are there already are kept.
-  /// `is_protected`: writing to the pages is a message from the moment they are there.
+  /// Copies into absent pages and wakes the threads that wait for them. Pages that are there
+  /// already are kept. `is_protected`: writing to the pages is a message from the moment they are
+  /// there.
   Outcome copy(void* destination, const void* source, uint64_t length_bytes,
                bool is_protected = false) const;
-  /// Makes writing to pages that are there a message, or none any more (and wakes the writers).
+  /// Makes a write to pages that are there a message, or no message any more (and wakes the
+  /// writers).
   Outcome protect(void* address, uint64_t length_bytes, bool is_protected) const;
-  /// Shows pages of shared memory in a view of it, all of which the memory has, and wakes who waits
-  /// for them. Pages that are shown already (or that were written, and are the writer's own) stay.
+  /// Shows pages of shared memory in a view of it, and wakes the threads that wait for them. The
+  /// memory has to have all of these pages. Pages that are shown already (or that were written, and
+  /// are the writer's own) stay.
   Outcome show(void* address, uint64_t length_bytes) const;
   /// Fills absent pages with zeros.
   Outcome zero(void* destination, uint64_t length_bytes) const;
-  /// Lets who waits in the range try again.
+  /// Lets the threads that wait in the range try again.
   void wake(void* address, uint64_t length_bytes) const;
 
  private:

@@ -1,5 +1,5 @@
-// The doors to a userfaultfd: the one list that both the pager, which goes through the first that
-// is open, and `weightpager doctor`, which tries them all, are served from.
+// The doors to a userfaultfd, in one list. The pager goes through the first door that is open;
+// `weightpager doctor` tries them all.
 //
 // The device /dev/userfaultfd is guarded by file permissions, and no system call filter looks at
 // it. The system call for all faults is for privileged users, or for everybody where
@@ -22,12 +22,12 @@ inline constexpr const char* device_path = "/dev/userfaultfd";
 /// False: through this door faults inside system calls are not served (EFAULT there).
 constexpr bool serves_all_faults(Door door) { return door != Door::user_mode_only; }
 
-/// A descriptor before its handshake (UFFDIO_API), close-on-exec and non-blocking, which is the
-/// caller's to close; -1, and errno says why, if the door is shut.
+/// Opens a descriptor, close-on-exec and non-blocking, before its handshake (UFFDIO_API). The
+/// caller closes it. Returns -1, and errno says why, if the door is shut.
 int open_door(Door door);
 
-/// The kernel's UFFD_FEATURE_ bits, as far as the door is open; 0 otherwise. A descriptor takes one
-/// handshake only, and this one is spent on asking, so it asks through a descriptor of its own.
+/// The kernel's UFFD_FEATURE_ bits; 0 if the door is shut. A descriptor takes one handshake only,
+/// so the question goes through a descriptor of its own.
 uint64_t features_behind(Door door);
 
 }  // namespace weightpager::fault

@@ -16,7 +16,7 @@ using window::ChunkTable;
 /// For an offset in a chunk that is not known.
 inline constexpr uint32_t anywhere = UINT32_MAX;
 
-/// The bytes of a chunk that are an expert's.
+/// The bytes of a chunk that belong to an expert.
 struct ChunkPart {
   ChunkId chunk = window::no_chunk;
   uint32_t begin_bytes = 0;
@@ -31,7 +31,7 @@ struct ExpertChunks {
   std::vector<std::vector<ChunkPart>> slabs;
 };
 
-/// What a policy learned of how an engine uses the chunks; another one may begin with it.
+/// What a policy has learned about how an engine uses the chunks. Another policy may begin with it.
 struct AccessProfile {
   /// In the order in which a pass touches them. No duplicates.
   std::vector<ChunkId> order;
@@ -53,7 +53,7 @@ struct ChunkOrder {
   std::vector<ChunkId> kept;
   /// By layer, then by place in the file. None of their chunks is cyclic.
   std::vector<ExpertChunks> experts;
-  /// Of these chunks, or of some of them; mostly empty.
+  /// Speaks of all these chunks or of some of them; mostly empty.
   AccessProfile access_profile;
 };
 

@@ -8,11 +8,11 @@
 
 namespace weightpager::policy {
 
-/// A chunk is in it at most once, so it cannot overflow. Every operation but `reset` is O(1) and
-/// allocates nothing.
+/// The queue holds a chunk at most once, so it cannot overflow. Every operation but `reset` is O(1)
+/// and allocates nothing.
 class ChunkQueue {
  public:
-  /// Empties it and makes room for chunks 0 to `chunks` - 1.
+  /// Empties the queue and makes room for chunks 0 to `chunks` - 1.
   void reset(uint32_t chunks) {
     items_.assign(chunks, window::no_chunk);
     is_queued_.assign(chunks, false);

@@ -1,4 +1,4 @@
-// Chunks that the engine has done with in this pass: the first to go when room is needed.
+// Chunks that the engine does not need again in this pass: the first to go when room is needed.
 //
 // A pass comes to them again in the order in which it left them. So the chunk that was consumed
 // last is needed again last, and goes first: last in, first out.
@@ -16,7 +16,7 @@ namespace weightpager::policy {
 
 class ConsumedChunks {
  public:
-  /// Makes it empty. The table has `chunks` chunks.
+  /// Empties the list. The table has `chunks` chunks.
   void reset(uint32_t chunks) {
     chunks_.clear();
     chunks_.reserve(chunks);

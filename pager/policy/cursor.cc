@@ -3,8 +3,9 @@
 namespace weightpager::policy {
 namespace {
 
-// How far ahead of what was expected a touch may be and still count as going on, and how far behind
-// at least.
+// A touch up to `leap_bytes` beyond the frontier counts as going on. A touch behind the cursor says
+// nothing new if it is no further behind than the ring is long, or than `behind_bytes_min` where
+// that is more.
 constexpr uint64_t leap_bytes = 64 * MiB;
 constexpr uint64_t behind_bytes_min = 16 * MiB;
 constexpr uint64_t widest_ring_bytes = 128 * MiB;
@@ -72,8 +73,8 @@ Cursor::Sighting Cursor::see(uint32_t position, bool is_absent) {
   }
 
   // Far from where the engine should be. Two such touches in a row that follow each other say that
-  // the engine is there; a single one is a stray, or a thread that is further behind than the ring
-  // is long, but not than it could be.
+  // the engine is there; a single one is a stray, or comes from a thread that is further behind
+  // than the ring is long, but not further than the widest ring would be.
   const bool is_cramped = is_absent && backward <= widest_ring(table_.resident_max(), chunk_bytes_);
   const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
                             position - candidate_ <= chunks_in(leap_bytes);

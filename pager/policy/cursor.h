@@ -1,4 +1,5 @@
-// The cursor: where in the order the engine is, what is to be read next, and what it has done with.
+// The cursor: where in the order the engine is, what is to be read next, and what has been left
+// behind.
 //
 // Problem. Touches of mapped chunks are not seen. Of the touches that are seen, most are ahead of
 // the last one, some are behind it (threads share a matrix and work some MiB apart), and some are
@@ -29,14 +30,14 @@ namespace weightpager::policy {
 
 /// Threads of one matrix multiplication work at most so far apart, as a rule.
 inline constexpr uint64_t threads_apart_bytes = 8 * MiB;
-/// The longest ring where threads work further apart than that: of a window of so many chunks,
-/// half, and at most 128 MiB.
+/// The longest ring, in chunks, where threads work further apart than that: half of the window, and
+/// at most 128 MiB.
 uint32_t widest_ring(uint32_t window_chunks, uint64_t chunk_bytes);
 
 class Cursor {
  public:
   enum class Move { none, advance, jump };
-  /// What a touch says of where the engine is.
+  /// What a touch says about where the engine is.
   struct Sighting {
     Move move = Move::none;
     uint64_t place = 0;       // where the engine is now, unless `move` is none
@@ -47,43 +48,45 @@ class Cursor {
   /// `table` and `order` outlive the cursor.
   Cursor(const ChunkTable& table, const PassOrder& order, uint64_t chunk_bytes);
 
-  /// From now on nobody knows where the engine is.
+  /// Forgets where the engine is.
   void forget();
-  /// The ring has so many chunks. `is_streaming`: some chunk of the order does not fit.
+  /// The ring has `chunks` chunks. `is_streaming`: some chunk of the order does not fit.
   void set_ring(uint32_t chunks, bool is_streaming);
 
-  /// Whether it is known where the engine is. Most of what follows requires that.
+  /// Whether it is known where the engine is. Most functions below require that.
   bool is_set() const { return is_set_; }
   uint64_t place() const { return cursor_; }
   /// How many passes end before the engine comes to `place`.
   uint64_t passes_until(uint64_t place) const;
-  /// Whether the position lies between what lingers and the frontier; false, if nobody knows.
+  /// Whether the position lies between the first chunk that lingers and the frontier. False if it
+  /// is not known where the engine is.
   bool is_around(uint32_t position) const;
 
-  /// A touch of the chunk at this position, which is absent or not. Does not move the cursor.
+  /// What a touch of the chunk at this position says. `is_absent`: the chunk is absent. Does not
+  /// move the cursor.
   Sighting see(uint32_t position, bool is_absent);
-  /// The next place at this position, from the cursor on. If nobody knows where the engine is, one
-  /// in the second pass, so that there is something a little behind it.
+  /// The next place at this position, from the cursor on. If it is not known where the engine is, a
+  /// place in the second pass, so that there are places a little behind it.
   uint64_t place_of(uint32_t position) const;
   /// The engine went on to `place`.
   void advance(uint64_t place);
-  /// The engine is at `place` now; nothing has been asked for from there on, and everything before
-  /// it is offered for eviction otherwise.
+  /// The engine is at `place` now. Nothing has been asked for from there on. The caller offers
+  /// everything before it for eviction; `next_consumed` does not.
   void jump(uint64_t place);
 
   /// The next chunk that has been left behind for good and is to be offered for eviction, or
   /// no_chunk; each one once.
   ChunkId next_consumed();
-  /// All that has been left behind is offered otherwise.
+  /// The caller offers all that has been left behind; `next_consumed` does not.
   void skip_consumed() { offered_before_ = consumed_before_; }
   /// The first absent chunk from the frontier on, or no_chunk if the next pass's consumed chunks
-  /// are reached before one is found. The same until it is asked for.
+  /// are reached before one is found. Returns the same chunk until `note_asked`.
   ChunkId next_absent();
   /// The chunk of `next_absent` is being read.
   void note_asked() { ++frontier_; }
   /// The chunk at this position goes: if it had been asked for, it has to be asked for again.
   void note_evicted(uint32_t position);
-  /// The chunk nearest to the frontier, and ahead of the cursor, of which `is_it(chunk)` is true,
+  /// The chunk nearest to the frontier, and ahead of the cursor, for which `is_it(chunk)` is true,
   /// or no_chunk.
   template <typename IsIt>
   ChunkId find_farthest(IsIt is_it) const;
@@ -94,7 +97,7 @@ class Cursor {
   uint32_t chunks_in(uint64_t bytes) const { return static_cast<uint32_t>(bytes / chunk_bytes_); }
   uint32_t forward_distance(uint32_t position) const;
   uint32_t backward_distance(uint32_t position) const;
-  /// What is behind the cursor from here on may still be in use.
+  /// Chunks from this place up to the cursor may still be in use.
   uint64_t lingers_from() const { return cursor_ - std::min<uint64_t>(linger_, cursor_); }
   bool linger_longer(uint32_t backward);
 

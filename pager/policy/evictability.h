@@ -1,10 +1,9 @@
-// Which chunks may be evicted or hidden now, as far as that has nothing to do with what they are
-// worth.
+// Which chunks may be evicted or hidden now, whatever they are worth.
 //
-// A chunk that is being read cannot go. One that the kernel refused to let go of, because somebody
-// pins its pages, is not asked for again before `refusal_touches`. And one that was just delivered
-// should stay: the thread that waited for it needs a moment to use it; how many deliveries that is,
-// each policy says. Touches are counted, and that count is all there is of time.
+// A chunk that is being read cannot go. A chunk that the kernel refused to let go of, because
+// somebody pins its pages, is not asked for again before `refusal_touches` more touches. A chunk
+// that was just delivered should stay, because the thread that waited for it needs a moment to use
+// it; each policy says how many deliveries are safe. The count of touches serves as the clock.
 //
 // Part of every policy but belady. Cost: O(1), and 16 bytes for each chunk.
 #pragma once
@@ -22,7 +21,7 @@ class Evictability {
   /// Touches after a refusal until the chunk is asked for again.
   static constexpr uint64_t refusal_touches = 64;
 
-  /// `table` outlives it.
+  /// `table` outlives this object.
   explicit Evictability(const ChunkTable& table) : table_(table) {}
 
   /// Forgets all but the count of touches.
@@ -32,13 +31,13 @@ class Evictability {
   /// A chunk that was touched a moment ago has arrived: its thread goes on only now.
   void note_delivery(ChunkId chunk) { histories_[chunk].last_touch = touches_; }
   void note_refusal(ChunkId chunk) { histories_[chunk].refused_until = touches_ + refusal_touches; }
-  /// What was refused may be asked for again at once. O(N).
+  /// Chunks that the kernel refused may be asked for again at once. O(N).
   void forget_refusals() {
     for (History& history : histories_) history.refused_until = 0;
   }
 
   uint64_t touches() const { return touches_; }
-  /// By the count of touches; 0: never.
+  /// The count of touches when the chunk was touched or delivered last; 0: never.
   uint64_t last_touch(ChunkId chunk) const { return histories_[chunk].last_touch; }
   /// Whether the chunk is one of the `count` that were touched or delivered last.
   bool is_among_last(ChunkId chunk, uint64_t count) const {
@@ -50,7 +49,8 @@ class Evictability {
     const ChunkState state = table_.state(chunk);
     return !is_refused(chunk) && (state == ChunkState::ready || state == ChunkState::mapped);
   }
-  /// Mapped, with a slot for its bytes to go back to.
+  /// Whether the chunk is mapped and has a slot for its bytes to go back to, and was not refused
+  /// lately.
   bool can_be_hidden(ChunkId chunk) const {
     return !is_refused(chunk) && table_.state(chunk) == ChunkState::mapped &&
            table_.slot(chunk) != window::no_slot;

@@ -17,7 +17,7 @@ bool is_in_memory(ChunkState state) {
 
 }  // namespace
 
-// ---- What belongs to whom ----
+// ---- Which chunks belong to which experts ----
 
 void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   const uint32_t chunks = table_.chunks();
@@ -51,7 +51,7 @@ void ExpertCache::set_experts(std::span<const ExpertChunks> experts) {
   leaving_.reset(chunks);
   returning_.reset(chunks);
 
-  // What is resident already is kept, for the time being.
+  // Experts with resident chunks are kept for the time being.
   for (uint32_t expert = 0; expert < experts_.size(); ++expert) {
     const auto of_expert = parts(experts_[expert]);
     if (std::any_of(of_expert.begin(), of_expert.end(),
@@ -126,8 +126,8 @@ std::span<const ExpertCache::ChunkOwner> ExpertCache::owners(ChunkId chunk) cons
                                     owners_begin_[chunk + 1] - owners_begin_[chunk]);
 }
 
-// Without a place in the chunk: the expert that is in use already, otherwise the later one, because
-// an engine reads a slab from its beginning on.
+// If the offset is not known, the touch is meant for the expert that is in use already. If neither
+// is, it is meant for the later one, because an engine reads a slab from its beginning on.
 uint32_t ExpertCache::owner_meant(ChunkId chunk, uint32_t offset_bytes) const {
   const auto candidates = owners(chunk);
   uint32_t meant = candidates.back().expert;
@@ -147,7 +147,7 @@ ExpertCache::UseCounts ExpertCache::on_touch(ChunkId chunk, uint32_t offset_byte
   if (expert.layer != layer_) touch.is_new_pass = begin_visit(expert.layer);
   touch.is_use = !is_used_now(expert);
   if (!touch.is_use) {
-    // A part that was dropped, or evicted too early.
+    // The chunk's read was dropped, or the chunk was evicted too early.
     claim(number);
     if (table_.state(chunk) == ChunkState::absent) ask_for(expert, chunk);
     return touch;
@@ -161,11 +161,11 @@ ExpertCache::UseCounts ExpertCache::on_touch(ChunkId chunk, uint32_t offset_byte
   return touch;
 }
 
-// The engine came to another layer: what it used before may go, and shall show its next use.
-// Returns whether a pass has begun.
+// The engine came to another layer: the experts that it used before may go, and their next use
+// shall be seen. Returns whether a pass has begun.
 bool ExpertCache::begin_visit(uint32_t layer) {
   while (first_active_ < used_now_.size()) deactivate_oldest();
-  // Where everything fits, nobody needs to know what is used most.
+  // Where all experts fit, it does not matter which ones are used most.
   if (chunk_count_ > budget_) {
     for (uint32_t expert : used_now_) holds_.push(experts_[expert].tripwire);
   }
@@ -179,7 +179,7 @@ bool ExpertCache::begin_visit(uint32_t layer) {
   return is_new_pass;
 }
 
-// Experts in use are safe from eviction, unless they take more than half of what there is.
+// Experts in use are safe from eviction, unless they take more than half of the budget.
 void ExpertCache::activate(uint32_t expert) {
   claim(expert);
   experts_[expert].is_active = true;
@@ -198,9 +198,9 @@ void ExpertCache::expect(ChunkId chunk) { claim(owner_meant(chunk, anywhere)); }
 
 // ---- Reads ----
 
-// Of an expert that the engine came to at `touched`, whatever is absent. Where more experts are in
-// use than there is room for (a prompt uses nearly all of them), only the slab that was touched:
-// the others would have to go again before the engine comes to them.
+// Queues the absent chunks of an expert that the engine came to at `touched`. Where more experts
+// are in use than there is room for (a prompt uses nearly all of them), only the slab that was
+// touched is read: the other slabs would have to go again before the engine comes to them.
 void ExpertCache::ask_for(const CachedExpert& expert, ChunkId touched) {
   const auto of_expert = parts(expert);
   const auto at = std::find_if(of_expert.begin(), of_expert.end(),
@@ -240,7 +240,7 @@ bool ExpertCache::on_ready(ChunkId chunk) {
     leaving_.push(chunk);
     return false;
   }
-  // It came after the engine had left: the next use shall be seen.
+  // The chunk came after the engine had left its expert, whose next use shall be seen.
   const auto all = owners(chunk);
   return std::none_of(all.begin(), all.end(), [&](const ChunkOwner& owner) {
     const CachedExpert& expert = experts_[owner.expert];
@@ -254,7 +254,8 @@ ChunkId ExpertCache::next_return() {
       const ChunkId chunk = returning_.front();
       if (keeps(chunk) && table_.state(chunk) == ChunkState::absent) return chunk;
     }
-    // Less than another one is missing in steady use, too: who is missed next takes that.
+    // Room for up to two experts stays free, as in steady use: the next ones that are missed take
+    // it.
     if (claimed_ + 2 * largest_ > budget_) return no_chunk;
     const uint32_t most = find_most_absent();
     if (most == none) return no_chunk;
@@ -270,7 +271,7 @@ ChunkId ExpertCache::next_hold() {
   return chunk;
 }
 
-// ---- Who has to go ----
+// ---- Which experts have to go ----
 
 void ExpertCache::claim(uint32_t number) {
   CachedExpert& expert = experts_[number];

@@ -7,16 +7,17 @@
 //
 // Idea. The first touch of any chunk of an expert asks for all of its chunks ("closure"): gate
 // slabs of all experts in use before up slabs, up before down, which is the order in which engines
-// want them. Of the experts, those stay that were used most often or most recently, whichever has
-// told more lately (expert_rules.h). What is known about uses is kept for experts that are not in
-// the window, too: when it grows, those that are worth most come back before they are used.
+// want them. The experts that stay are those used most often or those used most recently, by
+// whichever rule has predicted better of late (expert_rules.h). Past uses are remembered for
+// experts outside the window, too: when the window grows, the experts that are worth most come back
+// before they are used.
 //
 // Seeing uses. Mapped chunks are silent. So when the engine has gone on to another layer, one chunk
 // of every expert that it used becomes a tripwire, which costs microseconds at the next use. With a
 // mapper that cannot hide chunks, only uses that miss are counted.
 //
 // Slabs do not end where chunks end: a chunk at a seam belongs to two experts and stays while
-// either is kept. Where in the chunk it was touched tells which of them was meant.
+// either is kept. The offset of a touch tells which of the two was meant.
 //
 // A part of PinStream, and like it a pure state machine that allocates only in `set_experts`. Cost:
 // O(chunks of the expert) at its first touch in a pass, O(experts) for an expert that has to go,
@@ -37,7 +38,7 @@ namespace weightpager::policy {
 
 class ExpertCache {
  public:
-  /// What the caller counts of a touch.
+  /// What one touch adds to the caller's counters.
   struct UseCounts {
     bool is_use = false;  // the first touch of this expert in this pass over its layer
     uint32_t missing_chunks = 0;
@@ -47,9 +48,10 @@ class ExpertCache {
   /// `table` outlives the cache.
   explicit ExpertCache(const ChunkTable& table) : table_(table) {}
 
-  /// Forgets everything but what is resident. `experts` by layer, then by place in the file.
+  /// Replaces the experts and forgets all uses. Experts with resident chunks are kept for the time
+  /// being. `experts` is sorted by layer, then by place in the file.
   void set_experts(std::span<const ExpertChunks> experts);
-  /// Chunks that experts may take of the window.
+  /// How many chunks of the window experts may take.
   void set_budget(uint32_t chunks);
 
   uint32_t budget() const { return budget_; }
@@ -60,31 +62,34 @@ class ExpertCache {
   uint32_t chunks_of_largest() const { return largest_; }
   /// Whether the chunk is an expert's.
   bool owns(ChunkId chunk) const { return owners_begin_[chunk] < owners_begin_[chunk + 1]; }
-  /// Whether it is a chunk of an expert that shall stay.
+  /// Whether the chunk belongs to an expert that shall stay.
   bool keeps(ChunkId chunk) const { return claims_[chunk] > 0; }
   /// Whether some chunk has to go, or can go without loss.
   bool is_over_budget();
 
-  // All of these require owns(chunk).
+  // The next four functions require owns(chunk).
   UseCounts on_touch(ChunkId chunk, uint32_t offset_bytes);
   /// Advice: the chunk's expert will be used.
   void expect(ChunkId chunk);
-  /// The chunk is resident: true if it shall be mapped at once. One that no expert claims any more
-  /// is offered as a victim.
+  /// The chunk was read. Returns true if the chunk shall be mapped at once. A chunk that no expert
+  /// claims any more is offered as a victim.
   bool on_ready(ChunkId chunk);
-  /// Offers a resident chunk that no expert claims as a victim, again.
+  /// Offers a resident chunk that no expert claims as a victim once more.
   void release(ChunkId chunk) { leaving_.push(chunk); }
 
   /// The next absent chunk of an expert in use, or no_chunk; the same until it is read or dropped.
   ChunkId next_read();
-  /// There is no room for them: the engine will ask for each by touching it.
+  /// Forgets the chunks of `next_read`, because there is no room for them. The engine asks for each
+  /// of them again by touching it.
   void drop_reads();
-  /// While experts take less than they may: the next absent chunk of the one that is worth most, or
-  /// no_chunk. Who asks wants to read it.
+  /// While experts take less than their budget: the next absent chunk of the expert outside the
+  /// window that is worth most, or no_chunk. That expert is kept from then on, so the caller has to
+  /// want to read the chunk.
   ChunkId next_return();
   /// A chunk that should become a tripwire, if it can be hidden, or no_chunk. Each one once.
   ChunkId next_hold();
-  /// A chunk of what is used least, ready or mapped, or no_chunk. Experts in use are never offered.
+  /// A ready or mapped chunk of the expert that is worth least, or no_chunk. Experts in use are
+  /// never offered.
   ChunkId next_victim();
   /// Whether no expert claims this chunk any more, and it is the one that has to go next.
   bool goes_next(ChunkId chunk) const;
@@ -92,7 +97,7 @@ class ExpertCache {
   void let_go(ChunkId chunk);
 
  private:
-  static constexpr size_t slabs_max = 3;  // later ones are read with the last
+  static constexpr size_t slabs_max = 3;  // later slabs are read with the third
   static constexpr uint32_t none = UINT32_MAX;
 
   struct CachedExpert {
@@ -110,7 +115,7 @@ class ExpertCache {
     ChunkId chunk;
     uint8_t slab;
   };
-  /// Whose bytes `begin_bytes` to `end_bytes` of a chunk are.
+  /// The expert that bytes `begin_bytes` to `end_bytes` of a chunk belong to.
   struct ChunkOwner {
     uint32_t expert;
     uint32_t begin_bytes;
@@ -146,11 +151,11 @@ class ExpertCache {
   // By chunk: its owners are owners_[owners_begin_[chunk]] up to the next chunk's.
   std::vector<uint32_t> owners_begin_;
   std::vector<ChunkOwner> owners_;
-  std::vector<uint32_t> claims_;  // how many kept experts it belongs to
+  std::vector<uint32_t> claims_;  // by chunk: how many kept experts it belongs to
   uint32_t claimed_ = 0;          // chunks with a claim
 
   uint32_t layer_ = none;  // where the engine is
-  uint64_t visit_ = 0;     // counts the layers that it came to
+  uint64_t visit_ = 0;     // counts the engine's visits to layers
   std::vector<uint32_t> used_now_;
   size_t first_active_ = 0;  // those of used_now_ from here on are active
   uint32_t active_chunks_ = 0;

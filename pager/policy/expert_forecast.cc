@@ -8,7 +8,8 @@
 namespace weightpager::policy {
 namespace {
 
-// What a visit's likeness still counts for after the next visit: the last five or so decide.
+// The share of its weight that a visit's likeness keeps at each later visit: the last five or so
+// decide.
 constexpr double likeness_kept = 0.8;
 
 uint32_t bits_in(std::span<const uint64_t> words) {
@@ -57,7 +58,7 @@ void ExpertForecast::note_use(uint32_t expert) {
   rows_[row_begin(0) + bits_[expert].word] |= bits_[expert].bit;
 }
 
-// All that the layer used is known: which of the passes was like this one?
+// All that the layer used is known now, so the kept passes can be compared with this one.
 void ExpertForecast::end_visit() {
   const auto now = used(0, layers_[layer_]);
   const uint32_t count_now = bits_in(now);
@@ -80,7 +81,7 @@ void ExpertForecast::end_visit() {
 
 uint32_t ExpertForecast::visits_until(uint32_t expert) const {
   const ExpertBit& bit_of = bits_[expert];
-  // Of the layers behind the engine, and of its own, the next pass is asked first.
+  // The engine's own layer and the layers behind it come again in the next pass only.
   const bool is_ahead = bit_of.layer > layer_;
   uint32_t visits = bit_of.layer + (is_ahead ? 0 : layer_count()) - layer_;
   for (uint32_t passes = passes_back_; passes > 0; --passes, visits += layer_count()) {

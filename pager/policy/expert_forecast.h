@@ -1,13 +1,14 @@
 // Which experts come next, told by the stretch of the past that was most like the present.
 //
-// Problem. Whoever has to go should be the one that is needed again last. Nothing in a model's
-// files says when that is, and how often or how lately an expert was used says little about it.
+// Problem. The expert that has to go should be the one that is needed again last. Nothing in a
+// model's files says when an expert is needed, and how often or how lately it was used says little
+// about that.
 //
-// Idea. Texts repeat themselves: words, phrases, whole lists. So the passes of the last while are
-// kept, as sets of experts by layer, and each is laid beside the present, so many passes back.
-// Where the last few layers used the same experts now as then, it is likely that the next ones
-// will, too. The past that was most alike is taken for the future; how much alike, `likeness`, says
-// what that is worth, and routing that repeats nothing is never much alike.
+// Idea. Texts repeat themselves: words, phrases, whole lists. So the last `passes_max` passes are
+// kept, as sets of experts by layer, and the present is compared with each of them. Where the last
+// few layers used the same experts now as then, the next layers probably will, too. The pass that
+// is most like the present, and those after it, are taken for the future. `likeness` says how far
+// to trust that; it stays low where routing repeats nothing.
 //
 // A pure state machine, part of ExpertCache; allocates only in `reset`. Cost: a visit to a layer
 // compares `passes_max` sets of bits; a question about one expert looks at no more bits than that.
@@ -28,16 +29,16 @@ class ExpertForecast {
   /// Forgets everything. `layers`: each expert's, ascending from 0.
   void reset(std::span<const uint32_t> layers);
 
-  /// The engine came to a layer; whether a pass has begun with that.
+  /// The engine came to `layer`. `is_new_pass`: a pass has begun with that.
   void begin_visit(uint32_t layer, bool is_new_pass);
-  /// First use of an expert of that layer since then.
+  /// The first use of this expert of that layer since then.
   void note_use(uint32_t expert);
 
-  /// Of the experts that lately were used, now or in the past that is taken for the future, the
-  /// share that was used both times: 0 to 1.
+  /// How much the last few layers are like the past that is taken for the future, from 0 to 1: how
+  /// many experts were used both times, as a share of the experts used at the time that used more.
   double likeness() const { return passes_back_ == 0 ? 0 : likeness_[passes_back_]; }
-  /// After how many more visits to layers the expert is used, if the past comes again: 1 for one
-  /// of the next layer. `never`: not as far as this can see.
+  /// How many visits to layers it takes until the expert is used, if the past comes again: 1 for an
+  /// expert of the next layer. `never`: not within the passes that are kept.
   uint32_t visits_until(uint32_t expert) const;
 
  private:
@@ -55,23 +56,23 @@ class ExpertForecast {
   };
 
   uint32_t layer_count() const { return static_cast<uint32_t>(layers_.size()); }
-  /// Where in rows_ the pass is that was `passes` before the one that goes on.
+  /// Where in rows_ the pass lies that was `passes` passes before the current one.
   size_t row_begin(uint32_t passes) const {
     return static_cast<size_t>((pass_ - passes) % (passes_max + 1)) * words_;
   }
-  /// The experts that a layer used then, a bit each.
+  /// The experts that the layer used in that pass, a bit each.
   std::span<const uint64_t> used(uint32_t passes, const LayerBits& layer) const;
   void end_visit();
 
   std::vector<LayerBits> layers_;
   std::vector<ExpertBit> bits_;  // by expert
   uint32_t words_ = 0;           // of a pass
-  std::vector<uint64_t> rows_;   // passes_max + 1 of them, by pass, in turns
-  uint64_t pass_ = 0;            // the one that goes on
+  std::vector<uint64_t> rows_;   // by pass: a ring of passes_max + 1 passes
+  uint64_t pass_ = 0;            // the current one
   uint32_t layer_ = 0;           // where the engine is
   bool is_at_layer_ = false;
   std::array<double, passes_max + 1> likeness_{};  // by passes back
-  uint32_t passes_back_ = 0;                       // the past that is taken for the future
+  uint32_t passes_back_ = 0;                       // to the past taken for the future; 0: none yet
 };
 
 }  // namespace weightpager::policy

@@ -6,12 +6,14 @@
 namespace weightpager::policy {
 namespace {
 
-// Of experts, in flight at once: a slab, of which there are mostly three, between these. At least
-// as much as any disk's bandwidth times its latency, so that nothing is lost by it.
+// About one slab of experts is in flight at once, within these bounds; an expert mostly has three
+// slabs. The lower bound is at least any disk's bandwidth times its latency, so that no bandwidth
+// is lost.
 constexpr uint32_t slabs_of_expert = 3;
 constexpr uint64_t expert_bytes_in_flight_min = MiB;
 constexpr uint64_t expert_bytes_in_flight_max = 4 * MiB;
-// Of experts that nobody has come to yet. An engine that misses another one waits for these first.
+// The same for experts that come back before they are used. It is little, because an engine that
+// misses another expert waits for these reads first.
 constexpr uint64_t returning_bytes_in_flight = MiB / 2;
 
 Action read_for_expert(ChunkId chunk) { return {.kind = Action::Kind::read, .chunk = chunk}; }
@@ -47,8 +49,9 @@ void ExpertPolicy::share_window_if_rearranged() {
   if (stream_.arrangements() != arrangements_) share_window();
 }
 
-// Some of the experts' share stays free for the next one that is missing, if any can be: its reads
-// start without waiting for evictions, and what leaves together leaves slots that lie side by side.
+// Unless all experts fit, some of their share stays free for the next one that is missing. Its
+// reads start without waiting for evictions, and chunks that leave together leave slots that lie
+// side by side.
 void ExpertPolicy::share_window() {
   arrangements_ = stream_.arrangements();
   const uint32_t share = stream_.chunks_above();
@@ -102,8 +105,8 @@ Action ExpertPolicy::next() {
   if (Action it = spare_room(lacks_nothing); it.kind != Action::Kind::none) return it;
   if (Action it = stream_.show_unseen(); it.kind != Action::Kind::none) return it;
   if (Action it = hide(); it.kind != Action::Kind::none) return it;
-  // Whatever is read ahead can wait for what an expert in use lacks; the other way round that would
-  // never have its turn.
+  // Reading ahead waits until experts in use lack nothing. The other way round, experts would never
+  // have their turn.
   if (!lacks_nothing) return {};
   if (Action it = grant(stream_.advised()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(stream_.prefetch()); it.kind != Action::Kind::none) return it;
@@ -116,7 +119,7 @@ Action ExpertPolicy::grant(const PinStream::Wish& wish) {
   return wish.kind == Kind::room ? make_room(wish.is_demand) : wish.read();
 }
 
-// What an expert in use still lacks: the engine will come to it within microseconds.
+// Reads what an expert in use still lacks: the engine will come to it within microseconds.
 Action ExpertPolicy::rest_of_experts() {
   const ChunkId chunk = experts_.next_read();
   if (chunk == window::no_chunk) return {};
@@ -135,13 +138,13 @@ Action ExpertPolicy::rest_of_experts() {
   return {};
 }
 
-// Made when the disk has been asked for all that the last expert lacked.
+// Makes the spare room once the disk has been asked for all that the last expert lacked.
 Action ExpertPolicy::spare_room(bool lacks_nothing) {
   const bool is_wanted = lacks_nothing && table_.room() < spare_ && experts_.is_over_budget();
   return is_wanted ? expert_victim() : Action{};
 }
 
-// Chunks that shall show their expert's next use.
+// Hides the chunks that shall show their expert's next use.
 Action ExpertPolicy::hide() {
   for (;;) {
     const ChunkId chunk = experts_.next_hold();
@@ -152,8 +155,8 @@ Action ExpertPolicy::hide() {
   }
 }
 
-// Into room that nobody else wants: the window has grown. As much as the next ones that are missed
-// take stays free, or these would push out again what has just been read.
+// Reads experts back into room that nothing else wants, after the window has grown. Room for the
+// next experts that are missed stays free, or they would push out again what has just been read.
 Action ExpertPolicy::returning() {
   const uint32_t reads_max = std::max(chunks_in(returning_bytes_in_flight), 1u);
   const uint32_t reserve = spare_ + 2 * experts_.chunks_of_largest();
@@ -185,7 +188,8 @@ Action ExpertPolicy::expert_victim() {
       stream_.leave_to_clock(chunk);
       continue;
     }
-    // Its neighbours with it, if it is their turn: they were read together, and go for one price.
+    // Neighbours whose turn it is go with it: they were read together, and leaving together costs
+    // no more than leaving alone.
     Action it{.kind = Action::Kind::evict, .chunk = chunk};
     for (ChunkId next = chunk + 1; it.count < settings_.evictions_max; ++next, ++it.count) {
       if (!experts_.goes_next(next) || !stream_.can_go(next)) break;

@@ -1,15 +1,15 @@
-// `expert`: pin-stream for what every pass needs, and a mixture's experts kept by use.
+// `expert`: pin-stream for the chunks that every pass needs, and a mixture's experts kept by use.
 //
 // A layer above pin-stream. ExpertCache (expert_cache.h) knows which experts stay and which of
 // their chunks are to be read; pin-stream does the same for everything else. Both share one window:
-// experts get what the rest leaves. This layer puts their wishes in one order.
+// experts get what the rest leaves. This layer puts the wishes of both in one order.
 //
-// An engine that comes to an expert wants all of its chunks within microseconds, so what an expert
-// in use lacks is read before anything is read ahead. Of it, about one slab is in flight at once:
-// disks may answer together what they find together, and an engine that waits for an expert can
-// compute with its first slab while the next one is read. Some room stays free for the next expert
-// that is missing: its reads then start without waiting for evictions. Where the window has grown,
-// experts that were used before come back into room that nobody else wants.
+// An engine that comes to an expert wants all of its chunks within microseconds, so the chunks that
+// an expert in use lacks are read before anything is read ahead. About one slab of them is in
+// flight at once: a disk may answer all requests that it has together, and an engine that waits for
+// an expert can compute with the first slab while the next one is read. Some room stays free for
+// the next expert that is missing: its reads then start without waiting for evictions. Where the
+// window has grown, experts that were used before come back into room that nothing else wants.
 //
 // A pure state machine, as pin-stream is, with the same costs and those of ExpertCache. Without
 // experts it does what pin-stream does.
@@ -59,7 +59,7 @@ class ExpertPolicy final : public Policy {
   void touch_expert(ChunkId chunk, uint32_t offset_bytes);
   Action grant(const PinStream::Wish& wish);
   Action rest_of_experts();
-  /// `lacks_nothing`: all that experts in use lack is being read.
+  /// `lacks_nothing`: everything that experts in use lack is being read.
   Action spare_room(bool lacks_nothing);
   Action hide();
   Action returning();

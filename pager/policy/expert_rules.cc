@@ -5,18 +5,19 @@ namespace {
 
 // Long enough to tell frequencies apart (within 4 % of knowing them, simulated).
 constexpr uint32_t half_life_passes = 64;
-// What an expert is worth more once it was used again while it was there.
+// An expert that was used again while it was kept is worth this many times as much.
 constexpr double proven_worth = 1.25;
-// By rule: what a use still counts for after one more pass. Of three tokens that take turns and
-// just fit, 0.5 keeps more; where they do not quite fit, 0.85. Frequencies age in steps.
+// By rule: the share of its weight that a use keeps after one more pass. Where three tokens take
+// turns and just fit, 0.5 keeps more of their experts; where they do not quite fit, 0.85 does.
+// Frequencies age in steps instead.
 constexpr std::array<double, 3> kept_per_pass = {1, 0.5, 0.85};
-// From here on what the past did next says more than how often it did it.
+// From this likeness on, what the past did next says more than how often it did it.
 constexpr double likeness_min = 0.3;
-// The same for what a rule missed: some five passes decide.
+// The share of its weight that a rule's miss keeps after one more pass: some five passes decide.
 constexpr double losses_kept = 0.8;
-// Less than this share of what the rule in charge missed is no accident.
+// A rule that missed less than this share of what the chosen rule missed did not do so by accident.
 constexpr double better_share = 0.97;
-// Far below where doubles end.
+// Weights stay far below the largest double.
 constexpr double weight_max = 0x1p200;
 
 }  // namespace
@@ -88,7 +89,7 @@ void ExpertRules::play(Rule rule, uint32_t number) {
   play.kept_chunks += chunks;
 }
 
-// False: there is nothing left but what is in use.
+// Returns false if nothing is left but experts in use.
 bool ExpertRules::make_room(Rule rule, uint32_t chunks) {
   Play& play = plays_[rule];
   while (play.kept_chunks + chunks > budget_) {
@@ -118,7 +119,8 @@ double ExpertRules::worth(Rule rule, uint32_t number) const {
   const double uses = expert.uses[rule == foresight ? frequency : rule];
   if (rule == foresight && forecast_.likeness() >= likeness_min) {
     const uint32_t visits = forecast_.visits_until(number);
-    // What is not foreseen is worth less than all that is: its uses, between 0 and 1.
+    // An expert that is not foreseen is worth less than every expert that is. Its worth is its
+    // uses, scaled to between 0 and 1.
     const double told = uses / weights_[frequency];
     return visits == ExpertForecast::never ? told / (1 + told) : 1 + 1.0 / visits;
   }

@@ -10,11 +10,12 @@
 
 namespace weightpager::policy {
 
-/// As it is: no layer above.
+/// The default value stands for no layer above.
 struct LayerAbove {
-  /// By chunk: whether the chunk is the layer's. None of them is cyclic. Empty: none are.
+  /// By chunk: whether the layer owns it. None of the layer's chunks is cyclic. Empty: the layer
+  /// owns none.
   std::vector<bool> is_owned;
-  /// How many chunks are the layer's, and how many of them at most are read as one.
+  /// How many chunks the layer owns, and how many of them it reads as one, at most.
   uint32_t chunks = 0;
   uint32_t chunks_of_largest = 0;
   /// The layer sees passes better than pin-stream does, and counts them.

@@ -9,8 +9,8 @@ namespace weightpager::policy {
 namespace {
 
 constexpr size_t not_placed = std::numeric_limits<size_t>::max();
-// Neighbouring tensors share a chunk at no cost: it has not been evicted yet when the second
-// begins.
+// Neighbouring tensors share a chunk at no cost: the chunk has not been evicted yet when the second
+// tensor begins.
 constexpr uint64_t revisit_distance_bytes = 8 * MiB;
 
 /// Bytes of the file that one expert uses, or several that are joined.
@@ -74,8 +74,8 @@ class Orderer {
     is_revisited_[index] = true;
   }
 
-  /// Calls `use` with the place in the region of every chunk that the bytes lie in, and which of
-  /// the chunk's bytes they are.
+  /// Calls `use(index, begin_bytes, end_bytes)` for every chunk that the bytes lie in: its index in
+  /// the region, and the part of the chunk that they fill.
   template <typename Use>
   void for_each_chunk(const FileBytes& extent, Use use) const {
     const uint64_t chunk_bytes = range_.chunk_bytes;
@@ -98,7 +98,8 @@ class Orderer {
     return extents;
   }
 
-  /// The expert `next`, and those after it that it is joined with; `next` moves on behind them.
+  /// The bytes of expert `next` and of those after it that it is joined with; `next` moves on
+  /// behind them.
   std::vector<FileBytes> take_joined(size_t& next) const {
     const uint32_t layer = model_.experts[next].layer;
     std::vector<FileBytes> joined = extents_of(model_.experts[next++]);

@@ -10,7 +10,7 @@
 namespace weightpager::policy {
 
 /// The chunks of one file of a model as they lie in a region: the region's first byte is the file's
-/// byte `offset_bytes`, and chunk `first` is the one that holds it.
+/// byte `offset_bytes`, and chunk `first` holds that byte.
 struct ChunkRange {
   ChunkId first = 0;
   uint32_t count = 0;
@@ -21,9 +21,9 @@ struct ChunkRange {
 /// Adds the chunks of file `file` of `model` to `order` in execution order, by layers. Chunks that
 /// hold only sparse tensors, or no tensor at all, are left out. A chunk that two tensors share
 /// takes its place at the first one, and counts as revisited if the other comes much later. Experts
-/// come apart: an expert's chunks are those that only experts use. Experts whose slabs are shorter
-/// than a chunk are joined with their neighbours until they are not, as they are read together
-/// anyway.
+/// are listed separately: an expert's chunks are those that only experts use. An expert whose slabs
+/// are shorter than a chunk is joined with its neighbours until the joined slabs are long enough,
+/// because those chunks are read together anyway.
 void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRange& range,
                         ChunkOrder& order);
 

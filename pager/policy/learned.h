@@ -1,10 +1,11 @@
-// `learned`: `expert`, which has seen how long the engine stays where.
+// `learned`: the policy `expert`, with a measured pace: how long the engine computes from each
+// chunk.
 //
 // Layers of one size need not compute for the same time: an output matrix, a convolution with many
 // pixels, a layer on another device. Reads of what is streamed hide under computing, so pins belong
-// where little of it is. The pace is measured (pace_meter.h) and told to pin-stream, which spreads
-// its pins by it; the order itself is learned by pin-stream. Both are the access profile for the
-// next start.
+// where the engine computes little. The pace is measured (pace_meter.h) and told to pin-stream,
+// which spreads its pins by it; the order itself is learned by pin-stream. Pace and order are the
+// access profile for the next start.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@ namespace weightpager::policy {
 namespace {
 
 constexpr uint32_t begun_anew_max = 4;
-// So many chunks, one after the other, that were touched before: the next pass has begun.
+// When this many chunks in a row were touched before, the next pass has begun.
 constexpr size_t touched_again_max = 8;
-// Less than that says nothing about an order.
+// Fewer first touches say nothing about an order.
 constexpr size_t seen_min = 8;
 
 }  // namespace
@@ -48,8 +48,8 @@ bool OrderLearner::note_order(ChunkId chunk) {
   }
   if (!is_learning_ || seen < seen_min || seen < order_.size() / 4 || rank >= seen / 2)
     return false;
-  // Back at what was touched long ago, and nothing new between: a pass is over, everything it
-  // touches was seen.
+  // The engine is back at chunks that it touched long ago, with nothing new between. So a pass is
+  // over, and every chunk that it touches was seen.
   if (++touched_again_ < std::min(touched_again_max, seen / 8)) return false;
   end();
   return true;
@@ -64,13 +64,13 @@ void OrderLearner::note_untouched(ChunkId chunk) {
   if (!is_unused(chunk)) ++untouched_passes_[chunk];
 }
 
-// What is few among so many reads are threads out of step.
+// A few such touches among so many reads come from threads out of step.
 void OrderLearner::note_arrival() {
   if (++arrivals_ >= order_.size() && !is_learning_) arrivals_ = strays_ = cramped_ = 0;
 }
 
-// Whether many of the first touches lay behind others, by more than threads out of step do. Of the
-// first half nothing is said: an engine that loads looks at places all over the model.
+// Whether many first touches lay behind earlier ones, by more than threads out of step do. The
+// first half does not count, because an engine that loads looks at places all over the model.
 bool OrderLearner::is_contradicted() const {
   const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / chunk_bytes_);
   const uint32_t size = order_.size();
@@ -88,8 +88,8 @@ bool OrderLearner::is_contradicted() const {
   return behind > std::max(4u, size / 100);
 }
 
-// An order that was learned while the engine loaded can look like threads that are apart: it is
-// looked at first.
+// With an order that was learned while the engine loaded, threads can look as if they were apart.
+// So the order is doubted first.
 OrderLearner::Doubt OrderLearner::doubt() {
   if (is_learning_ || !(is_much(strays_) || is_much(cramped_))) return Doubt::none;
   const bool is_first_order = is_corrected_ && begun_anew_ == 0;

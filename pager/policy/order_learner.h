@@ -1,17 +1,17 @@
-// The order in which the engine touches chunks, as it shows it.
+// Learns the order in which the engine touches chunks, from its touches.
 //
 // Problem. A model's files tell an order in which its chunks are likely to be used. Engines differ:
-// they execute layers otherwise, sort tensors inside a layer, let threads walk through a matrix
-// side by side, or leave chunks out. While an engine loads, it looks at places all over the model,
-// which says nothing about a pass.
+// they execute layers in another order, sort tensors inside a layer, let threads walk through a
+// matrix side by side, or leave chunks out. While an engine loads, it looks at places all over the
+// model, which says nothing about a pass.
 //
 // Idea. A chunk that was never touched is left unmapped, so the first pass shows every first touch.
 // When the engine is back at what it touched long ago, a pass is over: if its first touches
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
-// are counted, against as many reads as the order has chunks. Many touches far from where the
-// engine should be say that the order is wrong: the engine is watched for another pass. Many
-// touches of chunks that a longer ring would have kept say that its threads work far apart: the
-// ring is to be widened. A chunk that two passes left untouched is not part of the pass.
+// are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
+// from where the engine should be say that the order is wrong: the engine is watched for another
+// pass. Many touches of chunks that a longer ring would have kept say that its threads work far
+// apart: the ring is to be widened. A chunk that two passes left untouched is not part of the pass.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
 // that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.
@@ -37,7 +37,7 @@ class OrderLearner {
 
   /// Begins to learn, and forgets what was seen. The table has `chunks` chunks.
   void reset(uint32_t chunks);
-  /// Begins to learn once more. Chunks that were taken for untouched are not any more.
+  /// Begins to learn once more. No chunk counts as unused any more.
   void begin_anew();
 
   bool is_learning() const { return is_learning_; }
@@ -52,8 +52,8 @@ class OrderLearner {
 
   /// A touch of any chunk.
   void note_touch(ChunkId chunk) { untouched_passes_[chunk] = 0; }
-  /// A touch of a chunk that was in the order when the engine came to it. True: learning has ended
-  /// with it, as the engine has shown a whole pass.
+  /// A touch of a chunk that was in the order when the engine came to it. Returns true if learning
+  /// ends with this touch, because the engine has shown a whole pass.
   bool note_order(ChunkId chunk);
   /// The engine has passed the chunk, and nobody saw a touch.
   void note_untouched(ChunkId chunk);
@@ -68,10 +68,10 @@ class OrderLearner {
   bool is_contradicted() const;
   /// The order was replaced by what was seen.
   void note_correction() { is_corrected_ = true; }
-  /// What the touches since then make doubtful. `ring` is said once.
+  /// What the counted touches make doubtful. Returns `ring` at most once.
   Doubt doubt();
 
-  /// The next chunk, since learning began anew, that was not seen and of which
+  /// The next chunk, since learning began anew, that was not seen and for which
   /// `can_be_hidden(chunk)` is true, or no_chunk; each one once. If it is hidden, its next touch is
   /// seen.
   template <typename CanBeHidden>
@@ -91,12 +91,12 @@ class OrderLearner {
   std::vector<ChunkId> seen_;
   std::vector<uint32_t> touch_ranks_;      // by chunk: its index in seen_
   std::vector<uint8_t> untouched_passes_;  // by chunk
-  size_t touched_again_ = 0;               // since the last first touch, of the older half
+  size_t touched_again_ = 0;               // touches of the older half since the last first touch
   ChunkId unseen_from_ = 0;                // the next chunk to look at when learning anew
 
   uint32_t strays_ = 0;
   uint32_t cramped_ = 0;
-  uint32_t arrivals_ = 0;  // since these two were last forgotten
+  uint32_t arrivals_ = 0;  // reads since strays_ and cramped_ were last 0
   uint32_t begun_anew_ = 0;
   bool is_corrected_ = false;
   bool are_threads_apart_ = false;

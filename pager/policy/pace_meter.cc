@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t passes_per_pace = 2;
 constexpr uint32_t paces_max = 2;
-// What this many neighbours took is told together.
+// So many neighbours are reported with their common mean.
 constexpr size_t neighbours = 16;
 
 bool is_on_its_way(ChunkState state) {
@@ -74,7 +74,8 @@ bool PaceMeter::note_position(uint32_t position) {
   return true;
 }
 
-// A wait is taken off when it is over; another thread may have been here meanwhile.
+// A wait is subtracted when it ends. Another thread may have touched a chunk during the wait;
+// `computed_ns` is then less than at that touch.
 void PaceMeter::spread(uint32_t steps, uint64_t computed_ns) {
   const auto since_ns = static_cast<int64_t>(computed_ns - position_computed_ns_);
   const float each_ns =

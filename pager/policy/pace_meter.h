@@ -1,17 +1,18 @@
 // How long the engine computes from each chunk of the order, measured by its touches.
 //
-// Problem. Touches are seen only every few chunks, threads make them out of step, and between two
-// of them the engine may have waited for a read.
+// Problem. Only one touch every few chunks is seen, threads touch chunks out of step, and the
+// engine may have waited for a read between two touches.
 //
 // Idea. The time since the last touch that was seen, less waiting, is spread over the chunks that
 // lie between. Touches that lie a little behind the last one come from threads that are late, and
-// say nothing. After two passes a first pace is told, and two passes later a second one, when the
-// engine no longer waits where it did; each chunk's time is averaged over the passes, and that of
-// neighbours is told together. A pace that an earlier run has learned counts as the first one: it
-// is right from the beginning, and two passes show whether it still is.
+// say nothing. After two passes the meter reports a first pace. Two passes later it reports a
+// second one, because by then the engine no longer waits in the same places. A chunk's time is
+// averaged over the passes, and neighbours are reported with their common mean. A pace from an
+// earlier run counts as the first one: it is usable at once, and two passes show whether it still
+// holds.
 //
 // Knows the order and the chunk table, and changes neither; allocates when the order changes or a
-// pace is told. Cost: O(1) amortised a chunk that the engine passes; 4 bytes a chunk.
+// pace is reported. Cost: O(1) amortised a chunk that the engine passes; 4 bytes a chunk.
 #pragma once
 
 #include <cstdint>
@@ -31,19 +32,19 @@ class PaceMeter {
   void order_shortened();
   /// Another order is in use: what was measured is forgotten.
   void order_replaced();
-  /// Begins with what an earlier run has learned. Returns the pace of the order in use: chunks that
-  /// the access profile does not know are computed from for as long as their neighbours.
+  /// Begins with what an earlier run has learned. Returns a pace for the order in use. A chunk that
+  /// the access profile lacks gets the time of the chunk before it.
   std::vector<float> begin_with(const AccessProfile& access_profile);
 
-  /// What the driver's clock says at the events that follow.
+  /// The time of the events that follow, by the driver's clock.
   void set_time(uint64_t now_ns) { now_ns_ = now_ns; }
-  /// A touch of the chunk, which had this state then. Returns whether a pace can be told that is
-  /// better than the last one.
+  /// The engine touched the chunk when its state was `state`. Returns true if `pace()` is now
+  /// better than the last one that was reported.
   bool note_touch(ChunkId chunk, ChunkState state);
   /// A read of the chunk has ended.
   void note_arrival(ChunkId chunk);
 
-  /// By position, in ns.
+  /// The computing time of each position, in ns.
   std::vector<float> pace() const;
 
  private:
@@ -60,8 +61,8 @@ class PaceMeter {
   uint64_t waited_ns_ = 0;
 
   std::vector<float> computed_ns_;  // by chunk, smoothed over the passes
-  uint64_t passed_ = 0;             // chunks that the engine has passed since then
-  uint64_t averaged_from_ = 0;      // of passed_: the first look at each is not averaged
+  uint64_t passed_ = 0;             // chunks that the engine has passed since the order changed
+  uint64_t averaged_from_ = 0;      // below this count, a measurement is not averaged
   bool has_position_ = false;
   uint32_t position_ = 0;  // of the last touch that went on
   uint64_t position_computed_ns_ = 0;

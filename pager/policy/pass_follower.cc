@@ -8,7 +8,7 @@
 namespace weightpager::policy {
 namespace {
 
-// Read ahead where the engine was found, until it goes on from there.
+// How much is read ahead where the engine was found, until it goes on from there.
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
 
 }  // namespace
@@ -41,7 +41,8 @@ void PassFollower::install_order(std::vector<ChunkId> order) {
   use_order();
 }
 
-// What two passes left untouched is not part of the pass: it loses its pin and its position.
+// A chunk that two passes left untouched is not part of the pass: it loses its pin and its
+// position.
 void PassFollower::shorten_order() {
   order_.erase_if([&](ChunkId chunk) { return learner_.is_unused(chunk); });
   if (order_change_ == OrderChange::none) order_change_ = OrderChange::shortened;
@@ -144,7 +145,8 @@ void PassFollower::leave_behind(uint64_t place) {
 }
 
 void PassFollower::end_pass(uint64_t passes) {
-  // Where there are experts, they show passes better: all that is cyclic may be pinned, and silent.
+  // Where there are experts, they show passes better: all cyclic chunks may be pinned, and then
+  // none of them shows a touch.
   if (!above_.counts_passes) statistics_.passes += passes;
   if (learner_.is_learning()) return;
   const auto is_unused = [&](ChunkId chunk) { return learner_.is_unused(chunk); };
@@ -161,19 +163,19 @@ bool PassFollower::begin_pass() {
   return true;
 }
 
-// ---- What was taken for the order, or for enough of a ring, may have turned out not to be ----
+// ---- Where the order, or the ring's length, turns out to be wrong ----
 
 void PassFollower::reconsider() {
   switch (learner_.doubt()) {
     case OrderLearner::Doubt::none:
       return;
     case OrderLearner::Doubt::ring:
-      // Threads that are further apart than the usual ring allows cost more than the pins that it
-      // takes.
+      // Threads that are further apart than the usual ring allows cost more than the pins that a
+      // longer ring takes.
       return divide();
     case OrderLearner::Doubt::order:
       learner_.begin_anew();
-      // What was taken for unused gets its position again.
+      // Chunks that counted as unused get their positions again.
       if (order_.size() == declared_order_.size()) return;
       return install_order(reordered(declared_order_, order_.chunks()));
   }

@@ -1,12 +1,12 @@
-// Follows the engine through its passes: in which order it goes, where it is, what stays for that.
+// Follows the engine through its passes: in which order it goes, where it is, which chunks stay.
 //
 // Ties four parts together. The order begins as the one that the files tell, or an earlier run has
 // learned. Each touch moves the cursor (cursor.h), which says what is to be read next and what may
 // go, and teaches the order (order_learner.h). When the order or the window changes, the window is
 // divided anew (window_shares.h) and pins are chosen anew (pins.h).
 //
-// Knows no I/O and no actions: whoever reads and evicts tells it so. Cost: O(1) amortised a chunk
-// and pass; O(N log N), and allocations, when the order or the window changes.
+// Does no I/O and takes no actions: the caller reads and evicts, and reports both. Cost: O(1)
+// amortised a chunk and pass; O(N log N), and allocations, when the order or the window changes.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,12 @@ class PassFollower {
   /// How long the engine computes from each chunk of the order, in any unit.
   void set_pace(std::vector<float> pace);
 
-  /// The engine touched the chunk. Returns whether the order, the pins or the cursor's place are
-  /// others now, so that what may go has to be listed anew.
+  /// The engine touched the chunk. Returns true if the order or the pins changed or the cursor
+  /// jumped, so that the chunks that may go have to be listed anew.
   bool note_touch(ChunkId chunk);
-  /// Nobody has touched anything yet, but will: reading begins at the order's first chunk, as far
-  /// as there is room. Returns false if it is known already where the engine is.
+  /// A pass will begin soon: reading begins at the order's first chunk, as far as there is room.
+  /// Returns false and does nothing if it is known already where the engine is, or if the order is
+  /// empty.
   bool begin_pass();
   void note_arrival() { learner_.note_arrival(); }
   /// The engine came to the chunk while it was being read.
@@ -79,10 +80,10 @@ class PassFollower {
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
   AccessProfile access_profile() const;
-  /// What became of the order since this was asked last.
+  /// What became of the order since the last call.
   OrderChange take_order_change();
   const PolicyStatistics& statistics() const { return statistics_; }
-  /// For what a layer above counts.
+  /// For the counters of a layer above.
   PolicyStatistics& statistics() { return statistics_; }
 
  private:

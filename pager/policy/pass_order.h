@@ -40,7 +40,7 @@ class PassOrder {
   /// Where the chunk is in the order, or `nowhere`.
   uint32_t position(ChunkId chunk) const { return positions_[chunk]; }
   bool contains(ChunkId chunk) const { return positions_[chunk] != nowhere; }
-  /// By position; empty, if nothing is known: the engine then computes equally long from all.
+  /// By position. Empty if no pace is known: all chunks then count as equally long.
   std::span<const float> pace() const { return pace_; }
 
  private:

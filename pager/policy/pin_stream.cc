@@ -6,7 +6,7 @@
 namespace weightpager::policy {
 namespace {
 
-// Of the chunks that arrive in a ring.
+// This many of the chunks that fill a ring once become tripwires.
 constexpr uint32_t tripwires_of_ring = 8;
 
 }  // namespace
@@ -83,7 +83,7 @@ void PinStream::will_need(std::span<const ChunkId> chunks) {
     for (ChunkId chunk : chunks) advice_.push(chunk);
     return;
   }
-  // The engine still sets itself up.
+  // Such advice after a touch comes from an engine that still sets itself up.
   if (victims_.has_touches()) return;
   is_pass_expected_ = true;
   if (follower_.begin_pass()) list_anew();
@@ -110,7 +110,7 @@ Action PinStream::grant(const Wish& wish) {
   return wish.kind == Wish::Kind::room ? make_room(wish.is_demand) : wish.read();
 }
 
-// What engine threads wait for, in the order of their touches.
+// Chunks that engine threads wait for, in the order of their touches.
 PinStream::Wish PinStream::demand() {
   const ChunkId chunk = first_absent(demand_, table_);
   if (chunk == window::no_chunk) return {};
@@ -149,15 +149,16 @@ PinStream::Wish PinStream::prefetch() {
 
 // ---- Making room ----
 
-// Evicts what is worth least. A demand read may take anything, a prefetch only what is of no use.
+// Evicts the chunk that is worth least. A demand read may evict any chunk, a prefetch only one that
+// is of no use.
 Action PinStream::make_room(bool for_demand) {
   if (table_.lacks_slot()) return free_a_slot(for_demand);
   if (Action it = useless_victim(for_demand); it.kind != Action::Kind::none) return it;
   return for_demand ? useful_victim() : Action{};
 }
 
-// A slot is being made, or (mapper `copy`) all of them hold chunks that are not mapped yet, or the
-// kernel has no memory for more.
+// Slots are lacking because one is being made, or (mapper `copy`) because all of them hold chunks
+// that are not mapped yet, or because the kernel has no memory for more.
 Action PinStream::free_a_slot(bool for_demand) {
   if (!for_demand || table_.is_slot_coming() || room_is_on_its_way()) return {};
   if (ChunkId chunk = victims_.any_ready(); chunk != window::no_chunk) return evict(chunk);
@@ -174,7 +175,7 @@ Action PinStream::useless_victim(bool for_demand) {
 
 Action PinStream::useful_victim() {
   if (ChunkId chunk = victims_.farthest_ahead(); chunk != window::no_chunk) return evict(chunk);
-  // Where nothing is about to become free, somebody must go.
+  // Where nothing is about to become free, some chunk must go.
   if (room_is_on_its_way() && table_.resident() <= table_.resident_max()) return {};
   return evict(victims_.oldest());
 }

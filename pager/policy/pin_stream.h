@@ -17,14 +17,14 @@
 // always a tripwire, so the first pass shows every first touch. An order that was corrected is part
 // of the access profile for the next start.
 //
-// PassFollower knows what the engine does, Victims knows who makes room; PinStream asks both and
-// says what is to be done. A layer above can have chunks of its own in the same window
+// PassFollower knows what the engine does, Victims knows which chunk makes room; PinStream asks
+// both and says what is to be done. A layer above can have chunks of its own in the same window
 // (layer_above.h): pin-stream reads those only for threads that wait, and the layer above asks for
 // pin-stream's steps one by one, between its own.
 //
 // A pure state machine: no I/O, no clock, no threads, and no allocation in `on_touch`, `on_ready`
-// and `next` but where a touch changes the order or the ring, a few times in a run. It reads the
-// chunk table and never writes it; whoever drives it (the pager, a simulator) carries its actions
+// and `next`, except where a touch changes the order or the ring, a few times in a run. It reads
+// the chunk table and never writes it; the driver (the pager or the simulator) carries its actions
 // out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window changes.
 #pragma once
 
@@ -78,27 +78,27 @@ class PinStream final : public Policy {
 
   // ---- For a layer above ----
 
-  /// As `set_order`, beside a layer above.
+  /// As `set_order`, with a layer above.
   void set_order(const ChunkOrder& order, LayerAbove above);
   /// How long the engine computes from each chunk of the order in use, in any unit: pins are then
   /// spread so that what is streamed needs the same share of that time everywhere.
   void set_pace(std::vector<float> pace);
-  /// What became of the order since this was asked last.
+  /// What became of the order since the last call.
   PassFollower::OrderChange take_order_change() { return follower_.take_order_change(); }
-  /// How often the window was divided or chunks were listed anew. Whenever it is, the layer above
-  /// has another share, and those of its chunks that it left to the clock are in no list.
+  /// How often the window was divided or chunks were listed anew. Each time the layer above may get
+  /// another share, and those of its chunks that it left to the clock are in no list any more.
   uint64_t arrangements() const { return arrangements_; }
-  /// Chunks of the window that are the layer's.
+  /// The share of the window that the layer above gets, in chunks.
   uint32_t chunks_above() const { return follower_.shares().above; }
   PolicyStatistics& counters() { return follower_.statistics(); }
-  /// Whether advice on so many chunks only says that a pass will begin.
+  /// Whether advice on `chunks` only says that a pass will begin, because they are too many.
   bool announces_pass(std::span<const ChunkId> chunks) const {
     return chunks.size() > table_.resident_max() / 2;
   }
 
   // The steps of `next`, in the order of their worth.
   Wish demand();
-  /// The window is smaller than it was.
+  /// Wants room if more is resident than the window allows: the window has shrunk.
   Wish shrink() const {
     const bool is_too_much = table_.resident() > table_.resident_max();
     return {is_too_much ? Wish::Kind::room : Wish::Kind::nothing, true};
@@ -109,11 +109,12 @@ class PinStream final : public Policy {
 
   // The steps of making room.
 
-  /// The window has room, and no slot to read into.
+  /// Frees a slot where the window has room but no slot to read into.
   Action free_a_slot(bool for_demand);
-  /// Evicts what is of no use, or less than what is streamed; or hides to learn what is.
+  /// Evicts a chunk that is of no use, or of less use than streamed chunks; or hides a chunk to
+  /// learn whether it is of use.
   Action useless_victim(bool for_demand);
-  /// Evicts what is of use.
+  /// Evicts a chunk that is of use.
   Action useful_victim();
   bool can_go(ChunkId chunk) const { return victims_.can_go(chunk); }
   bool can_be_hidden(ChunkId chunk) const { return victims_.can_be_hidden(chunk); }
@@ -133,7 +134,7 @@ class PinStream final : public Policy {
   Victims victims_;
   ChunkQueue demand_;
   ChunkQueue advice_;
-  uint32_t since_tripwire_ = 0;    // chunks that arrived
+  uint32_t since_tripwire_ = 0;    // chunks that arrived since the last tripwire
   bool is_at_standstill_ = false;  // reads in flight may never end
   bool is_pass_expected_ = false;  // advised, and nothing touched yet
   uint64_t arrangements_ = 0;

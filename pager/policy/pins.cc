@@ -7,9 +7,10 @@
 namespace weightpager::policy {
 namespace {
 
-// By position: what of it should be pinned, so that everywhere the same share of the time that the
-// engine computes is needed to read the rest. Where it computes for so long that all could be
-// streamed, nothing is pinned, and the others share what that saves.
+// By position: the share that should be pinned there, from 0 to 1, so that reading the rest needs
+// the same share of the engine's computing time everywhere. Where the engine computes for so long
+// that all could be streamed, nothing is pinned, and the other positions share the pins that this
+// saves.
 std::vector<float> pinned_shares(const PassOrder& order, uint32_t count) {
   const uint32_t size = order.size();
   std::vector<float> shares(size, 1);

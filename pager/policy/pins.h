@@ -1,9 +1,9 @@
 // Which chunks of the order stay in the window for good.
 //
 // Reads of the chunks that do not stay hide under the engine's computing. So pins are spread evenly
-// through the order, and where the engine's pace is known, so that what is streamed needs the same
-// share of the computing time everywhere. Chunks that the user wants to stay come first, then
-// those that a pass comes back to.
+// through the order. Where the engine's pace is known, they are spread so that reads of streamed
+// chunks need the same share of the computing time everywhere. Chunks that the user wants to stay
+// are pinned first, then chunks that a pass comes back to.
 //
 // Cost: O(N log N) to choose them; a bit and a byte for each chunk.
 #pragma once
@@ -20,7 +20,7 @@ class Pins {
   /// Nothing is pinned. `order` says which chunks shall stay, and which are revisited; the table
   /// has `chunks` chunks.
   void reset(const ChunkOrder& order, uint32_t chunks);
-  /// Pins so many chunks of the order, and no others.
+  /// Pins `count` chunks of the order, and no others.
   void choose(const PassOrder& order, uint32_t count);
   bool contains(ChunkId chunk) const { return is_pinned_[chunk]; }
 

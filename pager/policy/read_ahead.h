@@ -2,7 +2,7 @@
 // what became of them.
 //
 // Reading ahead pays only while the engine follows the order. So it begins with a few chunks where
-// the engine was found, and may be twice as many each time the engine goes on as expected.
+// the engine was found, and the limit doubles each time the engine goes on as expected.
 //
 // Cost: O(1) an event, O(N) to begin anew; 2 bits a chunk. Only `reset` allocates.
 #pragma once
@@ -29,7 +29,7 @@ class ReadAhead {
     count_ = 0;
   }
   void set_max(uint32_t chunks) { count_max_ = chunks; }
-  /// The engine follows the order.
+  /// The engine follows the order: the limit doubles, up to `chunks_max`.
   void reach_further(uint32_t chunks_max) { count_max_ = std::min(count_max_ * 2, chunks_max); }
 
   bool is_full() const { return count_ >= count_max_; }

@@ -1,4 +1,4 @@
-// An order that was expected, corrected by what was seen. Cost: O(N).
+// Corrects an expected order by the order that was seen. Cost: O(N).
 #pragma once
 
 #include <span>
@@ -8,8 +8,9 @@
 
 namespace weightpager::policy {
 
-/// `order` as `seen` has it. Of its chunks, those that `seen` lacks stay behind the one that they
-/// followed before; chunks of `seen` that are not in `order` are left out. No duplicates in either.
+/// The chunks of `order`, in the order of `seen`. Chunks that `seen` lacks stay behind the chunk
+/// that they follow in `order`. Chunks of `seen` that are not in `order` are left out. Neither list
+/// has duplicates.
 std::vector<ChunkId> reordered(std::span<const ChunkId> order, std::span<const ChunkId> seen);
 
 }  // namespace weightpager::policy

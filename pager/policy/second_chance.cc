@@ -22,7 +22,7 @@ void SecondChance::add(ChunkId chunk) {
   members_.push_back(chunk);
 }
 
-// The last member takes its place.
+// The last member takes the place of the one that is removed.
 void SecondChance::remove_at_hand() {
   is_member_[members_[hand_]] = false;
   members_[hand_] = members_.back();

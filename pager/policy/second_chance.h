@@ -1,9 +1,9 @@
-// Which chunk to evict where no order is known: the clock algorithm, with hidden chunks for
+// Which chunk to evict where no order is known: the clock algorithm, with hiding in place of
 // referenced bits.
 //
-// Problem. Of chunks that are touched now and then, those in use should stay. A processor has a bit
+// Problem. Some chunks are touched now and then. Those in use should stay. A processor has a bit
 // for each page that says whether it was used; a userfaultfd shows touches of chunks that are not
-// mapped, and nothing of the others.
+// mapped, and no others.
 //
 // Idea. Second chance: a hand goes round the chunks. One that was touched since the hand came by
 // last is taken out of the engine's sight, with its bytes kept (hidden). If it is touched before
@@ -22,7 +22,7 @@ namespace weightpager::policy {
 
 class SecondChance {
  public:
-  /// What its owner says of a chunk that the hand has come to.
+  /// What the clock's owner says about the chunk that the hand has come to.
   enum class Standing {
     busy,    // cannot go now: the hand passes it over
     needed,  // has a reason to stay, or is gone already: it leaves the clock
@@ -44,7 +44,7 @@ class SecondChance {
   bool contains(ChunkId chunk) const { return is_member_[chunk]; }
   /// Nothing happens if the chunk is in the clock already.
   void add(ChunkId chunk);
-  /// Of any chunk, in the clock or not.
+  /// A touch of any chunk, in the clock or not.
   void note_touch(ChunkId chunk) { is_touched_[chunk] = true; }
 
   /// Turns the hand until a chunk can go or shall be hidden. `standing_of(chunk)` returns a

@@ -6,8 +6,8 @@
 namespace weightpager::policy {
 namespace {
 
-// As many deliveries are safe, where the ring is not too short for that; more where threads are far
-// apart.
+// This many of the last deliveries are safe, unless the ring is too short for that; more are safe
+// where threads work far apart.
 constexpr uint64_t recent_touches = 8;
 constexpr uint64_t recent_touches_apart = 16;
 
@@ -44,8 +44,8 @@ void Victims::note_touch(ChunkId chunk) {
   evictability_.note_touch(chunk);
 }
 
-// The cursor has yet to leave behind what is around it, and lists it then. Whatever else arrives
-// has to be in a list already, or nobody would think of it for the rest of the pass.
+// A chunk around the cursor is listed when the cursor leaves it behind. Any other chunk has to be
+// in a list when it arrives, or nothing would evict it for the rest of the pass.
 void Victims::note_arrival(ChunkId chunk) {
   if (is_recent(chunk)) evictability_.note_delivery(chunk);
   if (above_.owns(chunk)) return;
@@ -66,7 +66,8 @@ bool Victims::has_reason_to_stay(ChunkId chunk) const {
   return is_kept_above || follower_.is_pinned(chunk) || is_protected(chunk);
 }
 
-// At most as many chunks are passed over as count as just delivered, so this is O(1) amortised.
+// Only chunks that were just delivered are passed over, and those are few, so this is O(1)
+// amortised.
 ChunkId Victims::next_consumed() {
   return consumed_.take([&](ChunkId chunk) { return is_recent(chunk); },
                         [&](ChunkId chunk) {

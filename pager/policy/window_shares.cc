@@ -9,8 +9,8 @@ namespace weightpager::policy {
 namespace {
 
 constexpr uint64_t ring_bytes_min = 8 * MiB;
-// Of what is no part of the cyclic order an engine looks at rows here and there, each of which
-// takes a chunk, whatever its size.
+// Outside the cyclic order an engine looks at rows here and there, and each row takes a chunk,
+// whatever the chunk's size.
 constexpr uint32_t sparse_chunks_max = 16;
 
 uint32_t ring_length(const WindowNeeds& needs, uint32_t for_order) {

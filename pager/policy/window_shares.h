@@ -2,9 +2,10 @@
 //
 // Of a window of T chunks, P = T − R − Q stay for good ("pinned"), R are the ring through which the
 // others are streamed, and Q serve what is not cyclic (embedding rows). The ring is a quarter of
-// the window, within bounds; where little is missing, a ring as long as what is missing does. A
-// layer above (a mixture's experts) gets what the cycle leaves, and at least an eighth of the
-// window, since whatever every pass needs is worth more than what some passes need.
+// the window, within bounds; where fewer chunks are missing from the window, the ring has only as
+// many chunks as are missing. A layer above (a mixture's experts) gets what the cycle leaves, and
+// at least an eighth of the window, because chunks that every pass needs are worth more than chunks
+// that some passes need.
 //
 // A pure function. Cost: O(1).
 #pragma once
@@ -13,19 +14,19 @@
 
 namespace weightpager::policy {
 
-/// What there is to be divided, and among what. All but `chunk_bytes` and `ring_bytes_max` in
-/// chunks.
+/// The window that is divided, and what needs a share of it. All but `chunk_bytes` and
+/// `ring_bytes_max` in chunks.
 struct WindowNeeds {
   uint64_t chunk_bytes = 0;
   uint64_t ring_bytes_max = 0;
   uint32_t window = 0;
   uint32_t cyclic = 0;
-  /// Neither cyclic nor of the layer above.
+  /// Chunks that are neither cyclic nor the layer above's.
   uint32_t sparse = 0;
-  /// Of a layer above, and of the largest thing that it reads as a whole.
+  /// Chunks of a layer above, and of the largest thing that this layer reads as a whole.
   uint32_t above = 0;
   uint32_t above_largest = 0;
-  /// As long as it can be, whatever the bounds for a usual ring.
+  /// The ring shall be as long as widest_ring() says, if the usual ring is shorter.
   bool wants_widest_ring = false;
 };
 

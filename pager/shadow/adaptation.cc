@@ -9,10 +9,10 @@
 namespace weightpager::shadow {
 namespace {
 
-// Below that there is little to win.
+// Where the engine stalls less than this, there is little to win.
 constexpr double stall_share_min = 0.1;
-// What a pass reads beyond the least that is possible, as a share of that, and is no reason to
-// look.
+// A pass may read this share more than the least that is possible; that is no reason to look for
+// another policy.
 constexpr double reads_excess_max = 0.1;
 constexpr uint32_t passes_sampled = 3;
 constexpr uint32_t touches_min = 256;
@@ -114,7 +114,7 @@ bool Adaptation::has_rested(const AdaptationProgress& now) const {
   return chunks_ > 0 && chunks_read >= uint64_t{chunks_} * rest_passes_;
 }
 
-// A cyclic engine needs what does not fit at each pass, whoever pages.
+// A cyclic engine needs the chunks that do not fit at each pass, whatever the policy.
 bool Adaptation::is_worth_a_look(const AdaptationProgress& now) const {
   const auto elapsed_ns = static_cast<double>(now.now_ns - since_.now_ns);
   if (static_cast<double>(now.stall_ns - since_.stall_ns) < stall_share_min * elapsed_ns) {
@@ -126,7 +126,7 @@ bool Adaptation::is_worth_a_look(const AdaptationProgress& now) const {
   return reads > static_cast<double>(passes * least) * (1 + reads_excess_max);
 }
 
-// A policy that reads little does not come to read that much again.
+// Time counts, too, because a policy that reads little may take long to read `chunks_` chunks.
 bool Adaptation::has_settled(const AdaptationProgress& now) const {
   return now.chunks_read - since_.chunks_read >= chunks_ ||
          now.now_ns - since_.now_ns >= 2 * sampling_took_ns_;

@@ -1,17 +1,17 @@
 // When to ask whether another policy would do better, and what to make of the answer.
 //
 // Problem. Which policy is best depends on how the engine uses its weights, which the model's files
-// tell only in part. What an engine that is served well touches is silent; to see it costs a fault
+// tell only in part. Touches of an engine that is served well are silent; seeing them costs a fault
 // for each chunk.
 //
 // Idea. While the engine waits little, or reads no more than any policy must, nothing is done.
-// Otherwise its touches are sampled for as many as three passes have, and the other policies play
-// the sample on paper (judge.h). One that is faster there takes over, and has to prove it: a second
+// Otherwise its touches are sampled, as many as three passes have, and the policies play the sample
+// on paper (judge.h). A policy that is faster there takes over, and has to prove itself: a second
 // sample shows how long the engine waits for each touch now. If that is no less than before, the
-// former policy comes back, and this one is not tried again. After each judgement the next one is
-// twice as far away, until the window or the model changes.
+// former policy comes back, and the new one is not tried again. After each judgement the next one
+// is twice as far away, until the window or the model changes.
 //
-// A pure state machine: the pager tells how far things are, and carries out steps.
+// A pure state machine: the pager reports its progress, and carries out steps.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@
 
 namespace weightpager::shadow {
 
-/// All of them grow.
+/// All but touches_sampled only grow.
 struct AdaptationProgress {
   uint64_t now_ns = 0;
   uint64_t stall_ns = 0;
   uint64_t chunks_read = 0;
   uint64_t passes = 0;
-  /// Since the sample was begun.
+  /// Touches since the sample was begun.
   uint32_t touches_sampled = 0;
 };
 
@@ -37,17 +37,17 @@ class Adaptation {
  public:
   enum class Step {
     none,
-    sample,      // from now on touches are to be seen
-    judge,       // enough was seen: no more sampling, and a verdict, please
-    adopt,       // no more sampling, if there was any; policy() takes over
-    end_sample,  // no more sampling
+    sample,      // touches are to be seen from now on
+    judge,       // enough was seen: end the sample, and ask for a verdict
+    adopt,       // end the sample, if there is one; policy() takes over
+    end_sample,  // end the sample
   };
 
   /// `policy`, and every verdict's, is a name of policy::named_policies().
   explicit Adaptation(std::string_view policy) : policy_(policy) {}
 
-  /// So many chunks are in use, of which so many are touched in every pass. What is known so far is
-  /// forgotten if they, or the window, change by more than a quarter.
+  /// `chunks` chunks are in use, and every pass touches `cyclic_chunks` of them. What is known so
+  /// far is forgotten if `chunks`, or the window, changes by more than a quarter.
   void set_chunks(uint32_t chunks, uint32_t cyclic_chunks, const AdaptationProgress& now);
   void set_window(uint32_t chunks, const AdaptationProgress& now);
   /// To be called often.
@@ -55,7 +55,7 @@ class Adaptation {
   void on_verdict(const Verdict& verdict);
 
   std::string_view policy() const { return policy_; }
-  /// The one before it, if that was replaced and did not come back; else empty.
+  /// The policy that policy() replaced; empty if there is none, or if it came back.
   std::string_view former_policy() const { return former_; }
   std::span<const std::string_view> refuted() const { return refuted_; }
   bool is_at_rest() const { return phase_ == Phase::resting; }
@@ -67,10 +67,10 @@ class Adaptation {
 
  private:
   enum class Phase {
-    resting,   // until enough was read to look at
-    sampling,  // what the engine touches
+    resting,   // until enough was read to be judged
+    sampling,  // the engine's touches are recorded
     judging,   // the verdict is on its way
-    adopting,  // it is there, and another one is better
+    adopting,  // the verdict is there: another policy is better
     settling,  // the window fills with what the new policy wants in it
     proving,   // sampling again
   };
@@ -88,7 +88,7 @@ class Adaptation {
   std::string_view former_;
   std::vector<std::string_view> refuted_;
   Phase phase_ = Phase::resting;
-  AdaptationProgress since_;  // the phase
+  AdaptationProgress since_;  // when the phase began
   uint32_t chunks_ = 0;
   uint32_t cyclic_chunks_ = 0;
   uint32_t window_chunks_ = 0;

@@ -5,7 +5,7 @@
 namespace weightpager::shadow {
 namespace {
 
-// A change of policy empties half of what is in the window: it has to be worth it, and paper is not
+// A change of policy empties half of the window, so it has to be worth it; and a simulation is not
 // the machine.
 constexpr double time_ratio_max = 0.9;
 

@@ -1,9 +1,9 @@
-// Policies on paper, beside the one in use: which of them would have served the engine best.
+// Which policy would have served the engine best: the one in use, or another one that is simulated.
 //
-// What the engine touched lately is played twice, with each policy that can be used live, in the
-// same window and on a disk as fast as the real one was: the first time fills the window and shows
-// the policy what it can learn, the second counts. The simulator is the laboratory's
-// (simulate/simulator.h), the policies are the very ones that would take over.
+// The engine's last touches are played twice, with each policy that can be used live, in the same
+// window and on a disk as fast as the real one was. The first time fills the window and shows the
+// policy what it can learn; the second time counts. The simulator is simulate/simulator.h, and the
+// policies have the code that would take over.
 #pragma once
 
 #include <atomic>
@@ -18,18 +18,20 @@
 namespace weightpager::shadow {
 
 struct Verdict {
-  /// The one in use, unless another is faster by a tenth. A name of policy::named_policies().
+  /// The policy in use, unless another one is faster by a tenth. A name of
+  /// policy::named_policies().
   std::string_view best;
-  /// Its time by that of the one in use.
+  /// Its time, divided by that of the policy in use.
   double time_ratio = 1;
 };
 
-/// `situation`: the policy in use, the window, the disk. Policies of `refuted` are left out. Its
-/// trace's passes do not count. Nothing if `situation.is_abandoned` became true.
+/// `situation`: the policy in use, the window, the disk. Policies of `refuted` are left out. The
+/// sample's pass_begins do not count. Returns nothing if `situation.is_abandoned` became true, or
+/// if the simulator refuses the window.
 std::optional<Verdict> judge(simulate::Trace sample, const simulate::SimulatorOptions& situation,
                              std::span<const std::string_view> refuted);
 
-/// Whoever answers as `judge` does.
+/// A function that answers as `judge` does.
 using Judge = decltype(&judge);
 
 }  // namespace weightpager::shadow

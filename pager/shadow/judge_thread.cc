@@ -44,25 +44,30 @@ void JudgeThread::run(void (*announce)(void*), void* context) {
       if (is_stopping_.load()) return;
       state_.wait(state);
     }
-    const auto verdict = answer();
+    const Verdict verdict = answer();
     State asked = State::asked;
-    if (!verdict) return;
-    verdict_ = *verdict;
+    if (is_stopping_.load()) return;
+    verdict_ = verdict;
     if (!state_.compare_exchange_strong(asked, State::answered)) return;
     announce(context);
   }
 }
 
-// Memory may be limited: without enough of it everything stays as it is.
-std::optional<Verdict> JudgeThread::answer() try {
-  simulate::Trace sample;
-  sample.chunk_bytes = question_.chunk_bytes;
-  sample.chunks = question_.chunks;
-  sample.order = std::move(question_.order);
-  sample.touches = simulate::touches_of(question_.touches);
-  return judge_(std::move(sample), question_.situation, question_.refuted);
-} catch (const std::bad_alloc&) {
-  return Verdict{.best = policy::policy_name(policy::policy_number(question_.situation.policy))};
+// Without a verdict of the judge's, and out of memory, the verdict is for the policy in use.
+Verdict JudgeThread::answer() {
+  const Verdict for_policy_in_use{
+      .best = policy::policy_name(policy::policy_number(question_.situation.policy))};
+  try {
+    simulate::Trace sample;
+    sample.chunk_bytes = question_.chunk_bytes;
+    sample.chunks = question_.chunks;
+    sample.order = std::move(question_.order);
+    sample.touches = simulate::touches_of(question_.touches);
+    return judge_(std::move(sample), question_.situation, question_.refuted)
+        .value_or(for_policy_in_use);
+  } catch (const std::bad_alloc&) {
+    return for_policy_in_use;
+  }
 }
 
 }  // namespace weightpager::shadow

@@ -1,8 +1,8 @@
 // The thread on which policies are judged, at the least priority there is.
 //
-// A question is asked by the pager's thread and answered when there was time for it; then somebody
-// rings. No lock: question and verdict belong to the judge between `ask` and the answer, to the
-// asker otherwise. Cost: no thread before the first question.
+// The pager's thread asks a question. The judge's thread answers it when it gets processor time,
+// and then announces the answer. There is no lock: question and verdict belong to the judge between
+// `ask` and the answer, and to the asker otherwise. Cost: no thread before the first question.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 namespace weightpager::shadow {
 
 struct Question {
-  /// Stay as they are until the verdict is taken.
+  /// The recorded touches, which must not change until the verdict is taken.
   std::span<const telemetry::RecordedTouch> touches;
   uint64_t chunk_bytes = 0;
   uint32_t chunks = 0;
@@ -31,24 +31,24 @@ struct Question {
 class JudgeThread {
  public:
   explicit JudgeThread(Judge judge = shadow::judge) : judge_(judge) {}
-  /// An answer that is under way is abandoned.
+  /// Abandons an answer that is under way.
   ~JudgeThread();
   JudgeThread(const JudgeThread&) = delete;
   JudgeThread& operator=(const JudgeThread&) = delete;
 
-  /// No verdict is awaited.
+  /// Whether no question is open.
   bool is_idle() const { return state_.load() == State::idle; }
-  /// Returns at once; false if there is no room for a thread. `announce` is called on the judge's
-  /// thread when the verdict is there. Requires that none is awaited.
+  /// Returns at once; false if no thread can be started. `announce(context)` of the first call is
+  /// called on the judge's thread whenever a verdict is there. Requires is_idle().
   bool ask(Question question, void (*announce)(void*), void* context);
-  /// The verdict, once.
+  /// The verdict, once it is there; each verdict is returned once.
   std::optional<Verdict> take();
 
  private:
   enum class State : uint32_t { idle, asked, answered, stopping };
 
   void run(void (*announce)(void*), void* context);
-  std::optional<Verdict> answer();
+  Verdict answer();
 
   const Judge judge_;
   std::atomic<State> state_{State::idle};

@@ -11,10 +11,10 @@
 namespace weightpager::simulate {
 namespace {
 
-// Until the experts that are used most are known.
+// Enough passes to know which experts are used most.
 constexpr uint32_t passes_before = 30;
 constexpr uint32_t prompt_passes = 2;
-// Until it is known how often each is used.
+// Enough passes to know how often each expert is used.
 constexpr uint32_t passes_counted = 300;
 constexpr double recovered_at_most = 1.1;
 
@@ -76,7 +76,8 @@ Result<Outcome> play(const RunWithChange& run, SimulatorOptions options) {
   return outcome;
 }
 
-/// By pass since the change: chunks that were not there, and not used in an earlier one.
+/// By pass since the change: chunks that were not there and that no earlier one of these passes
+/// used.
 std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
   std::vector<uint64_t> by_pass;
   for (size_t pass = run.change_pass; pass < run.trace.pass_begins.size(); ++pass) {
@@ -90,11 +91,11 @@ std::vector<uint64_t> first_uses(const RunWithChange& run, Chunks is_there) {
   return by_pass;
 }
 
-/// Known uses stay what they are. Seen ones grow after each pass: what the engine has behind it in
-/// a pass is worth no more than what it comes to.
+/// Known uses stay as they are. Seen uses grow after each pass, not within it: a chunk that the
+/// engine has left in a pass is worth no more than a chunk that it will come to.
 enum class Uses { known, seen };
 
-/// By pass since the change: what is missed by who keeps the chunks that have most uses.
+/// By pass since the change: the chunks missed by a reader that keeps the chunks with most uses.
 std::vector<uint64_t> misses(const RunWithChange& run, const Chunks& held,
                              std::vector<uint64_t> uses, Uses are) {
   std::set<std::pair<uint64_t, policy::ChunkId>> kept;

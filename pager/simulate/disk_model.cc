@@ -8,7 +8,8 @@
 namespace weightpager::simulate {
 namespace {
 
-// Sequential reads of chunks, as data sheets and reviews have them; latencies of single reads.
+// Bandwidths of sequential reads of chunks, from data sheets and reviews, and latencies of single
+// reads.
 const std::array<DiskModel, 4> presets{{
     {"nvme-gen4", 7.0e9, 80'000, 16, 0.1},
     {"nvme-gen5", 14.0e9, 60'000, 16, 0.1},
@@ -44,14 +45,14 @@ Result<DiskModel> disk_by_name(std::string_view name) {
 
 uint64_t SimulatedDisk::latency_ns() {
   if (model_.jitter == 0) return model_.latency_ns;
-  // Not std::exponential_distribution, whose numbers are another library's own business.
+  // Not std::exponential_distribution, whose numbers differ between standard libraries.
   const double uniform = static_cast<double>((random_() >> 11) + 1) * 0x1p-53;
   const double factor = 1 - model_.jitter * std::log(uniform);
   return static_cast<uint64_t>(static_cast<double>(model_.latency_ns) * factor);
 }
 
 void SimulatedDisk::start(uint64_t tag, uint64_t length_bytes, uint64_t now_ns) {
-  // The device goes on by itself while nobody looks.
+  // The device has worked on since the last call.
   while (!at_device_.empty() && next_answer_ns() <= now_ns) finish_next();
   const Request request{tag, length_bytes};
   const bool has_place = model_.answers_together || at_device_.size() < model_.queue_depth;
@@ -70,7 +71,7 @@ uint64_t SimulatedDisk::next_answer_ns() const {
   return model_.answers_together ? bus_free_ns_ : at_device_.front().finished_ns;
 }
 
-// Its place goes to who waits for one.
+// The read's place goes to the first read that waits for one.
 void SimulatedDisk::finish_next() {
   Finished finished = at_device_.front();
   finished.finished_ns = next_answer_ns();

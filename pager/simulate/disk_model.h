@@ -1,13 +1,13 @@
-// A disk on paper: how long reads take that are not done.
+// A simulated disk: how long reads would take.
 //
 // A read waits until one of `queue_depth` places at the device is free, then for the device's
 // latency, then for its turn on the bus, which carries `bytes_per_s`, one read after the other. So
-// a single read takes latency + bytes / bandwidth, and enough reads at once hide the latency. What
-// was started first ends first: nothing overtakes, as the pager hands everything over at once.
-// Disks of virtual machines may work off all that they find before they say that any of it is done:
-// then nothing is seen to end until the disk has nothing more to do. Jitter makes the latency
-// longer by an exponentially distributed part of itself. Deterministic: the same seed gives the
-// same times.
+// a single read takes latency + bytes / bandwidth, and enough reads at once hide the latency. The
+// read that was started first ends first: no read overtakes another, because the pager hands all of
+// them over at once. A virtual machine's disk may finish all reads that it has before it reports
+// any of them: then no read is seen to end until the disk has nothing more to do. Jitter makes the
+// latency longer by an exponentially distributed part of itself. Deterministic: the same seed gives
+// the same times.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ struct DiskModel {
   uint64_t latency_ns = 0;
   /// Reads that the device works on at once.
   uint32_t queue_depth = 16;
-  /// Mean of what latency is longer by, as a share of it.
+  /// How much jitter lengthens the latency on average, as a share of the latency.
   double jitter = 0;
-  /// Answers come when there is nothing more to do, all at once.
+  /// All answers come at once, when the disk has nothing more to do.
   bool answers_together = false;
 };
 
 /// "nvme-gen4", "nvme-gen5", "sata", "emmc".
 std::span<const DiskModel> disk_presets();
 
-/// A preset by its name, or a speed with a preset's other qualities ("3GB/s": 10^9 bytes).
+/// A preset by its name, or a speed with the first preset's other properties ("3GB/s": 10^9 bytes).
 Result<DiskModel> disk_by_name(std::string_view name);
 
 class SimulatedDisk {
@@ -51,13 +51,13 @@ class SimulatedDisk {
 
   /// `now_ns` never goes back.
   void start(uint64_t tag, uint64_t length_bytes, uint64_t now_ns);
-  /// Nothing is under way, nor left to be taken.
+  /// No read is under way, and none is left to be taken.
   bool is_idle() const { return finished_.empty() && at_device_.empty(); }
-  /// Those that ended and were not taken count, too.
+  /// Reads that ended and were not taken count, too.
   uint32_t reads_in_flight() const {
     return static_cast<uint32_t>(finished_.size() + at_device_.size() + waiting_.size());
   }
-  /// Of the read that is taken next. Requires !is_idle().
+  /// When the read that is taken next ends. Requires !is_idle().
   uint64_t next_finish_ns() const {
     return finished_.empty() ? next_answer_ns() : finished_.front().finished_ns;
   }
@@ -70,7 +70,7 @@ class SimulatedDisk {
   };
 
   void begin(const Request& request, uint64_t now_ns);
-  /// Of the reads at the device.
+  /// When the next of the reads at the device is answered.
   uint64_t next_answer_ns() const;
   void finish_next();
   uint64_t latency_ns();

@@ -146,7 +146,7 @@ class Walker {
     }
   }
 
-  // Gates of all that are used, then ups, then downs.
+  // The gates of all experts that are used, then their ups, then their downs.
   void touch_experts(uint32_t layer, const std::vector<uint32_t>& used) {
     const std::span experts(model_.experts.data() + experts_begin_[layer],
                             experts_begin_[layer + 1] - experts_begin_[layer]);
@@ -171,7 +171,7 @@ class Walker {
     }
   }
 
-  // A chunk that the tensor before ends in is in the engine's hands already.
+  // If the tensor before ends in this tensor's first chunk, the two touch that chunk once.
   void touch(uint32_t file, uint64_t begin, uint64_t length_bytes) {
     const uint64_t chunk_bytes = trace_.chunk_bytes;
     for (uint64_t at = begin; at < begin + length_bytes;) {

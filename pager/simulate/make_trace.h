@@ -1,9 +1,9 @@
-// Traces that no engine has left: of a model that is at hand, or of one that is only thought of.
+// Makes traces without an engine: of a model's files, or of a made-up shape.
 //
-// What a pass touches follows from the model's layers: what is dense in the order of execution, and
-// of a mixture the experts that a router of known habits draws, first all gates, then ups, then
-// downs. The same routine serves real models (their headers say where tensors lie) and made-up
-// shapes. Numbers come from a seed.
+// A model's layers tell what a pass touches: dense tensors in the order of execution, and of a
+// mixture the experts that a simulated router draws, first all gates, then ups, then downs. The
+// same routine serves real models (their headers say where tensors lie) and made-up shapes. Numbers
+// come from a seed.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@
 
 namespace weightpager::simulate {
 
-/// What is done with a model.
+/// How a model is used.
 struct Workload {
   uint32_t passes = 6;
-  /// The first so many of them are a prompt's: each computes `prompt_factor` times as long, and
-  /// uses every expert.
+  /// How many of the first passes are a prompt's: each of these computes `prompt_factor` times as
+  /// long, and uses every expert.
   uint32_t prompt_passes = 0;
   double prompt_factor = 8;
-  /// How fast the engine goes through weights that are in memory; decoding, that is the memory's
-  /// bandwidth.
+  /// How fast the engine goes through weights that are in memory; for decoding, that is the
+  /// memory's bandwidth.
   double compute_bytes_per_s = 20e9;
   /// A layer's expert of rank r is drawn with a weight of 1 / (r + 1)^exponent; 0: all alike.
   double zipf_exponent = 1.0;
-  /// After so many passes, in each layer one expert in eight changes its rank; 0: never.
+  /// Each time after this many passes, one expert in eight of each layer changes its rank; 0:
+  /// never.
   uint32_t drift_passes = 0;
   uint64_t seed = 1;
 };
@@ -35,7 +36,7 @@ struct Workload {
 /// A model without a file.
 struct TraceShape {
   uint32_t layers = 32;
-  /// What every pass uses of a layer.
+  /// The bytes of a layer that every pass uses.
   uint64_t dense_bytes = 128 * MiB;
   /// 0: no mixture. An expert has a gate, an up and a down slab of `slab_bytes` each.
   uint32_t experts = 0;
@@ -45,14 +46,14 @@ struct TraceShape {
 
 model::Model model_of(const TraceShape& shape);
 
-/// In chunks as the live pager would choose them. `name` is the trace's.
+/// Chunks have the size that the live pager would choose. `name` is the trace's.
 Trace make_trace(const model::Model& model, const Workload& workload, std::string name);
 
 /// Several models in one window, a pass of one after a pass of another. All have chunks of one
-/// size, and as many passes.
+/// size, and the same number of passes.
 Trace interleave(const std::vector<Trace>& traces, std::string name);
 
-/// Any chunk at any time, and nothing known of an order; `touches` in all, 100 a "pass".
+/// Touches chunks at random, with no known order: `touches` in all, 100 a "pass".
 Trace make_random(uint32_t chunks, uint64_t touches, uint64_t compute_ns_each, uint64_t seed);
 
 }  // namespace weightpager::simulate

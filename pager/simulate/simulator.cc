@@ -27,7 +27,8 @@ policy::Settings settings_for(const Trace& trace, uint32_t window_chunks) {
       .evictions_max = window::chunks_together(window::move_bytes_max, trace.chunk_bytes)};
 }
 
-// Whether the chunk can go into one call with the run before it: its bytes and its slot follow.
+// Whether the chunk can go into one call with the run before it: its bytes and its slot follow the
+// run's.
 bool goes_along(const ChunkTable& table, const Run& run, ChunkId chunk, uint32_t count_max) {
   return window::comes_next(run, chunk, count_max) &&
          table.slot(chunk) == table.slot(run.first) + run.count;
@@ -36,12 +37,12 @@ bool goes_along(const ChunkTable& table, const Run& run, ChunkId chunk, uint32_t
 // Reads on their way to the disk: neighbours become one request, and requests go there together.
 class ReadGatherer {
  public:
-  /// `table` and `disk` outlive it. A request takes the pager `request_ns`.
+  /// `table` and `disk` outlive this object. A request takes the pager `request_ns`.
   ReadGatherer(const ChunkTable& table, SimulatedDisk& disk, uint64_t chunk_bytes,
                uint64_t request_ns)
       : table_(table), disk_(disk), chunk_bytes_(chunk_bytes), request_ns_(request_ns) {}
 
-  /// The chunk is being read. `pager_ns`: the pager's clock, which goes on.
+  /// The chunk is being read. `pager_ns`: the pager's clock, which is advanced.
   void add(ChunkId chunk, uint64_t& pager_ns) {
     const uint32_t chunks_max = window::chunks_together(window::read_bytes_max, chunk_bytes_);
     if (!goes_along(table_, gathered_, chunk, chunks_max)) {
@@ -87,7 +88,7 @@ class ReadGatherer {
   SimulatedDisk& disk_;
   const uint64_t chunk_bytes_;
   const uint64_t request_ns_;
-  Run gathered_;  // is to be read by one request
+  Run gathered_;  // chunks that one request is to read
   std::vector<Run> unsubmitted_;
   uint64_t unsubmitted_bytes_ = 0;
 };
@@ -185,7 +186,8 @@ class Simulator {
         vain = 0;
         continue;
       }
-      // Nothing comes any more: what was refused, or counted upon, has to be thought over.
+      // Nothing more comes by itself: the policy has to reconsider what was refused, and what it
+      // counts on.
       WP_ASSERT(++vain < 3);
       policy_->on_standstill();
       doing_ = Doing::carrying_out;
@@ -197,7 +199,7 @@ class Simulator {
     pass_counts().stall_ns += now_ns_ - began_ns;
   }
 
-  // Where there is one for both, the engine has it when the pager has nothing more to do.
+  // Where both share one processor, the engine has it when the pager has nothing more to do.
   void wait_for_processor() {
     if (!handling_.shares_processor) return;
     while (next_step_ns() <= std::max(now_ns_, pager_ns_)) step();
@@ -211,7 +213,7 @@ class Simulator {
 
   // ---- The pager's thread: PagerLoop::serve ----
 
-  // The pager has something to look at, though nothing was read and no thread waits.
+  // Wakes the pager, though nothing was read and no thread waits.
   void ring() { rung_ns_ = std::min(rung_ns_, now_ns_); }
 
   uint64_t next_step_ns() const {
@@ -221,7 +223,8 @@ class Simulator {
     return std::max(pager_ns_, std::min({read_ns, fault_ns, rung_ns_}));
   }
 
-  // One thing of those that it does in a turn; pager_ns_ is when it is done with it.
+  // Does the next of the things that the pager does in a turn; afterwards pager_ns_ is when it is
+  // done.
   void step() {
     switch (doing_) {
       case Doing::sleeping:
@@ -278,7 +281,7 @@ class Simulator {
     if (!is_mapped || policy_->sees_every_touch()) {
       policy_->on_touch(touch.chunk, touch.offset_bytes);
     }
-    // It came in the meantime: nobody waits for it.
+    // The chunk came in the meantime: no thread waits for it.
     if (is_mapped) return serve();
     waited_for_ = touch.chunk;
     if (state == ChunkState::ready) {
@@ -304,7 +307,7 @@ class Simulator {
     served_ns_ = pager_ns_;
   }
 
-  // False: the policy has no more wishes, or too much is under way.
+  // Returns false if the policy has no more wishes, or too much is under way.
   bool carry_out_one() {
     if (disk_.reads_in_flight() + reads_.requests_waiting() >= reads_max_) return false;
     const Action action = policy_->next();
@@ -381,8 +384,8 @@ class Simulator {
   uint64_t now_ns_ = 0;
   uint64_t pass_began_ns_ = 0;
   bool keeps_timeline_ = false;
-  const Touch* fault_ = nullptr;  // that the pager has not taken yet
-  uint64_t fault_seen_ns_ = 0;    // when it may
+  const Touch* fault_ = nullptr;  // a fault that the pager has not taken yet
+  uint64_t fault_seen_ns_ = 0;    // when the pager may take it
   uint64_t served_ns_ = never_ns;
 
   // The pager's thread.
@@ -392,7 +395,7 @@ class Simulator {
   uint64_t rung_ns_ = never_ns;
   ChunkId waited_for_ = no_chunk;
   ChunkId delivered_ = no_chunk;
-  Run wanted_;  // was read, and is to be shown
+  Run wanted_;  // chunks that were read and are to be shown
 };
 
 }  // namespace

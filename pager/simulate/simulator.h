@@ -1,12 +1,13 @@
-// A run on paper: a trace, a policy, a disk, a window; how long each pass takes and what it reads.
+// A simulated run of a trace with a policy, a disk and a window: how long each pass takes and what
+// it reads.
 //
-// The same policy object that the live pager drives, a chunk table of the same kind, the same rules
-// for what is read, shown and taken out together; only disk, clock and engine are made up. The
-// engine is one thread that touches what the trace says; a touch of a chunk that is not mapped is a
-// fault. The pager is another thread, which does one thing after the other, as in PagerLoop::serve:
-// it wakes, takes what was read, then the fault, then does what the policy wants, and each of these
-// takes its time (handling.h). The window's memory is there from the beginning. Deterministic.
-// Cost: some hundred nanoseconds an event (bench/simulate_bench.cc).
+// The policies, the chunk table and the rules for what is read, shown and taken out together are
+// those of the live pager; only disk, clock and engine are simulated. The engine is one thread that
+// touches what the trace says; a touch of a chunk that is not mapped is a fault. The pager is
+// another thread, which does one thing after the other, as in PagerLoop::serve: it wakes, takes
+// what was read, then the fault, then does what the policy wants, and each of these takes its time
+// (handling.h). The window's memory is there from the beginning. Deterministic. Cost: some hundred
+// nanoseconds an event (bench/simulate_bench.cc).
 #pragma once
 
 #include <atomic>
@@ -27,9 +28,9 @@ struct Situation {
   const policy::ChunkTable& table;
   /// The chunk that the engine waits for, as far as the pager knows, or no_chunk.
   ChunkId waited_for;
-  /// The chunk that it computes from, if the pager saw it wait for that, or no_chunk: the policy
-  /// cannot know of others. (One that arrives while the engine's fault is on its way is not waited
-  /// for any more when the pager hears of it.)
+  /// The chunk that the engine computes from, if the pager saw the engine wait for it, otherwise
+  /// no_chunk: the policy cannot know of other chunks. (If the chunk arrives while the engine's
+  /// fault is on its way, the engine no longer waits when the pager hears of the fault.)
   ChunkId delivered;
 };
 
@@ -39,17 +40,17 @@ struct SimulatorOptions {
   DiskModel disk;
   Handling handling;
   uint64_t seed = 1;
-  /// As mapper `move` and `collapse` do. `copy` frees the slot of a mapped chunk, so that nothing
-  /// can be hidden.
+  /// A mapped chunk keeps its slot, as with mappers `move` and `collapse`. Mapper `copy` frees the
+  /// slot, so that nothing can be hidden.
   bool keeps_slot = true;
-  /// The pass whose reads, stalls and computing are kept, if there are as many.
+  /// The pass whose reads, stalls and computing are kept, if the trace has that many passes.
   size_t timeline_pass = SIZE_MAX;
-  /// Another window from a pass on, if there are as many.
+  /// From this pass on the window has `resize_chunks` chunks, if the trace has that many passes.
   size_t resize_pass = SIZE_MAX;
   uint32_t resize_chunks = 0;
   /// The engine stands still before these passes until the pager has nothing more to do.
   std::function<bool(size_t pass)> pauses_before;
-  /// Called when a pass is about to begin, and the window is as it will be.
+  /// Called when a pass is about to begin; the window is already that pass's.
   std::function<void(size_t pass, const policy::ChunkTable& table)> before_pass;
   /// If this becomes true the run ends, and fails.
   const std::atomic<bool>* is_abandoned = nullptr;
@@ -61,12 +62,12 @@ struct PassCounts {
   uint64_t time_ns = 0;
   uint64_t stall_ns = 0;
   uint64_t compute_ns = 0;
-  uint64_t reads = 0;         // chunks, by when their reading was begun
-  uint64_t demand_reads = 0;  // … of which an engine thread waited
-  uint64_t late_touches = 0;  // of chunks that were being read
+  uint64_t reads = 0;         // chunks, counted when their reading begins
+  uint64_t demand_reads = 0;  // … that an engine thread waited for
+  uint64_t late_touches = 0;  // touches of chunks that were being read
   uint64_t tripwires = 0;     // touches of chunks that were ready, and not mapped
   uint64_t shows = 0;         // neighbours that are shown together count once
-  uint64_t take_outs = 0;     // the same, evicted or hidden
+  uint64_t take_outs = 0;     // the same for chunks that are evicted or hidden
 };
 
 struct TimelineSpan {
@@ -88,7 +89,7 @@ struct SimulatedRun {
   uint64_t events = 0;
 };
 
-/// The smallest window that any policy is driven with: some threads and a read ahead.
+/// The smallest window for any policy: it has room for some threads and a read ahead.
 inline constexpr uint32_t window_chunks_min = 16;
 
 /// Fails if the policy is unknown, the window smaller than window_chunks_min, or the run abandoned.

@@ -1,9 +1,9 @@
 // What an engine touches: recorded from a run (docs/reference/traces.md says how), or made up
 // (make_trace.h).
 //
-// A trace knows what a live policy is told at the start (the order and the experts that the model's
-// files give away) and then, touch by touch, what the engine comes to and how long it computes
-// before it comes to the next. Waiting is not in it: that depends on who pages.
+// A trace holds what a live policy is told at the start (the order and the experts that the model's
+// files give away), and then each touch of the engine with the time that the engine computes before
+// the next touch. It does not hold waiting, which depends on the pager.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Touch {
   ChunkId chunk = window::no_chunk;
   /// Where in the chunk; policy::anywhere if that is not known.
   uint32_t offset_bytes = policy::anywhere;
-  /// From here to the next touch, waiting not counted.
+  /// Computing from here to the next touch, without waiting.
   uint64_t compute_ns = 0;
 };
 
@@ -46,8 +46,8 @@ struct Trace {
   std::vector<ChunkId> touched_chunks() const;
 };
 
-/// What was written down while the engine ran. Computing is the time from when a touch was served
-/// to the next touch, and nothing where threads' touches overlap.
+/// The touches that were recorded while an engine ran. Computing is the time from when a touch was
+/// served to the next touch, and 0 where threads' touches overlap.
 std::vector<Touch> touches_of(std::span<const telemetry::RecordedTouch> recorded);
 
 }  // namespace weightpager::simulate

@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little);
 constexpr char magic[8] = {'W', 'P', 'T', 'R', 'A', 'C', 'E', '\n'};
 constexpr uint32_t format_version = 1;
 constexpr uint64_t name_bytes_max = 4096;
-// 32 TiB in large chunks; what is kept for each is allocated at once.
+// 32 TiB in chunks of 2 MiB. There is a bound because memory for all chunks is allocated at once.
 constexpr uint64_t chunks_max = 1u << 24;
 
 struct Head {
@@ -82,7 +82,7 @@ void put_experts(const std::vector<policy::ExpertChunks>& experts, Writer& write
 
 // ---- Reading ----
 
-/// Once something is wrong, everything reads as 0, and is_sound() says so.
+/// Once something is wrong, everything reads as 0, and is_sound() is false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -112,7 +112,8 @@ class Reader {
     if (number > UINT32_MAX) give_up();
     return static_cast<uint32_t>(number);
   }
-  /// How many follow, each of at least so many bytes: more than there are bytes cannot be true.
+  /// How many items follow, each of at least `bytes_each` bytes. A count that needs more bytes than
+  /// there are is wrong.
   uint64_t take_count(uint64_t bytes_each) {
     const uint64_t count = take();
     return count > (bytes_.size() - at_) / bytes_each ? give_up() : count;
@@ -184,7 +185,7 @@ bool is_ascending_below(const std::vector<Number>& numbers, uint64_t end) {
          (numbers.empty() || numbers.back() < end);
 }
 
-// What is wrong with a part of a trace; empty: nothing.
+// What is wrong with a part of a trace; empty if nothing is.
 std::string wrong_sizes(const Trace& trace) {
   if (!is_chunk_size(trace.chunk_bytes)) {
     return fmt::format("chunks of {} bytes; expected a power of two from {} to {}",
@@ -196,7 +197,7 @@ std::string wrong_sizes(const Trace& trace) {
   return {};
 }
 
-// Notes what is in the order in `is_cyclic`, a flag for each chunk.
+// Sets the flags in `is_cyclic`, one for each chunk, of the chunks in the order.
 std::string wrong_order(const Trace& trace, std::vector<bool>& is_cyclic) {
   for (const ChunkId chunk : trace.order.cyclic) {
     if (chunk >= trace.chunks || is_cyclic[chunk]) {

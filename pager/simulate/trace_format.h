@@ -7,10 +7,10 @@
 //     8         checksum of that: XXH3, 64 bits, seed 0
 //     …         the trace
 //
-// Numbers above are little-endian. The trace itself is a row of numbers of 7 bits a byte, the
-// lowest first, every byte but a number's last with its top bit set (LEB128). "Step" is the
-// difference to the number before it in the same list (at first: to 0), which is twice the
-// difference, or, where it is negative, twice its amount less 1.
+// Numbers above are little-endian. The trace itself is a row of numbers in LEB128: 7 bits a byte,
+// the lowest first; every byte of a number but the last has its top bit set. A "step" is the
+// difference d to the number before it in the same list (at first: to 0). It is written as 2d, or
+// as 2|d| - 1 where d is negative.
 //
 //     name: length, then so many bytes as they are
 //     chunk_bytes, chunks
@@ -22,8 +22,8 @@
 //     pass_begins: count, steps
 //     touches: count, each: step of the chunk, offset_bytes + 1 (0: anywhere), compute_ns
 //
-// About 6 bytes a touch. A reader refuses what is damaged, contradicts itself or goes on too long;
-// what it allocates is in proportion to the file.
+// About 6 bytes a touch. A reader refuses a trace that is damaged, contradicts itself or goes on
+// too long; the memory that it allocates is in proportion to the file.
 #pragma once
 
 #include <cstddef>
@@ -38,13 +38,14 @@ namespace weightpager::simulate {
 
 std::vector<std::byte> encode(const Trace& trace);
 
-/// `name` is the file's, for messages.
+/// Fails for anything but a sound trace of this version. `name` is the file's, for messages.
 Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name);
 
 /// Whether these are the first bytes of a trace, damaged or not.
 bool looks_like_trace(std::span<const std::byte> bytes);
 
-/// Whether the trace is one that an engine could leave: every number within its bounds.
+/// Fails unless an engine could have left this trace: every number is within its bounds. `name` is
+/// for messages.
 Status check(const Trace& trace, const std::string& name);
 
 }  // namespace weightpager::simulate

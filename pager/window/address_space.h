@@ -1,9 +1,9 @@
-// Whose memory regions lie in: this process's, or that of a guest, another process that attached to
-// a pager which serves several (pager/attach).
+// The address space that regions lie in: this process's, or a guest's. A guest is another process
+// that attached to a pager which serves several (pager/attach).
 //
-// A guest's faults come through its own userfaultfd, which it sent; chunks are shown in it through
-// that or, with the right to (CAP_SYS_NICE), by process_madvise. What the kernel lets nobody do to
-// another process, above all to seal a range, the guest is asked to do itself.
+// A guest's faults come through its own userfaultfd, which it sent. Chunks are shown in a guest
+// through that userfaultfd or, with CAP_SYS_NICE, by process_madvise. Some things the kernel lets
+// no process do to another one, above all sealing a range. The guest is asked to do these itself.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,12 @@
 
 namespace weightpager::window {
 
-/// How a guest is spoken to. Called by the pager's thread; must not wait for the guest.
+/// How the pager speaks to a guest. Called by the pager's thread; must not wait for the guest.
 class GuestLine {
  public:
   virtual ~GuestLine() = default;
-  /// The range shall raise SIGBUS on every touch but of pages that the guest wrote itself.
+  /// Asks the guest to seal the range: every touch raises SIGBUS, except of pages that the guest
+  /// wrote itself.
   virtual void seal(uintptr_t address, uint64_t length_bytes) = 0;
   /// The guest can no longer be served: it seals all its regions.
   virtual void hang_up() = 0;
@@ -40,8 +41,8 @@ class AddressSpace {
   /// Requires !is_own().
   GuestLine& line() const { return *line_; }
 
-  /// Shows huge pages of shared memory in one entry each (MADV_COLLAPSE, Linux 6.1). False: not
-  /// possible here.
+  /// Shows huge pages of shared memory, each by one entry of the page table (MADV_COLLAPSE, Linux
+  /// 6.1). Returns false if that is not possible here.
   bool show_huge(void* address, uint64_t length_bytes) const;
 
  private:

@@ -21,7 +21,7 @@ uint32_t BackingMemory::supply_slots(uint32_t window_chunks, bool) {
   return ask_for_slots(window_chunks);
 }
 
-// Slots are permits here: memory comes as it is read into.
+// Slots are only permits here: memory comes when a chunk is read into it.
 uint32_t BackingMemory::ask_for_slots(uint32_t window_chunks) {
   uint32_t in_use = table_.resident() + table_.free_slots();
   for (; in_use < window_chunks; ++in_use) {
@@ -35,7 +35,8 @@ uint32_t BackingMemory::ask_for_slots(uint32_t window_chunks) {
   return in_use;
 }
 
-// A chunk that was copied into a region leaves its slot behind: memory beyond the window goes back.
+// A chunk that was copied into a region leaves its slot behind, so there may be memory beyond the
+// window. It goes back.
 void BackingMemory::trim_slots(uint32_t window_chunks) {
   while (table_.free_slots() > 0 && table_.resident() + table_.free_slots() > window_chunks) {
     const SlotId slot = table_.remove_slot();

@@ -1,8 +1,9 @@
 // The memory behind the window: how a chunk gets memory, comes into the engine's sight, leaves it,
 // and gives its memory back.
 //
-// Problem. Kernels differ in what they can do with a page that somebody waits for, and models
-// differ in who shows them: one engine, several processes, a GPU. The pager's loop shall not care.
+// Problem. Kernels differ in what they can do with a page that a thread waits for. Models are shown
+// in different places: in one engine, in several processes, on a GPU. The pager's loop shall not
+// care.
 //
 // Idea. One interface with an implementation for each kind, which --mapper chooses:
 //
@@ -12,13 +13,13 @@
 //     module    module_memory.h  the same in the hands of the kernel module (kmod/)
 //
 // For each chunk the loop gets memory (`bytes_of`), reads into it (`finish_read`), shows the chunk
-// (`show`), perhaps hides it (`hide`), and gives its memory back (`evict`, `release`). What cannot
-// be read is failed (`fail_chunk`) and sealed (`seal`). The chunk table (chunk_table.h) follows
-// each step: the kinds keep it, so that a state is never changed apart from the memory.
+// (`show`), perhaps hides it (`hide`), and gives its memory back (`evict`, `release`). A chunk that
+// cannot be read is failed (`fail_chunk`) and sealed (`seal`). Each implementation updates the
+// chunk table (chunk_table.h) at each step, so that a state never changes without the memory.
 //
-// A further kind implements this interface; the loop asks no memory what kind it is.
+// The loop asks no memory what kind it is, so a new kind only has to implement this interface.
 //
-// Cost: a virtual call a step. Nothing here allocates but what says so. Used by the pager's thread
+// Cost: a virtual call a step. Only functions that say so allocate. Used by the pager's thread
 // only.
 #pragma once
 
@@ -44,18 +45,18 @@
 namespace weightpager::window {
 
 struct BackingOptions {
-  /// Of the window at the start. A window that grows later gets its memory beside what the engine
-  /// does.
+  /// Slots of the window at the start. A window that grows later gets its memory while the engine
+  /// computes.
   uint32_t slots = 0;
-  /// Of the largest window.
+  /// Slots of the largest window.
   uint32_t slots_max = 0;
   uint64_t chunk_bytes = chunk_bytes_max;
-  /// Called on other threads before they get memory for some slots: tests of memory that comes
-  /// slowly.
+  /// Called on other threads before they get memory for some slots, with the first of these slots:
+  /// for tests of memory that comes slowly.
   std::function<void(SlotId)> before_memory;
 };
 
-/// What a kind of memory works with; all of it outlives the memory, but `own`, which may be gone
+/// What a backing memory works with. All parts outlive the memory, except that `own` may be gone
 /// when the memory is destroyed.
 struct BackingParts {
   AddressSpace& own;
@@ -64,7 +65,7 @@ struct BackingParts {
   fault::Doorbell& doorbell;
 };
 
-/// Somebody waits for a page, and the memory itself tells so.
+/// A touch that the memory itself reports: somebody waits for a page.
 struct MemoryTouch {
   const ShownFile* file = nullptr;
   ChunkId chunk = no_chunk;
@@ -93,20 +94,20 @@ class BackingMemory {
   virtual Status check_writable(const std::string& file_name) const = 0;
   /// Makes what a file needs before its first region; sets file.backing where regions are views.
   virtual Status add_file(ShownFile&) { return {}; }
-  /// Reserves a region of this process's, whose faults come through its userfaultfd.
+  /// Reserves a region in this process, whose faults come through this process's userfaultfd.
   virtual Result<std::unique_ptr<Region>> reserve(const ShownFile& file, const Extent& extent) = 0;
   /// A region has been reserved, here or by a guest, and will be shown from now on.
   virtual void on_region_added(const ShownFile&, const Region&) {}
 
   // ---- Get: slots, and the memory that a chunk is read into. ----
 
-  /// Adds the slots to the table whose memory has come, and asks for more where the window has room
-  /// for them and `is_in_use`. Returns how many chunks the window may have now; 0: as many as
+  /// Adds slots to the table once their memory has come. If `is_in_use`, asks for more where the
+  /// window has room for them. Returns how many chunks the window may have now; 0: as many as
   /// before.
   virtual uint32_t supply_slots(uint32_t window_chunks, bool is_in_use);
-  /// Only asks for more.
+  /// Only asks for more slots. Returns the same as supply_slots().
   virtual uint32_t ask_for_slots(uint32_t window_chunks);
-  /// Whether the whole window has its memory; asks for it otherwise.
+  /// Whether the whole window has its memory; asks for the rest otherwise.
   virtual bool get_all_memory(uint32_t) { return true; }
   /// Takes free slots beyond the window away, and gives their memory back.
   void trim_slots(uint32_t window_chunks);
@@ -117,60 +118,63 @@ class BackingMemory {
 
   /// Where a chunk that has a slot is read to. Neighbours in a file may lie beside each other.
   virtual std::byte* bytes_of(const ShownFile& file, ChunkId chunk) const = 0;
-  /// The chunk's bytes have all arrived; the table is told by the caller.
+  /// The chunk's bytes have all arrived; the caller tells the table.
   virtual void finish_read(const ShownFile&, ChunkId) {}
 
   // ---- Show: ready → mapped, where threads wait for the chunk or will touch it next. ----
 
-  /// Wakes who waits where the chunk is shown. `is_waited_for`: a thread stands still at it.
-  /// `is_retry`: the last answer was `busy`. Answers `busy` for now or until the chunk has been
-  /// touched once more; the chunk may then be ready or, if it has to be read once more, absent.
+  /// Shows the chunk, and wakes the threads that wait where it is shown. `is_waited_for`: a thread
+  /// waits for the chunk. `is_retry`: the last answer was `busy`. Answers `busy` if the chunk
+  /// cannot be shown now, or not before it has been touched once more. The chunk may then be ready
+  /// or, if it has to be read once more, absent.
   virtual fault::Outcome show(const ShownFile& file, ChunkId chunk, bool is_waited_for,
                               bool is_retry) = 0;
-  /// Shows all of a run of ready chunks by one step. False: not possible, and nothing has happened.
+  /// Shows a whole run of ready chunks in one step. Returns false if that is not possible; then
+  /// nothing has happened.
   virtual bool show_together(const ShownFile&, const Run&) { return false; }
-  /// A thread faulted at a page of a chunk that is shown in this region. True: the page is there
-  /// again, and the thread goes on. False: the page was taken away to notice this touch.
+  /// A thread faulted at a page of a chunk that is shown in this region. Returns true if the page
+  /// is there again and the thread goes on, false if the page was taken away to notice this touch.
   virtual bool answer_shown(Region& region, uint32_t index, uintptr_t address) = 0;
 
   // ---- Hide: mapped → ready, so that the next touch is noticed. ----
 
   /// Whether `hide` can work at all.
   virtual bool can_hide() const { return true; }
-  /// `is_used_whole`: whoever uses the chunk reads all of it, so that one page tells its use.
-  /// False: not possible now, and the chunk is mapped as before (of shared memory, perhaps in fewer
-  /// regions).
+  /// `is_used_whole`: each use of the chunk reads all of it, so that one page tells the use.
+  /// Returns false if the chunk cannot be hidden now; it is mapped as before (in shared memory,
+  /// perhaps in fewer regions).
   virtual bool hide(const ShownFile& file, ChunkId chunk, bool is_used_whole) = 0;
-  /// Pages that `hide` took away one by one go now, together.
+  /// Takes away the pages that `hide` chose one by one, all together.
   virtual void flush_hidden() {}
-  /// A chunk is about to lose pages of a region, or their protection changes: memory that was moved
-  /// there comes back to its slot, whoever pins it.
+  /// A chunk is about to lose pages of a region, or their protection is about to change. Bytes that
+  /// were moved into the region come back to the chunk's slot, even if somebody pins the pages.
   virtual void leave_region(const ShownFile&, Region&, uint32_t) {}
 
   // ---- Evict: ready or mapped → absent. ----
 
-  /// Takes chunks of a run out of every region and gives their memory back: from the first on, as
-  /// many as go by one step. Returns how many went; 0: the first one cannot go now.
+  /// Takes chunks of a run out of every region and gives their memory back: from the first one on,
+  /// as many as go in one step. Returns how many went; 0 if the first one cannot go now.
   virtual uint32_t evict(const ShownFile& file, const Run& run) = 0;
   /// The same for a chunk that no region shows any more.
   void release(const ShownFile& file, ChunkId chunk);
 
   // ---- Fail and seal: touching the chunk is SIGBUS. ----
 
-  /// absent, reading, ready or mapped → failed. Of a chunk that has failed: who waits is told so.
+  /// absent, reading, ready or mapped → failed. If the chunk has failed before, threads that wait
+  /// for it are told so.
   virtual void fail_chunk(const ShownFile& file, ChunkId chunk);
-  /// The range of a region raises SIGBUS from now on, but for pages that the engine wrote. Wakes
-  /// who waits there.
+  /// From now on each touch in the range of the region raises SIGBUS, except of pages that the
+  /// engine wrote. Wakes the threads that wait there.
   virtual void seal(const Region& region, std::byte* address, uint64_t length_bytes) = 0;
 
   // ---- What the engine wrote, in writable regions. ----
 
-  /// Frees what the engine wrote in pages of a chunk: the file shows there again. True: those pages
-  /// were the engine's own, and all of the chunk is absent in this region now.
+  /// Frees what the engine wrote in pages of a chunk, so that they show the file again. Returns
+  /// true if those pages were the engine's own, and all of the chunk is absent in this region now.
   virtual bool discard_written(Region& region, uint32_t index, uint32_t first_page,
                                uint32_t count) = 0;
   /// Calls `act(address, length_bytes)` for each run of pages of a chunk that the engine wrote, and
-  /// lets child processes inherit these.
+  /// lets child processes inherit these pages.
   using Act = std::function<void(std::byte* address, uint64_t length_bytes)>;
   virtual void for_each_written_run(const Region& region, uint32_t index, const Act& act) = 0;
 
@@ -179,13 +183,13 @@ class BackingMemory {
   /// What `next_touch` reads from; -1: touches come by userfaultfds alone.
   virtual int touch_fd() const { return -1; }
   virtual std::optional<MemoryTouch> next_touch() { return {}; }
-  /// The process's memory without the window: what the engine has on its own.
+  /// The process's memory without the window, in bytes: what the engine has on its own.
   virtual uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const = 0;
 
  protected:
   BackingMemory(const BackingOptions& options, const BackingParts& parts);
 
-  /// Memory of a chunk goes: out of every region, back to the kernel or into its slot.
+  /// A chunk's memory leaves every region, and goes back to the kernel or into the chunk's slot.
   virtual void give_back(const ShownFile&, ChunkId) {}
   /// A slot leaves the window: its memory goes back to the kernel.
   virtual void empty_slot(SlotId) {}
@@ -201,13 +205,13 @@ class BackingMemory {
 
 inline constexpr std::array mapper_names = {"auto", "move", "collapse", "copy", "module"};
 bool is_mapper_name(std::string_view name);
-/// The best of those whose memory other processes can show.
+/// The best mapper whose memory other processes can show.
 const char* shared_mapper_name();
 
-/// `name`: one of mapper_names. Returns one of these but "auto", for which the best one is taken
-/// that works here, for regions that are writable (which are not moved into) or for others. Tries
-/// with real memory of `space`, which is this process's; an explicit mapper that does not work is
-/// an error, never replaced in silence.
+/// Returns the mapper `name`, one of mapper_names, if it works here. For "auto" it returns the best
+/// mapper that works here; `expects_writable`: regions will be writable, and chunks are not moved
+/// into those. Tries mappers with real memory of `space`, which is this process's. An explicit
+/// mapper that does not work is an error, and is never replaced in silence.
 Result<std::string_view> choose_mapper(std::string_view name, AddressSpace& space,
                                        uint64_t chunk_bytes, bool expects_writable = false);
 

@@ -5,7 +5,7 @@
 namespace weightpager::window {
 namespace {
 
-// How far a neighbour may be: more than are shown in one step lie side by side for nothing.
+// How far a neighbour may be. More chunks than are shown in one step need not lie side by side.
 constexpr uint32_t neighbours_max = 32;
 
 }  // namespace
@@ -76,7 +76,7 @@ void ChunkTable::map(ChunkId chunk, bool keeps_slot) {
 
 uint32_t ChunkTable::bring_together(ChunkId first, uint32_t count) {
   if (free_slots() > 0) {
-    // Behind the longest run of free slots, or before it.
+    // The neighbours get slots behind the longest run of free slots, or before it.
     const SlotId begin = free_slots_.fitting(UINT32_MAX);
     SlotId end = begin;
     while (free_slots_.contains(end)) ++end;

@@ -2,14 +2,14 @@
 //
 //     absent ──start_read──▶ reading ──finish_read──▶ ready ──map──▶ mapped
 //        ▲                      │                     │  ▲              │
-//        └──────── fail ────────┘◀────── release ─────┘  └──── hold ────┤
+//        └──────── fail ────────┘◀────── release ─────┘  └──── hide ────┤
 //        └◀──────────────────────── release ────────────────────────────┘
 //
 // A slot is memory that one chunk can be read into. A chunk that is moved into a region keeps its
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
 // the region instead. Either way a chunk that is not absent counts against `resident_max`, the
 // window. Pure bookkeeping: no memory, no clock, no I/O; one thread. Every operation is O(1),
-// but for what `start_read` and `bring_together` take to find free slots (free_slots.h).
+// except that `start_read` and `bring_together` search for free slots (free_slots.h).
 #pragma once
 
 #include <cstdint>
@@ -62,25 +62,27 @@ class ChunkTable {
   }
   void set_resident_max(uint32_t resident_max) { resident_max_ = resident_max; }
 
-  /// The window has room, and no slot to read into. Only chunks that hold one would help by going.
+  /// Whether the window has room but no slot to read into. Only the eviction of chunks that hold a
+  /// slot would help.
   bool lacks_slot() const { return free_slots() == 0 && resident_ < resident_max_; }
-  /// … and one is being made. That is worth waiting for: nothing goes for it.
+  /// Whether the window lacks a slot and one is being made. It is worth waiting for, so nothing is
+  /// evicted for it.
   bool is_slot_coming() const { return lacks_slot() && are_slots_being_made_; }
-  /// Whether a read could have its place, if it went.
+  /// Whether a read could start in the chunk's place, if the chunk went.
   bool leaves_room(ChunkId chunk) const { return !lacks_slot() || slot(chunk) != no_slot; }
   void expect_slots(bool are_being_made) { are_slots_being_made_ = are_being_made; }
 
   /// absent → reading. Requires room() > 0. Returns the slot to read into, which lies beside that
-  /// of the chunk before or behind if it can.
+  /// of the chunk before or behind, if possible.
   SlotId start_read(ChunkId chunk);
   /// reading → ready.
   void finish_read(ChunkId chunk);
   /// ready → mapped. `keeps_slot`: the slot's memory went into the region with the bytes.
   void map(ChunkId chunk, bool keeps_slot);
-  /// Neighbours that are mapped and kept their slots are about to leave together: their slots are
-  /// to lie side by side, and at the free ones. They get them from other chunks, mapped too, in
-  /// exchange: the memory of all these lies in regions, and their slots are nothing but places to
-  /// come back to. Returns for how many of them, from the first on, that is so; at least one.
+  /// Neighbours that are mapped and kept their slots are about to leave together. This brings their
+  /// slots side by side, next to free ones, in exchange with other mapped chunks: the memory of all
+  /// these chunks lies in regions, and their slots are only places to come back to. Returns how
+  /// many of the neighbours, from the first one on, now have slots side by side; at least one.
   uint32_t bring_together(ChunkId first, uint32_t count);
   /// mapped → ready: touching it will fault. Only for a chunk that kept its slot.
   void hide(ChunkId chunk);

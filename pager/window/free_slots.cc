@@ -25,7 +25,7 @@ SlotId FreeSlots::fitting(uint32_t length) const {
   WP_ASSERT(count_ > 0);
   SlotId best = no_slot;
   uint32_t best_length = 0;
-  uint32_t run = 0;  // the length of the run that ends where we are
+  uint32_t run = 0;  // the length of the run that ends here
   const auto end_run = [&](SlotId end) {
     const bool is_better =
         best_length < length ? run > best_length : run >= length && run < best_length;

@@ -4,12 +4,14 @@
 // request, one call of the kernel) if their slots lie beside each other, too. Slots that are handed
 // out in the order in which they came back are soon shuffled.
 //
-// Idea. One bit per slot. A chunk gets the slot that lies to its neighbour's as the two do in the
-// file, if that is free (chunk_table.cc). Otherwise it begins a run of its own, among free slots
-// that suffice for it and what will follow: the fewest that do, so that long runs stay whole.
+// Idea. One bit per slot. A chunk gets the slot that lies as far from its neighbour's slot as the
+// two chunks lie apart in the file, if that slot is free (chunk_table.cc). Otherwise it begins a
+// run of its own, in the shortest run of free slots that suffices for it and the chunks that will
+// follow, so that long runs stay whole.
 //
-// Cost: O(1) beside a neighbour; otherwise O(slots / 64), of which a window of 4 GiB has 32 (in
-// chunks of 2 MiB) to 512. Allocates only in `add`, when a slot is larger than all before.
+// Cost: O(1) beside a neighbour; otherwise O(slots / 64), which for a window of 4 GiB is 32 (in
+// chunks of 2 MiB) to 1024 (of 64 KiB). Allocates only in `add`, when a slot is larger than all
+// before.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,8 @@ Outcome move_in(Region& region, ChunkRun run, std::byte* slots) {
   const uint64_t length_bytes = run.count * region.chunk_bytes();
   const Outcome outcome = uffd.move(chunks, slots, length_bytes);
   if (outcome != Outcome::done) return outcome;
-  // Threads that wait go on after this, not before: one of them may be about to write.
+  // Waiting threads go on only when the pages are protected, because one of them may be about to
+  // write.
   uffd.protect(chunks, length_bytes, true);
   bool is_waited_for = false;
   for (uint32_t i = 0; i < run.count; ++i) {
@@ -77,7 +78,7 @@ Outcome show_huge_page(const Region& region, uint32_t index) {
 void drop_live_pages(const Region& region, uint32_t index) {
   region.for_each_live_run(index, [](std::byte* address, uint64_t length_bytes) {
     const bool is_done = kernel::madvise(address, length_bytes, MADV_DONTNEED) == 0;
-    // The window would only grow.
+    // Without this advice the window would only grow.
     if (!is_done && is_refusal(errno)) end_refused("madvise", errno);
   });
 }

@@ -26,7 +26,7 @@ int make_filesystem(uint64_t length_bytes) {
   const auto configure = [&](unsigned command, const char* key, const char* value) {
     return syscall(SYS_fsconfig, context.get(), command, key, value, 0) == 0;
   };
-  // By itself a filesystem of this kind takes half of the machine's memory at most.
+  // By default a tmpfs takes at most half of the machine's memory.
   const std::string size = std::to_string(length_bytes + huge_page_bytes);
   const bool is_made = context.is_open() && configure(FSCONFIG_SET_STRING, "huge", "always") &&
                        configure(FSCONFIG_SET_STRING, "size", size.c_str()) &&
@@ -62,7 +62,7 @@ Result<std::unique_ptr<MemoryFile>> MemoryFile::create(uint64_t length_bytes,
   if (ftruncate(it->file_.get(), static_cast<off_t>(length_bytes)) != 0) {
     return no("sizing a file", "raise the limit on file sizes (ulimit -f)");
   }
-  // A thread with a descriptor table of its own is not the one that "self" names.
+  // "self" would name the first thread, whose descriptor table may be another one.
   const std::string link = "/proc/thread-self/fd/" + std::to_string(it->file_.get());
   it->view_ = OwnedFd(::open(link.c_str(), O_RDONLY | O_CLOEXEC));
   if (!it->view_.is_open()) return no("opening a file again", "mount /proc");
@@ -77,7 +77,7 @@ Result<std::unique_ptr<MemoryFile>> MemoryFile::create(uint64_t length_bytes,
                    it->file_.get(), 0) == MAP_FAILED) {
     return no("mapping a file", address_limit_hint());
   }
-  // Huge pages in a memfd are the administrator's choice; this one is stronger.
+  // The administrator chooses whether a memfd has huge pages; this advice is stronger.
   if (chunk_bytes < huge_page_bytes) advise_page_size(it->base_, length_bytes, chunk_bytes);
   kernel::keep_to_process(it->base_, length_bytes);
   return it;
@@ -88,7 +88,7 @@ MemoryFile::~MemoryFile() {
 }
 
 void MemoryFile::finish_chunk(uint64_t offset_bytes) const {
-  // Of a shared mapping only the entries go, not the pages.
+  // In a shared mapping only the page-table entries go, not the pages.
   kernel::madvise(base_ + offset_bytes, chunk_bytes_, MADV_DONTNEED);
 }
 
@@ -96,8 +96,8 @@ void MemoryFile::give_back_chunk(uint64_t offset_bytes) const {
   const int done = fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                              static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes_));
   if (done != 0 && is_refusal(errno)) end_refused("fallocate", errno);
-  // It is asked for whole chunks of an unsealed file in memory, for which there is no reason to
-  // fail; a chunk that stayed would be shown with bytes that nobody looks after.
+  // The call is for whole chunks of an unsealed file in memory and has no reason to fail. A chunk
+  // that stayed would be shown with bytes that nobody looks after.
   WP_ASSERT(done == 0);
 }
 

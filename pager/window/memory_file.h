@@ -2,15 +2,15 @@
 // which only resident chunks have pages.
 //
 // Byte k of the model lies at byte k of this memory, so a mapping of the model becomes a mapping of
-// the memory ("view") with the same offset. The owner reads chunks into a mapping that nobody
-// watches. Giving a chunk's pages back takes them out of every view of every process at once, and
-// leaves alone what somebody wrote into a private view: the kernel copied that page before.
+// the memory ("view") with the same offset. The owner reads chunks into a mapping that no
+// userfaultfd watches. Giving a chunk's pages back takes them out of every view of every process at
+// once. Pages that somebody wrote in a private view stay, because the kernel had copied them.
 //
 // With the right to make a filesystem of its own (CAP_SYS_ADMIN) the file lies in one that is made
-// of huge pages and is mounted nowhere; otherwise, or where a chunk is smaller than a huge page and
-// could not be given back without splitting one, in a memfd, of small pages. (These could be
-// collapsed once they are filled, which is to copy them. Before they are filled the kernel refuses,
-// with reason: it would fill holes for which somebody waits for a fault.)
+// of huge pages and is mounted nowhere. Otherwise the file is a memfd of small pages, also where a
+// chunk is smaller than a huge page and could not be given back without splitting one. (Small pages
+// could be collapsed once they are filled, but that copies them. Before they are filled the kernel
+// refuses, with reason: it would fill holes for which somebody waits for a fault.)
 #pragma once
 
 #include <cstddef>
@@ -23,17 +23,17 @@
 
 namespace weightpager::window {
 
-/// One model file's. Used by the pager's thread only; only `create` allocates.
+/// The memory of one model file. Used by the pager's thread only; only `create` allocates.
 class MemoryFile final : public FileBacking {
  public:
-  /// `length_bytes` of memory, in whole chunks, without a page so far.
+  /// Makes `length_bytes` of memory, in whole chunks, without a page so far.
   static Result<std::unique_ptr<MemoryFile>> create(uint64_t length_bytes, uint64_t chunk_bytes);
   ~MemoryFile() override;
 
   /// Where the owner reads a chunk's bytes to.
   std::byte* at(uint64_t offset_bytes) const { return base_ + offset_bytes; }
-  /// The chunk is complete, and the owner will not come back to it: only views show it now, so that
-  /// it counts once as this process's memory.
+  /// The chunk is complete, and the owner will not come back to it. The owner's mapping drops the
+  /// chunk, so that only views show it, and it counts once as this process's memory.
   void finish_chunk(uint64_t offset_bytes) const;
   /// Takes the chunk's pages out of every view and gives them back.
   void give_back_chunk(uint64_t offset_bytes) const;

@@ -17,7 +17,7 @@ namespace {
 
 // An engine that allocates as fast as memory is handed out takes this much between two looks.
 constexpr int64_t headroom_bytes_min = int64_t{24} * MiB;
-// Far above, or a window that has just shrunk would grow again at once.
+// Far above the minimum, because otherwise a window that has just shrunk would grow again at once.
 constexpr int64_t headroom_bytes_ample = int64_t{96} * MiB;
 constexpr uint64_t window_bytes_least = 32 * MiB;
 

@@ -25,9 +25,9 @@ class MemoryHeadroom {
   /// mounts, for tests.
   explicit MemoryHeadroom(const std::string& root = "");
 
-  /// What may still be used: the limit less what is used and is not page cache, which the kernel
-  /// takes back by itself. Without a cgroup's limit the machine's MemAvailable. None: unknown.
-  /// Allocates nothing.
+  /// How many bytes may still be used: the limit, less the used memory that is not page cache (the
+  /// kernel takes page cache back by itself). Without a cgroup's limit, it is the machine's
+  /// MemAvailable. Nothing if it is unknown. Allocates nothing.
   std::optional<int64_t> bytes() const;
   /// The file that has the limit.
   const std::string& source() const { return source_; }
@@ -35,13 +35,14 @@ class MemoryHeadroom {
  private:
   std::string source_;
   uint64_t limit_bytes_ = 0;
-  OwnedFd usage_;       // not open: no cgroup, the machine
+  OwnedFd usage_;       // not open if no cgroup has a limit
   OwnedFd statistics_;  // the cgroup's, or the machine's
   const char* cache_prefix_ = "";
 };
 
-/// Chunks of a window that now has `chunks` and should have `wanted_chunks`. Shrinks when little is
-/// left, to twice as much; grows by half of what is left above a wider mark, so that it settles.
+/// How many chunks a window shall have that now has `chunks` and should have `wanted_chunks`. The
+/// window shrinks when less than a mark is left, until twice that mark is left. It grows when more
+/// than a wider mark is left, by half of what is above that mark, so that it settles.
 uint32_t window_chunks_that_fit(uint32_t chunks, uint32_t wanted_chunks, int64_t headroom_bytes,
                                 uint64_t chunk_bytes);
 

@@ -13,7 +13,7 @@ namespace weightpager::window {
 
 using fault::Outcome;
 
-/// What a file has in the module, for as long as it is served.
+/// The module's side of a file, for as long as the file is served.
 class ModuleMemory::File final : public FileBacking {
  public:
   File(ModuleMemory& memory, ModuleFile file) : memory_(memory), file_(std::move(file)) {}
@@ -39,7 +39,7 @@ ModuleMemory::ModuleMemory(const BackingOptions& options, const BackingParts& pa
                            std::unique_ptr<ModuleWindow> window)
     : ViewMemory(options, parts), window_(std::move(window)) {}
 
-// Nothing is hidden at the end: the module's window goes, with all that it shows.
+// Nothing has to be hidden at the end, because the module's window goes with all that it shows.
 Status ModuleMemory::probe(AddressSpace& space, uint64_t chunk_bytes) {
   const auto window = ModuleWindow::create(1, chunk_bytes);
   if (!window) return tl::make_unexpected(window.error());
@@ -73,7 +73,7 @@ Result<std::unique_ptr<Region>> ModuleMemory::reserve(const ShownFile& file, con
   return Region::reserve(extent, chunk_bytes_, own_, file.backing->view_fd(), MAP_SHARED);
 }
 
-// What failed for an earlier region is tried once more for this one.
+// Chunks that failed for an earlier region are tried once more for this one.
 void ModuleMemory::on_region_added(const ShownFile& file, const Region& region) {
   for (uint32_t i = 0; i < region.chunks(); ++i) {
     const ChunkId chunk = file.chunk_of(region, i);
@@ -85,7 +85,7 @@ std::byte* ModuleMemory::bytes_of(const ShownFile&, ChunkId chunk) const {
   return window_->slot_address(table_.slot(chunk));
 }
 
-// In every view, known or not. Who waits for the chunk goes on.
+// Shows the chunk in every view, known or not. Threads that wait for the chunk go on.
 Outcome ModuleMemory::show(const ShownFile& file, ChunkId chunk, bool, bool) {
   const Outcome outcome =
       window_->show(number_of(file), chunk - file.first_chunk, table_.slot(chunk));
@@ -103,7 +103,7 @@ bool ModuleMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   return true;
 }
 
-// Out of every view in one step; then each gives its memory back.
+// All chunks leave every view in one step; then each gives its memory back.
 uint32_t ModuleMemory::evict(const ShownFile& file, const Run& run) {
   if (run.count > 1) window_->hide(number_of(file), run.first - file.first_chunk, run.count);
   return ViewMemory::evict(file, run);
@@ -114,14 +114,15 @@ void ModuleMemory::give_back(const ShownFile& file, ChunkId chunk) {
   note_gone(file, chunk);
 }
 
-// Also of a chunk that has failed: its toucher came after that, and has to be told so.
+// A chunk that has failed before is poisoned, too: a thread that touched it after that has to be
+// told so.
 void ModuleMemory::fail_chunk(const ShownFile& file, ChunkId chunk) {
   BackingMemory::fail_chunk(file, chunk);
   window_->poison(number_of(file), chunk - file.first_chunk);
 }
 
-// A file may be gone with its last region, and whoever waits with it. (Another may have its number
-// by now.)
+// A file may be gone with its last region, and threads that waited for it with that region.
+// (Another file may have its number by now.)
 std::optional<MemoryTouch> ModuleMemory::next_touch() {
   while (const auto touch = window_->next_touch()) {
     const auto file = std::find_if(files_.begin(), files_.end(),
@@ -134,7 +135,7 @@ std::optional<MemoryTouch> ModuleMemory::next_touch() {
   return {};
 }
 
-// The module's memory counts as that of files, as often as it is mapped.
+// The kernel counts the module's memory as file memory, as often as it is mapped.
 uint64_t ModuleMemory::engine_bytes(const ProcessMemory& all, uint32_t) const {
   return all.anonymous_bytes;
 }

@@ -1,6 +1,6 @@
 // Chunks in the memory of the kernel module (kmod/), which shows and hides them itself, in every
-// view of every process at once, and makes everybody wait who touches what is absent: engines,
-// system calls, GPUs.
+// view of every process at once. The module makes engines, system calls and GPUs wait when they
+// touch an absent chunk.
 //
 // Cost: an ioctl a step, for a run of chunks where they are hidden; nothing is copied, zeroed or
 // registered (module_window.h).

@@ -21,10 +21,10 @@ namespace {
 
 using fault::Outcome;
 
-// One touch per chunk is under way at most; when there are more, those who wait for room look again
-// every few milliseconds.
+// At most one touch per chunk is under way. Where there are more touches than events, threads that
+// wait for room look again every few milliseconds.
 constexpr uint32_t events_max = 4096;
-// A disk that has not answered by then will not: as with other disks, an error is better.
+// A disk that has not answered by then will not answer: an error is better, as with other disks.
 constexpr uint32_t timeout_ms = 120'000;
 
 }  // namespace

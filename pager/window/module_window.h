@@ -1,10 +1,10 @@
-// The window in the kernel module's hands (kmod/): where /dev/weightpager is, its slots are the
-// module's memory, and regions are files of the module's, whose absent chunks make everybody wait:
-// engines, system calls, GPUs.
+// The window in the kernel module's hands (kmod/), where /dev/weightpager is. Slots are the
+// module's memory, and regions are views of the module's files. Engines, system calls and GPUs wait
+// when they touch an absent chunk of such a file.
 //
-// The pager reads into slots through one mapping, which stays; what views show is a matter of one
-// ioctl for a run of chunks, in all processes at once. Touches come through a ring that is shared
-// with the kernel. Cost: an ioctl per run, and nothing is copied, zeroed or registered.
+// The pager reads into slots through one mapping, which stays. One ioctl changes what views show,
+// for a run of chunks and in all processes at once. Touches come through a ring that is shared with
+// the kernel. Cost: an ioctl per run, and nothing is copied, zeroed or registered.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace weightpager::window {
 
 inline constexpr const char* module_device_path = "/dev/weightpager";
 
-/// A model's file of the module's: what regions are views of.
+/// The module's file for one model file; regions are views of it.
 struct ModuleFile {
   uint32_t number = 0;
   OwnedFd view;
@@ -31,28 +31,29 @@ struct ModuleFile {
 
 class ModuleWindow {
  public:
-  /// Of `slots` slots, without memory so far. Fails where the module is not loaded, or not for this
-  /// user.
+  /// Makes a window of `slots` slots, without memory so far. Fails where the module is not loaded,
+  /// or not for this user.
   static Result<std::unique_ptr<ModuleWindow>> create(uint32_t slots, uint64_t chunk_bytes);
-  /// Whoever still waits gets SIGBUS. Requires that its files are gone.
+  /// Threads that still wait get SIGBUS. Requires that the window's files are gone.
   ~ModuleWindow();
   ModuleWindow(const ModuleWindow&) = delete;
   ModuleWindow& operator=(const ModuleWindow&) = delete;
 
-  /// A file for a model of so many chunks.
+  /// Adds a file for a model of `chunks` chunks.
   Result<ModuleFile> add_file(uint32_t chunks);
 
   std::byte* slot_address(SlotId slot) const { return base_ + slot * chunk_bytes_; }
   /// A slot that shows no chunk gives its pages back, until it is read into again.
   void empty(SlotId slot) const;
 
-  /// Shows a chunk's slot in every view. Who waits for the chunk goes on.
+  /// Shows a chunk's slot in every view. Threads that wait for the chunk go on.
   fault::Outcome show(uint32_t file, uint32_t chunk, SlotId slot) const;
   /// Takes chunks out of every view, in one step; the bytes stay.
   void hide(uint32_t file, uint32_t chunk, uint32_t count) const;
   /// The chunk shows no slot any more, and is not poisoned.
   void give_back(uint32_t file, uint32_t chunk) const;
-  /// Touching the chunk is SIGBUS until it is shown or given back, and who waits for it gets that.
+  /// Touching the chunk is SIGBUS until it is shown or given back. Threads that wait for it get
+  /// SIGBUS, too.
   void poison(uint32_t file, uint32_t chunk) const;
 
   /// A page that somebody waits for.

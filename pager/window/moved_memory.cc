@@ -19,10 +19,10 @@ using fault::Outcome;
 
 namespace {
 
-// Experts of which one page is away, at once.
+// How many experts may lack a page at once.
 constexpr uint32_t tripwires_max = 4096;
-// What slots are filled with whose memory only has to be there. Nobody writes to it, so it takes
-// none.
+// Fills slots whose memory only has to be there. Nobody writes to this array, so it takes no
+// memory.
 std::byte no_bytes[chunk_bytes_max];
 
 }  // namespace
@@ -37,7 +37,8 @@ Result<std::unique_ptr<BackingMemory>> MovedMemory::open(const BackingOptions& o
 MovedMemory::MovedMemory(const BackingOptions& options, const BackingParts& parts,
                          std::unique_ptr<SlotPool> pool)
     : SlotMemory(options, parts, std::move(pool)) {
-  // A part of a huge page cannot go before the page is split; and moving one is cheap.
+  // Huge pages get no tripwires: a part of a huge page cannot go before the page is split, and
+  // moving a whole one is cheap.
   if (chunk_bytes_ < huge_page_bytes) tripwires_.emplace(std::min(tripwires_max, slots_max_));
 }
 
@@ -47,7 +48,8 @@ Status MovedMemory::probe(AddressSpace& space, uint64_t chunk_bytes) {
   }
   auto chunk = ProbedChunk::of_slot("move", space, chunk_bytes);
   if (!chunk) return forward_error(std::move(chunk));
-  // The way out has the slot as its destination, and the kernel wants that registered too.
+  // The way out has the slot as its destination, and the kernel wants the destination registered,
+  // too.
   if (auto done = space.uffd().register_range(chunk->bytes(), chunk_bytes); !done) return done;
   const auto show = [](Region& region, std::byte* bytes) { return move_in(region, {}, bytes); };
   const auto hide = [](Region& region, std::byte* bytes) { return move_out(region, {}, bytes); };
@@ -69,8 +71,8 @@ void MovedMemory::on_slots_made(SlotId first, uint32_t count) {
 }
 
 // A small slot stays registered and gets memory by a copy, into small pages. A slot that is not
-// registered is a mapping of its own for the kernel, and of small ones there may be more than it
-// allows (vm.max_map_count).
+// registered is a mapping of its own for the kernel, and there may be more small slots than the
+// kernel allows mappings (vm.max_map_count).
 bool MovedMemory::refill_slot(SlotId slot) {
   if (chunk_bytes_ < huge_page_bytes) {
     return own_.uffd().copy(pool_->address(slot), no_bytes, chunk_bytes_) == Outcome::done;
@@ -89,7 +91,7 @@ void MovedMemory::empty_slot(SlotId slot) {
 
 // ---- Show ----
 
-// The one region that shows the chunk, if its slot's memory itself goes there; else nullptr.
+// The one region that shows the chunk, if the slot's own memory is moved there; else nullptr.
 Region* MovedMemory::moves_to(const ShownFile& file, ChunkId chunk) const {
   Region* only = nullptr;
   bool is_moved = true;
@@ -153,7 +155,8 @@ Region* MovedMemory::tripped_in(const ShownFile& file, ChunkId chunk) const {
   return found;
 }
 
-// ready → mapped, if the chunk is there but for a page. False: that page cannot come back now.
+// ready → mapped, if the chunk lacks only the page of a tripwire. Returns false if that page cannot
+// come back now.
 bool MovedMemory::take_tripwire_back(const ShownFile& file, ChunkId chunk) {
   Region* const region = tripped_in(file, chunk);
   if (region == nullptr) return true;
@@ -182,11 +185,12 @@ void MovedMemory::leave_region(const ShownFile& file, Region& region, uint32_t i
 uint32_t MovedMemory::evict(const ShownFile& file, const Run& run) {
   for (uint32_t i = 0; i < run.count; ++i) take_tripwire_back(file, run.first + i);
   const uint32_t count = evict_together(file, run);
-  // The kernel may hold a page of one of them: then each goes, or stays, by itself.
+  // The kernel may hold a page of one of the chunks: then each chunk goes, or stays, by itself.
   return count > 0 ? count : SlotMemory::evict(file, run);
 }
 
-// Chunks of one region whose slots can be brought beside each other, by one step; or none.
+// Evicts chunks of one region whose slots can be brought side by side, in one step. Returns how
+// many; 0 if none went.
 uint32_t MovedMemory::evict_together(const ShownFile& file, const Run& run) {
   Region* const home = moves_to(file, run.first);
   if (home == nullptr) return 0;

@@ -1,8 +1,8 @@
 // Slots whose own pages are moved into the region that shows the chunk (UFFDIO_MOVE, Linux 6.8):
 // about 1 µs for 2 MiB either way, and the engine gets huge pages.
 //
-// Chunks smaller than a huge page are of small pages, which the kernel moves one by one. To notice
-// the next use of such a chunk, one of its pages is taken away instead of all (tripwires.h).
+// Chunks smaller than a huge page consist of small pages, which the kernel moves one by one. To
+// notice the next use of such a chunk, one of its pages is taken away instead of all (tripwires.h).
 #pragma once
 
 #include <memory>

@@ -17,18 +17,19 @@ namespace weightpager::window {
 
 class PageMap {
  public:
-  /// In the descriptor table of the calling thread.
+  /// Opens the process's page map, in the descriptor table of the calling thread.
   PageMap();
 
-  /// False: this place has no /proc, and nothing can be told.
+  /// False: there is no /proc here, and nothing can be told.
   bool is_open() const { return file_.is_open(); }
 
   /// Calls `act(address, length_bytes)` for each run of pages of the range that the process wrote,
-  /// or for each run of the others.
+  /// or for each run of pages that it did not write.
   using Act = std::function<void(std::byte* address, uint64_t length_bytes)>;
   void for_each_written_run(std::byte* address, uint64_t length_bytes, const Act& act) const;
   void for_each_unwritten_run(std::byte* address, uint64_t length_bytes, const Act& act) const;
-  /// Writes for each page of the range whether it is there, as mincore does.
+  /// Sets an entry of `pages` for each page of the range: 1 if the page is there, else 0, as
+  /// mincore does.
   void residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) const;
 
  private:
@@ -38,12 +39,13 @@ class PageMap {
   OwnedFd file_;
 };
 
-/// Child processes inherit of a view's chunk what the process wrote, and nothing else. Calls
-/// `act(address, length_bytes)` for each run of that.
+/// Lets child processes inherit those pages of a view's chunk that the process wrote, and no
+/// others. Calls `act(address, length_bytes)` for each run of them.
 void let_children_inherit_written(const Region& region, uint32_t index, const PageMap& page_map,
                                   const PageMap::Act& act);
 
-/// Seals the live pages of a region in the range but those that the process wrote.
+/// Seals the live pages of a region in the range, except those that the process wrote, and wakes
+/// the threads that wait there.
 void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const PageMap& page_map);
 
 }  // namespace weightpager::window

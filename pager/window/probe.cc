@@ -11,7 +11,7 @@
 namespace weightpager::window {
 namespace {
 
-constexpr uint64_t scratch_bytes = 2 * huge_page_bytes;  // with a huge page on its grid
+constexpr uint64_t scratch_bytes = 2 * huge_page_bytes;  // room for a huge page on the 2 MiB grid
 constexpr std::byte probed_byte{0x5a};
 
 Extent extent_of(uint64_t chunk_bytes) {

@@ -1,6 +1,6 @@
 // Whether a mapper works here, found by trying it with one chunk of real memory.
 //
-// Kernels, containers and security modules refuse what they refuse; a version number tells little.
+// Kernels, containers and security modules may each refuse a call; a version number tells little.
 // Cost: some 100 µs a mapper, once.
 #pragma once
 
@@ -25,7 +25,7 @@ tl::unexpected<Error> mapper_too_old(const char* name, const char* what);
 /// A region of one chunk, and the bytes that it is to show.
 class ProbedChunk {
  public:
-  /// Bytes in private memory, flagged as the slot pool is.
+  /// Bytes in private memory, with the flags of the slot pool's memory.
   static Result<ProbedChunk> of_slot(const char* mapper, AddressSpace& space, uint64_t chunk_bytes);
   /// Bytes in memory that the region is a view of; not registered with the userfaultfd.
   static Result<ProbedChunk> of_view(const char* mapper, AddressSpace& space, uint64_t chunk_bytes,
@@ -37,8 +37,8 @@ class ProbedChunk {
   std::byte* bytes() const { return bytes_; }
   Region& region() { return *region_; }
 
-  /// Calls `show(region, bytes)`, looks at what the region shows, and calls `hide(region, bytes)`,
-  /// which leaves the bytes where they were, or (`copy`) a copy of them.
+  /// Calls `show(region, bytes)`, looks at what the region shows, and calls `hide(region, bytes)`.
+  /// Then the bytes have to be where they were, or (`copy`) a copy of them.
   template <typename Show, typename Hide>
   Status show_and_hide(Show show, Hide hide) {
     fill();

@@ -16,7 +16,7 @@
 namespace weightpager::window {
 namespace {
 
-// Reserves `length_bytes` such that the byte `phase_bytes` into a 2 MiB grid cell is the first one.
+// Reserves `length_bytes` that begin `phase_bytes` behind a border of the 2 MiB grid.
 std::byte* reserve_on_grid(uint64_t length_bytes, uint64_t phase_bytes) {
   const uint64_t whole = length_bytes + 2 * huge_page_bytes;
   void* got = kernel::mmap(nullptr, whole, PROT_READ | PROT_WRITE,
@@ -59,7 +59,7 @@ Region::Region(const Extent& extent, uint64_t chunk_bytes, AddressSpace& space, 
   note_edges();
 }
 
-// The first and the last chunk, where the region shows a part of them only.
+// Notes the first and the last chunk as edges, where the region shows only a part of them.
 void Region::note_edges() {
   if (chunks_ == 0) return;
   const uint64_t first_page = static_cast<uint64_t>(address_ - grid_) / os_page_bytes;
@@ -106,7 +106,7 @@ Result<std::unique_ptr<Region>> Region::reserve(const Extent& extent, uint64_t c
     advise_page_size(address, it->live_bytes_, chunk_bytes);
   }
   kernel::keep_to_process(address, it->live_bytes_);
-  // Of a private view the kernel itself tells whether anything was written, which is dumped.
+  // In a private view the kernel itself knows which pages were written, and dumps only those.
   const bool is_private_view = memory_fd != no_memory && extent.is_writable;
   if (is_private_view) kernel::madvise(address, it->live_bytes_, MADV_DODUMP);
   return it;
@@ -116,7 +116,7 @@ Region::~Region() {
   if (address_ != nullptr && space_->is_own()) kernel::munmap(address_, length_bytes_);
 }
 
-// Of a chunk, those that the region began with.
+// Those pages of a chunk that the region began with.
 PageSet Region::all_pages(uint32_t index) const {
   const std::byte* begin = std::max(chunk_address(index), address_);
   const std::byte* end = std::min(chunk_address(index) + chunk_bytes_, address_ + live_bytes_);
@@ -196,7 +196,7 @@ void Region::set_accessible(const Span& part, bool is_accessible) const {
 }
 
 void Region::seal(void* address, uint64_t length_bytes) {
-  // Every page of an empty file lies beyond its end, which is what SIGBUS is for.
+  // Every page of an empty file lies beyond its end, so a touch of it raises SIGBUS.
   const int empty = memfd_create("weightpager-unreadable", MFD_CLOEXEC);
   void* got = MAP_FAILED;
   if (empty >= 0) {

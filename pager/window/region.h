@@ -1,14 +1,14 @@
 // The reserved address range that shows one mapping of a model file, byte for byte.
 //
 // Chunks lie on the file's grid of chunks, so a mapping that starts or ends off the grid has chunks
-// of which it shows only a part ("edges"); a chunk that the engine unmaps a part of becomes one
-// too. Byte k of the file lies as far off the 2 MiB grid of addresses as k is, whatever a chunk's
-// size. Beyond the end of the file a region behaves as mmap does: zeros to the end of the page,
-// SIGBUS behind it.
+// of which it shows only a part ("edges"); a chunk that the engine unmaps a part of becomes an
+// edge, too. The address of byte k of the file equals k modulo 2 MiB, whatever a chunk's size.
+// Beyond the end of the file a region behaves as mmap does: zeros to the end of the page, SIGBUS
+// behind it.
 //
 // In a writable region (MAP_PRIVATE) absent pages arrive write-protected. The first write to a
 // chunk hands its pages over to the engine: they are its private copy from then on, as with mmap,
-// and no business of the pager's. (Of shared memory, window/shared_memory.h, regions are private
+// and the pager leaves them alone. (Regions of shared memory, window/shared_memory.h, are private
 // views, and the kernel does this by itself, page by page.) So a page of a region is either live
 // (the pager brings it and takes it away) or not (unmapped, or the engine's own).
 #pragma once
@@ -53,15 +53,15 @@ class Region {
   /// Reserves the range in this process and seals what lies beyond the file's end. Nothing is
   /// registered or read yet. `memory_fd`: the shared memory that the region is to be a view of;
   /// `sharing`: how it is mapped where the engine only reads. (A private view of the kernel
-  /// module's would be copied when a GPU's driver pins it, a shared one of other memory cannot be
-  /// watched.)
+  /// module's memory would be copied when a GPU's driver pins it; a shared view of other memory
+  /// cannot be watched.)
   static Result<std::unique_ptr<Region>> reserve(const Extent& extent, uint64_t chunk_bytes,
                                                  AddressSpace& space, int memory_fd = no_memory,
                                                  int sharing = MAP_PRIVATE);
   /// A region that a guest reserved in its own memory at `address`.
   static std::unique_ptr<Region> of_guest(const Extent& extent, uint64_t chunk_bytes,
                                           AddressSpace& space, std::byte* address);
-  /// Unmaps what is left of it, if it is this process's.
+  /// Unmaps what is left of the region, if it lies in this process.
   ~Region();
 
   AddressSpace& space() const { return *space_; }
@@ -70,7 +70,7 @@ class Region {
   const Extent& extent() const { return extent_; }
   uint64_t chunk_bytes() const { return chunk_bytes_; }
   uint64_t pages_per_chunk() const { return chunk_bytes_ / os_page_bytes; }
-  /// The part of the range that has file bytes behind it, in whole pages.
+  /// The part of the range that shows bytes of the file, in whole pages.
   uint64_t live_bytes() const { return live_bytes_; }
 
   bool contains(uintptr_t address) const {
@@ -102,8 +102,9 @@ class Region {
   bool drop_pages(uint32_t index, uint32_t first, uint32_t count);
   /// The same for pages that are sealed. Sealing itself is up to the caller.
   bool drop_sealed_pages(uint32_t index, uint32_t first, uint32_t count);
-  /// The same for pages that the engine unmapped: what lies there from now on is none of this
-  /// region's. What it had written or what was sealed is forgotten when the last of it goes.
+  /// The same for pages that the engine unmapped: from now on they are not part of this region.
+  /// That the engine wrote pages of the chunk, or that some are sealed, is forgotten when the last
+  /// such page goes.
   bool drop_unmapped_pages(uint32_t index, uint32_t first, uint32_t count);
   /// The engine gave up what it wrote in [first, first + count): those pages are live again. Calls
   /// `drop(address, length_bytes)` for each run of them, to take away what was written.
@@ -122,7 +123,7 @@ class Region {
     bool is_divided =
         false;  // in more than one mapping of the kernel's: not to be moved as a whole
     static constexpr uint32_t no_tripwire = UINT32_MAX;
-    uint32_t tripwire = no_tripwire;  // which one took its first page away (tripwires.h)
+    uint32_t tripwire = no_tripwire;  // the one that took its first page away (tripwires.h)
   };
   Notes& notes(uint32_t index) { return notes_[index]; }
   const Notes& notes(uint32_t index) const { return notes_[index]; }
@@ -135,7 +136,7 @@ class Region {
     for_each_run(index, *pages, act);
   }
 
-  /// The same for pages of one's choice.
+  /// The same for the pages `pages` of a chunk.
   template <typename Act>
   void for_each_run(uint32_t index, const PageSet& pages, Act act) const {
     for (uint64_t page = 0; page < pages_per_chunk();) {
@@ -148,17 +149,17 @@ class Region {
     }
   }
 
-  /// What of the span lies in the region.
+  /// The part of the span that lies in the region.
   Span part_of(const Span& span) const {
     const auto first = reinterpret_cast<uintptr_t>(address_);
     return span.part_in({first, first + length_bytes_});
   }
-  /// The kernel refuses accesses to the part, or allows what `protection` says. Who waited there
-  /// tries again.
+  /// Makes the kernel refuse accesses to the part, or allow those of protection(). Threads that
+  /// waited there try again.
   void set_accessible(const Span& part, bool is_accessible) const;
 
   /// Calls `act(index, first page, pages)` for the part of each chunk that lies in [begin, end) and
-  /// before the end of the file; `end` counts up to the end of its page.
+  /// before the end of the file; `end` is rounded up to a whole page.
   template <typename Act>
   void for_each_piece(uintptr_t begin, uintptr_t end, Act act) const {
     const auto first = reinterpret_cast<uintptr_t>(address_);
@@ -183,16 +184,16 @@ class Region {
     });
   }
 
-  /// What its live pages are protected as while the engine may access them.
+  /// The PROT_ flags of live pages while the engine may access them.
   int protection() const { return protection_; }
 
   /// Whether the engine still has something of the region: live pages, its own, or sealed ones.
   bool is_in_use() const;
 
-  /// The engine unmapped the range: it is no longer this object's to unmap.
+  /// The engine unmapped the range, so the destructor does not.
   void abandon() { address_ = nullptr; }
 
-  /// The range now raises SIGBUS on every touch, for good, whatever becomes of the pager.
+  /// From now on every touch of the range raises SIGBUS, whatever becomes of the pager.
   static void seal(void* address, uint64_t length_bytes);
 
  private:
@@ -204,13 +205,13 @@ class Region {
   Extent extent_;
   uint64_t chunk_bytes_;
   AddressSpace* space_;
-  std::byte* grid_ = nullptr;     // where the file's chunks have their last border before address_
+  std::byte* grid_ = nullptr;     // the last border of chunks that is not behind address_
   std::byte* address_ = nullptr;  // what the engine gets
   uint64_t length_bytes_ = 0;
   uint64_t live_bytes_ = 0;
   uint32_t chunks_ = 0;
   uint32_t live_chunks_ = 0;
-  // Anonymous memory: writable, as slots are, or nothing could be moved between the two.
+  // Anonymous memory is writable, as slots are: otherwise nothing could be moved between the two.
   int protection_ = PROT_READ | PROT_WRITE;
   // By chunk; where there is no entry, every page is live, and none sealed or unmapped.
   std::map<uint32_t, PageSet> edges_;

@@ -4,9 +4,9 @@
 // Problem. Chunks may be as small as 64 KiB, and a request or a call of the kernel costs about the
 // same for each size.
 //
-// Idea. What is asked for one after the other, lies beside each other in the file and has slots
-// that lie beside each other goes together, up to a limit. The live pager and the simulator gather
-// by the same rules, which are here.
+// Idea. Chunks that are asked for one after the other go together, up to a limit, if they lie side
+// by side in the file and their slots do, too. The live pager and the simulator gather by the same
+// rules, which are here.
 #pragma once
 
 #include <algorithm>
@@ -22,26 +22,27 @@ struct Run {
   uint32_t count = 0;
 };
 
-/// Small chunks are read together up to this size: then what a request costs (10 to 20 µs) is
-/// little beside the time that the disk takes, and whoever waits for the first of them does not
+/// Small chunks are read together up to this size: the cost of a request (10 to 20 µs) is then
+/// little beside the time that the disk takes, and a thread that waits for the first chunk does not
 /// wait much longer.
 inline constexpr uint64_t read_bytes_max = 512 * KiB;
-/// And shown and taken out together up to this size: at each such call the kernel interrupts all
-/// processors that the engine runs on, to flush what they remember of page tables.
+/// Small chunks are shown and taken out together up to this size, because at each such call the
+/// kernel interrupts all processors that the engine runs on, to flush what they remember of page
+/// tables.
 inline constexpr uint64_t move_bytes_max = 2 * MiB;
 
 inline uint32_t chunks_together(uint64_t bytes_max, uint64_t chunk_bytes) {
   return static_cast<uint32_t>(std::max<uint64_t>(bytes_max / chunk_bytes, 1));
 }
 
-/// Whether the chunk comes behind the run's last one and the run may become longer. Whether its
-/// memory does, too, is for the caller to see.
+/// Whether the chunk comes behind the run's last one and the run may become longer. The caller has
+/// to check that the chunk's memory follows, too.
 inline bool comes_next(const Run& run, ChunkId chunk, uint32_t count_max) {
   return run.count > 0 && run.count < count_max && chunk == run.first + run.count;
 }
 
-/// How many chunks of a run, from the first on, can go and lie in slots beside each other, where
-/// they are brought for it; at least one.
+/// How many chunks of a run, from the first one on, can go and have slots side by side; brings
+/// their slots together for that (chunk_table.h). At least one.
 template <typename CanGo>
 uint32_t count_together(ChunkTable& table, const Run& run, CanGo can_go) {
   uint32_t count = 0;

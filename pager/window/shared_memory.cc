@@ -17,8 +17,8 @@ const MemoryFile& memory_of(const ShownFile& file) {
   return static_cast<const MemoryFile&>(*file.backing);
 }
 
-// Of small pages MADV_COLLAPSE would make a huge one by copying them, which costs more than to show
-// them as they are.
+// MADV_COLLAPSE would copy small pages into a huge one, which costs more than showing them as they
+// are.
 Outcome show_in(const Region& region, uint32_t index, bool has_huge_pages) {
   return has_huge_pages ? show_huge_page(region, index) : show_live_pages(region, index);
 }
@@ -29,7 +29,7 @@ Outcome place(Region& region, uint32_t index, bool has_huge_pages) {
   const Outcome outcome = show_in(region, index, has_huge_pages);
   notes.is_placed = outcome == Outcome::done;
   if (outcome == Outcome::done || region.space().is_own()) return outcome;
-  // Whatever is wrong with a guest is no other's business.
+  // A guest that cannot be served is cut off, and the others go on.
   region.space().line().hang_up();
   return Outcome::done;
 }
@@ -88,7 +88,8 @@ void SharedMemory::finish_read(const ShownFile& file, ChunkId chunk) {
   memory_of(file).finish_chunk(file.offset_of(chunk));
 }
 
-// Wherever somebody waits for it; if nobody does, where the file was used last.
+// Shows the chunk wherever a thread waits for it; if none does, in the region that was touched
+// last.
 Outcome SharedMemory::show(const ShownFile& file, ChunkId chunk, bool is_waited_for, bool) {
   Outcome outcome = Outcome::done;
   file.for_each_view(chunk, [&](Region& region, uint32_t index) {
@@ -102,8 +103,8 @@ Outcome SharedMemory::show(const ShownFile& file, ChunkId chunk, bool is_waited_
   return outcome;
 }
 
-// In this process only, and where nothing can be lost by it. (Eviction does not hide: it takes the
-// memory itself away.)
+// Hides only in this process, and only where no page that the engine wrote can be lost. (Eviction
+// does not hide: it takes the memory itself away.)
 bool SharedMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   bool is_out = true;
   file.for_each_view(chunk, [&](Region& region, uint32_t index) {

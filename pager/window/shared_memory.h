@@ -1,9 +1,9 @@
-// Chunks in a file in memory (memory_file.h), of which regions are views: in as many regions and
-// processes as ask, from Linux 6.1 on in one step of 6 µs a chunk.
+// Chunks in a file in memory (memory_file.h). Regions are views of that file, as many and in as
+// many processes as ask. From Linux 6.1 on, showing a chunk is one step of 6 µs.
 //
-// The pager reads into a mapping of its own that nobody watches. Showing a chunk is a matter of
-// page tables, of one view at a time. Giving a chunk's pages back takes them out of every view at
-// once.
+// The pager reads into a mapping of its own that no userfaultfd watches. Showing a chunk changes
+// page tables only, of one view at a time. Giving a chunk's pages back takes them out of every view
+// at once.
 #pragma once
 
 #include <memory>

@@ -6,8 +6,8 @@
 // Idea. All regions of a file show one set of chunks, so that each byte is read once and counts
 // once. A chunk of slot memory lies as a whole in at most one region at a time, where it can be
 // moved without copying. A region that shows only a part of a chunk (an edge) gets a copy of its
-// pages; the copies together make no more than the chunk, but for pages that two regions share. Of
-// shared memory any number of regions show the same pages.
+// pages; all copies together are no larger than the chunk, except for pages that two regions share.
+// With shared memory, any number of regions show the same pages.
 //
 // Bookkeeping only; the pager's thread alone uses it.
 #pragma once
@@ -22,8 +22,8 @@
 
 namespace weightpager::window {
 
-/// What a kind of backing memory (backing_memory.h) has for one file, where regions are views of
-/// it.
+/// What a backing memory (backing_memory.h) has for one file, where regions are views of that
+/// memory.
 class FileBacking {
  public:
   FileBacking() = default;
@@ -31,7 +31,8 @@ class FileBacking {
   FileBacking(const FileBacking&) = delete;
   FileBacking& operator=(const FileBacking&) = delete;
 
-  /// What a guest maps to show the file; good for reading only.
+  /// The descriptor that a guest maps to show the file; it allows reading only, and stays this
+  /// object's.
   virtual int view_fd() const = 0;
   /// Whether views show chunks and tell of touches by themselves, so that no userfaultfd watches
   /// them.
@@ -48,14 +49,14 @@ struct ShownFile {
   std::unique_ptr<FileBacking> backing;  // nullptr: chunks lie in the window's slots
 
   uint64_t offset_of(ChunkId chunk) const { return uint64_t{chunk - first_chunk} * chunk_bytes; }
-  /// File bytes in a chunk: all of it but for the file's last one.
+  /// How many bytes of the file a chunk has: chunk_bytes, except for the file's last chunk.
   uint64_t bytes_of(ChunkId chunk) const;
 
   ChunkId chunk_of(const Region& region, uint32_t index) const {
     return first_chunk + region.first_file_chunk() + index;
   }
 
-  /// Where in the region the chunk is; no less than region.chunks() if it is not in it.
+  /// The chunk's index in the region; at least region.chunks() if the chunk is not in the region.
   uint32_t index_in(const Region& region, ChunkId chunk) const {
     return chunk - first_chunk - region.first_file_chunk();
   }
@@ -74,7 +75,7 @@ struct ShownFile {
   bool is_placed(ChunkId chunk) const;
 
   /// The region in which the chunk shall lie as a whole: where a thread waits for it, else the
-  /// favoured one, else any; nullptr if all that show it show a part.
+  /// favoured one, else any; nullptr if every region that shows the chunk shows only a part.
   Region* home_of(ChunkId chunk) const;
 };
 

@@ -16,11 +16,12 @@ using fault::Outcome;
 
 namespace {
 
-// Memory kept ready beyond what is in use, while the window fills; and how much of it is made anew
-// between two looks at faults, where it was given back before.
+// `bytes_ahead` is kept ready beyond what is in use, while the window fills. At most `refill_bytes`
+// of emptied slots are filled again between two looks at faults.
 constexpr uint64_t bytes_ahead = 64 * MiB;
 constexpr uint64_t refill_bytes = 2 * MiB;
-// Of a chunk's pages as many more may be shown twice, where regions meet within a page.
+// Where regions meet within a page, both show it. So one in `border_parts` of a chunk's pages may
+// be shown twice.
 constexpr uint64_t border_parts = 16;
 
 void ring(void* doorbell) { static_cast<fault::Doorbell*>(doorbell)->ring(); }
@@ -112,7 +113,8 @@ std::byte* SlotMemory::bytes_of(const ShownFile&, ChunkId chunk) const {
 
 Outcome SlotMemory::show(const ShownFile& file, ChunkId chunk, bool, bool is_retry) {
   if (table_.state(chunk) == ChunkState::mapped) {
-    // It lies in another region of the same file, where somebody may just be about to use it.
+    // The chunk lies in another region of the same file, where a thread may just be about to use
+    // it.
     if (!is_retry) return Outcome::busy;
     const Outcome outcome = show_elsewhere(file, chunk);
     if (outcome != Outcome::done || table_.state(chunk) == ChunkState::mapped) return outcome;
@@ -123,7 +125,7 @@ Outcome SlotMemory::show(const ShownFile& file, ChunkId chunk, bool, bool is_ret
   return outcome;
 }
 
-// Shows the chunk in one region, and wakes who waits for it there.
+// Shows the chunk in one region, and wakes the threads that wait for it there.
 Outcome SlotMemory::place(Region& region, uint32_t index, std::byte* bytes) const {
   Region::Notes& notes = region.notes(index);
   if (notes.is_placed) return Outcome::done;
@@ -133,10 +135,10 @@ Outcome SlotMemory::place(Region& region, uint32_t index, std::byte* bytes) cons
   return outcome;
 }
 
-// In edges, and as a whole in one region, but no more in all than the window counts: first where
-// somebody waits, then wherever there is room. Regions side by side show a page of their border
-// both; of those that lie one over the other some go without, and get the chunk when it is touched
-// there.
+// Shows the chunk in edges, and as a whole in one region, but in all no more pages than the window
+// counts: first where a thread waits, then wherever there is room. Regions side by side both show
+// the page of their border. Where regions show the same part of the file, some of them go without,
+// and get the chunk when it is touched there.
 Outcome SlotMemory::place_everywhere(const ShownFile& file, ChunkId chunk, bool& keeps_slot) const {
   Region* const home = file.home_of(chunk);
   std::byte* const bytes = bytes_of(file, chunk);
@@ -154,7 +156,7 @@ Outcome SlotMemory::place_everywhere(const ShownFile& file, ChunkId chunk, bool&
       if (outcome != Outcome::done || !is_meant || (is_any_shown && pages > pages_left)) return;
       is_any_shown = true;
       pages_left -= std::min(pages_left, pages);
-      // The memory itself goes last, after what is copied from it.
+      // The memory itself is moved last, when all copies of it are made.
       moves_home = moves_home || moves_into(region, index);
       if (!moves_into(region, index)) outcome = place(region, index, bytes);
     });
@@ -165,14 +167,15 @@ Outcome SlotMemory::place_everywhere(const ShownFile& file, ChunkId chunk, bool&
   return outcome;
 }
 
-// Somebody waits for a mapped chunk in another region than the one that it lies in. A chunk that
-// was copied there is copied on from there, and stays mapped; otherwise it is taken out, and is
-// ready if it has a slot. `busy`: not now, or what lies in edges only has to be read anew.
+// A thread waits for a mapped chunk in another region than the one that the chunk lies in. A chunk
+// that was copied into its region is copied on from there, and stays mapped. Any other chunk is
+// taken out, and is ready if it has a slot. Answers `busy` if that cannot be done now, or if a
+// chunk that lies only in edges has to be read anew.
 Outcome SlotMemory::show_elsewhere(const ShownFile& file, ChunkId chunk) {
   Region* const target = file.home_of(chunk);
   Region* const source = copied_whole_in(file, chunk);
   const uint32_t index = target == nullptr ? 0 : file.index_in(*target, chunk);
-  // Into a region that chunks are moved to they need a slot.
+  // A chunk needs a slot to get into a region that chunks are moved to.
   const bool can_copy =
       source != nullptr && target != nullptr && target != source && !moves_into(*target, index);
   if (can_copy && table_.slot(chunk) == no_slot) {
@@ -193,8 +196,8 @@ Outcome SlotMemory::show_elsewhere(const ShownFile& file, ChunkId chunk) {
   return Outcome::busy;
 }
 
-// The region that has a copy of the whole chunk; nullptr if none has. From where the engine may not
-// look, copying does not work either.
+// The region that has a copy of the whole chunk; nullptr if none has. A divided chunk does not
+// count: copying does not work from parts that the engine may not access.
 Region* SlotMemory::copied_whole_in(const ShownFile& file, ChunkId chunk) const {
   Region* found = nullptr;
   file.for_each_view(chunk, [&](Region& region, uint32_t index) {
@@ -205,7 +208,7 @@ Region* SlotMemory::copied_whole_in(const ShownFile& file, ChunkId chunk) const 
   return found;
 }
 
-// An old message: the chunk came after it was sent.
+// The message is old: the chunk came after the message was sent.
 bool SlotMemory::answer_shown(Region& region, uint32_t, uintptr_t address) {
   auto* const page = reinterpret_cast<void*>(round_down(address, os_page_bytes));
   region.space().uffd().wake(page, os_page_bytes);
@@ -223,7 +226,7 @@ bool SlotMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
 bool SlotMemory::take_out(const ShownFile& file, ChunkId chunk) {
   std::byte* const bytes = table_.slot(chunk) == no_slot ? nullptr : bytes_of(file, chunk);
   bool is_out = true;
-  // What was moved first: that is what the kernel may refuse.
+  // Chunks that were moved go first, because the kernel may refuse to move them back.
   for (const bool is_moved : {true, false}) {
     file.for_each_view(chunk, [&](Region& region, uint32_t index) {
       Region::Notes& notes = region.notes(index);
@@ -252,8 +255,8 @@ void SlotMemory::seal(const Region& region, std::byte* address, uint64_t length_
   region.space().uffd().wake(address, length_bytes);
 }
 
-// MADV_DONTNEED on a private mapping: the engine's own pages are gone. What is there of the chunk
-// goes too, so that its pages are all there or all absent.
+// As MADV_DONTNEED does on a private mapping, this frees the engine's own pages. The chunk's other
+// pages go, too, so that its pages are all there or all absent.
 bool SlotMemory::discard_written(Region& region, uint32_t index, uint32_t first_page,
                                  uint32_t count) {
   Region::Notes& notes = region.notes(index);

@@ -7,7 +7,7 @@
 // regions.
 //
 // Getting memory costs more than reading a chunk, so slots are made ahead by the pool's threads,
-// and nobody waits for more than the next few.
+// and no thread waits for more than the next few.
 #pragma once
 
 #include <memory>
@@ -41,21 +41,23 @@ class SlotMemory : public BackingMemory {
   uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const override;
 
  protected:
-  /// Reserves the pool. Where address space is short, the window cannot grow.
+  /// `pool` comes from make_pool(), which reserves slots for the largest window or, where address
+  /// space is short, for the window at the start: it cannot grow then.
   SlotMemory(const BackingOptions& options, const BackingParts& parts,
              std::unique_ptr<SlotPool> pool);
   static Result<std::unique_ptr<SlotPool>> make_pool(const BackingOptions& options);
 
-  /// Whether the slot's own memory goes into the region, so that no other one can show the chunk.
+  /// Whether the slot's own memory goes into the region, so that no other region can show the
+  /// chunk.
   virtual bool moves_into(const Region&, uint32_t) const { return false; }
-  /// Slots that have got memory are about to be read into.
+  /// The slots have got memory and are about to be read into.
   virtual void on_slots_made(SlotId, uint32_t) {}
-  /// An emptied slot gets memory again. False: there is none now.
+  /// Gives an emptied slot memory again. Returns false if there is none now.
   virtual bool refill_slot(SlotId slot);
   void empty_slot(SlotId slot) override;
 
-  /// Takes the chunk out of every region. If it has a slot, its bytes are then there. False: not
-  /// possible now, and the chunk is mapped as before.
+  /// Takes the chunk out of every region. If it has a slot, its bytes are then there. Returns false
+  /// if that is not possible now; the chunk is mapped as before.
   bool take_out(const ShownFile& file, ChunkId chunk);
 
   std::unique_ptr<SlotPool> pool_;

@@ -17,27 +17,28 @@
 namespace weightpager::window {
 namespace {
 
-// By touching it: advice (MADV_POPULATE_WRITE) would keep the process's mappings locked for as long
-// as a batch takes, and with them the pager, 20 ms at a time. What is written is not zero, because
-// a page of zeros would be given up when its huge page is taken apart (Linux 6.12).
+// Gets memory by touching it. Advice (MADV_POPULATE_WRITE) would keep the process's mappings locked
+// for as long as a batch takes, and hold up the pager, 20 ms at a time. The bytes written are not
+// zero, because a page of zeros would be given up when its huge page is taken apart (Linux 6.12).
 void get_memory(std::byte* address, uint64_t length_bytes) {
   for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
     reinterpret_cast<volatile char*>(address)[at] = 1;
   }
 }
 
-// Cold advice on a part of a huge page makes small ones of it, and harms nothing: whoever refuses
-// it leaves that to the first move. By then another slot of the same page may be read into, which
-// forbids it, so that moves would be refused again and again.
+// Cold advice on a part of a huge page splits the page into small ones, and harms nothing. Where
+// the kernel refuses the advice, the first move has to split the page. By then another slot of the
+// same page may be read into, which forbids the split, so that moves would be refused again and
+// again.
 void take_huge_pages_apart(std::byte* address, uint64_t length_bytes) {
   for (uint64_t at = 0; at < length_bytes; at += huge_page_bytes) {
     kernel::madvise(address + at, os_page_bytes, MADV_COLD);
   }
 }
 
-// Gives the range memory, in huge pages where the kernel has them. Even taken apart, for smaller
-// slots, what lay side by side in memory still does: a read into a slot is one piece for the
-// device. (Of scattered pages each is a piece, and a queue of 256 places is full with 1 MiB:
+// Gives the range memory, in huge pages where the kernel has them. For smaller slots a huge page is
+// taken apart, but its parts still lie side by side in memory: a read into a slot is one piece for
+// the device. (Scattered pages are a piece each, and a queue of 256 places is full with 1 MiB:
 // mixtures were read at 1.3 instead of 2.3 GiB/s.)
 void populate(std::byte* address, uint64_t length_bytes, uint64_t chunk_bytes) {
   kernel::madvise(address, length_bytes, MADV_HUGEPAGE);
@@ -46,7 +47,8 @@ void populate(std::byte* address, uint64_t length_bytes, uint64_t chunk_bytes) {
   if (chunk_bytes < huge_page_bytes) take_huge_pages_apart(address, length_bytes);
 }
 
-// The pager's thread goes before the engine's, and so do those that it starts.
+// The pager's thread has priority over the engine's, and so do the threads that it starts. This
+// thread takes the engine's priority.
 void go_beside_the_engine() {
   const int engine_nice = getpriority(PRIO_PROCESS, static_cast<id_t>(getpid()));
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), engine_nice);
@@ -70,8 +72,8 @@ Result<std::unique_ptr<SlotPool>> SlotPool::create(uint32_t slots, uint64_t chun
   }
   const auto start = reinterpret_cast<uintptr_t>(it->reservation_);
   it->base_ = reinterpret_cast<std::byte*>(round_up(start, huge_page_bytes));
-  // Equal flags on pool and regions are what UFFDIO_MOVE asks for; neither a child process nor a
-  // core dump gets them.
+  // UFFDIO_MOVE asks for equal flags on pool and regions. Neither a child process nor a core dump
+  // gets either of them.
   advise_page_size(it->base_, length_bytes, chunk_bytes);
   kernel::keep_to_process(it->base_, length_bytes);
   return it;
@@ -99,7 +101,7 @@ void SlotPool::want(uint32_t wanted, void (*announce)(void*), void* context) {
     if (started) thread = std::move(*started);
   }
   if (threads_[0].joinable() || threads_[1].joinable()) return;
-  // No room for a thread: the caller does it, and waits.
+  // No thread can be started: the caller gets the memory itself, and waits.
   populate(address(populated_), uint64_t{wanted - populated_} * chunk_bytes_, chunk_bytes_);
   populated_.store(wanted);
 }
@@ -117,8 +119,8 @@ void SlotPool::populate_ahead(void (*announce)(void*), void* context) {
       wanted_.wait(wanted);
     }
     if (stopping_.load()) return;
-    // One thread at a time: advice waits for the other one's page that is being got, and as long as
-    // it does, nothing in the process can be moved.
+    // One thread at a time: advice waits while the other thread gets a page, and as long as it
+    // waits, nothing in the process can be moved.
     if (first >= options_.urgent_slots) {
       go_beside_the_engine();
       const MutexLock one_at_a_time(growing_mutex_);

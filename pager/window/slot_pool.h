@@ -25,11 +25,11 @@
 namespace weightpager::window {
 
 struct SlotPoolOptions {
-  /// For the memory of so many, the first ones, engine threads wait. The others are for a window
-  /// that grows, and come beside what the engine does.
+  /// Engine threads wait for the memory of this many slots, the first ones. The other slots are for
+  /// a window that grows, and get their memory while the engine computes.
   uint32_t urgent_slots = UINT32_MAX;
-  /// Called on the pool's threads before they get memory for some slots, the first of which it is
-  /// told: tests of memory that comes slowly.
+  /// Called on the pool's threads before they get memory for some slots, with the first of these
+  /// slots: for tests of memory that comes slowly.
   std::function<void(SlotId)> before_memory;
 };
 
@@ -45,16 +45,17 @@ class SlotPool {
 
   /// Slots [0, populated()) have memory. Any thread.
   uint32_t populated() const { return populated_.load(std::memory_order_acquire); }
-  /// Slots [0, wanted()) have or will have it.
+  /// Slots [0, wanted()) have memory or will get it.
   uint32_t wanted() const { return wanted_.load(std::memory_order_relaxed); }
 
-  /// Asks for memory behind slots [0, wanted); returns at once. `announce` is called on the pool's
-  /// threads as populated() grows and must be safe there. They start at the first call, and end
-  /// when every slot has memory.
+  /// Asks for memory for slots [0, wanted). Returns at once, unless no thread can be started: the
+  /// caller then gets the memory itself. `announce` is called on the pool's threads as populated()
+  /// grows and must be safe there. The threads start at the first call, and end when every slot has
+  /// memory.
   void want(uint32_t wanted, void (*announce)(void*), void* context);
 
-  /// Gives the memory of a slot that has some back to the kernel, or gets it again. One thread at a
-  /// time; a slot that is refilled must not be registered with a userfaultfd.
+  /// `empty` gives the memory of a slot back to the kernel, and `refill` gets it again. One thread
+  /// at a time. A slot that is refilled must not be registered with a userfaultfd.
   void empty(SlotId slot);
   void refill(SlotId slot);
 

@@ -1,4 +1,3 @@
-// See tripwires.h.
 #include "pager/window/tripwires.h"
 
 #include <sys/mman.h>
@@ -22,7 +21,7 @@ constexpr size_t leaving_max = 64;
 
 }  // namespace
 
-// Without memory for them there are none: chunks are then moved as wholes.
+// Without memory for saved pages there are no tripwires: chunks are then moved as a whole.
 Tripwires::Tripwires(uint32_t count_max) : pages_bytes_(uint64_t{count_max} * os_page_bytes) {
   void* const pages = kernel::mmap(nullptr, pages_bytes_, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -59,7 +58,8 @@ void Tripwires::hand_over() {
                                  ? 0
                                  : syscall(SYS_process_madvise, process_.get(), leaving_.data(),
                                            leaving_.size(), MADV_DONTNEED, 0);
-  // Kernels before 6.13 refuse that advice there, and any stops at a page that cannot go.
+  // Kernels before 6.13 refuse this advice in process_madvise, and every kernel stops at a page
+  // that cannot go.
   const size_t done = done_bytes < 0 ? 0 : static_cast<size_t>(done_bytes) / os_page_bytes;
   for (size_t i = done; i < leaving_.size(); ++i) {
     kernel::madvise(leaving_[i].iov_base, os_page_bytes, MADV_DONTNEED);

@@ -2,15 +2,15 @@
 //
 // Problem. Mapped chunks are silent. To take a small chunk out of its region and to move it back
 // when it is touched costs the engine three interruptions of all its processors (the kernel flushes
-// what they remember of page tables for the way out, the way in and the write protection), and
-// whoever touched it waits for two of them.
+// what they remember of page tables for the way out, the way in and the write protection), and the
+// thread that touched it waits for two of them.
 //
-// Idea. Whoever uses the chunk reads all of it, so one page that is gone tells as much. Its bytes
-// are kept here. Taking pages away is one flush for as many as go together (from Linux 6.16 on);
-// putting one back is none, since the kernel copies a page into a place where there was nothing.
+// Idea. Each use of the chunk reads all of it, so one missing page tells as much. The page's bytes
+// are kept here. Pages that are taken away together cost one flush (from Linux 6.16 on). Putting a
+// page back costs none, because the kernel copies the page into a place where there was nothing.
 //
-// Cost: a few µs to set one or to take it back; a page of memory for each one of those that have
-// ever been set at the same time.
+// Cost: a few µs to set one or to take it back; as many pages of memory as tripwires were ever set
+// at the same time.
 #pragma once
 
 #include <sys/uio.h>
@@ -25,24 +25,24 @@
 
 namespace weightpager::window {
 
-/// Of regions of this process whose chunks are small and moved there whole. Used by the pager's
-/// thread only; only the constructor allocates.
+/// Tripwires in regions of this process whose chunks are small and are moved in as a whole. Used by
+/// the pager's thread only; only the constructor allocates.
 class Tripwires {
  public:
-  /// Up to so many at once.
+  /// Allows up to `count_max` tripwires at once.
   explicit Tripwires(uint32_t count_max);
   ~Tripwires();
   Tripwires(const Tripwires&) = delete;
   Tripwires& operator=(const Tripwires&) = delete;
 
-  /// Keeps the first page of a chunk that is placed as a whole; it goes with the next `hand_over`.
-  /// False: there is no room for one more.
+  /// Saves the first page of a chunk that is placed as a whole; the page goes with the next
+  /// `hand_over`. Returns false if there is no room for one more.
   bool set(Region& region, uint32_t index);
-  /// Takes all pages away that were kept since the last time. One that the engine has locked in
+  /// Takes away all pages that were saved since the last call. A page that the engine has locked in
   /// memory stays: its chunk is silent until it is evicted.
   void hand_over();
-  /// Puts the page back, write-protected, and wakes who waits for it. Unless `done`, nothing has
-  /// happened.
+  /// Puts the page back, write-protected, and wakes the threads that wait for it. Unless `done`,
+  /// nothing has happened.
   fault::Outcome take_back(Region& region, uint32_t index);
 
   static bool is_set(const Region& region, uint32_t index) {
@@ -60,7 +60,7 @@ class Tripwires {
   std::byte* pages_ = nullptr;
   uint64_t pages_bytes_ = 0;
   std::vector<uint32_t> free_;
-  OwnedFd process_;  // this one's pidfd
+  OwnedFd process_;  // this process's pidfd
   std::vector<iovec> leaving_;
 };
 

@@ -23,7 +23,7 @@ bool ViewMemory::answer_shown(Region& region, uint32_t index, uintptr_t) {
     region.space().line().hang_up();
     return true;
   }
-  // Out of memory for page tables, at worst: the toucher tries again.
+  // At worst there is no memory for page tables: the thread tries again.
   wake_live_pages(region, index);
   return true;
 }
@@ -40,12 +40,12 @@ void ViewMemory::note_gone(const ShownFile& file, ChunkId chunk) {
 
 void ViewMemory::seal(const Region& region, std::byte* address, uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  // A guest wakes its threads itself, when it has sealed them.
+  // A guest wakes its threads itself, when it has sealed the range.
   if (!region.space().is_own()) return region.space().line().seal(begin, length_bytes);
   seal_unwritten(region, begin, begin + length_bytes, page_map_);
 }
 
-// What the view does not show is shown again when it is touched.
+// Pages that the view no longer shows are shown again when they are touched.
 bool ViewMemory::discard_written(Region& region, uint32_t index, uint32_t first_page,
                                  uint32_t count) {
   const auto chunk = reinterpret_cast<uintptr_t>(region.chunk_address(index));

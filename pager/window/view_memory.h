@@ -1,9 +1,9 @@
-// What shared memory and the module's memory have in common: regions are views of a file, this
-// process's or a guest's, private where the engine may write.
+// What shared memory and the module's memory have in common: regions are views of a file, in this
+// process or in a guest, and are private where the engine may write.
 //
-// The kernel copies a page at the first write into a private view and tells nobody; /proc tells
-// which pages are copies (page_map.h). What was written stays when the memory is given back.
-// Slots are permits to fill a chunk: memory comes as it is read into.
+// The kernel copies a page at the first write into a private view without a message; /proc tells
+// which pages are copies (page_map.h). What was written stays when the memory is given back. Slots
+// are only permits to fill a chunk: memory comes when a chunk is read into it.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class ViewMemory : public BackingMemory {
 
  protected:
   using BackingMemory::BackingMemory;
-  /// The chunk's pages are gone from every view.
+  /// Notes that the chunk's pages are gone from every view.
   static void note_gone(const ShownFile& file, ChunkId chunk);
 
  private:

@@ -121,6 +121,33 @@ TEST(JudgeThread, AnswersAsTheJudgeDoesAndRings) {
   }
 }
 
+// A judge that cannot tell says nothing against the policy in use, and is asked again later.
+TEST(JudgeThread, WithoutAVerdictThePolicyInUseStays) {
+  const Trace trace = drifting(400, 1200);
+  std::atomic<int> rings = 0;
+  JudgeThread it([](Trace, const SimulatorOptions&, std::span<const std::string_view>) {
+    return std::optional<Verdict>();
+  });
+  for (int question = 1; question <= 2; ++question) {
+    ASSERT_TRUE(it.ask(
+        {.touches = recorded(trace),
+         .chunk_bytes = trace.chunk_bytes,
+         .chunks = trace.chunks,
+         .order = trace.order,
+         .situation = situation("expert", 100),
+         .refuted = {}},
+        [](void* bell) {
+          ++*static_cast<std::atomic<int>*>(bell);
+          static_cast<std::atomic<int>*>(bell)->notify_one();
+        },
+        &rings));
+    rings.wait(question - 1);
+    const auto verdict = it.take();
+    ASSERT_TRUE(verdict);
+    EXPECT_EQ(verdict->best, "expert");
+  }
+}
+
 TEST(JudgeThread, EndsInTheMiddleOfAnAnswer) {
   const Trace trace = drifting(4000, 400'000);
   const auto touches = recorded(trace);

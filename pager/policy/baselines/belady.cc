@@ -23,7 +23,7 @@ std::vector<uint32_t> next_uses_of(std::span<const ChunkId> touches, uint32_t ch
   return next;
 }
 
-/// What is in memory, by when it is needed next.
+/// The chunks in memory, sorted by their next use.
 class HeldChunks {
  public:
   explicit HeldChunks(uint32_t chunks) : next_use_(chunks, not_there) {}
@@ -58,7 +58,7 @@ Belady::Belady(const ChunkTable& table, const Settings& settings, std::span<cons
 
 void Belady::set_order(const ChunkOrder& /*order*/) { plan(); }
 
-// From where the engine is on, with what is resident now.
+// Plans from the engine's current touch on, and begins with the chunks that are resident now.
 void Belady::plan() {
   const std::vector<uint32_t> next = next_uses_of(future_, table_.chunks());
   const size_t window = table_.resident_max();
@@ -99,8 +99,8 @@ void Belady::on_touch(ChunkId chunk, uint32_t /*offset_bytes*/) {
   WP_ASSERT(static_cast<size_t>(touch_) < future_.size() && future_[touch_] == chunk);
 }
 
-// In the order of need, each as soon as there is room. One that is still there, to be evicted
-// first, holds the others up: they need its room.
+// Reads go in the order of need, each as soon as there is room. A chunk that is still there,
+// because it is to be evicted first, holds up the reads after it, which need its room.
 Action Belady::next() {
   if (evictions_done_ < evictions_.size()) {
     const PlannedEviction& eviction = evictions_[evictions_done_];

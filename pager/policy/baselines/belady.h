@@ -1,12 +1,13 @@
 // `belady`: the bound. It is told all touches to come, and reads the fewest chunks that any policy
 // with this window can.
 //
-// What has to go is what is needed again last (Belady 1966). These decisions are made once, for the
-// whole trace, and then carried out as early as they may be: a chunk goes as soon as its last use
-// before its eviction is over, and the next missing ones are read into the room. So the number of
-// reads is the least there is, and most of their time is hidden ("conservative" prefetching, Cao et
-// al. 1995). It is no bound on time: whoever reads more, but at better moments, may be faster; the
-// time that nobody beats is max(computing, least bytes / bandwidth).
+// The chunk that has to go is the one that is needed again last (Belady 1966). These decisions are
+// made once, for the whole trace, and then carried out as early as they may be: a chunk goes as
+// soon as its last use before its eviction is over, and the next missing ones are read into the
+// room. So the number of reads is the least there is, and most of their time is hidden
+// ("conservative" prefetching, Cao et al. 1995). It is no bound on time: a policy that reads more,
+// but at better moments, may be faster. The time that no policy beats is max(computing, least bytes
+// / bandwidth).
 //
 // Cost: O(T log W) to plan T touches; O(1) amortised a touch.
 #pragma once
@@ -21,8 +22,8 @@ namespace weightpager::policy {
 
 class Belady final : public Policy {
  public:
-  /// `table` outlives the policy, as does `future`: the chunks that will be touched, in order. What
-  /// is touched otherwise ends the program.
+  /// `table` outlives the policy, as does `future`: the chunks that will be touched, in order. Any
+  /// other touch ends the program.
   Belady(const ChunkTable& table, const Settings& settings, std::span<const ChunkId> future);
 
   void set_order(const ChunkOrder& order) override;
@@ -41,7 +42,7 @@ class Belady final : public Policy {
   // Touches are numbered by their index in the future.
   struct PlannedEviction {
     ChunkId chunk;
-    int64_t last_use;  // before it; -1: it was there before the first touch
+    int64_t last_use;  // of the chunk before its eviction; -1: none
   };
   struct PlannedRead {
     ChunkId chunk;
@@ -61,20 +62,21 @@ class Belady final : public Policy {
   PolicyStatistics statistics_;
 };
 
-/// Reads of the touches from touch `from` on, if the chunks that are touched most often stay in a
-/// window of so many chunks and the others share one slot of it. Of touches that do not depend on
-/// each other no policy that does not know the future reads less on average (Aho, Denning & Ullman,
-/// "Principles of Optimal Page Replacement", 1971: A0).
+/// How many reads the touches from touch `from` on cause, if the chunks that are touched most often
+/// stay in a window of `window` chunks and all others share one slot of it. Where touches do not
+/// depend on each other, no policy that does not know the future reads less on average (Aho,
+/// Denning & Ullman, "Principles of Optimal Page Replacement", 1971: A0).
 uint64_t reads_of_fixed_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                             size_t from);
 
-/// The same without knowing the future: of the chunks touched so far, those stay that were touched
-/// most often until then, and of equals the one that came first. This measures what past uses tell,
-/// not what a policy can do: it knows the uses of all chunks, and all that passes shares one slot.
+/// The same without knowing the future: at each touch, the chunks stay that were touched most often
+/// until then, and of equals the one that came first. This measures what past uses tell, not what a
+/// policy can do: it counts every use of every chunk, and all chunks that do not stay share one
+/// slot.
 uint64_t reads_of_learned_set(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                               size_t from);
 
-/// The least reads that serve these touches with a window of so many chunks, which is empty at
+/// The least reads that serve these touches with a window of `window` chunks, which is empty at
 /// first. Counts the reads that touches from touch `from` on cause.
 uint64_t least_reads(std::span<const ChunkId> touches, uint32_t chunks, uint32_t window,
                      size_t from = 0);

@@ -1,4 +1,4 @@
-// Chunks in a row, any of which can be taken out or moved at once: what recency is kept in.
+// A list of chunks, sorted by recency, from which any chunk can be taken out or moved in O(1).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace weightpager::policy {
 /// `reset` is O(1) and allocates nothing.
 class ChunkList {
  public:
-  /// Empties it and makes room for chunks 0 to `chunks` - 1.
+  /// Empties the list and makes room for chunks 0 to `chunks` - 1.
   void reset(uint32_t chunks) {
     links_.assign(chunks + 1, Link{});
     links_[chunks] = {chunks, chunks, true};  // the end, where front and back hang
@@ -21,14 +21,14 @@ class ChunkList {
 
   uint32_t size() const { return size_; }
   bool contains(window::ChunkId chunk) const { return links_[chunk].is_in; }
-  /// no_chunk if it is empty.
+  /// The last chunk, or no_chunk if the list is empty.
   window::ChunkId back() const { return chunk_or_none(links_.back().before); }
-  /// The one in front of it, or no_chunk.
+  /// The chunk in front of this one, or no_chunk.
   window::ChunkId before(window::ChunkId chunk) const {
     return chunk_or_none(links_[chunk].before);
   }
 
-  /// Puts the chunk there, wherever it was before.
+  /// Puts the chunk at the front (or the back), wherever it was before.
   void put_front(window::ChunkId chunk) {
     erase(chunk);
     insert(chunk, end(), links_.back().after);
@@ -37,7 +37,7 @@ class ChunkList {
     erase(chunk);
     insert(chunk, links_.back().before, end());
   }
-  /// Nothing happens if it is not in it.
+  /// Nothing happens if the chunk is not in the list.
   void erase(window::ChunkId chunk) {
     Link& link = links_[chunk];
     if (!link.is_in) return;

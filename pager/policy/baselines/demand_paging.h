@@ -1,9 +1,9 @@
-// `demand`: reads what is touched and nothing else; the clock says who goes.
+// `demand`: reads only chunks that are touched; the clock says which chunk goes.
 //
 // What a kernel without readahead would do, with larger pages. Second chance: the hand goes round
-// what is resident, oldest first. There is no accessed bit to look at, so the hand takes a chunk
-// that was used out of the engine's sight (its bytes stay); if it is touched before the hand comes
-// back, it gets another round. Cost: O(1) a touch, a round of the hand at worst for an eviction.
+// what is resident, oldest first. There is no accessed bit to look at, so the hand hides a chunk
+// that was used; if it is touched before the hand comes back, it gets another round. Cost: O(1) a
+// touch, a round of the hand at worst for an eviction.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// `lru`: reads what is touched and nothing else; what was not touched for longest goes.
+// `lru`: reads only chunks that are touched; the chunk that was touched longest ago goes.
 //
 // Touches are seen by hiding the older half of the window (newer_half.h). Cost: O(1) an event.
 #pragma once

@@ -72,7 +72,8 @@ bool PiecesAhead::arrived(ChunkId chunk) {
   return at == nowhere || begins_[piece_of(at)] != at;
 }
 
-// If it stayed since the last pass, it is mapped, and would not tell that the engine comes.
+// The next piece's first chunk may have stayed mapped since the last pass. Its touch would then not
+// tell that the engine has come.
 ChunkId PiecesAhead::next_hold() {
   if (here_ == nowhere || has_held_) return window::no_chunk;
   has_held_ = true;
@@ -89,7 +90,7 @@ ChunkId PiecesAhead::next_ahead() {
   return window::no_chunk;
 }
 
-// Of the piece where the engine is, what it has passed may go.
+// Of the piece where the engine is, the chunks that it has passed may go.
 bool PiecesAhead::may_go(ChunkId chunk) const {
   const uint32_t at = position(chunk);
   if (here_ == nowhere || at == nowhere) return true;

@@ -3,11 +3,11 @@
 //
 // The two policies differ in where they cut the order. `next-layer` is the usual schedule of
 // frameworks that offload layers: a piece is a layer, and a layer that takes more than a third of
-// the window is cut, so that two pieces and what was just used fit. Nothing is chosen to stay: what
-// the window has beyond two layers is the oldest there is, and so it is evicted just before it is
-// needed. `double-buffer` is the simplest schedule that hides reads: the window has two halves, and
-// each is read while the engine computes from the other. Every pass reads the whole model. Two
-// chunks stay free for touches that are out of order.
+// the window is cut, so that two pieces and the chunks just used fit. Nothing is chosen to stay:
+// the chunks that the window holds beyond two layers are the oldest, and so they are evicted just
+// before they are needed. `double-buffer` is the simplest schedule that hides reads: the window has
+// two halves, and each is read while the engine computes from the other. Every pass reads the whole
+// model. Two chunks stay free for touches that are out of order.
 //
 // The first chunk of every piece is a tripwire: touching it says that the engine has come there.
 // Cost: O(1) a touch, O(chunks of two pieces) when the engine comes to another piece.
@@ -20,7 +20,7 @@
 
 namespace weightpager::policy {
 
-/// What an order can be cut by.
+/// What limits the length of a piece.
 struct CutLimits {
   uint32_t window_chunks = 0;
   uint64_t chunk_bytes = 0;
@@ -58,8 +58,8 @@ class PiecesAhead final : public PolicyBase {
   std::vector<uint32_t> begins_;
   uint32_t here_ = nowhere;  // the piece that the engine is in
   uint32_t furthest_ = 0;    // the furthest position in it that was seen
-  uint32_t asked_ = 0;       // of this piece and the next, so many were there or asked for
-  bool has_held_ = true;     // the next one's first chunk
+  uint32_t asked_ = 0;       // chunks of this piece and the next that were there or asked for
+  bool has_held_ = true;     // the next piece's first chunk was hidden, if it could be
 };
 
 }  // namespace weightpager::policy

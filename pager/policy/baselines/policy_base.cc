@@ -5,8 +5,8 @@
 namespace weightpager::policy {
 namespace {
 
-// A thread that was given a chunk needs a moment to use it: as many deliveries are safe, where the
-// window is not too small for it.
+// A thread that was given a chunk needs a moment to use it. So this many of the last deliveries are
+// safe, unless the window is too small for that.
 constexpr uint32_t recent_touches_max = 8;
 
 }  // namespace
@@ -83,7 +83,7 @@ Action PolicyBase::next() {
   return ahead();
 }
 
-// What engine threads wait for, in the order of their touches.
+// Chunks that engine threads wait for, in the order of their touches.
 Action PolicyBase::demand() {
   while (!demand_.is_empty() && table_.state(demand_.front()) != ChunkState::absent) demand_.pop();
   if (demand_.is_empty()) return {};
@@ -137,7 +137,7 @@ Action PolicyBase::victim(bool for_demand) {
   return {};
 }
 
-// Where nothing is about to become free, somebody must go: the oldest, whoever needs it.
+// Where nothing is about to become free, the oldest chunk must go, even if it is needed.
 Action PolicyBase::last_resort() {
   if (table_.is_slot_coming()) return {};
   const bool room_is_on_its_way = table_.reading() > 0 && !is_at_standstill_;

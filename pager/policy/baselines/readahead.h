@@ -1,10 +1,10 @@
 // `readahead`: what an operating system does for a file that is read in order.
 //
-// A fault reads a few chunks ahead in file order; if the next fault goes on where the last reading
-// ended, twice as far, up to a maximum; a fault elsewhere begins anew. The first chunk of what was
-// read ahead is a tripwire: touching it starts the next reading, so that a steady reader never
-// waits for a whole one. The least recently used chunk goes first (newer_half.h). It knows files,
-// not layers, and nothing of a pass that will come round. Cost: O(1) an event.
+// A fault reads a few chunks ahead in file order. If the next fault lies where the last reading
+// ended, it reads twice as far, up to a maximum. A fault elsewhere begins anew. The first chunk
+// that was read ahead is a tripwire: touching it starts the next reading, so that a steady reader
+// never waits for a whole reading. The least recently used chunk goes first (newer_half.h). It
+// knows files, not layers, and nothing of a pass that will come round. Cost: O(1) an event.
 #pragma once
 
 #include <vector>
@@ -28,13 +28,13 @@ class Readahead final : public PolicyBase {
   void read_from(ChunkId begin, uint32_t chunks);
 
   NewerHalf newer_half_;
-  // By chunk: whether the order names it. Numbers behind a file's last chunk may be of no file.
+  // By chunk: whether the order names it. Numbers behind a file's last chunk may belong to no file.
   std::vector<bool> is_known_;
   // Being read ahead: [next_, end_).
   ChunkId next_ = 0;
   ChunkId end_ = 0;
   ChunkId marker_ = window::no_chunk;
-  uint32_t length_ = 0;  // of the last reading ahead
+  uint32_t length_ = 0;  // chunks of the last reading ahead
 };
 
 }  // namespace weightpager::policy

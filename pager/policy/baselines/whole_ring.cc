@@ -38,7 +38,8 @@ void WholeRing::touched(ChunkId chunk) {
     frontier_ = std::max(frontier_, cursor_);
     return;
   }
-  // Far from where the engine should be: a stray, unless the next touch goes on from there.
+  // The touch is far from where the engine should be: it is a stray, unless the next touch goes on
+  // from there.
   const bool is_confirmed = candidate_ != nowhere && at > candidate_ && at - candidate_ <= length_;
   candidate_ = at;
   if (is_confirmed) go_to(at);

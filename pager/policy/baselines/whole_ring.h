@@ -1,4 +1,4 @@
-// `ring`: reads ahead without stop, as far as the window allows, and drops what the engine has
+// `ring`: reads ahead without a break, as far as the window allows, and drops what the engine has
 // passed.
 //
 // The window is one ring that runs along the order and across its end into the next pass; the disk
