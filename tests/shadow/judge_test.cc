@@ -93,28 +93,34 @@ std::vector<telemetry::RecordedTouch> recorded(const Trace& trace) {
   return touches;
 }
 
+// Asks on a window of 100 chunks, and waits until the thread rings. `rings` outlives the thread.
+std::optional<Verdict> answer_of(JudgeThread& thread, const Trace& trace, std::atomic<int>& rings) {
+  const int before = rings.load();
+  const bool is_asked = thread.ask(
+      {.touches = recorded(trace),
+       .chunk_bytes = trace.chunk_bytes,
+       .chunks = trace.chunks,
+       .order = trace.order,
+       .situation = situation("expert", 100),
+       .refuted = {}},
+      [](void* bell) {
+        ++*static_cast<std::atomic<int>*>(bell);
+        static_cast<std::atomic<int>*>(bell)->notify_one();
+      },
+      &rings);
+  if (!is_asked) return {};
+  rings.wait(before);
+  return thread.take();
+}
+
 TEST(JudgeThread, AnswersAsTheJudgeDoesAndRings) {
   const Trace trace = drifting(400, 1200);
-  const auto touches = recorded(trace);
   const auto expected = judge(trace, situation("expert", 100), {});
   std::atomic<int> rings = 0;
   JudgeThread it;
   EXPECT_FALSE(it.take());
   for (int question = 1; question <= 3; ++question) {
-    ASSERT_TRUE(it.ask(
-        {.touches = touches,
-         .chunk_bytes = trace.chunk_bytes,
-         .chunks = trace.chunks,
-         .order = trace.order,
-         .situation = situation("expert", 100),
-         .refuted = {}},
-        [](void* bell) {
-          ++*static_cast<std::atomic<int>*>(bell);
-          static_cast<std::atomic<int>*>(bell)->notify_one();
-        },
-        &rings));
-    rings.wait(question - 1);
-    const auto verdict = it.take();
+    const auto verdict = answer_of(it, trace, rings);
     ASSERT_TRUE(verdict);
     EXPECT_EQ(verdict->best, expected->best);
     EXPECT_FALSE(it.take());
@@ -129,20 +135,7 @@ TEST(JudgeThread, WithoutAVerdictThePolicyInUseStays) {
     return std::optional<Verdict>();
   });
   for (int question = 1; question <= 2; ++question) {
-    ASSERT_TRUE(it.ask(
-        {.touches = recorded(trace),
-         .chunk_bytes = trace.chunk_bytes,
-         .chunks = trace.chunks,
-         .order = trace.order,
-         .situation = situation("expert", 100),
-         .refuted = {}},
-        [](void* bell) {
-          ++*static_cast<std::atomic<int>*>(bell);
-          static_cast<std::atomic<int>*>(bell)->notify_one();
-        },
-        &rings));
-    rings.wait(question - 1);
-    const auto verdict = it.take();
+    const auto verdict = answer_of(it, trace, rings);
     ASSERT_TRUE(verdict);
     EXPECT_EQ(verdict->best, "expert");
   }
