@@ -13,7 +13,7 @@
 namespace weightpager::tools {
 namespace {
 
-/// Whether this user can have the port now, tried as libuv does it.
+/// Checks that this user can listen at the port now, in the way that libuv will do it.
 Status check_free(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;

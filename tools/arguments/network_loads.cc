@@ -24,7 +24,7 @@ constexpr NamedGoal goals[] = {{"mean", serve::SharingGoal::mean_slowdown},
                                {"slowdown", serve::SharingGoal::largest_slowdown},
                                {"latency", serve::SharingGoal::largest_latency}};
 
-/// One number for each network, or `otherwise` without the option.
+/// One number for each network; `otherwise` for each if the option is not given.
 Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
                                        double otherwise, const NumberRange& range) {
   const size_t networks = arguments.operands().size();

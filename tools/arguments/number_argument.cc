@@ -72,7 +72,7 @@ Result<float> parse_share(const std::string& text, const std::string& option) {
 Result<double> parse_number(const std::string& text, const std::string& option,
                             const NumberRange& range) {
   double value = 0;
-  // Of what is no number ("nan") neither comparison holds.
+  // For "nan" neither comparison holds.
   if (parse(text, value) && value >= range.least && value <= range.most) return value;
   return fail(
       fmt::format("{} {}: expected a number from {} to {}", option, text, range.least, range.most));
