@@ -1,4 +1,4 @@
-// A line a power of two, as bpftrace has them; the percentiles are of the finer buckets.
+// One line for each power of two, as in bpftrace. The percentiles come from the finer buckets.
 #include "tools/commands/hist.h"
 
 #include <fmt/core.h>
@@ -34,7 +34,7 @@ Command hist_description() {
 
 namespace {
 
-/// In the largest unit of which there is one.
+/// The time in the largest unit that is not larger than it.
 std::string duration(uint64_t ns) {
   if (ns < 1'000) return fmt::format("{} ns", ns);
   if (ns < 1'000'000) return fmt::format("{:.3g} us", static_cast<double>(ns) / 1e3);

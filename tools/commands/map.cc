@@ -41,7 +41,7 @@ constexpr size_t strip_columns =
     screen_columns - index_columns - map_name_columns - figures_columns;
 
 struct MappedModel {
-  Json facts;  // as `hello` has them
+  Json facts;  // from `hello`
   std::string states;
   std::vector<Residency> rows;
 };

@@ -36,7 +36,7 @@ Command ps_description() {
 
 namespace {
 
-/// What is served, as one word for a table.
+/// The models that are served, as one word for a table.
 std::string models_of(const Json& hello) {
   const Json& models = hello.at("models");
   if (models.empty()) return "-";
@@ -46,7 +46,7 @@ std::string models_of(const Json& hello) {
   return more == 0 ? name : fmt::format("{} +{}", name, more);
 }
 
-/// A guest's is its server's.
+/// The size of the window. A guest uses the window of its server.
 std::string window_of(const Json& hello) {
   if (hello.contains("server_process_id")) return "-";
   return fmt::format("{:.0f}", mebibytes(hello.at("window_bytes").get<uint64_t>()));
@@ -60,7 +60,7 @@ std::string policy_of(const Json& hello) {
   return policy.empty() ? "-" : policy;
 }
 
-/// Those that end meanwhile are left out.
+/// Asks all processes. Those that end meanwhile are left out.
 std::vector<Json> ask_all() {
   std::vector<Json> found;
   for (const pid_t process_id : control::find_processes()) {

@@ -41,8 +41,8 @@ Command doctor_description() {
 
 namespace {
 
-/// None if there is nothing to hold against memory: no --window, or a share of a model that cannot
-/// be read. Whether memory suffices is a row, no misuse.
+/// nullopt without --window, or if --window is a share of a model that cannot be read. A window
+/// that is too large for the memory is no misuse: a row says so.
 Result<std::optional<uint64_t>> read_window(const Arguments& arguments, const Facts& facts) {
   const auto text = arguments.value("window");
   if (!text) return std::nullopt;

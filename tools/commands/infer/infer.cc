@@ -199,7 +199,7 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// What a class is called: by the user's file, otherwise by its number.
+/// The names of classes: from the user's file, otherwise their numbers.
 class ClassNames {
  public:
   static Result<ClassNames> read(const std::string& path) {
@@ -219,7 +219,7 @@ class ClassNames {
   std::vector<std::string> names_;
 };
 
-/// One picture on its way through.
+/// One picture on its way through the network.
 struct Picture {
   std::string path;
   infer::Size size;
@@ -228,7 +228,7 @@ struct Picture {
   std::vector<Guess> guesses;
 };
 
-/// What passes over the weights took.
+/// The times of passes over the weights.
 struct Passes {
   std::vector<uint64_t> delays_ns;
   uint64_t read_bytes = 0;
@@ -288,7 +288,7 @@ void print_picture(const Picture& it, const ClassNames& names) {
   }
 }
 
-/// "2 threads", or what a GPU gave.
+/// "2 threads", or the GPU and its memory.
 std::string computed_with(const Inference& inference, const InferOptions& options) {
   if (options.inference.device == infer::DeviceKind::cpu) {
     return fmt::format("{} threads", options.inference.threads);
@@ -306,7 +306,7 @@ std::string overlay_line(const infer::WindowUse& window) {
       format_size(bytes));
 }
 
-/// What was planned, and what of it was used.
+/// The planned budget, and the part of it that was used.
 std::string budget_line(const Inference& inference, const InferOptions& options) {
   if (!options.plan) return "";
   return fmt::format("  budget    {} for weights, activations and workspace, which take {}\n",
@@ -434,7 +434,7 @@ int run_infer(InferOptions options) {
   if (!trace) return failure(trace.error());
   const auto inference = Inference::open(*network, options.weights_path, options.inference);
   if (!inference) return failure(inference.error());
-  // What reading the network and compiling it took, and nobody needs any more.
+  // Gives back the memory that reading and compiling the network took.
   malloc_trim(0);
 
   InferenceProgress progress(std::filesystem::path(options.cfg_path).stem(), *network, **inference,

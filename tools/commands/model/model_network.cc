@@ -1,4 +1,4 @@
-// Darknet networks in `weightpager model`: make, pack and show them.
+// Makes, packs and shows Darknet networks for `weightpager model`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string shape_text(const Shape& shape) {
 
 // --- show ---------------------------------------------------------------------------------------
 
-/// "" where it is the layer before, as mostly.
+/// The inputs of a layer; "" in the usual case, where the input is the layer before.
 std::string other_inputs(const Layer& layer, size_t number) {
   if (layer.inputs.size() == 1 && (number == 0 || layer.inputs.front() == number - 1)) return "";
   return fmt::format("{}", fmt::join(layer.inputs, ", "));

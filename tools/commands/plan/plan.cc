@@ -1,4 +1,4 @@
-// `weightpager plan`: chooses the subcommand; without one, everything is planned together.
+// `weightpager plan`: chooses the subcommand; without one it plans everything together.
 #include "tools/commands/plan/plan.h"
 
 #include <fmt/format.h>

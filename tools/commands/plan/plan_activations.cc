@@ -1,5 +1,5 @@
-// `weightpager plan activations`: every strategy for a network's activations, the bounds, and the
-// plan that is kept.
+// `weightpager plan activations`: shows every strategy for a network's activations, the bounds, and
+// the plan that is kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ struct Planned {
   uint64_t objects_ns = 0;
 };
 
-/// What `make` returns, and the time that it took.
+/// The result of `make`, and the time that it took.
 template <typename Make>
 auto timed(uint64_t& took_ns, Make make) {
   const auto begin = std::chrono::steady_clock::now();
@@ -97,7 +97,7 @@ std::string size_and_excess(uint64_t bytes, uint64_t bound_bytes) {
   return fmt::format("{:>10.3f} {:>+7.1f}%", mebibytes(bytes), 100 * (share - 1));
 }
 
-/// A row for each strategy: its first tie rule, and its best where it has several.
+/// A row for each strategy: its first tie rule, and its best one if it has several.
 std::string strategy_rows(const std::vector<Attempt>& attempts, uint64_t bound_bytes) {
   std::string text;
   for (auto first = attempts.begin(); first != attempts.end();) {

@@ -1,5 +1,5 @@
-// `weightpager plan primitives`: how to compute each convolution of a network here, and what less
-// memory costs in time.
+// `weightpager plan primitives`: chooses how to compute each convolution of a network on this
+// machine, and shows how much time less memory costs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -102,18 +102,18 @@ Result<Options> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// Of convolutions and changes of layout: the median of some runs.
+/// The time of convolutions and changes of layout: the median of some runs.
 struct Measured {
   double took_ns = 0;
-  /// On a machine on which the chosen selection takes what is planned.
+  /// The time on a machine on which the chosen selection takes its planned time.
   double at_planned_pace_ns = 0;
 };
 
-/// A point of the front, and what the greedy selection makes of its memory.
+/// A point of the front, and the greedy selection for the same memory.
 struct Point {
   const Selection* best = nullptr;
   std::optional<Selection> greedy;
-  /// Where it was asked for.
+  /// Set if measuring was asked for.
   std::optional<Measured> measured;
 };
 
@@ -124,11 +124,12 @@ struct Plan {
   std::vector<Selection> front;
   std::vector<Point> points;
   Selection chosen;
-  /// Time was over before every workspace was tried.
+  /// The time limit ended the search before every workspace was tried.
   bool is_cut_short = false;
 };
 
-/// Evenly spread over the front, its ends among them; greedy ones as far as there is time.
+/// Points that are evenly spread over the front, with both of its ends. They have greedy selections
+/// as far as there is time.
 std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance,
                              const Selection& fastest, const TimeLimit& limit) {
   const size_t count = std::min(points_shown, front.size());
@@ -161,7 +162,7 @@ Status measure_points(Plan& made, int threads) {
   return {};
 }
 
-/// All but what was measured of it; by what everything takes.
+/// Makes the whole plan by the profile, except for the measurements.
 Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   made.profile = std::move(profile);
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,
@@ -246,7 +247,8 @@ void print_pace(const Plan& made) {
              *least, *most);
 }
 
-/// Of the convolutions: the others have no choice, or none that is worth a line.
+/// Prints the choices of the convolutions. Other layers have no choice, or none that is worth a
+/// line.
 void print_choices(const Plan& made) {
   fmt::print("\n{:>5}  {:<34} {:<38} {:>8} {:>10} {:>13}\n", "layer", "convolution", "computed by",
              "time ms", "weights MiB", "workspace MiB");

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a process left that gave up its rights is not for this user to begin with.
+/// A process that gave up its rights may have left a file of another user. Such a file must not
+/// become the beginning of this user's next run.
 bool is_own(const fs::path& path) {
   struct stat facts;
   return lstat(path.c_str(), &facts) == 0 && facts.st_uid == geteuid();

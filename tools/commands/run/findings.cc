@@ -24,7 +24,7 @@ using telemetry::MarkKind;
 using telemetry::MarkPlace;
 using telemetry::Telemetry;
 
-/// A child that touched less was none that computes.
+/// A child that touched less does not compute.
 constexpr uint64_t touched_bytes_small = 2 * MiB;
 
 constexpr const char* serve_cure =
@@ -53,7 +53,7 @@ Finding plain_mapping(const Mark& mark) {
                "the lines above say why");
 }
 
-/// A program was started, and the interposer did not come along.
+/// A program was started without the interposer.
 Finding unloaded_start(const Mark& mark) {
   const std::string start = fmt::format("{} started {}, ", name_of(mark), mark.subject);
   if (mark.kind == MarkKind::cannot_load) {
@@ -76,7 +76,7 @@ bool is_unloaded_start(const Mark& mark) {
          mark.kind == MarkKind::lost_environment;
 }
 
-/// The marks of one run, asked for what they say of one process.
+/// The marks of one run, to be searched for those of one process.
 class Marks {
  public:
   explicit Marks(const std::vector<Mark>& marks) : marks_(marks) {}
@@ -88,7 +88,7 @@ class Marks {
     return found == marks_.rend() ? nullptr : &*found;
   }
 
-  /// One of each process, its last.
+  /// The last mark of each process.
   std::vector<const Mark*> last_of_each(std::initializer_list<MarkKind> kinds) const {
     std::map<int32_t, const Mark*> found;
     for (const Mark& mark : marks_) {
@@ -104,7 +104,7 @@ class Marks {
   const std::vector<Mark>& marks_;
 };
 
-/// `opened`: of a process that did not map what it opened.
+/// `opened`: the mark of a process that did not map the model that it opened.
 Finding unmapped(const Marks& marks, const Mark& opened) {
   if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
     return about(
@@ -175,7 +175,7 @@ std::vector<Finding> children(const Marks& marks) {
   return found;
 }
 
-/// Go leaves a note of its own in what it builds.
+/// Go leaves a note in every program that it builds.
 bool has_go_note(std::ifstream& file, const Elf64_Phdr& segment) {
   constexpr uint64_t notes_bytes_max = 64 * KiB;
   std::string notes(std::min<uint64_t>(segment.p_filesz, notes_bytes_max), '\0');
@@ -220,7 +220,7 @@ std::vector<Mark> last_marks(const std::string& run_directory, const Surrounding
     return std::count_if(marks.begin(), marks.end(),
                          [kind](const Mark& mark) { return mark.kind == kind; });
   };
-  // A fork may have failed: nobody waits for long.
+  // Do not wait long for a child's mark, because the fork may have failed.
   const auto read = [&] {
     std::vector<Mark> marks = telemetry::read_marks(run_directory);
     for (int i = 0; i < 20 && count(marks, MarkKind::forking) > count(marks, MarkKind::forked);
@@ -231,7 +231,7 @@ std::vector<Mark> last_marks(const std::string& run_directory, const Surrounding
     return marks;
   };
   std::vector<Mark> marks = read();
-  // Who is about to end does not run on in the background.
+  // A process that is about to end does not count as one that runs on in the background.
   if (std::any_of(marks.begin(), marks.end(), surroundings.is_running)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     marks = read();

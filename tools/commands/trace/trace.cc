@@ -25,7 +25,7 @@ using simulate::Trace;
 using simulate::Workload;
 
 constexpr uint32_t count_max = 1'000'000;
-/// As many chunks as a trace may have.
+/// A larger model would have more chunks than a trace may have.
 constexpr uint64_t model_bytes_max = uint64_t{32} * 1024 * GiB;
 constexpr uint32_t touches_shown = 40;
 
@@ -141,7 +141,7 @@ int stats(const Trace& trace) {
 
 // ---- Making ----
 
-/// Of a size, if the option is there.
+/// Reads a size from the option, if it is given.
 Status take_size(const Arguments& arguments, const std::string& option, uint64_t& value) {
   if (!arguments.has(option)) return {};
   const auto size = parse_bytes(*arguments.value(option), "--" + option);
@@ -216,8 +216,8 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
   return recipe;
 }
 
-/// What the model alone takes that a trace is made of: names of layers and tensors, and lists of
-/// chunks.
+/// Checks that memory has room for the model that a trace is made of: for the names of layers and
+/// tensors, and for lists of chunks.
 Status check_room_for_model(const Shape& shape) {
   constexpr uint64_t layer_bytes = 1 * KiB;
   constexpr uint64_t expert_bytes = 256;
