@@ -1,6 +1,6 @@
-# bash completion for weightpager: goes through the words that are typed so far. tools/manual appends
-# the tables of commands and values. The bash-completion package is needed only for the engine's
-# arguments.
+# bash completion for weightpager: goes through the words that are typed so far. tools/manual
+# appends the tables of commands and values. The bash-completion package is needed only for the
+# engine's arguments.
 # shellcheck shell=bash
 
 _weightpager_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2"); }
@@ -10,7 +10,8 @@ _weightpager_files() {
   mapfile -t COMPREPLY < <(compgen "$1" -- "$2")
 }
 
-# Completes the value of an option or operand. $1 is typed so far; $kind and $choices tell the values.
+# Completes the value of an option or operand, of which $1 is typed. $kind and $choices tell the
+# possible values.
 _weightpager_complete() {
   local before=
   case $kind in
