@@ -110,8 +110,8 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 
 Option time_limit_option() {
   return {0, "time-limit", "TIME",
-          "that a search may take: the best found by then is shown;\n"
-          "0s: what is found at once (30s)"};
+          "the time that a search may take; it then shows the best\n"
+          "result so far (30s; 0s takes what is found at once)"};
 }
 
 Result<TimeLimit> parse_time_limit(const Arguments& arguments) {

@@ -22,11 +22,11 @@ constexpr uint64_t bar_columns = 44;
 Command hist_description() {
   return {.name = "weightpager hist",
           .purpose =
-              "Shows how long touches waited for their data, by what the chunk was like (absent:\n"
-              "demand, being read: late, ready: tripwire), and how long reads took, since the\n"
-              "pager started.\n",
+              "Shows how long touches waited for their data, and how long reads took, since the\n"
+              "pager started. There are three kinds of touches, by the state of their chunk:\n"
+              "demand (absent), late (being read) and tripwire (ready).\n",
           .usage = "  weightpager hist PID [--json]\n",
-          .options = {{0, "json", "", "the counts as one JSON object"}},
+          .options = {{0, "json", "", "print the counts as one JSON object"}},
           .examples = "  weightpager hist 4711\n",
           .exit_status = live_exit_status,
           .operands = Operands::pagers};

@@ -23,13 +23,13 @@ Command ps_description() {
               "Lists your processes that page weights, by kind: pager (an engine's), library,\n"
               "server and its guests, networks, inference.\n",
           .usage = "  weightpager ps [--json]\n",
-          .options = {{0, "json", "", "one JSON object a process"}},
+          .options = {{0, "json", "", "print one JSON object for each process"}},
           .examples =
               "  weightpager run --window 1GiB -- llama-cli -m model.gguf &\n"
               "  weightpager ps\n",
           .environment = "  XDG_RUNTIME_DIR       where sockets are, in weightpager/\n",
           .exit_status =
-              "  0  success, also where there is none\n"
+              "  0  success, even if there is no such process\n"
               "  2  called wrongly\n",
           .operands = Operands::none};
 }

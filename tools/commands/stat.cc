@@ -31,21 +31,21 @@ constexpr size_t cursor_columns = 12;
 Command stat_description() {
   return {.name = "weightpager stat",
           .purpose =
-              "Shows what a live pager does, a row a second, until it ends. The first row's\n"
-              "figures are averages since its first model was mapped. Of an engine that is\n"
-              "attached to a server: which one; of networks: their windows.\n",
+              "Shows what a live pager does, one row a second, until it ends. The first row's\n"
+              "figures are averages since its first model was mapped. For an engine that is\n"
+              "attached to a server it shows the server; for networks, their windows.\n",
           .usage = "  weightpager stat PID [-I 1s] [-n N] [--json]\n",
-          .options = {{'I', "interval", "TIME", "between two rows: 1s (default), 100ms"},
+          .options = {{'I', "interval", "TIME", "time between two rows: 1s (default), 100ms"},
                       {'n', "count", "N", "end after N rows"},
-                      {0, "json", "", "one JSON object a row, of all counters"}},
+                      {0, "json", "", "print one JSON object for each row, with all counters"}},
           .examples =
               "  weightpager ps\n"
               "  weightpager stat 4711\n"
               "  weightpager stat 4711 -n 1 --json | jq .read_bytes\n"
-              "Columns: memory of the window in use, its size; read a second; faults a second\n"
-              "that waited for a read, for the rest of one, or for microseconds; chunks a second\n"
-              "that were there before the engine came; share of time with a thread waiting;\n"
-              "passes so far; the layer that was touched last\n",
+              "Columns: memory in use and size of the window; bytes read; faults that waited\n"
+              "for a whole read (demand), for the rest of one (late) or for microseconds (trip);\n"
+              "chunks that were there before the engine came (hidden); share of the time with a\n"
+              "thread waiting (stall); passes so far; the layer that was touched last\n",
           .exit_status = live_exit_status,
           .operands = Operands::pagers};
 }

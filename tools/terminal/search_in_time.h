@@ -8,7 +8,7 @@ namespace weightpager::tools {
 
 /// The commands' message about a search that the time limit has ended.
 inline constexpr const char* time_was_over =
-    "--time-limit was over before everything was tried; bounds hold all the same\n";
+    "--time-limit was over before everything was tried; the bounds still hold\n";
 
 class SearchInTime {
  public:

@@ -73,8 +73,7 @@ std::vector<std::string> pipeline_names() {
 Command infer_description() {
   return {
       .name = "weightpager infer",
-      .purpose =
-          "Runs a Darknet network on pictures in a sliver of the memory that its weights take.\n",
+      .purpose = "Runs a Darknet network on pictures, in a small part of its weights' memory.\n",
       .usage = "  weightpager infer NET.cfg NET.weights IMAGE... [OPTIONS]\n",
       .options = {{'w', "window", "SIZE",
                    "memory for weights: 18MiB, or a share of them: 5%\n"
@@ -83,8 +82,8 @@ Command infer_description() {
                    "pre: all weights in memory\n"
                    "seq: read, copy, compute a layer, then the next\n"
                    "sync, async: the three overlap, in lock step or not\n"
-                   "2s: compute from where they were read to\n"
-                   "(2s; with --device cuda async, because there 2s computes over the bus)",
+                   "2s: compute straight from the memory that weights are read into\n"
+                   "(2s; with --device cuda, async: there 2s would compute over the bus)",
                    pipeline_names()},
                   device_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
@@ -92,22 +91,23 @@ Command infer_description() {
                    "run as `weightpager plan -o FILE` has planned, from weights that\n"
                    "`model pack --plan` has packed"},
                   {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
-                  {0, "repeat", "N", "passes in a row for each picture, to see what one takes (1)"},
+                  {0, "repeat", "N", "passes in a row for each picture, to time them (1)"},
                   {0, "threads", "N",
-                   "that compute (one per processor); outputs are the same to the bit for the\n"
-                   "same number, and may differ in their last bits for another"},
+                   "threads that compute (one per processor); the same number gives the same\n"
+                   "outputs, bit for bit; with another number the last bits may differ"},
                   {0, "names", "FILE", "names of the classes, one in a line"},
                   {0, "threshold", "P", "detectors: show boxes at least this probable (0.5)"},
-                  {0, "overlap", "P", "detectors: of boxes that overlap more, one stays (0.45)"},
+                  {0, "overlap", "P", "detectors: of boxes that overlap by more, keep one (0.45)"},
                   {0, "top", "N", "classifiers: show so many classes (5)"},
                   {0, "json", "FILE", "write results and figures to FILE"},
-                  {0, "trace", "FILE", "write when the last pass read, copied and computed what"},
+                  {0, "trace", "FILE",
+                   "write a timeline of the last pass: reads, copies, computing"},
                   http_option(),
                   {'q', "quiet", "", "print no summary and no notices"}},
       .examples = std::string("  ") + usage_example +
                   "\n"
                   "  weightpager infer resnet152.cfg resnet152.packed *.jpg --window 5% -p 2s\n",
-      .exit_status = "  0 every picture was computed, 1 one was not, 2 misuse\n"};
+      .exit_status = "  0 every picture was computed, 1 a picture was not, 2 misuse\n"};
 }
 
 namespace {
@@ -155,7 +155,7 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   for (const std::string option : {"window", "pipeline", "device", "tile", "threads"}) {
     if (!options.plan_path.empty() && arguments.has(option)) {
       return fail(fmt::format("--{}: the plan has one", option),
-                  "leave it away, or make another plan: weightpager plan --help");
+                  "leave it out, or make another plan: weightpager plan --help");
     }
   }
   options.names_path = arguments.value("names").value_or("");
@@ -294,7 +294,7 @@ std::string computed_with(const Inference& inference, const InferOptions& option
     return fmt::format("{} threads", options.inference.threads);
   }
   const infer::DeviceMemoryUse use = inference.device_memory();
-  return fmt::format("on the GPU, of whose memory {} for weights, {} in all",
+  return fmt::format("on the GPU, in {} of its memory for weights, {} in all",
                      format_size(use.weights_bytes), format_size(use.all_bytes));
 }
 

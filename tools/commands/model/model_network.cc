@@ -99,16 +99,17 @@ void print_json(const Network& shown) {
 }  // namespace
 
 Command model_pack_description() {
-  return {.name = "weightpager model pack",
-          .purpose =
-              "Makes a Darknet network's weights ready to be read a layer at a time:\n"
-              "aligned, with checksums, batch normalization folded.\n",
-          .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights|NET.packed -o FILE\n",
-          .options = {{'o', "output", "FILE", "where to write"},
-                      {0, "plan", "FILE", "as `weightpager plan -o FILE` wants them"},
-                      {'f', "force", "", "replace what is there"}},
-          .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
-          .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
+  return {
+      .name = "weightpager model pack",
+      .purpose =
+          "Makes a Darknet network's weights ready to be read a layer at a time:\n"
+          "aligned, with checksums, batch normalization folded.\n",
+      .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights|NET.packed -o FILE\n",
+      .options = {{'o', "output", "FILE", "where to write"},
+                  {0, "plan", "FILE", "pack for the plan that `weightpager plan -o FILE` wrote"},
+                  {'f', "force", "", "replace what is there"}},
+      .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
+      .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
 }
 
 int show_network(const std::string& path, bool as_json) {

@@ -57,11 +57,11 @@ Command plan_budgets_description() {
   return {
       .name = "weightpager plan budgets",
       .purpose =
-          "Says how to divide one budget of memory for weights among several Darknet\n"
-          "networks: by SwapNet's equation (1), and so that they suffer as little\n"
-          "as possible, together or the one that suffers most. Runs nothing.\n",
+          "Divides one budget of memory for weights among several Darknet networks in two\n"
+          "ways: by SwapNet's equation (1), and so that the figure of --goal is as small as\n"
+          "possible. Runs nothing.\n",
       .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
-      .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
+      .options = {{0, "budget", "SIZE", "memory for the weights of all networks: 843MiB"},
                   urgency_option(),
                   period_option(),
                   goal_option(),
@@ -71,7 +71,7 @@ Command plan_budgets_description() {
                    "window: a ring of layers or tiles, the rest pinned;\n"
                    "blocks: two blocks of layers at a time, as SwapNet (window)",
                    {"window", "blocks"}},
-                  {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
+                  {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
       .examples =

@@ -321,17 +321,18 @@ Result<JointPlans> make_plans(const JointOptions& options) {
 }  // namespace
 
 std::vector<Option> plan_joint_options() {
-  return {{'b', "budget", "SIZE", "for windows, activations and workspace of all networks"},
+  return {{'b', "budget", "SIZE", "memory for windows, activations and workspace of all networks"},
           urgency_option(),
           period_option(),
           goal_option(),
           {0, "weights", "FILE",
-           "of the first network: measure how fast they are read, what that takes\n"
-           "from the processors, and the pace of these; with --budget, try its plan"},
-          {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
-          {0, "threads", "N", "that compute (one per processor)"},
+           "weights of the first network: measure the speed of reading them, the time\n"
+           "that it takes from the processors, and the pace of the processors;\n"
+           "with --budget, also try the plan"},
+          {0, "disk", "GB/S", "the speed of reading weights, if it is not measured (2)"},
+          {0, "threads", "N", "threads that compute (one per processor)"},
           time_limit_option(),
-          {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},
+          {0, "explain", "", "print where bytes and time go, and what 10 MiB more would buy"},
           {'o', "output", "FILE", "write the plan, for `model pack --plan` and `infer --plan`"},
           {0, "json", "FILE", "write all figures to FILE"},
           {0, "html", "FILE", "write a page with the fronts as plots to FILE"}};

@@ -44,15 +44,16 @@ Command plan_primitives_description() {
               "machine, and finds the fastest selection within a budget of memory for weights and\n"
               "workspace. What was measured is kept in ~/.cache/weightpager.\n",
           .usage = "  weightpager plan primitives NET.cfg [OPTIONS]\n",
-          .options = {{0, "budget", "SIZE", "for weights and workspace (enough for the fastest)"},
+          .options = {{0, "budget", "SIZE",
+                       "memory for weights and workspace (enough for the fastest)"},
                       {0, "layer-by-layer", "",
-                       "only the weights of the layer that runs are in memory; each is read\n"
-                       "from the disk before"},
+                       "keep only the weights of the running layer in memory; each layer is\n"
+                       "read from the disk before it runs"},
                       {0, "disk", "GB/S", "how fast that disk reads (2)"},
-                      {0, "threads", "N", "that compute (one per processor)"},
+                      {0, "threads", "N", "threads that compute (one per processor)"},
                       {0, "measure", "",
                        "run the network by each selection that is shown (with random weights),\n"
-                       "in turns with the chosen one, and measure what was planned"},
+                       "in turns with the chosen one, and measure the times that were planned"},
                       time_limit_option(),
                       {0, "json", "FILE", "write the front and all choices to FILE"}},
           .examples =
@@ -92,8 +93,7 @@ Result<Options> read_options(const Arguments& arguments) {
   options.threads = *threads;
   options.is_measured = arguments.has("measure");
   if (options.is_measured && options.strategy == SelectionScope::layer_by_layer) {
-    return fail("--measure runs networks with all weights in memory",
-                "leave --layer-by-layer away");
+    return fail("--measure runs networks with all weights in memory", "leave --layer-by-layer out");
   }
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return tl::make_unexpected(time_limit.error());
@@ -269,20 +269,19 @@ void print_choices(const Plan& made) {
 
 void print_exactness(const Plan& made) {
   if (made.is_cut_short) {
-    print(
-        stdout,
-        "--time-limit was over before every workspace was tried: but for the least memory and the "
-        "fastest there may be better ones\n\n");
+    print(stdout,
+          "--time-limit was over before every workspace was tried: there may be better points, "
+          "except for the least memory and the fastest\n\n");
     return;
   }
   if (!plan::is_exact(made.instance.instance)) {
     print(stdout,
-          "of so many layers some points: but for the least memory and the fastest there may be "
-          "better ones\n\n");
+          "only some points, because there are so many layers: there may be better points, except "
+          "for the least memory and the fastest\n\n");
     return;
   }
   if (!plan::cuts_needed(made.instance.instance)) {
-    fmt::print("points at budgets evenly apart: between them there may be better ones\n\n");
+    fmt::print("points at evenly spaced budgets: between them there may be better ones\n\n");
     return;
   }
   fmt::print("no selection is better than these\n\n");

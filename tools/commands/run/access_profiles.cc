@@ -36,7 +36,7 @@ Status keep(const std::string& record_path, const std::string& access_profile_di
   auto file = ReportFile::create(
       profiles::access_profile_path(access_profile_directory, access_profile->chunk_bytes,
                                     access_profile->files),
-      "what was learned:");
+      "the learned access profile:");
   if (!file) return forward_error(std::move(file));
   return file->commit(*text);
 }

@@ -76,16 +76,15 @@ Command run_description() {
        "how chunks get into place: auto (default), move,\ncollapse, copy",
        {window::mapper_names.begin(), window::mapper_names.end()}},
       {0, "policy", "NAME",
-       "what is read ahead, kept and evicted: auto (default),\n"
-       "which begins with expert and takes another where that\n"
-       "serves better; `weightpager bench policies --help`\n"
-       "lists them. What they learn of the engine's order and\n"
-       "pace the next run begins with:\n"
-       "~/.cache/weightpager/learned-*.json",
+       "what to read ahead, keep and evict: auto (default) begins\n"
+       "with expert and changes to a policy that serves better;\n"
+       "`weightpager bench policies --help` lists all policies.\n"
+       "What they learn of the engine's order and pace is kept\n"
+       "for the next run, in ~/.cache/weightpager/learned-*.json",
        live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
-       "write what the engine touches to FILE, as a trace for\n"
+       "write the engine's touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
@@ -101,12 +100,12 @@ Command run_description() {
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
       "                        where a run keeps its counters\n"
-      "  XDG_CACHE_HOME, HOME  where what was learned is kept\n";
+      "  XDG_CACHE_HOME, HOME  where learned access profiles are kept\n";
   command.exit_status =
       "  125  weightpager failed or was called wrongly; the engine did not start\n"
       "  126  the engine cannot be executed\n"
       "  127  the engine was not found\n"
-      "  else that of the engine; the signal that killed the engine kills weightpager\n";
+      "  otherwise the engine's; a signal that killed the engine kills weightpager, too\n";
   command.operands = Operands::engine;
   return command;
 }

@@ -56,7 +56,7 @@ Command serve_description() {
       {'w', "window", "SIZE",
        "memory for the models' weights, for all engines together:\n"
        "1GiB, 512MiB, or a share of the models: 25%"},
-      {'n', "name", "NAME", "what engines attach to"},
+      {'n', "name", "NAME", "the name that engines attach to"},
       {0, "json", "FILE", "write the server's numbers to FILE at the end"},
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},

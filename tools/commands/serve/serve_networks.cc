@@ -58,37 +58,37 @@ const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budg
 }  // namespace
 
 Command serve_networks_description() {
-  return {.name = "weightpager serve",
-          .purpose =
-              "Runs several Darknet networks side by side in one budget of memory, each in a\n"
-              "window of its own, until SIGINT, and says how long their inferences took.\n",
-          .usage =
-              "  weightpager serve NET.cfg… --budget SIZE [OPTIONS]\n"
-              "The weights are NET.packed, or else NET.weights, beside each NET.cfg.\n",
-          .options = {{0, "budget", "SIZE",
-                       "for windows, activations and scratch memory of all\n"
-                       "networks; less if the memory cgroup's limit is"},
-                      urgency_option(),
-                      period_option(),
-                      goal_option(),
-                      {0, "then", "S=SIZE,…",
-                       "after so many seconds another budget: 10=500MiB,20=1GiB"},
-                      {0, "seconds", "N", "end after so long"},
-                      {0, "plans", "FILE,…",
-                       "by network: compute its convolutions as `weightpager plan -o FILE`\n"
-                       "has chosen, from NET.planned, which `model pack --plan` has packed\n"
-                       "(windows follow the budget all the same)"},
-                      {0, "threads", "N", "that compute each network (processors by networks)"},
-                      {0, "json", "FILE", "write every inference to FILE at the end"},
-                      http_option(),
-                      {'q', "quiet", "", "print only what ends it"}},
-          .examples =
-              "  weightpager model make --net yolov3 -o nets\n"
-              "  weightpager model make --net vgg19 -o nets\n"
-              "  weightpager serve nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB --seconds 20\n",
-          .exit_status =
-              "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
-              "misuse\n"};
+  return {
+      .name = "weightpager serve",
+      .purpose =
+          "Runs several Darknet networks side by side in one budget of memory, each in a\n"
+          "window of its own, until SIGINT, and says how long their inferences took.\n",
+      .usage =
+          "  weightpager serve NET.cfg… --budget SIZE [OPTIONS]\n"
+          "The weights are NET.packed, or else NET.weights, beside each NET.cfg.\n",
+      .options = {{0, "budget", "SIZE",
+                   "memory for windows, activations and scratch memory of all\n"
+                   "networks; less if the memory cgroup's limit is lower"},
+                  urgency_option(),
+                  period_option(),
+                  goal_option(),
+                  {0, "then", "S=SIZE,…", "other budgets from these seconds on: 10=500MiB,20=1GiB"},
+                  {0, "seconds", "N", "end after N seconds"},
+                  {0, "plans", "FILE,…",
+                   "by network: compute its convolutions as `weightpager plan -o FILE`\n"
+                   "has chosen, from NET.planned, which `model pack --plan` has packed\n"
+                   "(windows follow the budget all the same)"},
+                  {0, "threads", "N", "threads for each network (processors divided by networks)"},
+                  {0, "json", "FILE", "write every inference to FILE at the end"},
+                  http_option(),
+                  {'q', "quiet", "", "print only errors"}},
+      .examples =
+          "  weightpager model make --net yolov3 -o nets\n"
+          "  weightpager model make --net vgg19 -o nets\n"
+          "  weightpager serve nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB --seconds 20\n",
+      .exit_status =
+          "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
+          "misuse\n"};
 }
 
 namespace {
@@ -172,7 +172,7 @@ Result<NetworksOptions> read_options(const Arguments& arguments) {
                               *text, options.cfg_paths.size(), options.plan_paths.size()));
     }
     if (arguments.has("threads")) {
-      return fail("--threads: the plans have one each", "leave it away, or make other plans");
+      return fail("--threads: each plan has its own number", "leave it out, or make other plans");
     }
   }
   const auto networks = static_cast<int>(options.cfg_paths.size());

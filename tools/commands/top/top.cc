@@ -23,9 +23,9 @@ Command top_description() {
           .purpose =
               "Shows a live pager on the whole screen, until it ends: the window, where the\n"
               "engine is in the model, what is read and waited for, layer by layer. Without\n"
-              "a terminal one look, as text.\n",
+              "a terminal it prints one look as text.\n",
           .usage = "  weightpager top PID [-I 1s] [-n N]\n",
-          .options = {{'I', "interval", "TIME", "between two looks: 1s (default), 250ms"},
+          .options = {{'I', "interval", "TIME", "time between two looks: 1s (default), 250ms"},
                       {'n', "count", "N", "end after N looks"}},
           .examples =
               "  weightpager top 4711\n"
@@ -34,7 +34,7 @@ Command top_description() {
               "Keys: q quit, h help, space pause, s sort rows, + and - change the window\n",
           .environment =
               "  NO_COLOR  if set and not empty, no colours\n"
-              "  TERM      dumb: as without a terminal\n"
+              "  TERM      if dumb, works as without a terminal\n"
               "  LC_ALL, LC_CTYPE, LANG\n"
               "            UTF-8: bars of blocks instead of letters\n",
           .exit_status = live_exit_status,
