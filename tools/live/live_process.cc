@@ -29,7 +29,7 @@ int live_failure(const Error& error) {
 
 Error wrong_answer(const std::string& problem) {
   return {fmt::format("the process's answer is not as expected: {}", problem),
-          "is it run by another version of weightpager?", 0};
+          "does it run another version of weightpager? use that version's command", 0};
 }
 
 control::Client::Json request_of(const char* name) {
@@ -76,8 +76,8 @@ tl::expected<control::Client, int> connect_to(const std::string& text) {
 tl::expected<control::Client, int> connect_to_operand(const Command& command,
                                                       const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
-    return tl::make_unexpected(
-        misuse({"expected one process id", fmt::format("`{} --help` tells more", command.name)}));
+    return tl::make_unexpected(misuse(
+        {"expected one process id", fmt::format("`{} --help` shows the usage", command.name)}));
   }
   return connect_to(arguments.operands().front());
 }

@@ -173,7 +173,7 @@ Row uring_row(const SystemFacts& system) {
 
 std::string huge_page_cure(const HugePageFacts& huge) {
   if (huge.is_disabled_for_process) {
-    return "start it from a shell that is not exempt: some parent called "
+    return "start weightpager from another shell: a parent of this one called "
            "prctl(PR_SET_THP_DISABLE)";
   }
   if (huge.mode.empty()) return "boot a kernel with CONFIG_TRANSPARENT_HUGEPAGE";
@@ -452,7 +452,7 @@ Row window_row(const Facts& facts, const ModelFacts& model) {
 
 Row workers_row() {
   return {"workers", RowVerdict::information,
-          "children that are forked once the model is mapped are outside the window: let workers "
+          "children that are forked after the model is mapped are outside the window: let workers "
           "map it themselves, by `weightpager serve` and `run --attach`",
           "", Json::object()};
 }

@@ -42,14 +42,14 @@ Finding plain_mapping(const Mark& mark) {
   const std::string start = name_of(mark) + " mapped a model ";
   const char* const cause = "mapped_by_kernel";
   if (mark.place == MarkPlace::fixed) {
-    return about(mark, cause, start + "at a fixed address, so the kernel did",
+    return about(mark, cause, start + "at a fixed address, so the kernel pages it",
                  "let the engine map it wherever there is room");
   }
   if (mark.place == MarkPlace::shared_writable) {
-    return about(mark, cause, start + "to be changed (shared and writable), so the kernel did",
-                 "let the engine map it to be read only, or privately");
+    return about(mark, cause, start + "shared and writable, so the kernel pages it",
+                 "let the engine map it read-only, or privately");
   }
-  return about(mark, cause, start + "that weightpager did not page, so the kernel did",
+  return about(mark, cause, start + "that weightpager could not page, so the kernel pages it",
                "the lines above say why");
 }
 
@@ -64,11 +64,11 @@ Finding unloaded_start(const Mark& mark) {
   if (mark.kind == MarkKind::gains_rights) {
     return about(mark, "gains_rights",
                  start + "which gains rights, so Linux ignores LD_PRELOAD for it",
-                 "run a copy that has no such rights, or start weightpager behind it");
+                 "run a copy that has no such rights, or let it start weightpager");
   }
   return about(mark, "environment_lost",
                start + "without weightpager's library in LD_PRELOAD or without its variables",
-               "keep LD_PRELOAD and WEIGHTPAGER_*, or start weightpager behind what changes them");
+               "keep LD_PRELOAD and WEIGHTPAGER_*, or start weightpager after they are changed");
 }
 
 bool is_unloaded_start(const Mark& mark) {
@@ -115,7 +115,7 @@ Finding unmapped(const Marks& marks, const Mark& opened) {
   if (const Mark* hook = marks.last(MarkKind::hooked, opened.process_id)) {
     return about(
         opened, "mmap_taken",
-        fmt::format("{} mapped {} by {}, which stands in front of weightpager's library",
+        fmt::format("{} mapped {} by {}, which is loaded in front of weightpager's library",
                     name_of(opened), opened.subject, hook->subject),
         fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
   }
@@ -136,7 +136,7 @@ Finding unmapped(const Marks& marks, const Mark& opened) {
 
 Finding running(const Mark& mark, bool is_served) {
   const bool has_plain_weights = mark.kind == MarkKind::forked && mark.amount != 0;
-  const char* const what = is_served           ? "these numbers are of its beginning"
+  const char* const what = is_served           ? "these numbers are only its first ones"
                            : has_plain_weights ? "it has the weights outside the window"
                                                : "it had mapped no model when the command ended";
   return about(mark, "still_running",
@@ -277,7 +277,7 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
     if (!surroundings.is_go_program(mark->subject)) continue;
     found.push_back(about(*mark, "own_system_calls",
                           name_of(*mark) + " is a Go program, which calls the kernel itself",
-                          "an engine is served that maps its model by the C library's mmap"));
+                          "use an engine that maps its model by the C library's mmap"));
   }
   add_starts(false);
   if (marks.last_of_each({MarkKind::loaded}).empty()) {

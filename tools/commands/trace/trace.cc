@@ -284,7 +284,7 @@ int act_on_trace(const Arguments& arguments) {
         {is_known ? fmt::format("trace {}: expected one operand more", word)
                   : fmt::format("trace: expected record, show, stats, convert or make, found {}",
                                 word.empty() ? "nothing" : "'" + word + "'"),
-         "`weightpager trace --help` tells what they do"});
+         "`weightpager trace --help` explains them"});
   }
   if (word == "make") return make_command(arguments, operands[1]);
   const auto trace = read_trace(operands[1]);
