@@ -65,7 +65,7 @@ struct SchedulingAttributes {
 };
 
 /// For threads that compute: if others want the processor, too, the calling thread, and threads
-/// that it starts, get fewer and longer turns than the usual few milliseconds, and no preference
+/// that it starts, get fewer and longer turns instead of some milliseconds each, and no preference
 /// when they wake. Kernels before 6.12 do not know the length, only the lack of preference. If the
 /// kernel refuses, nothing changes.
 inline void take_long_turns() {

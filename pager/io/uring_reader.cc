@@ -240,8 +240,8 @@ void UringReader::check(int result) {
 }
 
 /// Waits for the answers to the requests that the kernel has. Nobody may use their buffers before.
-/// Only on some kernels do these answers come without a call. The buffers are read again
-/// afterwards.
+/// Only on some kernels do these answers come without a call; if they do not come in time, the
+/// process ends. The buffers are read again afterwards.
 void UringReader::await_last_answers(int error_number) {
   // The kernel has not got the requests that are still in the queue.
   const unsigned first = *ring_.sq.khead;
