@@ -23,7 +23,7 @@ Result<AnonymousMemory> AnonymousMemory::make(uint64_t length_bytes, const std::
   }
   memory.address_ = static_cast<std::byte*>(address);
   memory.length_bytes_ = length_bytes;
-  // Where there are no huge pages it only takes longer to walk through.
+  // Without huge pages it only takes longer to go through the memory.
   madvise(address, length_bytes, MADV_HUGEPAGE);
   return memory;
 }

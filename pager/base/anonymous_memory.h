@@ -1,5 +1,5 @@
-// Memory of this process's own, with no file behind it: zero, on whole pages, and in huge ones
-// where the kernel has any. Pages come as they are written to.
+// Private memory without a file behind it: zeroed, in whole pages, and in huge pages if the kernel
+// has any. A page takes memory from the first write on.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace weightpager {
 
-/// Owns it. Movable.
+/// Owns the memory. Movable.
 class AnonymousMemory {
  public:
-  /// 0 bytes make an empty one. `what` and `hint` are for the error: "weights that stay", and what
-  /// mends that there is no memory for them.
+  /// 0 bytes make an empty object. `what` and `hint` are for the error: the purpose of the memory,
+  /// such as "weights that stay", and a remedy for the lack of memory.
   static Result<AnonymousMemory> make(uint64_t length_bytes, const std::string& what,
                                       const std::string& hint);
 

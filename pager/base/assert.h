@@ -1,6 +1,6 @@
 // Assertions that stay on in release builds: a pager that has lost track of a chunk would serve
-// wrong bytes, so it stops the process instead. They check the program, never the kernel's answers
-// or a file's contents: those are a `Result` (result.h).
+// wrong bytes, so it stops the process instead. Assertions check the program, never the kernel's
+// answers or a file's contents: errors of those are a `Result` (result.h).
 #pragma once
 
 namespace weightpager {

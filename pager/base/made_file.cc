@@ -22,7 +22,7 @@ tl::unexpected<Error> cannot_write(const std::string& path, uint64_t size_bytes,
               error_number == ENOENT ? "make its directory first" : "", error_number);
 }
 
-/// 0, or the errno. Filesystems that cannot reserve space get a file of the right length.
+/// Returns 0 or the errno. If the filesystem cannot reserve space, only sets the file's length.
 int reserve(int fd, uint64_t size_bytes) {
   const auto size = static_cast<off_t>(size_bytes);
   if (fallocate(fd, 0, 0, size) == 0) return 0;

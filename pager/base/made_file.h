@@ -1,5 +1,5 @@
-// A file of a size known beforehand: written in pieces under a temporary name, renamed when it is
-// complete.
+// A file whose size is known beforehand. It is written in pieces under a temporary name, and
+// renamed when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace weightpager {
 /// Removes the temporary file unless it was committed. Writing is thread-safe.
 class MadeFile {
  public:
-  /// Reserves the space on the disk, so that a full disk is found out here: the error names the
-  /// file and the bytes needed.
+  /// Reserves the space on the disk, so that a full disk shows here. The error names the file and
+  /// the bytes needed.
   static Result<MadeFile> create(const std::string& path, uint64_t size_bytes);
 
   MadeFile(MadeFile&&) noexcept = default;
@@ -23,7 +23,7 @@ class MadeFile {
   ~MadeFile();
 
   Status write(uint64_t offset_bytes, std::string_view bytes);
-  /// Brings the bytes to the disk and gives the file its final name.
+  /// Writes the bytes to the disk and gives the file its final name.
   Status commit();
 
  private:

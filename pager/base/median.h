@@ -1,4 +1,4 @@
-// The middle of some measurements: what says more than their average on a machine that others use.
+// The median of some measurements. On a machine that others use it says more than the average.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace weightpager {
 
-/// Of an even count, the upper one of the two in the middle. Requires a value.
+/// For an even count it is the upper one of the two values in the middle. Requires at least one
+/// value.
 template <typename Value>
 Value median(std::vector<Value> values) {
   WP_ASSERT(!values.empty());

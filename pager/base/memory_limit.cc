@@ -1,7 +1,6 @@
-// A cgroup is named in /proc/self/cgroup by its path in the hierarchy; where the hierarchy is
-// mounted, and from which of its paths on (a container sees only a part), stands in
-// /proc/self/mountinfo. A limit holds for everything below it, so the way up to the mount point is
-// searched as well.
+// /proc/self/cgroup names a cgroup by its path in the hierarchy. /proc/self/mountinfo says where
+// the hierarchy is mounted, and from which of its paths on (a container sees only a part). A limit
+// holds for everything below it, so all directories up to the mount point are searched as well.
 #include "pager/base/memory_limit.h"
 
 #include <algorithm>
@@ -26,8 +25,8 @@ struct CgroupMount {
 struct CgroupVersion {
   const char* filesystem;
   const char* limit_file;
-  /// The controller in /proc/self/cgroup and among the mount's options; v2 has one for all,
-  /// unnamed.
+  /// The controller's name in /proc/self/cgroup and among the mount's options. v2 has one unnamed
+  /// hierarchy for all controllers.
   const char* controller;
 };
 
@@ -70,7 +69,7 @@ std::optional<std::string> find_cgroup(const std::string& root, const CgroupVers
   return std::nullopt;
 }
 
-/// None for "max", for what is not a number and for a file that is not there.
+/// nullopt for "max", for a text that is not a number, and for a file that does not exist.
 std::optional<uint64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   uint64_t number = 0;

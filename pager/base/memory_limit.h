@@ -1,4 +1,4 @@
-// How much memory this process may use at most: the machine's, or less inside a memory cgroup.
+// The most memory that this process may use: the machine's, or less inside a memory cgroup.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace weightpager {
 
 struct MemoryLimit {
   uint64_t bytes = 0;
-  /// The file that says so: "/proc/meminfo (MemTotal)" or the cgroup's limit file.
+  /// The file that has the limit: "/proc/meminfo (MemTotal)" or the cgroup's limit file.
   std::string source;
 };
 
@@ -17,7 +17,7 @@ struct MemoryLimit {
 /// in, the enclosing ones included. `root` is put before /proc and the cgroup mounts, for tests.
 MemoryLimit memory_limit(const std::string& root = "");
 
-/// All of them: MemTotal first, then the cgroups' from the innermost out.
+/// All limits: MemTotal first, then those of the cgroups, the innermost first.
 std::vector<MemoryLimit> memory_limits(const std::string& root = "");
 
 }  // namespace weightpager

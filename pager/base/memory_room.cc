@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = MemoryRoom::Kind;
 
-/// Files of a line each, "key number" or "key: number unit".
+/// Reads a file whose lines are "key number" or "key: number unit".
 std::map<std::string, uint64_t> read_table(const std::string& path) {
   std::map<std::string, uint64_t> table;
   std::ifstream file(path);
@@ -32,7 +32,8 @@ std::map<std::string, uint64_t> read_table(const std::string& path) {
   return table;
 }
 
-/// The number that is all of a file; for "max", and where there is no such file, `otherwise`.
+/// Reads a file that consists of a number; `otherwise` for "max" and for a file that does not
+/// exist.
 uint64_t read_number(const fs::path& path, uint64_t otherwise) {
   std::ifstream file(path);
   uint64_t number = 0;
@@ -41,15 +42,15 @@ uint64_t read_number(const fs::path& path, uint64_t otherwise) {
 
 uint64_t difference(uint64_t from, uint64_t less) { return from - std::min(from, less); }
 
-/// What a group may still take: its limit less what is used and is not page cache, and of swap what
-/// both the group and the machine have left.
+/// The memory that a group may still take: its limit without the memory in use that is not page
+/// cache, and the swap that both the group and the machine have left.
 MemoryRoom room_in_group(const MemoryLimit& limit, const std::string& root,
                          uint64_t swap_free_bytes) {
   const fs::path file = root + limit.source;
   const fs::path folder = file.parent_path();
   const bool is_v1 = file.filename() == "memory.limit_in_bytes";
   auto statistics = read_table((folder / "memory.stat").string());
-  // Version 1 counts the groups below under other names.
+  // In version 1, figures that include the groups below have other names.
   const std::string prefix = is_v1 ? "total_" : "";
   const uint64_t cache_bytes =
       statistics[prefix + "inactive_file"] + statistics[prefix + "active_file"];

@@ -1,11 +1,11 @@
-// A mutex that says what it guards, and a compiler that checks it.
+// A mutex whose use the compiler checks.
 //
-// Data says which mutex it needs (WP_GUARDED_BY), a function says which one its caller holds
-// (WP_REQUIRES). Clang refuses code that does otherwise (tests/style/locks.sh); for other compilers
-// the words mean nothing, and the types are those of the standard library.
+// Data declares the mutex that guards it (WP_GUARDED_BY); a function declares the mutex that its
+// caller holds (WP_REQUIRES). Clang refuses code that breaks these rules (tests/style/locks.sh).
+// For other compilers the words mean nothing, and the types are those of the standard library.
 //
-// What happens in a lambda is checked by itself, as if nothing were locked: conditions are waited
-// for in loops, and a lambda that is called under the lock says so (WP_REQUIRES).
+// Clang checks the body of a lambda by itself, as if nothing were locked. So code waits for
+// conditions in loops, and a lambda that is called under the lock declares it (WP_REQUIRES).
 #pragma once
 
 #include <chrono>
@@ -18,14 +18,15 @@
 #define WP_FOR_CLANG(attribute)
 #endif
 
-/// Of data: read and written under the mutex only.
+/// For data: it is read and written under the mutex only.
 #define WP_GUARDED_BY(mutex) WP_FOR_CLANG(guarded_by(mutex))
-/// Of a function: called, and left, with the mutex locked.
+/// For a function: the mutex is locked when it is called and when it returns.
 #define WP_REQUIRES(mutex) WP_FOR_CLANG(requires_capability(mutex))
-/// Of a function: locks the mutex, and leaves it so; unlocks what its caller has locked.
+/// For functions: WP_LOCKS locks the mutex and returns with it locked; WP_UNLOCKS unlocks the mutex
+/// that its caller has locked.
 #define WP_LOCKS(...) WP_FOR_CLANG(acquire_capability(__VA_ARGS__))
 #define WP_UNLOCKS(...) WP_FOR_CLANG(release_capability(__VA_ARGS__))
-/// Of a lambda that code which knows nothing of the mutex calls under it.
+/// For a lambda that is called under the mutex by code that does not know the mutex.
 #define WP_UNCHECKED WP_FOR_CLANG(no_thread_safety_analysis)
 
 namespace weightpager {
@@ -40,7 +41,7 @@ class WP_FOR_CLANG(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex for as long as it lives.
+/// Holds a mutex while the object lives.
 class WP_FOR_CLANG(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) WP_LOCKS(mutex) : mutex_(mutex) { mutex.lock(); }
@@ -52,16 +53,16 @@ class WP_FOR_CLANG(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// What threads sleep for. They may wake for nothing, so they look again.
+/// A condition that threads sleep for. A thread may wake without cause, so it must check again.
 class Condition {
  public:
-  /// Lets go of the mutex while it sleeps.
+  /// Unlocks the mutex while it sleeps.
   void wait(Mutex& mutex) WP_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
   }
-  /// Returns false when the time has come.
+  /// Returns false when the time is over.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point time) WP_REQUIRES(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     const bool is_early = changed_.wait_until(lock, time) == std::cv_status::no_timeout;

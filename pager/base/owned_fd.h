@@ -1,4 +1,4 @@
-// A file descriptor that is closed when its owner goes.
+// A file descriptor that is closed when its owner is destroyed.
 #pragma once
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ class OwnedFd {
   }
 
   int get() const { return fd_; }
-  /// The descriptor is the caller's to close from now on.
+  /// From now on the caller has to close the descriptor.
   int release() { return std::exchange(fd_, -1); }
   bool is_open() const { return fd_ >= 0; }
 
@@ -30,11 +30,11 @@ class OwnedFd {
   int fd_ = -1;
 };
 
-/// A name for what the calling thread has open, for other threads and for child processes:
-/// descriptor tables can be a thread's own, and the file's name may mean another one by now. /proc
-/// itself says how the thread is numbered there, for it may be another process namespace's, in
-/// which these numbers are other processes'. What is opened by the link is to be compared with the
-/// file all the same (/proc may be mounted anew). "" where there is no /proc.
+/// A path by which other threads and child processes can open the calling thread's descriptor. A
+/// thread may have a descriptor table of its own, and the file's name may mean another file by now.
+/// The thread's number is read from /proc itself, because /proc may belong to another process
+/// namespace, in which our numbers mean other processes. Whoever opens the link must still compare
+/// the file, because /proc may have been mounted anew. "" if there is no /proc.
 inline std::string link_of_descriptor(int fd) {
   char thread[64];
   const ssize_t length = readlink("/proc/thread-self", thread, sizeof thread);

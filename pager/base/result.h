@@ -1,8 +1,8 @@
-// How things that can fail at run time say so.
+// The results of functions that can fail at run time.
 //
 // A function that can fail returns `Result<T>`: either the value or an `Error` that a person can
-// act on. What cannot happen is asserted (assert.h) and never returned. Exceptions stay inside the
-// one library call that throws them.
+// act on. Conditions that always hold are asserted (assert.h); they are no errors. Exceptions stay
+// inside the one library call that throws them.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ template <typename T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
-/// Shorthand for the failing side: `return fail("…")`.
+/// A short form for errors: `return fail("…")`.
 inline tl::unexpected<Error> fail(std::string message, std::string hint = {},
                                   int error_number = 0) {
   return tl::make_unexpected(Error{std::move(message), std::move(hint), error_number});

@@ -1,7 +1,6 @@
-// The memory calls of the kernel, past every library. The interposer defines functions of these
-// names, so the interposer and the pager's own threads, which must not end up in it, call the
-// kernel directly. (Looking libc's functions up by dlsym would need memory, and so mmap, too
-// early.)
+// The kernel's memory calls, without any library. The interposer defines functions of these names.
+// The interposer itself and the pager's threads must not call those, so they call the kernel
+// directly. (To look up libc's functions, dlsym would need memory, and so mmap, too early.)
 #pragma once
 
 #include <fcntl.h>
@@ -32,8 +31,8 @@ inline int mprotect(void* address, size_t length, int protection) {
 inline int madvise(void* address, size_t length, int advice) {
   return static_cast<int>(syscall(SYS_madvise, address, length, advice));
 }
-/// Neither a child process gets the range nor a core dump, which would be as long as a reservation
-/// is: what is shown there lies in files.
+/// Keeps the range out of child processes and core dumps. A core dump would be as long as a
+/// reservation, although its bytes are in files.
 inline void keep_to_process(void* address, size_t length) {
   madvise(address, length, MADV_DONTFORK);
   madvise(address, length, MADV_DONTDUMP);
@@ -62,8 +61,8 @@ inline ssize_t readahead(int fd, off_t offset, size_t count) {
   return syscall(SYS_readahead, fd, offset, count);
 }
 
-/// For descriptors of the pager's thread, whose numbers mean other files elsewhere in the process:
-/// what watches descriptors by number (ThreadSanitizer does) must not take them for those.
+/// For descriptors of the pager's thread. Their numbers mean other files elsewhere in the process,
+/// and a tool that watches descriptors by number, such as ThreadSanitizer, must not confuse them.
 inline ssize_t read(int fd, void* buffer, size_t count) {
   return syscall(SYS_read, fd, buffer, count);
 }

@@ -1,5 +1,5 @@
-// Text files that people wrote, on any system: lines end in LF, CRLF or CR, and a byte order mark
-// may stand in front.
+// Lines of text files that people have written on any system: lines end in LF, CRLF or CR, and a
+// byte order mark may come first.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Threads in a process that belongs to somebody else: the engine's signals are not their business.
+// Threads in a process that is not ours: they must not receive the engine's signals.
 #pragma once
 
 #include <pthread.h>
@@ -20,8 +20,8 @@
 
 namespace weightpager {
 
-/// A thread with all signals blocked, under a name of at most 15 characters (ps -L shows it). Fails
-/// where the process, the user or the container has no room for another one.
+/// Starts a thread with all signals blocked, under a name of at most 15 characters (ps -L shows
+/// it). Fails if the process, the user or the container may not have another thread.
 template <typename Function>
 Result<std::thread> start_thread(const char* name, Function function) {
   sigset_t all;
@@ -47,7 +47,7 @@ Result<std::thread> start_thread(const char* name, Function function) {
   return thread;
 }
 
-/// The calling thread gets one part in 70 of a processor that somebody else wants, too.
+/// The calling thread gets one part in 70 of a processor that another thread wants, too.
 inline void take_least_priority() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
 }
@@ -59,20 +59,21 @@ struct SchedulingAttributes {
   uint64_t flags = 0;
   int32_t nice = 0;
   uint32_t priority = 0;
-  uint64_t turn_ns = 0;  // all others are of other policies
+  uint64_t turn_ns = 0;  // all other fields belong to other policies
   uint64_t deadline_ns = 0;
   uint64_t period_ns = 0;
 };
 
-/// The calling thread, and those that it starts, compute: where others want the processor, too,
-/// fewer and longer turns instead of one or a few milliseconds, and no haste when it wakes. Kernels
-/// before 6.12 know no lengths, only that there is no haste; one that refuses changes nothing.
+/// For threads that compute: if others want the processor, too, the calling thread, and threads
+/// that it starts, get fewer and longer turns instead of some milliseconds each, and no preference
+/// when they wake. Kernels before 6.12 do not know the length, only the lack of preference. If the
+/// kernel refuses, nothing changes.
 inline void take_long_turns() {
   const SchedulingAttributes attributes = {.turn_ns = 50'000'000};
   syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/// While it exists, a thread of long turns that sleeps is in haste to wake.
+/// While the object exists, a thread with long turns has preference again when it wakes from sleep.
 class HasteToWake {
  public:
   HasteToWake() : has_long_turns_(sched_getscheduler(0) == SCHED_BATCH) {
@@ -89,8 +90,9 @@ class HasteToWake {
   const bool has_long_turns_;
 };
 
-/// A thread that has to open things before anybody may rely on it. `run(opened)` sets the promise
-/// to how that went, and returns at once if it failed; what this returns is known only then.
+/// Starts a thread that has to open things before anybody may rely on it. `run(opened)` sets the
+/// promise to the result of opening, and returns at once if opening failed. This function waits for
+/// the result, and returns the thread or the error.
 template <typename Run>
 Result<std::thread> start_thread_that_opens(const char* name, Run run) {
   std::promise<Status> opened;

@@ -1,4 +1,5 @@
-// How long a search may take. What is found by then is the answer, with what was proved of it.
+// The time limit of a search. At the limit, the search returns the best result so far and the
+// bounds that it has proved.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +12,20 @@ namespace weightpager {
 
 class TimeLimit {
  public:
-  /// Never over.
+  /// Never ends.
   TimeLimit() = default;
   explicit TimeLimit(double seconds)
       : lasts_(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
         end_(Clock::now() + *lasts_) {}
 
-  /// As long from now on: what comes before a search, such as measuring, is not part of it.
+  /// The same time, from now on: work before a search, such as measuring, does not count.
   TimeLimit anew() const {
     TimeLimit limit = *this;
     if (lasts_) limit.end_ = Clock::now() + *lasts_;
     return limit;
   }
 
-  /// Called whenever a search looks at the clock: it is alive.
+  /// Called whenever a search looks at the clock, to show that it is alive.
   std::function<void()> on_look;
 
   bool is_over() const {

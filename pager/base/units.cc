@@ -48,7 +48,7 @@ std::optional<uint64_t> to_number(std::string_view text) {
   return number;
 }
 
-/// 1 for no suffix at all; nothing for a suffix that is no unit.
+/// 1 without a suffix; nullopt for a suffix that is no unit.
 std::optional<uint64_t> unit_bytes(std::string_view suffix) {
   if (suffix.empty()) return 1;
   for (const Unit& unit : units)
@@ -56,7 +56,7 @@ std::optional<uint64_t> unit_bytes(std::string_view suffix) {
   return std::nullopt;
 }
 
-/// `GB` and its like, whose meaning (powers of 1000?) is not agreed upon.
+/// Whether it is a unit like `GB`. People do not agree on its meaning (powers of 1000?).
 bool is_decimal_unit(std::string_view suffix) {
   return suffix.size() == 2 && suffix[1] == 'B' && unit_bytes(suffix.substr(0, 1)).has_value();
 }
@@ -109,7 +109,7 @@ std::string format_size(uint64_t bytes) {
   constexpr std::array<std::string_view, 6> names{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes) / KiB;
   size_t name = 0;
-  // From 1023.95 on, one decimal would print 1024.0 of the smaller unit.
+  // From 1023.95 on, one decimal would round to 1024.0 of the smaller unit.
   for (; value >= 1023.95 && name + 1 < names.size(); ++name) value /= 1024;
   return fmt::format("{:.1f} {}", value, names[name]);
 }

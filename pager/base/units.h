@@ -1,4 +1,4 @@
-// Sizes: the granularities that everything is measured in, and how people write them.
+// Sizes: the grains that everything is measured in, and the way that people write sizes.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ inline constexpr uint64_t KiB = 1024;
 inline constexpr uint64_t MiB = 1024 * KiB;
 inline constexpr uint64_t GiB = 1024 * MiB;
 
-/// What one entry of an x86-64 page table can map; regions lie on this grid.
+/// The size that one entry of an x86-64 page table can map; regions lie on this grid.
 inline constexpr uint64_t huge_page_bytes = 2 * MiB;
 /// The unit of residency is chosen per pager (policy/chunk_size.h): a power of two from here …
 inline constexpr uint64_t chunk_bytes_min = 64 * KiB;

@@ -1,4 +1,4 @@
-// What is kept for a user between runs: small files of his own in his cache directory.
+// Small files in the user's cache directory, which are kept between runs.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace weightpager {
 
-/// weightpager's part of the user's cache directory (XDG_CACHE_HOME, or ~/.cache), which may not be
-/// there yet; "" for a user without one.
+/// weightpager's directory in the user's cache directory (XDG_CACHE_HOME, or ~/.cache). It may not
+/// exist yet. "" if the user has no cache directory.
 std::string user_cache_directory();
 
-/// Reads all of a file that nobody vouches for: no link, nothing that blocks, this user's own, of
-/// at most so many bytes.
+/// Reads the whole of an untrusted file. Fails if it is a link, can block, is not this user's own,
+/// or has more than `bytes_max` bytes.
 Result<std::string> read_own_file(const std::string& path, uint64_t bytes_max);
 
 }  // namespace weightpager

@@ -16,7 +16,7 @@ namespace weightpager {
 namespace {
 
 constexpr size_t piece_bytes_min = 64 * KiB;
-/// An empty list in a list is 3 bytes of text and some 80 of memory.
+/// The worst case: an empty list in a list is 3 bytes of text and some 80 bytes of memory.
 constexpr uint64_t json_expansion = 32;
 
 }  // namespace
@@ -25,7 +25,7 @@ Result<std::string> read_to_end(int fd, const std::string& path, uint64_t bytes_
                                 const std::string& what) {
   struct stat status {};
   if (fstat(fd, &status) != 0) status.st_size = 0;
-  // Only a hint: of a pipe it is 0, and a file may grow.
+  // The size is only a hint: it is 0 for a pipe, and a file may grow.
   const auto expected_bytes = std::min(static_cast<uint64_t>(status.st_size), bytes_max);
   std::string text;
   for (;;) {
@@ -35,7 +35,7 @@ Result<std::string> read_to_end(int fd, const std::string& path, uint64_t bytes_
           path + ": has more than " + format_size(bytes_max) + ", which " + what + " does not take",
           "give the path of " + what, EFBIG);
     }
-    // One byte more than expected tells the end.
+    // Asking for one byte more than expected finds the end.
     const uint64_t left = done < expected_bytes + 1 ? expected_bytes + 1 - done : 0;
     text.resize(
         done + std::min<uint64_t>(std::max<uint64_t>(left, piece_bytes_min), bytes_max + 1 - done));
@@ -67,7 +67,7 @@ Result<std::string> read_whole_file(const std::string& path, uint64_t bytes_max,
   if (S_ISDIR(status.st_mode)) {
     return fail(path + ": is a directory, expected " + what, "give the path of the file", EISDIR);
   }
-  // A pipe's writer may take its time.
+  // A pipe's writer may take its time, so reads block from now on.
   if (!S_ISREG(status.st_mode)) fcntl(fd.get(), F_SETFL, O_RDONLY);
   return read_to_end(fd.get(), path, bytes_max, what);
 }

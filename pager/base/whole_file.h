@@ -1,8 +1,8 @@
-// A file of a user's, read whole: a plan, a profile, names.
+// Reads a user's file as a whole: a plan, a profile, names.
 //
-// A path from a command line may be anything: a directory (whose bytes the standard library's
-// streams throw an exception for), a pipe that nobody writes to, a device that never ends, a file
-// of a terabyte. Each is an error here that names it.
+// A path from a command line may be anything: a directory (for which the standard library's streams
+// throw an exception), a pipe that nobody writes to, a device that never ends, a file of a
+// terabyte. Each of these is an error here that names the file.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 
 namespace weightpager {
 
-/// At most `bytes_max`. Regular files, and pipes that have a writer (a shell's `<(…)`); a pipe
-/// without one is empty. `what` names it where it is too large: "a plan".
+/// Reads at most `bytes_max` bytes of a regular file, or of a pipe that has a writer (a shell's
+/// `<(…)`); a pipe without a writer is empty. `what` names the kind of file in the error that it is
+/// too large: "a plan".
 Result<std::string> read_whole_file(const std::string& path, uint64_t bytes_max,
                                     const std::string& what);
 
-/// The same of a JSON text that is going to be an object in memory, which takes many times as much:
-/// fails where there is no room for that.
+/// The same for a JSON text that will become an object in memory. The object takes many times as
+/// much memory; fails if there is no room for that.
 Result<std::string> read_whole_json(const std::string& path, uint64_t bytes_max,
                                     const std::string& what);
 
-/// From the descriptor's position to its end. `path` is for errors alone.
+/// Reads from the descriptor's position to the end. `path` is only for errors.
 Result<std::string> read_to_end(int fd, const std::string& path, uint64_t bytes_max,
                                 const std::string& what);
 

@@ -15,7 +15,7 @@ std::string answer_line(const std::string& request, const Result<Json>& answer) 
     line["error"] = answer.error().message;
     line["hint"] = answer.error().hint;
   }
-  // Names of files and commands need not be UTF-8, JSON must be.
+  // Names of files and commands need not be UTF-8, but JSON must be.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

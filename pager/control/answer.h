@@ -1,4 +1,4 @@
-// The form that every answer has: what is asked for, or what is wrong with the request.
+// The form of every answer: it holds either the data that was asked for, or an error.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,7 +14,7 @@ namespace weightpager::control {
 /// `answer` to `request`, or its error, as a line without its end.
 std::string answer_line(const std::string& request, const Result<nlohmann::ordered_json>& answer);
 
-/// An error that lists what there is.
+/// An error that lists the requests that are known.
 tl::unexpected<Error> unknown_request(const ControlRequest& request, std::string_view known);
 
 /// {"what": …, "old": …, "new": …}

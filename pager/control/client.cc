@@ -23,14 +23,14 @@ namespace {
 constexpr time_t answer_s_max = 10;
 constexpr size_t answer_bytes_max = 64u << 20;
 
-/// A socket that is connected, or errno.
+/// Returns a connected socket, or sets errno.
 OwnedFd connect_to(const std::string& path) {
   OwnedFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (!socket.is_open() || path.size() >= sizeof address.sun_path) return {};
   std::memcpy(address.sun_path, path.data(), path.size());
-  // Nobody waits without an end for a process that is stopped.
+  // A stopped process never answers; do not wait for it forever.
   const timeval patience{answer_s_max, 0};
   setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -42,14 +42,14 @@ OwnedFd connect_to(const std::string& path) {
 
 bool is_running(pid_t process_id) { return kill(process_id, 0) == 0 || errno == EPERM; }
 
-/// Connects, and removes the socket if nobody will ever listen at it again.
+/// Connects. Removes the socket if its process has ended, because nobody will listen at it again.
 OwnedFd connect_or_sweep(const std::string& path) {
   OwnedFd socket = connect_to(path);
   if (!socket.is_open() && errno == ECONNREFUSED) unlink(path.c_str());
   return socket;
 }
 
-/// "1234.sock" → 1234; 0 of what is no such name.
+/// "1234.sock" → 1234; 0 for any other name.
 pid_t process_of(std::string_view name) {
   if (!name.ends_with(socket_ending)) return 0;
   name.remove_suffix(socket_ending.size());
@@ -58,7 +58,8 @@ pid_t process_of(std::string_view name) {
   return error == std::errc{} && end == name.data() + name.size() ? process_id : 0;
 }
 
-/// Removes what a process that was killed had not opened yet. One that runs may be about to.
+/// Removes the socket that a killed process had made but not opened yet. The socket of a process
+/// that runs stays: the process may be about to open it.
 void sweep_unheard(const std::string& directory, std::string_view name) {
   if (!name.ends_with(unheard_ending)) return;
   const pid_t process_id = process_of(name.substr(0, name.size() - unheard_ending.size()));
@@ -98,7 +99,7 @@ Result<Client::Json> Client::ask(const Json& request) {
   for (size_t sent = 0; sent < line.size();) {
     const ssize_t count = send(socket_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    // It may have said why before it hung up.
+    // The process may have said why before it hung up.
     if (count < 0) break;
     sent += static_cast<size_t>(count);
   }
@@ -135,7 +136,7 @@ Result<std::string> Client::receive_line() {
 }
 
 tl::unexpected<Error> Client::lost() const {
-  // Its socket is closed a moment before it is gone.
+  // A process closes its socket a moment before it ends.
   return fail("process " + std::to_string(process_id_) + " has ended", "", process_ended);
 }
 

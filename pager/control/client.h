@@ -1,7 +1,7 @@
-// The other end of a control socket: what `weightpager stat` and its like ask through.
+// The client's end of a control socket: `weightpager stat` and similar commands ask through it.
 //
-// One thread, one question at a time. A process that ends while it is asked is an error of its own
-// (`process_ended`), as that is no failure of whoever watches it.
+// One thread, one question at a time. If a process ends while it is asked, the error has a number
+// of its own (`process_ended`), because that is no failure of the command that watches the process.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +23,7 @@ class Client {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// To a process of this user or, for root, of any.
+  /// Connects to a process of this user or, for root, of any user.
   static Result<Client> connect(pid_t process_id);
 
   /// Sends the request and waits for its answer. A refusal is an error, with the process's words.
@@ -40,10 +40,10 @@ class Client {
   std::string received_;
 };
 
-/// Removes the sockets of this user's processes that were killed.
+/// Removes the sockets that killed processes of this user have left behind.
 void sweep_sockets();
 
-/// This user's processes that answer, by id. Removes sockets whose process has ended.
+/// The ids of this user's processes that answer. Removes sockets whose process has ended.
 std::vector<pid_t> find_processes();
 
 }  // namespace weightpager::control

@@ -15,11 +15,11 @@ namespace weightpager::control {
 
 class ControlSocket {
  public:
-  /// In this user's runtime directory, under this process's id. `answer` is called on the thread.
-  /// With a port (0: any) there is HTTP, too; one line says where, or why not.
+  /// Opens it in this user's runtime directory, under this process's id. `answer` is called on the
+  /// thread. With a port (0: any) HTTP is served, too; one line on stderr says where, or why not.
   static Result<std::unique_ptr<ControlSocket>> open(const LineServer::Answer& answer,
                                                      std::optional<uint16_t> http_port = {});
-  /// `answer` is not called any more.
+  /// `answer` is not called any more after this.
   ~ControlSocket();
 
  private:

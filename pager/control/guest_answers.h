@@ -1,5 +1,5 @@
-// What an engine answers that is attached to a server: which one, and what it shows of its models.
-// Everything else is the server's to answer, and these answers say where that is.
+// The answers of an engine that is attached to a server: its server's id, and what is shown of its
+// models. The server answers everything else, and these answers say where the server is.
 #pragma once
 
 #include <string>

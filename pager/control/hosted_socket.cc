@@ -35,7 +35,7 @@ void tell(const std::string& why) {
          "; `weightpager stat` and its like will not find this process");
 }
 
-/// Beside the library that this is part of, or where that is installed apart from it.
+/// The plugin lies beside the library that this code is part of, or where the plugin is installed.
 std::string plugin_path() {
   Dl_info facts{};
   if (dladdr(reinterpret_cast<const void*>(&plugin_path), &facts) == 0) return "";
@@ -48,7 +48,8 @@ std::string plugin_path() {
   return directory + plugin_file;
 }
 
-/// A table of its own, in which nothing of the process's is kept open but `kept`.
+/// Gives this thread a descriptor table of its own; of the process's descriptors only `kept` stays
+/// open in it.
 bool take_own_descriptors(int kept) {
   const auto close_others = [](unsigned first, unsigned last, unsigned flags) {
     return first > last || syscall(SYS_close_range, first, last, flags) == 0;
@@ -74,8 +75,8 @@ bool has_other_libuv() {
 Result<PluginEntry> load_plugin() {
   int flags = RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND;
   if (has_sanitizer()) {
-    // Its runtime ends a process in which libraries have symbols of their own first. (Child
-    // processes then get a pipe of libuv's, which nobody reads.)
+    // A sanitizer's runtime ends a process in which libraries put their own symbols first. (Without
+    // this flag child processes get a pipe of libuv's, which nobody reads.)
     flags &= ~RTLD_DEEPBIND;
     if (has_other_libuv())
       return fail("a sanitizer's runtime and another libuv are in the process");
@@ -87,7 +88,7 @@ Result<PluginEntry> load_plugin() {
   return reinterpret_cast<PluginEntry>(entry);
 }
 
-/// Every thread that allocates takes 64 MiB of it, and an engine may need what is left.
+/// Every thread that allocates takes 64 MiB of the address space, which an engine may need.
 bool is_address_space_limited() {
   rlimit limit{};
   return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
@@ -173,7 +174,7 @@ void HostedSocket::serve() try {
           [](void* context, const char* why_not) {
             auto* const it = static_cast<HostedSocket*>(context);
             why_not == nullptr ? it->state_.store(State::served) : it->give_up(why_not);
-            // Not before, as whoever exits meanwhile waits for it.
+            // Not earlier: an exiting process waits for the socket to be opened.
             take_least_priority();
           },
       .http_port = options_.http_port,

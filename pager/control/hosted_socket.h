@@ -1,12 +1,12 @@
-// The control socket of a process that belongs to somebody else: an engine, or a program that uses
-// the library.
+// The control socket of a process that is not ours: an engine, or a program that uses the library.
 //
 // Its thread has descriptors of its own, like the pager's, so that an engine that closes all
-// descriptors does not close these, and a child process does not inherit them. It loads its library
-// (plugin.h) itself: the thread that maps a model would do so under a lock that another one, which
-// is loading a library that maps a model, waits for.
+// descriptors does not close these, and a child process does not inherit them. The thread loads its
+// library (plugin.h) itself. The thread that maps a model must not load it: that thread holds a
+// lock, and another thread, which is loading a library that maps a model, may wait for that lock.
 //
-// It is no part of paging: where it cannot be had, one line says so and the process runs on.
+// Paging does not need the socket: if it cannot be opened, one line says so and the process runs
+// on.
 #pragma once
 
 #include <atomic>
@@ -24,25 +24,27 @@ class HostedSocket {
  public:
   using Answer = std::function<std::string(std::string_view request)>;
   struct Options {
-    Answer answer;  // on the thread
-    /// As PluginHost::http_port.
+    Answer answer;  // called on the socket's thread
+    /// Same as PluginHost::http_port.
     int http_port = -1;
-    /// Costs a descriptor in the process's own table; otherwise it lives as long as the process.
+    /// True costs a descriptor in the process's own table; false: the socket lives as long as the
+    /// process.
     bool can_be_closed = false;
   };
 
-  /// Begins to open it, and returns at once. nullptr: it cannot be had, as a line has said.
+  /// Begins to open the socket, and returns at once. nullptr: it cannot be opened; a line on stderr
+  /// has said why.
   static std::unique_ptr<HostedSocket> open(Options options);
   /// Requires can_be_closed.
   ~HostedSocket();
 
-  /// It has been opened, or could not be; a second at most.
+  /// Waits until the socket has been opened or could not be, for a second at most.
   void await_opened() const;
-  /// At exit: its path is gone then, and does not come back.
+  /// Called at exit: the path is gone afterwards, and does not come back.
   void remove_path();
 
  private:
-  /// The path comes into being while it opens, which is why an exit waits for the end of that.
+  /// The path comes into being during `opening`, so an exit waits until that state is over.
   enum class State { loading, opening, served, ended };
 
   HostedSocket(Options options, std::string path)

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr char json_type[] = "application/json; charset=utf-8";
 constexpr char html_type[] = "text/html; charset=utf-8";
 constexpr std::string_view api = "/api/";
-// "trace" and "set" are not for everybody on this machine.
+// Every user of this machine can connect, so "trace" and "set" are left out.
 constexpr std::array<std::string_view, 5> requests = {"hello", "stat", "histograms", "residency",
                                                       "metrics"};
 
@@ -30,7 +30,7 @@ HttpResponse metrics(const Answer& answer) {
   return {.type = open_metrics_type, .body = said["text"].get<std::string>()};
 }
 
-/// "model=0&by=layer" as values of a request; numbers are numbers.
+/// Adds "model=0&by=layer" as a request's values; digits become numbers.
 void add_query(json& request, std::string_view query) {
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));

@@ -1,8 +1,10 @@
-// A few pages over HTTP for programs on this machine. What is bounded is in stream_server.h.
+// Serves a few pages over HTTP to programs on this machine. stream_server.h bounds what a client
+// can take.
 //
-// One request a connection. Listens at 127.0.0.1 only, where every user of the machine can connect:
-// what is served may be seen by all of them, and nothing can be changed. A browser that was lured
-// here under another host's name is refused, so that a page from elsewhere cannot read along.
+// One request for each connection. The server listens at 127.0.0.1 only. Every user of the machine
+// can connect there, so the pages may be seen by all of them and can change nothing. A browser that
+// was lured here under another host's name is refused, so that a page from elsewhere cannot read
+// the answers.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +26,11 @@ struct HttpResponse {
 
 class HttpServer final : public StreamServer {
  public:
-  /// `target`: path and query of a GET. On the loop's thread.
+  /// `target`: path and query of a GET. Called on the loop's thread.
   using Respond = std::function<HttpResponse(std::string_view target)>;
 
-  /// At the port, or any that is free (0). Patience lasts from a client's connecting to the
-  /// answer's last byte.
+  /// Listens at the port, or at any free one (0). Patience lasts from the moment that a client
+  /// connects to the answer's last byte.
   static Result<std::unique_ptr<HttpServer>> listen(Loop& loop, uint16_t port, Respond respond,
                                                     const ClientLimits& limits = {});
   uint16_t port() const { return port_; }
@@ -47,7 +49,7 @@ class HttpServer final : public StreamServer {
   uint16_t port_ = 0;
 };
 
-/// What is wrong with a request's head (as far as its empty line), or its target.
+/// A parsed head of a request (up to its empty line): its target, or the status that refuses it.
 struct HttpRequest {
   int refusal = 0;  // an HTTP status; 0: none
   bool is_head = false;

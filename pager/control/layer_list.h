@@ -9,7 +9,8 @@
 
 namespace weightpager::control {
 
-/// In order, each once, all below `layers`. `key` stands before what is wrong.
+/// The layers in ascending order, each once. Fails if one is not below `layers`; the message begins
+/// with `key`.
 Result<std::vector<uint32_t>> parse_layers(const std::string& text, uint32_t layers,
                                            const std::string& key);
 

@@ -19,7 +19,7 @@ tl::unexpected<Error> cannot_listen(const std::string& path, int status) {
               "`weightpager stat` and its like will not find this process", -status);
 }
 
-/// What this file itself has to say; the words are its own, and need no quoting.
+/// An error of the server itself. All its texts are written in this file and need no quoting.
 std::string error_line(const std::string& error, const std::string& hint) {
   return "{\"version\":1,\"ok\":false,\"error\":\"" + error + "\",\"hint\":\"" + hint + "\"}\n";
 }
@@ -49,18 +49,18 @@ LineServer::~LineServer() {
 
 Status LineServer::open(const std::string& path) {
   const std::string unheard_path = path + std::string(unheard_ending);
-  // libuv would cut it off.
+  // libuv would cut the path off.
   if (unheard_path.size() >= sizeof(sockaddr_un::sun_path))
     return cannot_listen(path, UV_ENAMETOOLONG);
   Socket& listener =
       make_listener([](uv_loop_t* loop, Socket& socket) { uv_pipe_init(loop, &socket.pipe, 0); });
   unlink(unheard_path.c_str());
   int status = uv_pipe_bind(&listener.pipe, unheard_path.c_str());
-  // Nobody else can enter the directory; this is for those who move it.
+  // Nobody else can enter the directory, but the user may move the socket elsewhere.
   if (status == 0 && chmod(unheard_path.c_str(), 0600) != 0) status = -errno;
   if (status == 0) status = StreamServer::listen();
-  // In place of that of a process that was killed, or that this one was before it started another
-  // program.
+  // This replaces a socket that a killed process has left, or one that this process had before it
+  // executed another program.
   if (status == 0 && rename(unheard_path.c_str(), path.c_str()) != 0) status = -errno;
   if (status == 0) path_ = path;
   if (status != 0) return cannot_listen(path, status);
@@ -73,7 +73,7 @@ void LineServer::on_connect(Client& client, bool is_one_too_many) {
   refuse(client, std::to_string(limits_.clients_max) + " clients are connected already");
 }
 
-// Answers what is there, one line after the other, as long as the client takes the answers.
+// Answers the lines that have come, one after the other, as long as the client takes the answers.
 void LineServer::on_received(Client& client) {
   size_t begin = 0;
   while (!client.is_sending && !client.is_closing()) {
@@ -112,7 +112,7 @@ void LineServer::on_sent(Client& client) {
   if (!client.is_sending && !client.is_closing()) resume_reading(client);
 }
 
-// If the client takes it: it has no more than its socket holds.
+// The client gets the error only if it fits into the socket's buffer.
 void LineServer::refuse(Client& client, const std::string& why) {
   std::string line = error_line(why, "docs/reference/control.md has the protocol");
   const uv_buf_t buffer = uv_buf_init(line.data(), static_cast<unsigned>(line.size()));

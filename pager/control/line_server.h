@@ -1,10 +1,10 @@
 // A socket whose clients send lines and get a line for each.
 //
-// What is bounded, and how, is in stream_server.h; while an answer waits to be sent its client is
-// not read from, so that whoever does not read is not answered either, and is closed after a while.
-// Only the socket's owner and root are let in, as the kernel says who they are.
+// stream_server.h says what is bounded, and how. While an answer waits to be sent, nothing is read
+// from its client. So a client that does not read gets no further answers, and is closed after a
+// while. Only the socket's owner and root are let in; the kernel says who a client is.
 //
-// Knows nothing of what the lines say, but that what it has to say itself is JSON, too.
+// The server does not know what the lines mean. Only its own errors are JSON, as the answers are.
 #pragma once
 
 #include <functional>
@@ -19,13 +19,14 @@ namespace weightpager::control {
 
 class LineServer final : public StreamServer {
  public:
-  /// Takes a request without its end, and gives the answer without one. On the loop's thread.
+  /// Takes a request and returns the answer, both without the line's end. Called on the loop's
+  /// thread.
   using Answer = std::function<std::string(std::string_view request)>;
 
-  /// Listens at `path`; a socket that is there already is taken for one whose process has ended.
-  /// Nobody ever finds one there that does not listen yet, as clients sweep those away. Removes it
-  /// when it is closed. A client that takes nothing of its answer for as long as
-  /// patience lasts is closed.
+  /// Listens at `path`. A socket that is there already is replaced: its process is taken to have
+  /// ended. The socket listens before it appears at `path`, because clients remove sockets at which
+  /// nobody listens. The server removes its socket when it is closed. It closes a client that takes
+  /// nothing of its answer for as long as patience lasts.
   static Result<std::unique_ptr<LineServer>> listen(Loop& loop, const std::string& path,
                                                     Answer answer, const ClientLimits& limits = {});
   ~LineServer() override;

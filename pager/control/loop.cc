@@ -49,7 +49,7 @@ Status Loop::stop_when_readable(int fd) {
   return succeeded("watching a descriptor", uv_poll_start(&watching_, UV_READABLE, on_readable));
 }
 
-// The loop ends with its last handle.
+// The loop ends when its last handle is closed.
 void Loop::close_all() {
   for (StreamServer* const server : servers_) server->close_all();
   close_handle(stopping_);

@@ -1,4 +1,4 @@
-// libuv's loop, which one thread runs for the servers on it until somebody says that it shall end.
+// libuv's loop: one thread runs it for all servers on it, until somebody calls stop().
 #pragma once
 
 #include <uv.h>
@@ -15,16 +15,17 @@ class StreamServer;
 class Loop {
  public:
   static Result<std::unique_ptr<Loop>> open();
-  /// Requires that it is not run, and that its servers are gone.
+  /// Requires that nobody runs the loop, and that its servers are destroyed.
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
   /// Serves until stop(), on the calling thread.
   void run() { uv_run(&loop_, UV_RUN_DEFAULT); }
-  /// Any thread that shares the descriptors of the one that called open().
+  /// May be called by any thread that shares the descriptors of the one that called open().
   void stop() { uv_async_send(&stopping_); }
-  /// Before run(): stops when the descriptor can be read, which stays the caller's.
+  /// Called before run(): the loop stops when the descriptor can be read. The caller keeps the
+  /// descriptor.
   Status stop_when_readable(int fd);
 
  private:

@@ -19,12 +19,13 @@ class MetricsText {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-  /// What add() says from now on is of this family. `type`: counter, gauge, histogram, info.
+  /// Everything that add() adds from now on belongs to this family. `type`: counter, gauge,
+  /// histogram, info.
   void add_family(const MetricName& name, std::string_view type, std::string_view help);
   /// `suffix`: "_total" and the like, or "".
   void add(std::string_view suffix, const Labels& labels, uint64_t value);
   void add_seconds(std::string_view suffix, const Labels& labels, uint64_t ns);
-  /// Everything; nothing can be added after that.
+  /// The whole text; nothing can be added after that.
   std::string end() { return std::move(text_) + "# EOF\n"; }
 
  private:

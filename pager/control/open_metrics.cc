@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t bucket_bits_min = 10;  // 1 µs
 constexpr uint32_t bucket_bits_max = 35;  // 34 s
 
-/// "resident_bytes_max" is weightpager_resident_max_bytes, "stall_ns" weightpager_stall_seconds.
+/// "resident_bytes_max" → weightpager_resident_max_bytes; "stall_ns" → weightpager_stall_seconds.
 MetricName name_of(std::string_view key) {
   std::string family = fmt::format("weightpager_{}", key);
   constexpr std::string_view ns = "_ns";
@@ -47,7 +47,7 @@ void add_info(MetricsText& text, const Telemetry& telemetry) {
            1);
 }
 
-/// Counters that are one family with a label, and so stand next to each other.
+/// Counters that form one family, told apart by a label. A family's lines must stand together.
 struct Labelled {
   std::string_view key;
   std::string_view family;
@@ -82,7 +82,7 @@ void add_counter(MetricsText& text, const telemetry::NamedCounter& counter, uint
   name.unit == "seconds" ? text.add_seconds(suffix, {}, counted) : text.add(suffix, {}, counted);
 }
 
-/// `labels`: what all its lines have.
+/// `labels`: those that all lines of the histogram have.
 void add_histogram(MetricsText& text, const MetricsText::Labels& labels,
                    const Histogram& histogram) {
   const Distribution counts = histogram.distribution();
@@ -94,7 +94,7 @@ void add_histogram(MetricsText& text, const MetricsText::Labels& labels,
   uint64_t below = 0;
   uint32_t bucket = 0;
   for (uint32_t bits = bucket_bits_min; bits <= bucket_bits_max; ++bits) {
-    // Values are whole nanoseconds: those below the next power of two are at most one less.
+    // Values are whole nanoseconds, so a value below a power of two is at most that power less one.
     const uint64_t end_ns = uint64_t{1} << bits;
     while (bucket < HistogramScale::buckets && HistogramScale::begin_of(bucket + 1) <= end_ns) {
       below += counts.count_in(bucket++);

@@ -1,9 +1,9 @@
-// What a pager counts, as OpenMetrics text: what Prometheus and its like scrape.
+// A pager's counters as OpenMetrics text, which Prometheus and similar programs scrape.
 //
-// Names come from the table that the counters have everywhere, with units as OpenMetrics asks:
-// bytes and seconds, at the end of the name, and "_total" behind what only grows. Histograms have a
-// bucket for every power of two nanoseconds from a microsecond on. Times of day are left out: a
-// pager's clock begins when its machine started.
+// Names come from the table of counters (pager/telemetry), with units as OpenMetrics wants them:
+// bytes and seconds at the end of the name, then "_total" for a counter that only grows. Histograms
+// have a bucket for every power of two nanoseconds from a microsecond on. Times of day are left
+// out, because a pager's clock begins when its machine started.
 #pragma once
 
 #include <cstdint>

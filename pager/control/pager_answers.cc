@@ -20,28 +20,29 @@ namespace {
 
 constexpr char known_requests[] = "hello, stat, histograms, residency, metrics, trace, set";
 
-// How old what is known may be; and so many times what it cost to find out.
+// Facts about files and chunks are asked for again when they are older than these ages, and than
+// looking_share times the time that it took to get them.
 constexpr uint64_t files_age_ns = 200'000'000;
 constexpr uint64_t chunks_age_ns = 50'000'000;
 constexpr uint64_t looking_share = 50;
-// What the pager is kept from its work for at once: some 50 µs.
+// One command keeps the pager from its work for as long as these take: some 50 µs.
 constexpr uint32_t chunks_at_once = 1u << 16;
 constexpr uint64_t changes_apart_ns = 50'000'000;
 
-// An answer stays below some hundred KiB.
+// This keeps an answer below some hundred KiB.
 constexpr uint64_t models_max = 256;
 constexpr uint64_t layers_max = 1024;
 constexpr uint64_t tensors_max = 1024;
 constexpr uint64_t chunks_max = 1u << 16;
 constexpr size_t events_max = 2048;
 
-// By telemetry::EventKind and window::ChunkState.
+// Indexed by telemetry::EventKind and window::ChunkState.
 constexpr std::array kind_names = {"touch", "served", "read", "arrive", "map", "evict", "hide"};
 constexpr std::array state_names = {"absent", "reading", "ready", "mapped", "failed"};
 constexpr char state_letters[] = ".rymx";
 constexpr char pinned_letters[] = "_RYMX";
 
-/// Bytes of something that lies in chunks, by what becomes of them.
+/// The bytes of a layer or tensor, by the state of the chunks that hold them.
 struct Residency {
   std::array<uint64_t, state_names.size()> bytes{};
   uint64_t pinned_bytes = 0;
@@ -71,7 +72,8 @@ void add_tensor(Residency& residency, const model::Tensor& tensor, uint64_t chun
   }
 }
 
-/// Where in the file they lie: [first chunk, count], in order, what touches or overlaps as one.
+/// Where the tensors lie in their file: [first chunk, count], in order. Ranges that touch or
+/// overlap are joined.
 Json chunk_ranges(const model::Model& model, std::span<const uint32_t> tensors,
                   uint64_t chunk_bytes) {
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // [first, end)
@@ -134,7 +136,7 @@ Json event_row(const telemetry::Event& event, size_t model, const FileView* file
   return row;
 }
 
-/// Which part of a list is asked for: "first" and "count".
+/// The part of a list that is asked for: "first" and "count".
 struct Part {
   uint64_t first = 0;
   uint64_t count = 0;
@@ -315,7 +317,7 @@ Result<Json> PagerAnswers::trace(const ControlRequest& request) {
   const auto number = request.number("trace");
   if (!number) return tl::make_unexpected(number.error());
   if (what->value_or("") == "start") {
-    // Whoever traced before gets an error from now on, and not another one's events.
+    // A client that traced before gets an error from now on, and not another client's events.
     end_trace();
     events_ = std::make_unique<telemetry::EventRing>();
     pager_.trace_to(events_.get());
@@ -398,7 +400,7 @@ Result<Json> PagerAnswers::set_policy(const std::string& name) {
   return change_json("policy", before, policy_text());
 }
 
-// What a layer shares with its neighbour counts as its own.
+// A chunk that a layer shares with its neighbour counts as the layer's own.
 Result<std::vector<window::ChunkId>> PagerAnswers::chunks_of_layers(const ControlRequest& request,
                                                                     const std::string& text,
                                                                     const std::string& key) {
@@ -458,7 +460,7 @@ Result<Json> PagerAnswers::drop(const std::string& what) {
   return eviction_json(before, pager_.drop());
 }
 
-// The pager has not counted it yet.
+// The pager has not counted these evictions yet.
 Json PagerAnswers::eviction_json(uint64_t resident_bytes_before, uint32_t evicted_chunks) const {
   const uint64_t evicted_bytes = evicted_chunks * telemetry_.chunk_bytes.load();
   Json change = change_json("resident_bytes", resident_bytes_before,
@@ -504,7 +506,7 @@ size_t PagerAnswers::file_of(window::ChunkId chunk) const {
   return static_cast<size_t>(found - files_.begin());
 }
 
-// The first one, unless the request says otherwise.
+// The first model, unless the request names another one.
 Result<const FileView*> PagerAnswers::model_meant(const ControlRequest& request) {
   const auto number = request.number("model");
   if (!number) return tl::make_unexpected(number.error());

@@ -1,8 +1,8 @@
-// What a pager answers to the requests of docs/reference/control.md.
+// A pager's answers to the requests of docs/reference/control.md.
 //
-// Most of it is read from counters, at no cost to the pager. What only its thread knows (files,
-// states of chunks) it is asked for by commands, and no more often than costs it a fiftieth of its
-// time, however many clients ask. For one thread.
+// Most facts are read from counters, at no cost to the pager. Facts that only the pager's thread
+// knows (files, states of chunks) are asked for by commands. However many clients ask, these
+// commands take at most a fiftieth of that thread's time. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class PagerAnswers {
   PagerAnswers(Pager& pager, const telemetry::Telemetry& telemetry, const char* kind = "pager");
   ~PagerAnswers() { end_trace(); }
 
-  /// Of whoever traces, if anybody does: nothing is asked of the pager after that.
+  /// Ends the trace of the client that has one, if any. The pager records no events after that.
   void end_trace();
 
-  /// One line, without its end. Never throws but for want of memory.
+  /// Returns one line, without its end. Throws only if memory runs out.
   std::string answer(std::string_view line);
 
  private:
@@ -67,7 +67,7 @@ class PagerAnswers {
   uint64_t chunks_seen_ns_ = 0;
   uint64_t looking_took_ns_ = 0;
   uint64_t changed_ns_ = 0;
-  std::string kept_text_ = "none";  // what is pinned because somebody asked for it
+  std::string kept_text_ = "none";  // the layers that somebody has asked to pin
   std::unique_ptr<telemetry::EventRing> events_;
   uint64_t traces_ = 0;  // begun so far
 };

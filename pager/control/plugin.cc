@@ -1,10 +1,10 @@
-// libweightpager-control.so: the socket's loop, for processes that belong to somebody else.
+// libweightpager-control.so: the control socket's loop, for processes that are not ours.
 //
-// libuv has a pipe for signals, which nobody here uses: closed anew in every child process and once
-// more at exit, by numbers that mean something in this thread's descriptor table only. In the
-// engine's table they are the engine's files. So nothing of it is left to chance: libuv's handler
-// for child processes is not registered (the function below is found in place of libc's, by libuv
-// alone), and its cleaning up is done here, as soon as the loop is there.
+// libuv has a pipe for signals, which nobody here uses. libuv closes the pipe in every child
+// process and again at exit, by descriptor numbers that mean the pipe in this thread's descriptor
+// table only. In the engine's table the same numbers are the engine's files. So both are prevented:
+// libuv's handler for child processes is not registered (libuv alone finds the function below in
+// place of libc's), and the clean-up is done here, as soon as the loop exists.
 #include "pager/control/plugin.h"
 
 #include <exception>
@@ -31,7 +31,7 @@ std::string answer_of(const PluginHost& host, std::string_view request) {
   return answer;
 }
 
-/// Without it everything else works. Nothing where it is not asked for, or cannot be had.
+/// Returns nullptr if HTTP is not asked for or cannot be served. Everything else works without it.
 std::unique_ptr<HttpServer> serve_http(Loop& loop, const PluginHost& host) {
   if (host.http_port < 0) return nullptr;
   auto http = serve_pages(loop, static_cast<uint16_t>(host.http_port),
@@ -66,5 +66,5 @@ WP_PLUGIN_EXPORT void weightpager_control_serve(const weightpager::control::Plug
   const auto http = serve_http(**loop, *host);
   (*loop)->run();
 } catch (const std::exception& problem) {
-  // Out of memory: nobody is answered any more, and the engine runs on.
+  // Out of memory: the socket answers nobody any more, and the engine runs on.
 }

@@ -1,8 +1,8 @@
-// What a client of the control socket may say: one JSON object a line, flat, with scalars for
-// values. docs/reference/control.md has the requests.
+// A request of a client of the control socket: one flat JSON object on a line, whose values are
+// scalars. docs/reference/control.md has the requests.
 //
-// Nobody vouches for what comes through a socket: it is parsed without recursion and without
-// exceptions, and what is not understood is refused, with words for the client.
+// Bytes from a socket are not trusted: they are parsed without recursion and without exceptions. A
+// line that is not understood is refused with a message for the client.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class ControlRequest {
   /// Fails if there is a value that is not among `keys`.
   Status expect_only(std::initializer_list<std::string_view> keys) const;
   bool has(const std::string& key) const { return values_.count(key) > 0; }
-  /// Nothing where the request has no such value; fails where it is of another kind.
+  /// nullopt if the request has no such value. Fails if the value is of another kind.
   Result<std::optional<std::string>> text(const std::string& key) const;
   Result<std::optional<uint64_t>> number(const std::string& key) const;
 
@@ -36,7 +36,8 @@ class ControlRequest {
   std::map<std::string, model::JsonScalar> values_;
 };
 
-/// `line` without its end. Checks "version", which may be missing, and takes it out with "request".
+/// `line` comes without its end. Checks "version", which may be missing, and takes "version" and
+/// "request" out of the values.
 Result<ControlRequest> parse_request(std::string_view line);
 
 }  // namespace weightpager::control

@@ -11,14 +11,14 @@
 namespace weightpager::control {
 namespace {
 
-/// Not by its name alone: in /tmp somebody else may have made it, or a link.
+/// The name alone proves nothing: in /tmp another user may have made the directory, or a link.
 bool is_private(const std::string& path, uid_t user) {
   struct stat facts;
   return lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == user &&
          (facts.st_mode & 0077) == 0;
 }
 
-/// $XDG_RUNTIME_DIR, "" if XDG's rule forbids it: one that others own or can enter.
+/// $XDG_RUNTIME_DIR; "" if another user owns it or can enter it, which XDG's rules forbid.
 std::string session_directory() {
   const char* const path = std::getenv("XDG_RUNTIME_DIR");
   if (path == nullptr || *path != '/' || !is_private(path, geteuid())) return "";

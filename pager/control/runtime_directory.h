@@ -1,9 +1,8 @@
-// Where sockets of a user's pagers lie: one place that those who listen and those who look both
-// know.
+// The directory for the sockets of a user's pagers: servers and clients both find it here.
 //
-// $XDG_RUNTIME_DIR/weightpager, if that directory is the user's own and nobody else can enter it;
-// for root /run/weightpager; failing both /tmp/weightpager-UID, which is checked, as anybody may
-// have made something of that name.
+// It is $XDG_RUNTIME_DIR/weightpager, if XDG_RUNTIME_DIR is the user's own and nobody else can
+// enter it; for root /run/weightpager; failing both /tmp/weightpager-UID. The last one is checked,
+// because anybody may have made something of that name.
 #pragma once
 
 #include <sys/types.h>
@@ -16,18 +15,18 @@
 
 namespace weightpager::control {
 
-/// This user's, made if it is not there. Others cannot enter it.
+/// This user's runtime directory. It is made if it is missing; other users cannot enter it.
 Result<std::string> runtime_directory();
 
 /// How the names of control sockets end, after the process's number.
 inline constexpr std::string_view socket_ending = ".sock";
-/// A socket has a name before it listens: one that ends in this, too, and that no client looks for.
+/// Before it listens, a socket has this after its name, so that no client looks for it.
 inline constexpr std::string_view unheard_ending = "~";
 
 /// Where this process's control socket lies.
 Result<std::string> own_socket_path();
 
-/// All that there are of a user, wherever his environment pointed when they were made.
+/// All runtime directories of a user, whichever environment they were made in.
 std::vector<std::string> runtime_directories(uid_t user);
 
 }  // namespace weightpager::control

@@ -11,7 +11,7 @@ constexpr int backlog = 16;
 
 StreamServer::~StreamServer() {
   close_all();
-  // What libuv has begun it must end before the object can go.
+  // libuv must end what it has begun before the object can be destroyed.
   while (is_listener_open_ || !clients_.empty()) uv_run(&loop_.loop_, UV_RUN_NOWAIT);
   std::erase(loop_.servers_, this);
 }

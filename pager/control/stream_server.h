@@ -1,12 +1,12 @@
-// What a server does about its clients, whatever they say: lines (line_server.h) or HTTP
+// How a server treats its clients, whether they speak lines (line_server.h) or HTTP
 // (http_server.h).
 //
-// Problem. Whoever connects may be slow, silent or hostile, and what is served lives in an engine's
-// process, whose memory and time are not to be had for the asking.
+// Problem. A client may be slow, silent or hostile. The server lives in an engine's process, and
+// must not take much of the engine's memory and time.
 //
-// Idea. Everything is bounded: the number of clients, the length of a request, what waits to be
-// sent, which is one answer, and the time that a client is waited for. The loop's thread runs at
-// the least priority: with a processor that others want it gets one part in 70.
+// Idea. Everything is bounded: the number of clients, the length of a request, the bytes that wait
+// to be sent (one answer), and the time that the server waits for a client. The loop's thread runs
+// at the lowest priority: on a processor that other threads want, it gets one part in 70.
 #pragma once
 
 #include <uv.h>
@@ -23,23 +23,23 @@ namespace weightpager::control {
 
 struct ClientLimits {
   size_t clients_max = 16;
-  /// The end of the request included.
+  /// Includes the end of the request.
   size_t request_bytes_max = 4096;
   uint64_t patience_ms = 10'000;
 };
 
 class StreamServer {
  public:
-  /// Requires that the loop is not run by another thread.
+  /// Requires that no other thread runs the loop.
   virtual ~StreamServer();
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
 
-  /// On the loop's thread: nobody is served any more.
+  /// Called on the loop's thread: nobody is served any more after this.
   void close_all();
 
  protected:
-  /// Begins with libuv's common fields, whichever it is.
+  /// Each member begins with libuv's common fields.
   union Socket {
     uv_handle_t handle;
     uv_stream_t stream;
@@ -51,11 +51,11 @@ class StreamServer {
     Socket socket{};
     uv_timer_t timer{};
     uv_write_t writing{};
-    std::vector<char> request;  // as long as a request may be
-    size_t request_bytes = 0;   // of these are here
-    std::string answer;         // what is being sent
+    std::vector<char> request;  // sized for the longest request
+    size_t request_bytes = 0;   // so many have come
+    std::string answer;         // the answer that is being sent
     bool is_sending = false;
-    size_t unsent_bytes = 0;  // when was last looked
+    size_t unsent_bytes = 0;  // at the last look
     int handles_open = 0;
 
     std::string_view received() const { return {request.data(), request_bytes}; }
@@ -64,24 +64,26 @@ class StreamServer {
 
   StreamServer(Loop& loop, const ClientLimits& limits) : limits_(limits), loop_(loop) {}
 
-  /// For who binds it: not yet listening, and closed by this class. `init` is uv_pipe_init or …
+  /// A handle that the derived class binds. It does not listen yet; this class closes it. `init` is
+  /// uv_pipe_init or uv_tcp_init.
   template <typename Init>
   Socket& make_listener(Init init) {
     init(&loop_.loop_, listener_);
     begin();
     return listener_;
   }
-  /// 0, or why not, as libuv has it.
+  /// Returns 0, or libuv's error number.
   int listen();
 
-  /// Who has connected and is not closed by this will be read from.
+  /// A client has connected. The server reads from it unless this call closes it.
   virtual void on_connect(Client& client, bool is_one_too_many) = 0;
-  /// More of what the client says is here.
+  /// More bytes of the client's request have come.
   virtual void on_received(Client& client) = 0;
-  /// All of an answer is gone that did not fit at once.
+  /// An answer that did not fit into the socket at once has been sent whole.
   virtual void on_sent(Client& client) = 0;
 
-  /// Whether it fits at once. If not, the client is not read from until on_sent().
+  /// Returns whether the answer fitted into the socket at once. If not, nothing is read from the
+  /// client until on_sent().
   bool send(Client& client, std::string answer);
   void resume_reading(Client& client);
   void stop_reading(Client& client) { uv_read_stop(&client.socket.stream); }

@@ -1,5 +1,5 @@
-// Until when a wait may last, over several sleeps: a signal or a short read ends a sleep, not the
-// wait.
+// The end of a wait that consists of several sleeps: a signal or a short read ends a sleep, but not
+// the wait.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace weightpager::io {
 
 class Deadline {
  public:
-  /// From now; negative: no limit.
+  /// The time counts from now. Negative: no limit.
   explicit Deadline(int64_t timeout_ns) : timeout_ns_(timeout_ns) {}
 
   bool is_unlimited() const { return timeout_ns_ < 0; }
@@ -29,7 +29,7 @@ class Deadline {
   Clock::time_point started_ = Clock::now();
 };
 
-/// `nanoseconds` as any of the kernel's two-field time structures.
+/// Converts `nanoseconds` to one of the kernel's two-field time structures.
 template <typename Timespec>
 Timespec to_timespec(int64_t nanoseconds) {
   Timespec time{};

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t second_ns = 1'000'000'000;
 // The kernel's slowest clock ticks every 10 ms.
 constexpr int64_t settled_after_ns = 20'000'000;
-// Of times in whole seconds (FAT's are of two).
+// For times in whole seconds. (FAT's times are multiples of two seconds.)
 constexpr int64_t settled_after_whole_second_ns = 3 * second_ns;
 
 int64_t to_ns(const timespec& time) { return time.tv_sec * second_ns + time.tv_nsec; }

@@ -1,6 +1,6 @@
 // Model files are read past the page cache (O_DIRECT): the window is the only copy of the weights
-// in memory, and the device writes straight into it. Some filesystems refuse that at once, some
-// only when the file is read, some take it and cache all the same; so it is tried, not looked up.
+// in memory, and the device writes straight into it. Some filesystems refuse O_DIRECT at once, some
+// only when the file is read, and some accept it and cache all the same. So it is tried.
 #include "pager/io/model_file.h"
 
 #include <fcntl.h>
@@ -51,7 +51,7 @@ tl::unexpected<Error> fail_to(const char* verb, const std::string& path, int err
               cure_of(error_number), error_number);
 }
 
-/// Such a file's only home is the page cache: there is nothing to read past it.
+/// Whether the file exists in the page cache only, so that no read can bypass the cache.
 bool lives_in_memory(int fd) {
   struct statfs filesystem;
   if (fstatfs(fd, &filesystem) != 0) return false;
@@ -59,7 +59,7 @@ bool lives_in_memory(int fd) {
   return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
 }
 
-/// `struct statx` as of Linux 6.1, which the C library's headers may be too old for.
+/// `struct statx` as of Linux 6.1; the C library's headers may be too old for it.
 struct StatxAnswer {
   uint32_t mask;
   std::byte others[0x94];
@@ -70,8 +70,8 @@ struct StatxAnswer {
 static_assert(sizeof(StatxAnswer) == 0x100);
 constexpr uint32_t statx_direct_alignment = 0x2000;  // STATX_DIOALIGN
 
-/// The alignment for direct reads that the filesystem names; 4 KiB, which suits all that are known,
-/// if it names none; 0 if it says that this file has no direct reads.
+/// The alignment for direct reads that the filesystem names. If it names none: 4 KiB, which suits
+/// all known filesystems. 0 if it says that this file has no direct reads.
 uint32_t direct_alignment_bytes(int fd) {
   StatxAnswer answer{};
   const long result = syscall(SYS_statx, fd, "", AT_EMPTY_PATH, statx_direct_alignment, &answer);
@@ -98,8 +98,8 @@ uint32_t make_direct(int fd) {
   return 0;
 }
 
-/// Where sysfs describes the queue of the block device that `fd` lies on; a partition has its
-/// disk's.
+/// The sysfs directory for the queue of the block device that `fd` lies on. For a partition it is
+/// the directory of its disk.
 std::string queue_directory(int fd) {
   struct stat status;
   if (kernel::fstat(fd, &status) != 0) return {};
@@ -119,7 +119,7 @@ uint64_t queue_limit(const std::string& directory, const char* name, uint64_t if
 
 Result<ModelFile> ModelFile::open(const std::string& path) {
   ModelFile file;
-  // O_NONBLOCK lets the open of a pipe without a writer return; F_SETFL below takes it off again.
+  // With O_NONBLOCK the open of a pipe without a writer returns; F_SETFL below removes the flag.
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd_ < 0) return fail_to("open", path, errno);
 
@@ -172,13 +172,14 @@ ModelFile::~ModelFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// As large as one request may be, up to the largest chunk: size is what saves processor time, and a
-// request of the device's own size is not split again on its way. And 32 MiB in flight: devices
-// that do their work in parallel need depth, others do not mind it, and more only delays the chunk
-// that is waited for. `rotational` is not asked, since virtual disks claim it without cause.
+// Requests are as large as the device allows, up to the largest chunk: large requests save
+// processor time, and a request of the device's own size is not split again on its way. 32 MiB are
+// in flight: devices that work in parallel need this depth, it does not hurt others, and more would
+// only delay the chunk that somebody waits for. `rotational` is not read, because virtual disks
+// claim it without cause.
 //
-// A virtio disk (2 virtual processors, Linux 6.18, ext4, a 4 GiB file, io_uring, chunks of 2 MiB)
-// at two times, when its host was quick and when it was slow. Only then does depth matter:
+// Measured on a virtio disk (2 virtual processors, Linux 6.18, ext4, a 4 GiB file, io_uring, chunks
+// of 2 MiB) when its host was quick and when it was slow. Depth matters only when it was slow:
 //
 //   chunks in flight                      1     4     8    16    32
 //   GB/s, requests of 256 KiB, quick    2.5   2.5   2.5   2.6   2.5
@@ -188,8 +189,8 @@ ModelFile::~ModelFile() {
 //   processor ms per GiB, 256 KiB        18    11     9     8     8
 //   processor ms per GiB, 2 MiB          14     8     6     5     4
 //
-// Medians of 7 shuffled runs, on a machine that had other work; the processor time is the quick
-// time's. The command:
+// Medians of 7 shuffled runs, on a machine that had other work. The processor times are those of
+// the quick host. The command:
 //   WP_BENCH_FILE=… io_bench --benchmark_filter=io_uring --benchmark_repetitions=7
 //     --benchmark_enable_random_interleaving=true
 DeviceLimits device_limits(int fd) {

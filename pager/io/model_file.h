@@ -1,4 +1,4 @@
-// One open model file: direct reads if the filesystem has them, and what its device likes best.
+// One open model file: direct reads if the filesystem has them, and the best sizes for its device.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class ModelFile {
   /// Opens `path` (also a /proc/…/fd/N link) read-only, with O_DIRECT where the filesystem takes it
   /// and a probe read succeeds; otherwise without, see is_direct().
   static Result<ModelFile> open(const std::string& path);
-  /// The same, and refuses any file but `expected`: a link or a name may lead to another by now, or
-  /// here. `name` is for the message.
+  /// The same, but refuses any file except `expected`: a link or a name may lead to another file by
+  /// now, or in this process. `name` is for the message.
   static Result<ModelFile> open(const std::string& path, const FileIdentity& expected,
                                 const std::string& name);
 
@@ -25,7 +25,7 @@ class ModelFile {
   ~ModelFile();
 
   int fd() const { return fd_; }
-  /// As it was when it was opened.
+  /// The file's identity when it was opened.
   const FileIdentity& identity() const { return identity_; }
   uint64_t size_bytes() const { return identity_.size_bytes; }
   /// False: reads go through the page cache (tmpfs, some network filesystems).
@@ -42,8 +42,7 @@ class ModelFile {
   uint32_t alignment_bytes_ = 1;
 };
 
-/// How much of what to keep in flight, from the block device under `fd` (its sysfs queue limits).
-/// What device_limits() has in flight, unless the device takes less.
+/// The bytes that device_limits() keeps in flight, unless the device takes less.
 inline constexpr uint64_t bytes_in_flight = 32u << 20;
 
 struct DeviceLimits {
@@ -55,7 +54,8 @@ struct DeviceLimits {
   uint32_t readahead_bytes = 0;
 };
 
-/// Never fails: unknown devices (overlay, network) get the defaults.
+/// The size and number of requests to keep in flight, from the sysfs queue limits of the block
+/// device under `fd`. Never fails: unknown devices (overlay, network) get the defaults.
 DeviceLimits device_limits(int fd);
 
 }  // namespace weightpager::io

@@ -1,5 +1,4 @@
-// The best reader that this system gives: io_uring, or threads where that is refused, with a
-// notice.
+// Opens the best reader of this system: io_uring; if that is refused, threads, with a notice.
 #pragma once
 
 #include <memory>
@@ -9,7 +8,7 @@
 
 namespace weightpager::io {
 
-/// Fails only where not even threads can be had.
+/// Fails only if not even threads can be started.
 Result<std::unique_ptr<Reader>> open_best_reader(const ReaderOptions& options);
 
 }  // namespace weightpager::io

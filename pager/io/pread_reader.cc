@@ -1,13 +1,13 @@
-// The pread reader: a few threads, each with one request at the device, for where io_uring is
-// refused.
+// The pread reader, for systems that refuse io_uring: a few threads, each with one request at the
+// device.
 //
-// The pager's thread puts pieces into a queue; the threads take them out, call pread and note which
-// reads are finished. An eventfd, readable while there is something to fetch, lets the pager sleep
-// on finished reads and the watched descriptor at once. Cost: per piece one wake of a thread, per
-// read one of the pager; no more requests in flight than threads.
+// The pager's thread puts pieces into a queue. The threads take them out, call pread, and note
+// which reads are finished. An eventfd is readable while there are finished reads, so the pager can
+// sleep on finished reads and on the watched descriptor at once. Cost: each piece wakes a thread,
+// and each read wakes the pager; no more requests are in flight than there are threads.
 //
-// One mutex guards everything that is shared; it is held for a few lines, never over a system call
-// that can block.
+// One mutex guards all shared data. It is held for a few lines, never over a system call that can
+// block.
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -30,7 +30,7 @@
 namespace weightpager::io {
 namespace {
 
-/// On a device with the usual 2 MiB requests, 8 keep 16 MiB in flight.
+/// On a device with the usual 2 MiB requests, 8 threads keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
 
 int64_t answer_to(const ReadRequest& request) {
@@ -61,12 +61,12 @@ class PreadReader final : public Reader {
   bool sleep(const Deadline& deadline);
   void fetch_finished();
 
-  // The pager's thread alone.
+  // Used by the pager's thread alone.
   const int watched_fd_;
   uint32_t reads_in_flight_ = 0;
   std::vector<Completion> completions_;  // of the last `wait`
 
-  // All threads.
+  // Shared by all threads.
   Mutex mutex_;
   Condition work_;
   ReadTable table_ WP_GUARDED_BY(mutex_);
@@ -114,7 +114,7 @@ void PreadReader::start(const Read& read) {
   reads_in_flight_++;
 }
 
-/// What each thread does: pieces until the queue is empty and the reader ends.
+/// The loop of each thread: takes pieces until the reader ends and the queue is empty.
 void PreadReader::serve_queue() {
   const MutexLock lock(mutex_);
   while (true) {
@@ -151,7 +151,8 @@ Wakeup PreadReader::wait(int64_t timeout_ns) {
   return {completions_, watched_fd_readable};
 }
 
-/// Until a read is finished, the watched descriptor is readable (true), or the time is over.
+/// Sleeps until a read is finished, the watched descriptor is readable (returns true), or the time
+/// is over.
 bool PreadReader::sleep(const Deadline& deadline) {
   pollfd descriptors[] = {{.fd = finished_event_, .events = POLLIN, .revents = 0},
                           {.fd = watched_fd_, .events = POLLIN, .revents = 0}};

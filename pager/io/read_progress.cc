@@ -10,8 +10,8 @@
 namespace weightpager::io {
 namespace {
 
-/// The alignment that `read` itself keeps, at most 4 KiB. Where the file is read directly, its
-/// requirement is among what the read keeps; where it is not, any alignment will do.
+/// The alignment that `read` itself has, at most 4 KiB. A direct read has at least the alignment
+/// that its file requires; for other reads any alignment will do.
 uint32_t alignment_of(const Read& read) {
   const uint64_t bits = read.offset_bytes | read.length_bytes |
                         reinterpret_cast<uintptr_t>(read.buffer) | os_page_bytes;

@@ -1,18 +1,17 @@
-// How far one read has come.
+// The progress of one read.
 //
 // The kernel answers a read in pieces, in any order, and not always whole: it may stop short, be
-// interrupted, reach the end of the file, or fail. Here are the rules that make one final answer of
-// that, as a pure state machine: kernel answers in, the next request out. Both readers follow it
-// and neither has rules of its own.
+// interrupted, reach the end of the file, or fail. The rules that make one final answer of these
+// are here, as a pure state machine: kernel answers go in, the next request comes out. Both readers
+// use it and have no rules of their own.
 //
-//  - After a short answer a piece goes on from the last aligned byte before its end, because a
-//  direct
-//    read may not start anywhere else; the few bytes between are read twice.
+//  - After a short answer a piece goes on from the last aligned byte before the answer's end,
+//    because a direct read may not start anywhere else; the few bytes between are read twice.
 //  - The file ends where the kernel answers 0, or where a short answer reaches the file's size.
-//  - EINTR, EAGAIN and short answers that settle nothing are asked again, but only so often in a
-//  row.
-//  - The first piece, in file order, that did not come whole decides for the whole read: it failed
-//    there, or the file ends there, and what later pieces say does not count.
+//  - After EINTR, EAGAIN and short answers that bring no progress the request is made again, but
+//    only so many times in a row.
+//  - The first piece, in file order, that did not come whole decides for the whole read: the read
+//    failed there, or the file ends there. The answers to later pieces do not count.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +22,7 @@
 
 namespace weightpager::io {
 
-/// What to ask the kernel for.
+/// A request to the kernel.
 struct ReadRequest {
   int fd = -1;
   uint64_t offset_bytes = 0;
@@ -33,7 +32,7 @@ struct ReadRequest {
 
 class ReadProgress {
  public:
-  /// Answers in a row that bring a piece no further before it is given up.
+  /// A piece is given up after so many answers in a row that bring no progress.
   static constexpr uint32_t patience_answers = 64;
 
   /// Allocates for reads of up to `pieces_max` pieces; nothing else here allocates.
@@ -44,15 +43,15 @@ class ReadProgress {
 
   uint32_t piece_count() const { return static_cast<uint32_t>(pieces_.size()); }
 
-  /// What was begun.
+  /// The read that was begun.
   const Read& read() const { return read_; }
 
-  /// What `piece`, which is not finished, has to ask for next.
+  /// The next request of `piece`, which must not be finished.
   ReadRequest request(uint32_t piece) const;
 
   /// Takes the kernel's answer to request(piece): a number of bytes, or a negative errno.
-  /// `file_bytes` is the file's size now, looked at if the answer is short; UINT64_MAX if unknown.
-  /// Returns whether the piece is finished; otherwise it asks again.
+  /// `file_bytes` is the file's size now, which matters if the answer is short; UINT64_MAX if
+  /// unknown. Returns whether the piece is finished; if not, it has another request.
   bool take_answer(uint32_t piece, int64_t answer, uint64_t file_bytes);
 
   /// All pieces are finished.

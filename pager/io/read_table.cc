@@ -17,7 +17,7 @@ uint32_t pieces_per_read(const ReaderOptions& options) {
   return (options.read_bytes_max - 1) / options.device_read_bytes + 1;
 }
 
-/// The size of a regular file now, UINT64_MAX for anything that has no such size.
+/// The present size of a regular file; UINT64_MAX for anything else.
 uint64_t file_size_bytes(int fd) {
   struct stat status;
   if (kernel::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) return UINT64_MAX;

@@ -1,8 +1,8 @@
 // The reads that a reader has in flight.
 //
-// A table of fixed size: one row per read of the caller, and in each row the read's pieces. A piece
-// is named by a single number, which travels to the kernel and back with its request. The table is
-// also the one place where kernel answers come in, so it is here that a test can change them.
+// A table of fixed size: one row for each read of the caller, with the read's pieces. A piece is
+// named by a single number, which goes to the kernel and back with its request. All kernel answers
+// come in through the table, so a test can change them here.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace weightpager::io {
 
-/// Tests only. Sees every answer before the reader does and returns what the reader shall believe,
-/// so that short reads, interruptions and failing disks can be had at will.
+/// For tests only. Sees every answer before the reader and returns the answer that the reader gets,
+/// so that tests can make short reads, interruptions and failing disks.
 class AnswerFilter {
  public:
   virtual ~AnswerFilter() = default;
-  /// `answer` is what the kernel said to `request`: a number of bytes, or a negative errno. Called
-  /// once at a time, from any thread.
+  /// `answer` is the kernel's answer to `request`: a number of bytes, or a negative errno. Called
+  /// by any thread, one call at a time.
   virtual int64_t filter(const ReadRequest& request, int64_t answer) = 0;
 };
 
-/// Row and piece in one number.
+/// A row and a piece in one number.
 using PieceName = uint32_t;
 
 /// Not synchronised. Allocates in its constructor only.
@@ -30,7 +30,7 @@ class ReadTable {
  public:
   explicit ReadTable(const ReaderOptions& options);
 
-  /// A new row for `read`; calls `start_piece(name)` for each of its pieces.
+  /// Makes a row for `read` and calls `start_piece(name)` for each of its pieces.
   template <typename StartPiece>
   void add(const Read& read, StartPiece start_piece) {
     const uint32_t row = take_free_row(read);
@@ -39,13 +39,13 @@ class ReadTable {
     }
   }
 
-  /// What to ask the kernel for on behalf of a piece.
+  /// The next request of a piece.
   ReadRequest request(PieceName name) const;
 
   enum class After {
     ask_again,        // the piece goes on, with a new request
     wait_for_others,  // the piece is finished, its read is not
-    read_finished,    // the read is to be handed to `finish`
+    read_finished,    // the caller must call `finish` for the read
   };
   After take_answer(PieceName name, int64_t answer);
 
@@ -65,7 +65,7 @@ class ReadTable {
   }
 
   uint32_t reads_in_flight() const;
-  /// Most pieces that can be in flight.
+  /// The most pieces that can be in flight.
   uint32_t pieces_max() const { return pieces_max_ * static_cast<uint32_t>(rows_.size()); }
 
  private:

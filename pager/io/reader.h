@@ -1,10 +1,10 @@
-// How bytes arrive: reads of whole chunks from model files into slots, many in flight.
+// Reads whole chunks from model files into slots, with many reads in flight.
 //
 // The pager starts reads and sleeps in one place, `wait`, which also wakes it when the watched file
-// descriptor (the userfaultfd) becomes readable. Two readers: io_uring (uring_reader.cc: one
-// thread, no extra context switches) and pread (pread_reader.cc: a few threads, for kernels and
-// containers without io_uring). A reader hides short reads, EINTR and EAGAIN; what it reports is
-// final. The rules for that are the same for both and lie in read_progress.h.
+// descriptor (the userfaultfd) becomes readable. There are two readers: io_uring (uring_reader.cc:
+// one thread, no extra context switches) and pread (pread_reader.cc: a few threads, for kernels and
+// containers without io_uring). A reader hides short reads, EINTR and EAGAIN; its reports are
+// final. Both follow the same rules for that, which are in read_progress.h.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,15 @@
 
 namespace weightpager::io {
 
-/// Reads go to the device when there is this much of them, at the latest: who starts many small
-/// ones has work to do for each, in which time the device need not idle. As much as the device
-/// takes in one request, so that neighbours still become one.
+/// Started reads go to the device when they have this many bytes together, at the latest. A caller
+/// that starts many small reads has work to do for each, and the device need not idle meanwhile. It
+/// is the size of one request to the device, so that neighbouring reads still become one request.
 inline constexpr uint64_t submitted_at_once_bytes = 1u << 20;
 
-/// `length_bytes` bytes at `offset_bytes` of the open file `fd`, into `buffer`. For files opened
-/// with O_DIRECT all three, and the buffer, are multiples of the file's direct-read alignment; the
-/// length may reach beyond the end of the file. The buffer stays valid until the read is completed.
+/// Reads `length_bytes` bytes at `offset_bytes` of the open file `fd` into `buffer`. For files that
+/// were opened with O_DIRECT, offset, length and the buffer's address must be multiples of the
+/// file's direct-read alignment. The length may reach beyond the end of the file. The buffer must
+/// stay valid until the read is completed.
 struct Read {
   uint64_t tag = 0;  // the caller's name for it, returned in the completion
   int fd = -1;
@@ -34,7 +35,7 @@ struct Read {
 
 struct Completion {
   uint64_t tag = 0;
-  /// 0, or the errno of the first part that failed.
+  /// 0, or the errno of the first piece that failed.
   int error_number = 0;
   /// Bytes that arrived without a gap from the read's start; fewer than asked for without an error
   /// means: end of file.
@@ -44,49 +45,50 @@ struct Completion {
 struct Wakeup {
   /// Valid until the next call of `wait` or `doze`.
   std::span<const Completion> completions;
-  /// It was when the reader looked; whoever has read from it since must expect to find nothing.
+  /// The descriptor was readable when the reader looked. If somebody has read from it since, there
+  /// may be nothing left.
   bool watched_fd_readable = false;
 };
 
 class AnswerFilter;
 
 struct ReaderOptions {
-  /// A file descriptor whose readability (or hang-up, or error) ends `wait`; -1 for none. It is
-  /// looked at anew in every `wait`: what the caller leaves unread wakes it again.
+  /// A file descriptor that ends `wait` when it is readable (or hangs up, or has an error); -1 for
+  /// none. Every `wait` looks at it again: bytes that the caller leaves unread wake it again.
   int watched_fd = -1;
-  /// It stays with the thread that creates it. If not, any thread may use it, one after the other;
-  /// with io_uring that takes a little more of the kernel.
+  /// Only the thread that creates the reader uses it. If false, any thread may use it, one after
+  /// the other; with io_uring that costs the kernel a little more.
   bool is_of_one_thread = true;
-  /// Most reads (of the caller, not of the device) that are in flight at once.
+  /// The most reads (of the caller, not of the device) that are in flight at once.
   uint32_t reads_max = 64;
   /// The longest read of the caller.
   uint32_t read_bytes_max = 2u << 20;
   /// A read longer than this is handed to the device in pieces of this size, a multiple of 4 KiB.
   uint32_t device_read_bytes = 2u << 20;
-  /// Tests only: what stands between the kernel's answers and the reader (read_table.h).
+  /// For tests only: changes the kernel's answers before the reader gets them (read_table.h).
   AnswerFilter* answer_filter = nullptr;
 };
 
-/// Used by one thread, which also creates and destroys it, if ReaderOptions do not say otherwise.
+/// Unless ReaderOptions say otherwise, one thread creates, uses and destroys it.
 /// `start` and `wait` allocate nothing.
 class Reader {
  public:
   /// Waits for the reads in flight: until then the kernel writes into their buffers.
   virtual ~Reader() = default;
 
-  /// Takes the read on; it reaches the device no later than the next `wait`. Requires
+  /// Accepts the read, which reaches the device in the next `wait` at the latest. Requires
   /// reads_in_flight() < reads_max and a length of at most read_bytes_max.
   virtual void start(const Read& read) = 0;
 
-  /// Hands over what was started, then sleeps until a read is completed, the watched descriptor is
-  /// readable or `timeout_ns` has passed (negative: no limit; 0: only looks).
+  /// Submits the reads that were started, then sleeps until a read is completed, the watched
+  /// descriptor is readable or `timeout_ns` has passed (negative: no limit; 0: does not sleep).
   virtual Wakeup wait(int64_t timeout_ns) = 0;
 
-  /// As `wait`, but reads that are completed do not end it, they are only handed out with it: for
-  /// who has no use for them yet. Where a reader knows no better it is `wait`.
+  /// Like `wait`, but a completed read does not end the sleep; it is returned when the sleep ends.
+  /// For callers that do not need completed reads yet. A reader that cannot do this calls `wait`.
   virtual Wakeup doze(int64_t timeout_ns) { return wait(timeout_ns); }
 
-  /// Started and not yet handed out by `wait`.
+  /// The number of reads that were started and not yet returned by `wait` or `doze`.
   virtual uint32_t reads_in_flight() const = 0;
 
   /// "io_uring" or "pread".

@@ -1,20 +1,21 @@
 // The io_uring reader: the pager's thread itself keeps every read in flight.
 //
-// Requests go into a ring that is shared with the kernel, answers come back through another, and
-// one system call, made in `wait`, hands over the new requests and sleeps for the next answer. The
-// watched descriptor is one more request, a poll, so faults and finished reads wake the same sleep.
+// Requests go into a ring that is shared with the kernel, and answers come back through another
+// one. One system call, made in `wait`, submits the new requests and sleeps for the next answer.
+// The watched descriptor is one more request, a poll, so faults and finished reads wake the same
+// sleep.
 //
-// The poll is a single-shot one, asked for again in each `wait` after it has fired: that rides
-// along in the same system call and reports a descriptor that was left readable once more, where a
-// multishot poll stays silent until something new happens.
+// The poll is a single-shot one. After it has fired, the next `wait` makes it again, in the same
+// system call. It reports a descriptor that was left readable once more; a multishot poll would
+// stay silent until something new happens.
 //
-// Buffers are not registered with the ring: that would pin them, and pinned slots cannot be moved
-// (UFFDIO_MOVE: EBUSY). The ring itself counts as locked memory on some kernels (before 5.12, and
-// again on 6.18), so it is small enough for a limit of 64 KiB; pieces that find no place in it
-// queue up.
+// Buffers are not registered with the ring: that would lock them in memory, and locked slots cannot
+// be moved (UFFDIO_MOVE: EBUSY). The ring itself counts as locked memory on some kernels (before
+// 5.12, and again on 6.18), so it is small enough for a limit of 64 KiB. Pieces that find no place
+// in it wait in a queue.
 //
-// The kernel can refuse io_uring_enter at any time (base/refusal.h). Then the reads in flight, as
-// soon as the kernel has let go of their buffers, and all later ones are the pread reader's.
+// The kernel can refuse io_uring_enter at any time (base/refusal.h). Then the pread reader takes
+// over all later reads and, as soon as the kernel has let go of their buffers, those in flight.
 #include <fmt/format.h>
 #include <liburing.h>
 #include <poll.h>
@@ -35,19 +36,19 @@
 namespace weightpager::io {
 namespace {
 
-/// Places in the ring, which takes 16 KiB with them: one for the poll, the others for pieces. Of
-/// the smallest requests that device_limits() proposes, 256 KiB, these are 32 MiB in flight; of
-/// chunks of 128 KiB, which are read in one request each, 16 MiB. The others wait their turn.
+/// The ring has so many places, and takes 16 KiB: one place is for the poll, the others are for
+/// pieces. With the smallest requests that device_limits() proposes, 256 KiB, that keeps 32 MiB in
+/// flight; with chunks of 128 KiB, each of which is one request, 16 MiB. Other pieces wait.
 constexpr uint32_t ring_entries_max = 128;
 
-/// What the poll is called in the ring; pieces have 32-bit names.
+/// The poll's name in the ring. Pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
 
-/// For how long the kernel may still write into buffers of which it does not say so any more.
+/// After a refusal the kernel may still write into buffers for so long without reporting it.
 constexpr int64_t last_answers_max_ns = 1'000'000'000;
 constexpr useconds_t last_answers_pause_us = 200;
 
-/// `io_uring_enter` says these to a correct program, too.
+/// Errors that `io_uring_enter` returns to a correct program, too.
 bool is_passing(int error_number) {
   return error_number == ETIME || error_number == EINTR || error_number == EAGAIN ||
          error_number == EBUSY;
@@ -55,7 +56,7 @@ bool is_passing(int error_number) {
 
 class UringReader final : public Reader {
  public:
-  /// `ring_` is to be set up next, by `set_up_ring`; without that, only destruction is allowed.
+  /// The caller must call `set_up_ring` next. Until then only destruction is allowed.
   explicit UringReader(const ReaderOptions& options)
       : options_(options),
         watched_fd_(options.watched_fd),
@@ -108,7 +109,7 @@ class UringReader final : public Reader {
   bool is_watching_ = false;
   bool watched_fd_readable_ = false;
   std::vector<Completion> completions_;
-  std::unique_ptr<Reader> substitute_;  // once io_uring_enter was refused
+  std::unique_ptr<Reader> substitute_;  // set when io_uring_enter has been refused
 };
 
 UringReader::~UringReader() {
@@ -122,9 +123,9 @@ UringReader::~UringReader() {
 }
 
 int UringReader::set_up_ring() {
-  // Best first. One thread uses the ring, so the kernel may leave all completion work to that
-  // thread's own calls (DEFER_TASKRUN, Linux 6.1) or at least not interrupt it for them
-  // (COOP_TASKRUN, 5.19). A kernel that does not know a flag says EINVAL.
+  // The best choice comes first. One thread uses the ring, so the kernel may leave all completion
+  // work to that thread's own calls (DEFER_TASKRUN, Linux 6.1), or at least not interrupt the
+  // thread for it (COOP_TASKRUN, 5.19). A kernel that does not know a flag returns EINVAL.
   constexpr uint32_t flag_choices[] = {
       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_DEFER_TASKRUN,
       IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN, IORING_SETUP_COOP_TASKRUN, 0};
@@ -139,10 +140,10 @@ int UringReader::set_up_ring() {
     if (result != -EINVAL) break;
   }
   has_ring_ = result == 0;
-  // Without it (Linux < 5.11) a sleep with a time limit is not one system call but a request more.
+  // Without this feature (Linux < 5.11) a sleep with a time limit would need another request.
   if (!has_ring_) return result;
   if (!(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
-  // A filter may allow the setup, and not what comes after it.
+  // A seccomp filter may allow the setup but not the calls after it.
   result = io_uring_get_events(&ring_);
   return result < 0 && !is_passing(-result) ? result : 0;
 }
@@ -171,7 +172,7 @@ Wakeup UringReader::look() {
   return {completions_, false};
 }
 
-/// The kernel finishes reads in calls that ask for answers, so none of them wakes this sleep.
+/// The kernel finishes reads only in calls that ask for answers, so no read wakes this sleep.
 Wakeup UringReader::doze(int64_t timeout_ns) {
   if (!substitute_) submit();
   if (substitute_ || watched_fd_ < 0 || !waiting_.is_empty()) return wait(timeout_ns);
@@ -189,7 +190,7 @@ void UringReader::take_finished() {
   if (!substitute_) take_answers();
 }
 
-/// Never out of entries: no more are in the ring at a time than it was made for.
+/// Always finds an entry, because there are never more requests than the ring was made for.
 io_uring_sqe* UringReader::new_entry() {
   io_uring_sqe* entry = io_uring_get_sqe(&ring_);
   WP_ASSERT(entry);
@@ -232,16 +233,17 @@ void UringReader::sleep(const Deadline& deadline) {
                                          deadline.is_unlimited() ? nullptr : &limit, nullptr));
 }
 
-/// What `io_uring_enter` said.
+/// Handles the result of `io_uring_enter`.
 void UringReader::check(int result) {
   if (result >= 0 || is_passing(-result)) return;
   be_substituted(-result);
 }
 
-/// Answers to what the kernel was given come without a call on some kernels only; without them
-/// nobody may use those buffers again. What is in them is read anew.
+/// Waits for the answers to the requests that the kernel has. Nobody may use their buffers before.
+/// Only on some kernels do these answers come without a call; if they do not come in time, the
+/// process ends. The buffers are read again afterwards.
 void UringReader::await_last_answers(int error_number) {
-  // What is still in the queue was not handed over.
+  // The kernel has not got the requests that are still in the queue.
   const unsigned first = *ring_.sq.khead;
   for (unsigned i = 0; i < io_uring_sq_ready(&ring_); ++i) {
     const io_uring_sqe& entry = ring_.sq.sqes[(first + i) & ring_.sq.ring_mask];

@@ -5,7 +5,8 @@
 namespace weightpager::preload {
 namespace {
 
-// Never freed: its thread, and whoever removes the socket, may need it until the very end.
+// Never freed: the socket's thread, and the code that removes the socket at exit, need it until the
+// end.
 control::HostedSocket* socket = nullptr;
 
 /// A port, or -1 for none.

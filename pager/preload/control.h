@@ -1,20 +1,20 @@
-// The control socket of an engine's process: who may see and change its pager does so through it.
+// The control socket of an engine's process. Users who may see and change its pager connect to it.
 #pragma once
 
 #include "pager/control/hosted_socket.h"
 
 namespace weightpager::preload {
 
-/// Begins to open it, and returns at once.
+/// Begins to open the socket, and returns at once.
 void open_control_socket(control::HostedSocket::Answer answer);
 
-/// At exit.
+/// Called at exit.
 void remove_control_socket();
 
-/// Libraries are being loaded, whose lock a child process would inherit: waits until that is over,
-/// a second at most.
+/// Waits until the socket's libraries have been loaded, for a second at most: a child process would
+/// inherit the lock of the dynamic loader.
 void before_fork_of_control_socket();
-/// In a child process: the socket is the parent's.
+/// Called in a child process: the socket belongs to the parent.
 void forget_control_socket();
 
 }  // namespace weightpager::preload

@@ -1,10 +1,12 @@
-// Engine profile for ggml (llama.cpp and what is built on it): keep weights where they are mapped.
+// Engine profile for ggml (llama.cpp and programs that are built on it): keeps weights where they
+// are mapped.
 //
-// When ggml's CPU backend has faster layouts for a type ("repack", AMX), llama.cpp copies every
-// such weight out of the mapping at load, into memory that no pager can reach. It learns of these
-// layouts by asking the backend for "ggml_backend_dev_get_extra_bufts"; told that there is no such
-// thing, it computes on the mapped weights, with the same results. Builds that link ggml statically
-// are asked by LLAMA_ARG_REPACK=0 instead (session.cc). `--no-profile` turns both off.
+// If ggml's CPU backend has a faster layout for a type ("repack", AMX), llama.cpp copies every
+// weight of that type out of the mapping at load, into memory that no pager can reach. It asks the
+// backend for these layouts by the name "ggml_backend_dev_get_extra_bufts". If the answer is that
+// there is no such function, it computes on the mapped weights, with the same results. Builds that
+// link ggml statically are told by LLAMA_ARG_REPACK=0 instead (session.cc). `--no-profile` turns
+// both off.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -22,7 +24,8 @@ using GetProcAddress = void* (*)(void* registry, const char* name);
 
 constexpr const char* symbol = "ggml_backend_reg_get_proc_address";
 
-// ggml may be loaded RTLD_LOCAL, out of the sight of RTLD_NEXT: ask each loaded library in turn.
+// ggml may be loaded with RTLD_LOCAL, where RTLD_NEXT does not find it: ask each loaded library in
+// turn.
 int look_in_library(dl_phdr_info* library, size_t, void* found) {
   if (library->dlpi_name == nullptr || library->dlpi_name[0] == '\0') return 0;
   void* handle = dlopen(library->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);

@@ -1,9 +1,9 @@
 // The calls that an engine makes on its weights, caught by LD_PRELOAD.
 //
-// An engine maps a model file, advises, locks and unmaps parts of it. Here each of these calls
-// either has nothing to do with a region, and goes to the kernel as it is, or is answered so that
-// the engine sees what it would see of a file mapping, without the side effects that would pull the
-// model in. The list of symbols is what the engines import (`nm -D`): docs/explanation/engines.md.
+// An engine maps a model file, and advises, locks and unmaps parts of it. A call that has nothing
+// to do with a region goes to the kernel unchanged. Any other call is answered so that the engine
+// sees the same as with a file mapping, without the side effects that would read in the model. The
+// symbols are those that engines import (`nm -D`): docs/explanation/engines.md.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -58,12 +58,13 @@ void* map(void* address, size_t length, int protection, int flags, int fd, off_t
   return kernel::mmap(address, length, protection, flags, fd, offset);
 }
 
-// What advice means for a region. Returns an error number, or 0.
+// Carries out advice for a region. Returns an error number, or 0.
 int advise(void* address, size_t length, int advice) {
   switch (advice) {
     case MADV_WILLNEED:
     case MADV_POPULATE_READ:
-      // Wider than half of the window, as the whole file at load, it only means that a pass begins.
+      // Advice for more than half of the window, such as the whole file at load, only means that a
+      // pass begins.
       preload::will_need(address, length);
       return 0;
     case MADV_DONTNEED:
@@ -108,7 +109,7 @@ WP_INTERPOSE int munmap(void* address, size_t length) noexcept {
   return preload::unmap(address, length);
 }
 
-// Moving or growing a region would leave its faults behind: absent chunks would read as zeros.
+// A region that is moved or grown would lose its faults, and absent chunks would read as zeros.
 WP_INTERPOSE void* mremap(void* address, size_t old_length, size_t new_length, int flags,
                           ...) noexcept {
   void* target = nullptr;
@@ -144,13 +145,14 @@ WP_INTERPOSE int madvise(void* address, size_t length, int advice) noexcept {
 }
 
 WP_INTERPOSE int posix_madvise(void* address, size_t length, int advice) noexcept {
-  // glibc drops DONTNEED, because Linux's loses data and POSIX's does not.
+  // glibc ignores POSIX_MADV_DONTNEED, because Linux's MADV_DONTNEED loses data and POSIX's must
+  // not.
   if (advice == POSIX_MADV_DONTNEED) return 0;
   if (is_ours(address, length)) return advise(address, length, advice);
   return kernel::madvise(address, length, advice) == 0 ? 0 : errno;
 }
 
-// Advice on the file itself would fill the page cache that the pager goes past.
+// Advice on the file itself would fill the page cache, which the pager bypasses.
 WP_INTERPOSE int posix_fadvise(int fd, off_t offset, off_t length, int advice) noexcept {
   if (preload::is_active() && preload::is_model_file(fd)) return 0;
   return kernel::fadvise(fd, offset, length, advice);
@@ -165,8 +167,8 @@ WP_INTERPOSE ssize_t readahead(int fd, off64_t offset, size_t count) noexcept {
   return kernel::readahead(fd, offset, count);
 }
 
-// A pipe that refers to a page of a region would show another chunk's bytes once the page has been
-// moved out and read into anew. A copy is what a file mapping's page would look like.
+// If a pipe referred to a page of a region, it would show another chunk's bytes as soon as the page
+// had been moved out and read into again. A copy shows the bytes that a file mapping would show.
 WP_INTERPOSE ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned flags) {
   for (size_t i = 0; i < count; ++i) {
     if (is_ours(parts[i].iov_base, parts[i].iov_len))
@@ -175,7 +177,7 @@ WP_INTERPOSE ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned
   return syscall(SYS_vmsplice, fd, parts, count, flags);
 }
 
-// Locking is a promise to keep pages in memory; for a region the window is the promise.
+// A lock promises to keep pages in memory. For a region the window alone decides that.
 WP_INTERPOSE int mlock(const void* address, size_t length) noexcept {
   return is_ours(address, length) ? 0 : kernel::mlock(address, length);
 }

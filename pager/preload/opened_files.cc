@@ -22,7 +22,7 @@ constexpr size_t noted_max = 256;
 Noted noted[noted_max];
 std::atomic<size_t> noted_count{0};
 
-/// Where a relative path begins, into `text`; its length, or 0.
+/// Writes the directory that a relative path begins at into `text`. Returns its length, or 0.
 size_t folder_of(int directory, char* text, size_t text_bytes) {
   char link[32] = "/proc/self/cwd";
   if (directory != AT_FDCWD) std::snprintf(link, sizeof link, "/proc/self/fd/%d", directory);

@@ -1,10 +1,10 @@
-// Which files the engine opened by a name that one of the user's globs means.
+// Remembers the files that the engine opened by a name that matches one of the user's globs.
 //
-// A descriptor only tells the name of the file behind it: that of a link is gone (Hugging Face's
-// snapshots are links to hashes), and a file that was renamed or removed meanwhile has another one
-// or none. So names are looked at when they are opened, and the file is remembered. A file too many
-// in memory is harmless: it would be paged, with its own bytes. Nothing here allocates or locks:
-// open(2) may be called in signal handlers and between fork and exec.
+// A descriptor only tells the name of the file behind it. The name of a link is lost (Hugging
+// Face's snapshots are links to hashes), and a file that was renamed or removed meanwhile has
+// another name or none. So a name is checked when it is opened, and the file is remembered.
+// Remembering a file too many is harmless: it would be paged, with its own bytes. Nothing here
+// allocates or locks, because open(2) may be called in signal handlers and between fork and exec.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@
 
 namespace weightpager::preload {
 
-/// `directory`: as of openat(2). Keeps errno.
+/// `directory` is that of openat(2). Keeps errno.
 void remember_opened(int fd, int directory, const char* path,
                      const std::vector<std::string>& globs);
 
-/// Whether it is among those last noted, of which there are 256.
+/// Whether the file is among the 256 that were noted last.
 bool was_noted(const model::FileId& file);
 
 }  // namespace weightpager::preload

@@ -1,14 +1,14 @@
-// System calls that read weights, where the kernel must not wait for the pager inside them.
+// System calls that read weights, and inside which the kernel must not wait for the pager.
 //
-// Two kinds must not. A call that holds a lock while it waits: write(2) holds the lock of its file,
-// and a pipe's that of the pipe. If the file is the weights' own, the pager's read waits for that
-// lock, and both wait for ever; nor may any other file's be held, as two engines can write into
-// each other's. And any call of a user without rights, whose userfaultfd serves loads and stores
-// only: there write(2) or send(2) of an absent chunk fails with EFAULT. To fill the chunk
-// beforehand is not enough, because it may be evicted again before the kernel comes to it. So
-// there, and only there, the bytes are copied out of the region first, and the copy is sent. (What
-// reads no memory of the engine waits for nothing of ours: sendfile, splice, copy_file_range,
-// fallocate, truncate.)
+// There are two kinds of such calls. The first kind holds a lock while it waits: write(2) holds the
+// lock of its file, or of its pipe. If the file is the weights' own, the pager's read waits for
+// that lock, and both wait for ever. The lock of another file must not be held either, because two
+// engines can write into each other's files. The second kind are all calls of a user without
+// rights, whose userfaultfd serves loads and stores only: then write(2) or send(2) of an absent
+// chunk fails with EFAULT. It does not help to fill the chunk beforehand, because it may be evicted
+// again before the kernel reads it. So for these calls, and only for them, the bytes are copied out
+// of the region first, and the copy is sent. (Calls that read no memory of the engine never wait
+// for the pager: sendfile, splice, copy_file_range, fallocate, truncate.)
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -37,10 +37,10 @@ namespace {
 
 using Parts = std::span<const iovec>;
 
-// What is sent in one call at most: messages are shorter, and files do not mind.
+// One call sends at most so many bytes. Messages are shorter, and files may be written in pieces.
 constexpr size_t piece_bytes_max = size_t{1} << 20;
 
-/// Whether writing into it holds a lock that others, the pager among them, may need.
+/// Whether a write to the descriptor holds a lock that others, such as the pager, may need.
 bool is_locked_by_writers(int fd) {
   struct stat facts;
   if (fstat(fd, &facts) != 0) return false;
@@ -72,14 +72,14 @@ size_t length_of(Parts parts) {
   return length;
 }
 
-// libc's own function of that name: it is a cancellation point, which a bare system call is not.
+// libc's own function of that name. It is a cancellation point; a bare system call is none.
 template <typename Function>
 Function* next(Function*, const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-/// Memory for a copy: not malloc's, which a signal handler that writes must not call, nor the
-/// stack's, which may be small; and aligned, as direct writes ask for.
+/// Memory for a copy. It does not come from malloc, because a signal handler may write, nor from
+/// the stack, which may be small. It is aligned as direct writes require.
 class Scratch {
  public:
   explicit Scratch(size_t length)
@@ -101,9 +101,9 @@ class Scratch {
   void* bytes_;
 };
 
-/// Copies, and waits for the pager, outside of any lock. Returns how much, or -1: none of it can be
-/// read, with the errno that a system call would have failed with (but who has no right to have the
-/// kernel wait gets the signal).
+/// Copies weights outside of any lock, and waits for the pager meanwhile. Returns the number of
+/// bytes. -1 if none can be read, with the errno of a failed system call. (A user without the right
+/// to let the kernel wait gets the signal instead.)
 ssize_t copy_weights(char* to, const void* from, size_t length) {
   if (!preload::kernel_cannot_wait()) {
     const iovec target{to, length};
@@ -116,7 +116,8 @@ ssize_t copy_weights(char* to, const void* from, size_t length) {
   return static_cast<ssize_t>(length);
 }
 
-/// As much of the parts as fits, from byte `begin` on: returns the length, or -1 as copy_weights().
+/// Copies as much of the parts as fits, from byte `begin` on. Returns the length, or -1 like
+/// copy_weights().
 ssize_t gather(const Scratch& scratch, Parts parts, size_t begin) {
   size_t gathered = 0;
   for (const iovec& part : parts) {
@@ -133,7 +134,8 @@ ssize_t gather(const Scratch& scratch, Parts parts, size_t begin) {
   return static_cast<ssize_t>(gathered);
 }
 
-// Sends piece by piece; `send_piece(piece, length, bytes sent before)` returns what write would.
+// Sends piece by piece; `send_piece(piece, length, bytes sent before)` returns the same as
+// write(2).
 template <typename SendPiece>
 ssize_t send_copies(Parts parts, SendPiece send_piece) {
   const size_t length = length_of(parts);
@@ -164,7 +166,7 @@ size_t send_to_stream(Fwrite* real, const void* buffer, size_t size, size_t coun
   return sent < 0 ? 0 : static_cast<size_t>(sent) / size;
 }
 
-// A datagram is one message: copied whole.
+// A datagram is one message, so it is copied whole.
 std::unique_ptr<char[]> copy_of(const void* buffer, size_t length) {
   std::unique_ptr<char[]> copy(new (std::nothrow) char[length]);
   if (copy) std::memcpy(copy.get(), buffer, length);
@@ -212,7 +214,7 @@ WP_INTERPOSE ssize_t pwritev64v2(int fd, const iovec* parts, int count, off64_t 
   if (!must_copy(fd, parts_of(parts, count))) return real(fd, parts, count, offset, flags);
   return send_copies(parts_of(parts, count), [&](char* piece, size_t bytes, size_t sent) {
     const iovec part{piece, bytes};
-    // -1: where the file's own offset is.
+    // -1 stands for the file's own offset.
     const off64_t at = offset == -1 ? -1 : offset + static_cast<off64_t>(sent);
     return real(fd, &part, 1, at, flags);
   });
@@ -251,7 +253,7 @@ WP_INTERPOSE ssize_t send(int fd, const void* buffer, size_t length, int flags) 
   return real(fd, copy.get(), length, flags);
 }
 
-// libc's streams hand large buffers to the kernel without passing here.
+// libc's streams pass large buffers to the kernel without calling the functions above.
 WP_INTERPOSE size_t fwrite(const void* buffer, size_t size, size_t count, FILE* stream) {
   static const auto real = next(&fwrite, "fwrite");
   return send_to_stream(real, buffer, size, count, stream);

@@ -37,15 +37,15 @@
 namespace weightpager::preload {
 namespace {
 
-// Smaller mappings are configuration, vocabularies, or not worth a fault.
+// Smaller mappings are configuration or vocabularies, or not worth a fault.
 constexpr uint64_t mapping_bytes_min = 2 * MiB;
 
 struct Mapped {
   Range range;
-  // For child processes, which see the file itself: where it is mapped, without access, so that a
-  // child needs no right to open it; 0: nowhere.
+  // A child process sees the file itself. Here the file is mapped without access, so that a child
+  // needs no right to open it; 0 if it is not mapped.
   uintptr_t plain = 0;
-  // Where it is not.
+  // The link by which a child opens the file if it is not mapped.
   std::string link;
   std::string path;
   dev_t device = 0;
@@ -58,12 +58,12 @@ struct Mapped {
 struct Configuration {
   uint64_t window_bytes = 0;
   std::vector<std::string> globs;    // the user's
-  std::vector<model::FileId> files;  // that whoever started the engine takes for models
+  std::vector<model::FileId> files;  // models that the starter of the engine has named
   std::string mapper = "auto";
   std::string policy;
-  std::string server_socket;  // "": a pager of its own
+  std::string server_socket;  // "" for a pager of its own
   std::string run_directory;
-  std::string access_profile_directory;  // "": nothing is learned from run to run
+  std::string access_profile_directory;  // "" if nothing is learned from run to run
   bool records_touches = false;
   bool wants_profiles = true;
 };
@@ -71,23 +71,23 @@ struct Configuration {
 // Never destroyed: engine threads may run until the process is gone.
 struct Session {
   Configuration configuration;
-  // Set under the mutex. The process may end while others hold that.
+  // Set under the mutex. Atomic, because the process may end while another thread holds the mutex.
   std::atomic<telemetry::Telemetry*> telemetry{nullptr};
-  Mutex mutex;  // which the pager's thread never takes
+  Mutex mutex;  // the pager's thread never takes it
   std::unique_ptr<PagingService> pager WP_GUARDED_BY(mutex);
   std::vector<Mapped> mapped WP_GUARDED_BY(mutex);
-  // What the engine wrote itself, as of the last fork: a child inherits that.
+  // The ranges that the engine had written at the last fork; a child inherits them.
   std::vector<Span> written WP_GUARDED_BY(mutex);
-  // What the engine took its own access to away (PROT_NONE).
+  // The ranges that the engine has forbidden itself to access (PROT_NONE).
   std::vector<Span> hidden WP_GUARDED_BY(mutex);
   bool has_failed WP_GUARDED_BY(mutex) = false;
 };
 
 Session* session = nullptr;
 
-// Where regions are, for every memory call of the engine to look at without a lock. Written under
-// the session's mutex; an entry in change is one whose range the engine is mapping or unmapping
-// right now.
+// The ranges of regions. Every memory call of the engine looks at them without a lock. They are
+// written under the session's mutex. An entry is in change while the engine maps or unmaps its
+// range.
 struct PublishedRange {
   std::atomic<uintptr_t> begin{0};
   std::atomic<uintptr_t> end{0};
@@ -139,7 +139,7 @@ std::string path_of(int fd) {
   return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
 }
 
-/// The last name of a file, if it has none now.
+/// The name of a file; if the file has no name any more, the last one.
 std::string name_of(const std::string& path) {
   constexpr std::string_view removed = " (deleted)";
   return path.ends_with(removed) ? path.substr(0, path.size() - removed.size()) : path;
@@ -163,8 +163,8 @@ void show_profile() {
   std::strncpy(telemetry->profile, text, sizeof telemetry->profile - 1);
 }
 
-// A window can be made larger than it was asked for, as far as there is memory; not where the
-// reservation that this takes would be missing elsewhere.
+// A window can later be made larger, as far as there is memory. That takes a reservation of
+// addresses. If addresses are limited, the reservation would be missing elsewhere.
 bool is_address_space_limited() {
   rlimit limit{};
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
@@ -190,7 +190,7 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   options.window_bytes_max = window_bytes_max_of(configuration.window_bytes);
   options.mapper = configuration.mapper;
   options.policy = configuration.policy;
-  // PyTorch maps a safetensors file to be read for its header, and then writable for its weights.
+  // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.
   options.expects_writable = is_writable || model.format == model::Format::safetensors;
   options.chunk_bytes = policy::chunk_bytes_for(model);
   options.device = io::device_limits(fd);
@@ -214,8 +214,8 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   return pager;
 }
 
-// Starts the pager for the first model, and for its kind of mapping; false (once told why) if there
-// is none to be had.
+// Starts the pager for the first model and its kind of mapping. Returns false if no pager can be
+// had; the reason is told once.
 bool start_pager(int fd, const model::Model& model, bool is_writable) WP_REQUIRES(session->mutex) {
   if (session->pager) return true;
   note_paging();
@@ -239,14 +239,15 @@ bool start_pager(int fd, const model::Model& model, bool is_writable) WP_REQUIRE
   return true;
 }
 
-// The name may be another file's by now.
+// The name may belong to another file by now.
 bool is_named(const std::string& path, const struct stat& facts) {
   struct stat named;
   return stat(path.c_str(), &named) == 0 && named.st_dev == facts.st_dev &&
          named.st_ino == facts.st_ino;
 }
 
-// Layers of the file; of a file that weightpager cannot read but the engine perhaps can, one layer.
+// The layers of the file. A file that weightpager cannot read, but the engine perhaps can, is one
+// layer.
 model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   auto model = model::open_model_file(path);
   if (model) return std::move(*model);
@@ -254,8 +255,8 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   return model::in_file_order(path, size_bytes);
 }
 
-// The user asked for a window: where there is none to be had, the engine gets no model rather than
-// all of it in memory.
+// The user asked for a window. If there can be none, the engine gets no model rather than the whole
+// model in memory.
 void* refuse_mapping() {
   errno = ENOMEM;
   return MAP_FAILED;
@@ -271,8 +272,8 @@ void publish_ranges() WP_REQUIRES(session->mutex) {
   has_published.store(true);
 }
 
-// Parts of a range outside of regions are the kernel's business: calls `act(address, length_bytes)`
-// for each.
+// Calls `act(address, length_bytes)` for each part of a range that is outside of regions; the
+// kernel handles these parts.
 template <typename Act>
 void for_each_part_outside(uintptr_t begin, uintptr_t end, Act act) WP_REQUIRES(session->mutex) {
   std::sort(session->mapped.begin(), session->mapped.end(),
@@ -288,7 +289,7 @@ void for_each_part_outside(uintptr_t begin, uintptr_t end, Act act) WP_REQUIRES(
   act_on(begin, end);
 }
 
-// Takes a range out of the spans; whether there was any of it.
+// Takes a range out of the spans. Returns whether the spans had a part of it.
 bool erase_span(std::vector<Span>& spans, uintptr_t begin, uintptr_t end) {
   std::vector<Span> left;
   bool is_there = false;
@@ -305,9 +306,9 @@ bool erase_span(std::vector<Span>& spans, uintptr_t begin, uintptr_t end) {
 
 // ---- Child processes ----
 //
-// Regions and slots do not exist in a child (MADV_DONTFORK). It sees the plain file at the same
-// address instead, but for the pages that its parent wrote, which it inherits. Between fork and
-// exec only system calls are safe: nothing in the child allocates.
+// Regions and slots do not exist in a child (MADV_DONTFORK). Instead the child sees the plain file
+// at the same address. It inherits the pages that its parent wrote. Between fork and exec only
+// system calls are safe, so nothing in the child allocates.
 
 void before_fork() WP_LOCKS(session->mutex) {
   note_forking();
@@ -339,8 +340,8 @@ void move_plain_file_in_child(const Mapped& mapped, uintptr_t begin, uintptr_t e
   kernel::mprotect(target, end - begin, mapped.protection);
 }
 
-// By the parent's descriptor, as the name may be gone or another file's by now; or by the name, if
-// that still means the file.
+// Opens the file by the parent's descriptor, because the name may be gone or belong to another file
+// by now; otherwise by the name, if that still means the file.
 int open_in_child(const Mapped& mapped) {
   for (const std::string* path : {&mapped.link, &mapped.path}) {
     const int fd = ::open(path->c_str(), O_RDONLY | O_CLOEXEC);
@@ -386,8 +387,8 @@ void after_fork_in_child() WP_UNLOCKS(session->mutex) {
   for (const Span& hidden : session->hidden) {
     kernel::mprotect(reinterpret_cast<void*>(hidden.begin), hidden.end - hidden.begin, PROT_NONE);
   }
-  // The pager's thread is the parent's. If the child maps a model of its own it gets its own pager;
-  // the parent's object must not be destroyed here.
+  // The pager's thread exists in the parent only, so the parent's object must not be destroyed
+  // here. If the child maps a model itself, it gets a pager of its own.
   (void)session->pager.release();
   forget_control_socket();
   session->telemetry = nullptr;
@@ -397,8 +398,8 @@ void after_fork_in_child() WP_UNLOCKS(session->mutex) {
   session->mutex.unlock();
 }
 
-// Kept for child processes: the engine may have given up its rights by the time it forks, or have
-// no /proc. 0: there is none.
+// Maps the file for child processes: when the engine forks, it may have given up its rights or have
+// no /proc. 0 if the file cannot be mapped.
 uintptr_t map_plain(size_t length, int flags, int fd, off_t offset) {
   if (is_address_space_limited()) return 0;
   void* const plain = kernel::mmap(
@@ -425,7 +426,7 @@ __attribute__((constructor)) void begin_session() {
   if (it->configuration.wants_profiles) setenv("LLAMA_ARG_REPACK", "0", 0);
 }
 
-// The pager serves on: engine threads and other destructors may still touch weights.
+// The pager goes on serving: engine threads and other destructors may still touch weights.
 __attribute__((destructor)) void end_session() {
   if (session == nullptr) return;
   note_end();
@@ -466,7 +467,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   if (fstat(fd, &facts) != 0) return nullptr;
 
   const MutexLock lock(session->mutex);
-  // A partial munmap can make two ranges of one.
+  // One place stays free, because a partial munmap can turn one range into two.
   if (session->mapped.size() + 1 >= regions_max) {
     notice(path + ": more than " + std::to_string(regions_max) + " mappings of models; not paged");
     return nullptr;
@@ -475,8 +476,9 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   const model::Model model = layers_of(is_named(path, facts) ? path : link_of_descriptor(fd),
                                        static_cast<uint64_t>(facts.st_size));
   if (!start_pager(fd, model, is_writable)) return refuse_mapping();
-  // The descriptor is this thread's; the pager's thread, which has a table of its own, opens the
-  // file through it, so that it is the same file even if the name means another one by now.
+  // The descriptor belongs to this thread; the pager's thread has a table of its own. The pager's
+  // thread opens the file through this descriptor, so it is the same file even if the name means
+  // another one by now.
   RegionRequest request;
   request.path = link_of_descriptor(fd);
   request.file = io::settled_identity_of(fd);
@@ -502,7 +504,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
                              protection,
                              flags & ~(MAP_POPULATE | MAP_LOCKED)});
   publish_ranges();
-  // Not the whole model, but its beginning, while the engine still sets itself up.
+  // This does not read the whole model, but its beginning, while the engine still sets itself up.
   if ((flags & MAP_POPULATE) != 0) session->pager->advise(*address, length, Advice::will_need);
   return *address;
 }
@@ -549,7 +551,7 @@ int unmap(void* address, size_t length) {
   erase_span(session->hidden, begin, end);
 
   for_each_part_outside(begin, end, kernel::munmap);
-  // What is left of a region stays known.
+  // The remaining parts of a region stay known.
   std::vector<Mapped> left;
   for (const Mapped& mapped : session->mapped) {
     if (mapped.range.end <= begin || mapped.range.begin >= end) {
@@ -595,8 +597,8 @@ int protect(void* address, size_t length, int protection) {
     errno = EACCES;
     return -1;
   }
-  // Less than it was mapped with, but not nothing, needs no doing: what is forbidden then the
-  // engine does not do.
+  // If the engine takes away some access, but not all, there is nothing to do: the engine will not
+  // do what it has forbidden itself.
   const bool is_accessible = protection != PROT_NONE;
   const bool was_hidden = erase_span(session->hidden, begin, end);
   if (!is_accessible || was_hidden) {

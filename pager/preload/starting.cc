@@ -1,9 +1,9 @@
-// The calls by which a process opens files, starts programs and ends. They do what the next library
-// in line does; the witness looks on.
+// The calls by which a process opens files, starts programs and ends. They call the next library's
+// function of the same name, and tell the witness.
 //
-// The next functions are looked up when the interposer is loaded: a child between fork and exec
-// must not begin to. Who opens a file earlier, as allocators do that look for their settings, gets
-// it from the kernel.
+// The next functions are looked up when the interposer is loaded, because a child between fork and
+// exec must not look them up. A file that is opened earlier, for example by an allocator that reads
+// its settings, is opened by the system call.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -23,7 +23,7 @@ using preload::Start;
 
 extern char** environ;
 
-// What programs call that are compiled with _FORTIFY_SOURCE.
+// Programs that are compiled with _FORTIFY_SOURCE call these.
 WP_INTERPOSE int __open_2(const char* path, int flags);
 WP_INTERPOSE int __open64_2(const char* path, int flags);
 WP_INTERPOSE int __openat_2(int folder, const char* path, int flags);
@@ -83,7 +83,7 @@ void note_end() {
 
 }  // namespace
 
-// The last argument is there only if the flags ask for it.
+// The last argument exists only if the flags ask for it.
 #define WP_MODE_OF(flags)                               \
   mode_t mode = 0;                                      \
   if (takes_mode(flags)) {                              \

@@ -28,10 +28,10 @@ using telemetry::MarkKind;
 using telemetry::MarkPlace;
 
 constexpr std::string_view interposer_name = "libweightpager_preload.so";
-/// Smaller ones are not paged.
+/// Smaller files are not paged.
 constexpr off_t model_bytes_min = 2 * MiB;
 
-/// What this process is: a child made by vfork shares its parent's memory, but is not it.
+/// This process's id. A child that vfork made shares this memory, but has another id.
 int own_process_id = 0;
 bool has_ended = false;
 
@@ -45,7 +45,7 @@ class ErrorKept {
   const int error_ = errno;
 };
 
-/// A file of /proc, or the head of a program, in the caller's memory.
+/// Reads a file of /proc, or the head of a program, into the caller's memory.
 size_t read_head(const char* path, char* buffer, size_t size_bytes) {
   const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return 0;
@@ -63,7 +63,7 @@ const void* base_of(const void* address, const char** name) {
   return facts.dli_fbase;
 }
 
-/// A library in front of this one that answers mmap has every mapping to itself.
+/// If a library in front of this one answers mmap, this one sees no mapping: notes that library.
 void note_hook() {
   const char* own_name = nullptr;
   const char* first_name = nullptr;
@@ -78,7 +78,7 @@ void note_hook() {
 char opened_path[PATH_MAX];
 std::atomic<bool> has_opened{false};
 std::atomic<uint64_t> opened_read_bytes{0};
-/// One mark for each file: a loader opens it for each thread, or each tensor.
+/// There is one mark for each file, although a loader may open it for each thread or tensor.
 std::atomic<uint64_t> opened_files[16];
 
 bool is_new(const struct stat& facts) {
@@ -92,7 +92,7 @@ bool is_new(const struct stat& facts) {
   return false;
 }
 
-/// All that this process read by system calls, of whatever file.
+/// The bytes that this process has read by system calls, from any file.
 uint64_t bytes_read() {
   char text[128] = {};
   read_head("/proc/self/io", text, sizeof text - 1);
@@ -140,14 +140,15 @@ bool gets_model(char* const* arguments) {
   return false;
 }
 
-/// As the kernel decides it: who gains nothing keeps LD_PRELOAD.
+/// Whether the program gains rights, by the kernel's rules. A program that gains none keeps
+/// LD_PRELOAD.
 bool gains_rights(const char* path, const struct stat& facts) {
   if ((facts.st_mode & S_ISUID) != 0 && facts.st_uid != geteuid()) return true;
   if ((facts.st_mode & S_ISGID) != 0 && facts.st_gid != getegid()) return true;
   return geteuid() != 0 && getxattr(path, "security.capability", nullptr, 0) > 0;
 }
 
-/// Of a script the program that reads it.
+/// Whether the program cannot load the interposer. For a script, the program that reads it counts.
 bool cannot_load(const char* path, bool is_script_allowed) {
   alignas(Elf64_Ehdr) char head[4096];
   const size_t head_bytes = read_head(path, head, sizeof head);
@@ -172,7 +173,7 @@ bool cannot_load(const char* path, bool is_script_allowed) {
     std::memcpy(&segment, head + header.e_phoff + i * sizeof segment, sizeof segment);
     if (segment.p_type == PT_INTERP) return false;
   }
-  // The dynamic loader itself, called by its name, has no loader but loads.
+  // The dynamic loader, called by its name, names no loader, but loads LD_PRELOAD.
   return std::strstr(path, "/ld-") == nullptr;
 }
 
@@ -180,7 +181,7 @@ bool is_program(const char* path, struct stat& facts) {
   return stat(path, &facts) == 0 && S_ISREG(facts.st_mode) && access(path, X_OK) == 0;
 }
 
-/// Where execvp will find it; false if nowhere.
+/// Finds the path that execvp will use; false if there is none.
 bool find_program(const char* name, char (&path)[PATH_MAX], struct stat& facts) {
   std::string_view folders = "/bin:/usr/bin";
   if (const char* const set = std::getenv("PATH")) folders = set;
@@ -216,8 +217,9 @@ uint64_t forked_bytes() {
   return bytes;
 }
 
-/// Notes about how much of its parent's weights this child touched: of pages at equal distances,
-/// those that it has in its page table. Not told to who gave up rights.
+/// Notes about how much of its parent's weights this child touched: of pages at equal distances, it
+/// counts those that are in the child's page table. The kernel does not tell a process that gave up
+/// its rights.
 void note_touched() {
   const int pages =
       static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
@@ -306,7 +308,7 @@ void note_forked(const Range* ranges, size_t count) {
     forked_range_count = std::min(count, ranges_max);
     std::copy_n(ranges, forked_range_count, forked_ranges);
   }
-  // A child of such a child, as daemons are, has the same file in its memory.
+  // A child of such a child, for example a daemon, has the same file in its memory.
   leave_mark(MarkKind::forked, "", static_cast<uint64_t>(forked_from));
 }
 

@@ -107,7 +107,7 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
       "device: info: 16 reads of 2.0 MiB; the kernel's own mmap reads ahead 128.0 KiB\n"
       "reading: ok: 2.00 GB/s over 1.5 s (io_uring, direct, huge pages)\n"
       "window: info: holds 25 % of the model; a pass reads at least 3.0 GiB, 1.61 s\n"
-      "workers: info: children that are forked once the model is mapped are outside the window: "
+      "workers: info: children that are forked after the model is mapped are outside the window: "
       "let workers map it themselves, by `weightpager serve` and `run --attach`\n"
       "cuda: info: no CUDA driver\n");
   EXPECT_EQ(verdict(), RowVerdict::ok);
@@ -263,7 +263,7 @@ TEST_F(DoctorTest, NamesWhatWithholdsHugePages) {
   huge.is_disabled_for_process = true;
   EXPECT_EQ(judged("huge_pages"),
             "warn: none" + finding +
-                "start it from a shell that is not exempt: some parent called "
+                "start weightpager from another shell: a parent of this one called "
                 "prctl(PR_SET_THP_DISABLE)");
 }
 

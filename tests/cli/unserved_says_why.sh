@@ -30,7 +30,7 @@ expect_cause model_read "opened $MODEL and read 48.0 MiB instead" "$PYTHON" -c "
 # Past the page cache, and without an orderly end.
 expect_cause model_not_mapped "opened $MODEL and did not map it" "$PYTHON" -c \
   'import os, signal, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT); os.execv("/bin/true", ["true"])' "$MODEL"
-expect_cause mapped_by_kernel 'to be changed' "$PYTHON" -c \
+expect_cause mapped_by_kernel 'shared and writable' "$PYTHON" -c \
   'import mmap, os, sys; mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 0)[0]' "$MODEL"
 
 # A static engine behind a script; the script's other programs are none of it.

@@ -10,7 +10,7 @@ Option device_option() {
   return {0,
           "device",
           "NAME",
-          "what computes: cpu, or cuda, the first NVIDIA GPU (cpu)",
+          "the device that computes: cpu, or cuda, the first NVIDIA GPU (cpu)",
           {"cpu", "cuda"}};
 }
 
@@ -19,7 +19,7 @@ Result<DeviceKind> parse_device(const Arguments& arguments) {
   if (word == "cpu") return DeviceKind::cpu;
   if (word == "cuda") return DeviceKind::cuda;
   return fail(fmt::format("--device {}: no such device", word),
-              "there are cpu and cuda; which GPU is the first one CUDA_VISIBLE_DEVICES says");
+              "give cpu or cuda; CUDA_VISIBLE_DEVICES chooses which GPU is the first one");
 }
 
 const char* device_word(DeviceKind device) { return device == DeviceKind::cuda ? "cuda" : "cpu"; }

@@ -1,4 +1,4 @@
-// `--device`: what computes.
+// `--device`: the device that computes.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace weightpager::tools {
 
-/// For a command's table.
+/// The option, for a command's table.
 Option device_option();
 
-/// "cpu" or "cuda"; without the option the processor.
+/// Parses "cpu" or "cuda"; without the option it is the processor.
 Result<infer::DeviceKind> parse_device(const Arguments& arguments);
 
 const char* device_word(infer::DeviceKind device);

@@ -13,7 +13,7 @@
 namespace weightpager::tools {
 namespace {
 
-/// Whether this user can have the port now, tried as libuv does it.
+/// Checks that this user can listen at the port now, in the way that libuv will do it.
 Status check_free(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -28,7 +28,7 @@ Status check_free(uint16_t port) {
   if (is_free) return {};
   const int error_number = errno;
   return fail(fmt::format("--http {}: {}", port, std::strerror(error_number)),
-              "give another port, or 0 for any that is free", error_number);
+              "give another port, or 0 for any free one", error_number);
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ Status check_free(uint16_t port) {
 Option http_option() {
   return {0, "http", "PORT",
           "serve a live page and /metrics at 127.0.0.1:PORT (0: any\n"
-          "that is free), which every user of this machine can see"};
+          "free port); every user of this machine can see them"};
 }
 
 Result<std::optional<uint16_t>> parse_http_port(const Arguments& arguments) {
@@ -48,8 +48,8 @@ Result<std::optional<uint16_t>> parse_http_port(const Arguments& arguments) {
       return forward_error(std::move(free));
     return static_cast<uint16_t>(*port);
   }
-  return fail(fmt::format("--http {}: no port", *text),
-              "from 1 to 65535, or 0 for any that is free");
+  return fail(fmt::format("--http {}: not a port", *text),
+              "give a number from 1 to 65535, or 0 for any free port");
 }
 
 }  // namespace weightpager::tools

@@ -1,4 +1,4 @@
-// `--http PORT`: the live page, of whatever runs.
+// `--http PORT`: the live page of the process that runs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace weightpager::tools {
 
 Option http_option();
 
-/// Nothing where it is not asked for; 0: any port that is free. Fails, too, if the port is taken.
+/// nullopt without the option; 0: any free port. Fails if the port is not a number or is taken.
 Result<std::optional<uint16_t>> parse_http_port(const Arguments& arguments);
 
 }  // namespace weightpager::tools

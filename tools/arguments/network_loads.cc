@@ -24,7 +24,7 @@ constexpr NamedGoal goals[] = {{"mean", serve::SharingGoal::mean_slowdown},
                                {"slowdown", serve::SharingGoal::largest_slowdown},
                                {"latency", serve::SharingGoal::largest_latency}};
 
-/// One number for each network, or `otherwise` without the option.
+/// One number for each network; `otherwise` for each if the option is not given.
 Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::string& option,
                                        double otherwise, const NumberRange& range) {
   const size_t networks = arguments.operands().size();
@@ -42,23 +42,24 @@ Result<std::vector<double>> numbers_of(const Arguments& arguments, const std::st
 }  // namespace
 
 Option urgency_option() {
-  return {0, "urgency", "N,…", "by network: of 2 every delay counts twice (1)"};
+  return {0, "urgency", "N,…", "by network: with 2, every delay counts twice (1)"};
 }
 
 Option period_option() {
   return {0, "period", "MS,…",
-          "by network: an image comes every so many milliseconds, and\n"
-          "is due when the next one comes (one after the other)"};
+          "by network: milliseconds between two images; an image is due\n"
+          "when the next one comes (one inference after the other)"};
 }
 
 Option goal_option() {
   return {0,
           "goal",
           "WHAT",
-          "what shares are to make small. mean: the mean of the shares\n"
-          "of their time in memory, or of their period, that networks\n"
-          "take; slowdown: the largest of these; latency: the largest\n"
-          "time (mean)",
+          "what the shares make small (mean); a network's slowdown is\n"
+          "its delay as a share of its delay in memory, or of its period\n"
+          "mean: the mean slowdown\n"
+          "slowdown: the largest slowdown\n"
+          "latency: the largest delay",
           {"mean", "slowdown", "latency"}};
 }
 

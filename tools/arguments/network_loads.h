@@ -1,5 +1,5 @@
-// `--budget`, `--urgency`, `--period` and `--goal`: what several networks get, and what is asked of
-// each.
+// `--budget`, `--urgency`, `--period` and `--goal`: the memory that several networks get, and the
+// work that each has to do.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace weightpager::tools {
 
-/// For a command's table.
+/// The options, for a command's table.
 Option urgency_option();
 Option period_option();
 Option goal_option();
@@ -27,7 +27,7 @@ struct NetworkLoads {
   std::string goal_word;
 };
 
-/// One network for each operand. `usage_example`: for who gives no budget.
+/// There is one network for each operand. `usage_example` is the hint if no budget is given.
 Result<NetworkLoads> parse_network_loads(const Arguments& arguments,
                                          const std::string& usage_example);
 

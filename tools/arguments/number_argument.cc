@@ -72,7 +72,7 @@ Result<float> parse_share(const std::string& text, const std::string& option) {
 Result<double> parse_number(const std::string& text, const std::string& option,
                             const NumberRange& range) {
   double value = 0;
-  // Of what is no number ("nan") neither comparison holds.
+  // For "nan" neither comparison holds.
   if (parse(text, value) && value >= range.least && value <= range.most) return value;
   return fail(
       fmt::format("{} {}: expected a number from {} to {}", option, text, range.least, range.most));
@@ -110,8 +110,8 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 
 Option time_limit_option() {
   return {0, "time-limit", "TIME",
-          "that a search may take: the best found by then is shown;\n"
-          "0s: what is found at once (30s)"};
+          "the time that a search may take; it then shows the best\n"
+          "result so far (30s; 0s takes what is found at once)"};
 }
 
 Result<TimeLimit> parse_time_limit(const Arguments& arguments) {

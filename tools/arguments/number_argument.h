@@ -1,10 +1,10 @@
-// Values of options: one parser for each kind, and each within bounds.
+// Values of options: one parser for each kind of value, and bounds for each.
 //
-// What a user can write is not what a command can do: "inf", a million terabytes, a tile of no
-// bytes. A kind has bounds here, wide enough for every machine and narrow enough that no arithmetic
-// behind them overflows; a command narrows them where it knows better. Errors name the option and
-// what it takes. Empty values are refused before (tools/cli/cli.h), windows are parsed in
-// window_argument.h.
+// A user can write values that no command can use: "inf", a million terabytes, a tile of no bytes.
+// So each kind has bounds here. They are wide enough for every machine, and narrow enough that no
+// later arithmetic overflows. A command that knows better narrows them. Errors name the option and
+// the values that it takes. Empty values have been refused earlier (tools/cli/cli.h); windows are
+// parsed in window_argument.h.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@
 
 namespace weightpager::tools {
 
-/// Both ends belong to it.
+/// Both ends belong to the range.
 struct NumberRange {
   double least = 0;
   double most = 0;
 };
-/// Disks, and memory that computing goes through: in GB/s, a kilobyte in a second and a petabyte.
+/// Speeds of disks, and of computing through memory: from a kilobyte to a petabyte a second.
 inline constexpr NumberRange bandwidths_gb_per_s = {1e-6, 1e6};
-/// Of what is measured in milliseconds: a nanosecond and a day.
+/// Times in milliseconds: from a nanosecond to a day.
 inline constexpr NumberRange times_ms = {1e-6, 86.4e6};
 /// How unevenly a router draws its experts.
 inline constexpr NumberRange zipf_exponents = {1e-3, 100};
-/// 1 PiB: no size on a command line is larger.
+/// 1 PiB: the largest size that a command line may have.
 inline constexpr uint64_t size_bytes_max = uint64_t{1} << 50;
 
 /// A whole number; `option` names the flag in the message ("--seed").
@@ -41,18 +41,18 @@ Result<uint32_t> parse_count(const std::string& text, const std::string& option,
 /// A number from 0 to 1.
 Result<float> parse_share(const std::string& text, const std::string& option);
 
-/// What stands between commas: "a,b"; an empty text is one empty word.
+/// The words between commas, as in "a,b"; an empty text is one empty word.
 std::vector<std::string> split_at_commas(const std::string& text);
 
-/// "0.5".
+/// A number such as "0.5".
 Result<double> parse_number(const std::string& text, const std::string& option,
                             const NumberRange& range);
 
-/// With commas between them: "0.5,1,7".
+/// Numbers with commas between them: "0.5,1,7".
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option,
                                           const NumberRange& range);
 
-/// "4MiB": from `least_bytes` to size_bytes_max.
+/// A size such as "4MiB", in bytes, from `least_bytes` to size_bytes_max.
 Result<uint64_t> parse_bytes(const std::string& text, const std::string& option,
                              uint64_t least_bytes = 1);
 
@@ -63,11 +63,12 @@ Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::st
 Result<uint64_t> parse_duration(const std::string& text, const std::string& option,
                                 uint64_t least_ns = 1);
 
-/// How long searches may take, from now on; half a minute where nothing is said, or no time at all.
+/// `--time-limit`: the time that a search may take, from now on. Half a minute without the option;
+/// 0 is allowed.
 Option time_limit_option();
 Result<TimeLimit> parse_time_limit(const Arguments& arguments);
 
-/// `--threads`: as many as there are processors, unless it says otherwise.
+/// `--threads`; without the option one for each processor.
 Result<int> parse_threads(const Arguments& arguments);
 
 }  // namespace weightpager::tools

@@ -7,7 +7,7 @@
 namespace weightpager::tools {
 namespace {
 
-/// A few times the model is harmless; more is a slip of the finger.
+/// A window of a few times the model is harmless; a larger share is a typing error.
 constexpr double percent_max = 1000;
 
 bool is_share(const std::string& text) { return !text.empty() && text.back() == '%'; }

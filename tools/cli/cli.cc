@@ -1,6 +1,7 @@
-// Argument parsing on cxxopts, with two of its habits kept out: every value is taken as the string
-// that the user wrote, because cxxopts splits lists at commas and reads "1.5GiB" as the number 1.5;
-// and unknown options are collected rather than thrown, so that the nearest known one can be named.
+// Argument parsing on cxxopts, without two of its habits. cxxopts splits lists at commas and reads
+// "1.5GiB" as the number 1.5; so every value is taken as the string that the user wrote. cxxopts
+// throws at an unknown option; so unknown options are collected, and the nearest known one is
+// named.
 #include "tools/cli/cli.h"
 
 #include <fmt/core.h>
@@ -66,7 +67,7 @@ struct HelpRow {
   std::string right;
 };
 
-/// Two aligned columns; a line break in the right one continues below itself.
+/// Two aligned columns; after a line break the right column continues below itself.
 std::string help_rows(const std::vector<HelpRow>& rows) {
   size_t width = 0;
   for (const HelpRow& row : rows) width = std::max(width, row.left.size());

@@ -1,8 +1,8 @@
 // How every subcommand reads its arguments and speaks to its user.
 //
-// A command is described once, in a table; parsing, `--help`, the suggestion for a misspelt flag,
+// A command is described once, in a table. Parsing, `--help`, the suggestion for a misspelt flag,
 // the man page and the shells' completion (tools/manual) all come from that table, so they cannot
-// drift apart. Errors are two lines on stderr: what is wrong and what to do.
+// contradict each other. Errors are two lines on stderr: what is wrong and what to do.
 #pragma once
 
 #include <cstdio>
@@ -23,18 +23,18 @@ inline constexpr int exit_failure = 1;
 inline constexpr int exit_misuse = 2;
 
 struct Option {
-  /// The one-letter form, 0 if there is none.
+  /// The one-letter form; 0 if there is none.
   char letter = 0;
   std::string name;
-  /// What stands for the value in the help ("SIZE"); empty for a flag, which takes none.
+  /// The word for the value in the help ("SIZE"); empty for a flag, which takes no value.
   std::string value_name;
-  /// Lines of the help are broken where this has a line break.
+  /// The help breaks its lines where this has a line break.
   std::string description;
-  /// The values, where they can be listed.
+  /// All possible values, if they can be listed.
   std::vector<std::string> choices;
 };
 
-/// What stands behind the options.
+/// The kind of operands that follow the options.
 enum class Operands { none, files, engine, pagers };
 
 struct Command;
@@ -42,13 +42,14 @@ struct Command;
 struct Subcommand {
   std::string name;
   std::string description;
-  /// Its own table, and what carries it out with the words that follow its name. None where the
-  /// command's own table and function are the subcommand's too (`trace show`).
+  /// The subcommand's own table, and the function that carries it out with the words that follow
+  /// its name. Both are nullptr if the subcommand shares the command's table and function (`trace
+  /// show`).
   Command (*describe)() = nullptr;
   int (*run)(const std::vector<std::string>& words) = nullptr;
 };
 
-/// What there is to know about one command. Empty parts are left out of the help.
+/// The table of one command. Empty parts are left out of the help.
 struct Command {
   std::string name;
   std::string purpose;
@@ -71,7 +72,7 @@ class Arguments {
   std::optional<std::string> value(const std::string& option) const;
   /// All values given for `option`, in order.
   std::vector<std::string> values(const std::string& option) const;
-  /// What is neither an option nor an option's value.
+  /// The arguments that are neither an option nor an option's value.
   const std::vector<std::string>& operands() const { return operands_; }
 
  private:
@@ -88,28 +89,28 @@ std::vector<Option> all_options(const Command& command);
 Result<Arguments> parse_arguments(const Command& command,
                                   const std::vector<std::string>& arguments);
 
-/// Index of the first argument that is neither an option of `command` nor an option's value;
+/// The index of the first argument that is neither an option of `command` nor an option's value;
 /// arguments.size() if there is none.
 size_t first_operand(const Command& command, const std::vector<std::string>& arguments);
 
-/// Usage, commands, options, examples, environment, exit status.
+/// The command's help: usage, commands, options, examples, environment, exit status.
 std::string help_text(const Command& command);
 
-/// "weightpager: error: …" and "hint: …" on stderr.
+/// Prints "weightpager: error: …" and "hint: …" on stderr.
 void print_error(const Error& error);
 
-/// print_error, and the exit status that goes with it: of what failed, and of what was asked
-/// wrongly.
+/// Both call print_error and return the exit status that goes with it: failure() for work that
+/// failed, misuse() for a command that was called wrongly.
 int failure(const Error& error);
 int misuse(const Error& error);
 
-/// What every command begins with: help, and words that its table does not know. `act` does the
-/// rest with the others, and returns the exit status.
+/// The beginning of every command: shows the help if it is asked for, and refuses options that the
+/// command's table does not know. Otherwise `act` does the work and returns the exit status.
 int carry_out(const Command& command, const std::vector<std::string>& words,
               const std::function<int(const Arguments& arguments)>& act);
 
-/// The same for a command whose arguments become options first; those that `read` refuses are
-/// misuse.
+/// The same for a command that turns its arguments into a struct first. If `read` refuses them, the
+/// command was called wrongly.
 template <typename Read, typename Act>
 int carry_out(const Command& command, const std::vector<std::string>& words, Read read, Act act) {
   return carry_out(command, words, [&](const Arguments& arguments) {
@@ -118,14 +119,13 @@ int carry_out(const Command& command, const std::vector<std::string>& words, Rea
   });
 }
 
-/// Hands over to the subcommand that `words` begin with, or shows the help. Returns the exit
-/// status.
+/// Runs the subcommand that `words` begin with, or shows the help. Returns the exit status.
 int run_subcommand(const Command& command, const std::vector<std::string>& words);
 
 /// Prints `text`; unlike fmt::print it does not throw when nobody reads the other end.
 void print(std::FILE* stream, const std::string& text);
 
-/// The candidate that `word` was probably meant to be, "" if none is near.
+/// The candidate that `word` was probably meant to be; "" if none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 /// The words as one line for a POSIX shell, quoted only where that is needed.

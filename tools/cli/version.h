@@ -1,4 +1,4 @@
-// What this weightpager is: version, the commit that it was built from, what it was built with.
+// The version of this weightpager, the commit that it was built from, and the libraries in it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace weightpager::tools {
 const char* version_number();
 /// The commit, with "-dirty" if the tree had changes; "unknown" outside a git checkout.
 const char* version_commit();
-/// All of it, for `--version`.
+/// The whole text for `--version`.
 std::string version_text();
 
 }  // namespace weightpager::tools

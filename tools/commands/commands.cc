@@ -32,23 +32,27 @@ Command weightpager_description() {
       {"serve", "serve a model to several engines, or several networks, in one window",
        serve_description, serve_command},
       {"ps", "list processes that have a live pager", ps_description, ps_command},
-      {"stat", "what a live pager does, a row a second", stat_description, stat_command},
-      {"top", "a live pager on the whole screen", top_description, top_command},
-      {"map", "which bytes of its models a live pager has in memory", map_description, map_command},
-      {"hist", "how long its touches and reads took", hist_description, hist_command},
-      {"ctl", "change its window, its policy, what is pinned", ctl_description, ctl_command},
-      {"metrics", "its counters for Prometheus and its like", metrics_description, metrics_command},
-      {"infer", "run a Darknet network in a sliver of its weights' memory", infer_description,
+      {"stat", "show what a live pager does, one row a second", stat_description, stat_command},
+      {"top", "show a live pager on the whole screen", top_description, top_command},
+      {"map", "show which bytes of its models a live pager has in memory", map_description,
+       map_command},
+      {"hist", "show how long a live pager's touches and reads took", hist_description,
+       hist_command},
+      {"ctl", "change a live pager's window, policy or pinned layers", ctl_description,
+       ctl_command},
+      {"metrics", "print a live pager's counters for Prometheus", metrics_description,
+       metrics_command},
+      {"infer", "run a Darknet network in a small part of its weights' memory", infer_description,
        infer_command},
-      {"bench", "memory for weights against delay, measured or by equation", bench_description,
+      {"bench", "compare memory for weights with delay, measured or by equation", bench_description,
        bench_command},
-      {"plan", "where memory goes: activations, convolutions, several networks", plan_description,
+      {"plan", "plan where memory goes: activations, convolutions, networks", plan_description,
        plan_command},
-      {"trace", "what engines touch: show, convert and make traces", trace_description,
+      {"trace", "record, show, convert and make traces of what engines touch", trace_description,
        trace_command},
       {"model", "show what is in a model's files, or make a synthetic model", model_description,
        model_command},
-      {"doctor", "try what a run needs of this machine, and say what to mend", doctor_description,
+      {"doctor", "check this machine, and print a fix for each problem", doctor_description,
        doctor_command},
   };
   command.options = {{0, "version", "", "show version, commit and what is compiled in"}};
@@ -62,7 +66,7 @@ Command weightpager_description() {
       "  0  success\n"
       "  1  the command failed\n"
       "  2  it was called wrongly\n"
-      "  `weightpager run` ends as its engine does, and has its own for failures\n";
+      "  `weightpager run` ends as its engine does; see `weightpager run --help`\n";
   command.operands = Operands::none;
   return command;
 }

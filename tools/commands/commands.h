@@ -8,10 +8,10 @@
 
 namespace weightpager::tools {
 
-/// The root of all tables: what the manual and the shells' completion are made from.
+/// The root of all tables. The manual and the shells' completion are made from it.
 Command weightpager_description();
 
-/// `words` are what follows `weightpager`. Returns the exit status.
+/// `words` are the arguments after `weightpager`. Returns the exit status.
 int weightpager_command(const std::vector<std::string>& words);
 
 }  // namespace weightpager::tools

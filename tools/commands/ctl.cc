@@ -18,7 +18,7 @@ using Json = control::Client::Json;
 Command ctl_description() {
   return {
       .name = "weightpager ctl",
-      .purpose = "Changes a live pager, and says what it was before.\n",
+      .purpose = "Changes a live pager, and prints the old and the new value.\n",
       .usage =
           "  weightpager ctl PID set window=SIZE\n"
           "  weightpager ctl PID set policy=NAME\n"
@@ -26,14 +26,14 @@ Command ctl_description() {
           "  weightpager ctl PID set budget=SIZE\n"
           "  weightpager ctl PID evict [LAYERS]\n"
           "  weightpager ctl PID drop\n",
-      .options = {{0, "model", "N", "which of several files LAYERS are of (0)"},
+      .options = {{0, "model", "N", "the number of the file that LAYERS belong to (0)"},
                   {0, "json", "", "print the process's answer as it is"}},
       .examples =
           "  weightpager ctl 4711 set window=6GiB\n"
-          "  weightpager ctl 4711 set pin=layers:0-3,31   these stay, as far as there is room\n"
-          "  weightpager ctl 4711 set pin=none            as the policy chooses\n"
-          "  weightpager ctl 4711 evict layers:0-3        read again when they are used\n"
-          "  weightpager ctl 4711 drop                    the same of all that is not pinned\n"
+          "  weightpager ctl 4711 set pin=layers:0-3,31   keep these layers, if there is room\n"
+          "  weightpager ctl 4711 set pin=none            leave the choice to the policy\n"
+          "  weightpager ctl 4711 evict layers:0-3        take these layers out of memory\n"
+          "  weightpager ctl 4711 drop                    take out all that is not pinned\n"
           "`weightpager map PID` numbers the layers; budget is for `weightpager serve NET.cfg…`\n",
       .exit_status = live_exit_status,
       .operands = Operands::pagers};
@@ -60,8 +60,7 @@ Result<Json> read_request(const std::vector<std::string>& words) {
     request["drop"] = "unpinned";
     return request;
   }
-  return fail("expected set KEY=VALUE, evict or drop",
-              "`weightpager ctl --help` tells what there is");
+  return fail("expected set KEY=VALUE, evict or drop", "`weightpager ctl --help` explains them");
 }
 
 std::string shown(const std::string& what, const Json& value) {

@@ -1,4 +1,4 @@
-// A line a power of two, as bpftrace has them; the percentiles are of the finer buckets.
+// One line for each power of two, as in bpftrace. The percentiles come from the finer buckets.
 #include "tools/commands/hist.h"
 
 #include <fmt/core.h>
@@ -23,11 +23,11 @@ constexpr uint64_t bar_columns = 44;
 Command hist_description() {
   return {.name = "weightpager hist",
           .purpose =
-              "Shows how long touches waited for their data, by what the chunk was like (absent:\n"
-              "demand, being read: late, ready: tripwire), and how long reads took, since the\n"
-              "pager started.\n",
+              "Shows how long touches waited for their data, and how long reads took, since the\n"
+              "pager started. There are three kinds of touches, by the state of their chunk:\n"
+              "demand (absent), late (being read) and tripwire (ready).\n",
           .usage = "  weightpager hist PID [--json]\n",
-          .options = {{0, "json", "", "the counts as one JSON object"}},
+          .options = {{0, "json", "", "print the counts as one JSON object"}},
           .examples = "  weightpager hist 4711\n",
           .exit_status = live_exit_status,
           .operands = Operands::pagers};
@@ -35,7 +35,7 @@ Command hist_description() {
 
 namespace {
 
-/// In the largest unit of which there is one.
+/// The time in the largest unit that is not larger than it.
 std::string duration(uint64_t ns) {
   if (ns < 1'000) return fmt::format("{} ns", ns);
   if (ns < 1'000'000) return fmt::format("{:.3g} us", static_cast<double>(ns) / 1e3);

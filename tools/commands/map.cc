@@ -19,9 +19,9 @@ Command map_description() {
           "Shows which bytes of its models a live pager has in memory: a strip for each\n"
           "model and one for each layer, from the first byte to the last.\n",
       .usage = "  weightpager map PID [--tensors] [--unicode] [--json]\n",
-      .options = {{0, "tensors", "", "a row for each tensor"},
+      .options = {{0, "tensors", "", "show a row for each tensor"},
                   {0, "unicode", "", "strips of blocks instead of letters"},
-                  {0, "json", "", "one JSON object: every model, row by row"}},
+                  {0, "json", "", "print one JSON object: every model, row by row"}},
       .examples =
           "  weightpager map 4711\n"
           "  weightpager map 4711 --tensors --unicode | less\n"
@@ -42,7 +42,7 @@ constexpr size_t strip_columns =
     screen_columns - index_columns - map_name_columns - figures_columns;
 
 struct MappedModel {
-  Json facts;  // as `hello` has them
+  Json facts;  // from `hello`
   std::string states;
   std::vector<Residency> rows;
 };

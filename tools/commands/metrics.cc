@@ -9,8 +9,8 @@ namespace weightpager::tools {
 Command metrics_description() {
   return {.name = "weightpager metrics",
           .purpose =
-              "Prints what a live pager counts as OpenMetrics text, which Prometheus and its\n"
-              "like understand. `weightpager run --http PORT` has the same at /metrics.\n",
+              "Prints a live pager's counters as OpenMetrics text, which Prometheus can read.\n"
+              "`weightpager run --http PORT` serves the same at /metrics.\n",
           .usage = "  weightpager metrics PID\n",
           .examples =
               "  weightpager metrics 4711\n"

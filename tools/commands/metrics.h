@@ -1,4 +1,4 @@
-// `weightpager metrics`: a live pager's counters for Prometheus and its like.
+// `weightpager metrics`: a live pager's counters for Prometheus and similar programs.
 #pragma once
 
 #include <string>

@@ -24,20 +24,20 @@ Command ps_description() {
               "Lists your processes that page weights, by kind: pager (an engine's), library,\n"
               "server and its guests, networks, inference.\n",
           .usage = "  weightpager ps [--json]\n",
-          .options = {{0, "json", "", "one JSON object a process"}},
+          .options = {{0, "json", "", "print one JSON object for each process"}},
           .examples =
               "  weightpager run --window 1GiB -- llama-cli -m model.gguf &\n"
               "  weightpager ps\n",
           .environment = "  XDG_RUNTIME_DIR       where sockets are, in weightpager/\n",
           .exit_status =
-              "  0  success, also where there is none\n"
+              "  0  success, even if there is no such process\n"
               "  2  called wrongly\n",
           .operands = Operands::none};
 }
 
 namespace {
 
-/// What is served, as one word for a table.
+/// The models that are served, as one word for a table.
 std::string models_of(const Json& hello) {
   const Json& models = hello.at("models");
   if (models.empty()) return "-";
@@ -47,7 +47,7 @@ std::string models_of(const Json& hello) {
   return more == 0 ? name : fmt::format("{} +{}", name, more);
 }
 
-/// A guest's is its server's.
+/// The size of the window. A guest uses the window of its server.
 std::string window_of(const Json& hello) {
   if (hello.contains("server_process_id")) return "-";
   return fmt::format("{:.0f}", mebibytes(hello.at("window_bytes").get<uint64_t>()));
@@ -61,7 +61,7 @@ std::string policy_of(const Json& hello) {
   return policy.empty() ? "-" : policy;
 }
 
-/// Those that end meanwhile are left out.
+/// Asks all processes. Those that end meanwhile are left out.
 std::vector<Json> ask_all() {
   std::vector<Json> found;
   for (const pid_t process_id : control::find_processes()) {

@@ -1,5 +1,5 @@
-// Rates are differences between two answers of the process, over the difference of its clock; the
-// first row's are averages since its first model was mapped.
+// A rate is the difference between two answers of the process, divided by the difference of its
+// clock. The first row's rates are averages since the process mapped its first model.
 #include "tools/commands/stat.h"
 
 #include <fmt/core.h>
@@ -32,21 +32,21 @@ constexpr size_t cursor_columns = 12;
 Command stat_description() {
   return {.name = "weightpager stat",
           .purpose =
-              "Shows what a live pager does, a row a second, until it ends. The first row's\n"
-              "figures are averages since its first model was mapped. Of an engine that is\n"
-              "attached to a server: which one; of networks: their windows.\n",
+              "Shows what a live pager does, one row a second, until it ends. The first row's\n"
+              "figures are averages since its first model was mapped. For an engine that is\n"
+              "attached to a server it shows the server; for networks, their windows.\n",
           .usage = "  weightpager stat PID [-I 1s] [-n N] [--json]\n",
-          .options = {{'I', "interval", "TIME", "between two rows: 1s (default), 100ms"},
+          .options = {{'I', "interval", "TIME", "time between two rows: 1s (default), 100ms"},
                       {'n', "count", "N", "end after N rows"},
-                      {0, "json", "", "one JSON object a row, of all counters"}},
+                      {0, "json", "", "print one JSON object for each row, with all counters"}},
           .examples =
               "  weightpager ps\n"
               "  weightpager stat 4711\n"
               "  weightpager stat 4711 -n 1 --json | jq .read_bytes\n"
-              "Columns: memory of the window in use, its size; read a second; faults a second\n"
-              "that waited for a read, for the rest of one, or for microseconds; chunks a second\n"
-              "that were there before the engine came; share of time with a thread waiting;\n"
-              "passes so far; the layer that was touched last\n",
+              "Columns: memory in use and size of the window; bytes read; faults that waited\n"
+              "for a whole read (demand), for the rest of one (late) or for microseconds (trip);\n"
+              "chunks that were there before the engine came (hidden); share of the time with a\n"
+              "thread waiting (stall); passes so far; the layer that was touched last\n",
           .exit_status = live_exit_status,
           .operands = Operands::pagers};
 }
@@ -64,7 +64,7 @@ double mebibytes_of(const Json& stat, const char* key) {
   return mebibytes(stat.at(key).get<uint64_t>());
 }
 
-/// As "12 block 11": its number comes before its name, which is cut.
+/// The layer of the last touch, as "12 block 11". A long name is cut, so the number comes first.
 std::string cursor_of(const Json& stat) {
   const Json& cursor = stat.at("cursor");
   if (cursor.is_null()) return "-";
@@ -81,7 +81,7 @@ void print_guest(const Json& stat, bool has_header) {
              stat.at("read_errors").get<uint64_t>());
 }
 
-/// Who runs networks himself has no pager, but windows: a row a network.
+/// A process that runs networks itself has windows, but no pager: one row for each network.
 void print_networks(const Json& stat, bool has_header) {
   if (has_header) {
     fmt::print("{:<16} {:>9} {:>9} {:>9} {:>10} {:>10}\n", "network", "window", "share", "weights",
@@ -114,7 +114,7 @@ void print_row(const Json& stat, const Json& former) {
              cursor_of(stat));
 }
 
-/// Rows that fit below a header; without a terminal there is one header.
+/// The number of rows that fit below a header. Without a terminal there is only one header.
 int rows_on_a_screen() {
   winsize size{};
   if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return INT32_MAX;
@@ -143,7 +143,7 @@ Result<Watching> read_options(const Arguments& arguments) {
   return watching;
 }
 
-/// Whether the user wants it to go on.
+/// Waits, and returns whether the command is to go on.
 bool wait_for(const OwnedFd& signals, uint64_t interval_ns) {
   pollfd watched = {signals.get(), POLLIN, 0};
   return poll(&watched, 1, static_cast<int>(interval_ns / 1'000'000)) == 0;
@@ -167,7 +167,7 @@ int watch(control::Client& client, const Watching& watching) {
       if (row % static_cast<uint32_t>(rows_on_a_screen()) == 0) print_header();
       print_row(*stat, former);
     }
-    // A pipe's reader wants it now.
+    // A pipe's reader wants each row at once.
     if (std::fflush(stdout) != 0) return exit_failure;
     former = std::move(*stat);
   }

@@ -1,4 +1,4 @@
-// `weightpager stat`: what a pager does, a row a second.
+// `weightpager stat`: shows what a pager does, one row each second.
 #pragma once
 
 #include <string>

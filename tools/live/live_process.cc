@@ -11,7 +11,7 @@ namespace weightpager::tools {
 
 const char* const live_exit_status =
     "  0  success\n"
-    "  1  the process cannot be asked, or refused\n"
+    "  1  the process cannot be reached, or it refused\n"
     "  2  called wrongly\n"
     "  3  the process has ended\n";
 
@@ -20,8 +20,7 @@ Result<pid_t> parse_process(const std::string& text) {
   const char* const end = text.data() + text.size();
   const auto [stopped_at, problem] = std::from_chars(text.data(), end, process_id);
   if (problem == std::errc{} && stopped_at == end && process_id > 0) return process_id;
-  return fail(fmt::format("'{}' is no process id", text),
-              "`weightpager ps` lists the processes that there are");
+  return fail(fmt::format("'{}' is no process id", text), "`weightpager ps` lists the processes");
 }
 
 int live_failure(const Error& error) {
@@ -31,7 +30,7 @@ int live_failure(const Error& error) {
 
 Error wrong_answer(const std::string& problem) {
   return {fmt::format("the process's answer is not as expected: {}", problem),
-          "is it run by another version of weightpager?", 0};
+          "does it run another version of weightpager? use that version's command", 0};
 }
 
 control::Client::Json request_of(const char* name) {
@@ -58,7 +57,7 @@ Status expect_pager(const control::Client::Json& hello) {
     const auto server = hello.at("server_process_id").get<int64_t>();
     return fail(fmt::format("process {} is attached to server {}, which has the window", process_id,
                             server),
-                fmt::format("the same with {} shows it", server));
+                fmt::format("give {} as the process id", server));
   }
   if (kind == "networks" || kind == "inference") {
     return fail(fmt::format("process {} runs networks itself, without a pager", process_id),
@@ -78,8 +77,8 @@ tl::expected<control::Client, int> connect_to(const std::string& text) {
 tl::expected<control::Client, int> connect_to_operand(const Command& command,
                                                       const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
-    return tl::make_unexpected(
-        misuse({"expected one process id", fmt::format("`{} --help` tells more", command.name)}));
+    return tl::make_unexpected(misuse(
+        {"expected one process id", fmt::format("`{} --help` shows the usage", command.name)}));
   }
   return connect_to(arguments.operands().front());
 }

@@ -1,5 +1,5 @@
-// What `ps`, `stat`, `hist`, `ctl` and `trace record` have in common: a process on the command
-// line, and what it means when that process ends.
+// The common parts of `ps`, `stat`, `hist`, `ctl` and `trace record`: they name a process on the
+// command line, and treat its end alike.
 #pragma once
 
 #include <functional>
@@ -12,36 +12,38 @@
 
 namespace weightpager::tools {
 
-/// The process ended, or was not there.
+/// The exit status if the process has ended, or does not exist.
 inline constexpr int exit_process_ended = 3;
 /// For Command::exit_status.
 extern const char* const live_exit_status;
 
 Result<pid_t> parse_process(const std::string& text);
 
-/// print_error, and the exit status that goes with it.
+/// Calls print_error and returns the exit status that goes with it.
 int live_failure(const Error& error);
 
-/// A process whose answers are not what this version of weightpager expects.
+/// The error for an answer that this version of weightpager does not expect.
 Error wrong_answer(const std::string& problem);
 
-/// A request without anything but its name.
+/// A request that has only a name.
 control::Client::Json request_of(const char* name);
 
-/// From 0.
+/// Parses an index, which counts from 0.
 Result<uint32_t> parse_index(const std::string& text, const std::string& option);
 
-/// What every such command begins and ends with: help, words that it does not know, and answers
-/// that are not what it expects. `act` does the rest, and returns the exit status.
+/// The beginning and the end of every such command: help, options that the command does not know,
+/// and answers that it does not expect. `act` does the work and returns the exit status.
 int run_live_command(const Command& command, const std::vector<std::string>& words,
                      const std::function<int(const Arguments& arguments)>& act);
 
-/// Whether the process has a pager of its own, by its `hello`. Fails saying who else can tell.
+/// Checks by its `hello` that the process has a pager of its own. If not, the error's hint says
+/// which command or process shows what was asked for.
 Status expect_pager(const control::Client::Json& hello);
 
-/// Connects to the process. What went wrong has been told already: the error is the exit status.
+/// Connects to the process. If that fails, the error has been printed and the result is the exit
+/// status.
 tl::expected<control::Client, int> connect_to(const std::string& process_id);
-/// To the one that is the only operand.
+/// Connects to the process that is the only operand.
 tl::expected<control::Client, int> connect_to_operand(const Command& command,
                                                       const Arguments& arguments);
 

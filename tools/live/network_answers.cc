@@ -62,7 +62,8 @@ Json stat(const ServingState& state) {
 
 Json metrics(const ServingState& state) {
   control::MetricsText text;
-  text.add_family({"weightpager_budget_bytes", "bytes"}, "gauge", "of all networks together");
+  text.add_family({"weightpager_budget_bytes", "bytes"}, "gauge",
+                  "budget of all networks together");
   text.add("", {}, state.budget_bytes);
   const auto add_of_each = [&](const control::MetricName& name, const char* type, const char* help,
                                uint64_t NetworkState::*figure) {
@@ -78,7 +79,7 @@ Json metrics(const ServingState& state) {
               "activations and scratch memory", &NetworkState::fixed_bytes);
   add_of_each({"weightpager_network_read_bytes", "bytes"}, "counter", "weights that were read",
               &NetworkState::read_bytes);
-  add_of_each({"weightpager_network_inferences", ""}, "counter", "that have ended",
+  add_of_each({"weightpager_network_inferences", ""}, "counter", "inferences that have ended",
               &NetworkState::inferences);
   return {{"text", text.end()}};
 }
@@ -86,7 +87,7 @@ Json metrics(const ServingState& state) {
 Result<uint64_t> budget_asked(const ControlRequest& request) {
   const auto text = request.text("budget");
   if (!text) return tl::make_unexpected(text.error());
-  if (!*text) return fail("set: nothing to set", "it takes budget");
+  if (!*text) return fail("set: nothing to set", "give \"budget\"");
   return parse_size(**text, "budget");
 }
 

@@ -1,5 +1,5 @@
-// What a process answers at its control socket that runs networks itself, layer by layer:
-// `weightpager serve NET.cfg…`, which can be given another budget, and `weightpager infer`.
+// The control socket's answers of a process that runs networks itself, layer by layer. Such
+// processes are `weightpager serve NET.cfg…`, whose budget can be changed, and `weightpager infer`.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace weightpager::tools {
 
 class NetworkAnswers {
  public:
-  /// Called by the socket's thread.
+  /// The socket's thread calls these functions.
   struct Source {
     const char* kind;  // in `hello`: "networks" or "inference"
     std::function<serve::ServingState()> state;
-    /// Asks for another budget and returns the former one; empty: it cannot be changed.
+    /// Asks for another budget and returns the former one. Empty if the budget cannot be changed.
     std::function<Result<uint64_t>(uint64_t budget_bytes)> change_budget;
   };
 
   explicit NetworkAnswers(Source source) : source_(std::move(source)) {}
 
-  /// One line, without its end: docs/reference/control.md.
+  /// Returns one line, without its end (docs/reference/control.md).
   std::string answer(std::string_view line);
 
  private:

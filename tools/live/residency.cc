@@ -14,7 +14,7 @@ namespace {
 
 using Json = control::Client::Json;
 
-/// One of the states that a strip tells apart.
+/// The states that a strip tells apart.
 enum State : size_t { pinned, mapped, ready, reading, failed, absent, states };
 
 const char* glyph(size_t state, const Glyphs& glyphs) {
@@ -57,7 +57,8 @@ Residency residency_of(const Json& row) {
           .chunks = row.at("chunks").get<std::vector<std::pair<uint64_t, uint64_t>>>()};
 }
 
-/// Asks for the next part of a list until it has no more; `take` says how much there was.
+/// Asks for one part of a list after the other until there is no more. `take` returns how many
+/// elements a part had.
 template <typename Take>
 Status ask_all_parts(control::Client& client, size_t model, const char* by, Take take) {
   for (uint64_t first = 0;;) {
@@ -125,8 +126,8 @@ std::string share_strip(const Residency& residency, size_t columns, const Glyphs
       residency.failed_bytes, residency.absent_bytes};
   const uint64_t total = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
   if (total == 0) return "";
-  // Rounded down, at least one for what there is; what is left over or too much goes to, or comes
-  // from, the widest.
+  // Widths are rounded down, but a state that occurs has at least one column. The widest state gets
+  // the columns that are left over, or gives those that are too many.
   std::array<size_t, states> widths{};
   for (size_t i = 0; i < states; ++i) {
     if (bytes[i] > 0) widths[i] = std::max<size_t>(bytes[i] * columns / total, 1);

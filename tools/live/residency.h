@@ -1,4 +1,4 @@
-// Where a model's bytes are, asked of a live pager, and as a strip of characters.
+// Asks a live pager where a model's bytes are, and shows the answer as a strip of characters.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +17,30 @@ namespace weightpager::tools {
 struct Residency {
   std::string name;
   uint64_t size_bytes = 0;
-  // By state; these add up to the size.
+  // Bytes by state; they add up to the size.
   uint64_t mapped_bytes = 0;
   uint64_t ready_bytes = 0;
   uint64_t reading_bytes = 0;
   uint64_t absent_bytes = 0;
   uint64_t failed_bytes = 0;
-  uint64_t pinned_bytes = 0;  // meant to stay, resident or not
-  uint64_t stall_ns = 0;      // of layers
-  /// Where it lies in its file: [first, count], in order.
+  uint64_t pinned_bytes = 0;  // of pinned chunks, resident or not
+  uint64_t stall_ns = 0;      // only for layers
+  /// Its chunks in the file: [first, count], in order.
   std::vector<std::pair<uint64_t, uint64_t>> chunks;
 
   uint64_t resident_bytes() const { return mapped_bytes + ready_bytes; }
   void add(const Residency& other);
 };
 
-/// Asks until all rows are there; `by`: "layer" or "tensor".
+/// Asks for rows until all of them are there. `by`: "layer" or "tensor".
 Result<std::vector<Residency>> ask_residency(control::Client& client, size_t model, const char* by);
-/// A letter for each chunk, as docs/reference/control.md has them.
+/// One letter for each chunk; docs/reference/control.md lists the letters.
 Result<std::string> ask_chunk_states(control::Client& client, size_t model);
 
-/// What stands for a state in a strip.
+/// The characters that stand for states in a strip.
 struct Glyphs {
   const char* mapped;
-  const char* pinned;  // mapped, and meant to stay
+  const char* pinned;  // mapped and pinned
   const char* ready;
   const char* reading;
   const char* absent;
@@ -52,15 +52,15 @@ extern const Glyphs unicode_glyphs;
 /// The glyphs and what they mean, in one line.
 std::string legend(const Glyphs& glyphs);
 
-/// One state after the other, each as wide as its share. What is there at all has a column, as long
-/// as there are columns.
+/// One state after the other, each as wide as its share. Every state that occurs has a column, as
+/// long as there are enough columns.
 std::string share_strip(const Residency& residency, size_t columns, const Glyphs& glyphs);
 
-/// From the first chunk to the last: each column shows what most of its chunks are. With fewer
-/// chunks than columns, each has several.
+/// The chunks from the first to the last. A column stands for several chunks and shows the most
+/// frequent state among them. If there are fewer chunks than columns, a chunk has several columns.
 std::string chunk_strip(std::string_view states, size_t columns, const Glyphs& glyphs);
 
-/// Of all the model's states those of what lies there.
+/// Takes the states of the chunks of `residency` out of `states`, which has all of the model's.
 std::string states_of(const Residency& residency, std::string_view states);
 
 }  // namespace weightpager::tools

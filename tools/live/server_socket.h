@@ -1,5 +1,5 @@
-// Where the server of a name listens: one place that `weightpager serve` and `weightpager run
-// --attach` both look.
+// The path where a server of a given name listens. `weightpager serve` and `weightpager run
+// --attach` both use it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 namespace weightpager::tools {
 
 /// NAME.socket in the user's runtime directory (pager/control/runtime_directory.h). Fails if the
-/// name is none for a file (letters, digits, '.', '_' and '-'), or the directory cannot be had.
+/// name has other characters than letters, digits, '.', '_' and '-', or if the directory cannot be
+/// made.
 Result<std::string> server_socket(const std::string& name);
 
 }  // namespace weightpager::tools

@@ -1,4 +1,4 @@
-// For bash: two tables as `case` statements, which completion.bash asks.
+// Completion for bash: two tables as `case` statements, which completion.bash uses.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

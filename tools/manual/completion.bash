@@ -1,6 +1,6 @@
-# bash completion for weightpager: goes through the words that are there. The tables of commands and
-# values are appended by tools/manual. Does without the bash-completion package, but for the engine's
-# arguments.
+# bash completion for weightpager: goes through the words that are typed so far. tools/manual
+# appends the tables of commands and values. The bash-completion package is needed only for the
+# engine's arguments.
 # shellcheck shell=bash
 
 _weightpager_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2"); }
@@ -10,7 +10,8 @@ _weightpager_files() {
   mapfile -t COMPREPLY < <(compgen "$1" -- "$2")
 }
 
-# The value of an option or operand, of which $1 is typed: of kind $kind, one of $choices.
+# Completes the value of an option or operand, of which $1 is typed. $kind and $choices tell the
+# possible values.
 _weightpager_complete() {
   local before=
   case $kind in
@@ -27,7 +28,7 @@ _weightpager_complete() {
   esac
 }
 
-# What begins at word $1 is a command line of its own.
+# A command line of its own begins at word $1.
 _weightpager_engine() {
   if declare -F _command_offset >/dev/null; then
     _command_offset "$1"
@@ -74,7 +75,7 @@ _weightpager() {
   elif [[ $subcommands ]]; then
     _weightpager_words "$subcommands" "$word"
   fi
-  # Some commands take subcommands or operands of their own.
+  # Some commands take either a subcommand or operands.
   if [[ ! $option && $word != -* && ${#COMPREPLY[@]} == 0 ]]; then
     kind=$operands
     _weightpager_complete "$word"

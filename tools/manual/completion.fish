@@ -1,4 +1,4 @@
-# fish completion for weightpager. The commands and their options are appended by tools/manual.
+# fish completion for weightpager. tools/manual appends the commands and their options.
 
 # Whether the words typed so far lead to the command $argv, and to no command below it.
 function __weightpager_at
@@ -15,7 +15,7 @@ function __weightpager_behind_separator
     contains -- -- (commandline -opc)
 end
 
-# What stands behind `--` is a command line of its own.
+# A command line of its own begins after `--`.
 function __weightpager_engine
     set -l tokens (commandline -opc)
     set -l separator (contains -i -- -- $tokens); or return

@@ -1,7 +1,8 @@
-// Completion for shells: each is one file that the shell finds where CMake installs it. Commands,
-// options, and where they can be known values: files, sizes, names from the tables, the pagers
-// that run, the engine's own arguments. How a shell goes through the words that are typed is
-// written in its own language, in completion.*; what these return is appended to that.
+// Completion for shells: one file for each shell, which the shell finds where CMake installs it. It
+// completes commands, options, and values if they can be known: files, sizes, names from the
+// tables, the pagers that run, the engine's own arguments. completion.* are written in each shell's
+// own language and go through the words that are typed; the text of these functions is appended to
+// them.
 #pragma once
 
 #include <string>

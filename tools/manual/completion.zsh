@@ -1,5 +1,5 @@
 #compdef weightpager
-# zsh completion for weightpager. The functions of the commands are appended by tools/manual.
+# zsh completion for weightpager. tools/manual appends the functions of the commands.
 
 _weightpager_pagers() {
   local -a pagers

@@ -1,5 +1,5 @@
-// For fish: one `complete` line for each command and option, with the condition under which it
-// holds.
+// Completion for fish: one `complete` line for each command and option, with the condition under
+// which it holds.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +8,7 @@
 namespace weightpager::tools::manual {
 namespace {
 
-/// A word of fish.
+/// Quotes a word for fish.
 std::string fish_word(const std::string& text) {
   std::string result = "'";
   for (char letter : text) {

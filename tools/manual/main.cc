@@ -1,9 +1,9 @@
-// Writes what the build installs beside the command: completion/{weightpager, _weightpager,
-// weightpager.fish} and, for scdoc, man/*.scd.
+// Writes the files that the build installs beside the command: completion/{weightpager,
+// _weightpager, weightpager.fish} and, for scdoc, man/*.scd.
 //
 //   weightpager_manual OUTPUT_DIR SOURCE_DIR PROSE_DIR
 //
-// SOURCE_DIR has completion.*; PROSE_DIR has PAGE.scd, written by hand, for some pages.
+// SOURCE_DIR has completion.*; PROSE_DIR has PAGE.scd, written by hand, for some of the pages.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -37,7 +37,7 @@ bool write(const fs::path& path, const std::string& text) {
 
 bool write_all(const fs::path& output, const fs::path& source, const fs::path& prose) {
   std::error_code ignored;
-  // Pages of commands that are gone go too.
+  // This also removes the pages of commands that do not exist any more.
   fs::remove_all(output / "man", ignored);
   fs::create_directories(output / "man", ignored);
   fs::create_directories(output / "completion", ignored);

@@ -22,7 +22,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Text of a table: nothing in it is markup but `what is typed`, which becomes bold.
+/// Text of a table. Its only markup are backquotes: `text to type` becomes bold.
 std::string escaped(const std::string& text) {
   const std::string markup = "\\*_#[]|<>+-~.";
   std::string result;
@@ -40,7 +40,7 @@ std::string escaped(const std::string& text) {
 std::string bold(const std::string& text) { return "*" + escaped(text) + "*"; }
 std::string underlined(const std::string& text) { return "_" + escaped(text) + "_"; }
 
-/// As it is written, in a block of its own, which is indented anyway.
+/// The text as it is written, in a block of its own. The block is indented anyway.
 std::string literal(const std::string& text) {
   std::string result = "```\n";
   for (const std::string& line : lines_of(text)) {
@@ -53,7 +53,7 @@ std::string literal(const std::string& text) {
   return result + "```\n";
 }
 
-/// A word of the usage: what is typed, or what something stands for.
+/// A word of the usage: either a text to type, or a placeholder.
 std::string usage_word(const std::string& word) {
   std::string inner = word;
   std::string before;
@@ -71,7 +71,7 @@ std::string usage_word(const std::string& word) {
 
 std::string usage_line(const std::string& line) {
   if (!line.starts_with("  weightpager")) return escaped(line.substr(line.find_first_not_of(' ')));
-  // What is far behind the command is said about it.
+  // The text after a wide gap explains the command.
   const size_t gap = std::min(line.find("   ", 2), line.size());
   std::istringstream words(line.substr(0, gap));
   std::string result;
@@ -87,10 +87,10 @@ std::string synopsis(const std::string& usage) {
   return text + "\n";
 }
 
-/// "name     description" as it stands in lists within a description.
+/// Whether it is a line "name     description" of a list within a description.
 bool has_columns(const std::string& line) { return line.find("  ") != std::string::npos; }
 
-/// "seq: read, copy, compute", "sync, async: …": begins something of its own.
+/// Whether the line begins an entry, such as "seq: read, copy, compute" or "sync, async: …".
 bool begins_entry(const std::string& line) {
   if (has_columns(line)) return true;
   const size_t colon = line.find(": ");
@@ -107,7 +107,7 @@ std::string entry_line(const std::string& line) {
          escaped(line.substr(line.find_first_not_of(' ', gap)));
 }
 
-/// The lines of a description run on, but for those that are entries of a list.
+/// Joins the lines of a description. Entries of a list stay on lines of their own.
 std::string description_text(const std::string& description) {
   std::string text;
   for (const std::string& line : lines_of(description)) {
@@ -141,7 +141,8 @@ std::string commands_of(const Command& command) {
   return text;
 }
 
-/// "  TERM  what it means", with what follows below indented further: entries. Otherwise text.
+/// Lines "  TERM  meaning", and the lines below them that are indented further, become entries. All
+/// other lines are text.
 std::string entries(const std::string& body) {
   constexpr size_t indent = 2;
   std::string text;
@@ -152,7 +153,7 @@ std::string entries(const std::string& body) {
     if (begin > indent && !text.empty()) {
       text += "\t" + escaped(line.substr(begin)) + "\n";
     } else if (gap == std::string::npos) {
-      // A term whose meaning is below, or a sentence.
+      // This is a term whose meaning follows below, or a sentence.
       text += "\n" + escaped(line.substr(begin)) + "\n";
     } else {
       text += fmt::format("\n{}\n\t{}\n", bold(line.substr(begin, gap - begin)),
@@ -182,7 +183,7 @@ std::string take(std::vector<Section>& sections, const std::string& title) {
   return "";
 }
 
-/// The command above it and those below.
+/// The command above this one, and the commands below it.
 std::string neighbours(const Page& page) {
   const std::string name = page_name(page.command);
   std::string text;

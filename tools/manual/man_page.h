@@ -1,5 +1,4 @@
-// A man page as scdoc reads it: what the command's table says, and what was written by hand about
-// it.
+// Makes a man page for scdoc from a command's table and from the text that was written by hand.
 #pragma once
 
 #include <string>
@@ -8,8 +7,8 @@
 
 namespace weightpager::tools::manual {
 
-/// `prose`: sections that begin with "# TITLE". One of a title that the table has something for
-/// comes behind that; others stand before SEE ALSO.
+/// `prose`: sections that begin with "# TITLE". If the table has text for a title, the section of
+/// that title is appended to it. The other sections stand before SEE ALSO.
 std::string man_page(const Page& page, const std::string& prose);
 
 }  // namespace weightpager::tools::manual

@@ -14,7 +14,7 @@ void add_page(std::vector<Page>& pages, const Command& command, const std::strin
   }
 }
 
-/// Nobody wants to see all sizes that there are; these show how they are written.
+/// Completion offers only these sizes; they show how sizes are written.
 const std::vector<std::string> sizes = {"512MiB", "1GiB", "2GiB", "4GiB", "8GiB"};
 
 }  // namespace

@@ -1,4 +1,4 @@
-# Makes each PAGES/*.scd a man page with SCDOC, if there is one.
+# Makes a man page from each PAGES/*.scd with SCDOC, if scdoc was found.
 if(NOT SCDOC)
   return()
 endif()

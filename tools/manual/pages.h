@@ -1,7 +1,7 @@
-// The commands as data, for what is written about them: man pages and the shells' completions.
+// The commands as data, for the man pages and the shells' completion.
 //
-// Everything comes from the tables that the commands parse their own arguments with, so that a flag
-// cannot be missing here, or be one that there is not.
+// Everything comes from the tables that the commands parse their own arguments with. So no flag can
+// be missing here, and every flag here exists.
 #pragma once
 
 #include <string>
@@ -14,22 +14,22 @@ namespace weightpager::tools::manual {
 /// A command that has a table of its own.
 struct Page {
   Command command;
-  /// One line: what it is for.
+  /// The purpose in one line.
   std::string brief;
 };
 
-/// `weightpager` and all below it, each before its subcommands.
+/// `weightpager` and all commands below it, each before its subcommands.
 std::vector<Page> all_pages();
 
 /// "weightpager-bench-policies"
 std::string page_name(const Command& command);
 
-/// What can stand for an option's value, or behind the options.
+/// The kind of an option's value, or of the operands.
 enum class ValueKind { none, text, file, directory, word, words, pager, engine };
 
 struct Values {
   ValueKind kind = ValueKind::none;
-  /// Of ValueKind::word, and of ValueKind::words, which stand between commas.
+  /// The words for ValueKind::word, and for ValueKind::words, which are separated by commas.
   std::vector<std::string> choices;
 };
 
@@ -38,7 +38,7 @@ Values values_of(const Option& option);
 bool takes_words_itself(const Command& command);
 ValueKind operands_of(const Command& command);
 
-/// Of all forms of the command, each once.
+/// The options of all forms of the command, each once.
 std::vector<Option> completed_options(const Command& command);
 
 }  // namespace weightpager::tools::manual

@@ -1,4 +1,4 @@
-// For zsh: a function for each command, which gives _arguments what the table says.
+// Completion for zsh: a function for each command, which passes the command's table to _arguments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 namespace weightpager::tools::manual {
 namespace {
 
-/// The first line of a description, within '…[…]'.
+/// The first line of a description, escaped for '…[…]'.
 std::string described(const std::string& description) {
   std::string result;
   for (char letter : description.substr(0, description.find('\n'))) {
@@ -45,7 +45,7 @@ std::string action(const Values& values) {
   return "";
 }
 
-/// An option may be given several times, as far as _arguments is concerned.
+/// The specification of an option. For _arguments every option may be given several times.
 std::string option_spec(const Option& option) {
   const Values values = values_of(option);
   const bool is_flag = values.kind == ValueKind::none;
@@ -75,7 +75,7 @@ std::string subcommand_cases(const Command& command) {
 std::string command_function(const Command& command) {
   std::string specs;
   for (const Option& option : completed_options(command)) specs += option_spec(option);
-  // Each needs the backslash that joins the lines of one call.
+  // Each line needs a backslash, which joins the lines of one call.
   for (size_t at = specs.find('\n'); at != std::string::npos; at = specs.find('\n', at + 3)) {
     specs.replace(at, 1, " \\\n");
   }
@@ -86,7 +86,7 @@ std::string command_function(const Command& command) {
   const ValueKind operands = operands_of(command);
   std::string cases = subcommand_cases(command);
   std::string text = fmt::format("\n{}() {{\n", function_name(command));
-  // Not only subcommands, but operands, too.
+  // The command takes operands besides subcommands.
   const bool takes_files = operands == ValueKind::file && !takes_words_itself(command);
   if (operands != ValueKind::none) {
     cases += fmt::format("        *) _arguments \\\n{}    '*:operand:{}' ;;\n", specs,

@@ -8,10 +8,10 @@ using simulate::PassCounts;
 
 namespace {
 
-// Before and after a round the disk may differ by that much.
+// The disk before a round and the disk after it may differ by this factor.
 constexpr double alike_at_most = 1.15;
 
-// Of times, since that is what passes are made of.
+// The mean of times rather than of speeds, because a pass is a sum of times.
 FittedDisk mean(const FittedDisk& a, const FittedDisk& b) {
   FittedDisk it = a;
   const double latency_ns =
@@ -26,7 +26,7 @@ FittedDisk mean(const FittedDisk& a, const FittedDisk& b) {
   return it;
 }
 
-// A touched chunk by itself, and one among many: what passes wait for.
+// The times of a single touched chunk, and of one chunk among many: passes wait for these.
 double single_read_ns(const FittedDisk& it, uint64_t chunk_bytes) {
   return static_cast<double>(it.disk.latency_ns) * (1 + it.disk.jitter) +
          static_cast<double>(chunk_bytes) / it.disk.bytes_per_s * 1e9;

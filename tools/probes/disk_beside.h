@@ -1,13 +1,13 @@
-// A disk that is measured again and again while a policy runs live, so that the simulation has the
-// disk that there was.
+// Measures the disk again and again while a policy runs live, so that the simulation gets the disk
+// as it was during the run.
 //
-// Problem. The disk of a virtual machine may be twice as fast a few seconds later; what was
-// measured then says nothing about passes now.
+// Problem. The disk of a virtual machine may be twice as fast a few seconds later. A single
+// measurement says nothing about passes at another time.
 //
-// Idea. Passes after the warm-up come in rounds of a few. Between rounds engine and pager stand
-// still, and the disk is probed. What it was in a round is the mean of before and after; the
-// simulation of the same trace, with that disk, gives the round's passes. Where before and after
-// are not alike, nobody knows what it was in between: such a round does not count.
+// Idea. After the warm-up, a few passes form a round. Between rounds engine and pager stand still,
+// and the disk is probed. The disk of a round is the mean of the probes before and after it. The
+// simulation of the same trace with that disk gives the round's passes. If the two probes are not
+// alike, nobody knows how the disk was in between, and the round does not count.
 #pragma once
 
 #include <algorithm>
@@ -21,17 +21,17 @@ namespace weightpager::tools {
 
 class DiskBeside {
  public:
-  /// `probe` may be nullptr if nothing but the constructor is called. Both outlive it.
+  /// `probe` may be nullptr if only the constructor is called. Both must outlive the object.
   DiskBeside(DiskProbe* probe, size_t warm_up_passes, const simulate::Trace& trace)
       : probe_(probe), warm_up_passes_(warm_up_passes), trace_(trace) {}
 
-  /// Before each pass, and after the last one.
+  /// Called before each pass, and after the last one.
   void look(size_t pass);
 
-  /// Those passes that count; none, if the disk was never the same for long enough.
+  /// The passes of the rounds that count. Empty if the disk changed during every round.
   std::vector<simulate::PassCounts> counted(const std::vector<simulate::PassCounts>& passes) const;
 
-  /// The same passes on paper. Fails if a probe did.
+  /// The same passes, simulated. Fails if a probe failed.
   Result<std::vector<simulate::PassCounts>> simulate(simulate::SimulatorOptions options) const;
 
  private:

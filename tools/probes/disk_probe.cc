@@ -23,7 +23,8 @@ constexpr uint32_t pool_chunks = 128;
 constexpr milliseconds single_time{150};
 constexpr milliseconds many_time{250};
 constexpr size_t bursts = 15;
-// A quickest read that beats the bandwidth still has some latency to be jittered.
+// The quickest read may be faster than the bandwidth allows. It still gets some latency, because
+// jitter is relative to latency.
 constexpr double latency_ns_min = 1'000;
 
 uint64_t now_ns(clockid_t clock) {
@@ -74,13 +75,13 @@ Result<DiskProbe> DiskProbe::open(const std::string& path) {
                                       .read_bytes_max = read_bytes_max,
                                       .device_read_bytes = limits.read_bytes});
   if (!reader) return forward_error(std::move(reader));
-  // One more, for a read that begins at the end of the last.
+  // One chunk more, for a read that begins at the end of the last chunk.
   auto pool = HugeMemory::create(pool_chunks + 1);
   if (!pool) return forward_error(std::move(pool));
   return DiskProbe(path, std::move(*file), std::move(*reader), std::move(*pool));
 }
 
-// The next bytes of the file, into the next of the pool.
+// Reads the next bytes of the file into the next bytes of the pool.
 void DiskProbe::start(uint32_t tag, uint32_t length_bytes) {
   reader_->start({.tag = tag,
                   .fd = file_.fd(),
@@ -144,7 +145,7 @@ Result<BurstTimes> DiskProbe::read_burst(uint32_t depth, uint32_t length_bytes) 
   return times[bursts / 2];
 }
 
-// Of eight, the first would come after an eighth of the time.
+// If a disk answers one by one, the first of eight reads comes after an eighth of the time.
 Result<bool> DiskProbe::answers_together() {
   const auto burst = read_burst(8, window::read_bytes_max);
   if (!burst) return tl::make_unexpected(burst.error());
@@ -162,7 +163,7 @@ Result<FittedDisk> DiskProbe::fit(uint64_t chunk_bytes) {
   if (!many) return tl::make_unexpected(many.error());
   const auto is_together = answers_together();
   if (!is_together) return tl::make_unexpected(is_together.error());
-  // All of it was at the device at once.
+  // The device had all of these reads at once.
   FittedDisk fitted = fit_disk(path_, *single, chunk_bytes, *many, depth);
   fitted.disk.answers_together = *is_together;
   return fitted;

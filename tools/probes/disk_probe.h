@@ -1,9 +1,9 @@
-// A disk, asked for what it is on paper (simulate/disk_model.h): reads of one length, so many at
-// once.
+// Measures a disk for the simulator's disk model (simulate/disk_model.h), by reads of one length, a
+// given number of them at once.
 //
-// They are made as the pager makes them: direct, by its reader, and into huge pages, of which there
-// are as many as a window has. (Into few buffers, used over and over, the host of a virtual disk
-// copies faster than it ever will into a window.)
+// The reads are made as the pager makes them: direct, by its reader, and into huge pages, of which
+// there are as many as a window has. (The host of a virtual disk copies faster into a few buffers
+// that are used again and again than into a window.)
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,8 @@
 
 namespace weightpager::tools {
 
-/// Reads that are handed over together: from then to the first and to the last answer.
+/// Reads that are submitted together: the times from the submission to the first answer and to the
+/// last one.
 struct BurstTimes {
   uint64_t first_ns = 0;
   uint64_t last_ns = 0;
@@ -28,24 +29,24 @@ struct BurstTimes {
 
 struct ReadTimes {
   double bytes_per_s = 0;
-  /// Of this thread's processor time, for each read.
+  /// This thread's processor time for each read.
   uint64_t request_ns = 0;
-  std::vector<uint64_t> read_ns;  // of each, shortest first
+  std::vector<uint64_t> read_ns;  // of each read, shortest first
 };
 
-/// A disk on paper, and what a read costs the thread that makes it.
+/// A disk for the simulator, and the processor time that a read costs the thread that makes it.
 struct FittedDisk {
   simulate::DiskModel disk;
   uint64_t request_ns = 0;
 };
 
-/// The speed is that of `many`; the latency what a single read takes beyond its bytes at that speed
-/// and its thread's work; jitter what single reads take longer than the quickest of them, on
-/// average.
+/// The speed is that of `many`. The latency is the time that a single read takes beyond its bytes
+/// at that speed and beyond its thread's work. The jitter is the average time by which single reads
+/// take longer than the quickest of them.
 FittedDisk fit_disk(const std::string& name, const ReadTimes& single, uint64_t single_bytes,
                     const ReadTimes& many, uint32_t queue_depth);
 
-/// Used by one thread.
+/// For one thread.
 class DiskProbe {
  public:
   static constexpr uint32_t depth_max = 64;
@@ -54,17 +55,18 @@ class DiskProbe {
   /// Fails if the file is too small, or has no direct reads.
   static Result<DiskProbe> open(const std::string& path);
 
-  /// `depth` reads of `length_bytes` at once, one behind the other in the file, for so long.
+  /// Keeps `depth` reads of `length_bytes` going for `time`, one behind the other in the file.
   Result<ReadTimes> read(uint32_t depth, uint32_t length_bytes, std::chrono::milliseconds time);
 
-  /// `depth` reads at once, and nothing more until all are done: the median of some.
+  /// Submits `depth` reads at once, and no more until all are done. Returns the median of several
+  /// such bursts.
   Result<BurstTimes> read_burst(uint32_t depth, uint32_t length_bytes);
 
-  /// Whether the disk says that reads are done when it has worked off all that it had, all at once.
+  /// Whether the disk reports reads as done only when all that it had are done, all at once.
   Result<bool> answers_together();
 
-  /// As the pager reads chunks of this size: single ones when they are touched, runs of them ahead.
-  /// Takes half a second.
+  /// Measures with the pager's reads for chunks of this size: single chunks for touches, runs of
+  /// chunks for reading ahead. Takes half a second.
   Result<FittedDisk> fit(uint64_t chunk_bytes);
 
   const std::string& path() const { return path_; }

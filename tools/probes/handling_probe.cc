@@ -24,7 +24,7 @@ using simulate::Handling;
 using simulate::Trace;
 
 constexpr uint64_t small_chunk_bytes = 128 * KiB;
-/// Between touches, while the pager sleeps.
+/// The engine's pause between touches. The pager sleeps meanwhile.
 constexpr uint64_t nap_ns = 300'000;
 
 constexpr uint64_t small_chunks = window_bytes_min / small_chunk_bytes;
@@ -35,7 +35,7 @@ struct Probe {
   uint64_t window_bytes;
 };
 
-/// Chunks in turns, in the smallest window.
+/// Touches all chunks in turns, in the smallest window.
 Probe touches_in_turns(uint64_t chunk_bytes, uint64_t chunks, uint32_t passes,
                        uint64_t compute_ns) {
   Probe probe{.policy = "lru", .trace = {}, .window_bytes = window_bytes_min};
@@ -51,13 +51,13 @@ Probe touches_in_turns(uint64_t chunk_bytes, uint64_t chunks, uint32_t passes,
   return probe;
 }
 
-/// As many as there is room for: all stay, and of those the half that was touched longest ago is
-/// hidden. So each touch shows one chunk, and takes out another.
+/// As many chunks as fit into the window: all stay resident, and the half that was touched longest
+/// ago is hidden. So each touch shows one chunk and hides another.
 Probe touches_of_hidden_chunks(uint64_t chunk_bytes, uint32_t passes) {
   return touches_in_turns(chunk_bytes, window_bytes_min / chunk_bytes, passes, nap_ns);
 }
 
-/// Twice as many: each touch reads a chunk, and nothing is read ahead.
+/// Twice as many chunks: each touch reads a chunk, and nothing is read ahead.
 Probe touches_of_absent_chunks() {
   return touches_in_turns(small_chunk_bytes, 2 * small_chunks, 8, 0);
 }
@@ -76,8 +76,8 @@ Result<LiveRun> run(const model::Model& model, const Probe& probe,
   return fail("the pager neither showed a chunk nor took one out", "weightpager doctor");
 }
 
-/// A straight line through what one chunk takes, and some at once. (Mappers that move nothing show
-/// and take out each by itself.)
+/// A straight line through the times of one chunk and of several at once. (Mappers that move
+/// nothing show and take out each chunk by itself.)
 CallCosts line(const Handled& single, const Handled& several) {
   constexpr uint64_t chunk_pages = small_chunk_bytes / os_page_bytes;
   constexpr auto pages = static_cast<double>(chunk_pages);
@@ -89,8 +89,8 @@ CallCosts line(const Handled& single, const Handled& several) {
           static_cast<uint64_t>(chunk_ns / pages)};
 }
 
-/// What a touch of a hidden chunk takes beside showing it and, on the same processor, taking out
-/// the other.
+/// The time of a touch of a hidden chunk, without the time for showing that chunk and, on the same
+/// processor, taking out the other one.
 Result<uint64_t> fault_ns(const LiveRun& live) {
   const simulate::PassCounts& last = live.passes.back();
   // The kernel may refuse to hide one or the other.
@@ -105,9 +105,9 @@ Result<uint64_t> fault_ns(const LiveRun& live) {
       std::max(touch_ns - live.shown.mean_ns() - live.taken_out.mean_ns(), 1.0));
 }
 
-/// What a read that somebody waits for takes of the processor beside what it takes without a pager,
-/// and beside what is counted by itself. The disk is asked between the passes, on the processor
-/// that they run on; how fast it is says nothing about this.
+/// The processor time of a read that somebody waits for, without the time that the read takes
+/// without a pager, and without the parts that are counted by themselves. The disk is probed
+/// between the passes, on the processor that they run on; the disk's speed does not matter here.
 Result<uint64_t> turn_ns(const model::Model& model, DiskProbe& disk, uint64_t fault_ns) {
   constexpr std::chrono::milliseconds asked_for{60};
   const Probe probe = touches_of_absent_chunks();
@@ -126,8 +126,8 @@ Result<uint64_t> turn_ns(const model::Model& model, DiskProbe& disk, uint64_t fa
   return (live->processor_ns - std::min(counted_ns, live->processor_ns)) / reads;
 }
 
-/// A mixture that lies over the file, half of it in the window: what belongs to one expert is shown
-/// and taken out together.
+/// A mixture of experts that is laid over the file, half of it in the window. The chunks of one
+/// expert are shown and taken out together.
 Result<LiveRun> run_experts(const std::string& path) {
   auto model = simulate::model_of(
       {.layers = 2, .dense_bytes = 0, .experts = 8, .experts_used = 2, .slab_bytes = 2 * MiB});
@@ -157,7 +157,7 @@ Result<Handling> measure_handling(DiskProbe& probe) {
   Handling handling;
   handling.fault_ns = *fault;
   handling.turn_ns = *turn;
-  handling.shares_processor = true;  // so run_live has it
+  handling.shares_processor = true;  // run_live() puts engine and pager on one processor
   handling.show = line(small->shown, experts->shown);
   handling.take_out = line(small->taken_out, experts->taken_out);
   handling.show_huge_ns = static_cast<uint64_t>(huge->shown.mean_ns());

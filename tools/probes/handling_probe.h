@@ -1,11 +1,10 @@
-// What the pager's thread has to do beside reading (simulate/handling.h), measured on this machine.
+// Measures the work of the pager's thread beside reading (simulate/handling.h) on this machine.
 //
-// Problem. A call of the kernel that shows memory takes twice as long in a pager as by itself:
-// there are threads to be woken, and other processors that have to forget what they remember of
-// page tables.
+// Problem. A system call that shows memory takes twice as long in a pager as by itself: the kernel
+// has to wake threads, and other processors have to drop cached page table entries.
 //
-// Idea. The live pager itself is run, on traces that make it do little else, and asked for what it
-// counted.
+// Idea. The live pager itself runs on traces that make it do little else, and its counters are
+// read.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@
 namespace weightpager::tools {
 
 /// Pages the probe's file (96 MiB or more, with direct reads) for three seconds. `request_ns` is
-/// left alone: that is the reader's (tools/probes/disk_probe.h).
+/// not set, because it belongs to the reader (tools/probes/disk_probe.h).
 Result<simulate::Handling> measure_handling(DiskProbe& probe);
 
 }  // namespace weightpager::tools

@@ -10,7 +10,7 @@
 namespace weightpager::tools {
 namespace {
 
-/// Whether `line` of smaps opens the account of the mapping that has `address`.
+/// Whether `line` of smaps begins the entry of the mapping that contains `address`.
 bool opens_mapping_of(const std::string& line, uintptr_t address) {
   std::istringstream words(line);
   uintptr_t start = 0;

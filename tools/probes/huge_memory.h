@@ -1,8 +1,8 @@
-// Memory as the window's slots have it: on the 2 MiB grid, advised to be huge pages, populated.
+// Memory like that of the window's slots: on the 2 MiB grid, advised to be huge pages, populated.
 //
-// For probes: whether huge pages really come, and for reading into the kind of memory that a run
-// reads into. A kernel that promises huge pages may still give small ones (fragmented memory, a
-// process that is exempt), so the mapping's own account in /proc/self/smaps is asked.
+// Probes use it to see whether huge pages really come, and to read into the kind of memory that a
+// run reads into. A kernel that promises huge pages may still give small ones (fragmented memory, a
+// process that is exempt), so the mapping's own entry in /proc/self/smaps is read.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class HugeMemory {
 
  private:
   explicit HugeMemory(AnonymousMemory memory) : memory_(std::move(memory)) {}
-  AnonymousMemory memory_;  // a huge page more, for the grid
+  AnonymousMemory memory_;  // one huge page larger, to have room for the grid
 };
 
 }  // namespace weightpager::tools

@@ -29,13 +29,13 @@ using simulate::Touch;
 using simulate::Trace;
 using telemetry::Telemetry;
 
-// Shorter naps would be longer than they are meant to.
+// The kernel would make shorter naps too long.
 constexpr uint64_t nap_ns_min = 200'000;
 constexpr uint64_t sector_bytes = 512;
 // A pager that has read nothing for so long has nothing more to read.
 constexpr std::chrono::milliseconds idle_time{20};
 
-/// Sleeps instead of computing, and makes up for what sleeping takes too long.
+/// Sleeps instead of computing. If a sleep takes too long, the next ones are shorter.
 class PretendedComputing {
  public:
   PretendedComputing() { prctl(PR_SET_TIMERSLACK, 1); }
@@ -52,10 +52,11 @@ class PretendedComputing {
   int64_t owed_ns_ = 0;
 };
 
-/// This thread and those that it starts run on one processor meanwhile. The engine sleeps instead
-/// of computing, so it needs none of its own; and left to the kernel they share one or not, by
-/// chance, which makes a fault take 10 us or 50. Those that get memory for a window that grows may
-/// run anywhere, or they would take that one processor.
+/// Keeps this thread, and threads that it starts, on one processor while the object lives. The
+/// engine sleeps instead of computing, so it needs no processor of its own. The kernel alone would
+/// let engine and pager share a processor or not, by chance, and a fault would take 10 us or 50.
+/// Threads that get memory for a window that grows may run anywhere, because they would keep that
+/// one processor busy.
 class OnOneProcessor {
  public:
   OnOneProcessor() {
@@ -85,7 +86,7 @@ class OnOneProcessor {
   bool is_set_ = false;
 };
 
-/// What a window grows by: in use until then.
+/// The memory that a window will grow by; it is in use until the window grows.
 Result<AnonymousMemory> memory_to_grow(const LiveOptions& options) {
   const uint64_t bytes =
       options.resize_bytes - std::min(options.resize_bytes, options.window_bytes);
@@ -96,7 +97,7 @@ Result<AnonymousMemory> memory_to_grow(const LiveOptions& options) {
   return memory;
 }
 
-/// What everybody has read from the device so far; 0 if the kernel does not say.
+/// The bytes that all processes have read from the device so far; 0 if the kernel does not say.
 uint64_t read_from_device_of(int fd) {
   struct stat facts;
   if (fstat(fd, &facts) != 0) return 0;
@@ -115,7 +116,7 @@ uint64_t processor_time_ns() {
   return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
 }
 
-/// All that is counted, at one moment.
+/// All counters at one moment.
 struct Moment {
   explicit Moment(const Telemetry& telemetry)
       : now_ns(telemetry::monotonic_ns()),
@@ -156,7 +157,7 @@ PassCounts between(const Moment& begin, const Moment& end, uint64_t compute_ns,
           .take_outs = end.taken_out.times - begin.taken_out.times};
 }
 
-/// Until the pager has read ahead as far as it wants.
+/// Waits until the pager has read ahead as far as it wants.
 void wait_until_idle(const Telemetry& telemetry) {
   for (uint64_t before = UINT64_MAX; before != telemetry.read_bytes;) {
     before = telemetry.read_bytes;
@@ -188,7 +189,7 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
     for (uint64_t place = trace.pass_begins[pass]; place < trace.pass_end(pass); ++place) {
       const Touch& touch = trace.touches[place];
       const uint64_t offset = touch.offset_bytes == policy::anywhere ? 0 : touch.offset_bytes;
-      // Reading it is the whole purpose.
+      // The byte's value does not matter: reading it is the touch.
       static_cast<void>(*reinterpret_cast<const volatile char*>(
           region + touch.chunk * trace.chunk_bytes + offset));
       engine.compute(touch.compute_ns);
@@ -197,7 +198,7 @@ LiveRun drive(const Trace& trace, const LiveOptions& options, Pager& pager, cons
     const Moment end(telemetry);
     if (warmed_up) run.processor_ns += end.processor_ns - begin.processor_ns;
     run.own_read_bytes += end.read_bytes - begin.read_bytes;
-    // What was read ahead in the pause is the pass's, as on paper.
+    // Bytes that were read ahead during the pause count for the pass, as in the simulation.
     begin.read_bytes = read_before_bytes;
     run.passes.push_back(between(begin, end, compute_ns, trace.chunk_bytes));
     run.device_read_bytes += read_from_device_of(fd) - device_begin;

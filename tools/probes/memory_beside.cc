@@ -19,7 +19,7 @@ constexpr std::string_view ring_name = "/memfd:weightpager ring";
 
 uint64_t less(uint64_t all, uint64_t part) { return all - std::min(all, part); }
 
-/// One of the process's mappings.
+/// A mapping of the process.
 struct Mapping {
   uint64_t begin = 0;
   uint64_t end = 0;
@@ -29,7 +29,7 @@ struct Mapping {
 
   bool is_anonymous() const { return name.empty(); }
   bool is_executable() const { return protection.find('x') != std::string_view::npos; }
-  /// What stands in front of a thread's stack.
+  /// Whether it is the guard in front of a thread's stack.
   bool is_guard() const {
     return is_anonymous() && protection == "---p" && end - begin == os_page_bytes;
   }
@@ -84,7 +84,7 @@ class Sorting {
 
   MemoryBeside beside(uint64_t known_bytes, uint64_t resident_bytes_max) const {
     MemoryBeside beside = sorted_;
-    // Each ring is mapped twice, and its first mapping is all there.
+    // Each ring is mapped twice, and its first mapping is resident as a whole.
     beside.counted_twice_bytes = less(ring_resident_bytes_, ring_mapped_bytes_ / 2);
     beside.passing_bytes = less(resident_bytes_max, all_bytes_);
     const uint64_t named_bytes = beside.all_bytes() - beside.passing_bytes;
@@ -109,7 +109,7 @@ MemoryBeside memory_beside(std::string_view smaps, uint64_t known_bytes,
   while (!smaps.empty()) {
     const std::string_view line = take_line(smaps);
     const std::string_view word = line.substr(0, line.find(' '));
-    // Lines of a mapping's figures begin with "Name:", those of a mapping with its range.
+    // A line with a figure begins with "Name:"; the line that begins a mapping, with its range.
     if (!word.ends_with(':')) {
       mapping = mapping_in(line);
     } else if (word == "Rss:") {

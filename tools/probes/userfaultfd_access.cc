@@ -30,7 +30,7 @@ std::string user_name() {
   return entry != nullptr ? entry->pw_name : std::to_string(geteuid());
 }
 
-/// The device is the way past every other obstacle, where the kernel has it.
+/// If the kernel has the device, it is the way past every other obstacle.
 std::string device_cure(const UserfaultfdAccess& access) {
   if (access.error_of(Door::device) == EACCES) {
     return fmt::format("sudo setfacl -m u:{}:rw {} (package acl; lasts until the next boot)",
@@ -48,14 +48,14 @@ std::string cure_of_refusal(const UserfaultfdAccess& access) {
            ", or allow the userfaultfd system call in the seccomp filter (a container's: "
            "--security-opt seccomp=PROFILE.json)";
   }
-  // What shuts the least guarded door is in the way.
+  // The error of the least guarded door names the obstacle.
   const int error_number = access.errors.back();
   if (error_number == ENOSYS) {
     return "boot a kernel with CONFIG_USERFAULTFD, such as Debian's or Ubuntu's (a sandbox like "
            "gVisor has none)";
   }
   if (error_number == EMFILE || error_number == ENFILE) return "ulimit -n 4096";
-  // Before 5.11 a kernel knows no difference between faults, and a sysctl decides alone.
+  // A kernel before 5.11 does not tell faults apart, and a sysctl alone decides.
   if (error_number == EINVAL) return "sudo sysctl vm.unprivileged_userfaultfd=1";
   const std::string device = device_cure(access);
   return device.empty() ? "a security module refuses it: see `sudo dmesg`" : device;

@@ -29,7 +29,8 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
-/// Devices and pipes have no name to be replaced; nor has /dev/stdout, whatever lies behind it.
+/// Devices and pipes must not be replaced by a file. Neither must /dev/stdout, whatever it points
+/// to.
 bool is_written_in_place(const std::string& path) {
   if (path.rfind("/dev/", 0) == 0 || path.rfind("/proc/", 0) == 0) return true;
   struct stat status = {};
@@ -70,7 +71,7 @@ Result<ReportFile> ReportFile::create(const std::string& path, const std::string
   std::string temporary_path;
   if (!is_written_in_place(path)) temporary_path = fmt::format("{}.partial-{}", path, getpid());
   const std::string& opened = temporary_path.empty() ? path : temporary_path;
-  // One that was killed may have had this process's id.
+  // A killed process with this process's id may have left the temporary file.
   if (!temporary_path.empty()) unlink(temporary_path.c_str());
   const int fd = open(opened.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   if (fd < 0) return cannot_write(option, path, errno);

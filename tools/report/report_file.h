@@ -8,18 +8,18 @@
 
 namespace weightpager::tools {
 
-/// A file that appears under its name only when it is complete. Its path is tried at once, so that
-/// a long run does not end with "permission denied".
+/// A file that appears under its name only when it is complete. create() tries the path at once, so
+/// that a long run does not end with "permission denied".
 class ReportFile {
  public:
-  /// `option` is what the user gave the path with, for messages.
+  /// `option` is the option that the user gave the path with, for messages.
   static Result<ReportFile> create(const std::string& path, const std::string& option = "--json");
-  /// Nothing for the path "", which is the option that was not given.
+  /// nullopt for the path "", which means that the option was not given.
   static Result<std::optional<ReportFile>> create_if_asked(const std::string& path);
 
   ReportFile(ReportFile&& other) noexcept;
   ReportFile& operator=(ReportFile&&) = delete;
-  /// Removes what was not committed.
+  /// Removes a file that was not committed.
   ~ReportFile();
 
   /// Writes `text` and gives the file its name. Call once.
@@ -31,7 +31,7 @@ class ReportFile {
   int fd_ = -1;
   std::string path_;
   std::string option_;
-  /// "" where the path itself is written: devices, pipes.
+  /// "" if the path itself is written: devices, pipes.
   std::string temporary_path_;
 };
 

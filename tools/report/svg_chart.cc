@@ -19,7 +19,7 @@ constexpr double row_height = 22;
 constexpr double axis_height = 46;
 constexpr int ticks = 5;
 
-// Of colours that people tell apart, also those who see fewer (Okabe and Ito).
+// These colours begin with a palette that colour-blind people can tell apart, too (Okabe and Ito).
 constexpr std::array<const char*, 10> line_colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                       "#e69f00", "#56b4e9", "#7f3c8d", "#8c564b",
                                                       "#666666", "#000000"};
@@ -59,7 +59,8 @@ std::string x_axis(double y, double begin, double end, const std::string& label)
   return svg + text_at(left + plot_width / 2, y + 36, "middle", label);
 }
 
-// A pixel has one colour: that of most of its time, if most of it has any.
+// A pixel gets one colour: that of the largest part of its time. It stays empty if that part is too
+// small.
 std::vector<TimeBar> in_pixels(const std::vector<TimeBar>& bars, double end, size_t colours) {
   constexpr auto pixels = static_cast<size_t>(plot_width);
   const double pixel = end / pixels;

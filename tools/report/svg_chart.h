@@ -1,6 +1,7 @@
 // Two kinds of pictures for reports, as SVG text: lines over numbers, and rows of bars over time.
 //
-// No scripts, no fonts and no files beside: a report stays readable wherever it is copied to.
+// The SVG uses no scripts, no fonts and no other files, so a report stays readable wherever it is
+// copied.
 #pragma once
 
 #include <string>
@@ -11,9 +12,9 @@ namespace weightpager::tools {
 
 struct ChartLine {
   std::string name;
-  /// x, y; in ascending x.
+  /// (x, y), in ascending order of x.
   std::vector<std::pair<double, double>> points;
-  /// Not one among others, but what they are measured against.
+  /// Marks the line that the others are compared with.
   bool is_dashed = false;
 };
 
@@ -42,15 +43,15 @@ struct TimeRow {
 struct TimeChart {
   std::string title;
   std::string x_label;
-  /// A name for the legend, a colour.
+  /// For each colour, its name in the legend and the colour itself.
   std::vector<std::pair<std::string, std::string>> colours;
   std::vector<TimeRow> rows;
 };
 
-/// As many bars as there are pixels at most, however many are given.
+/// Draws at most one bar for each pixel of a row, however many bars are given.
 std::string svg_of(const TimeChart& chart);
 
-/// With &, < and > as entities.
+/// The text with &, < and > as entities.
 std::string html_text(const std::string& text);
 
 }  // namespace weightpager::tools

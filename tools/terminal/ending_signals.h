@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as a file descriptor, for servers that end in an orderly way.
+// SIGINT, SIGTERM and SIGHUP as a file descriptor, so that servers can end in an orderly way.
 #pragma once
 
 #include "pager/base/owned_fd.h"
@@ -6,8 +6,8 @@
 
 namespace weightpager::tools {
 
-/// Readable when one of them has come; blocked in the calling thread, and in those it starts, from
-/// now on.
+/// The descriptor is readable when one of the signals has come. From now on the signals are blocked
+/// in the calling thread and in threads that it starts.
 Result<OwnedFd> ending_signals();
 
 }  // namespace weightpager::tools

@@ -1,4 +1,4 @@
-// Bytes and nanoseconds in the units that tables show them in.
+// Converts bytes and nanoseconds to the units of tables.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace weightpager::tools {
 constexpr double mebibytes(uint64_t bytes) {
   return static_cast<double>(bytes) / static_cast<double>(MiB);
 }
-/// Of `whole`, in hundredths; of nothing 0.
+/// `part` in hundredths of `whole`; 0 if `whole` is 0.
 constexpr double percent(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
-/// Of measured and of computed times.
+/// For computed times (double) and for measured ones (uint64_t).
 constexpr double milliseconds(double ns) { return ns / 1e6; }
 constexpr double milliseconds(uint64_t ns) { return milliseconds(static_cast<double>(ns)); }
 

@@ -7,13 +7,13 @@
 
 namespace weightpager::tools {
 
-/// Shows nothing where stderr is no terminal. Used by one thread at a time.
+/// Shows nothing if stderr is no terminal. Used by one thread at a time.
 class ProgressLine {
  public:
   ProgressLine();
   void show(const std::string& text);
   void show_bytes(uint64_t written_bytes, uint64_t total_bytes);
-  /// "TEXT: 12 s", from the first second on.
+  /// Shows "TEXT: 12 s", from the first second on.
   void show_seconds(const char* text);
   void clear();
 

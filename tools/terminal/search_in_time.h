@@ -1,4 +1,4 @@
-// A search that may take some time: its limit, and a line on the terminal from the first second on.
+// The time limit of a long search, and its line on the terminal, from the first second on.
 #pragma once
 
 #include "pager/base/time_limit.h"
@@ -6,13 +6,13 @@
 
 namespace weightpager::tools {
 
-/// What commands say of a search that was ended.
+/// The commands' message about a search that the time limit has ended.
 inline constexpr const char* time_was_over =
-    "--time-limit was over before everything was tried; bounds hold all the same\n";
+    "--time-limit was over before everything was tried; the bounds still hold\n";
 
 class SearchInTime {
  public:
-  /// The time begins now. `doing`: what the line says, "searching for blocks".
+  /// The time begins now. `doing` is the line's text, such as "searching for blocks".
   SearchInTime(const TimeLimit& limit, const char* doing) : limit_(limit.anew()) {
     limit_.on_look = [this, doing] { line_.show_seconds(doing); };
   }

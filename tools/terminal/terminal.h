@@ -1,12 +1,12 @@
-// What may be written to standard output, when it is a terminal.
+// What standard output can show: a movable cursor, colours.
 #pragma once
 
 namespace weightpager::tools {
 
-/// One whose cursor can be moved: not a pipe, not TERM=dumb.
+/// Whether standard output is a terminal whose cursor can be moved: not a pipe, not TERM=dumb.
 bool is_screen();
 
-/// A screen whose user has not refused colours (NO_COLOR).
+/// Whether standard output is a screen and the user has not refused colours (NO_COLOR).
 bool wants_colour();
 
 }  // namespace weightpager::tools

@@ -11,7 +11,7 @@ namespace weightpager::tools {
 int bench_command(const std::vector<std::string>& words);
 Command bench_description();
 
-// Its subcommands; `words` are what follows their names.
+// The subcommands; `words` are the arguments after their names.
 int bench_pipelines_command(const std::vector<std::string>& words);
 Command bench_pipelines_description();
 int bench_simulate_command(const std::vector<std::string>& words);

@@ -1,4 +1,4 @@
-// `weightpager bench blocks`: SwapNet's delay model of this machine, fitted to a network's layers.
+// `weightpager bench blocks`: fits SwapNet's delay model for this machine to a network's layers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,11 +31,11 @@ Command bench_blocks_description() {
   return {
       .name = "weightpager bench blocks",
       .purpose =
-          "Measures what reading and computing each layer of a Darknet network takes here, and\n"
+          "Measures the time of reading and computing each layer of a Darknet network here, and\n"
           "fits SwapNet's delay model to it: time by bytes, tensors and operations.\n",
       .usage = "  weightpager bench blocks NET.cfg NET.weights [OPTIONS]\n",
       .options = {{0, "repeats", "N", "measurements of each layer; the median counts (9)"},
-                  {0, "threads", "N", "that compute (one per processor)"},
+                  {0, "threads", "N", "threads that compute (one per processor)"},
                   {0, "json", "FILE", "write model and samples, for plan budgets --profile"}},
       .examples =
           "  weightpager model make --net yolov4 -o nets\n"
@@ -88,13 +88,13 @@ Result<std::vector<Sample>> measure(const Network& network, const BlocksOptions&
     samples.push_back({.work = infer::work_of(network.layers[i]),
                        .read_ns = (*costs)[i].read_ns,
                        .kernel_ns = (*costs)[i].kernel_ns});
-    // What is read, not what is needed: whole pages.
+    // Reads are of whole pages, so the bytes that are read count, not those that are needed.
     samples.back().work.size_bytes = (*costs)[i].size_bytes;
   }
   return samples;
 }
 
-/// The layers that the model is furthest from. `layers`: of each residual.
+/// Prints the layers that the model is furthest from. `layers`: the layer of each residual.
 void print_residuals(const Network& network, const std::vector<double>& residuals_ns,
                      const std::vector<size_t>& layers) {
   std::vector<size_t> order(residuals_ns.size());

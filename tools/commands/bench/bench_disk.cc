@@ -1,10 +1,10 @@
-// `weightpager bench disk`: what a disk is on paper (simulate/disk_model.h), and what the pager has
-// to do beside reading (simulate/handling.h).
+// `weightpager bench disk`: measures a disk for the simulator (simulate/disk_model.h), and the
+// pager's work beside reading (simulate/handling.h).
 //
-// The speed is that of chunks of 2 MiB, as many at once as the pager has in flight. Latency and the
-// reads that the device takes at once are those of small reads, where they show: what a single one
-// takes beyond its bytes at that speed, and the smallest number that comes within a few percent of
-// what more bring.
+// The speed is that of chunks of 2 MiB, as many at once as the pager has in flight. Small reads
+// show the latency and the number of reads that the device takes at once. The latency is the time
+// that a single read takes beyond its bytes at that speed. The number is the smallest one that
+// comes within a few percent of the speed with more reads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr uint32_t large_bytes = chunk_bytes_max;
 constexpr uint32_t small_bytes = 128 * KiB;
 constexpr uint32_t depth_of_pager = io::bytes_in_flight / large_bytes;
 constexpr std::chrono::milliseconds time_per_depth{600};
-// How near to the fastest a depth is deep enough.
+// A depth is deep enough if it reaches this share of the highest speed.
 constexpr double deep_enough = 0.95;
 
 }  // namespace
@@ -36,8 +36,8 @@ constexpr double deep_enough = 0.95;
 Command bench_disk_description() {
   return {.name = "weightpager bench disk",
           .purpose =
-              "Measures a disk with direct reads, as the pager does them, and what the pager has\n"
-              "to do beside reading, for `weightpager bench policies --disk`. Takes ten seconds.\n",
+              "Measures a disk with direct reads, as the pager makes them, and the pager's work\n"
+              "beside reading, for `weightpager bench policies --disk`. Takes ten seconds.\n",
           .usage = "  weightpager bench disk FILE [OPTIONS]\n",
           .options = {{0, "json", "FILE", "write the disk for --disk"}},
           .examples =

@@ -1,4 +1,4 @@
-// `weightpager bench pipelines`: memory against delay, for a user's own network and machine.
+// `weightpager bench pipelines`: compares memory with delay for a user's own network and machine.
 #include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -32,15 +32,15 @@ const char* const usage_example = "weightpager bench pipelines yolov4.cfg yolov4
 Command bench_pipelines_description() {
   return {.name = "weightpager bench pipelines",
           .purpose =
-              "Runs a Darknet network in every pipeline of Demand Layering, and shows what memory\n"
-              "for weights costs in delay, and the smallest window without delay.\n",
+              "Runs a Darknet network in every pipeline of Demand Layering, and shows the delay\n"
+              "for each amount of memory, and the smallest window without delay.\n",
           .usage = "  weightpager bench pipelines NET.cfg NET.weights [OPTIONS]\n",
-          .options = {{0, "inferences", "N", "of each configuration (20)"},
+          .options = {{0, "inferences", "N", "inferences of each configuration (20)"},
                       {0, "windows", "SIZE,…", "more windows, with layers in tiles (4MiB,9MiB)"},
                       device_option(),
-                      {0, "threads", "N", "that compute (one per processor)"},
+                      {0, "threads", "N", "threads that compute (one per processor)"},
                       {0, "json", "FILE", "write all figures to FILE"},
-                      {0, "trace", "FILE", "write when the last inference of each did what"}},
+                      {0, "trace", "FILE", "write a timeline of the last inference of each"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
               "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights\n",
@@ -87,7 +87,8 @@ double overhead_percent(const Comparison& comparison, const Configuration& it) {
   return 100 * (static_cast<double>(it.median_ns()) / least - 1);
 }
 
-/// Of what the same reads cost beside a computation that does not need them. "": not measured.
+/// By how much the delay exceeds the time of the same reads beside a computation that does not need
+/// them, in percent. "" if that was not measured.
 std::string over_floor(const Configuration& it) {
   if (it.floor_ns == 0) return "";
   const auto floor_ns = static_cast<double>(it.floor_ns);
@@ -99,7 +100,7 @@ double saved_percent(const Comparison& comparison, const Configuration& it) {
   return 100 * (1 - static_cast<double>(it.window_bytes) / all);
 }
 
-/// The window's share of a GPU's memory has a column only where there is one.
+/// There is a column for the window's share of a GPU's memory only if a GPU computes.
 void print_rows(const Comparison& comparison, bool is_gpu) {
   fmt::print("{:<11} {:>6} {:>10} {:>7} {:>9} {:>10} {:>17} {:>9} {:>10} {:>9}{}\n", "pipeline",
              "pieces", "window MiB", "saved", "read MiB", "delay ms", "min - max", "delay",
@@ -117,7 +118,7 @@ void print_rows(const Comparison& comparison, bool is_gpu) {
   }
 }
 
-/// Memory to the right, delay upwards, both from nothing; one letter for each configuration.
+/// Memory to the right, delay upwards, both from 0; one letter for each configuration.
 void print_picture(const Comparison& comparison) {
   constexpr size_t columns = 64;
   constexpr size_t rows = 14;
@@ -143,7 +144,8 @@ void print_picture(const Comparison& comparison) {
   fmt::print("{}  * several in one place\n", legend);
 }
 
-/// The smallest window whose median is not above Pre's by more than the runs of Pre differ.
+/// Prints the smallest window without delay: its median exceeds that of Pre by no more than the
+/// runs of Pre differ from each other.
 void print_advice(const Comparison& comparison) {
   const Configuration& pre = comparison.configurations.front();
   const uint64_t spread_ns = pre.delays_ns[pre.delays_ns.size() * 3 / 4] - pre.median_ns();

@@ -1,5 +1,5 @@
-// `weightpager bench policies`: which policy is best for a model, a disk and an amount of memory,
-// and how far it is from the bound; on this machine, or on one that is not at hand.
+// `weightpager bench policies`: finds the policy that is best for a model, a disk and an amount of
+// memory, and its distance from the bound; on this machine, or on one that is not at hand.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,9 +33,9 @@ using simulate::Trace;
 constexpr uint32_t passes_max = 10'000;
 constexpr uint32_t repeats_max = 1000;
 constexpr uint32_t warm_up_passes_default = 4;
-// What others may read from the disk while a run is measured, as a share of what it reads itself.
+// Other processes may read this share of a run's own bytes from the disk while it is measured.
 constexpr double others_share_max = 0.05;
-// A run is measured again where the disk changed meanwhile.
+// A run is measured again if the disk changed meanwhile.
 constexpr int live_tries_max = 3;
 
 std::string policies_text() {
@@ -58,23 +58,22 @@ Command bench_policies_description() {
   return {
       .name = "weightpager bench policies",
       .purpose =
-          "Compares what can be read ahead, kept and evicted: the time of a pass and the bytes\n"
-          "that it reads, against the least that is possible.\n",
+          "Compares policies for reading ahead, keeping and evicting: the time of a pass and\n"
+          "the bytes that it reads, and the least that is possible.\n",
       .usage = "  weightpager bench policies MODEL|TRACE [OPTIONS]\n",
       .options = {{'w', "window", "SIZE,…", "windows, or shares of the model (10%,25%,50%)"},
                   {0, "policy", "NAME,…", policies_text(), policy_names()},
-                  {0, "simulate", "", "on paper; so it is unless --live is given"},
-                  {0, "live", "", "with the real pager on the real file, beside the simulation"},
+                  {0, "simulate", "", "simulate only (the default without --live)"},
+                  {0, "live", "", "run the real pager on the real file, beside the simulation"},
                   {0, "disk", "NAME",
-                   "the simulation's: nvme-gen4 (so it is otherwise, but with\n"
-                   "--live the model's, measured again and again), nvme-gen5,\n"
+                   "the simulated disk: nvme-gen4 (the default; with --live it is\n"
+                   "the model's own disk, measured again and again), nvme-gen5,\n"
                    "sata, emmc, a speed (3.5GB/s), or a file of `bench disk`"},
                   {0, "passes", "N", "passes over a MODEL's layers (12)"},
                   {0, "warm-up", "N", "passes that are not counted (4, at most half)"},
                   {0, "repeats", "N",
-                   "of each live run; policies take turns, the middle one counts (1)"},
-                  {0, "compute", "GB/S",
-                   "how fast a MODEL's resident weights are gone through (20)"},
+                   "repeats of each live run, in turns; the middle one counts (1)"},
+                  {0, "compute", "GB/S", "the speed of computing through a MODEL's weights (20)"},
                   {0, "zipf", "X", "routing of a MODEL's experts: 0.01 nearly even (1)"},
                   {0, "seed", "N", "another seed, other routing and jitter (1)"},
                   {0, "json", "FILE", "write all figures to FILE"},
@@ -95,14 +94,14 @@ struct BenchOptions {
   std::string path;
   bool is_live = false;
   std::vector<std::string> policies;
-  /// None: live, it is measured.
+  /// nullopt for live runs: then it is measured.
   std::optional<Machine> machine;
   simulate::Workload workload;
   std::optional<uint32_t> warm_up_passes;
   uint32_t repeats = 1;
 };
 
-/// What is compared: of a model, the trace that was made from it.
+/// The trace that the policies are compared on; for a model, the trace that was made from it.
 struct Subject {
   Trace trace;
   std::optional<model::Model> model;
@@ -169,7 +168,7 @@ Result<Subject> read_subject(const BenchOptions& options) {
   if (is_trace_file(options.path)) {
     if (options.is_live) {
       return fail(fmt::format("--live: {} is a trace, which has no weights to page", options.path),
-                  "give the model itself, or leave --live away");
+                  "give the model itself, or leave --live out");
     }
     auto trace = read_trace(options.path);
     if (!trace) return forward_error(std::move(trace));
@@ -180,7 +179,7 @@ Result<Subject> read_subject(const BenchOptions& options) {
   if (!model) return forward_error(std::move(model));
   if (options.is_live && model->files.size() > 1) {
     return fail(fmt::format("--live: the model has {} files, expected one", model->files.size()),
-                "leave --live away, or take a model in one file");
+                "leave --live out, or take a model in one file");
   }
   auto trace = make_trace_in_memory(*model, options.workload, options.path);
   if (!trace) return forward_error(std::move(trace));
@@ -219,9 +218,9 @@ Result<size_t> choose_warm_up(const BenchOptions& options, const Trace& trace) {
 }
 
 struct LiveFigures {
-  /// Of passes with a disk that stayed the same; none if there were no such.
+  /// Figures of passes during which the disk stayed the same; nullopt if there were no such passes.
   std::optional<PassFigures> live;
-  /// The same passes on paper, if the disk was probed beside them.
+  /// The same passes, simulated, if the disk was probed beside them.
   std::optional<PassFigures> simulated;
   bool has_company = false;
 };
@@ -257,7 +256,7 @@ Result<LiveFigures> measure_live(const Subject& subject, const BenchOptions& opt
   return figures;
 }
 
-/// While the disk changes, it is tried again.
+/// Measures again while the disk changes.
 Result<LiveFigures> measure_steadily(const Subject& subject, const BenchOptions& options,
                                      DiskProbe* probe, const PolicyComparison& comparison,
                                      const std::string& policy, uint64_t window_bytes) {
@@ -271,8 +270,8 @@ Result<LiveFigures> measure_steadily(const Subject& subject, const BenchOptions&
   return measured;
 }
 
-/// The one in the middle, by the time of a pass (of an even number the slower one), with the
-/// shortest and the longest pass of all.
+/// The run in the middle, by the time of a pass (for an even number the slower one), with the
+/// shortest and the longest pass of all runs.
 LiveFigures middle_one(std::vector<LiveFigures> repeats) {
   uint64_t shortest_ns = UINT64_MAX;
   uint64_t longest_ns = 0;
@@ -291,8 +290,8 @@ LiveFigures middle_one(std::vector<LiveFigures> repeats) {
   return std::move(middle);
 }
 
-/// Adds live figures to each run of a policy that can be live. With a probe, what is simulated
-/// beside them is simulated anew, with the disk as it was then.
+/// Adds live figures to each run of a policy that can run live. With a probe, the simulation beside
+/// them is repeated with the disk as it was during the run.
 Status measure_live(const Subject& subject, const BenchOptions& options, DiskProbe* probe,
                     PolicyComparison& comparison) {
   bool has_company = false;
@@ -332,7 +331,7 @@ Status measure_live(const Subject& subject, const BenchOptions& options, DiskPro
   return {};
 }
 
-/// The disk of the file at `path`, and what the pager has to do beside reading.
+/// Measures the disk of the file at `path`, and the pager's work beside reading.
 Result<Machine> measure_machine(const std::string& path, uint64_t chunk_bytes,
                                 std::optional<DiskProbe>& probe) {
   auto opened = DiskProbe::open(path);
@@ -414,11 +413,11 @@ int compare(const Arguments& arguments, const BenchOptions& options) {
 
 int compare_as_asked(const Arguments& arguments) {
   if (arguments.has("repeats") && !arguments.has("live")) {
-    return misuse({"--repeats is for live runs: what is simulated is the same each time",
-                   "leave it away, or give --live"});
+    return misuse({"--repeats is for live runs: a simulation is the same each time",
+                   "leave it out, or give --live"});
   }
   if (arguments.has("live") && arguments.has("simulate")) {
-    return misuse({"--live simulates, too: --simulate is not needed", "leave one of them away"});
+    return misuse({"--live simulates, too: --simulate is not needed", "leave one of them out"});
   }
   const auto options = read_options(arguments);
   if (!options) return misuse(options.error());

@@ -1,10 +1,10 @@
-// `weightpager bench simulate`: memory against delay on disks that are not at hand, by the
-// equations of runtime/pipeline/timeline.h. Nothing is read and nothing computed.
+// `weightpager bench simulate`: compares memory with delay on disks that are not at hand, by the
+// equations of runtime/pipeline/timeline.h. No weights are read and nothing is computed.
 //
-// What a layer costs is what the Demand Layering paper's delays follow for YOLOv4 to within half a
-// percent: a kernel takes a share of the total in proportion to its operations, and 0.2 ms; a read
-// and a copy take their bytes at the disk's and the bus's speed, and 0.05 and 0.02 ms. Tiles and
-// the arena overlay are those of `infer`.
+// The costs of layers reproduce the Demand Layering paper's delays for YOLOv4 to within half a
+// percent. A kernel takes a share of the total in proportion to its operations, and 0.2 ms. A read
+// takes its bytes at the disk's speed, and 0.05 ms; a copy takes its bytes at the bus's speed, and
+// 0.02 ms. Tiles and the arena overlay are those of `infer`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,10 +34,10 @@ constexpr uint64_t kernel_ns_min = 200'000;
 constexpr uint64_t read_latency_ns = 50'000;
 constexpr uint64_t copy_latency_ns = 20'000;
 constexpr double copy_bytes_per_ns = 14.56;
-// Of a tile beyond a layer's first.
+// The cost of each tile after a layer's first one.
 constexpr uint64_t read_ns_per_tile = 50'000;
 constexpr uint64_t kernel_ns_per_tile = 20'000;
-/// How near to the least delay a window without delay is.
+/// A window counts as without delay if its delay exceeds the least one by at most this share.
 constexpr double tolerance = 0.003;
 
 }  // namespace
@@ -45,18 +45,19 @@ constexpr double tolerance = 0.003;
 Command bench_simulate_description() {
   return {.name = "weightpager bench simulate",
           .purpose =
-              "Says by equation what a network\'s delay would be in every pipeline, on disks from\n"
-              "slow to fast. Runs nothing.\n",
+              "Computes a network\'s delay in every pipeline by equations, on disks from slow to\n"
+              "fast. Runs nothing.\n",
           .usage = "  weightpager bench simulate NET.cfg --kernels MS [OPTIONS]\n",
-          .options = {{0, "kernels", "MS", "what computing everything takes: 160.8"},
+          .options = {{0, "kernels", "MS", "the time of computing all layers: 160.8"},
                       {0, "disks", "GB/S,…", "speeds of disks (0.5,1,2,3,5,7,14)"},
                       {0, "windows", "SIZE,…",
-                       "of 2S with layers in tiles, without and with arena\noverlay (4MiB,9MiB)"},
+                       "windows of 2S with layers in tiles, without and with arena\n"
+                       "overlay (4MiB,9MiB)"},
                       {0, "tile", "SIZE", "largest tile (2MiB)"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
               "  weightpager bench simulate nets/yolov4.cfg --kernels 160.8\n",
-          .exit_status = "  0 said, 1 the network cannot be read, 2 misuse\n"};
+          .exit_status = "  0 computed, 1 the network cannot be read, 2 misuse\n"};
 }
 
 namespace {
@@ -75,7 +76,7 @@ Result<SimulateOptions> read_options(const Arguments& arguments) {
   }
   if (!arguments.has("kernels")) {
     return fail("--kernels is missing",
-                "`weightpager bench pipelines` measures it: the delay of Pre");
+                "`weightpager bench pipelines` measures it as the delay of Pre");
   }
   SimulateOptions options = {.cfg_path = arguments.operands()[0]};
   const auto kernels = parse_number(*arguments.value("kernels"), "--kernels", times_ms);
@@ -94,13 +95,14 @@ Result<SimulateOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// By layer, as the head of this file says.
+/// The costs of each layer, as the head of this file describes them.
 std::vector<UnitCosts> layer_costs(const Network& network, double kernels_ms,
                                    double disk_gb_per_s) {
   const uint64_t all_operations =
       std::accumulate(network.layers.begin(), network.layers.end(), uint64_t{0},
                       [](uint64_t sum, const auto& it) { return sum + infer::operations(it); });
-  // Where kernels are faster than that, each has the same share of half of it.
+  // If the kernels together are faster than their fixed costs, these are half of the kernels' time,
+  // in equal shares.
   const double shared_ns =
       std::min(static_cast<double>(kernel_ns_min * network.layers.size()), kernels_ms * 1e6 / 2);
   const double each_ns = shared_ns / static_cast<double>(network.layers.size());
@@ -138,7 +140,7 @@ std::vector<pipeline::Tile> tiles_of(const Network& network, std::span<const Uni
                                              .kernel_ns_per_tile = kernel_ns_per_tile});
 }
 
-// Tiles that are joined in the arena are one unit, which has a tile's fixed cost once.
+// Tiles that are joined in the arena are one unit, which pays a tile's fixed cost once.
 std::vector<UnitCosts> with_overlay(const memory::ActivationLayout& layout,
                                     std::span<const pipeline::Tile> tiles, uint64_t ring_bytes) {
   std::vector<pipeline::UnitToPlace> units;
@@ -160,7 +162,7 @@ std::vector<UnitCosts> with_overlay(const memory::ActivationLayout& layout,
   return costs;
 }
 
-/// Of 2S in a window, with layers in tiles. 0: the window is too small for a tile.
+/// Delays of 2S in a window, with layers in tiles. 0: the window is too small for a tile.
 struct TiledDelays {
   uint64_t without_overlay_ns = 0;
   uint64_t with_overlay_ns = 0;

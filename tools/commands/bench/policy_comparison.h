@@ -1,7 +1,7 @@
-// Policies against each other and against the bound: a trace, some windows, a disk.
+// Compares policies with each other and with the bound, on a trace, some windows and a disk.
 //
-// Simulated, live, or both. What is told of a pass is told of those after the warm-up, in which the
-// window fills and policies learn.
+// The runs are simulated, live, or both. Figures of a pass are those of passes after the warm-up,
+// during which the window fills and policies learn.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace weightpager::tools {
 
-/// What reports tell of a pass on average, by the names that they have for it.
+/// A count that reports show as the average of a pass, with its name in the reports.
 struct NamedCount {
   const char* key;
   uint64_t simulate::PassCounts::*count;
@@ -31,13 +31,13 @@ inline constexpr std::array<NamedCount, 8> named_counts{{
     {"take_outs", &simulate::PassCounts::take_outs},
 }};
 
-/// Of the passes after the warm-up.
+/// Figures of the passes after the warm-up.
 struct PassFigures {
   uint64_t median_ns = 0;
   uint64_t shortest_ns = 0;
   uint64_t longest_ns = 0;
   uint64_t read_bytes = 0;    // on average
-  simulate::PassCounts mean;  // of each of named_counts
+  simulate::PassCounts mean;  // the averages of named_counts
 };
 
 PassFigures figures_of(const std::vector<simulate::PassCounts>& passes, size_t warm_up_passes,
@@ -47,22 +47,22 @@ struct PolicyRun {
   std::string policy;
   std::optional<PassFigures> simulated;
   std::optional<PassFigures> live;
-  /// Of the last pass, simulated; kept for the window in the middle.
+  /// The timeline of the last pass, simulated; kept only for the window in the middle.
   std::vector<simulate::TimelineSpan> timeline;
 
-  /// How far the simulated time of a pass is off the live one, as a share of it; nothing unless it
-  /// has both.
+  /// How far the simulated time of a pass is off the live one, as a share of the live one; nullopt
+  /// unless the run has both.
   std::optional<double> deviation() const;
 };
 
 struct WindowRuns {
   uint64_t window_bytes = 0;
-  /// The fewest bytes a pass that any policy can read on average, and the time that none beats:
-  /// computing, or reading those bytes at the disk's speed.
+  /// The least bytes that any policy can read in a pass on average, and the least time of a pass:
+  /// that of computing, or of reading those bytes at the disk's speed.
   uint64_t least_read_bytes = 0;
-  /// … and if the same chunks stayed for good: policy::reads_of_fixed_set().
+  /// The least bytes if the same chunks always stay: policy::reads_of_fixed_set().
   uint64_t fixed_set_read_bytes = 0;
-  /// … and if that had to be learned: policy::reads_of_learned_set().
+  /// The least bytes if the policy must learn these chunks: policy::reads_of_learned_set().
   uint64_t learned_set_read_bytes = 0;
   uint64_t least_ns = 0;
   std::vector<PolicyRun> runs;
@@ -74,7 +74,7 @@ struct PolicyComparison {
   uint64_t chunk_bytes = 0;
   size_t passes = 0;
   size_t warm_up_passes = 0;
-  uint32_t repeats = 1;     // of each live run, of which the one in the middle is told
+  uint32_t repeats = 1;     // of each live run; the report shows the one in the middle
   uint64_t compute_ns = 0;  // a pass, on average
   Machine machine;
   std::vector<WindowRuns> windows;
@@ -82,11 +82,11 @@ struct PolicyComparison {
   std::vector<std::string> remarks;
 };
 
-/// How large deviation() is, of each run that has one, smallest first.
+/// The size of deviation() for each run that has one, the smallest first.
 std::vector<double> deviations(const PolicyComparison& comparison);
 
-/// Everything but live figures. Requires windows of window_chunks_min or more, known policies, and
-/// more passes than warm-up.
+/// Makes the whole comparison except for live figures. Requires windows of at least
+/// window_chunks_min chunks, known policies, and more passes than the warm-up has.
 PolicyComparison simulate_policies(const simulate::Trace& trace, const Machine& machine,
                                    const std::vector<uint32_t>& windows_chunks,
                                    const std::vector<std::string>& policies, size_t warm_up_passes,

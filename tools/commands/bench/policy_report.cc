@@ -113,7 +113,7 @@ LineChart chart_over_windows(const PolicyComparison& comparison, const char* tit
   return chart;
 }
 
-// Two rows a policy: what the disk does, what the engine does.
+// Two rows for each policy: the work of the disk and the work of the engine.
 TimeChart timeline_of(const PolicyComparison& comparison, const WindowRuns& window) {
   TimeChart chart{
       fmt::format("One pass at {} ({} of the model), simulated", format_size(window.window_bytes),

@@ -20,29 +20,28 @@ constexpr int exit_failed = 1;
 }  // namespace
 
 Command doctor_description() {
-  return {
-      .name = "weightpager doctor",
-      .purpose = "Tries what a run needs of this machine, for this user, and says what to mend.\n",
-      .usage = "  weightpager doctor [OPTIONS] [MODEL]\n",
-      .options = {{'w', "window", "SIZE",
-                   "hold this window against memory and model: 1GiB, or 25%\n"
-                   "of MODEL"},
-                  {0, "json", "", "print JSON: the same rows with all facts"}},
-      .examples =
-          "  weightpager doctor\n"
-          "  weightpager doctor --window 1GiB model.gguf\n"
-          "  weightpager doctor --json | jq '.rows[] | select(.verdict == \"fail\")'\n",
-      .environment = "  NO_COLOR  if set and not empty, no colours on a terminal\n",
-      .exit_status =
-          "  0  nothing failed (there may be warnings)\n"
-          "  1  a row failed\n"
-          "  2  it was called wrongly\n"};
+  return {.name = "weightpager doctor",
+          .purpose = "Checks this machine, for this user, and prints a fix for each problem.\n",
+          .usage = "  weightpager doctor [OPTIONS] [MODEL]\n",
+          .options = {{'w', "window", "SIZE",
+                       "compare this window with memory, limits and model: 1GiB,\n"
+                       "or 25% of MODEL"},
+                      {0, "json", "", "print JSON: the same rows with all facts"}},
+          .examples =
+              "  weightpager doctor\n"
+              "  weightpager doctor --window 1GiB model.gguf\n"
+              "  weightpager doctor --json | jq '.rows[] | select(.verdict == \"fail\")'\n",
+          .environment = "  NO_COLOR  if set and not empty, no colours on a terminal\n",
+          .exit_status =
+              "  0  nothing failed (there may be warnings)\n"
+              "  1  a row failed\n"
+              "  2  it was called wrongly\n"};
 }
 
 namespace {
 
-/// None if there is nothing to hold against memory: no --window, or a share of a model that cannot
-/// be read. Whether memory suffices is a row, no misuse.
+/// nullopt without --window, or if --window is a share of a model that cannot be read. A window
+/// that is too large for the memory is no misuse: a row says so.
 Result<std::optional<uint64_t>> read_window(const Arguments& arguments, const Facts& facts) {
   const auto text = arguments.value("window");
   if (!text) return std::nullopt;

@@ -1,5 +1,4 @@
-// `weightpager doctor`: what this machine gives a run, what it withholds, and the command that
-// mends it.
+// `weightpager doctor`: checks this machine for a run, and prints a fix for each problem.
 #pragma once
 
 #include <string>
@@ -9,8 +8,8 @@
 
 namespace weightpager::tools {
 
-/// `words` are what follows its name, as in every command. Returns the exit status: 0 nothing
-/// failed, 1 something did, 2 misuse.
+/// `words` are the arguments after the command's name. Returns the exit status: 0 if nothing
+/// failed, 1 if a row failed, 2 for misuse.
 int doctor_command(const std::vector<std::string>& words);
 Command doctor_description();
 

@@ -1,6 +1,6 @@
-// What the CUDA driver says about its devices. The driver is loaded if it is there and never
-// linked, so that one weightpager serves machines with and without it; the few declarations that
-// are needed are those of its documented binary interface.
+// Asks the CUDA driver about its devices. The driver is loaded if it is there, and never linked, so
+// that the same weightpager works on machines with and without it. The few declarations that are
+// needed here are those of the driver's documented binary interface.
 #include <dlfcn.h>
 #include <fmt/core.h>
 
@@ -12,8 +12,8 @@
 namespace weightpager::tools {
 namespace {
 
-// Numbers of CUdevice_attribute. The two of stream memory operations belong to the interfaces
-// before and after CUDA 12; either will do.
+// Numbers of CUdevice_attribute. There are two for stream memory operations, from the interfaces
+// before and after CUDA 12; either one suffices.
 constexpr int can_map_host_memory = 19;
 constexpr int unified_addressing = 41;
 constexpr int pageable_memory_access = 88;
@@ -23,10 +23,10 @@ constexpr int stream_memory_operations_64_bit = 122;
 class Driver {
  public:
   Driver() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {}
-  // Never unloaded: it has started threads by then.
+  // The library is never unloaded, because it has started threads.
   bool is_there() const { return library_ != nullptr; }
 
-  /// 0, or the driver's error; without the function CUDA_ERROR_NOT_FOUND.
+  /// Returns 0 or the driver's error; CUDA_ERROR_NOT_FOUND if the driver lacks the function.
   template <typename... Arguments>
   int call(const char* name, Arguments... arguments) const {
     constexpr int not_found = 500;

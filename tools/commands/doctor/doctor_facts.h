@@ -1,8 +1,9 @@
-// What `weightpager doctor` finds out about a machine and a model, before anybody judges it.
+// The facts that `weightpager doctor` collects about a machine and a model, without any judgement.
 //
-// Facts are plain data: collected here by trying things (features are probed, versions are not
-// compared), judged in doctor_rows.h by pure functions. So the judgement can be tested for machines
-// that are not at hand. Cost: milliseconds, except for the reading speed of a model (1.5 s).
+// Facts are plain data. They are collected here by trying things: features are probed, versions are
+// not compared. Pure functions in doctor_rows.h judge them, so the judgement can be tested for
+// machines that are not at hand. Cost: milliseconds, except for the reading speed of a model
+// (1.5 s).
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ namespace weightpager::tools {
 inline constexpr uint64_t unlimited_bytes = UINT64_MAX;
 
 struct MapperFacts {
-  /// That `--mapper auto` takes; "" if none works.
+  /// The mapper that `--mapper auto` takes; "" if none works.
   std::string name;
-  /// Why none works or, where it is `copy`, why `move` does not.
+  /// Why no mapper works; if the mapper is `copy`, why `move` does not work.
   Error problem;
 };
 
@@ -31,11 +32,11 @@ struct HugePageFacts {
   /// "" where the kernel has no such file.
   std::string mode;
   std::string mode_of_2mib;
-  /// The same of shmem_enabled.
+  /// The same for shmem_enabled.
   std::string shared_mode;
-  /// By prctl(PR_SET_THP_DISABLE), which children inherit.
+  /// Disabled by prctl(PR_SET_THP_DISABLE), which children inherit.
   bool is_disabled_for_process = false;
-  /// An advised range of 2 MiB, written to, was one huge page.
+  /// An advised range of 2 MiB became one huge page when it was written to.
   bool probe_became_huge = false;
 };
 
@@ -49,10 +50,10 @@ struct SystemFacts {
   std::string kernel;  // "Linux 6.8.0-45-generic x86_64"
   UserfaultfdAccess userfaultfd;
   MapperFacts mapper;
-  /// Why no window can be had from weightpager.ko, if so.
+  /// Why weightpager.ko gives no window; nullopt if it does.
   std::optional<Error> module_problem;
   bool has_pagemap_scan = false;
-  /// Why io_uring is refused, if it is.
+  /// Why io_uring is refused; nullopt if it works.
   std::optional<Error> uring_problem;
   HugePageFacts huge_pages;
   uint64_t memlock_bytes = unlimited_bytes;
@@ -64,16 +65,16 @@ struct SystemFacts {
   /// The lowest of the machine's memory and the memory cgroups' limits.
   MemoryLimit memory_limit;
   SwapFacts swap;
-  /// Where the sockets of this user's live pagers lie, or why there are none.
+  /// The directory for the sockets of this user's live pagers, or why there can be no socket.
   Result<std::string> control_directory;
 };
 
-/// A measurement, or why there is none.
+/// A measurement of the reading speed, or the reason why there is none.
 struct ReadingFacts {
   uint64_t read_bytes = 0;
   uint64_t elapsed_ns = 0;
   std::string reader;
-  uint64_t huge_bytes = 0;  // of the memory that was read into
+  uint64_t huge_bytes = 0;  // the part of the buffers that lies in huge pages
   uint64_t buffer_bytes = 0;
   std::optional<Error> problem;
 };
@@ -87,13 +88,13 @@ struct ModelFacts {
   uint64_t tensors = 0;
   uint64_t size_bytes = 0;
   uint64_t largest_layer_bytes = 0;
-  /// `weightpager run` pages it without --match.
+  /// Whether `weightpager run` pages the file without --match.
   bool is_found_by_name = false;
   std::string filesystem;  // "ext4"; "" if unknown
   std::string source;      // "/dev/vda1"
   /// The first file that cannot be read past the page cache; "" if all can.
   std::string cached_file;
-  /// What direct reads of all files need; 0 if none can be read directly.
+  /// The alignment that direct reads of all files need; 0 if no file can be read directly.
   uint32_t alignment_bytes = 0;
   io::DeviceLimits device;
   ReadingFacts reading;
@@ -110,21 +111,21 @@ struct CudaDevice {
 
 struct CudaFacts {
   bool has_driver = false;
-  /// The driver's answer to being started, if it refused: "CUDA_ERROR_NO_DEVICE (100)".
+  /// The driver's error, if it could not be started: "CUDA_ERROR_NO_DEVICE (100)".
   std::string problem;
   std::vector<CudaDevice> devices;
 };
 
 struct Facts {
   SystemFacts system;
-  /// None without MODEL; an error if it cannot be read or trusted.
+  /// nullopt without MODEL; an error if the model cannot be read or trusted.
   std::optional<Result<ModelFacts>> model;
   std::optional<uint64_t> window_bytes;
   CudaFacts cuda;
 };
 
 SystemFacts collect_system_facts();
-/// All files of the model that `path` belongs to; reads it for 1.5 s at most.
+/// Facts about all files of the model that `path` belongs to. Reads the model for 1.5 s at most.
 Result<ModelFacts> collect_model_facts(const std::string& path);
 CudaFacts collect_cuda_facts();
 

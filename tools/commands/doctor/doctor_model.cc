@@ -1,5 +1,5 @@
-// What a model is, where it lies, and how fast it can be read from there: with the reader, the
-// sizes and the kind of memory that a run uses, but without a computation.
+// Finds out what a model is, where it lies, and how fast it can be read from there. The reader, the
+// sizes and the kind of memory are those of a run, but nothing is computed.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds measured_time_max{1500};
 
-/// The mount that `fd` lies on, from /proc: `36 35 98:0 /root /mount/point options … - type
-/// source`.
+/// Finds the mount that `fd` lies on in /proc. A line is `36 35 98:0 /root /mount/point options … -
+/// type source`.
 void find_filesystem(int fd, ModelFacts& facts) {
   std::ifstream information(fmt::format("/proc/self/fdinfo/{}", fd));
   std::string key, mount;

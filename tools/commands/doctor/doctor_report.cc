@@ -27,7 +27,7 @@ const char* colour(RowVerdict verdict) {
 std::string title(const Row& row) {
   std::string words = row.id;
   std::replace(words.begin(), words.end(), '_', ' ');
-  // The kernel's own names have their underscore.
+  // The kernel's own names keep their underscore.
   return row.id == "io_uring" || row.id == "max_map_count" ? row.id : words;
 }
 
@@ -71,7 +71,7 @@ std::string doctor_json(const std::vector<Row>& rows) {
                             {"cure", cure},
                             {"facts", row.facts}});
   }
-  // Paths need not be UTF-8; JSON has to be.
+  // Paths need not be UTF-8, but JSON must be.
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// How the rows of `weightpager doctor` are shown: a table for people, JSON for programs.
+// Shows the rows of `weightpager doctor`: as a table for people, as JSON for programs.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace weightpager::tools {
 
-/// One line a row, and below it the cure of what is wrong; the last line counts. With `coloured`
-/// the verdicts are (escape sequences of ECMA-48).
+/// One line for each row, and the cure below it if something is wrong. The last line counts the
+/// verdicts. With `coloured` the verdicts have colours (escape sequences of ECMA-48).
 std::string doctor_table(const std::vector<Row>& rows, bool coloured);
 
 /// The schema is in docs/reference/doctor.md.

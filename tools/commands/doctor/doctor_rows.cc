@@ -22,13 +22,14 @@ using Json = nlohmann::ordered_json;
 constexpr const char* untried = "not tried without userfaultfd";
 constexpr const char* huge_page_directory = "/sys/kernel/mm/transparent_hugepage";
 
-/// The ring of the io_uring reader has to fit, and it is made to fit the smallest usual limit.
+/// The ring of the io_uring reader must fit into the limit. It is made to fit the smallest usual
+/// one.
 constexpr uint64_t memlock_bytes_min = 64 * KiB;
-/// The kernel's own default: a lower one was chosen for something else than engines.
+/// The kernel's own default. Somebody who set a lower limit was not thinking of engines.
 constexpr uint64_t map_count_min = 65530;
-/// Below this, minutes are spent on what disks of today do in seconds.
+/// Slower disks take minutes for reads that a present-day disk does in seconds.
 constexpr double slow_bytes_per_second = 300e6;
-/// Less says more about the disk's cache than about the disk.
+/// Reading a smaller model would measure the disk's cache rather than the disk.
 constexpr uint64_t measurable_bytes = 64 * MiB;
 
 Json limit_json(uint64_t bytes) { return bytes == unlimited_bytes ? Json(nullptr) : Json(bytes); }
@@ -41,7 +42,8 @@ const char* yes_no(bool is_so) { return is_so ? "yes" : "no"; }
 
 double seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
-/// A window that leaves a fifth of `memory_bytes` to the engine; "" if that is too little for any.
+/// A window that leaves a fifth of `memory_bytes` to the engine; "" if that is too small for any
+/// window.
 std::string smaller_window(uint64_t memory_bytes) {
   const uint64_t window_bytes = round_down(memory_bytes / 5 * 4, chunk_bytes_max);
   return window_bytes < window_bytes_min ? "" : fmt::format("--window {}MiB", window_bytes / MiB);
@@ -118,7 +120,8 @@ Row mapper_row(const SystemFacts& system) {
   return row;
 }
 
-// Optional, so that it is missing is no fault; that it is there and cannot be used may be one.
+// The module is optional: a missing module is no fault, but a module that cannot be used may be
+// one.
 Row module_row(const std::optional<Error>& problem) {
   Row row{"kernel_module", RowVerdict::ok, "", "", {{"works", !problem.has_value()}}};
   if (!problem) {
@@ -170,7 +173,7 @@ Row uring_row(const SystemFacts& system) {
 
 std::string huge_page_cure(const HugePageFacts& huge) {
   if (huge.is_disabled_for_process) {
-    return "start it from a shell that is not exempt: some parent called "
+    return "start weightpager from another shell: a parent of this one called "
            "prctl(PR_SET_THP_DISABLE)";
   }
   if (huge.mode.empty()) return "boot a kernel with CONFIG_TRANSPARENT_HUGEPAGE";
@@ -200,7 +203,7 @@ Row huge_pages_row(const HugePageFacts& huge) {
   return row;
 }
 
-/// Only windows in shared memory use them, and the kernel's default is none.
+/// Only windows in shared memory use shared huge pages, and the kernel gives none by default.
 Row shared_huge_pages_row(const HugePageFacts& huge) {
   const std::string mode = huge.shared_mode.empty() ? "none" : huge.shared_mode;
   return {"shared_huge_pages", RowVerdict::information, mode, "", {{"mode", huge.shared_mode}}};
@@ -256,7 +259,7 @@ Row memory_row(const Facts& facts) {
   return row;
 }
 
-/// What `weightpager run` holds a window against.
+/// The limit that `weightpager run` compares a window with.
 Row memory_limit_row(const Facts& facts) {
   const MemoryLimit& limit = facts.system.memory_limit;
   const uint64_t window_bytes = facts.window_bytes.value_or(window_bytes_min);
@@ -449,7 +452,7 @@ Row window_row(const Facts& facts, const ModelFacts& model) {
 
 Row workers_row() {
   return {"workers", RowVerdict::information,
-          "children that are forked once the model is mapped are outside the window: let workers "
+          "children that are forked after the model is mapped are outside the window: let workers "
           "map it themselves, by `weightpager serve` and `run --attach`",
           "", Json::object()};
 }

@@ -1,8 +1,8 @@
-// The judgement of `weightpager doctor`: facts in, rows out, nothing else looked at.
+// The judgement of `weightpager doctor`: facts go in, rows come out, and nothing else is looked at.
 //
-// A row is one thing that a run needs: whether it is well, what was found, and the command that
-// mends it. `fail` means that a run is refused or cannot work, `warn` that it works but slower, or
-// with something missing; `information` is never wrong.
+// A row is about one thing that a run needs. It has a verdict, the finding, and the command that
+// fixes the problem. `fail` means that a run is refused or cannot work; `warn`, that it works, but
+// is slower or lacks something; `information` is never a problem.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -24,16 +24,17 @@ struct Row {
   RowVerdict verdict = RowVerdict::ok;
   /// One line for people.
   std::string finding;
-  /// What mends it; "" unless the verdict is warn or fail.
+  /// The fix; "" unless the verdict is warn or fail.
   std::string cure;
-  /// What `finding` says, for programs.
+  /// The same facts as in `finding`, for programs.
   nlohmann::ordered_json facts;
 };
 
-/// In the order in which they are shown. The rows of a model are there if there is a model.
+/// The rows in the order in which they are shown. Those of a model are there only if there is a
+/// model.
 std::vector<Row> judge(const Facts& facts);
 
-/// The worst of the rows'; ok if there is none worse.
+/// The worst verdict of the rows; ok if none is worse.
 RowVerdict worst(const std::vector<Row>& rows);
 
 }  // namespace weightpager::tools

@@ -1,4 +1,4 @@
-// What the kernel offers to this user: found by trying it once.
+// Finds out what the kernel offers to this user, by trying each thing once.
 #include <dlfcn.h>
 #include <fmt/core.h>
 #include <sys/ioctl.h>
@@ -52,7 +52,7 @@ std::optional<Error> try_module() {
 }
 
 /// The argument of PAGEMAP_SCAN (Documentation/admin-guide/mm/pagemap.rst), which is newer than the
-/// headers of Debian 12. With no room for an answer it only says whether it is there.
+/// headers of Debian 12. A call without room for an answer only tells whether the kernel has it.
 struct PagemapScan {
   uint64_t size_bytes = sizeof(PagemapScan);
   uint64_t flags = 0;
@@ -133,7 +133,8 @@ bool has_zswap() {
   return file.get() == 'Y';
 }
 
-/// As an engine's process opens it (pager/preload/control.cc).
+/// Tries to open the control socket in the way that an engine's process does
+/// (pager/preload/control.cc).
 Result<std::string> try_control_socket() {
   const auto interposer = find_interposer();
   if (!interposer) return interposer;

@@ -73,8 +73,7 @@ std::vector<std::string> pipeline_names() {
 Command infer_description() {
   return {
       .name = "weightpager infer",
-      .purpose =
-          "Runs a Darknet network on pictures in a sliver of the memory that its weights take.\n",
+      .purpose = "Runs a Darknet network on pictures, in a small part of its weights' memory.\n",
       .usage = "  weightpager infer NET.cfg NET.weights IMAGE... [OPTIONS]\n",
       .options = {{'w', "window", "SIZE",
                    "memory for weights: 18MiB, or a share of them: 5%\n"
@@ -83,8 +82,8 @@ Command infer_description() {
                    "pre: all weights in memory\n"
                    "seq: read, copy, compute a layer, then the next\n"
                    "sync, async: the three overlap, in lock step or not\n"
-                   "2s: compute from where they were read to\n"
-                   "(2s; with --device cuda async, because there 2s computes over the bus)",
+                   "2s: compute straight from the memory that weights are read into\n"
+                   "(2s; with --device cuda, async: there 2s would compute over the bus)",
                    pipeline_names()},
                   device_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
@@ -92,22 +91,23 @@ Command infer_description() {
                    "run as `weightpager plan -o FILE` has planned, from weights that\n"
                    "`model pack --plan` has packed"},
                   {0, "batch", "N", "pictures that one pass over the weights serves (1)"},
-                  {0, "repeat", "N", "passes in a row for each picture, to see what one takes (1)"},
+                  {0, "repeat", "N", "passes in a row for each picture, to time them (1)"},
                   {0, "threads", "N",
-                   "that compute (one per processor); outputs are the same to the bit for the\n"
-                   "same number, and may differ in their last bits for another"},
+                   "threads that compute (one per processor); the same number gives the same\n"
+                   "outputs, bit for bit; with another number the last bits may differ"},
                   {0, "names", "FILE", "names of the classes, one in a line"},
                   {0, "threshold", "P", "detectors: show boxes at least this probable (0.5)"},
-                  {0, "overlap", "P", "detectors: of boxes that overlap more, one stays (0.45)"},
+                  {0, "overlap", "P", "detectors: of boxes that overlap by more, keep one (0.45)"},
                   {0, "top", "N", "classifiers: show so many classes (5)"},
                   {0, "json", "FILE", "write results and figures to FILE"},
-                  {0, "trace", "FILE", "write when the last pass read, copied and computed what"},
+                  {0, "trace", "FILE",
+                   "write a timeline of the last pass: reads, copies, computing"},
                   http_option(),
                   {'q', "quiet", "", "print no summary and no notices"}},
       .examples = std::string("  ") + usage_example +
                   "\n"
                   "  weightpager infer resnet152.cfg resnet152.packed *.jpg --window 5% -p 2s\n",
-      .exit_status = "  0 every picture was computed, 1 one was not, 2 misuse\n"};
+      .exit_status = "  0 every picture was computed, 1 a picture was not, 2 misuse\n"};
 }
 
 namespace {
@@ -155,7 +155,7 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   for (const std::string option : {"window", "pipeline", "device", "tile", "threads"}) {
     if (!options.plan_path.empty() && arguments.has(option)) {
       return fail(fmt::format("--{}: the plan has one", option),
-                  "leave it away, or make another plan: weightpager plan --help");
+                  "leave it out, or make another plan: weightpager plan --help");
     }
   }
   options.names_path = arguments.value("names").value_or("");
@@ -199,7 +199,7 @@ Result<InferOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// What a class is called: by the user's file, otherwise by its number.
+/// The names of classes: from the user's file, otherwise their numbers.
 class ClassNames {
  public:
   static Result<ClassNames> read(const std::string& path) {
@@ -219,7 +219,7 @@ class ClassNames {
   std::vector<std::string> names_;
 };
 
-/// One picture on its way through.
+/// One picture on its way through the network.
 struct Picture {
   std::string path;
   infer::Size size;
@@ -228,7 +228,7 @@ struct Picture {
   std::vector<Guess> guesses;
 };
 
-/// What passes over the weights took.
+/// The times of passes over the weights.
 struct Passes {
   std::vector<uint64_t> delays_ns;
   uint64_t read_bytes = 0;
@@ -288,13 +288,13 @@ void print_picture(const Picture& it, const ClassNames& names) {
   }
 }
 
-/// "2 threads", or what a GPU gave.
+/// "2 threads", or the GPU and its memory.
 std::string computed_with(const Inference& inference, const InferOptions& options) {
   if (options.inference.device == infer::DeviceKind::cpu) {
     return fmt::format("{} threads", options.inference.threads);
   }
   const infer::DeviceMemoryUse use = inference.device_memory();
-  return fmt::format("on the GPU, of whose memory {} for weights, {} in all",
+  return fmt::format("on the GPU, in {} of its memory for weights, {} in all",
                      format_size(use.weights_bytes), format_size(use.all_bytes));
 }
 
@@ -306,7 +306,7 @@ std::string overlay_line(const infer::WindowUse& window) {
       format_size(bytes));
 }
 
-/// What was planned, and what of it was used.
+/// The planned budget, and the part of it that was used.
 std::string budget_line(const Inference& inference, const InferOptions& options) {
   if (!options.plan) return "";
   return fmt::format("  budget    {} for weights, activations and workspace, which take {}\n",
@@ -434,7 +434,7 @@ int run_infer(InferOptions options) {
   if (!trace) return failure(trace.error());
   const auto inference = Inference::open(*network, options.weights_path, options.inference);
   if (!inference) return failure(inference.error());
-  // What reading the network and compiling it took, and nobody needs any more.
+  // Gives back the memory that reading and compiling the network took.
   malloc_trim(0);
 
   InferenceProgress progress(std::filesystem::path(options.cfg_path).stem(), *network, **inference,

@@ -1,5 +1,5 @@
-// `weightpager infer`: runs a Darknet network on pictures, in a sliver of the memory that
-// its weights take.
+// `weightpager infer`: runs a Darknet network on pictures, in a small part of the memory that its
+// weights take.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How far `weightpager infer` is, for whoever asks its control socket: as a network that is served
-// alone, in the budget that it has. Written between passes by the thread that infers.
+// The progress of `weightpager infer`, for clients of its control socket. It is shown as a network
+// that is served alone, in its own budget. The thread that infers writes it between passes.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace weightpager::tools {
 
 class InferenceProgress {
  public:
-  /// `planned_ns`: what a pass shall take; 0: there is no plan.
+  /// `planned_ns`: the planned time of a pass; 0 without a plan.
   InferenceProgress(std::string name, const network::Network& network,
                     const infer::Inference& inference, uint64_t planned_ns);
 
   void on_pass(const infer::Inference& inference, size_t pictures);
-  /// Any thread.
+  /// May be called by any thread.
   serve::ServingState state() const;
 
  private:

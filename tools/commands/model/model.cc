@@ -5,13 +5,13 @@ namespace weightpager::tools {
 
 Command model_description() {
   return {.name = "weightpager model",
-          .purpose = "Looks into models and makes synthetic ones.\n",
+          .purpose = "Shows models and makes synthetic ones.\n",
           .usage =
               "  weightpager model show FILE\n"
               "  weightpager model make --size SIZE -o FILE\n"
               "  weightpager model make --net NAME -o DIR\n"
               "  weightpager model pack NET.cfg NET.weights -o FILE\n",
-          .subcommands = {{"show", "what is in a model: format, layers, sizes",
+          .subcommands = {{"show", "show what is in a model: format, layers, sizes",
                            model_show_description, model_show_command},
                           {"make", "write a synthetic model of a given size, or a known network",
                            model_make_description, model_make_command},

@@ -1,4 +1,4 @@
-// `weightpager model`: looks into models and makes synthetic ones.
+// `weightpager model`: shows models and makes synthetic ones.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,11 @@
 
 namespace weightpager::tools {
 
-/// Returns the exit status: 0 done, 1 the operation
-/// failed, 2 misuse.
+/// Returns the exit status: 0 done, 1 the operation failed, 2 misuse.
 int model_command(const std::vector<std::string>& words);
 Command model_description();
 
-/// The subcommands; `words` are what follows their names.
+/// The subcommands; `words` are the arguments after their names.
 int model_show_command(const std::vector<std::string>& words);
 Command model_show_description();
 int model_make_command(const std::vector<std::string>& words);

@@ -17,7 +17,7 @@ namespace {
 using model::Format;
 using model::MakeOptions;
 
-/// As lines of the help.
+/// The known networks, as lines of the help.
 std::string network_names() {
   std::string lines = "Darknet's .cfg and .weights of one of:";
   size_t column = lines.size();

@@ -1,4 +1,4 @@
-// Darknet networks in `weightpager model`: make, pack and show them.
+// Makes, packs and shows Darknet networks for `weightpager model`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string shape_text(const Shape& shape) {
 
 // --- show ---------------------------------------------------------------------------------------
 
-/// "" where it is the layer before, as mostly.
+/// The inputs of a layer; "" in the usual case, where the input is the layer before.
 std::string other_inputs(const Layer& layer, size_t number) {
   if (layer.inputs.size() == 1 && (number == 0 || layer.inputs.front() == number - 1)) return "";
   return fmt::format("{}", fmt::join(layer.inputs, ", "));
@@ -99,16 +99,17 @@ void print_json(const Network& shown) {
 }  // namespace
 
 Command model_pack_description() {
-  return {.name = "weightpager model pack",
-          .purpose =
-              "Makes a Darknet network's weights ready to be read a layer at a time:\n"
-              "aligned, with checksums, batch normalization folded.\n",
-          .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights|NET.packed -o FILE\n",
-          .options = {{'o', "output", "FILE", "where to write"},
-                      {0, "plan", "FILE", "as `weightpager plan -o FILE` wants them"},
-                      {'f', "force", "", "replace what is there"}},
-          .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
-          .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
+  return {
+      .name = "weightpager model pack",
+      .purpose =
+          "Makes a Darknet network's weights ready to be read a layer at a time:\n"
+          "aligned, with checksums, batch normalization folded.\n",
+      .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights|NET.packed -o FILE\n",
+      .options = {{'o', "output", "FILE", "where to write"},
+                  {0, "plan", "FILE", "pack for the plan that `weightpager plan -o FILE` wrote"},
+                  {'f', "force", "", "replace what is there"}},
+      .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
+      .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
 }
 
 int show_network(const std::string& path, bool as_json) {

@@ -1,4 +1,4 @@
-// `weightpager model show`: what the pager sees in a model, as a table or as JSON.
+// `weightpager model show`: shows what the pager sees in a model, as a table or as JSON.
 #include <fmt/format.h>
 
 #include <map>
@@ -69,7 +69,7 @@ void print_layer(const Model& shown, size_t number, bool with_tensors) {
   for (const uint32_t tensor : layer.tensors) print_tensor(shown.tensors[tensor]);
 }
 
-/// What a layer's experts come to; nothing in most layers.
+/// The experts of a layer, added up. Most layers have none.
 struct LayerExperts {
   uint64_t count = 0;
   uint64_t size_bytes = 0;
@@ -85,7 +85,8 @@ LayerExperts experts_of(const Model& shown, size_t layer) {
   return experts;
 }
 
-/// One line for all layers that are alike: "16 layers of 32, 4 used by a token, 9.6 MiB each".
+/// Prints one line for all layers that are alike: "16 layers of 32, 4 used by a token, 9.6 MiB
+/// each".
 void print_experts(const Model& shown) {
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> layers;  // by count and bytes
   for (size_t layer = 0; layer < shown.layers.size(); ++layer) {
@@ -148,7 +149,7 @@ void print_json(const Model& shown) {
   if (!shown.experts.empty()) json["experts_used"] = shown.experts_used;
   for (size_t i = 0; i < shown.layers.size(); ++i) json["layers"].push_back(layer_json(shown, i));
   for (const Tensor& tensor : shown.tensors) json["tensors"].push_back(tensor_json(tensor));
-  // Names need not be UTF-8; JSON has to be.
+  // Names need not be UTF-8, but JSON must be.
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

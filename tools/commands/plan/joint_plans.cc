@@ -19,7 +19,7 @@ using plan::JointPlan;
 
 constexpr int schema_version = 1;
 
-// In per cent: how far the delay is from what no plan of this budget can be below.
+// By how many per cent the delay is above the bound, which no plan of this budget can be below.
 double percent_above_bound(const JointPlan& it) {
   const auto bound_ns = static_cast<double>(std::max<uint64_t>(it.bound_ns, 1));
   return 100 * (static_cast<double>(it.delay_ns) / bound_ns - 1);
@@ -40,7 +40,7 @@ std::string front_table(const NetworkPlans& network) {
   return text;
 }
 
-// What convolutions are computed by, the most frequent first.
+// The primitives that compute the convolutions, the most frequent first.
 std::string ways_of(const JointPlan& plan, const network::Network& network) {
   std::map<std::string, int> counts;
   for (size_t i = 0; i < plan.choices.size(); ++i) {
@@ -56,7 +56,7 @@ std::string ways_of(const JointPlan& plan, const network::Network& network) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// Where bytes and time go.
+// Says where bytes and time go.
 std::string explanation(const NetworkPlans& network, const infer::ReadingCosts& reading) {
   const JointPlan& plan = network.chosen->plan;
   const uint64_t read_bytes = plan.read_bytes_per_pass;
@@ -145,7 +145,7 @@ LineChart front_chart(const JointPlans& plans) {
   return chart;
 }
 
-// Where the memory goes, as the budget grows.
+// Shows where the memory goes as the budget grows.
 LineChart memory_chart(const NetworkPlans& network) {
   LineChart chart{network.cfg_path + ": where the memory goes",
                   "budget, MiB",

@@ -1,4 +1,4 @@
-// Joint plans of one network or several, as people and machines read them.
+// Joint plans of one network or several: as text, as JSON and as HTML.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,29 @@
 
 namespace weightpager::tools {
 
-/// A budget and what is made of it.
+/// A budget and the plan for it.
 struct BudgetedPlan {
   uint64_t budget_bytes = 0;
   plan::JointPlan plan;
 };
 
-/// One network's.
+/// The plans of one network.
 struct NetworkPlans {
   std::string cfg_path;
   network::Network network;
   std::string machine;
   uint64_t least_bytes = 0;
   std::string forced_by;
-  /// Budgets rise, from the least to what is enough for the fastest; delays fall. Empty where one
-  /// budget was asked for.
+  /// Plans with rising budgets and falling delays, from the least budget to the one that is enough
+  /// for the fastest plan. Empty if a single budget was asked for.
   std::vector<BudgetedPlan> front;
-  /// Of the budget that was asked for, or of this network's share of it.
+  /// The plan for the budget that was asked for, or for this network's share of it.
   std::optional<BudgetedPlan> chosen;
-  /// How many plans had a trial run, of which `chosen` was the fastest. 0: none had one.
+  /// So many plans had a trial run, and `chosen` was the fastest of them. 0: none had one.
   size_t tried_plans = 0;
-  /// Time was over before everything was tried.
+  /// The time limit ended the search before everything was tried.
   bool is_cut_short = false;
-  /// The same with more memory, to say what that would buy.
+  /// The plan for a larger budget, to show what more memory would buy.
   std::optional<BudgetedPlan> with_more;
 };
 
@@ -45,11 +45,11 @@ struct JointPlans {
   std::optional<uint64_t> budget_bytes;
 };
 
-/// For a terminal.
+/// The plans as text for a terminal.
 std::string joint_plans_text(const JointPlans& plans, bool is_explained);
 /// One object with `schema_version`; the unit in the key.
 std::string joint_plans_json(const JointPlans& plans);
-/// One page that needs nothing else: the fronts as plots, where the memory goes, the tables.
+/// One page that needs no other file: the fronts as plots, where the memory goes, the tables.
 std::string joint_plans_html(const JointPlans& plans);
 
 }  // namespace weightpager::tools

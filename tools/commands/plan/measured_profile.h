@@ -1,4 +1,4 @@
-// A network's profile from this machine's cache, or measured: with a line of progress.
+// Takes a network's profile from this machine's cache, or measures it with a line of progress.
 #pragma once
 
 #include "pager/base/result.h"
@@ -8,7 +8,8 @@
 
 namespace weightpager::tools {
 
-/// As everything is in runs of the network: alone first, then in runs of what `choose` comes to.
+/// The times are those of runs of the network: each primitive is measured alone first, then in runs
+/// of the primitives that `choose` returns.
 Result<plan::Profile> measure_profile(const network::Network& network, int threads, plan::Pace pace,
                                       const plan::Choose& choose);
 

@@ -1,4 +1,4 @@
-// `weightpager plan`: chooses the subcommand; without one, everything is planned together.
+// `weightpager plan`: chooses the subcommand; without one it plans everything together.
 #include "tools/commands/plan/plan.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ int plan_command(const std::vector<std::string>& words) {
     const std::string meant = nearest(word, names);
     return misuse({fmt::format("plan: expected a .cfg, or {}, found {}", fmt::join(names, ", "),
                                word.empty() ? "nothing" : "'" + word + "'"),
-                   meant.empty() ? "`weightpager plan --help` tells what they do"
+                   meant.empty() ? "`weightpager plan --help` explains them"
                                  : fmt::format("did you mean 'plan {}'?", meant)});
   }
   return carry_out(command, words, plan_joint_command);

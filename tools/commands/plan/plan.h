@@ -1,4 +1,4 @@
-// `weightpager plan`: what memory a network needs, before it runs.
+// `weightpager plan`: plans a network's memory before the network runs.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace weightpager::tools {
 int plan_command(const std::vector<std::string>& words);
 Command plan_description();
 
-/// The subcommands; `words` are what follows their names.
+/// The subcommands; `words` are the arguments after their names.
 int plan_activations_command(const std::vector<std::string>& words);
 Command plan_activations_description();
 int plan_primitives_command(const std::vector<std::string>& words);
@@ -20,7 +20,7 @@ Command plan_primitives_description();
 int plan_budgets_command(const std::vector<std::string>& words);
 Command plan_budgets_description();
 
-/// What `weightpager plan` does without one of them, and its options.
+/// `weightpager plan` without a subcommand, and its options.
 std::vector<Option> plan_joint_options();
 int plan_joint_command(const Arguments& arguments);
 

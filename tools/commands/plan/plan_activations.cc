@@ -1,5 +1,5 @@
-// `weightpager plan activations`: every strategy for a network's activations, the bounds, and the
-// plan that is kept.
+// `weightpager plan activations`: shows every strategy for a network's activations, the bounds, and
+// the plan that is kept.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,16 +37,17 @@ constexpr int schema_version = 1;
 Command plan_activations_description() {
   return {.name = "weightpager plan activations",
           .purpose =
-              "Plans where a network's activations lie that are needed for a while only: in one\n"
-              "block, or in shared objects. Tries every strategy, shows how near each is to the\n"
-              "least possible, and keeps the best. `weightpager infer` runs with that plan.\n",
+              "Plans where a network's activations lie in memory: in one block, or in shared\n"
+              "objects. Tries every strategy, shows how near each is to the least possible, and\n"
+              "keeps the best. `weightpager infer` runs with that plan.\n",
           .usage = "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n",
           .options = {time_limit_option(),
                       {0, "json", "FILE", "write all attempts and the plans to FILE"}},
           .examples =
               "  weightpager plan activations yolov4.cfg\n"
-              "  echo '{\"records\": [[0, 1, 1024], [1, 2, 4096]]}' >net.json   # first and last\n"
-              "  weightpager plan activations net.json        # operation, bytes of each tensor\n",
+              "  echo '{\"records\": [[0, 1, 1024], [1, 2, 4096]]}' >net.json\n"
+              "  weightpager plan activations net.json\n"
+              "A record is a tensor: its first operation, its last operation, its bytes.\n",
           .exit_status = "  0 planned, 1 the file is no network or no records, 2 misuse\n"};
 }
 
@@ -68,7 +69,7 @@ struct Planned {
   uint64_t objects_ns = 0;
 };
 
-/// What `make` returns, and the time that it took.
+/// The result of `make`, and the time that it took.
 template <typename Make>
 auto timed(uint64_t& took_ns, Make make) {
   const auto begin = std::chrono::steady_clock::now();
@@ -97,7 +98,7 @@ std::string size_and_excess(uint64_t bytes, uint64_t bound_bytes) {
   return fmt::format("{:>10.3f} {:>+7.1f}%", mebibytes(bytes), 100 * (share - 1));
 }
 
-/// A row for each strategy: its first tie rule, and its best where it has several.
+/// A row for each strategy: its first tie rule, and its best one if it has several.
 std::string strategy_rows(const std::vector<Attempt>& attempts, uint64_t bound_bytes) {
   std::string text;
   for (auto first = attempts.begin(); first != attempts.end();) {

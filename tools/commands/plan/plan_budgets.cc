@@ -1,8 +1,10 @@
-// `weightpager plan budgets`: one memory budget for the weights of several networks, by SwapNet's
-// equation and jointly, and whether the plans hold when all of them read from one disk.
+// `weightpager plan budgets`: divides one memory budget for the weights of several networks, by
+// SwapNet's equation and jointly, and checks whether the plans hold when all networks read from one
+// disk.
 //
-// Nothing is run. What a layer costs is a delay model's answer: of this machine, if somebody has
-// measured it (`bench blocks --json`), otherwise of two processors of our time.
+// Nothing is run. A delay model says what a layer costs: this machine's, if somebody has measured
+// it
+// (`bench blocks --json`), otherwise one for two present-day processors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +46,8 @@ constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
                                        .read_ns_per_block = 50'000,
                                        .kernel_ns_per_operation = 1 / 80.0,
                                        .kernel_ns_per_layer = 20'000};
-/// Of each network on the shared disk; the first brings in what is pinned and does not count.
+/// Inferences of each network on the shared disk. The first one reads the pinned weights, and does
+/// not count.
 constexpr uint32_t inferences_simulated = 9;
 const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
 
@@ -54,11 +57,11 @@ Command plan_budgets_description() {
   return {
       .name = "weightpager plan budgets",
       .purpose =
-          "Says how to divide one budget of memory for weights among several Darknet\n"
-          "networks: by SwapNet's equation (1), and so that they suffer as little\n"
-          "as possible, together or the one that suffers most. Runs nothing.\n",
+          "Divides one budget of memory for weights among several Darknet networks in two\n"
+          "ways: by SwapNet's equation (1), and so that the figure of --goal is as small as\n"
+          "possible. Runs nothing.\n",
       .usage = "  weightpager plan budgets NET.cfg… --budget SIZE [OPTIONS]\n",
-      .options = {{0, "budget", "SIZE", "for the weights of all networks: 843MiB"},
+      .options = {{0, "budget", "SIZE", "memory for the weights of all networks: 843MiB"},
                   urgency_option(),
                   period_option(),
                   goal_option(),
@@ -68,7 +71,7 @@ Command plan_budgets_description() {
                    "window: a ring of layers or tiles, the rest pinned;\n"
                    "blocks: two blocks of layers at a time, as SwapNet (window)",
                    {"window", "blocks"}},
-                  {0, "profile", "FILE", "what things cost, from `bench blocks --json FILE`"},
+                  {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
       .examples =
@@ -89,7 +92,7 @@ struct BudgetsOptions {
   std::string json_path;
 };
 
-/// Of two words that an option may have, the first without it.
+/// Whether an option has the second of its two possible words. Without the option it has the first.
 Result<bool> is_second(const Arguments& arguments, const std::string& option,
                        const std::string& first, const std::string& second) {
   const std::string word = arguments.value(option).value_or(first);
@@ -114,20 +117,20 @@ Result<BudgetsOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// A network, what it asks for, and what it does with what it gets.
+/// A network, its claim on the budget, and what it can do with its share.
 struct PlannedNetwork {
   Claim claim;
   StepFunction delay_steps;
-  std::optional<WindowPlans> windows;  // nothing for blocks
+  std::optional<WindowPlans> windows;  // nullopt for blocks
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
-  /// Delays of smaller budgets may be better than what was found in time, by `excess_max` of the
-  /// least there can be at most; nothing: those of all.
+  /// From this budget on the delays are exact; nullopt: no delay is. For smaller budgets the search
+  /// ran out of time; its delays exceed the least possible ones by the share `excess_max` at most.
   std::optional<uint64_t> exact_from_bytes = 0;
   double excess_max = 0;
 };
 
-/// By what the delay model says; sizes in whole pages.
+/// The costs by the delay model; sizes are in whole pages.
 budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model) {
   std::vector<budget::Work> layers;
   for (const network::Layer& layer : network.layers) {
@@ -137,7 +140,7 @@ budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model)
   return budget::blocked_network(model, layers);
 }
 
-/// With what reading them as blocks of their own costs.
+/// The costs of the layers if each is read as a block of its own.
 std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& costs) {
   std::vector<pipeline::UnitCosts> layers;
   for (const budget::LayerCosts& layer : costs.layers) {
@@ -149,7 +152,7 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
   return layers;
 }
 
-/// Which two neighbours need the least budget of blocks.
+/// The two neighbours that determine the least budget for blocks.
 std::string forcing_layers(const Network& network, const budget::BlockedNetwork& costs) {
   size_t first = 0;
   uint64_t largest_bytes = 0;
@@ -220,14 +223,16 @@ Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
   return networks;
 }
 
-/// One way to divide the budget, and what comes of it.
+/// One way to divide the budget, and the delays that follow.
 struct Division {
   Shares shares;
   std::vector<uint64_t> alone_ns;
-  /// The median with all networks on one disk, and how many were late; empty for blocks.
+  /// The median delay with all networks on one disk, and the number of late inferences; both are
+  /// empty for blocks.
   std::vector<uint64_t> shared_ns;
   std::vector<uint32_t> late;
-  /// What SwapNet's own cuts take; empty for windows, nothing where it has no table or no row fits.
+  /// The delays of SwapNet's own cuts. Empty for windows; nullopt for a network that has no table
+  /// in the paper, or whose table has no row that fits.
   std::vector<std::optional<uint64_t>> table_ns;
 };
 
@@ -242,7 +247,8 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
   std::vector<double> urgencies;
   for (size_t i = 0; i < networks.size(); ++i) {
     const PlannedNetwork& network = networks[i];
-    // Without periods: as long as it takes alone, the urgent ones sooner.
+    // A network without a period is due after the time that it takes alone; an urgent one is due
+    // sooner.
     const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.claim.urgency;
     const uint64_t deadline_ns =
         network.period_ns > 0 ? network.period_ns : static_cast<uint64_t>(wanted_ns);
@@ -281,7 +287,8 @@ struct BudgetPlan {
   uint64_t least_bytes = 0;
   Division equation;
   Division joint;
-  /// What the joint plan makes small: the largest delay by goal, times urgency, or their mean.
+  /// The figure that the joint plan minimises: by goal, the largest delay times urgency, or the
+  /// mean of these.
   double joint_goal = 0;
 };
 

@@ -1,4 +1,4 @@
-// `weightpager plan NET.cfg…`: one budget for everything that networks need.
+// `weightpager plan NET.cfg…`: plans one budget for everything that networks need.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +32,8 @@ using plan::JointPlanner;
 
 constexpr int front_points = 12;
 constexpr uint64_t more_bytes = 10 * MiB;
-// How many plans get a trial run at most, and how much slower than the best one each may be by
-// calculation.
+// At most so many plans get a trial run. By calculation, each may be at most this factor slower
+// than the best one.
 constexpr size_t tried_plans_max = 3;
 constexpr double tried_slower_max = 1.5;
 const char* const searching = "searching for plans";
@@ -87,14 +87,15 @@ Result<JointOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// A network with what its planner refers to.
+/// A network, and the data that its planner refers to.
 struct Planned {
   network::Network network;
   plan::Profile profile;
   std::optional<JointPlanner> planner;
 };
 
-/// Twelve plans take most of the time; a network that has a budget of its own needs one.
+/// The twelve plans of a front take most of the time. A single network with a budget needs only one
+/// plan.
 bool needs_fronts(const JointOptions& options) {
   const bool is_divided = options.cfg_paths.size() > 1;
   return !options.loads || is_divided || !options.html_path.empty();
@@ -123,7 +124,7 @@ Status plan_front(JointPlanner& planner, const JointOptions& options, NetworkPla
   return {};
 }
 
-/// By what fronts say; what a share is used for is then planned once more.
+/// Divides the budget by the networks' fronts. The use of each share is planned again afterwards.
 Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads) {
   std::vector<budget::Claim> claims;
   std::vector<budget::StepFunction> step_functions;
@@ -150,8 +151,8 @@ Result<budget::Shares> divide(const JointPlans& plans, const NetworkLoads& loads
   return std::move(shares->shares);
 }
 
-/// The best by calculation, and those of planning one thing after the other that are not much worse
-/// and compute in another way.
+/// The plans for trial runs: the best one by calculation, and those that plan one thing after the
+/// other, if they are not much worse and compute in another way.
 std::vector<JointPlan> worth_a_trial_run(JointPlan best, std::vector<JointPlan> others) {
   std::stable_sort(others.begin(), others.end(), [](const JointPlan& left, const JointPlan& right) {
     return left.delay_ns < right.delay_ns;
@@ -170,8 +171,8 @@ std::vector<JointPlan> worth_a_trial_run(JointPlan best, std::vector<JointPlan> 
   return plans;
 }
 
-/// If no trial run is possible, for example for lack of disk space, the best calculated plan
-/// counts.
+/// The plan whose trial run was the fastest. If no trial run is possible, for example for lack of
+/// disk space, it is the best plan by calculation.
 JointPlan fastest_tried(const Network& network, std::vector<JointPlan> plans,
                         const JointOptions& options) {
   const auto trial = infer::run_trials(network, plans, options.weights_path, options.threads);
@@ -239,7 +240,8 @@ Result<JointPlanner> planner_by(const plan::Profile& profile, const Network& net
                             SearchInTime(options.time_limit, searching).limit());
 }
 
-/// What would be run by a profile: of one network the plan of its budget, otherwise the front.
+/// The ways that a profile would choose: for a single network with a budget those of its plan,
+/// otherwise those of the front.
 Result<plan::Ways> ways_by(const plan::Profile& profile, const Network& network,
                            const JointOptions& options, const infer::ReadingCosts& reading) {
   auto planner = planner_by(profile, network, options, reading);
@@ -258,7 +260,7 @@ Result<plan::Ways> ways_by(const plan::Profile& profile, const Network& network,
   return ways;
 }
 
-/// Where the disk is measured, so is the pace of the machine.
+/// If the disk is measured, the machine's present pace is measured, too.
 Status make_planner(const JointOptions& options, const infer::ReadingCosts& reading, Planned& it) {
   const auto pace = options.weights_path.empty() ? plan::Pace::as_first_measured : plan::Pace::now;
   auto profile = measure_profile(it.network, options.threads, pace, [&](const auto& known) {
@@ -319,17 +321,18 @@ Result<JointPlans> make_plans(const JointOptions& options) {
 }  // namespace
 
 std::vector<Option> plan_joint_options() {
-  return {{'b', "budget", "SIZE", "for windows, activations and workspace of all networks"},
+  return {{'b', "budget", "SIZE", "memory for windows, activations and workspace of all networks"},
           urgency_option(),
           period_option(),
           goal_option(),
           {0, "weights", "FILE",
-           "of the first network: measure how fast they are read, what that takes\n"
-           "from the processors, and the pace of these; with --budget, try its plan"},
-          {0, "disk", "GB/S", "how fast weights are read, where nothing is measured (2)"},
-          {0, "threads", "N", "that compute (one per processor)"},
+           "weights of the first network: measure the speed of reading them, the time\n"
+           "that it takes from the processors, and the pace of the processors;\n"
+           "with --budget, also try the plan"},
+          {0, "disk", "GB/S", "the speed of reading weights, if it is not measured (2)"},
+          {0, "threads", "N", "threads that compute (one per processor)"},
           time_limit_option(),
-          {0, "explain", "", "where bytes and time go, and what 10 MiB more would buy"},
+          {0, "explain", "", "print where bytes and time go, and what 10 MiB more would buy"},
           {'o', "output", "FILE", "write the plan, for `model pack --plan` and `infer --plan`"},
           {0, "json", "FILE", "write all figures to FILE"},
           {0, "html", "FILE", "write a page with the fronts as plots to FILE"}};

@@ -1,5 +1,5 @@
-// `weightpager plan primitives`: how to compute each convolution of a network here, and what less
-// memory costs in time.
+// `weightpager plan primitives`: chooses how to compute each convolution of a network on this
+// machine, and shows how much time less memory costs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,15 +44,16 @@ Command plan_primitives_description() {
               "machine, and finds the fastest selection within a budget of memory for weights and\n"
               "workspace. What was measured is kept in ~/.cache/weightpager.\n",
           .usage = "  weightpager plan primitives NET.cfg [OPTIONS]\n",
-          .options = {{0, "budget", "SIZE", "for weights and workspace (enough for the fastest)"},
+          .options = {{0, "budget", "SIZE",
+                       "memory for weights and workspace (enough for the fastest)"},
                       {0, "layer-by-layer", "",
-                       "only the weights of the layer that runs are in memory; each is read\n"
-                       "from the disk before"},
+                       "keep only the weights of the running layer in memory; each layer is\n"
+                       "read from the disk before it runs"},
                       {0, "disk", "GB/S", "how fast that disk reads (2)"},
-                      {0, "threads", "N", "that compute (one per processor)"},
+                      {0, "threads", "N", "threads that compute (one per processor)"},
                       {0, "measure", "",
                        "run the network by each selection that is shown (with random weights),\n"
-                       "in turns with the chosen one, and measure what was planned"},
+                       "in turns with the chosen one, and measure the times that were planned"},
                       time_limit_option(),
                       {0, "json", "FILE", "write the front and all choices to FILE"}},
           .examples =
@@ -92,8 +93,7 @@ Result<Options> read_options(const Arguments& arguments) {
   options.threads = *threads;
   options.is_measured = arguments.has("measure");
   if (options.is_measured && options.strategy == SelectionScope::layer_by_layer) {
-    return fail("--measure runs networks with all weights in memory",
-                "leave --layer-by-layer away");
+    return fail("--measure runs networks with all weights in memory", "leave --layer-by-layer out");
   }
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return tl::make_unexpected(time_limit.error());
@@ -102,18 +102,18 @@ Result<Options> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// Of convolutions and changes of layout: the median of some runs.
+/// The time of convolutions and changes of layout: the median of some runs.
 struct Measured {
   double took_ns = 0;
-  /// On a machine on which the chosen selection takes what is planned.
+  /// The time on a machine on which the chosen selection takes its planned time.
   double at_planned_pace_ns = 0;
 };
 
-/// A point of the front, and what the greedy selection makes of its memory.
+/// A point of the front, and the greedy selection for the same memory.
 struct Point {
   const Selection* best = nullptr;
   std::optional<Selection> greedy;
-  /// Where it was asked for.
+  /// Set if measuring was asked for.
   std::optional<Measured> measured;
 };
 
@@ -124,11 +124,12 @@ struct Plan {
   std::vector<Selection> front;
   std::vector<Point> points;
   Selection chosen;
-  /// Time was over before every workspace was tried.
+  /// The time limit ended the search before every workspace was tried.
   bool is_cut_short = false;
 };
 
-/// Evenly spread over the front, its ends among them; greedy ones as far as there is time.
+/// Points that are evenly spread over the front, with both of its ends. They have greedy selections
+/// as far as there is time.
 std::vector<Point> points_of(const std::vector<Selection>& front, const plan::Instance& instance,
                              const Selection& fastest, const TimeLimit& limit) {
   const size_t count = std::min(points_shown, front.size());
@@ -161,7 +162,7 @@ Status measure_points(Plan& made, int threads) {
   return {};
 }
 
-/// All but what was measured of it; by what everything takes.
+/// Makes the whole plan by the profile, except for the measurements.
 Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   made.profile = std::move(profile);
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,
@@ -246,7 +247,8 @@ void print_pace(const Plan& made) {
              *least, *most);
 }
 
-/// Of the convolutions: the others have no choice, or none that is worth a line.
+/// Prints the choices of the convolutions. Other layers have no choice, or none that is worth a
+/// line.
 void print_choices(const Plan& made) {
   fmt::print("\n{:>5}  {:<34} {:<38} {:>8} {:>10} {:>13}\n", "layer", "convolution", "computed by",
              "time ms", "weights MiB", "workspace MiB");
@@ -267,20 +269,19 @@ void print_choices(const Plan& made) {
 
 void print_exactness(const Plan& made) {
   if (made.is_cut_short) {
-    print(
-        stdout,
-        "--time-limit was over before every workspace was tried: but for the least memory and the "
-        "fastest there may be better ones\n\n");
+    print(stdout,
+          "--time-limit was over before every workspace was tried: there may be better points, "
+          "except for the least memory and the fastest\n\n");
     return;
   }
   if (!plan::is_exact(made.instance.instance)) {
     print(stdout,
-          "of so many layers some points: but for the least memory and the fastest there may be "
-          "better ones\n\n");
+          "only some points, because there are so many layers: there may be better points, except "
+          "for the least memory and the fastest\n\n");
     return;
   }
   if (!plan::cuts_needed(made.instance.instance)) {
-    fmt::print("points at budgets evenly apart: between them there may be better ones\n\n");
+    fmt::print("points at evenly spaced budgets: between them there may be better ones\n\n");
     return;
   }
   fmt::print("no selection is better than these\n\n");

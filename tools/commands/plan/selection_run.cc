@@ -16,7 +16,7 @@ constexpr size_t turns_min = 10;
 constexpr size_t turns_max = 1000;
 constexpr double enough_ns = 2e9;
 
-// What layers take does not depend on their weights, as long as numbers stay moderate.
+// The time of a layer does not depend on its weights, as long as the numbers stay moderate.
 class RandomWeights {
  public:
   explicit RandomWeights(const Network& network) : network_(network) {}

@@ -1,10 +1,10 @@
-// Runs a network by a selection of primitives, to see whether planned times are true.
+// Runs a network by a selection of primitives, to check the planned times.
 //
-// Problem. A shared machine takes twice as long for some ten seconds, and then not. What a
-// selection takes now says little about a time that was planned a moment ago.
+// Problem. A shared machine may take twice as long for some ten seconds. So a selection's time now
+// says little about a time that was planned a moment ago.
 //
-// Idea. Another selection, whose planned time is known as well, runs in turns with it: how much
-// longer the one takes than the other is the same on a fast machine and on a slow one.
+// Idea. Another selection, whose planned time is known as well, runs in turns with the first one.
+// The ratio of their times is the same on a fast machine and on a slow one.
 //
 // Cost: two networks with all weights in memory; two seconds for each of the two.
 #pragma once
@@ -20,15 +20,15 @@
 
 namespace weightpager::tools {
 
-/// A network with random weights, which layers do not care about. One thread at a time, always the
-/// same.
+/// A network with random weights: the time of a layer does not depend on them. For one thread.
 class SelectionRun {
  public:
-  /// `network` must outlive this. Fails without memory, or where this machine cannot compute so.
+  /// `network` must outlive the object. Fails if memory runs out, or if this machine cannot compute
+  /// in these ways.
   static Result<SelectionRun> make(const network::Network& network,
                                    std::span<const plan::LayerChoice> choices, int threads);
 
-  /// What a pass takes of what is planned: convolutions and changes of layout.
+  /// The time of the planned parts of a pass: convolutions and changes of layout.
   Result<double> pass_ns();
 
  private:
@@ -40,10 +40,10 @@ class SelectionRun {
   plan::PackedWeights weights_;
 };
 
-/// Medians of passes.
+/// Medians over passes.
 struct InTurns {
   double took_ns = 0;
-  /// By what the other took just before.
+  /// The time divided by the time that the reference took just before.
   double by_reference = 0;
 };
 

@@ -17,7 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a process left that gave up its rights is not for this user to begin with.
+/// A process that gave up its rights may have left a file of another user. Such a file must not
+/// become the beginning of this user's next run.
 bool is_own(const fs::path& path) {
   struct stat facts;
   return lstat(path.c_str(), &facts) == 0 && facts.st_uid == geteuid();
@@ -35,7 +36,7 @@ Status keep(const std::string& record_path, const std::string& access_profile_di
   auto file = ReportFile::create(
       profiles::access_profile_path(access_profile_directory, access_profile->chunk_bytes,
                                     access_profile->files),
-      "what was learned:");
+      "the learned access profile:");
   if (!file) return forward_error(std::move(file));
   return file->commit(*text);
 }

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 const char* const interposer_name = "libweightpager_preload.so";
 
-/// Where execvp(3) looks, in order.
+/// The paths that execvp(3) tries, in order.
 std::vector<std::string> candidates(const std::string& name) {
   if (name.find('/') != std::string::npos) return {name};
   const char* const path = getenv("PATH");
@@ -63,7 +63,8 @@ tl::unexpected<Error> more_rights(const std::string& path, const char* why) {
                           shell_line({path})));
 }
 
-/// Rights that the user has already, or that exec does not give, are no more rights.
+/// Fails if the program gains rights. Rights that the user has already, or that exec does not give,
+/// do not count.
 Status check_rights(const std::string& path) {
   struct stat status = {};
   struct statvfs filesystem = {};
@@ -94,7 +95,7 @@ bool names_loader(std::ifstream& file, const Elf64_Ehdr& header) {
   return false;
 }
 
-/// ld-linux-x86-64.so.2, called by its name, loads what LD_PRELOAD names.
+/// If ld-linux-x86-64.so.2 is called by its name, it loads the libraries of LD_PRELOAD.
 bool is_loader(const std::string& path) {
   std::error_code ignored;
   const std::string name = fs::canonical(path, ignored).filename().string();
@@ -113,7 +114,7 @@ Linking linking_of(const std::string& path) {
   return is_fit ? Linking::fit : Linking::static_program;
 }
 
-/// A program that the arguments name, which the one that gets them may start.
+/// Whether an argument names a program that can be preloaded; the engine may start that program.
 bool names_fit_program(const std::vector<std::string>& arguments) {
   return std::any_of(arguments.begin() + 1, arguments.end(), [](const std::string& argument) {
     const auto program = find_engine(argument);
@@ -163,7 +164,7 @@ Result<std::string> find_interposer() {
   for (const char* place : {"pager", "lib/weightpager"}) {
     const std::string path = (directory / place / interposer_name).string();
     if (!fs::exists(path, problem)) continue;
-    // ld.so separates the entries of LD_PRELOAD at both and knows no quoting.
+    // ld.so separates the entries of LD_PRELOAD at both characters and knows no quoting.
     if (path.find_first_of(" :") == std::string::npos) return path;
     return fail(fmt::format("{}: LD_PRELOAD takes no path with a space or a colon", path),
                 "move weightpager to another directory");

@@ -1,4 +1,4 @@
-// Finding the engine's executable, and whether the interposer can get into it.
+// Finds the engine's executable, and checks that the interposer can be loaded into it.
 #pragma once
 
 #include <string>
@@ -12,14 +12,15 @@ namespace weightpager::tools {
 /// none, EACCES if there is one that cannot be executed.
 Result<std::string> find_engine(const std::string& name);
 
-/// Refuses what ignores LD_PRELOAD: 32-bit programs, those that get more rights than this user has,
-/// and statically linked ones that are given models (`has_models`) and no other program. What is
-/// static otherwise can be a launcher, which hands the environment on: a notice. Scripts and files
-/// that cannot be read pass. `arguments`: the engine's, from its name on.
+/// Refuses programs that ignore LD_PRELOAD: 32-bit programs, programs that get more rights than
+/// this user has, and statically linked programs that are given models (`has_models`) and no other
+/// program. Any other statically linked program may be a launcher, which hands the environment on:
+/// it only gets a notice. Scripts and files that cannot be read pass. `arguments`: the engine's,
+/// from its name on.
 Status check_preloadable(const std::string& path, const std::vector<std::string>& arguments,
                          bool has_models);
 
-/// The interposer library that belongs to this weightpager: of the build tree, or installed.
+/// The interposer library that belongs to this weightpager, in the build tree or installed.
 Result<std::string> find_interposer();
 
 }  // namespace weightpager::tools

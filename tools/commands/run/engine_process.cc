@@ -1,6 +1,6 @@
-// No signal handlers: the signals of interest are blocked, and one loop takes them from the kernel
-// together with who sent them. That tells a ^C, which the terminal sends to the whole process group
-// and the engine has had already, from a `kill`, which only weightpager got.
+// There are no signal handlers. The signals of interest are blocked, and one loop takes them from
+// the kernel, which says who sent them. So a ^C can be told from a `kill`: the terminal sends ^C to
+// the whole process group, so the engine has had it already; a `kill` reached only weightpager.
 #include "tools/commands/run/engine_process.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 namespace weightpager::tools {
 namespace {
 
-constexpr int exit_cannot_start = 127;  // seen by nobody: weightpager reads the errno
+constexpr int exit_cannot_start = 127;  // nobody sees it: weightpager reads the errno
 
 constexpr int handed_on[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH, SIGINT, SIGQUIT, SIGTSTP};
 
@@ -53,7 +53,7 @@ void hand_on(const siginfo_t& signal, pid_t engine) {
   if (!engine_has_had(signal)) kill(engine, signal.si_signo);
   if (signal.si_signo != SIGTSTP) return;
   stop_here();
-  kill(engine, SIGCONT);  // whoever continued weightpager alone means the engine as well
+  kill(engine, SIGCONT);  // if only weightpager was continued, the engine is to go on as well
 }
 
 EngineExit wait_for(pid_t engine) {
@@ -86,7 +86,7 @@ EngineExit wait_for(pid_t engine) {
   _exit(exit_cannot_start);
 }
 
-/// The errno of an exec that failed; 0 once it has succeeded, which closes the pipe.
+/// The errno of an exec that failed; 0 if exec succeeded, which closes the pipe.
 int exec_error(int error_pipe) {
   int error_number = 0;
   const ssize_t got = read(error_pipe, &error_number, sizeof(error_number));
@@ -105,7 +105,7 @@ Result<EngineExit> run_engine(const std::string& path, const std::vector<std::st
   int error_pipe[2];
   if (pipe2(error_pipe, O_CLOEXEC) != 0) return cannot_start(path, errno);
   signal(SIGCHLD,
-         SIG_DFL);  // ignored, as some parents leave it, it would take the exit status away
+         SIG_DFL);  // some parents leave it ignored; then there would be no exit status
   const sigset_t watched = watched_signals();
   sigset_t inherited;
   sigprocmask(SIG_BLOCK, &watched, &inherited);
@@ -129,7 +129,7 @@ Result<EngineExit> run_engine(const std::string& path, const std::vector<std::st
 void end_like(const EngineExit& engine) {
   fflush(nullptr);
   if (engine.signal == 0) _exit(engine.status);
-  prctl(PR_SET_DUMPABLE, 0);  // the engine's core is the one that tells something
+  prctl(PR_SET_DUMPABLE, 0);  // only the engine's core is of use
   signal(engine.signal, SIG_DFL);
   const sigset_t last = set_of({engine.signal});
   sigprocmask(SIG_UNBLOCK, &last, nullptr);

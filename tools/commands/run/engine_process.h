@@ -1,4 +1,4 @@
-// Running the engine: started, waited for, its signals handed on, its end taken over.
+// Runs the engine: starts it, hands signals on to it, waits for it, and ends as it ended.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace weightpager::tools {
 
-/// Variables that the engine gets beside its inherited ones; without a value: that it does not get.
+/// Variables that the engine gets beside its inherited ones. A variable without a value is removed.
 using Environment = std::vector<std::pair<std::string, std::optional<std::string>>>;
 
 struct EngineExit {
@@ -19,10 +19,10 @@ struct EngineExit {
   int signal = 0;
 };
 
-/// Starts `path` with `arguments` (the first is the name that it sees) in this process group and
-/// terminal, and waits for its end. While it runs, signals sent to weightpager reach it too. Fails,
-/// with the errno of exec, if it cannot be started. Call once, from a process with one thread: the
-/// signals stay blocked.
+/// Starts `path` with `arguments` in this process group and terminal, and waits for its end. The
+/// first argument is the name that the engine sees. While the engine runs, signals that are sent to
+/// weightpager reach it, too. Fails with the errno of exec if the engine cannot be started. Call it
+/// once, from a process with one thread: the signals stay blocked.
 Result<EngineExit> run_engine(const std::string& path, const std::vector<std::string>& arguments,
                               const Environment& environment);
 

@@ -24,7 +24,7 @@ using telemetry::MarkKind;
 using telemetry::MarkPlace;
 using telemetry::Telemetry;
 
-/// A child that touched less was none that computes.
+/// A child that touched less does not compute.
 constexpr uint64_t touched_bytes_small = 2 * MiB;
 
 constexpr const char* serve_cure =
@@ -42,18 +42,18 @@ Finding plain_mapping(const Mark& mark) {
   const std::string start = name_of(mark) + " mapped a model ";
   const char* const cause = "mapped_by_kernel";
   if (mark.place == MarkPlace::fixed) {
-    return about(mark, cause, start + "at a fixed address, so the kernel did",
+    return about(mark, cause, start + "at a fixed address, so the kernel pages it",
                  "let the engine map it wherever there is room");
   }
   if (mark.place == MarkPlace::shared_writable) {
-    return about(mark, cause, start + "to be changed (shared and writable), so the kernel did",
-                 "let the engine map it to be read only, or privately");
+    return about(mark, cause, start + "shared and writable, so the kernel pages it",
+                 "let the engine map it read-only, or privately");
   }
-  return about(mark, cause, start + "that weightpager did not page, so the kernel did",
+  return about(mark, cause, start + "that weightpager could not page, so the kernel pages it",
                "the lines above say why");
 }
 
-/// A program was started, and the interposer did not come along.
+/// A program was started without the interposer.
 Finding unloaded_start(const Mark& mark) {
   const std::string start = fmt::format("{} started {}, ", name_of(mark), mark.subject);
   if (mark.kind == MarkKind::cannot_load) {
@@ -64,11 +64,11 @@ Finding unloaded_start(const Mark& mark) {
   if (mark.kind == MarkKind::gains_rights) {
     return about(mark, "gains_rights",
                  start + "which gains rights, so Linux ignores LD_PRELOAD for it",
-                 "run a copy that has no such rights, or start weightpager behind it");
+                 "run a copy that has no such rights, or let it start weightpager");
   }
   return about(mark, "environment_lost",
                start + "without weightpager's library in LD_PRELOAD or without its variables",
-               "keep LD_PRELOAD and WEIGHTPAGER_*, or start weightpager behind what changes them");
+               "keep LD_PRELOAD and WEIGHTPAGER_*, or start weightpager after they are changed");
 }
 
 bool is_unloaded_start(const Mark& mark) {
@@ -76,7 +76,7 @@ bool is_unloaded_start(const Mark& mark) {
          mark.kind == MarkKind::lost_environment;
 }
 
-/// The marks of one run, asked for what they say of one process.
+/// The marks of one run, to be searched for those of one process.
 class Marks {
  public:
   explicit Marks(const std::vector<Mark>& marks) : marks_(marks) {}
@@ -88,7 +88,7 @@ class Marks {
     return found == marks_.rend() ? nullptr : &*found;
   }
 
-  /// One of each process, its last.
+  /// The last mark of each process.
   std::vector<const Mark*> last_of_each(std::initializer_list<MarkKind> kinds) const {
     std::map<int32_t, const Mark*> found;
     for (const Mark& mark : marks_) {
@@ -104,7 +104,7 @@ class Marks {
   const std::vector<Mark>& marks_;
 };
 
-/// `opened`: of a process that did not map what it opened.
+/// `opened`: the mark of a process that did not map the model that it opened.
 Finding unmapped(const Marks& marks, const Mark& opened) {
   if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
     return about(
@@ -115,7 +115,7 @@ Finding unmapped(const Marks& marks, const Mark& opened) {
   if (const Mark* hook = marks.last(MarkKind::hooked, opened.process_id)) {
     return about(
         opened, "mmap_taken",
-        fmt::format("{} mapped {} by {}, which stands in front of weightpager's library",
+        fmt::format("{} mapped {} by {}, which is loaded in front of weightpager's library",
                     name_of(opened), opened.subject, hook->subject),
         fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
   }
@@ -136,7 +136,7 @@ Finding unmapped(const Marks& marks, const Mark& opened) {
 
 Finding running(const Mark& mark, bool is_served) {
   const bool has_plain_weights = mark.kind == MarkKind::forked && mark.amount != 0;
-  const char* const what = is_served           ? "these numbers are of its beginning"
+  const char* const what = is_served           ? "these numbers are only its first ones"
                            : has_plain_weights ? "it has the weights outside the window"
                                                : "it had mapped no model when the command ended";
   return about(mark, "still_running",
@@ -175,7 +175,7 @@ std::vector<Finding> children(const Marks& marks) {
   return found;
 }
 
-/// Go leaves a note of its own in what it builds.
+/// Go leaves a note in every program that it builds.
 bool has_go_note(std::ifstream& file, const Elf64_Phdr& segment) {
   constexpr uint64_t notes_bytes_max = 64 * KiB;
   std::string notes(std::min<uint64_t>(segment.p_filesz, notes_bytes_max), '\0');
@@ -220,7 +220,7 @@ std::vector<Mark> last_marks(const std::string& run_directory, const Surrounding
     return std::count_if(marks.begin(), marks.end(),
                          [kind](const Mark& mark) { return mark.kind == kind; });
   };
-  // A fork may have failed: nobody waits for long.
+  // Do not wait long for a child's mark, because the fork may have failed.
   const auto read = [&] {
     std::vector<Mark> marks = telemetry::read_marks(run_directory);
     for (int i = 0; i < 20 && count(marks, MarkKind::forking) > count(marks, MarkKind::forked);
@@ -231,7 +231,7 @@ std::vector<Mark> last_marks(const std::string& run_directory, const Surrounding
     return marks;
   };
   std::vector<Mark> marks = read();
-  // Who is about to end does not run on in the background.
+  // A process that is about to end does not count as one that runs on in the background.
   if (std::any_of(marks.begin(), marks.end(), surroundings.is_running)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     marks = read();
@@ -277,7 +277,7 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
     if (!surroundings.is_go_program(mark->subject)) continue;
     found.push_back(about(*mark, "own_system_calls",
                           name_of(*mark) + " is a Go program, which calls the kernel itself",
-                          "an engine is served that maps its model by the C library's mmap"));
+                          "use an engine that maps its model by the C library's mmap"));
   }
   add_starts(false);
   if (marks.last_of_each({MarkKind::loaded}).empty()) {

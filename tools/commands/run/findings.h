@@ -1,5 +1,5 @@
-// Why a run's models, or a part of what computes on them, were not served: told by the marks that
-// its processes left.
+// Finds out why a run's models, or some of the processes that compute on them, were not served. The
+// marks that the processes left tell it.
 #pragma once
 
 #include <cstdint>
@@ -20,24 +20,25 @@ struct Finding {
   std::string cure;  // what the user can do; never empty
 };
 
-/// What can be asked about processes and files when a run ends.
+/// Questions about processes and files that can be asked when a run ends.
 struct Surroundings {
   std::function<bool(const telemetry::Mark& mark)> is_running;
   std::function<bool(const std::string& program)> is_go_program;
 };
 Surroundings this_machine();
 
-/// What the run in this directory left, once the children have spoken that were made last.
+/// The marks in this run directory. Waits a moment for the marks of the youngest children.
 std::vector<telemetry::Mark> last_marks(const std::string& run_directory,
                                         const Surroundings& surroundings);
 
-/// The most telling first. If `processes` has none that was served, the first is the reason for it;
-/// empty if no mark tells one.
+/// The findings, the most telling one first. If no process was served (`processes` is empty), the
+/// first finding is the reason. Empty if no mark tells a reason.
 std::vector<Finding> findings(const std::vector<telemetry::Mark>& marks,
                               const std::vector<const telemetry::Telemetry*>& processes,
                               const std::string& engine, const Surroundings& surroundings);
 
-/// Of a process that was served: what its own numbers do not show. nullptr if they show all.
+/// For a process that was served, the finding that its own numbers do not show; nullptr if there is
+/// none.
 const Finding* finding_about(const std::vector<Finding>& findings,
                              const telemetry::Telemetry& process);
 

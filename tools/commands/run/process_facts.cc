@@ -19,7 +19,7 @@ uint64_t pid_namespace() {
 uint64_t start_ticks(pid_t process_id) {
   std::ifstream file(fmt::format("/proc/{}/stat", process_id));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // Any letter may be in its name.
+  // The process's name may contain any character.
   const size_t name_end = text.rfind(") ");
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(text.substr(name_end + 2));

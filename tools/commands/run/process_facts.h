@@ -1,4 +1,4 @@
-// Which process a number means, and whether it runs.
+// Says which process a number means, and whether it runs.
 #pragma once
 
 #include <sys/types.h>
@@ -7,11 +7,11 @@
 
 namespace weightpager::tools {
 
-/// In which a process's number means something; 0 where /proc does not tell.
+/// The namespace in which this process's numbers are valid; 0 if /proc does not tell.
 uint64_t pid_namespace();
 
-/// When the process started. One that had its number before has another start. 0: none runs; one
-/// that has ended and waits for its parent to take note does not.
+/// When the process started, in clock ticks. An earlier process with the same number has another
+/// start. 0 if no such process runs; a zombie does not run.
 uint64_t start_ticks(pid_t process_id);
 
 }  // namespace weightpager::tools

@@ -21,7 +21,7 @@ using telemetry::TouchRecord;
 
 constexpr uint32_t nowhere = UINT32_MAX;
 
-/// By chunk: its place in the order of a pass.
+/// For each chunk its place in the order of a pass.
 std::vector<uint32_t> places_in_pass(const Trace& trace) {
   std::vector<uint32_t> places(trace.chunks, nowhere);
   for (uint32_t at = 0; at < trace.order.cyclic.size(); ++at) places[trace.order.cyclic[at]] = at;

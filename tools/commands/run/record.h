@@ -1,4 +1,4 @@
-// From what the pager wrote down (telemetry/touch_record.h) to a trace.
+// Makes a trace from the touches that the pager recorded (telemetry/touch_record.h).
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace weightpager::tools {
 
-/// The order comes from the models' files, which are opened again: where one is gone, its chunks
-/// are in no order. A pass begins where the engine goes far back in the order. Between being served
-/// and the next touch the engine computes; where threads overlap, that is 0.
+/// The order of chunks comes from the models' files, which are opened again. If a file is gone, its
+/// chunks have no place in the order. A pass begins where the engine goes far back in the order.
+/// The time between a served touch and the next touch counts as computing; it is 0 where threads
+/// overlap.
 Result<simulate::Trace> trace_of(const telemetry::TouchRecord& record);
 
-/// Makes a trace of the run directory's longest record and writes it; a notice if something is
-/// missing from it.
+/// Makes a trace of the longest record in the run directory and writes it. Prints a notice if the
+/// trace is incomplete.
 Status keep_record(const std::string& run_directory, ReportFile& file);
 
 }  // namespace weightpager::tools

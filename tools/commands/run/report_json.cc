@@ -84,7 +84,7 @@ std::string report_json(const RunReport& report) {
     json["processes"].push_back(process_json(report, *process));
   }
   for (const Finding& it : report.findings) json["findings"].push_back(finding_json(it));
-  // File names need not be UTF-8, JSON must be.
+  // File names need not be UTF-8, but JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

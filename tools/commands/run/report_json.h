@@ -1,4 +1,4 @@
-// `run --json FILE`, `serve --json FILE`: the run as a machine reads it.
+// `run --json FILE`, `serve --json FILE`: the report of a run for programs.
 #pragma once
 
 #include <string>

@@ -38,7 +38,7 @@
 namespace weightpager::tools {
 namespace {
 
-// Those of env(1), timeout(1) and nohup(1).
+// The exit statuses of env(1), timeout(1) and nohup(1).
 constexpr int exit_own_failure = 125;
 constexpr int exit_not_executable = 126;
 constexpr int exit_not_found = 127;
@@ -76,16 +76,15 @@ Command run_description() {
        "how chunks get into place: auto (default), move,\ncollapse, copy",
        {window::mapper_names.begin(), window::mapper_names.end()}},
       {0, "policy", "NAME",
-       "what is read ahead, kept and evicted: auto (default),\n"
-       "which begins with expert and takes another where that\n"
-       "serves better; `weightpager bench policies --help`\n"
-       "lists them. What they learn of the engine's order and\n"
-       "pace the next run begins with:\n"
-       "~/.cache/weightpager/learned-*.json",
+       "what to read ahead, keep and evict: auto (default) begins\n"
+       "with expert and changes to a policy that serves better;\n"
+       "`weightpager bench policies --help` lists all policies.\n"
+       "What they learn of the engine's order and pace is kept\n"
+       "for the next run, in ~/.cache/weightpager/learned-*.json",
        live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
-       "write what the engine touches to FILE, as a trace for\n"
+       "write the engine's touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
@@ -101,20 +100,20 @@ Command run_description() {
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
       "                        where a run keeps its counters\n"
-      "  XDG_CACHE_HOME, HOME  where what was learned is kept\n";
+      "  XDG_CACHE_HOME, HOME  where learned access profiles are kept\n";
   command.exit_status =
       "  125  weightpager failed or was called wrongly; the engine did not start\n"
       "  126  the engine cannot be executed\n"
       "  127  the engine was not found\n"
-      "  else that of the engine; the signal that killed the engine kills weightpager\n";
+      "  otherwise the engine's; a signal that killed the engine kills weightpager, too\n";
   command.operands = Operands::engine;
   return command;
 }
 
 namespace {
 
-/// weightpager's own arguments and, behind `--`, the engine's. Splitting comes before parsing: what
-/// is the engine's is nobody else's to understand.
+/// weightpager's own arguments and, after `--`, the engine's. They are split before they are
+/// parsed, because weightpager does not understand the engine's arguments.
 struct SplitArguments {
   std::vector<std::string> own;
   std::vector<std::string> engine;
@@ -131,7 +130,7 @@ Result<SplitArguments> split_arguments(const Command& command,
   SplitArguments split{{arguments.begin(), engine}, {}};
   if (engine == arguments.end()) return split;
 
-  // Is it only the separator that is missing? Then the whole line can be offered, corrected.
+  // If only the separator is missing, the hint is the whole corrected line.
   if (auto own = parse_arguments(command, split.own); !own) return forward_error(std::move(own));
   std::vector<std::string> corrected = {"weightpager", "run"};
   corrected.insert(corrected.end(), split.own.begin(), split.own.end());
@@ -160,7 +159,7 @@ Status check_live_policy(const std::string& name) {
   return tl::make_unexpected(std::move(error));
 }
 
-/// The globs travel in one variable, separated by colons.
+/// All globs are passed in one variable, separated by colons.
 Status check_match(const std::vector<std::string>& globs) {
   for (const std::string& glob : globs) {
     if (glob.empty() || glob.find(':') != std::string::npos) {
@@ -212,14 +211,14 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
   return options;
 }
 
-/// A run of which everything has been checked; its files go with it.
+/// A run that has been checked completely. Its temporary files are removed with the object.
 struct Plan {
   RunReport report;
   std::string engine;
   std::string interposer;
-  std::string server_socket;  // "": a window of its own
+  std::string server_socket;  // "" for a window of the run's own
   std::vector<std::string> globs;
-  std::vector<model::FileId> files;  // that are models, whatever they are called
+  std::vector<model::FileId> files;  // files that are models, whatever their names are
   RunDirectory directory;
   std::optional<ReportFile> json;
   std::optional<ReportFile> record;
@@ -232,8 +231,8 @@ std::string joined(const std::vector<std::string>& parts, char separator) {
   return text;
 }
 
-/// What the interposer reads. Variables that this run does not use are removed, so that an
-/// enclosing run has no say in it.
+/// The variables that the interposer reads. Those that this run does not use are removed, so that
+/// an enclosing run does not influence it.
 Environment engine_environment(const Plan& plan) {
   const RunOptions& options = plan.report.options;
   const std::string& server_socket = plan.server_socket;
@@ -275,7 +274,7 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::nanoseconds(now).count());
 }
 
-/// What the user's globs mean wherever the engine goes.
+/// The user's globs as absolute paths, because the engine may change its directory.
 std::vector<std::string> absolute_globs(const std::vector<std::string>& match) {
   std::error_code ignored;
   const std::string here = std::filesystem::current_path(ignored).string();
@@ -284,8 +283,8 @@ std::vector<std::string> absolute_globs(const std::vector<std::string>& match) {
   return globs;
 }
 
-/// The window, once the model files among the engine's arguments are found sound; 0 if it is a
-/// server's.
+/// Checks the model files among the engine's arguments, and returns the window in bytes; 0 if the
+/// window is a server's.
 Result<uint64_t> check_memory(const RunOptions& options, const std::vector<std::string>& files,
                               const MemoryLimit& limit) {
   const auto model_bytes = check_models(files);
@@ -294,8 +293,8 @@ Result<uint64_t> check_memory(const RunOptions& options, const std::vector<std::
   return parse_window(options.window, *model_bytes, limit);
 }
 
-/// Where the server listens that is to be attached to; "" if none is. What it serves comes to the
-/// `files`.
+/// The socket of the server to attach to; "" without --attach. Adds the files that the server
+/// serves to `files`.
 Result<std::string> check_server(const RunOptions& options, std::vector<model::FileId>& files) {
   if (options.attach.empty()) return "";
   auto socket = server_socket(options.attach);
@@ -311,7 +310,7 @@ Result<std::string> check_server(const RunOptions& options, std::vector<model::F
                           shell_line({options.attach})));
 }
 
-/// A mapper that was asked for is tried as the engine will try it.
+/// Tries the mapper that was asked for, in the way that the engine will try it.
 Status check_mapper_works(const std::string& name) {
   if (name == "auto") return {};
   auto uffd = fault::Userfaultfd::open();
@@ -358,7 +357,7 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   return plan;
 }
 
-/// Runs the engine and tells about it. Fails only if the engine did not start.
+/// Runs the engine and reports on it. Fails only if the engine did not start.
 Result<EngineExit> carry_out(Plan plan) {
   RunReport& report = plan.report;
   const uint64_t started_ns = now_ns();
@@ -371,7 +370,7 @@ Result<EngineExit> carry_out(Plan plan) {
                              plan.engine, this_machine());
   if (!report.options.quiet) print(stderr, summary_text(report));
   if (plan.json) {
-    // The engine's work is done: its exit status stands, whatever becomes of the report.
+    // The engine's work is done: its exit status counts, even if the report cannot be written.
     if (auto written = plan.json->commit(report_json(report)); !written)
       print_error(written.error());
   }

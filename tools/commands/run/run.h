@@ -1,8 +1,8 @@
-// `weightpager run`: an engine that nobody changed, with its model in a window.
+// `weightpager run`: runs an unchanged engine with its model in a window.
 //
-// Everything that can be wrong is found before the engine starts: the window's size, the model
+// Everything that can be wrong is checked before the engine starts: the window's size, the model
 // files, the engine itself, the report's path. Then the engine runs with the interposer preloaded,
-// in the same terminal and process group; weightpager waits, hands signals on, and ends as the
+// in the same terminal and process group. weightpager waits, hands signals on, and ends as the
 // engine ended. Cost: reading the models' headers at the start, nothing while the engine runs.
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace weightpager::tools {
 
-/// What the user asked for.
+/// The user's options.
 struct RunOptions {
-  std::string window;              // as it was written; "": attached
-  std::string attach;              // the server's name; "": a window of its own
+  std::string window;              // as the user wrote it; "" with --attach
+  std::string attach;              // the server's name; "" for a window of the run's own
   std::vector<std::string> match;  // globs of model files beside the built-in ones
   std::string mapper = "auto";
   std::string policy{policy::adaptive_policy};

@@ -25,21 +25,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// XDG's rule: a runtime directory that others own or can enter is not to be used.
+/// XDG's rule: a runtime directory that other users own or can enter must not be used.
 bool is_private(const char* path) {
   struct stat status = {};
   return stat(path, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
          (status.st_mode & 0777) == 0700;
 }
 
-/// Root's engines may become other users. They can enter, but not see which runs there are.
+/// Root's engines may become other users. These can enter the directory, but cannot list the runs.
 const char* const parent_of_root = "/run/weightpager-runs";
 constexpr mode_t mode_of_parent_of_root = 0711;
-/// Whoever is told of it may add files, but remove his own only.
+/// A user who knows the name may add files, but may remove only his own.
 constexpr mode_t mode_for_others = 01733;
 
 constexpr const char* name_pattern = "weightpager-XXXXXX";
-/// A directory that is being prepared does not say whose it is.
+/// For so long a directory may be in preparation and not say yet who owns it.
 constexpr auto preparation_max = std::chrono::minutes(1);
 
 bool is_own_directory(const char* path) {
@@ -63,7 +63,7 @@ std::vector<std::string> parents() {
   return found;
 }
 
-/// Whose directory it is.
+/// The process that owns a directory.
 struct Owner {
   uint64_t pid_namespace = 0;
   pid_t process_id = 0;
@@ -76,7 +76,7 @@ OwnedFd create_file(const std::string& path) {
   return OwnedFd(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 }
 
-/// The files that a fresh directory begins with; false with errno.
+/// Makes the files that a fresh directory begins with. Returns false and sets errno if that fails.
 bool prepare(const std::string& directory) {
   const OwnedFd owner = create_file(owner_path(directory));
   const OwnedFd marks = create_file(telemetry::marks_path(directory));
@@ -89,7 +89,7 @@ bool prepare(const std::string& directory) {
   return fchmod(marks.get(), 0622) == 0 && chmod(directory.c_str(), mode_for_others) == 0;
 }
 
-/// False where nobody here can know.
+/// Whether the owner has ended; false if that cannot be known here.
 bool is_owner_gone(const fs::path& directory) {
   std::ifstream file(owner_path(directory.string()));
   Owner owner;
@@ -102,7 +102,8 @@ bool is_owner_gone(const fs::path& directory) {
   return !problem && fs::file_time_type::clock::now() - changed > preparation_max;
 }
 
-/// "1234.telemetry" and its like tell of processes; engines outlive a run that is killed.
+/// Whether a name such as "1234.telemetry" belongs to a process that runs. An engine may outlive a
+/// run that was killed.
 bool names_living_process(const fs::path& file) {
   const std::string name = file.filename().string();
   pid_t process_id = 0;
@@ -119,7 +120,7 @@ bool is_left_over(const fs::path& directory) {
   return !problem;
 }
 
-/// What runs that were killed could not remove.
+/// Removes the directories that killed runs could not remove.
 void sweep(const std::string& parent) {
   const std::string_view pattern = name_pattern;
   const std::string_view beginning = pattern.substr(0, pattern.find('X'));

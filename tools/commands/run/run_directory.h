@@ -1,4 +1,4 @@
-// The place where the pagers of one run leave their telemetry for weightpager to read.
+// The directory where the pagers of one run leave their telemetry for weightpager to read.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace weightpager::tools {
 
-/// A fresh directory; it and all in it go with the object. Only this user can enter it. An engine
-/// of root's may become another user in its course, so root's can be entered, and written to, by
-/// whom it is told to.
+/// A fresh directory. It is removed with everything in it when the object is destroyed. Only this
+/// user can enter it. An engine of root's may become another user while it runs; so a user who
+/// knows the name of root's directory can enter it and write to it.
 class RunDirectory {
  public:
-  /// In /run/weightpager-runs (for root), $XDG_RUNTIME_DIR, $TMPDIR or /tmp, the first that works.
-  /// What killed runs left in these goes.
+  /// Makes it in the first of these that works: /run/weightpager-runs (for root), $XDG_RUNTIME_DIR,
+  /// $TMPDIR, /tmp. Removes the directories that killed runs have left there.
   static Result<RunDirectory> create();
 
   RunDirectory(RunDirectory&& other) noexcept;
@@ -24,8 +24,8 @@ class RunDirectory {
 
   const std::string& path() const { return path_; }
 
-  /// The processes that mapped a model, in the order in which they did. Valid until this process
-  /// ends.
+  /// The processes that mapped a model, in the order in which they mapped it. Valid until this
+  /// process ends.
   std::vector<const telemetry::Telemetry*> paged_processes() const;
 
  private:

@@ -1,7 +1,7 @@
-// What `weightpager run` says at the end: the numbers of a run, and what to make of them.
+// The summary of `weightpager run` at the end: the numbers of a run, and advice.
 //
-// Pure functions over what the pagers counted. The text fits 80 ASCII columns and eight lines a
-// process; the last of them is advice, chosen by the first rule that applies.
+// Pure functions over the pagers' counters. The text fits 80 ASCII columns and eight lines for each
+// process. The last line is advice: the first rule that applies chooses it.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct RunReport {
   std::vector<Finding> findings;                       // what was not served, and why
 };
 
-/// What follows from a process's counters. 0 where the divisor is 0.
+/// Ratios of a process's counters. A ratio is 0 if its divisor is 0.
 struct Ratios {
   uint64_t elapsed_ns = 0;           // from the first map to the end or, failing that, last event
   double stall_share = 0;            // of that time with an engine thread waiting for a chunk
@@ -38,14 +38,15 @@ struct Ratios {
 
 Ratios ratios(const telemetry::Telemetry& process);
 
-/// One sentence: what the user should do about this run. `memory_bytes` is what a window could
-/// have.
+/// One sentence: what the user should do about this run. `memory_bytes` is the memory that a window
+/// could have.
 std::string advice(const telemetry::Telemetry& process, uint64_t memory_bytes);
 
-/// The same, where something of the process was not served: that comes first.
+/// The same for a process of a report. If something of the process was not served, the advice is
+/// about that.
 std::string advice_of(const RunReport& report, const telemetry::Telemetry& process);
 
-/// All that is printed at the end of a run, with its line breaks.
+/// The whole text that is printed at the end of a run, with its line breaks.
 std::string summary_text(const RunReport& report);
 
 }  // namespace weightpager::tools

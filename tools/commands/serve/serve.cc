@@ -56,7 +56,7 @@ Command serve_description() {
       {'w', "window", "SIZE",
        "memory for the models' weights, for all engines together:\n"
        "1GiB, 512MiB, or a share of the models: 25%"},
-      {'n', "name", "NAME", "what engines attach to"},
+      {'n', "name", "NAME", "the name that engines attach to"},
       {0, "json", "FILE", "write the server's numbers to FILE at the end"},
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
@@ -100,10 +100,10 @@ Result<ServeOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-/// What there is to serve: a shard brings its siblings.
+/// The files to serve. A shard brings its siblings along.
 struct Served {
   std::vector<model::File> files;
-  /// The least that any of the models asks for.
+  /// The smallest chunk size that any of the models asks for.
   uint64_t chunk_bytes = chunk_bytes_max;
 };
 
@@ -127,7 +127,7 @@ Result<Served> models_named(const std::vector<std::string>& names) {
   return served;
 }
 
-/// A server of which everything has been checked, ready to let guests in.
+/// A server that has been checked completely and is ready to let guests in.
 struct Plan {
   RunReport report;
   telemetry::Telemetry* telemetry = nullptr;

@@ -1,8 +1,8 @@
 // `weightpager serve`: one window for several engines on the same models.
 //
-// The server reads each byte once and keeps it in memory once; engines that were started with
-// `weightpager run --attach` show it. It ends on SIGINT or SIGTERM; engines that are attached then
-// get SIGBUS at their next touch, as if the disk had gone.
+// The server reads each byte once and keeps it in memory once. Engines that were started with
+// `weightpager run --attach` map the same memory. The server ends on SIGINT or SIGTERM. Engines
+// that are attached then get SIGBUS at their next touch, as if the disk had gone.
 #pragma once
 
 #include <string>

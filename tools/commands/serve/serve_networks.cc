@@ -1,6 +1,6 @@
-// See serve_networks.h. Networks run until a signal or the time is up; what they compute is thrown
-// away, how long each inference took is kept. The budget changes by the clock (`--then`) and with
-// the memory cgroup's limit.
+// See serve_networks.h. Networks run until a signal comes or the time is up. Their results are
+// thrown away; the time of each inference is kept. The budget changes by the clock (`--then`) and
+// with the memory cgroup's limit.
 #include "tools/commands/serve/serve_networks.h"
 
 #include <fmt/format.h>
@@ -48,8 +48,8 @@ using telemetry::monotonic_ns;
 constexpr int schema_version = 1;
 constexpr uint64_t ms = 1'000'000;
 constexpr uint64_t second = 1'000 * ms;
-/// How often the clock is looked at, which takes a moment from whoever computes; more often while
-/// windows are on their way.
+/// The time between two looks at the clock. A look takes a moment from the threads that compute.
+/// The second value holds while windows still follow a new budget.
 constexpr uint64_t look_ns = 50 * ms;
 constexpr uint64_t close_look_ns = 2 * ms;
 constexpr uint64_t limit_look_ns = 100 * ms;
@@ -58,42 +58,42 @@ const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budg
 }  // namespace
 
 Command serve_networks_description() {
-  return {.name = "weightpager serve",
-          .purpose =
-              "Runs several Darknet networks side by side in one budget of memory, each in a\n"
-              "window of its own, until SIGINT, and says how long their inferences took.\n",
-          .usage =
-              "  weightpager serve NET.cfg… --budget SIZE [OPTIONS]\n"
-              "The weights are NET.packed, or else NET.weights, beside each NET.cfg.\n",
-          .options = {{0, "budget", "SIZE",
-                       "for windows, activations and scratch memory of all\n"
-                       "networks; less if the memory cgroup's limit is"},
-                      urgency_option(),
-                      period_option(),
-                      goal_option(),
-                      {0, "then", "S=SIZE,…",
-                       "after so many seconds another budget: 10=500MiB,20=1GiB"},
-                      {0, "seconds", "N", "end after so long"},
-                      {0, "plans", "FILE,…",
-                       "by network: compute its convolutions as `weightpager plan -o FILE`\n"
-                       "has chosen, from NET.planned, which `model pack --plan` has packed\n"
-                       "(windows follow the budget all the same)"},
-                      {0, "threads", "N", "that compute each network (processors by networks)"},
-                      {0, "json", "FILE", "write every inference to FILE at the end"},
-                      http_option(),
-                      {'q', "quiet", "", "print only what ends it"}},
-          .examples =
-              "  weightpager model make --net yolov3 -o nets\n"
-              "  weightpager model make --net vgg19 -o nets\n"
-              "  weightpager serve nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB --seconds 20\n",
-          .exit_status =
-              "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
-              "misuse\n"};
+  return {
+      .name = "weightpager serve",
+      .purpose =
+          "Runs several Darknet networks side by side in one budget of memory, each in a\n"
+          "window of its own, until SIGINT, and says how long their inferences took.\n",
+      .usage =
+          "  weightpager serve NET.cfg… --budget SIZE [OPTIONS]\n"
+          "The weights are NET.packed, or else NET.weights, beside each NET.cfg.\n",
+      .options = {{0, "budget", "SIZE",
+                   "memory for windows, activations and scratch memory of all\n"
+                   "networks; less if the memory cgroup's limit is lower"},
+                  urgency_option(),
+                  period_option(),
+                  goal_option(),
+                  {0, "then", "S=SIZE,…", "other budgets from these seconds on: 10=500MiB,20=1GiB"},
+                  {0, "seconds", "N", "end after N seconds"},
+                  {0, "plans", "FILE,…",
+                   "by network: compute its convolutions as `weightpager plan -o FILE`\n"
+                   "has chosen, from NET.planned, which `model pack --plan` has packed\n"
+                   "(windows follow the budget all the same)"},
+                  {0, "threads", "N", "threads for each network (processors divided by networks)"},
+                  {0, "json", "FILE", "write every inference to FILE at the end"},
+                  http_option(),
+                  {'q', "quiet", "", "print only errors"}},
+      .examples =
+          "  weightpager model make --net yolov3 -o nets\n"
+          "  weightpager model make --net vgg19 -o nets\n"
+          "  weightpager serve nets/yolov3.cfg nets/vgg19.cfg --budget 500MiB --seconds 20\n",
+      .exit_status =
+          "  0 ended by a signal or the time, 1 the budget is too small or a network failed, 2 "
+          "misuse\n"};
 }
 
 namespace {
 
-/// From so long after the start on.
+/// A budget that holds from a time after the start on.
 struct BudgetStep {
   uint64_t after_ns = 0;
   uint64_t budget_bytes = 0;
@@ -105,7 +105,7 @@ struct NetworksOptions {
   NetworkLoads loads;
   std::optional<uint64_t> duration_ns;
   int threads = 1;
-  std::vector<std::string> plan_paths;  // by network, or none
+  std::vector<std::string> plan_paths;  // one for each network, or empty
   std::string json_path;
   std::optional<uint16_t> http_port;
   bool is_quiet = false;
@@ -172,7 +172,7 @@ Result<NetworksOptions> read_options(const Arguments& arguments) {
                               *text, options.cfg_paths.size(), options.plan_paths.size()));
     }
     if (arguments.has("threads")) {
-      return fail("--threads: the plans have one each", "leave it away, or make other plans");
+      return fail("--threads: each plan has its own number", "leave it out, or make other plans");
     }
   }
   const auto networks = static_cast<int>(options.cfg_paths.size());
@@ -196,7 +196,7 @@ Result<std::string> weights_beside(const std::string& cfg_path, bool is_planned)
               "put the weights beside the .cfg, under its name");
 }
 
-/// Networks that fit on processors of their own get them; others are left to the system.
+/// If all networks fit on processors of their own, they get them; otherwise the system decides.
 void give_processors(std::vector<NetworkRequest>& requests) {
   const std::vector<int> processors = processors_allowed();
   size_t wanted = 0;
@@ -242,44 +242,45 @@ uint64_t resident_bytes() {
   return resident_pages * os_page_bytes;
 }
 
-/// Windows, activations and scratch memory, as they are now.
+/// The present bytes of windows, activations and scratch memory.
 uint64_t counted_bytes(const ServingState& state) {
   uint64_t bytes = 0;
   for (const NetworkState& it : state.networks) bytes += it.fixed_bytes + it.held_bytes;
   return bytes;
 }
 
-/// Beside which the kernel shall not have to look for memory.
+/// So much stays free below the cgroup's limit, so that the kernel need not reclaim memory.
 constexpr uint64_t limit_slack_bytes = 16 * MiB;
-/// The process itself breathes a little; that is no reason to divide anew.
+/// The process's other memory varies a little. Budgets in steps of this size are not divided anew
+/// for that.
 constexpr uint64_t limit_step_bytes = 4 * MiB;
-/// What compiled kernels, threads and the networks' descriptions take, before that is known.
+/// A guess for compiled kernels, threads and the networks' descriptions, until their size is known.
 constexpr uint64_t other_bytes_expected = 64 * MiB;
 
-/// The budget that is asked for, or what the memory cgroup leaves of it.
+/// The budget that is asked for, or the part of it that the memory cgroup leaves.
 uint64_t budget_within_limit(uint64_t asked_bytes, uint64_t limit_bytes, uint64_t other_bytes) {
   const uint64_t taken_bytes = std::min(limit_bytes, other_bytes + limit_slack_bytes);
   const uint64_t left_bytes = limit_bytes - taken_bytes;
   return asked_bytes <= left_bytes ? asked_bytes : round_down(left_bytes, limit_step_bytes);
 }
 
-/// Of all memory that this process has, what is no window, activation or scratch memory.
+/// This process's resident memory without windows, activations and scratch memory.
 uint64_t other_bytes(const ServingState& state) {
   const uint64_t all_bytes = resident_bytes();
   return all_bytes - std::min(all_bytes, counted_bytes(state));
 }
 
-/// Another budget, and how soon it was kept.
+/// A change of the budget, and how soon the windows followed it.
 struct BudgetChange {
   uint64_t at_ns = 0;  // since the start
   uint64_t budget_bytes = 0;
-  uint64_t planning_ns = 0;  // 0: the first, which was there before the start
+  uint64_t planning_ns = 0;  // 0 for the first budget, which was planned before the start
   std::vector<uint64_t> shares_bytes;
-  /// Until every network had its window; nothing if that was not so before the end.
+  /// The time until every network had its new window; nullopt if the end came first.
   std::optional<uint64_t> followed_ns;
 };
 
-/// Runs it to its end.
+/// Runs the networks until the end.
 class Session {
  public:
   Session(const NetworksOptions& options, Serving& serving)
@@ -315,7 +316,8 @@ class Session {
     if (wanted_bytes_ != followed_bytes_) next_limit_look_ns_ = elapsed_ns;
   }
 
-  // Never below what the networks need: then the kernel has to find memory elsewhere.
+  // The budget never falls below the least that the networks need. If the limit is lower, the
+  // kernel has to find memory elsewhere.
   Status follow_limit() {
     const ServingState state = serving_.state();
     other_bytes_ = std::max(other_bytes_, other_bytes(state));
@@ -367,16 +369,16 @@ class Session {
   const NetworksOptions& options_;
   Serving& serving_;
   const uint64_t started_ns_;
-  // Asked for by the clock, or through the control socket.
+  // The budget that the clock or the control socket asks for.
   std::atomic<uint64_t> wanted_bytes_{options_.loads.budget_bytes};
   uint64_t followed_bytes_ = options_.loads.budget_bytes;
-  uint64_t other_bytes_ = other_bytes_expected;  // the most so far: windows fill one by one
+  uint64_t other_bytes_ = other_bytes_expected;  // the most so far, as windows fill one by one
   uint64_t next_limit_look_ns_ = 0;
   size_t next_step_ = 0;
   std::vector<BudgetChange> changes_;
 };
 
-/// Of sorted values.
+/// A quantile of sorted values.
 uint64_t quantile(const std::vector<uint64_t>& sorted, double share) {
   if (sorted.empty()) return 0;
   return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
@@ -389,7 +391,7 @@ std::vector<uint64_t> sorted_delays(const std::vector<ServedInference>& inferenc
   return delays_ns;
 }
 
-/// Of sorted delays, nothing without a period.
+/// How many of the sorted delays exceed the period; 0 without a period.
 size_t late(const std::vector<uint64_t>& delays_ns, uint64_t period_ns) {
   if (period_ns == 0) return 0;
   return static_cast<size_t>(delays_ns.end() -

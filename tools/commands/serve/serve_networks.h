@@ -1,5 +1,5 @@
-// `weightpager serve NET.cfg… --budget SIZE`: several networks side by side in one budget of
-// memory.
+// `weightpager serve NET.cfg… --budget SIZE`: runs several networks side by side in one memory
+// budget.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
-// ncurses' names are everybody's: behind all other headers.
+// ncurses defines names without a prefix, so its header comes after all others.
 #define NCURSES_NOMACROS 1
 #include <curses.h>
 
@@ -48,7 +48,7 @@ std::unique_ptr<Screen> Screen::open() {
   if (!is_screen()) return nullptr;
   std::setlocale(LC_CTYPE, "");
   auto terminal = std::make_unique<Terminal>();
-  // initscr() would end the process where the terminal is not known.
+  // initscr() would end the process if ncurses does not know the terminal.
   terminal->screen = newterm(nullptr, stdout, stdin);
   if (terminal->screen == nullptr) return nullptr;
   cbreak();

@@ -1,5 +1,4 @@
-// A terminal's whole screen, for lines of text with a style each, and keys: ncurses behind three
-// functions.
+// A terminal's whole screen, by ncurses: shows pieces of text, each in a style, and reads keys.
 #pragma once
 
 #include <memory>
@@ -12,19 +11,19 @@ namespace weightpager::tools {
 
 class Screen {
  public:
-  /// Nothing where standard output is no terminal that ncurses knows.
+  /// nullptr if standard output is no terminal that ncurses knows.
   static std::unique_ptr<Screen> open();
-  /// The terminal is as it was before.
+  /// Restores the terminal.
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
   ScreenSize size() const;
-  /// Whether it shows more than ASCII.
+  /// Whether the terminal shows more than ASCII.
   bool is_unicode() const { return is_unicode_; }
   void show(const std::vector<Line>& lines);
-  /// What is typed within so long; 0 for what is no character (a new size), nothing if nothing
-  /// came.
+  /// The key that is typed within that time; 0 for a key that is no character and for a new size of
+  /// the screen; nullopt if nothing came.
   std::optional<char> key(int wait_ms_max);
 
  private:

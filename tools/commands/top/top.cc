@@ -1,5 +1,6 @@
-// Asks, paints, waits for a key, and so on. Rates are differences between two looks, over the
-// difference of the process's clock; at the first look averages since its first model was mapped.
+// A loop asks, paints, and waits for a key. A rate is the difference between two looks, divided by
+// the difference of the process's clock. At the first look, rates are averages since the process
+// mapped its first model.
 #include "tools/commands/top/top.h"
 
 #include <fmt/format.h>
@@ -23,9 +24,9 @@ Command top_description() {
           .purpose =
               "Shows a live pager on the whole screen, until it ends: the window, where the\n"
               "engine is in the model, what is read and waited for, layer by layer. Without\n"
-              "a terminal one look, as text.\n",
+              "a terminal it prints one look as text.\n",
           .usage = "  weightpager top PID [-I 1s] [-n N]\n",
-          .options = {{'I', "interval", "TIME", "between two looks: 1s (default), 250ms"},
+          .options = {{'I', "interval", "TIME", "time between two looks: 1s (default), 250ms"},
                       {'n', "count", "N", "end after N looks"}},
           .examples =
               "  weightpager top 4711\n"
@@ -34,7 +35,7 @@ Command top_description() {
               "Keys: q quit, h help, space pause, s sort rows, + and - change the window\n",
           .environment =
               "  NO_COLOR  if set and not empty, no colours\n"
-              "  TERM      dumb: as without a terminal\n"
+              "  TERM      if dumb, works as without a terminal\n"
               "  LC_ALL, LC_CTYPE, LANG\n"
               "            UTF-8: bars of blocks instead of letters\n",
           .exit_status = live_exit_status,
@@ -49,7 +50,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t history_max = 512;
 constexpr size_t top_models_max = 16;
 constexpr uint64_t top_interval_ns_min = 50'000'000;
-// A key's step of the window, as a part of it.
+// A key changes the window by one of so many parts.
 constexpr uint64_t window_parts = 8;
 
 struct TopOptions {
@@ -57,7 +58,7 @@ struct TopOptions {
   uint32_t looks_max = UINT32_MAX;
 };
 
-/// What a live pager does, look by look.
+/// Watches a live pager, look by look.
 class Watch {
  public:
   explicit Watch(control::Client client) : client_(std::move(client)) {
@@ -65,7 +66,7 @@ class Watch {
   }
 
   Status look();
-  /// To `parts` eighths of what it is; what came of it is the view's message.
+  /// Changes the window to `parts` eighths of its size. The view's message tells the result.
   Status change_window(uint64_t parts);
   TopView& view() { return view_; }
 
@@ -118,7 +119,8 @@ Status Watch::look() {
   return {};
 }
 
-// Of one file its layers, of several the files; and where the engine is among the layers.
+// Rows are the layers of a single file, or the files if there are several. Also finds the layer
+// that the engine is in.
 Status Watch::look_at_rows(const Json& hello, const Json& stat, double seconds) {
   view_.command = hello.at("command").get<std::string>();
   view_.mapper = hello.at("mapper").get<std::string>();
@@ -189,7 +191,7 @@ std::string plain_text(const std::vector<Line>& lines) {
   return text;
 }
 
-/// What a key does; false: the user has had enough.
+/// Does what a key asks for; false: the user wants to quit.
 Result<bool> obey(char key, Watch& watch) {
   TopView& view = watch.view();
   view.message.clear();
@@ -258,7 +260,7 @@ Result<TopOptions> read_top_options(const Arguments& arguments) {
 
 int top(control::Client client, const TopOptions& options) {
   Watch watch(std::move(client));
-  // What cannot be asked at all is said before the screen is taken.
+  // An error of the first look is printed before the screen is taken.
   if (auto looked = watch.look(); !looked) return live_failure(looked.error());
   Status ended;
   if (const auto screen = Screen::open()) {

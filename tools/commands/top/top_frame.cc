@@ -41,7 +41,7 @@ Line labelled(const char* label) {
   return {{fmt::format("{:<{}}", label, label_columns), Style::bright}};
 }
 
-/// "[####....]" of `columns`, its brackets included.
+/// "[####....]", `columns` wide with its brackets.
 std::string gauge(double share, size_t columns, bool is_unicode) {
   if (columns < 3) return "";
   const size_t inner = columns - 2;
@@ -51,7 +51,7 @@ std::string gauge(double share, size_t columns, bool is_unicode) {
          repeated(is_unicode ? "·" : ".", inner - full) + "]";
 }
 
-/// The latest values, each a column, the highest of them full; right-aligned.
+/// The latest values, one for each column, right-aligned. The highest value fills its column.
 std::string history(const std::vector<double>& values, size_t columns, double full,
                     bool is_unicode) {
   static constexpr const char* blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -90,7 +90,7 @@ Line window_line(const TopView& view, size_t columns, bool is_unicode) {
   return line;
 }
 
-/// The cursor on its way through the layers.
+/// The line that shows how far the engine is in the layers.
 Line layer_line(const TopView& view, size_t columns, bool is_unicode) {
   Line line = labelled("layer");
   if (view.layers == 0) {
@@ -181,7 +181,7 @@ void add_rows(std::vector<Line>& lines, const TopView& view, ScreenSize size, si
       {{header + (has_room ? legend(glyphs) : "(h: what the signs mean)"), Style::bright}});
   --lines_left;
   const std::vector<size_t> order = sorted(view);
-  // Where the engine is stays in sight.
+  // The engine's layer stays in sight.
   const bool follows = view.order == RowOrder::place && view.rows_are == "layer" && view.layers > 0;
   size_t first = 0;
   if (follows && order.size() > lines_left && view.layer >= lines_left / 2) {
@@ -201,7 +201,7 @@ Line keys_line(const TopView& view, size_t columns) {
   return {{fmt::format("{:<{}.{}}", text, columns, columns), Style::title}};
 }
 
-/// Of UTF-8 text, cut to so many characters; every one here takes one column.
+/// Cuts UTF-8 text to so many characters. Each character here takes one column.
 void cut(Line& line, size_t columns) {
   for (Text& text : line) {
     size_t end = 0;

@@ -1,4 +1,5 @@
-// What `weightpager top` shows at one time, as lines: pure, for any size of screen.
+// Makes the lines that `weightpager top` shows at one time: a pure function, for any size of
+// screen.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ using Line = std::vector<Text>;
 enum class RowOrder : uint8_t { place, stall, resident, size };
 inline constexpr const char* order_names[] = {"place", "stall", "resident", "size"};
 
-/// A layer, or where several files are served, a file.
+/// A layer; if several files are served, a file.
 struct TopRow {
   Residency residency;
   double stall_share = 0;  // of the time since the last look
@@ -47,7 +48,7 @@ struct TopView {
   uint64_t ring_bytes = 0;
 
   uint64_t passes = 0;
-  uint64_t layers = 0;  // 0: it is not known where the engine is
+  uint64_t layers = 0;  // 0 if it is not known where the engine is
   uint64_t layer = 0;
   std::string layer_name;
 
@@ -63,7 +64,7 @@ struct TopView {
   RowOrder order = RowOrder::place;
   bool is_paused = false;
   bool shows_help = false;
-  std::string message;  // instead of the keys
+  std::string message;  // shown instead of the keys
 };
 
 struct ScreenSize {
@@ -71,8 +72,8 @@ struct ScreenSize {
   size_t lines = 24;
 };
 
-/// Exactly size.lines lines, none longer than size.columns; the last one has the keys. With
-/// `is_snapshot` as many lines as it takes, and no keys.
+/// Returns exactly size.lines lines, none longer than size.columns; the last one has the keys. With
+/// `is_snapshot` there are as many lines as are needed, and no keys.
 std::vector<Line> top_frame(const TopView& view, ScreenSize size, bool is_unicode,
                             bool is_snapshot = false);
 

@@ -7,7 +7,8 @@
 namespace weightpager::tools {
 namespace {
 
-/// The list grows by doubling, and is written out, or worked through, beside itself.
+/// The list grows by doubling, and a second list of its size is made when it is written or
+/// converted.
 constexpr uint64_t bytes_per_touch = 4 * sizeof(simulate::Touch);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Traces that are made here, of a model and some passes: only where there is room for them.
+// Makes traces of a model and some passes, if memory has room for them.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace weightpager::tools {
 
-/// simulate::make_trace, after one pass has shown how much all of them take.
+/// Calls simulate::make_trace, after one pass has shown how much memory all passes take.
 Result<simulate::Trace> make_trace_in_memory(const model::Model& model,
                                              const simulate::Workload& workload,
                                              const std::string& name);
 
-/// Fails where so many touches do not fit into memory, with what is made of them.
+/// Fails if so many touches, and the lists that are made from them, do not fit into memory.
 Status check_room_for_touches(uint64_t touches, const std::string& name);
 
 }  // namespace weightpager::tools

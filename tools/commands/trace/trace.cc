@@ -25,7 +25,7 @@ using simulate::Trace;
 using simulate::Workload;
 
 constexpr uint32_t count_max = 1'000'000;
-/// As many chunks as a trace may have.
+/// A larger model would have more chunks than a trace may have.
 constexpr uint64_t model_bytes_max = uint64_t{32} * 1024 * GiB;
 constexpr uint32_t touches_shown = 40;
 
@@ -41,19 +41,21 @@ Command trace_description() {
           "  weightpager trace stats FILE\n"
           "  weightpager trace convert FILE -o FILE\n"
           "  weightpager trace make KIND [OPTIONS] -o FILE\n",
-      .subcommands = {{"record", "what a live pager does, for Chrome or Perfetto to show",
+      .subcommands = {{"record", "record what a live pager does, for Chrome or Perfetto",
                        trace_record_description, trace_record_command},
-                      {"show", "what the trace is, and its first touches"},
-                      {"stats", "its passes, and the least that any policy must read"},
-                      {"convert", "to JSON, to CSV (touches only), and from JSON to binary"},
-                      {"make", "dense, prompt, moe, drifting, interleaved or random"}},
+                      {"show", "show what is in a trace, and its first touches"},
+                      {"stats", "show its passes, and the least that any policy must read"},
+                      {"convert", "convert to JSON, to CSV (touches only), from JSON to binary"},
+                      {"make", "make a dense, prompt, moe, drifting, interleaved or random one"}},
       .options = {{0, "top", "N", "touches that are shown (40)"},
-                  {'o', "output", "FILE", "by its end: .json, .csv, otherwise binary"},
+                  {'o', "output", "FILE",
+                   "where to write, by its ending .json, .csv, otherwise binary"},
                   {0, "layers", "N", "layers (32)"},
-                  {0, "dense", "SIZE", "what every pass uses of a layer (128MiB; moe: 32MiB)"},
+                  {0, "dense", "SIZE",
+                   "bytes of a layer that every pass uses (128MiB; moe: 32MiB)"},
                   {0, "experts", "N", "experts of a layer (moe: 32)"},
                   {0, "experts-used", "N", "how many of them a token uses (moe: 4)"},
-                  {0, "slab", "SIZE", "an expert's gate, up or down (moe: 4MiB)"},
+                  {0, "slab", "SIZE", "size of an expert's gate, up or down (moe: 4MiB)"},
                   {0, "passes", "N", "passes over the layers (8)"},
                   {0, "zipf", "X", "routing: 0.01 nearly even, 1 with favourites (1)"},
                   {0, "compute", "GB/S", "how fast the engine goes through resident weights (20)"},
@@ -141,7 +143,7 @@ int stats(const Trace& trace) {
 
 // ---- Making ----
 
-/// Of a size, if the option is there.
+/// Reads a size from the option, if it is given.
 Status take_size(const Arguments& arguments, const std::string& option, uint64_t& value) {
   if (!arguments.has(option)) return {};
   const auto size = parse_bytes(*arguments.value(option), "--" + option);
@@ -216,8 +218,8 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
   return recipe;
 }
 
-/// What the model alone takes that a trace is made of: names of layers and tensors, and lists of
-/// chunks.
+/// Checks that memory has room for the model that a trace is made of: for the names of layers and
+/// tensors, and for lists of chunks.
 Status check_room_for_model(const Shape& shape) {
   constexpr uint64_t layer_bytes = 1 * KiB;
   constexpr uint64_t expert_bytes = 256;
@@ -282,7 +284,7 @@ int act_on_trace(const Arguments& arguments) {
         {is_known ? fmt::format("trace {}: expected one operand more", word)
                   : fmt::format("trace: expected record, show, stats, convert or make, found {}",
                                 word.empty() ? "nothing" : "'" + word + "'"),
-         "`weightpager trace --help` tells what they do"});
+         "`weightpager trace --help` explains them"});
   }
   if (word == "make") return make_command(arguments, operands[1]);
   const auto trace = read_trace(operands[1]);

@@ -1,4 +1,4 @@
-// `weightpager trace`: what engines touch, recorded or made up, in files.
+// `weightpager trace`: files with the touches of engines, recorded or synthetic.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace weightpager::tools {
 
-/// `words` are what follows its name. Returns the exit status: 0 done, 1 the operation failed, 2
-/// misuse.
+/// `words` are the arguments after the command's name. Returns the exit status: 0 done, 1 the
+/// operation failed, 2 misuse.
 int trace_command(const std::vector<std::string>& words);
 Command trace_description();
 

@@ -1,5 +1,5 @@
-// The process keeps its last events in a ring, which is emptied some times a second; what found no
-// room meanwhile is counted, and said.
+// The process keeps its last events in a ring, which is emptied several times a second. Events that
+// found no room in the ring are counted, and the number is shown.
 #include "tools/commands/trace/trace_record.h"
 
 #include <fmt/core.h>
@@ -46,7 +46,7 @@ Command trace_record_description() {
 
 namespace {
 
-/// Lanes besides those of threads, which come behind them under their thread's number.
+/// Lanes before those of threads, which are numbered by their threads.
 enum Lane : uint64_t { layers, reads, maps, evictions, holds };
 constexpr std::pair<Lane, const char*> lanes[] = {{layers, "layers"},
                                                   {reads, "reads"},
@@ -54,7 +54,7 @@ constexpr std::pair<Lane, const char*> lanes[] = {{layers, "layers"},
                                                   {evictions, "evictions"},
                                                   {holds, "holds"}};
 
-/// From events, in order, to spans.
+/// Turns events, which come in order, into spans.
 class Recording {
  public:
   Recording(pid_t process_id, const std::string& command, int64_t started_ns)
@@ -63,12 +63,13 @@ class Recording {
     for (const auto& [lane, name] : lanes) trace_.name_lane(lane_of(lane), name);
   }
 
-  /// By model and layer.
+  /// Sets the names of a model's layers.
   void name_layers(uint64_t model, std::vector<std::string> names) {
     names_[model] = std::move(names);
   }
 
-  // As docs/reference/control.md has them: time, kind, model, layer, chunk, count, thread, state.
+  // The fields are those of docs/reference/control.md: time, kind, model, layer, chunk, count,
+  // thread, state.
   void add(const Json& event) {
     ++events_;
     last_ns_ = event.at(0).get<int64_t>() - started_ns_;
@@ -117,7 +118,7 @@ class Recording {
     std::string what;
   };
 
-  /// What began before the recording did has no beginning, and is left out.
+  /// A span that began before the recording has no beginning, and is left out.
   template <typename Act>
   static void end(std::map<Place, Begun>& begun, const Place& place, Act act) {
     const auto found = begun.find(place);
@@ -135,7 +136,7 @@ class Recording {
     return names->second[layer.get<uint64_t>()];
   }
 
-  /// The engine is in that layer.
+  /// Notes that the engine is in that layer.
   void follow(const std::string& layer) {
     if (layer == layer_) return;
     if (!layer_.empty()) trace_.add_span(lane_of(layers), layer_, layer_since_ns_, last_ns_);
@@ -178,7 +179,7 @@ Result<std::vector<std::string>> layer_names(control::Client& client, uint64_t m
   return names;
 }
 
-/// Takes what is there; returns how much was lost since the beginning.
+/// Takes the events that are there; returns how many were lost since the beginning.
 Result<uint64_t> take_events(control::Client& client, const Json& trace, Recording& recording) {
   for (;;) {
     Json request = request_of("trace");
@@ -191,7 +192,7 @@ Result<uint64_t> take_events(control::Client& client, const Json& trace, Recordi
   }
 }
 
-/// Until the time is up, the user stops it, or the process ends.
+/// Records until the time is up, the user stops it, or the process ends.
 Result<uint64_t> follow(control::Client& client, const Json& trace, uint64_t duration_ns,
                         const OwnedFd& signals, Recording& recording) {
   const uint64_t end_ns = telemetry::monotonic_ns() + duration_ns;
@@ -225,7 +226,7 @@ int record(control::Client& client, uint64_t duration_ns, ReportFile& file) {
     start["trace"] = started->at("trace");
     if (const auto stopped = client.ask(start); !stopped) print_error(stopped.error());
   }
-  // What was seen until the process ended is worth having.
+  // The events until the end of the process are worth having, too.
   const Status written = file.commit(recording.json());
   if (!written) return failure(written.error());
   print(stderr, fmt::format("weightpager: {} events{}\n", recording.events(),

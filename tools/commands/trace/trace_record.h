@@ -1,4 +1,4 @@
-// `weightpager trace record`: what a live pager does for some seconds, as lanes to look at.
+// `weightpager trace record`: records what a live pager does for some seconds, as lanes to look at.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace weightpager::tools {
 
-/// `words` are what comes behind "record".
+/// `words` are the arguments after "record".
 int trace_record_command(const std::vector<std::string>& words);
 Command trace_record_description();
 
