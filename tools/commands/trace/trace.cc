@@ -19,9 +19,9 @@
 namespace weightpager::tools {
 namespace {
 
-using simulate::Shape;
 using simulate::Touch;
 using simulate::Trace;
+using simulate::TraceShape;
 using simulate::Workload;
 
 constexpr uint32_t count_max = 1'000'000;
@@ -171,7 +171,7 @@ Status take_number(const Arguments& arguments, const std::string& option, const 
 }
 
 struct Recipe {
-  Shape shape;
+  TraceShape shape;
   Workload work;
 };
 
@@ -185,7 +185,7 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
   }
   if (kind == "drifting") recipe.work.drift_passes = 10;
   if (kind == "prompt") recipe.work.prompt_passes = 2;
-  Shape& shape = recipe.shape;
+  TraceShape& shape = recipe.shape;
   const Status outcomes[] = {
       take_count(arguments, "layers", shape.layers),
       take_size(arguments, "dense", shape.dense_bytes),
@@ -220,7 +220,7 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
 
 /// Checks that memory has room for the model that a trace is made of: for the names of layers and
 /// tensors, and for lists of chunks.
-Status check_room_for_model(const Shape& shape) {
+Status check_room_for_model(const TraceShape& shape) {
   constexpr uint64_t layer_bytes = 1 * KiB;
   constexpr uint64_t expert_bytes = 256;
   constexpr uint64_t chunk_bytes = 64;
