@@ -33,7 +33,8 @@ struct Telemetry {
   char profile[64] = {};  // what the engine profile did, "" if it did nothing
   char command[64] = {};  // the process's name
 
-  // By policy::policy_number(); 0 is none.
+  // By policy::policy_number(), because a number is read whole while another one is stored, and a
+  // name is not; 0 is none. Where rows of named_policies() move, telemetry_version is raised.
   Counter policy;         // in use now
   Counter former_policy;  // that it took over from
 
