@@ -22,8 +22,8 @@ std::vector<std::string> styles_of(const LineChart& chart) {
 
 TEST(LineChart, LinesDifferWhenThereAreMoreThanColours) {
   LineChart chart;
-  for (double i = 0; i < 25; ++i) chart.lines.push_back({std::to_string(i), {{0.0, i}, {1.0, i}}});
-  chart.lines.push_back({"the bound", {{0.0, 0.0}, {1.0, 0.0}}, true});
+  for (int i = 0; i < 25; ++i) chart.lines.push_back({std::to_string(i), {{0.0, 1.0 * i}}});
+  chart.lines.push_back({"the bound", {{0.0, 0.0}}, true});
   const std::vector<std::string> styles = styles_of(chart);
   ASSERT_EQ(styles.size(), 26u);
   EXPECT_EQ(std::set(styles.begin(), styles.end()).size(), styles.size());
