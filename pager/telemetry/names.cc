@@ -61,9 +61,10 @@ constexpr std::array<NamedCounter, 40> counters{{
 }};
 
 constexpr std::array<NamedHistogram, 4> histograms{{
-    {"wait_demand_ns", &Telemetry::wait_demand_ns, "touch to data, of absent chunks"},
-    {"wait_late_ns", &Telemetry::wait_late_ns, "touch to data, of chunks being read"},
-    {"wait_tripwire_ns", &Telemetry::wait_tripwire_ns, "touch to data, of chunks that were ready"},
+    {"wait_demand_ns", &Telemetry::wait_demand_ns, "fault taken to chunk shown, of absent chunks"},
+    {"wait_late_ns", &Telemetry::wait_late_ns, "fault taken to chunk shown, of chunks being read"},
+    {"wait_tripwire_ns", &Telemetry::wait_tripwire_ns,
+     "fault taken to chunk shown, of chunks that were there"},
     {"read_latency_ns", &Telemetry::read_latency_ns, "a read's start to its end"},
 }};
 
