@@ -92,9 +92,9 @@ class Policy {
   virtual ~Policy() = default;
 
   /// The set of chunks changed, or what is known about their use. Called before the first touch,
-  /// read or advice; only `on_time`, `on_resized` and `next` may come earlier. Chunks in none of
-  /// the lists are sparse. What was learned about the order before is forgotten, except what
-  /// `order` says.
+  /// read or advice; only `on_time`, `on_resized`, `next` and what is const may be called earlier.
+  /// Chunks in none of the lists are sparse. What was learned about the order before is forgotten,
+  /// except what `order` says.
   virtual void set_order(const ChunkOrder& order) = 0;
   /// The table's resident_max changed.
   virtual void on_resized() = 0;
