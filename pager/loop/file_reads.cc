@@ -30,7 +30,7 @@ namespace {
 constexpr uint32_t tag_count_shift = 32;
 
 // A disk that works has answered by then.
-constexpr uint64_t told_late_ns = 1'000'000'000;
+constexpr uint64_t hanging_read_ns = 1'000'000'000;
 
 // Whether the file now ends inside the chunk, and the read came as far as that. Otherwise what is
 // missing is no file's end, and nothing may be shown in its place.
@@ -187,14 +187,14 @@ bool FileReads::take_short_chunk(ServedFile& served, ChunkId chunk, uint64_t arr
 }
 
 // Once: the disk may be a slow one.
-void FileReads::tell_of_late_read(uint64_t now_ns) {
-  if (has_told_of_late_read_) return;
+void FileReads::tell_of_hanging_read(uint64_t now_ns) {
+  if (has_told_of_hanging_read_) return;
   for (ChunkId chunk = 0; chunk < parts_.table.chunks(); ++chunk) {
-    const bool is_late = parts_.waiters.are_at(chunk) &&
-                         parts_.table.state(chunk) == ChunkState::reading &&
-                         now_ns - std::min(now_ns, parts_.waiters.since_ns(chunk)) > told_late_ns;
-    if (!is_late) continue;
-    has_told_of_late_read_ = true;
+    const bool is_hanging =
+        parts_.waiters.are_at(chunk) && parts_.table.state(chunk) == ChunkState::reading &&
+        now_ns - std::min(now_ns, parts_.waiters.since_ns(chunk)) > hanging_read_ns;
+    if (!is_hanging) continue;
+    has_told_of_hanging_read_ = true;
     const ServedFile& served = parts_.files.owner(chunk);
     char text[512];
     std::snprintf(

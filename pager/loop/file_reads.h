@@ -39,7 +39,7 @@ class FileReads {
   /// reading → ready, of what was read; what somebody waits for, or the policy wants, is shown.
   void take(const io::Wakeup& wakeup, uint64_t now_ns);
   /// Who waits for what does not come shall know for what, and why.
-  void tell_of_late_read(uint64_t now_ns);
+  void tell_of_hanging_read(uint64_t now_ns);
 
   /// Nobody shows the chunk any more: it goes as soon as its read ends. Requires that it is being
   /// read.
@@ -74,7 +74,7 @@ class FileReads {
   window::Run to_start_;      // as one request
   uint32_t reads_max_ = 0;
   uint64_t files_seen_ns_ = 0;
-  bool has_told_of_late_read_ = false;
+  bool has_told_of_hanging_read_ = false;
 };
 
 }  // namespace weightpager

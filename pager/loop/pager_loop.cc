@@ -36,7 +36,7 @@ constexpr int64_t retry_interval_ns = 50'000;
 constexpr int64_t standstill_retry_ns = 1'000'000;
 // A disk that has not answered for so long may not answer at all; slow ones (an SD card: 20 MB/s)
 // take about that for one chunk.
-constexpr int64_t late_read_ns = 100'000'000;
+constexpr int64_t standstill_read_ns = 100'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr std::chrono::milliseconds memory_pause{1};
 
@@ -204,7 +204,7 @@ void PagerLoop::serve() {
     // 9. Threads wait, and nothing came for a while: what is under way may never end.
     if (waits_in_vain(wakeup)) {
       policy_.policy().on_standstill();
-      reads_.tell_of_late_read(now_ns_);
+      reads_.tell_of_hanging_read(now_ns_);
     }
 
     // 10. Now and then: would another policy serve the engine better?
@@ -225,7 +225,7 @@ void PagerLoop::serve() {
 int64_t PagerLoop::sleep_max_ns() const {
   if (waiters_.is_any_to_retry() || recorder_.is_hiding(table_.chunks())) return retry_interval_ns;
   if (waiters_.chunks() > 0) {
-    return reads_.reader().reads_in_flight() > 0 ? late_read_ns : standstill_retry_ns;
+    return reads_.reader().reads_in_flight() > 0 ? standstill_read_ns : standstill_retry_ns;
   }
   return files_.regions().empty() ? -1 : static_cast<int64_t>(look_interval_ns);
 }

@@ -29,7 +29,9 @@ struct Action {
   };
   Kind kind = Kind::none;
   ChunkId chunk = window::no_chunk;
-  /// An engine thread waits for it: to the device before any other read.
+  /// An engine thread waits for it. The live pager reads in the order of the actions, whether this
+  /// is set or not, and the read overtakes none that is in flight; the simulator tells by it what
+  /// was read on demand.
   bool is_demand = false;
   /// Of `evict`: so many, one after the other, from `chunk` on.
   uint32_t count = 1;
@@ -49,7 +51,8 @@ struct Settings {
 };
 
 /// Reads that may be in flight beyond Settings::reads_max, so that a read that an engine thread
-/// waits for never queues behind what is read ahead.
+/// waits for finds a place in the reader, however much is read ahead. There it may still wait for
+/// the ring (io/uring_reader.cc) and at the device.
 inline constexpr uint32_t demand_reads_max = 64;
 
 /// Settings::reads_max for a device that likes so many bytes in flight.
@@ -88,8 +91,10 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  /// The set of chunks changed, or what is known about their use. Chunks in none of the lists are
-  /// sparse. What was learned about the order before is forgotten, except what `order` says.
+  /// The set of chunks changed, or what is known about their use. Called before the first touch,
+  /// read or advice; only `on_time`, `on_resized`, `next` and what is const may be called earlier.
+  /// Chunks in none of the lists are sparse. What was learned about the order before is forgotten,
+  /// except what `order` says.
   virtual void set_order(const ChunkOrder& order) = 0;
   /// The table's resident_max changed.
   virtual void on_resized() = 0;
@@ -115,7 +120,10 @@ class Policy {
   virtual void consumed(std::span<const ChunkId> chunks) = 0;
 
   /// The next action, or `none`. The driver calls this until it returns `none`, and carries out
-  /// each action before the next call.
+  /// each action before the next call. A read that a thread waits for comes before any other; what
+  /// a thread waits for, and what was given out last, is not evicted
+  /// (tests/simulate/properties_test.cc). The same events give the same actions: a policy that
+  /// draws lots has a fixed seed.
   virtual Action next() = 0;
 
   /// Whether on_touch has to be called for mapped chunks, too. No live driver can do that.

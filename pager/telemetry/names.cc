@@ -31,10 +31,11 @@ constexpr std::array<NamedCounter, 40> counters{{
     {"prefetch_unused", &Telemetry::prefetch_unused, total,
      "chunks read ahead and evicted before the engine came"},
     {"evictions", &Telemetry::evictions, total, "chunks evicted"},
-    {"shows", &Telemetry::shows, total, "times that neighbours were shown together"},
+    {"shows", &Telemetry::shows, total, "calls that showed one chunk or several neighbours"},
     {"shown_chunks", &Telemetry::shown_chunks, total, "chunks shown to the engine"},
     {"show_ns", &Telemetry::show_ns, total, "the pager's time for that"},
-    {"take_outs", &Telemetry::take_outs, total, "times that neighbours were taken out together"},
+    {"take_outs", &Telemetry::take_outs, total,
+     "calls that took out one chunk or several neighbours"},
     {"taken_out_chunks", &Telemetry::taken_out_chunks, total,
      "chunks evicted that were shown, or taken out of sight"},
     {"take_out_ns", &Telemetry::take_out_ns, total, "the pager's time for that"},
@@ -60,9 +61,10 @@ constexpr std::array<NamedCounter, 40> counters{{
 }};
 
 constexpr std::array<NamedHistogram, 4> histograms{{
-    {"wait_demand_ns", &Telemetry::wait_demand_ns, "touch to data, of absent chunks"},
-    {"wait_late_ns", &Telemetry::wait_late_ns, "touch to data, of chunks being read"},
-    {"wait_tripwire_ns", &Telemetry::wait_tripwire_ns, "touch to data, of chunks that were ready"},
+    {"wait_demand_ns", &Telemetry::wait_demand_ns, "fault taken to chunk shown, of absent chunks"},
+    {"wait_late_ns", &Telemetry::wait_late_ns, "fault taken to chunk shown, of chunks being read"},
+    {"wait_tripwire_ns", &Telemetry::wait_tripwire_ns,
+     "fault taken to chunk shown, of chunks that were there"},
     {"read_latency_ns", &Telemetry::read_latency_ns, "a read's start to its end"},
 }};
 

@@ -18,7 +18,8 @@
 
 namespace weightpager::telemetry::probes {
 
-/// A thread stands still at `address`, in a chunk of that state (0 absent, 1 reading, 2 ready).
+/// A thread stands still at `address`, in a chunk of that state (0 absent, 1 reading, 2 ready,
+/// 3 mapped elsewhere).
 inline void fault([[maybe_unused]] uint32_t chunk, [[maybe_unused]] uint32_t state,
                   [[maybe_unused]] uintptr_t address, [[maybe_unused]] uint32_t waiting_chunks) {
   DTRACE_PROBE4(weightpager, fault, chunk, state, address, waiting_chunks);

@@ -33,7 +33,8 @@ struct Telemetry {
   char profile[64] = {};  // what the engine profile did, "" if it did nothing
   char command[64] = {};  // the process's name
 
-  // By policy::policy_number(); 0 is none.
+  // By policy::policy_number(), because a number is read whole while another one is stored, and a
+  // name is not; 0 is none. Where rows of named_policies() move, telemetry_version is raised.
   Counter policy;         // in use now
   Counter former_policy;  // that it took over from
 
@@ -52,7 +53,7 @@ struct Telemetry {
   // memory, where the kernel does not tell, when a child process is made.
   Counter written_bytes;
 
-  // What happened, in chunks.
+  // What happened, in chunks. Faults by what the chunk was like when the pager took the fault.
   Counter faults_demand;    // touched while absent: the engine waited for a whole read
   Counter faults_late;      // touched while its prefetch was being read: it waited for the rest
   Counter faults_tripwire;  // touched while ready: it waited microseconds
@@ -96,7 +97,8 @@ struct Telemetry {
 
   Counter cursor_chunk;  // touched last
 
-  // From the pager's hearing of a touch to its toucher running on, by what the chunk was like then.
+  // From the pager's taking of a fault to its showing the chunk, by what the chunk was like at
+  // first. The time before that is not counted, nor until the toucher has a processor.
   Histogram wait_demand_ns;
   Histogram wait_late_ns;
   Histogram wait_tripwire_ns;

@@ -240,6 +240,15 @@ TEST_F(SummaryTest, TellsWaitingForTheDiskFromPoorForesight) {
             "a larger window would help");
 }
 
+TEST_F(SummaryTest, BlamesNoDiskThatRests) {
+  process_.read_busy_ns = 4 * second_ns;
+  EXPECT_EQ(advice_text(),
+            "the engine waits, though the disk reads for only 40% of the time: "
+            "`weightpager trace record` shows why");
+  process_.read_busy_ns = 7 * second_ns;
+  EXPECT_EQ(advice_text(), "the disk is the bound: a window of 2.5 GiB would halve the reading");
+}
+
 TEST_F(SummaryTest, JudgesAMixtureByTheExpertsThatStayed) {
   process_.faults_demand = 2000;
   process_.expert_uses = 400;

@@ -20,9 +20,14 @@ constexpr double axis_height = 46;
 constexpr int ticks = 5;
 
 // These colours begin with a palette that colour-blind people can tell apart, too (Okabe and Ito).
-constexpr std::array<const char*, 10> line_colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                      "#e69f00", "#56b4e9", "#7f3c8d", "#8c564b",
-                                                      "#666666", "#000000"};
+constexpr auto line_colours =
+    std::to_array<const char*>({"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
+                                "#7f3c8d", "#8c564b", "#666666", "#000000"});
+
+// Lines that get a colour for the second time have other dashes than those that had it before, and
+// than what the lines are measured against.
+constexpr auto line_dashes =
+    std::to_array<const char*>({"", " stroke-dasharray=\"2 3\"", " stroke-dasharray=\"10 3 2 3\""});
 
 std::string text_at(double x, double y, const char* anchor, const std::string& text) {
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
@@ -154,7 +159,9 @@ std::string svg_of(const LineChart& chart) {
       dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", at_x, at_y,
                           colour);
     }
-    const char* const dash = line.is_dashed ? " stroke-dasharray=\"6 4\"" : "";
+    const char* const dash = line.is_dashed
+                                 ? " stroke-dasharray=\"6 4\""
+                                 : line_dashes[i / line_colours.size() % line_dashes.size()];
     svg +=
         fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n",
                     points, colour, dash) +

@@ -1,8 +1,13 @@
-// What all policies but pin-stream and belady have in common.
+// What the baselines but belady have in common.
 //
 // What an engine thread waits for is read before anything else; what was just delivered, and what
 // the kernel keeps, is not evicted; of the rest, whatever is oldest goes first. A policy adds what
 // is to be read ahead, what must stay for that, and what "old" means to it.
+//
+// To write one, override what differs: `victim` (who goes), `touched` (what a touch means),
+// `arrived` (what is mapped at once), `next_ahead` (what is read ahead). A policy that keeps chunks
+// in a list of its own asks the table what is there: the kernel may refuse an eviction, and
+// `last_resort` evicts without asking `victim`.
 //
 // Cost: O(1) an event, and for an eviction a walk over those old chunks that must stay.
 #pragma once
@@ -40,7 +45,8 @@ class PolicyBase : public Policy {
 
   // What a policy adds.
 
-  /// There is a new order. It is called with everything else forgotten but what is resident.
+  /// The order changed, or the policy begins: ages_ holds what is resident; forget everything else
+  /// of your own.
   virtual void use_order() {}
   /// An engine thread came to the chunk.
   virtual void touched(ChunkId chunk) { ages_.put_front(chunk); }
@@ -73,7 +79,8 @@ class PolicyBase : public Policy {
 
   const ChunkTable& table_;
   const Settings settings_;
-  /// What is resident, oldest last.
+  /// What was touched or has arrived, and was not evicted since, oldest last. Some of it may not be
+  /// there yet, or not any more: the table knows.
   ChunkList ages_;
 
  private:

@@ -35,7 +35,7 @@ std::unique_ptr<Policy> make_belady(const ChunkTable& table, const Settings& set
   return std::make_unique<Belady>(table, settings, future);
 }
 
-constexpr std::array<NamedPolicy, 10> policies{{
+constexpr auto policies = std::to_array<NamedPolicy>({
     {"demand", "reads what is touched; the clock says who goes", make<DemandPaging>},
     {"lru", "reads what is touched; least recently used goes", make<Lru>},
     {"readahead", "as an operating system: reads on in the file, ever further", make<Readahead>},
@@ -46,7 +46,7 @@ constexpr std::array<NamedPolicy, 10> policies{{
     {"expert", "pin-stream, with a mixture's experts kept by use", make<ExpertPolicy>},
     {learning_policy, "expert, with pins where the engine computes shortest", make<Learned>},
     {"belady", "knows the future: the fewest reads there can be", make_belady, true},
-}};
+});
 
 const NamedPolicy* find(std::string_view name) {
   const auto found = std::find_if(policies.begin(), policies.end(),

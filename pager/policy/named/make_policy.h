@@ -33,7 +33,8 @@ struct NamedPolicy {
 std::span<const NamedPolicy> named_policies();
 
 /// A policy's number in counters: 1 and up, in the order of named_policies(); 0 if no policy has
-/// the name. The name of a number that no policy has is empty.
+/// the name. The name of a number that no policy has is empty. A row that moves changes numbers:
+/// raise telemetry_version (pager/telemetry/telemetry.h).
 uint64_t policy_number(std::string_view name);
 std::string_view policy_name(uint64_t number);
 

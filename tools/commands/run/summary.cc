@@ -22,6 +22,9 @@ constexpr size_t command_columns = 16;
 constexpr double stall_share_small = 0.05;
 /// From here on reading ahead does not work: so much had to be read when it was touched.
 constexpr double demand_read_share_large = 0.1;
+/// From here on the disk is the bound: it rests only while the engine starts, or computes and the
+/// ring is full.
+constexpr double read_busy_share_large = 0.7;
 /// A window that is larger by less than this is well chosen.
 constexpr double window_excess_small = 0.1;
 
@@ -241,6 +244,12 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
   if (ratio.demand_read_share > demand_read_share_large) {
     return "the engine touches its weights in an order that is hard to foresee: "
            "a larger window would help";
+  }
+  if (ratio.read_busy_share < read_busy_share_large) {
+    return fmt::format(
+        "the engine waits, though the disk reads for only {:.0f}% of the time: "
+        "`weightpager trace record` shows why",
+        100 * ratio.read_busy_share);
   }
   return bound_by_reading_advice(process, memory_bytes);
 }
