@@ -26,9 +26,6 @@ struct ParsedFile {
   uint64_t model_tensor_count = 0;
 };
 
-/// Tells the format by the file's first bytes. Leaves the reader at the start.
-Format detect_format(HeaderReader& reader);
-
 /// Require that the reader is at the start of a file.
 Result<ParsedFile> parse_gguf(HeaderReader& reader);
 Result<ParsedFile> parse_safetensors(HeaderReader& reader);
@@ -36,7 +33,7 @@ Result<ParsedFile> parse_safetensors(HeaderReader& reader);
 /// have.
 Result<ParsedFile> parse_plain(HeaderReader& reader);
 
-/// Any of these, as the content tells.
+/// Any of these, as the first bytes tell (known_formats.h).
 Result<ParsedFile> parse_file(const std::string& path);
 
 }  // namespace weightpager::model
