@@ -29,6 +29,7 @@ Result<Model> assemble(std::vector<ParsedFile> files) {
   model.format = files.front().format;
   model.architecture = std::move(files.front().architecture);
   model.experts_used = files.front().experts_used;
+  // Of all files: within one file a name is new, or its parser has refused the file.
   std::unordered_set<std::string> names;
   for (ParsedFile& parsed : files) {
     const auto file = static_cast<uint32_t>(model.files.size());
@@ -159,13 +160,8 @@ Result<Model> open_model_file(const std::string& path) {
 Model in_file_order(const std::string& path, uint64_t size_bytes) {
   Model plain;
   plain.files.push_back({path, size_bytes});
-  plain.tensors.push_back({.name = "file",
-                           .type = "U8",
-                           .shape = {size_bytes},
-                           .file = 0,
-                           .offset_bytes = 0,
-                           .size_bytes = size_bytes});
-  plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
+  plain.tensors.push_back(whole_file_tensor(size_bytes));
+  group_layers(plain);
   return plain;
 }
 

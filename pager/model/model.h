@@ -34,9 +34,11 @@ struct File {
 /// it.
 struct Tensor {
   std::string name;
-  /// The format's own name for the element type: "F16", "Q4_K", "BF16", …
+  /// The format's own name for the element type: "F16", "Q4_K", "BF16", … A format without types
+  /// has "U8".
   std::string type;
-  /// As the file has it: GGUF's fastest dimension first, safetensors' slowest first.
+  /// As the file has it: GGUF's fastest dimension first, safetensors' slowest first. A format
+  /// without types has the size in bytes as its only dimension.
   std::vector<uint64_t> shape;
   uint32_t file = 0;
   uint64_t offset_bytes = 0;

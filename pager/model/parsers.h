@@ -17,7 +17,8 @@ struct ParsedFile {
   std::string architecture;
   /// As in Model.
   uint64_t experts_used = 0;
-  /// Checked to lie inside the file and not to overlap; Tensor::file is 0.
+  /// Names differ within the file; tensors lie inside it, behind its header, and do not overlap.
+  /// The parser checks all this, and its errors name the offset in the header. Tensor::file is 0.
   std::vector<Tensor> tensors;
   /// Of a split GGUF: this shard's number from 0 on, how many there are, and the tensors of them
   /// all.
@@ -32,6 +33,9 @@ Result<ParsedFile> parse_safetensors(HeaderReader& reader);
 /// One tensor over the whole file. Refuses files whose name promises a format that they do not
 /// have.
 Result<ParsedFile> parse_plain(HeaderReader& reader);
+
+/// What a file consists of whose format is not understood.
+Tensor whole_file_tensor(uint64_t size_bytes);
 
 /// Any of these, as the first bytes tell (known_formats.h).
 Result<ParsedFile> parse_file(const std::string& path);

@@ -18,6 +18,10 @@ std::string start_of(HeaderReader& reader) {
 
 }  // namespace
 
+Tensor whole_file_tensor(uint64_t size_bytes) {
+  return {.name = "data", .type = "U8", .shape = {size_bytes}, .size_bytes = size_bytes};
+}
+
 Result<ParsedFile> parse_plain(HeaderReader& reader) {
   constexpr std::string_view hint =
       "it may be a web page or a pointer file instead of the model: look at its first lines, then "
@@ -27,11 +31,10 @@ Result<ParsedFile> parse_plain(HeaderReader& reader) {
     return reader.take_error();
   }
 
-  const uint64_t size = reader.size_bytes();
   ParsedFile parsed;
   parsed.format = Format::plain;
-  parsed.file = {reader.path(), size};
-  parsed.tensors = {{.name = "data", .type = "U8", .shape = {size}, .size_bytes = size}};
+  parsed.file = {reader.path(), reader.size_bytes()};
+  parsed.tensors = {whole_file_tensor(reader.size_bytes())};
   return parsed;
 }
 
