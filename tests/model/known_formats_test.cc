@@ -19,7 +19,7 @@ std::string in_capitals(std::string text) {
   return text;
 }
 
-TEST(KnownFormats, EachHasANameOfItsOwn) {
+TEST(KnownFormats, FormatsAreNamedAsTheirRows) {
   for (const KnownFormat& known : known_formats())
     EXPECT_STREQ(format_name(known.format), known.name);
   EXPECT_STREQ(format_name(Format::plain), "plain");
