@@ -61,7 +61,8 @@ class HeaderReader {
   /// recorded already. Returns false, for `return reader.mismatch(…)`.
   bool mismatch(uint64_t offset_bytes, std::string_view expected, std::string_view found,
                 std::string_view hint = {});
-  /// The same of what is no damage, but unknown here: Error::error_number is ENOTSUP.
+  /// The same for what a newer writer may do rightly (a version, a rank): Error::error_number is
+  /// ENOTSUP, and the file is paged in file order (model.h, open_model_to_page) instead of refused.
   bool unknown(uint64_t offset_bytes, std::string_view expected, std::string_view found,
                std::string_view hint = {});
 

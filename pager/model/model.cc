@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <unordered_set>
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
 #include "pager/model/experts.h"
+#include "pager/model/known_formats.h"
 #include "pager/model/layers.h"
 #include "pager/model/parsers.h"
 #include "pager/model/shards.h"
@@ -26,6 +29,7 @@ Result<Model> assemble(std::vector<ParsedFile> files) {
   model.format = files.front().format;
   model.architecture = std::move(files.front().architecture);
   model.experts_used = files.front().experts_used;
+  // Of all files: within one file a name is new, or its parser has refused the file.
   std::unordered_set<std::string> names;
   for (ParsedFile& parsed : files) {
     const auto file = static_cast<uint32_t>(model.files.size());
@@ -124,34 +128,14 @@ Result<Model> open_files_of(const std::string& path) {
 
 }  // namespace
 
-Format detect_format(HeaderReader& reader) {
-  // GGUF: four letters. safetensors: a plausible length, then an opening brace.
-  constexpr size_t length_bytes = 8;
-  std::array<std::byte, length_bytes + 1> start{};
-  const std::string_view bytes(reinterpret_cast<const char*>(start.data()),
-                               reader.peek_start(start));
-  if (bytes.starts_with("GGUF")) return Format::gguf;
-  constexpr std::string_view high_bytes_of_length("\0\0\0\0", 4);
-  if (bytes.size() == start.size() && bytes.substr(4, 4) == high_bytes_of_length &&
-      bytes[length_bytes] == '{')
-    return Format::safetensors;
-  return Format::plain;
-}
-
 Result<ParsedFile> parse_file(const std::string& path) {
   Result<HeaderReader> reader = HeaderReader::open(path);
   if (!reader) return forward_error(std::move(reader));
-  const Format format = detect_format(*reader);
+  std::array<char, start_bytes> start{};
+  const size_t length = reader->peek_start(std::as_writable_bytes(std::span(start)));
   if (!reader->ok()) return reader->take_error();
-  switch (format) {
-    case Format::gguf:
-      return parse_gguf(*reader);
-    case Format::safetensors:
-      return parse_safetensors(*reader);
-    case Format::plain:
-      break;
-  }
-  return parse_plain(*reader);
+  const KnownFormat* const format = format_by_start({start.data(), length});
+  return format != nullptr ? format->parse(*reader) : parse_plain(*reader);
 }
 
 Result<Model> open_model(const std::string& path) {
@@ -176,13 +160,8 @@ Result<Model> open_model_file(const std::string& path) {
 Model in_file_order(const std::string& path, uint64_t size_bytes) {
   Model plain;
   plain.files.push_back({path, size_bytes});
-  plain.tensors.push_back({.name = "file",
-                           .type = "U8",
-                           .shape = {size_bytes},
-                           .file = 0,
-                           .offset_bytes = 0,
-                           .size_bytes = size_bytes});
-  plain.layers.push_back({.name = "file", .tensors = {0}, .size_bytes = size_bytes});
+  plain.tensors.push_back(whole_file_tensor(size_bytes));
+  group_layers(plain);
   return plain;
 }
 
@@ -208,13 +187,8 @@ uint64_t Model::weight_bytes() const {
 }
 
 const char* format_name(Format format) {
-  switch (format) {
-    case Format::gguf:
-      return "gguf";
-    case Format::safetensors:
-      return "safetensors";
-    case Format::plain:
-      break;
+  for (const KnownFormat& known : known_formats()) {
+    if (known.format == format) return known.name;
   }
   return "plain";
 }

@@ -1,6 +1,6 @@
 // What is in the files: tensors, the layers that they form, the experts among them.
 //
-// A model is one or more files. A parser (gguf.cc, safetensors.cc, plain.cc) turns the files'
+// A model is one or more files. A parser (known_formats.h has a table of them) turns the files'
 // headers into a list of tensors and never trusts them; layers.cc groups the tensors into layers
 // and puts these into execution order, which is the order that the pager reads ahead in. Cost: one
 // sequential read of the headers (some MiB); the weights themselves are never touched.
@@ -14,6 +14,7 @@
 
 namespace weightpager::model {
 
+/// known_formats.h has a row for each but the last: `plain` is a file of no known format.
 enum class Format { gguf, safetensors, plain };
 
 /// How a pass uses a layer's tensors.
@@ -33,9 +34,11 @@ struct File {
 /// it.
 struct Tensor {
   std::string name;
-  /// The format's own name for the element type: "F16", "Q4_K", "BF16", …
+  /// The format's own name for the element type: "F16", "Q4_K", "BF16", … A format without types
+  /// has "U8".
   std::string type;
-  /// As the file has it: GGUF's fastest dimension first, safetensors' slowest first.
+  /// As the file has it: GGUF's fastest dimension first, safetensors' slowest first. A format
+  /// without types has the size in bytes as its only dimension.
   std::vector<uint64_t> shape;
   uint32_t file = 0;
   uint64_t offset_bytes = 0;
@@ -107,7 +110,7 @@ Model in_file_order(const std::string& path, uint64_t size_bytes);
 /// open_model(), and with a notice in_file_order() where the model is not damaged but unknown.
 Result<Model> open_model_to_page(const std::string& path);
 
-/// "gguf", "safetensors", "plain".
+/// KnownFormat::name, or "plain".
 const char* format_name(Format format);
 
 }  // namespace weightpager::model

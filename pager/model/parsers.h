@@ -17,7 +17,8 @@ struct ParsedFile {
   std::string architecture;
   /// As in Model.
   uint64_t experts_used = 0;
-  /// Checked to lie inside the file and not to overlap; Tensor::file is 0.
+  /// Names differ within the file; tensors lie inside it, behind its header, and do not overlap.
+  /// The parser checks all this, and its errors name the offset in the header. Tensor::file is 0.
   std::vector<Tensor> tensors;
   /// Of a split GGUF: this shard's number from 0 on, how many there are, and the tensors of them
   /// all.
@@ -26,9 +27,6 @@ struct ParsedFile {
   uint64_t model_tensor_count = 0;
 };
 
-/// Tells the format by the file's first bytes. Leaves the reader at the start.
-Format detect_format(HeaderReader& reader);
-
 /// Require that the reader is at the start of a file.
 Result<ParsedFile> parse_gguf(HeaderReader& reader);
 Result<ParsedFile> parse_safetensors(HeaderReader& reader);
@@ -36,7 +34,10 @@ Result<ParsedFile> parse_safetensors(HeaderReader& reader);
 /// have.
 Result<ParsedFile> parse_plain(HeaderReader& reader);
 
-/// Any of these, as the content tells.
+/// What a file consists of whose format is not understood.
+Tensor whole_file_tensor(uint64_t size_bytes);
+
+/// Any of these, as the first bytes tell (known_formats.h).
 Result<ParsedFile> parse_file(const std::string& path);
 
 }  // namespace weightpager::model

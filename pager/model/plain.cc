@@ -1,10 +1,10 @@
 // A file of no known format: one tensor over all of it, read from front to back.
 //
-// A file whose name promises GGUF or safetensors but whose content is something else (a web page
-// that was downloaded in its place, a Git LFS pointer) is refused: paging it would help nobody.
-#include <fmt/format.h>
+// A file whose name promises a known format but whose content is something else (a web page that
+// was downloaded in its place, a Git LFS pointer) is refused: paging it would help nobody.
+#include <array>
 
-#include "pager/model/parsers.h"
+#include "pager/model/known_formats.h"
 
 namespace weightpager::model {
 namespace {
@@ -18,23 +18,23 @@ std::string start_of(HeaderReader& reader) {
 
 }  // namespace
 
+Tensor whole_file_tensor(uint64_t size_bytes) {
+  return {.name = "data", .type = "U8", .shape = {size_bytes}, .size_bytes = size_bytes};
+}
+
 Result<ParsedFile> parse_plain(HeaderReader& reader) {
   constexpr std::string_view hint =
       "it may be a web page or a pointer file instead of the model: look at its first lines, then "
       "download it again";
-  if (reader.path().ends_with(".gguf")) {
-    reader.mismatch(0, "the bytes 'GGUF'", start_of(reader), hint);
-  } else if (reader.path().ends_with(".safetensors")) {
-    reader.mismatch(0, "a safetensors header (8 bytes of length, then '{')", start_of(reader),
-                    hint);
+  if (const KnownFormat* const promised = format_by_ending(reader.path())) {
+    reader.mismatch(0, promised->start, start_of(reader), hint);
+    return reader.take_error();
   }
-  if (!reader.ok()) return reader.take_error();
 
-  const uint64_t size = reader.size_bytes();
   ParsedFile parsed;
   parsed.format = Format::plain;
-  parsed.file = {reader.path(), size};
-  parsed.tensors = {{.name = "data", .type = "U8", .shape = {size}, .size_bytes = size}};
+  parsed.file = {reader.path(), reader.size_bytes()};
+  parsed.tensors = {whole_file_tensor(reader.size_bytes())};
   return parsed;
 }
 

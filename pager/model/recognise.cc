@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,23 +12,15 @@
 
 #include "pager/base/owned_fd.h"
 #include "pager/model/header_reader.h"
-#include "pager/model/parsers.h"
+#include "pager/model/known_formats.h"
 
 namespace weightpager::model {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view endings[] = {".gguf", ".safetensors"};
 // Below this fnmatch(3) needs no heap.
 constexpr size_t path_bytes_max = 1000;
-
-bool ends_like_model(std::string_view path) {
-  return std::any_of(std::begin(endings), std::end(endings), [&](std::string_view ending) {
-    return path.size() > ending.size() && strncasecmp(path.data() + path.size() - ending.size(),
-                                                      ending.data(), ending.size()) == 0;
-  });
-}
 
 std::string quote_for_glob(const std::string& path) {
   std::string quoted;
@@ -105,7 +96,7 @@ bool glob_names(const char* glob, const char* path) {
 }
 
 bool is_model_name(const char* path, const std::vector<std::string>& globs) {
-  if (ends_like_model(path)) return true;
+  if (format_by_ending(path) != nullptr) return true;
   return std::any_of(globs.begin(), globs.end(),
                      [&](const std::string& glob) { return glob_names(glob.c_str(), path); });
 }
@@ -121,15 +112,13 @@ bool is_named_model(const std::string& path, const std::vector<std::string>& glo
 }
 
 bool looks_like_model(int fd) {
-  constexpr uint64_t header_bytes_max = 100'000'000;
-  unsigned char head[9] = {};
-  if (pread(fd, head, sizeof head, 0) != sizeof head) return false;
-  if (std::memcmp(head, "GGUF", 4) == 0) return true;
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, head, sizeof header_bytes);
-  if (header_bytes < 2 || header_bytes > header_bytes_max || head[8] != '{') return false;
+  // Of most files these bytes say enough, so no HeaderReader is made for them.
+  char start[start_bytes];
+  if (pread(fd, start, sizeof start, 0) != sizeof start) return false;
+  const KnownFormat* const format = format_by_start({start, sizeof start});
+  if (format == nullptr || format->start_suffices) return format != nullptr;
   auto reader = HeaderReader::of(OwnedFd(fcntl(fd, F_DUPFD_CLOEXEC, 0)), "");
-  return reader && parse_safetensors(*reader).has_value();
+  return reader && format->parse(*reader).has_value();
 }
 
 bool is_model_file(const std::string& path, const std::vector<std::string>& globs) {

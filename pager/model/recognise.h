@@ -42,8 +42,8 @@ bool is_model_name(const char* path, const std::vector<std::string>& globs);
 /// An existing file that is one by a name: the path's, or that of the file behind a link.
 bool is_named_model(const std::string& path, const std::vector<std::string>& globs);
 
-/// By the first bytes: GGUF, or a header of safetensors that can be read. (Eight bytes that can be
-/// a length, and a brace, others have, too.)
+/// By the first bytes, which tell parse_file() the format, too (known_formats.h). Where these do
+/// not suffice, the header must be one that can be parsed.
 bool looks_like_model(int fd);
 
 /// By a name or by its first bytes.

@@ -7,6 +7,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/units.h"
+#include "pager/model/known_formats.h"
 
 namespace weightpager::pipeline {
 namespace {
@@ -41,12 +42,23 @@ Result<LayerRange> range_of(const model::Model& model, const model::Layer& layer
   return LayerRange{layer.name, begin_bytes, end_bytes - begin_bytes};
 }
 
+/// "GGUF, safetensors".
+std::string titles_of_known_formats() {
+  std::string titles;
+  for (const model::KnownFormat& format : model::known_formats()) {
+    if (!titles.empty()) titles += ", ";
+    titles += format.title;
+  }
+  return titles;
+}
+
 }  // namespace
 
 Result<std::vector<LayerRange>> layer_ranges(const model::Model& model) {
   WP_ASSERT(model.files.size() == 1);
   if (model.format == model::Format::plain) {
-    return fail(model.files[0].path + ": neither GGUF nor safetensors, so its layers are not known",
+    return fail(fmt::format("{}: in no format whose layers are known ({})", model.files[0].path,
+                            titles_of_known_formats()),
                 "give the stream the layers as byte ranges of the file", ENOTSUP);
   }
   std::vector<LayerRange> ranges;

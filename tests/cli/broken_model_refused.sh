@@ -6,6 +6,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 
 : >"$SCRATCH/empty.gguf"
 printf 'GGUF\003\000\000\000\001' >"$SCRATCH/truncated.gguf"
+echo '<!DOCTYPE html><html>' >"$SCRATCH/PAGE.GGUF"
 printf '\377\377\377\377\377\377\377\177{}' >"$SCRATCH/hostile.safetensors"
 mkdir "$SCRATCH/folder"
 : >"$SCRATCH/folder/model.safetensors"
@@ -18,6 +19,7 @@ refused() {
 refused "$SCRATCH/empty.gguf" 'empty.gguf'
 refused "--model=$SCRATCH/empty.gguf" 'empty.gguf'
 refused "$SCRATCH/truncated.gguf" 'truncated.gguf'
+refused "$SCRATCH/PAGE.GGUF" 'PAGE.GGUF'
 refused "$SCRATCH/hostile.safetensors" 'hostile.safetensors'
 refused "$SCRATCH/folder" 'model.safetensors'
 

@@ -1,5 +1,6 @@
 #include "tools/commands/run/summary.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "pager/base/units.h"
 #include "pager/policy/named/make_policy.h"
+#include "tools/arguments/model_arguments.h"
 #include "tools/commands/run/report_json.h"
 
 namespace weightpager::tools {
@@ -132,8 +134,8 @@ TEST_F(SummaryTest, NamesThePatternsWhenNoModelWasMapped) {
   report_.processes.clear();
   report_.options.match = {"*.weights"};
   EXPECT_EQ(summary_text(report_),
-            "weightpager: no model was mapped; "
-            "looked for *.gguf *.safetensors *.weights (see --match)\n");
+            fmt::format("weightpager: no model was mapped; looked for {} (see --match)\n",
+                        fmt::join(model_patterns({"*.weights"}), " ")));
 }
 
 TEST_F(SummaryTest, NamesTheReasonWhenNoModelWasMapped) {

@@ -47,8 +47,10 @@ TEST_F(OpenModel, TheContentTellsTheFormat) {
 }
 
 TEST_F(OpenModel, NamesThatPromiseAnotherContentAreRefused) {
-  const std::string gguf = directory_.write("a.gguf", "<!DOCTYPE html><html>");
-  expect_error(gguf, gguf + ", byte 0: expected the bytes 'GGUF', found '<!DOCTYPE html><'");
+  for (const char* name : {"a.gguf", "A.GGUF"}) {
+    const std::string gguf = directory_.write(name, "<!DOCTYPE html><html>");
+    expect_error(gguf, gguf + ", byte 0: expected the bytes 'GGUF', found '<!DOCTYPE html><'");
+  }
   const std::string face = directory_.write("a.safetensors", "version https://");
   expect_error(face, face +
                          ", byte 0: expected a safetensors header (8 bytes of length, then '{'), "

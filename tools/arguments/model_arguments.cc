@@ -1,12 +1,12 @@
 #include "tools/arguments/model_arguments.h"
 
-#include <fnmatch.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
+#include "pager/model/known_formats.h"
 #include "pager/model/model.h"
 
 namespace weightpager::tools {
@@ -14,7 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const char* const safetensors_pattern = "*.safetensors";
+/// Hugging Face's models are folders of safetensors, and an engine that is given such a folder maps
+/// them all. Of a folder of GGUF files an engine maps what it is told, which is an argument itself.
+bool is_read_with_folder(const std::string& path) {
+  const model::KnownFormat* const format = model::format_by_ending(path);
+  return format != nullptr && format->format == model::Format::safetensors;
+}
 
 std::vector<std::string> models_in(const std::string& directory,
                                    const std::vector<std::string>& match) {
@@ -23,11 +28,10 @@ std::vector<std::string> models_in(const std::string& directory,
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     const std::string path = entry.path().string();
     const std::string absolute = fs::absolute(entry.path(), ignored).lexically_normal().string();
-    const bool is_safetensors = fnmatch(safetensors_pattern, path.c_str(), FNM_CASEFOLD) == 0;
     const bool is_meant = std::any_of(match.begin(), match.end(), [&](const std::string& glob) {
       return model::glob_names(glob.c_str(), absolute.c_str());
     });
-    if (is_safetensors || is_meant) files.push_back(path);
+    if (is_read_with_folder(path) || is_meant) files.push_back(path);
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -51,7 +55,9 @@ std::string identity(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> model_patterns(const std::vector<std::string>& match) {
-  std::vector<std::string> patterns = {"*.gguf", safetensors_pattern};
+  std::vector<std::string> patterns;
+  for (const model::KnownFormat& format : model::known_formats())
+    patterns.push_back("*" + std::string(format.ending));
   patterns.insert(patterns.end(), match.begin(), match.end());
   return patterns;
 }

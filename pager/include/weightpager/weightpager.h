@@ -73,9 +73,10 @@ WEIGHTPAGER_API int weightpager_open(const weightpager_options* options, weightp
  */
 WEIGHTPAGER_API void weightpager_close(weightpager_pager* pager);
 
-/* Maps a model file, read-only, as a whole. GGUF and safetensors files are read ahead in the order
- * of their layers, other files in the order of their bytes. If the file was changed since an
- * earlier mapping, it is read anew for this one. Returns its first byte, or NULL. */
+/* Maps a model file, read-only, as a whole. A file of a format whose layers are known
+ * (docs/reference/models.md) is read ahead in the order of its layers, any other in the order of
+ * its bytes. If the file was changed since an earlier mapping, it is read anew for this one.
+ * Returns its first byte, or NULL. */
 WEIGHTPAGER_API const void* weightpager_map(weightpager_pager* pager, const char* path,
                                             uint64_t* length_bytes);
 
@@ -143,7 +144,8 @@ typedef struct weightpager_stream_options {
    * file. With twice that, the next layer is read while one is held. */
   uint64_t window_bytes;
   /* The layers in the order of a pass; the array is copied. NULL: the layers of the model, from a
-   * GGUF or safetensors file in which the tensors of each layer lie together. */
+   * file of a format whose layers are known (docs/reference/models.md), and in which the tensors of
+   * each layer lie together. */
   const weightpager_layer* layers;
 } weightpager_stream_options;
 

@@ -68,8 +68,9 @@ Command run_description() {
        "of the model: 25%"},
       {'a', "attach", "NAME", "share the window of `weightpager serve --name NAME`"},
       {'m', "match", "GLOB",
-       "page these files too, beside *.gguf and *.safetensors;\n"
-       "may be given several times"},
+       fmt::format("page these files too; may be given several times;\n"
+                   "{} are paged anyway",
+                   fmt::join(model_patterns({}), " and "))},
       {0,
        "mapper",
        "NAME",

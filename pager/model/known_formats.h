@@ -1,0 +1,48 @@
+// The table of file formats: what tells each one, by name and by content, and who reads it.
+//
+// Whatever is said of formats comes from here: which parser reads a file (model.cc), which files
+// are models (recognise.h), which are refused because they are not what their name promises
+// (plain.cc), and what help and errors list. A new format is a row, a parser and its tests. A file
+// of none of these formats is a plain one.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "pager/model/parsers.h"
+
+namespace weightpager::model {
+
+/// As many of a file's first bytes tell its format.
+inline constexpr size_t start_bytes = 9;
+
+struct KnownFormat {
+  Format format = Format::plain;
+  /// For programs: "gguf".
+  const char* name = nullptr;
+  /// For people: "GGUF".
+  std::string_view title;
+  /// ".gguf"; names of files have it in any case.
+  std::string_view ending;
+  /// How a file begins, for errors: "the bytes 'GGUF'".
+  std::string_view start;
+  /// Whether a file of this format may begin with these bytes: `start_bytes` of them, or a shorter
+  /// file whole. Allocates nothing.
+  bool (*begins_like)(std::string_view bytes) = nullptr;
+  /// Whether no other files begin so. Where some do, looks_like_model() has the header parsed, too.
+  bool start_suffices = false;
+  Result<ParsedFile> (*parse)(HeaderReader& reader) = nullptr;
+};
+
+/// One for each Format but Format::plain.
+std::span<const KnownFormat> known_formats();
+
+/// The format of a file with these first bytes; nullptr: it is a plain file. Allocates nothing.
+const KnownFormat* format_by_start(std::string_view bytes);
+
+/// The format that a file's name promises by its ending, in any case; nullptr: none. Allocates
+/// nothing.
+const KnownFormat* format_by_ending(std::string_view path);
+
+}  // namespace weightpager::model
