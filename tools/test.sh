@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that can be checked on this machine: installs what is missing, builds, runs every test,
-# runs the rooms' tests again under AddressSanitizer + UBSan and under ThreadSanitizer, and checks the
+# runs the folders' tests again under AddressSanitizer + UBSan and under ThreadSanitizer, and checks the
 # scripts. Ends with one line, 'N passed, N failed, N skipped', and fails when anything failed. A test
 # that needs what this machine lacks is skipped and says why; skips that tests/skips.txt does not list
 # are failures.
@@ -18,13 +18,13 @@ source "$WP_ROOT/tools/scripts/lib/build.sh"
 JOBS=$(nproc)
 # Many tests wait for a disk or a clock: twice as many at once as there are processors.
 TESTS_AT_ONCE=$((2 * JOBS))
-# Sanitizers look at what is C++ and ours: the rooms' test programs (UBSan at what they test, not at the
+# Sanitizers look at what is C++ and ours: the folders' test programs (UBSan at what they test, not at the
 # tests). ThreadSanitizer only where there are threads of ours: in ops and infer they are OpenMP's, which
-# it does not understand, and those of room pipeline.
-ROOMS_WITH_THREADS='api attach control fault io loop pager pipeline serve shadow telemetry window'
-declare -A ROOMS=([release]='' # all of them, and the scripts
-  [asan]="$ROOMS_WITH_THREADS base budget infer memory model network ops plan policy profiles simulate"
-  [tsan]="$ROOMS_WITH_THREADS")
+# it does not understand, and those of folder pipeline.
+FOLDERS_WITH_THREADS='api attach control fault io loop pager pipeline serve shadow telemetry window'
+declare -A FOLDERS=([release]='' # all of them, and the scripts
+  [asan]="$FOLDERS_WITH_THREADS base budget infer memory model network ops plan policy profiles simulate"
+  [tsan]="$FOLDERS_WITH_THREADS")
 LEFT_OUT=(-E '^kernels/.*_(6_12|all)$')
 CI=() # --ci, if it was given
 PASSED=0 FAILED=0 SKIPPED=0
@@ -86,9 +86,9 @@ set_launcher() {
 }
 
 build() {
-  local preset=$1 rooms targets=()
-  read -ra rooms <<<"${ROOMS[$preset]}"
-  ((${#rooms[@]} == 0)) || targets=(--target "${rooms[@]/#/test_}")
+  local preset=$1 folders targets=()
+  read -ra folders <<<"${FOLDERS[$preset]}"
+  ((${#folders[@]} == 0)) || targets=(--target "${folders[@]/#/test_}")
   set_launcher "$preset"
   configure "$preset" >"$WP_ROOT/build/$preset.configure.log" 2>&1 || {
     cat "$WP_ROOT/build/$preset.configure.log"
@@ -133,10 +133,10 @@ run_ctest() {
   fi
 }
 
-# All tests, or those of the test programs of some rooms: these have a dot in their names, scripts have none.
+# All tests, or those of the test programs of some folders: these have a dot in their names, scripts have none.
 test_preset() {
   local preset=$1 started=$SECONDS selection=("${LEFT_OUT[@]}")
-  [[ -z ${ROOMS[$preset]} ]] || selection=(-R "^(${ROOMS[$preset]// /|})/.*\\.")
+  [[ -z ${FOLDERS[$preset]} ]] || selection=(-R "^(${FOLDERS[$preset]// /|})/.*\\.")
   set_launcher "$preset"
   say "$preset: testing"
   run_ctest "$preset" "${selection[@]}"

@@ -8,8 +8,8 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/../../tools/scripts/lib/common.sh"
 
 programs=()
-for room in window io api attach; do
-  programs+=("$WEIGHTPAGER_BUILD/tests/test_$room")
+for folder in window io api attach; do
+  programs+=("$WEIGHTPAGER_BUILD/tests/test_$folder")
 done
 programs+=("$WEIGHTPAGER_BUILD/tests/test_pager --gtest_filter=*/collapse:*PagerTest*/copy-*FaultsTest*:*ThreadsWrite*:*Adaptation*:*AccessProfiles*:*Mixture*:*AtRandom/*:*ComeAndGo/copy:*HundredMappings*/copy")
 exec "$WP_ROOT/tools/scripts/kernel_test.sh" --kernel 6.1 --limit 480 --lacks 'no UFFDIO_MOVE' "${programs[@]}" \
