@@ -31,7 +31,7 @@ class FileReads {
   /// So many chunks there are now.
   void resize(uint32_t chunks) { notes_.resize(chunks); }
 
-  bool has_room() const { return reader_->reads_in_flight() < reads_max_; }
+  bool can_start() const { return reader_->reads_in_flight() < reads_max_; }
   /// absent → reading. Begins when hand_over() is called, or a chunk that does not lie behind.
   void start(window::ChunkId chunk);
   void hand_over();

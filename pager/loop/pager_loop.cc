@@ -239,7 +239,7 @@ bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
 
 void PagerLoop::carry_out_policy() {
   bool has_wishes = true;
-  while (has_wishes && reads_.has_room()) {
+  while (has_wishes && reads_.can_start()) {
     const Action action = policy_.policy().next();
     switch (action.kind) {
       case Action::Kind::none:
