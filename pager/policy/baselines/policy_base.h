@@ -7,7 +7,8 @@
 // To write one, override what differs: `victim` (who goes), `touched` (what a touch means),
 // `arrived` (what is mapped at once), `next_ahead` (what is read ahead). A policy that keeps chunks
 // in a list of its own asks the table what is there: the kernel may refuse an eviction, and
-// `last_resort` evicts without asking `victim`.
+// `last_resort` evicts without asking `victim`. No hook tells of a refusal, so a victim stays in
+// that list until the table says that it is absent.
 //
 // Cost: O(1) an event, and for an eviction a walk over those old chunks that must stay.
 #pragma once

@@ -35,6 +35,7 @@ std::unique_ptr<Policy> make_belady(const ChunkTable& table, const Settings& set
   return std::make_unique<Belady>(table, settings, future);
 }
 
+// From the simplest to the bound. A row that moves gets another number: raise telemetry_version.
 constexpr auto policies = std::to_array<NamedPolicy>({
     {"demand", "reads what is touched; the clock says who goes", make<DemandPaging>},
     {"lru", "reads what is touched; least recently used goes", make<Lru>},
