@@ -64,7 +64,6 @@ void PassFollower::set_pace(std::vector<float> pace) {
 
 void PassFollower::divide() {
   shares_ = divide_window({.chunk_bytes = settings_.chunk_bytes,
-                           .ring_bytes_max = settings_.ring_bytes_max,
                            .window = table_.resident_max(),
                            .cyclic = order_.size(),
                            .sparse = chunks_ - order_.size() - above_.chunks,

@@ -41,9 +41,6 @@ struct Action {
 
 struct Settings {
   uint64_t chunk_bytes = chunk_bytes_max;
-  /// The ring, at most; a policy takes a shorter one when the window is small, or when so little is
-  /// missing from the window that a shorter ring leaves less to read.
-  uint64_t ring_bytes_max = 128 * MiB;
   /// Reads in flight, at most.
   uint32_t reads_max = 16;
   /// Chunks that one action evicts, at most.

@@ -9,6 +9,7 @@ namespace weightpager::policy {
 namespace {
 
 constexpr uint64_t ring_bytes_min = 8 * MiB;
+constexpr uint64_t ring_bytes_max = 128 * MiB;
 // Outside the cyclic order an engine looks at rows here and there, and each row takes a chunk,
 // whatever the chunk's size.
 constexpr uint32_t sparse_chunks_max = 16;
@@ -22,8 +23,7 @@ uint32_t ring_length(const WindowNeeds& needs, uint32_t for_order) {
   const uint32_t widest =
       needs.wants_widest_ring ? widest_ring(needs.window, needs.chunk_bytes) : 0;
   const uint32_t wanted = std::max({needs.window / 4, shortest, widest});
-  return std::min(
-      {chunks_in(needs.ring_bytes_max), wanted, std::max(missing, shortest), for_order});
+  return std::min({chunks_in(ring_bytes_max), wanted, std::max(missing, shortest), for_order});
 }
 
 }  // namespace

@@ -14,11 +14,9 @@
 
 namespace weightpager::policy {
 
-/// The window that is divided, and what needs a share of it. All but `chunk_bytes` and
-/// `ring_bytes_max` in chunks.
+/// The window that is divided, and what needs a share of it. All but `chunk_bytes` in chunks.
 struct WindowNeeds {
   uint64_t chunk_bytes = 0;
-  uint64_t ring_bytes_max = 0;
   uint32_t window = 0;
   uint32_t cyclic = 0;
   /// Chunks that are neither cyclic nor the layer above's.

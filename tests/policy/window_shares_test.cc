@@ -11,7 +11,7 @@ namespace weightpager::policy {
 namespace {
 
 WindowNeeds needs(uint32_t window, uint32_t cyclic) {
-  return {.chunk_bytes = 2 * MiB, .ring_bytes_max = 128 * MiB, .window = window, .cyclic = cyclic};
+  return {.chunk_bytes = 2 * MiB, .window = window, .cyclic = cyclic};
 }
 
 TEST(WindowShares, ARingOfAQuarterAndTheRestPinned) {
