@@ -2,8 +2,8 @@
 //
 // Whatever is said of formats comes from here: which parser reads a file (model.cc), which files
 // are models (recognise.h), which are refused because they are not what their name promises
-// (plain.cc), and what help and errors list. A new format is a row, a parser and its tests. A file
-// of none of these formats is a plain one.
+// (plain.cc), and what help and errors list. The steps for a new format are in
+// docs/explanation/architecture.md. A file of none of these formats is a plain one.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,10 @@ struct KnownFormat {
   std::string_view ending;
   /// How a file begins, for errors: "the bytes 'GGUF'".
   std::string_view start;
-  /// Whether a file of this format may begin with these bytes: `start_bytes` of them, or a shorter
-  /// file whole. Allocates nothing.
+  /// Whether a file of this format, of any version, may begin with these bytes: the parser says
+  /// HeaderReader::unknown() of a version that it does not know, and the file is paged in file
+  /// order instead of refused. `bytes` has `start_bytes`, or all of a shorter file. Allocates
+  /// nothing.
   bool (*begins_like)(std::string_view bytes) = nullptr;
   /// Whether no other files begin so. Where some do, looks_like_model() has the header parsed, too.
   bool start_suffices = false;

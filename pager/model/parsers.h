@@ -19,6 +19,8 @@ struct ParsedFile {
   uint64_t experts_used = 0;
   /// Names differ within the file; tensors lie inside it, behind its header, and do not overlap.
   /// The parser checks all this, and its errors name the offset in the header. Tensor::file is 0.
+  /// Empty tensors, bytes that belong to no tensor, and files without tensors are allowed unless
+  /// the format forbids them. The parser sets `format` and `file`, too.
   std::vector<Tensor> tensors;
   /// Of a split GGUF: this shard's number from 0 on, how many there are, and the tensors of them
   /// all.
