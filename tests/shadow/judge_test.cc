@@ -96,8 +96,9 @@ std::vector<telemetry::RecordedTouch> recorded(const Trace& trace) {
 // Asks on a window of 100 chunks, and waits until the thread rings. `rings` outlives the thread.
 std::optional<Verdict> answer_of(JudgeThread& thread, const Trace& trace, std::atomic<int>& rings) {
   const int before = rings.load();
+  const auto touches = recorded(trace);  // which the thread reads until it rings
   const bool is_asked = thread.ask(
-      {.touches = recorded(trace),
+      {.touches = touches,
        .chunk_bytes = trace.chunk_bytes,
        .chunks = trace.chunks,
        .order = trace.order,
