@@ -1,4 +1,5 @@
-// read_plan asks for which machine a plan was made, and the answer comes from oneDNN, which no parser needs.
+// read_plan asks for which machine a plan was made, and the answer comes from oneDNN, which no
+// parser needs.
 #include "runtime/plan/profiler.h"
 
 namespace weightpager::plan {
