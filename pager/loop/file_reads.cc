@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -197,13 +198,13 @@ void FileReads::tell_of_hanging_read(uint64_t now_ns) {
     has_told_of_hanging_read_ = true;
     const ServedFile& served = parts_.files.owner(chunk);
     char text[512];
-    std::snprintf(
-        text, sizeof text,
-        "%s: the engine has waited for bytes %llu to %llu for a second: the disk is slow or "
-        "hangs (see `dmesg`), or a program holds the file's lock: one that writes into the "
-        "file out of these weights, by other calls than libc's, waits for itself",
-        served.name.c_str(), static_cast<unsigned long long>(served.offset_of(chunk)),
-        static_cast<unsigned long long>(served.offset_of(chunk) + served.bytes_of(chunk)));
+    const uint64_t begin_bytes = served.offset_of(chunk);
+    std::snprintf(text, sizeof text,
+                  "%s: the engine has waited for bytes %" PRIu64 " to %" PRIu64
+                  " for a second: the disk is slow or hangs (see `dmesg`), or a program holds the "
+                  "file's lock: one that writes into the file out of these weights, by other calls "
+                  "than libc's, waits for itself",
+                  served.name.c_str(), begin_bytes, begin_bytes + served.bytes_of(chunk));
     return report_error(text);
   }
 }
