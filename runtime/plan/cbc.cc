@@ -78,6 +78,7 @@ class Program {
   /// Empty if there is no solution, or none was found in time.
   Result<std::vector<uint32_t>> solve(const TimeLimit& limit = {}) {
     if (std::isfinite(limit.seconds_left())) {
+      Cbc_setParameter(model_.get(), "timeMode", "elapsed");
       Cbc_setMaximumSeconds(model_.get(), limit.seconds_left());
     }
     Cbc_setAllowableGap(model_.get(), 0);
@@ -90,12 +91,17 @@ class Program {
     Cbc_solve(model_.get());
     if (Cbc_isProvenInfeasible(model_.get()) != 0) return std::vector<uint32_t>();
     if (Cbc_isProvenOptimal(model_.get()) != 0) return chosen(Cbc_getColSolution(model_.get()));
-    if (limit.seconds_left() > 0) {
+    if (!is_out_of_time(limit)) {
       return unusable(fmt::format("ended without the best selection (status {}, {})",
                                   Cbc_status(model_.get()), Cbc_secondaryStatus(model_.get())));
     }
     if (Cbc_numberSavedSolutions(model_.get()) == 0) return std::vector<uint32_t>();
     return chosen(Cbc_bestSolution(model_.get()));
+  }
+
+  /// CBC may stop some microseconds before the limit.
+  bool is_out_of_time(const TimeLimit& limit) const {
+    return limit.seconds_left() == 0 || Cbc_isSecondsLimitReached(model_.get()) != 0;
   }
 
  private:
@@ -208,7 +214,7 @@ Result<Selection> fastest_by_cbc(const Instance& instance, uint64_t memory_bytes
   program.limit_memory(memory_bytes_max);
   auto candidates = program.solve(limit);
   if (!candidates) return forward_error(std::move(candidates));
-  if (candidates->empty() && limit.seconds_left() == 0) return smallest(instance);
+  if (candidates->empty() && program.is_out_of_time(limit)) return smallest(instance);
   if (candidates->empty()) {
     return unusable(fmt::format("says that no selection fits {} bytes, where one takes {}",
                                 memory_bytes_max, least_memory_bytes(instance)));
