@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gathers what a machine with a GPU and nothing else of ours needs to test and measure: programs and
-# the libraries that they are linked with, stripped and compressed, in build/gpu/programs.tar.xz.
+# Gathers what a machine with a GPU, many processors and nothing else of ours needs to test and measure:
+# programs and the libraries that they are linked with, stripped and compressed, in build/gpu/programs.tar.xz.
 # tools/scripts/gpu/run_all.sh unpacks and runs them there.
 # That machine has its own C and C++ libraries, a GPU driver and cuBLAS.
 #
@@ -9,7 +9,9 @@ set -euo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
 
-PROGRAMS=(tools/weightpager tests/test_cuda bench/cuda_alias)
+PROGRAMS=(tools/weightpager bench/cuda_alias)
+# The tests on a GPU, and those of the threads that serve faults, read and compute.
+TEST_FOLDERS=(cuda api attach control io pager pipeline serve shadow telemetry window)
 # What every Linux with a C++ compiler has.
 THEIRS='^(linux-vdso|ld-linux-x86-64|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so'
 FOLDER=$WP_ROOT/build/gpu
@@ -29,7 +31,7 @@ main() {
   rm -rf -- "$FOLDER"
   mkdir -p "$FOLDER" "$STAGE/bin" "$STAGE/lib"
   local program name path
-  for program in "${PROGRAMS[@]}"; do
+  for program in "${PROGRAMS[@]}" "${TEST_FOLDERS[@]/#/tests/test_}"; do
     [[ -x $WP_BUILD/$program ]] ||
       fail "$WP_BUILD/$program is not there: build it with cmake --build --preset release, where nvcc is"
     strip -o "$STAGE/bin/$(basename -- "$program")" "$WP_BUILD/$program"

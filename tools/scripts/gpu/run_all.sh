@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Everything that wants a GPU, in one call of ten minutes, on a machine to which build/gpu was carried
-# (tools/scripts/gpu/pack.sh): the tests of room cuda, the two ways of a layer's place (bench/cuda_alias.cu), a
-# network on CPU and GPU with the same answers, and the five networks in every pipeline. Results go to
-# $OUT, or build/gpu/results. Ends with the number of steps that failed.
+# Everything that wants a GPU or many processors, in one call of ten minutes, on a machine to which build/gpu was
+# carried (tools/scripts/gpu/pack.sh): the tests of folder cuda, those of threads, the two ways of a layer's place
+# (bench/cuda_alias.cu), a network on CPU and GPU with the same answers, and the five networks in every pipeline.
+# Results go to $OUT, or build/gpu/results. Ends with the number of steps that failed.
 #
 #   tools/scripts/gpu/run_all.sh [NETWORK…]      (yolov3 yolov4 yolov4-p6 resnet152 densenet201)
 set -uo pipefail
@@ -53,8 +53,14 @@ sys.exit(any(a[0] != b[0] or abs(a[1] - b[1]) > 1e-3 * a[1] for a, b in zip(cpu,
 PY
 }
 
+# run_tests PROGRAM LIMIT_SECONDS: for the record, how many of its tests were skipped, and why.
 run_tests() {
-  (cd "$NETS" && timeout 200 test_cuda --gtest_brief=1 --gtest_output="xml:$OUT/test_cuda.xml")
+  local log=$NETS/$1.log status=0
+  (cd "$NETS" && timeout "$2" "$1" --gtest_output="xml:$NETS/tests/$1.xml") >"$log" 2>&1 || status=$?
+  grep -E '^\[ +(PASSED|FAILED|SKIPPED) +\] [0-9]+ test' "$log"
+  grep -E '^SKIPPED: ' "$log" | sort | uniq -c
+  ((status == 0)) || grep -E '^\[ +FAILED|: Failure$' -A 6 "$log" | head -n 60
+  return "$status"
 }
 
 run_alias() {
@@ -71,11 +77,11 @@ bench_network() {
 }
 main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
-  local networks=("$@") net
+  local networks=("$@") net program
   (($#)) || networks=(yolov3 yolov4 yolov4-p6 resnet152 densenet201)
   [[ -e $FOLDER/programs.tar.xz ]] || fail "$FOLDER/programs.tar.xz is not here: tools/scripts/gpu/pack.sh makes it"
   tar -C "$FOLDER" -xJf "$FOLDER/programs.tar.xz" || fail "$FOLDER/programs.tar.xz cannot be unpacked: needs tar and xz"
-  mkdir -p "$OUT" "$NETS/bench" "$NETS/traces"
+  mkdir -p "$OUT" "$NETS/bench" "$NETS/traces" "$NETS/tests"
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
   # Without one the tests would all be skipped, and nothing would have failed.
   have nvidia-smi || fail "no NVIDIA GPU on this machine"
@@ -83,7 +89,10 @@ main() {
   find_cublas
   # For the record: what it says of page faults is no matter here.
   weightpager doctor || true
-  step "tests" run_tests
+  step "tests on the GPU" run_tests test_cuda 200
+  for program in "$FOLDER"/bin/test_*; do
+    [[ $program == */test_cuda ]] || step "tests of ${program##*/test_}" run_tests "${program##*/}" 100
+  done
   step "cuda_alias" run_alias
   for net in "${networks[@]}"; do
     step "$net" bench_network "$net"
@@ -96,7 +105,7 @@ main() {
 import json, sys
 print(json.dumps([json.load(open(path)) for path in sys.argv[1:]]))
 PY
-  tar -C "$NETS" -czf "$OUT/traces.tar.gz" traces
+  tar -C "$NETS" -czf "$OUT/tests_and_traces.tar.gz" tests traces
   say "$FAILED steps failed; results are in $OUT"
   return "$FAILED"
 }
