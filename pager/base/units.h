@@ -14,6 +14,8 @@ inline constexpr uint64_t KiB = 1024;
 inline constexpr uint64_t MiB = 1024 * KiB;
 inline constexpr uint64_t GiB = 1024 * MiB;
 
+inline constexpr uint64_t second_ns = 1'000'000'000;
+
 /// The size that one entry of an x86-64 page table can map; regions lie on this grid.
 inline constexpr uint64_t huge_page_bytes = 2 * MiB;
 /// The unit of residency is chosen per pager (policy/chunk_size.h): a power of two from here …

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "pager/base/units.h"
+
 namespace weightpager::control {
 namespace {
-
-constexpr uint64_t second_ns = 1'000'000'000;
 
 /// A label's value, within quotes.
 std::string label_value(std::string_view text) {

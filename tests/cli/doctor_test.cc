@@ -17,7 +17,6 @@ using fault::Door;
 constexpr uint64_t write_protection = UFFD_FEATURE_PAGEFAULT_FLAG_WP;
 constexpr uint64_t asynchronous_write_protection = 1 << 15;
 constexpr uint64_t move = UFFD_FEATURE_MOVE;
-constexpr uint64_t second_ns = 1'000'000'000;
 
 /// Linux 6.18 as root, on which nothing is wrong.
 SystemFacts well_system() {
@@ -438,13 +437,13 @@ TEST_F(DoctorTest, ADriverThatDoesNotStartIsAWarning) {
 
 // --- how it is shown ----------------------------------------------------------------------------
 
-const std::vector<Row> sample = {
+const std::vector<Row> sample_rows = {
     {"kernel", RowVerdict::information, "some", "", {}},
     {"huge_pages", RowVerdict::warn, "never", "echo 1", {{"mode", "x"}}},
     {"io_uring", RowVerdict::fail, "\xff", "", {}}};
 
 TEST(DoctorReport, AlignsTheTableAndPutsTheCureBelow) {
-  EXPECT_EQ(doctor_table(sample, false),
+  EXPECT_EQ(doctor_table(sample_rows, false),
             "info  kernel      some\n"
             "warn  huge pages  never\n"
             "                  cure: echo 1\n"
@@ -460,7 +459,7 @@ TEST(DoctorReport, ColoursTheVerdictOnly) {
 }
 
 TEST(DoctorReport, JsonHasTheRowsAndTheWorstVerdict) {
-  const auto json = nlohmann::json::parse(doctor_json(sample));
+  const auto json = nlohmann::json::parse(doctor_json(sample_rows));
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_EQ(json["verdict"], "fail");
   ASSERT_EQ(json["rows"].size(), 3u);

@@ -19,8 +19,6 @@ namespace {
 
 using telemetry::Telemetry;
 
-constexpr uint64_t second_ns = 1'000'000'000;
-
 /// A run of ten seconds that reads all the time and stalls for half of it.
 void fill_bound_by_reading(Telemetry& process) {
   process.process_id = 1234;

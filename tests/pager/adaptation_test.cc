@@ -12,20 +12,20 @@
 namespace weightpager {
 namespace {
 
-constexpr uint64_t file_bytes = 128 * MiB;
+constexpr uint64_t adapted_file_bytes = 128 * MiB;
 
 class AdaptationTest : public PagerTest {
  protected:
   /// At any time a part of the file is in use, here and there, and another one later.
   void touch_drifting(const std::byte* region, uint32_t times) {
     for (uint32_t i = 0; i < times; ++i, begin_ += 32 * KiB) {
-      const uint64_t at = (begin_ + random_() % (16 * MiB) / 8 * 8) % file_bytes;
+      const uint64_t at = (begin_ + random_() % (16 * MiB) / 8 * 8) % adapted_file_bytes;
       if (load(region + at) != word_at(at)) ++wrong_words_;
     }
   }
 
   void pass_over(const std::byte* region) {
-    for (uint64_t at = 0; at < file_bytes; at += os_page_bytes) {
+    for (uint64_t at = 0; at < adapted_file_bytes; at += os_page_bytes) {
       if (load(region + at) != word_at(at)) ++wrong_words_;
     }
   }
@@ -52,7 +52,7 @@ std::optional<shadow::Verdict> find_nothing_better(simulate::Trace /*sample*/,
 TEST_P(AdaptationTest, AnotherPolicyTakesOverWhileTheEngineRuns) {
   judge_ = prefer_lru;
   start(32 * MiB);
-  const PatternFile file(file_bytes);
+  const PatternFile file(adapted_file_bytes);
   std::byte* const region = map(file);
   ASSERT_EQ(policy::policy_name(telemetry_->policy), "expert");
   while (telemetry_->policy_changes == 0) touch_drifting(region, 1000);
@@ -61,25 +61,25 @@ TEST_P(AdaptationTest, AnotherPolicyTakesOverWhileTheEngineRuns) {
   touch_drifting(region, 5000);
   pass_over(region);
   EXPECT_EQ(wrong_words_, 0u);
-  pager_->remove(region, file_bytes);
+  pager_->remove(region, adapted_file_bytes);
 }
 
 // Without end if nobody judges.
 TEST_P(AdaptationTest, APolicyThatNoOtherBeatsStays) {
   judge_ = find_nothing_better;
   start(32 * MiB);
-  const PatternFile file(file_bytes);
+  const PatternFile file(adapted_file_bytes);
   std::byte* const region = map(file);
   while (telemetry_->policies_judged == 0) touch_drifting(region, 1000);
   for (int pass = 0; pass < 2; ++pass) pass_over(region);
   EXPECT_EQ(policy::policy_name(telemetry_->policy), "expert");
   EXPECT_EQ(telemetry_->policy_changes, 0u);
   EXPECT_EQ(wrong_words_, 0u);
-  pager_->remove(region, file_bytes);
+  pager_->remove(region, adapted_file_bytes);
 }
 
 TEST_P(AdaptationTest, TheWindowMayChangeMeanwhile) {
-  const PatternFile file(file_bytes);
+  const PatternFile file(adapted_file_bytes);
   std::byte* const region = map(file);
   for (int i = 0; i < 10; ++i) {
     touch_drifting(region, 1000);
@@ -87,7 +87,7 @@ TEST_P(AdaptationTest, TheWindowMayChangeMeanwhile) {
     if (i % 5 == 0) pass_over(region);
   }
   EXPECT_EQ(wrong_words_, 0u);
-  pager_->remove(region, file_bytes);
+  pager_->remove(region, adapted_file_bytes);
 }
 
 // Mapper copy cannot hide what it has shown, and does not adapt.

@@ -15,7 +15,7 @@
 namespace weightpager {
 namespace {
 
-constexpr uint64_t file_bytes = 96 * MiB;
+constexpr uint64_t soaked_file_bytes = 96 * MiB;
 constexpr uint64_t written_from = 88 * MiB;  // only this part of the writable region is written to
 
 class SoakTest : public PagerTest {
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Mappers, SoakTest, ::testing::ValuesIn(mappers_and_chun
 TEST_P(SoakTest, EightThreadsFindTheRightBytes) {
   const char* wanted = std::getenv("WP_SOAK_MOVES");
   const uint64_t moves_wanted = wanted == nullptr ? 2000 : std::strtoull(wanted, nullptr, 10);
-  PatternFile file(file_bytes);
+  PatternFile file(soaked_file_bytes);
   std::byte* shared = map(file);
   std::byte* writable = map_writable(file);
   const uint64_t before_bytes = resident_bytes();
@@ -87,7 +87,7 @@ TEST_P(SoakTest, EightThreadsFindTheRightBytes) {
         } else if (dice < 100) {
           write(writable, random, number);
         } else if (dice < 600) {
-          touch(shared, random, file_bytes);
+          touch(shared, random, soaked_file_bytes);
         } else {
           touch(writable, random, written_from);
         }
@@ -100,8 +100,9 @@ TEST_P(SoakTest, EightThreadsFindTheRightBytes) {
 
   // Small again, and everything gone through once more: the window is whole, and no more than that.
   EXPECT_EQ(pager_->resize(32 * MiB), 32 * MiB);
-  for (uint64_t at = 0; at < file_bytes; at += 4096) ASSERT_EQ(load(shared + at), word_at(at));
-  const uint64_t written_bytes = file_bytes - written_from + 2 * chunk_bytes();
+  for (uint64_t at = 0; at < soaked_file_bytes; at += 4096)
+    ASSERT_EQ(load(shared + at), word_at(at));
+  const uint64_t written_bytes = soaked_file_bytes - written_from + 2 * chunk_bytes();
 #ifdef __SANITIZE_THREAD__
   const uint64_t shadow_bytes = 256 * MiB;  // what the sanitizer notes of every word touched
 #else
@@ -109,8 +110,8 @@ TEST_P(SoakTest, EightThreadsFindTheRightBytes) {
 #endif
   EXPECT_LE(resident_bytes(), before_bytes + 32 * MiB + written_bytes + 8 * MiB + shadow_bytes);
   EXPECT_GE(telemetry_->resident_bytes.load(), 20 * MiB);
-  pager_->remove(shared, file_bytes);
-  pager_->remove(writable, file_bytes);
+  pager_->remove(shared, soaked_file_bytes);
+  pager_->remove(writable, soaked_file_bytes);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Sweep sweep_windows(uint64_t first_bytes, uint64_t last_bytes, uint64_t step_byt
 }
 
 // Sizes of some steps of the search, a third of them on its grid.
-Costs random_costs(RandomNetworks& random) {
+Costs costs_to_search(RandomNetworks& random) {
   Costs costs = random.costs();
   for (UnitCosts& unit : costs) {
     unit.size_bytes *= ring_step_bytes;
@@ -75,7 +75,7 @@ uint64_t some_delay_ns(Pipeline pipeline, const Costs& costs, RandomNetworks& ra
 TEST(Search, OneRingIsTheSmallestOfAll) {
   RandomNetworks random(10);
   for (int round = 0; round < 3'000; ++round) {
-    const Costs costs = random_costs(random);
+    const Costs costs = costs_to_search(random);
     const uint64_t delay_max_ns = some_delay_ns(Pipeline::two_stage, costs, random);
     Rings expected{round_up(smallest_rings(Pipeline::two_stage, work_units(costs)).host_bytes,
                             ring_step_bytes),
@@ -93,7 +93,7 @@ TEST(Search, TwoRingsAreTheSmallestOfAllPairs) {
   RandomNetworks random(11);
   int unequal = 0;
   for (int round = 0; round < 500; ++round) {
-    const Costs costs = random_costs(random);
+    const Costs costs = costs_to_search(random);
     const uint64_t delay_max_ns = some_delay_ns(Pipeline::asynchronous, costs, random);
     const Rings smallest = smallest_rings(Pipeline::asynchronous, work_units(costs));
     const uint64_t first_bytes = round_up(smallest.host_bytes, ring_step_bytes);
@@ -121,7 +121,7 @@ TEST(Search, TwoRingsAreTheSmallestOfAllPairs) {
 TEST(Search, DelaysThatNoRingReachesAreRefused) {
   RandomNetworks random(12);
   for (int round = 0; round < 1'000; ++round) {
-    const Costs costs = random_costs(random);
+    const Costs costs = costs_to_search(random);
     for (const Pipeline pipeline : all_pipelines) {
       const Rings largest{2 * largest_bytes(costs), 2 * largest_bytes(costs)};
       const uint64_t least_ns = delay_ns(pipeline, costs, largest);
@@ -172,7 +172,7 @@ TEST(Search, SweepTakesTheFirstThatIsGoodEnough) {
 TEST(Search, SweepOfTheEquationsFindsWhatBisectionFinds) {
   RandomNetworks random(13);
   for (int round = 0; round < 500; ++round) {
-    const Costs costs = random_costs(random);
+    const Costs costs = costs_to_search(random);
     const Rings found = smallest_rings_without_stalls(Pipeline::two_stage, costs, 0);
     const uint64_t first_bytes = round_up(
         smallest_rings(Pipeline::two_stage, work_units(costs)).host_bytes, ring_step_bytes);

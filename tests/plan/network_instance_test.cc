@@ -15,7 +15,7 @@ namespace {
 using network::Network;
 using ops::Layout;
 
-Network parse(const std::string& text) {
+Network parse_instance(const std::string& text) {
   auto network = network::parse_network(text, "net.cfg");
   EXPECT_TRUE(network) << network.error().message;
   return *std::move(network);
@@ -54,7 +54,7 @@ constexpr uint64_t bias_bytes = 8 * 4;
 constexpr uint64_t connected_bytes = 5 * 4 + 5 * 128 * 4;
 
 TEST(NetworkInstance, WholeNetworksHoldTheirWeights) {
-  const Network network = parse(two_convolutions);
+  const Network network = parse_instance(two_convolutions);
   const NetworkInstance made =
       make_instance(network, made_up_profile(network), SelectionScope::whole_network, 1e9);
   ASSERT_TRUE(check(made.instance)) << check(made.instance).error().message;
@@ -81,7 +81,7 @@ TEST(NetworkInstance, WholeNetworksHoldTheirWeights) {
 }
 
 TEST(NetworkInstance, LayerByLayerReadsThem) {
-  const Network network = parse(two_convolutions);
+  const Network network = parse_instance(two_convolutions);
   const NetworkInstance made =
       make_instance(network, made_up_profile(network), SelectionScope::layer_by_layer, 1e9);
   const auto best = least_workspace(made.instance, 1e9);
@@ -94,7 +94,7 @@ TEST(NetworkInstance, LayerByLayerReadsThem) {
 }
 
 TEST(NetworkInstance, InputsThatAreTakenTwiceAreChangedOnce) {
-  const Network network = parse(
+  const Network network = parse_instance(
       "[net]\nheight=8\nwidth=8\nchannels=8\n"
       "[convolutional]\nfilters=8\nsize=1\nstride=1\nactivation=relu\n"
       "[route]\nlayers=-1,-1\n"
@@ -112,7 +112,7 @@ TEST(NetworkInstance, InputsThatAreTakenTwiceAreChangedOnce) {
 
 // oneDNN may have no code for others in a layout that no convolution has.
 TEST(NetworkInstance, OthersAreInLayoutsThatConvolutionsHave) {
-  const Network network = parse(two_convolutions);
+  const Network network = parse_instance(two_convolutions);
   Profile profile = made_up_profile(network);
   const uint32_t pool = NetworkInstance::node_of_layer(1);
   using Names = std::vector<std::string>;
@@ -129,7 +129,7 @@ TEST(NetworkInstance, OthersAreInLayoutsThatConvolutionsHave) {
 
 // A library's code may be fast in some layouts only.
 TEST(NetworkInstance, ALayoutCostsWhatItIsSlowerThanTheFastest) {
-  const Network network = parse(two_convolutions);
+  const Network network = parse_instance(two_convolutions);
   Profile profile = made_up_profile(network);
   LayoutTimes& pool = profile.others.at(other_key(network.layers[1]));
   pool[static_cast<size_t>(Layout::nchw)] = 300;
@@ -144,7 +144,7 @@ TEST(NetworkInstance, ALayoutCostsWhatItIsSlowerThanTheFastest) {
 // Also pyramids that lead up and down again, such as YOLOv4's.
 TEST(NetworkInstance, AllNetworksCanBeReduced) {
   for (const std::string& name : network::described_networks()) {
-    const Network network = parse(*network::make_description(name));
+    const Network network = parse_instance(*network::make_description(name));
     const NetworkInstance made =
         make_instance(network, made_up_profile(network), SelectionScope::whole_network, 1e9);
     EXPECT_TRUE(check(made.instance));

@@ -148,7 +148,7 @@ TEST(ProfileCache, IsTheUsersAndTheMachines) {
   EXPECT_EQ(profile_cache_path("one"), "");
 }
 
-constexpr const char* small_network =
+constexpr const char* profiled_network =
     "[net]\nheight=12\nwidth=12\nchannels=3\n"
     "[convolutional]\nfilters=16\nsize=3\nstride=1\npad=1\nactivation=relu\n"
     "[maxpool]\nsize=2\nstride=2\n"
@@ -156,7 +156,7 @@ constexpr const char* small_network =
 
 TEST(Profiler, MeasuresOnceAndTakesTimesFromTheCache) {
   const model::TemporaryDirectory scratch;
-  const auto network = network::parse_network(small_network, "small.cfg");
+  const auto network = network::parse_network(profiled_network, "small.cfg");
   ASSERT_TRUE(network) << network.error().message;
   const ProfilerOptions options{.threads = 1, .cache_path = scratch.path("profile.json")};
   const auto measured = profile_network(*network, options);

@@ -11,7 +11,7 @@
 #include "pager/policy/reordered.h"
 #include "tests/policy/simulation.h"
 
-namespace weightpager::policy {
+namespace weightpager::policy::learned_test {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
@@ -126,4 +126,4 @@ TEST(Reordered, WhatWasNotSeenStaysBehindWhatItFollowed) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::learned_test

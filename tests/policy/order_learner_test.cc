@@ -9,7 +9,7 @@
 
 #include "pager/base/units.h"
 
-namespace weightpager::policy {
+namespace weightpager::policy::order_learner_test {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
@@ -167,4 +167,4 @@ TEST(OrderLearner, LearningAnewShowsEachChunkOnce) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::order_learner_test

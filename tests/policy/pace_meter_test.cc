@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace weightpager::policy {
+namespace weightpager::policy::pace_meter_test {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
@@ -106,4 +106,4 @@ TEST(PaceMeter, AnotherOrderIsMeasuredAnew) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::pace_meter_test

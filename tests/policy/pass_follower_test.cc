@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace weightpager::policy {
+namespace weightpager::policy::pass_follower_test {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
@@ -99,4 +99,4 @@ TEST(PassFollower, ReadingBeginsBeforeTheFirstTouchIfAPassIsAnnounced) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::pass_follower_test

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-namespace weightpager::policy {
+namespace weightpager::policy::pins_test {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
@@ -84,4 +84,4 @@ TEST(Pins, WhatIsNotInTheOrderIsNotPinned) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::pins_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace weightpager::policy {
+namespace weightpager::policy::second_chance_test {
 namespace {
 
 using Standing = SecondChance::Standing;
@@ -74,4 +74,4 @@ TEST(SecondChance, EachChunkIsInTheClockOnce) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::second_chance_test

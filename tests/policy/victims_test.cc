@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace weightpager::policy {
+namespace weightpager::policy::victims_test {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
@@ -104,4 +104,4 @@ TEST(Victims, ThePinnedChunksGoLast) {
 }
 
 }  // namespace
-}  // namespace weightpager::policy
+}  // namespace weightpager::policy::victims_test

@@ -18,7 +18,6 @@ namespace {
 
 using infer::Inference;
 
-constexpr uint64_t second_ns = 1'000'000'000;
 /// Together windows of this have less than one network's weights: however it is divided, each reads
 /// in every pass.
 constexpr uint64_t too_small_for_one_bytes = MiB + MiB / 2;

@@ -12,7 +12,7 @@ constexpr double percent_max = 1000;
 
 bool is_share(const std::string& text) { return !text.empty() && text.back() == '%'; }
 
-Result<uint64_t> parse_share(const std::string& text, uint64_t model_bytes) {
+Result<uint64_t> parse_share_of_model(const std::string& text, uint64_t model_bytes) {
   double percent = 0;
   const char* const end = text.data() + text.size() - 1;
   const auto [stopped_at, problem] = std::from_chars(text.data(), end, percent);
@@ -33,7 +33,7 @@ Result<uint64_t> parse_share(const std::string& text, uint64_t model_bytes) {
 Result<uint64_t> parse_window(const std::string& text, uint64_t model_bytes,
                               const MemoryLimit& limit, const WindowGrain& grain) {
   auto window_bytes =
-      is_share(text) ? parse_share(text, model_bytes) : parse_size(text, "--window");
+      is_share(text) ? parse_share_of_model(text, model_bytes) : parse_size(text, "--window");
   if (!window_bytes) return window_bytes;
   if (is_share(text)) window_bytes = round_down(*window_bytes, grain.step_bytes);
   if (*window_bytes < grain.bytes_min) {

@@ -14,7 +14,7 @@ namespace {
 
 using Json = control::Client::Json;
 
-constexpr size_t command_columns = 16;
+constexpr size_t ps_command_columns = 16;
 
 }  // namespace
 
@@ -90,11 +90,11 @@ int ps_command(const std::vector<std::string>& words) {
       for (const Json& hello : found) print(stdout, hello.dump() + "\n");
       return exit_success;
     }
-    fmt::print("{:>8} {:<{}} {:<9} {:>10} {:<12} {}\n", "pid", "command", command_columns, "kind",
-               "window MiB", "policy", "model");
+    fmt::print("{:>8} {:<{}} {:<9} {:>10} {:<12} {}\n", "pid", "command", ps_command_columns,
+               "kind", "window MiB", "policy", "model");
     for (const Json& hello : found) {
       fmt::print("{:>8} {:<{}} {:<9} {:>10} {:<12} {}\n", hello.at("process_id").get<int64_t>(),
-                 hello.at("command").get<std::string>(), command_columns,
+                 hello.at("command").get<std::string>(), ps_command_columns,
                  hello.at("kind").get<std::string>(), window_of(hello), policy_of(hello),
                  models_of(hello));
     }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pager/base/owned_fd.h"
+#include "pager/base/units.h"
 #include "tools/arguments/number_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/live/live_process.h"
@@ -22,7 +23,6 @@ namespace {
 
 using Json = control::Client::Json;
 
-constexpr uint64_t second_ns = 1'000'000'000;
 constexpr uint64_t interval_ns_min = 10'000'000;
 constexpr int rows_below_header = 22;
 constexpr size_t cursor_columns = 12;
@@ -127,7 +127,7 @@ struct Watching {
   bool is_json = false;
 };
 
-Result<Watching> read_options(const Arguments& arguments) {
+Result<Watching> read_stat_options(const Arguments& arguments) {
   Watching watching{.is_json = arguments.has("json")};
   if (const auto text = arguments.value("interval")) {
     const auto interval_ns = parse_duration(*text, "--interval");
@@ -179,7 +179,7 @@ int watch(control::Client& client, const Watching& watching) {
 int stat_command(const std::vector<std::string>& words) {
   const Command command = stat_description();
   return run_live_command(command, words, [&](const Arguments& arguments) -> int {
-    const auto watching = read_options(arguments);
+    const auto watching = read_stat_options(arguments);
     if (!watching) return misuse(watching.error());
     auto client = connect_to_operand(command, arguments);
     return client ? watch(*client, *watching) : client.error();

@@ -14,13 +14,13 @@ namespace {
 using budget::DelayModel;
 using Json = nlohmann::ordered_json;
 
-constexpr int schema_version = 1;
+constexpr int delay_model_schema_version = 1;
 /// Samples of every layer are among it.
-constexpr uint64_t file_bytes_max = 16 * MiB;
+constexpr uint64_t delay_model_bytes_max = 16 * MiB;
 /// A second for one byte, operation, tensor or block.
 constexpr double ns_max = 1e9;
 
-constexpr std::pair<const char*, double DelayModel::*> parts[] = {
+constexpr std::pair<const char*, double DelayModel::*> model_parts[] = {
     {"read_ns_per_byte", &DelayModel::read_ns_per_byte},
     {"read_ns_per_tensor", &DelayModel::read_ns_per_tensor},
     {"read_ns_per_block", &DelayModel::read_ns_per_block},
@@ -39,12 +39,12 @@ Result<DelayModel> parse_delay_model(std::string_view text, const std::string& p
   DelayModel model;
   try {
     const Json json = Json::parse(text).at("model");
-    for (const auto& [name, part] : parts) model.*part = json.at(name);
+    for (const auto& [name, part] : model_parts) model.*part = json.at(name);
   } catch (const Json::exception& problem) {
     return fail(fmt::format("{}: not a delay model: {}", path, problem.what()),
                 "`weightpager bench blocks NET.cfg NET.weights --json FILE` measures one");
   }
-  for (const auto& [name, part] : parts) {
+  for (const auto& [name, part] : model_parts) {
     if (model.*part >= 0 && model.*part <= ns_max) continue;
     return fail(fmt::format("{}: {} is {}: expected a number from 0 to {}", path, name, model.*part,
                             ns_max),
@@ -54,14 +54,14 @@ Result<DelayModel> parse_delay_model(std::string_view text, const std::string& p
 }
 
 Result<DelayModel> read_delay_model(const std::string& path) {
-  const auto text = read_whole_json(path, file_bytes_max, "a delay model");
+  const auto text = read_whole_json(path, delay_model_bytes_max, "a delay model");
   return text ? parse_delay_model(*text, path) : tl::make_unexpected(text.error());
 }
 
 std::string delay_model_json(const std::vector<budget::Sample>& samples,
                              const budget::FittedModel& fitted) {
-  Json json = {{"schema_version", schema_version}, {"benchmark", "blocks"}};
-  for (const auto& [name, part] : parts) json["model"][name] = fitted.model.*part;
+  Json json = {{"schema_version", delay_model_schema_version}, {"benchmark", "blocks"}};
+  for (const auto& [name, part] : model_parts) json["model"][name] = fitted.model.*part;
   json["fit"] = {{"read", fit_json(fitted.read)},
                  {"kernel", fit_json(fitted.kernel)},
                  {"release", fit_json(fitted.release)}};

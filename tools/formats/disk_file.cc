@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr uint64_t file_bytes_max = 1 * MiB;
+constexpr uint64_t disk_bytes_max = 1 * MiB;
 /// Between a byte in a second and a petabyte.
 constexpr double bytes_per_s_min = 1;
 constexpr double bytes_per_s_max = 1e15;
@@ -85,7 +85,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& name) {
 Result<Machine> read_machine(const std::string& name) {
   std::error_code ignored;
   if (std::filesystem::exists(name, ignored)) {
-    const auto text = read_whole_file(name, file_bytes_max, "a disk");
+    const auto text = read_whole_file(name, disk_bytes_max, "a disk");
     return text ? parse_machine(*text, name) : tl::make_unexpected(text.error());
   }
   auto known = simulate::disk_by_name(name);

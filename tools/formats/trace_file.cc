@@ -21,7 +21,7 @@ using simulate::Touch;
 using simulate::Trace;
 
 constexpr size_t magic_bytes = 8;
-constexpr uint64_t file_bytes_max = 4 * GiB;
+constexpr uint64_t trace_bytes_max = 4 * GiB;
 /// Of a touch's 3 bytes or more, and of a number's 2: what they become in memory.
 constexpr uint64_t binary_expansion = 8;
 constexpr uint64_t json_expansion = 24;
@@ -63,7 +63,7 @@ Result<Trace> read_trace(const std::string& path) {
                              .bytes = file_bytes * (is_json ? json_expansion : binary_expansion)};
     if (Status fits = check_room(need, ""); !fits) return forward_error(std::move(fits));
   }
-  const auto text = read_whole_file(path, file_bytes_max, "a trace");
+  const auto text = read_whole_file(path, trace_bytes_max, "a trace");
   if (!text) return tl::make_unexpected(text.error());
   if (text->starts_with('{')) return parse_trace_json(*text, path);
   return simulate::decode(std::as_bytes(std::span(*text)), path);

@@ -17,5 +17,6 @@ constexpr double percent(uint64_t part, uint64_t whole) {
 /// For computed times (double) and for measured ones (uint64_t).
 constexpr double milliseconds(double ns) { return ns / 1e6; }
 constexpr double milliseconds(uint64_t ns) { return milliseconds(static_cast<double>(ns)); }
+constexpr double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 }  // namespace weightpager::tools

@@ -22,7 +22,7 @@ using infer::Inference;
 using network::Network;
 using pipeline::Pipeline;
 
-const char* const usage_example = "weightpager bench blocks yolov4.cfg yolov4.weights";
+const char* const blocks_example = "weightpager bench blocks yolov4.cfg yolov4.weights";
 constexpr size_t residuals_shown = 3;
 
 }  // namespace
@@ -53,9 +53,9 @@ struct BlocksOptions {
   int threads = 0;
 };
 
-Result<BlocksOptions> read_options(const Arguments& arguments) {
+Result<BlocksOptions> read_blocks_options(const Arguments& arguments) {
   if (arguments.operands().size() != 2) {
-    return fail("expected a .cfg and its weights", usage_example);
+    return fail("expected a .cfg and its weights", blocks_example);
   }
   BlocksOptions options = {.cfg_path = arguments.operands()[0],
                            .weights_path = arguments.operands()[1],
@@ -154,7 +154,7 @@ int run_blocks(const BlocksOptions& options) {
 }  // namespace
 
 int bench_blocks_command(const std::vector<std::string>& words) {
-  return carry_out(bench_blocks_description(), words, read_options, run_blocks);
+  return carry_out(bench_blocks_description(), words, read_blocks_options, run_blocks);
 }
 
 }  // namespace weightpager::tools

@@ -102,7 +102,7 @@ void print_machine(const Machine& machine) {
       us(handling.to_show(small_bytes, 1)), us(handling.to_take_out(small_bytes, 1)));
 }
 
-int measure(const Arguments& arguments) {
+int measure_as_asked(const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
     return misuse({"expected one file to read", "weightpager bench disk model.gguf"});
   }
@@ -124,7 +124,7 @@ int measure(const Arguments& arguments) {
 }  // namespace
 
 int bench_disk_command(const std::vector<std::string>& words) {
-  return carry_out(bench_disk_description(), words, measure);
+  return carry_out(bench_disk_description(), words, measure_as_asked);
 }
 
 }  // namespace weightpager::tools

@@ -24,8 +24,8 @@ using infer::Comparison;
 using infer::Configuration;
 using network::Network;
 
-constexpr int schema_version = 1;
-const char* const usage_example = "weightpager bench pipelines yolov4.cfg yolov4.weights";
+constexpr int pipelines_schema_version = 1;
+const char* const pipelines_example = "weightpager bench pipelines yolov4.cfg yolov4.weights";
 
 }  // namespace
 
@@ -49,18 +49,18 @@ Command bench_pipelines_description() {
 
 namespace {
 
-struct BenchOptions {
+struct PipelinesOptions {
   std::string cfg_path;
   infer::ComparisonOptions comparison;
   std::string json_path;
   std::string trace_path;
 };
 
-Result<BenchOptions> read_options(const Arguments& arguments) {
+Result<PipelinesOptions> read_pipelines_options(const Arguments& arguments) {
   if (arguments.operands().size() != 2) {
-    return fail("expected a .cfg and its weights", usage_example);
+    return fail("expected a .cfg and its weights", pipelines_example);
   }
-  BenchOptions options;
+  PipelinesOptions options;
   options.cfg_path = arguments.operands()[0];
   options.comparison.weights_path = arguments.operands()[1];
   options.json_path = arguments.value("json").value_or("");
@@ -163,11 +163,11 @@ void print_advice(const Comparison& comparison) {
       mebibytes(smallest->window_bytes), smallest->name, saved_percent(comparison, *smallest));
 }
 
-nlohmann::ordered_json to_json(const Comparison& comparison, const BenchOptions& options,
+nlohmann::ordered_json to_json(const Comparison& comparison, const PipelinesOptions& options,
                                const Network& network) {
   utsname system{};
   uname(&system);
-  nlohmann::ordered_json json = {{"schema_version", schema_version},
+  nlohmann::ordered_json json = {{"schema_version", pipelines_schema_version},
                                  {"benchmark", "pipelines"},
                                  {"network", options.cfg_path},
                                  {"weights", options.comparison.weights_path},
@@ -207,7 +207,7 @@ std::string computed_with(const infer::ComparisonOptions& options) {
   return fmt::format("{} threads", options.threads);
 }
 
-int run_pipelines(BenchOptions options) {
+int run_pipelines(PipelinesOptions options) {
   const auto network = network::read_network(options.cfg_path);
   if (!network) return failure(network.error());
   auto report = ReportFile::create_if_asked(options.json_path);
@@ -248,7 +248,7 @@ int run_pipelines(BenchOptions options) {
 }  // namespace
 
 int bench_pipelines_command(const std::vector<std::string>& words) {
-  return carry_out(bench_pipelines_description(), words, read_options, run_pipelines);
+  return carry_out(bench_pipelines_description(), words, read_pipelines_options, run_pipelines);
 }
 
 }  // namespace weightpager::tools

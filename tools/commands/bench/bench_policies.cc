@@ -90,7 +90,7 @@ Command bench_policies_description() {
 
 namespace {
 
-struct BenchOptions {
+struct PoliciesOptions {
   std::string path;
   bool is_live = false;
   std::vector<std::string> policies;
@@ -124,11 +124,11 @@ Result<std::vector<std::string>> read_policies(const std::string& text) {
   return names;
 }
 
-Result<BenchOptions> read_options(const Arguments& arguments) {
+Result<PoliciesOptions> read_policies_options(const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
     return fail("expected one model or trace", "weightpager bench policies model.gguf");
   }
-  BenchOptions options{.path = arguments.operands().front(), .is_live = arguments.has("live")};
+  PoliciesOptions options{.path = arguments.operands().front(), .is_live = arguments.has("live")};
   auto policies = read_policies(arguments.value("policy").value_or("all"));
   if (!policies) return forward_error(std::move(policies));
   options.policies = std::move(*policies);
@@ -163,7 +163,7 @@ Result<BenchOptions> read_options(const Arguments& arguments) {
   return options;
 }
 
-Result<Subject> read_subject(const BenchOptions& options) {
+Result<Subject> read_subject(const PoliciesOptions& options) {
   Subject subject;
   if (is_trace_file(options.path)) {
     if (options.is_live) {
@@ -208,7 +208,7 @@ Result<std::vector<uint32_t>> read_windows(const std::string& text, const Trace&
   return windows;
 }
 
-Result<size_t> choose_warm_up(const BenchOptions& options, const Trace& trace) {
+Result<size_t> choose_warm_up(const PoliciesOptions& options, const Trace& trace) {
   const size_t passes = trace.pass_begins.size();
   const size_t warm_up =
       options.warm_up_passes.value_or(std::min<size_t>(warm_up_passes_default, passes / 2));
@@ -225,7 +225,7 @@ struct LiveFigures {
   bool has_company = false;
 };
 
-Result<LiveFigures> measure_live(const Subject& subject, const BenchOptions& options,
+Result<LiveFigures> measure_live(const Subject& subject, const PoliciesOptions& options,
                                  DiskProbe* probe, const PolicyComparison& comparison,
                                  const std::string& policy, uint64_t window_bytes) {
   LiveOptions live_options;
@@ -257,7 +257,7 @@ Result<LiveFigures> measure_live(const Subject& subject, const BenchOptions& opt
 }
 
 /// Measures again while the disk changes.
-Result<LiveFigures> measure_steadily(const Subject& subject, const BenchOptions& options,
+Result<LiveFigures> measure_steadily(const Subject& subject, const PoliciesOptions& options,
                                      DiskProbe* probe, const PolicyComparison& comparison,
                                      const std::string& policy, uint64_t window_bytes) {
   Result<LiveFigures> measured = LiveFigures{};
@@ -292,7 +292,7 @@ LiveFigures middle_one(std::vector<LiveFigures> repeats) {
 
 /// Adds live figures to each run of a policy that can run live. With a probe, the simulation beside
 /// them is repeated with the disk as it was during the run.
-Status measure_live(const Subject& subject, const BenchOptions& options, DiskProbe* probe,
+Status measure_live(const Subject& subject, const PoliciesOptions& options, DiskProbe* probe,
                     PolicyComparison& comparison) {
   bool has_company = false;
   comparison.repeats = options.repeats;
@@ -374,7 +374,7 @@ Status write_reports(Reports& reports, const PolicyComparison& comparison) {
   return reports.html ? reports.html->commit(comparison_html(comparison)) : Status{};
 }
 
-int compare(const Arguments& arguments, const BenchOptions& options) {
+int compare(const Arguments& arguments, const PoliciesOptions& options) {
   const auto subject = read_subject(options);
   if (!subject) return failure(subject.error());
   const Trace& trace = subject->trace;
@@ -419,7 +419,7 @@ int compare_as_asked(const Arguments& arguments) {
   if (arguments.has("live") && arguments.has("simulate")) {
     return misuse({"--live simulates, too: --simulate is not needed", "leave one of them out"});
   }
-  const auto options = read_options(arguments);
+  const auto options = read_policies_options(arguments);
   if (!options) return misuse(options.error());
   return compare(arguments, *options);
 }

@@ -70,7 +70,7 @@ struct SimulateOptions {
   uint64_t tile_bytes = 0;
 };
 
-Result<SimulateOptions> read_options(const Arguments& arguments) {
+Result<SimulateOptions> read_simulate_options(const Arguments& arguments) {
   if (arguments.operands().size() != 1) {
     return fail("expected one .cfg", "weightpager bench simulate yolov4.cfg --kernels 160.8");
   }
@@ -180,13 +180,13 @@ TiledDelays delays_with_tiles(const Network& network, const memory::ActivationLa
           pipeline::delay_ns(Pipeline::two_stage, overlaid, rings)};
 }
 
-std::string milliseconds(uint64_t ns) {
+std::string delay_text(uint64_t ns) {
   return ns == 0 ? "-" : fmt::format("{:.1f}", static_cast<double>(ns) / 1e6);
 }
 
 std::string with_window(Pipeline pipeline, std::span<const UnitCosts> costs) {
   const Rings rings = pipeline::smallest_rings_without_stalls(pipeline, costs, tolerance);
-  return fmt::format("{} @{:.1f}", milliseconds(pipeline::delay_ns(pipeline, costs, rings)),
+  return fmt::format("{} @{:.1f}", delay_text(pipeline::delay_ns(pipeline, costs, rings)),
                      static_cast<double>(rings.bytes()) / static_cast<double>(MiB));
 }
 
@@ -207,14 +207,14 @@ void print_table(const Network& network, const SimulateOptions& options) {
     fmt::print("{:>9}", disk);
     for (const Pipeline pipeline : {Pipeline::sequential, Pipeline::synchronous,
                                     Pipeline::asynchronous, Pipeline::two_stage}) {
-      fmt::print(" {:>8}", milliseconds(delay_at_least_window_ns(pipeline, costs)));
+      fmt::print(" {:>8}", delay_text(delay_at_least_window_ns(pipeline, costs)));
     }
     fmt::print(" {:>15} {:>15}", with_window(Pipeline::asynchronous, costs),
                with_window(Pipeline::two_stage, costs));
     for (const uint64_t window : options.windows_bytes) {
       const auto tiled = delays_with_tiles(network, layout, costs, options.tile_bytes, window);
-      fmt::print(" {:>15} {:>16}", milliseconds(tiled.without_overlay_ns),
-                 milliseconds(tiled.with_overlay_ns));
+      fmt::print(" {:>15} {:>16}", delay_text(tiled.without_overlay_ns),
+                 delay_text(tiled.with_overlay_ns));
     }
     fmt::print("\n");
   }
@@ -230,7 +230,7 @@ int simulate(const SimulateOptions& options) {
 }  // namespace
 
 int bench_simulate_command(const std::vector<std::string>& words) {
-  return carry_out(bench_simulate_description(), words, read_options, simulate);
+  return carry_out(bench_simulate_description(), words, read_simulate_options, simulate);
 }
 
 }  // namespace weightpager::tools

@@ -8,6 +8,7 @@
 #include "pager/base/units.h"
 #include "tools/cli/version.h"
 #include "tools/report/svg_chart.h"
+#include "tools/terminal/figures.h"
 
 namespace weightpager::tools {
 namespace {
@@ -15,9 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using simulate::TimelineSpan;
 
-constexpr int schema_version = 1;
+constexpr int policies_schema_version = 1;
 
-double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(GiB); }
 
 std::string share_of_model(const PolicyComparison& comparison, uint64_t bytes) {
@@ -171,7 +171,7 @@ std::string comparison_text(const PolicyComparison& comparison) {
 }
 
 std::string comparison_json(const PolicyComparison& comparison) {
-  Json json = {{"schema_version", schema_version},
+  Json json = {{"schema_version", policies_schema_version},
                {"weightpager_version", version_number()},
                {"weightpager_commit", version_commit()},
                {"trace", comparison.name},

@@ -7,7 +7,7 @@
 namespace weightpager::tools {
 namespace {
 
-constexpr int schema_version = 1;
+constexpr int doctor_schema_version = 1;
 constexpr size_t verdict_width = 4;
 
 const char* colour(RowVerdict verdict) {
@@ -59,7 +59,7 @@ std::string doctor_table(const std::vector<Row>& rows, bool coloured) {
 }
 
 std::string doctor_json(const std::vector<Row>& rows) {
-  nlohmann::ordered_json json{{"schema_version", schema_version},
+  nlohmann::ordered_json json{{"schema_version", doctor_schema_version},
                               {"verdict", verdict_name(worst(rows))},
                               {"rows", nlohmann::json::array()}};
   for (const Row& row : rows) {

@@ -9,6 +9,7 @@
 #include "pager/base/units.h"
 #include "pager/fault/userfaultfd_abi.h"
 #include "pager/pager.h"
+#include "tools/terminal/figures.h"
 
 #ifndef UFFD_FEATURE_WP_ASYNC
 #define UFFD_FEATURE_WP_ASYNC (1 << 15)
@@ -39,8 +40,6 @@ std::string limit_text(uint64_t bytes) {
 }
 
 const char* yes_no(bool is_so) { return is_so ? "yes" : "no"; }
-
-double seconds(uint64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
 /// A window that leaves a fifth of `memory_bytes` to the engine; "" if that is too small for any
 /// window.

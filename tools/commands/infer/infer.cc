@@ -47,9 +47,9 @@ using model::printable;
 using network::Network;
 using pipeline::Pipeline;
 
-constexpr int schema_version = 1;
+constexpr int infer_schema_version = 1;
 constexpr uint64_t names_bytes_max = 16 * MiB;
-const char* const usage_example =
+const char* const infer_example =
     "weightpager infer yolov4.cfg yolov4.weights dog.jpg --window 18MiB";
 
 struct PipelineWord {
@@ -104,7 +104,7 @@ Command infer_description() {
                    "write a timeline of the last pass: reads, copies, computing"},
                   http_option(),
                   {'q', "quiet", "", "print no summary and no notices"}},
-      .examples = std::string("  ") + usage_example +
+      .examples = std::string("  ") + infer_example +
                   "\n"
                   "  weightpager infer resnet152.cfg resnet152.packed *.jpg --window 5% -p 2s\n",
       .exit_status = "  0 every picture was computed, 1 a picture was not, 2 misuse\n"};
@@ -142,9 +142,9 @@ Result<Pipeline> parse_pipeline(const std::string& text) {
                             : fmt::format("did you mean {}?", meant));
 }
 
-Result<InferOptions> read_options(const Arguments& arguments) {
+Result<InferOptions> read_infer_options(const Arguments& arguments) {
   if (arguments.operands().size() < 3) {
-    return fail("expected a .cfg, its weights and at least one picture", usage_example);
+    return fail("expected a .cfg, its weights and at least one picture", infer_example);
   }
   InferOptions options;
   options.cfg_path = arguments.operands()[0];
@@ -348,7 +348,7 @@ void print_summary(const Network& network, const Inference& inference, const Inf
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
                                const std::vector<Picture>& pictures, const Passes& passes,
                                const ClassNames& names, const MemoryBeside& beside) {
-  nlohmann::ordered_json json = {{"schema_version", schema_version},
+  nlohmann::ordered_json json = {{"schema_version", infer_schema_version},
                                  {"network", options.cfg_path},
                                  {"weights", options.weights_path},
                                  {"pipeline", name(options.inference.window.pipeline)},
@@ -490,7 +490,7 @@ int run_infer(InferOptions options) {
 }  // namespace
 
 int infer_command(const std::vector<std::string>& words) {
-  return carry_out(infer_description(), words, read_options, run_infer);
+  return carry_out(infer_description(), words, read_infer_options, run_infer);
 }
 
 }  // namespace weightpager::tools

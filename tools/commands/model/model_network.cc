@@ -21,15 +21,15 @@ namespace weightpager::tools {
 namespace {
 
 using model::printable;
-using network::Layer;
 using network::Network;
 using network::Shape;
 
-constexpr int schema_version = 1;
+constexpr int network_schema_version = 1;
 
 size_t layers_with_weights(const Network& shown) {
-  return static_cast<size_t>(std::count_if(shown.layers.begin(), shown.layers.end(),
-                                           [](const Layer& it) { return it.weights() > 0; }));
+  return static_cast<size_t>(
+      std::count_if(shown.layers.begin(), shown.layers.end(),
+                    [](const network::Layer& it) { return it.weights() > 0; }));
 }
 
 std::string shape_text(const Shape& shape) {
@@ -39,7 +39,7 @@ std::string shape_text(const Shape& shape) {
 // --- show ---------------------------------------------------------------------------------------
 
 /// The inputs of a layer; "" in the usual case, where the input is the layer before.
-std::string other_inputs(const Layer& layer, size_t number) {
+std::string other_inputs(const network::Layer& layer, size_t number) {
   if (layer.inputs.size() == 1 && (number == 0 || layer.inputs.front() == number - 1)) return "";
   return fmt::format("{}", fmt::join(layer.inputs, ", "));
 }
@@ -57,7 +57,7 @@ void print_table(const Network& shown, const std::string& path) {
   fmt::print("\nlayer  {:<13} {:>14} {:>14}  {:>10}  {}\n", "kind", "input", "output", "weights",
              "from");
   for (size_t number = 0; number < shown.layers.size(); ++number) {
-    const Layer& layer = shown.layers[number];
+    const network::Layer& layer = shown.layers[number];
     const std::string line = fmt::format(
         "{:>5}  {:<13} {:>14} {:>14}  {:>10}  {}", number, section_name(layer.operation),
         shape_text(layer.input), shape_text(layer.output),
@@ -72,14 +72,14 @@ nlohmann::ordered_json shape_json(const Shape& shape) {
 }
 
 void print_json(const Network& shown) {
-  nlohmann::ordered_json json{{"schema_version", schema_version},
+  nlohmann::ordered_json json{{"schema_version", network_schema_version},
                               {"format", "darknet"},
                               {"input", shape_json(shown.input)},
                               {"weights_file_bytes", shown.weights_file_bytes()},
                               {"folded_bytes", shown.folded_bytes()},
                               {"largest_folded_bytes", shown.largest_folded_bytes()},
                               {"layers", nlohmann::json::array()}};
-  for (const Layer& layer : shown.layers) {
+  for (const network::Layer& layer : shown.layers) {
     nlohmann::ordered_json inputs = nlohmann::json::array();
     for (const uint32_t input : layer.inputs)
       inputs.push_back(input == network::network_input ? -1 : static_cast<int64_t>(input));

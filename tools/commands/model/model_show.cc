@@ -14,12 +14,11 @@
 namespace weightpager::tools {
 namespace {
 
-using model::Layer;
 using model::Model;
 using model::printable;
 using model::Tensor;
 
-constexpr int schema_version = 1;
+constexpr int model_schema_version = 1;
 
 }  // namespace
 
@@ -58,7 +57,7 @@ void print_tensor(const Tensor& tensor) {
 }
 
 void print_layer(const Model& shown, size_t number, bool with_tensors) {
-  const Layer& layer = shown.layers[number];
+  const model::Layer& layer = shown.layers[number];
   const uint64_t weight_bytes = shown.weight_bytes();
   const double share = weight_bytes == 0 ? 0.0
                                          : 100.0 * static_cast<double>(layer.size_bytes) /
@@ -118,7 +117,7 @@ void print_table(const Model& shown, bool with_tensors) {
 // --- for programs -------------------------------------------------------------------------------
 
 nlohmann::ordered_json layer_json(const Model& shown, size_t number) {
-  const Layer& layer = shown.layers[number];
+  const model::Layer& layer = shown.layers[number];
   nlohmann::ordered_json json{{"name", layer.name},
                               {"access", access_name(layer.access)},
                               {"size_bytes", layer.size_bytes},
@@ -140,10 +139,10 @@ nlohmann::ordered_json tensor_json(const Tensor& tensor) {
 
 void print_json(const Model& shown) {
   nlohmann::ordered_json json{
-      {"schema_version", schema_version},     {"format", format_name(shown.format)},
-      {"architecture", shown.architecture},   {"size_bytes", file_bytes(shown)},
-      {"weight_bytes", shown.weight_bytes()}, {"files", nlohmann::json::array()},
-      {"layers", nlohmann::json::array()},    {"tensors", nlohmann::json::array()}};
+      {"schema_version", model_schema_version}, {"format", format_name(shown.format)},
+      {"architecture", shown.architecture},     {"size_bytes", file_bytes(shown)},
+      {"weight_bytes", shown.weight_bytes()},   {"files", nlohmann::json::array()},
+      {"layers", nlohmann::json::array()},      {"tensors", nlohmann::json::array()}};
   for (const model::File& file : shown.files)
     json["files"].push_back({{"path", file.path}, {"size_bytes", file.size_bytes}});
   if (!shown.experts.empty()) json["experts_used"] = shown.experts_used;

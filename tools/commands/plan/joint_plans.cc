@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using plan::JointPlan;
 
-constexpr int schema_version = 1;
+constexpr int joint_plans_schema_version = 1;
 
 // By how many per cent the delay is above the bound, which no plan of this budget can be below.
 double percent_above_bound(const JointPlan& it) {
@@ -181,7 +181,7 @@ std::string joint_plans_text(const JointPlans& plans, bool is_explained) {
 }
 
 std::string joint_plans_json(const JointPlans& plans) {
-  Json json = {{"schema_version", schema_version},
+  Json json = {{"schema_version", joint_plans_schema_version},
                {"plan", "joint"},
                {"weightpager_version", version_number()},
                {"weightpager_commit", version_commit()},

@@ -30,7 +30,7 @@ using memory::OffsetsChoice;
 using memory::SharedObjectsChoice;
 using memory::TensorUsage;
 
-constexpr int schema_version = 1;
+constexpr int activations_schema_version = 1;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ Result<std::vector<TensorUsage>> read_usage(const std::string& path) {
   return memory::lay_out(*network).tensors;
 }
 
-struct Planned {
+struct PlannedActivations {
   std::string path;
   std::vector<TensorUsage> tensors;
   OffsetsChoice offsets;
@@ -79,8 +79,9 @@ auto timed(uint64_t& took_ns, Make make) {
   return made;
 }
 
-Planned plan(const std::string& path, std::vector<TensorUsage> tensors, const TimeLimit& limit) {
-  Planned planned;
+PlannedActivations plan(const std::string& path, std::vector<TensorUsage> tensors,
+                        const TimeLimit& limit) {
+  PlannedActivations planned;
   planned.path = path;
   planned.tensors = std::move(tensors);
   planned.offsets = timed(planned.offsets_ns, [&] {
@@ -138,7 +139,7 @@ std::string objects_verdict(const SharedObjectsChoice& objects) {
   return fmt::format("no plan is below {:.3f} MiB", mebibytes(objects.proved_lower_bound_bytes));
 }
 
-std::string text_of(const Planned& planned) {
+std::string text_of(const PlannedActivations& planned) {
   const OffsetsChoice& offsets = planned.offsets;
   const SharedObjectsChoice& objects = planned.objects;
   std::vector<uint64_t> object_bytes = objects.plan.object_bytes;
@@ -173,14 +174,14 @@ Json attempts_json(const std::vector<Attempt>& attempts) {
   return json;
 }
 
-std::string json_of(const Planned& planned) {
+std::string json_of(const PlannedActivations& planned) {
   Json records = Json::array();
   for (const TensorUsage& it : planned.tensors) {
     records.push_back({it.first_operation, it.last_operation, it.size_bytes});
   }
   const OffsetsChoice& offsets = planned.offsets;
   const SharedObjectsChoice& objects = planned.objects;
-  const Json json = {{"schema_version", schema_version},
+  const Json json = {{"schema_version", activations_schema_version},
                      {"name", planned.path},
                      {"unshared_bytes", memory::unshared_bytes(planned.tensors)},
                      {"records", std::move(records)},
@@ -216,7 +217,7 @@ int plan_as_asked(const Arguments& arguments) {
   auto report = ReportFile::create_if_asked(arguments.value("json").value_or(""));
   if (!report) return failure(report.error());
   std::optional<SearchInTime> search(std::in_place, *time_limit, "trying strategies");
-  const Planned planned = plan(path, std::move(*tensors), search->limit());
+  const PlannedActivations planned = plan(path, std::move(*tensors), search->limit());
   const bool is_time_over = search->limit().is_over();
   search.reset();
   print(stdout, text_of(planned));

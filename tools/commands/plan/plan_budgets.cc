@@ -40,7 +40,7 @@ using budget::StepFunction;
 using budget::WindowPlans;
 using network::Network;
 
-constexpr int schema_version = 2;
+constexpr int budgets_schema_version = 2;
 /// 2 GB/s, 80 operations per nanosecond.
 constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
                                        .read_ns_per_block = 50'000,
@@ -49,7 +49,7 @@ constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
 /// Inferences of each network on the shared disk. The first one reads the pinned weights, and does
 /// not count.
 constexpr uint32_t inferences_simulated = 9;
-const char* const usage_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
+const char* const budgets_example = "weightpager plan budgets yolov3.cfg vgg19.cfg --budget 500MiB";
 
 }  // namespace
 
@@ -100,12 +100,12 @@ Result<bool> is_second(const Arguments& arguments, const std::string& option,
   return fail(fmt::format("--{} {}: expected {} or {}", option, word, first, second));
 }
 
-Result<BudgetsOptions> read_options(const Arguments& arguments) {
+Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   BudgetsOptions options = {.cfg_paths = arguments.operands(),
                             .profile_path = arguments.value("profile").value_or(""),
                             .json_path = arguments.value("json").value_or("")};
-  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", usage_example);
-  auto loads = parse_network_loads(arguments, usage_example);
+  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", budgets_example);
+  auto loads = parse_network_loads(arguments, budgets_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
@@ -317,7 +317,7 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   return plan;
 }
 
-std::string columns(const Division& division, size_t network) {
+std::string division_columns(const Division& division, size_t network) {
   std::string last = "-";
   if (!division.shared_ns.empty()) {
     last = fmt::format("{:.1f}", milliseconds(division.shared_ns[network]));
@@ -346,7 +346,8 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
     const Claim& claim = plan.networks[i].claim;
     fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
                mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
-               milliseconds(claim.latency_ns), columns(plan.equation, i), columns(plan.joint, i));
+               milliseconds(claim.latency_ns), division_columns(plan.equation, i),
+               division_columns(plan.joint, i));
   }
   for (const PlannedNetwork& it : plan.networks) {
     if (it.exact_from_bytes && *it.exact_from_bytes <= it.claim.least_bytes) continue;
@@ -373,7 +374,7 @@ nlohmann::ordered_json to_json(const Division& division, size_t i) {
 }
 
 std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
-  nlohmann::ordered_json json = {{"schema_version", schema_version},
+  nlohmann::ordered_json json = {{"schema_version", budgets_schema_version},
                                  {"plan", "budgets"},
                                  {"by", options.is_by_blocks ? "blocks" : "window"},
                                  {"budget_bytes", options.loads.budget_bytes},
@@ -426,7 +427,7 @@ int run_budgets(const BudgetsOptions& options) {
 }  // namespace
 
 int plan_budgets_command(const std::vector<std::string>& words) {
-  return carry_out(plan_budgets_description(), words, read_options, run_budgets);
+  return carry_out(plan_budgets_description(), words, read_budgets_options, run_budgets);
 }
 
 }  // namespace weightpager::tools

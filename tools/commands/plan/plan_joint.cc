@@ -37,7 +37,7 @@ constexpr uint64_t more_bytes = 10 * MiB;
 constexpr size_t tried_plans_max = 3;
 constexpr double tried_slower_max = 1.5;
 const char* const searching = "searching for plans";
-const char* const usage_example = "weightpager plan resnet50.cfg --budget 64MiB";
+const char* const joint_example = "weightpager plan resnet50.cfg --budget 64MiB";
 
 struct JointOptions {
   std::vector<std::string> cfg_paths;
@@ -52,22 +52,22 @@ struct JointOptions {
   std::string html_path;
 };
 
-Result<JointOptions> read_options(const Arguments& arguments) {
+Result<JointOptions> read_joint_options(const Arguments& arguments) {
   JointOptions options = {.cfg_paths = arguments.operands(),
                           .weights_path = arguments.value("weights").value_or(""),
                           .is_explained = arguments.has("explain"),
                           .output_path = arguments.value("output").value_or(""),
                           .json_path = arguments.value("json").value_or(""),
                           .html_path = arguments.value("html").value_or("")};
-  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", usage_example);
+  if (options.cfg_paths.empty()) return fail("expected one .cfg or more", joint_example);
   if (arguments.has("budget")) {
-    auto loads = parse_network_loads(arguments, usage_example);
+    auto loads = parse_network_loads(arguments, joint_example);
     if (!loads) return forward_error(std::move(loads));
     options.loads = std::move(*loads);
   }
   for (const std::string option : {"urgency", "period", "goal", "output", "explain"}) {
     if (!options.loads && arguments.has(option)) {
-      return fail(fmt::format("--{} is about a budget, and there is none", option), usage_example);
+      return fail(fmt::format("--{} is about a budget, and there is none", option), joint_example);
     }
   }
   if (!options.output_path.empty() && options.cfg_paths.size() > 1) {
@@ -88,7 +88,7 @@ Result<JointOptions> read_options(const Arguments& arguments) {
 }
 
 /// A network, and the data that its planner refers to.
-struct Planned {
+struct PlannedTogether {
   network::Network network;
   plan::Profile profile;
   std::optional<JointPlanner> planner;
@@ -261,7 +261,8 @@ Result<plan::Ways> ways_by(const plan::Profile& profile, const Network& network,
 }
 
 /// If the disk is measured, the machine's present pace is measured, too.
-Status make_planner(const JointOptions& options, const infer::ReadingCosts& reading, Planned& it) {
+Status make_planner(const JointOptions& options, const infer::ReadingCosts& reading,
+                    PlannedTogether& it) {
   const auto pace = options.weights_path.empty() ? plan::Pace::as_first_measured : plan::Pace::now;
   auto profile = measure_profile(it.network, options.threads, pace, [&](const auto& known) {
     return ways_by(known, it.network, options, reading);
@@ -279,11 +280,11 @@ Result<JointPlans> make_plans(const JointOptions& options) {
                                .latency_ns = plan::JointSettings{}.read_latency_ns,
                                .taken = {}}};
   if (options.loads) plans.budget_bytes = options.loads->budget_bytes;
-  std::deque<Planned> planned;
+  std::deque<PlannedTogether> planned;
   for (const std::string& cfg_path : options.cfg_paths) {
     auto network = network::read_network(cfg_path);
     if (!network) return forward_error(std::move(network));
-    Planned& it = planned.emplace_back();
+    PlannedTogether& it = planned.emplace_back();
     it.network = std::move(*network);
     if (&it == &planned.front() && !options.weights_path.empty()) {
       auto reading = infer::measure_reading(it.network, options.weights_path, options.threads);
@@ -339,7 +340,7 @@ std::vector<Option> plan_joint_options() {
 }
 
 int plan_joint_command(const Arguments& arguments) {
-  const auto options = read_options(arguments);
+  const auto options = read_joint_options(arguments);
   if (!options) return misuse(options.error());
   const auto plans = make_plans(*options);
   if (!plans) return failure(plans.error());

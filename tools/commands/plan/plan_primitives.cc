@@ -30,10 +30,10 @@ using plan::NetworkInstance;
 using plan::Selection;
 using plan::SelectionScope;
 
-constexpr int schema_version = 1;
+constexpr int primitives_schema_version = 1;
 constexpr uint64_t quantum_bytes = 1;  // exact: series_parallel.h
 constexpr size_t points_shown = 12;
-const char* const usage_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
+const char* const primitives_example = "weightpager plan primitives yolov3.cfg --budget 400MiB";
 
 }  // namespace
 
@@ -64,7 +64,7 @@ Command plan_primitives_description() {
 
 namespace {
 
-struct Options {
+struct PrimitivesOptions {
   std::string cfg_path;
   std::optional<uint64_t> budget_bytes;
   SelectionScope strategy = SelectionScope::whole_network;
@@ -75,9 +75,9 @@ struct Options {
   std::string json_path;
 };
 
-Result<Options> read_options(const Arguments& arguments) {
-  if (arguments.operands().size() != 1) return fail("expected one .cfg", usage_example);
-  Options options{.cfg_path = arguments.operands().front()};
+Result<PrimitivesOptions> read_primitives_options(const Arguments& arguments) {
+  if (arguments.operands().size() != 1) return fail("expected one .cfg", primitives_example);
+  PrimitivesOptions options{.cfg_path = arguments.operands().front()};
   if (const auto budget = arguments.value("budget")) {
     const auto bytes = parse_bytes(*budget, "--budget");
     if (!bytes) return tl::make_unexpected(bytes.error());
@@ -117,7 +117,7 @@ struct Point {
   std::optional<Measured> measured;
 };
 
-struct Plan {
+struct PrimitivesPlan {
   Network network;
   plan::Profile profile;
   NetworkInstance instance;
@@ -144,11 +144,11 @@ std::vector<Point> points_of(const std::vector<Selection>& front, const plan::In
   return points;
 }
 
-std::vector<plan::LayerChoice> choices_of(const Plan& made, const Selection& selection) {
+std::vector<plan::LayerChoice> choices_of(const PrimitivesPlan& made, const Selection& selection) {
   return plan::choices_of(made.network, made.profile, made.instance.instance, selection.candidates);
 }
 
-Status measure_points(Plan& made, int threads) {
+Status measure_points(PrimitivesPlan& made, int threads) {
   auto chosen = SelectionRun::make(made.network, choices_of(made, made.chosen), threads);
   if (!chosen) return forward_error(std::move(chosen));
   for (Point& point : made.points) {
@@ -163,7 +163,7 @@ Status measure_points(Plan& made, int threads) {
 }
 
 /// Makes the whole plan by the profile, except for the measurements.
-Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
+Status plan_by(plan::Profile profile, const PrimitivesOptions& options, PrimitivesPlan& made) {
   made.profile = std::move(profile);
   made.instance = plan::make_instance(made.network, made.profile, options.strategy,
                                       options.disk_gb_per_s * 1e9);
@@ -186,10 +186,10 @@ Status plan_by(plan::Profile profile, const Options& options, Plan& made) {
   return {};
 }
 
-Result<Plan> make_plan(const Options& options) {
+Result<PrimitivesPlan> make_plan(const PrimitivesOptions& options) {
   auto network = network::read_network(options.cfg_path);
   if (!network) return forward_error(std::move(network));
-  Plan made{.network = std::move(*network)};
+  PrimitivesPlan made{.network = std::move(*network)};
   const auto choose = [&](const plan::Profile& profile) -> Result<plan::Ways> {
     if (Status done = plan_by(profile, options, made); !done) return forward_error(std::move(done));
     plan::Ways ways;
@@ -218,7 +218,7 @@ size_t convolutions(const Network& network) {
       }));
 }
 
-void print_front(const Plan& made, bool is_measured) {
+void print_front(const PrimitivesPlan& made, bool is_measured) {
   fmt::print("{:>10} {:>11} {:>13} {:>10} {:>11} {:>8}{}\n", "memory MiB", "weights MiB",
              "workspace MiB", "time ms", "greedy ms", "slower",
              is_measured ? fmt::format(" {:>11}", "measured ms") : "");
@@ -237,7 +237,7 @@ void print_front(const Plan& made, bool is_measured) {
   }
 }
 
-void print_pace(const Plan& made) {
+void print_pace(const PrimitivesPlan& made) {
   std::vector<double> slower;
   for (const Point& point : made.points) {
     slower.push_back(point.measured->took_ns / point.measured->at_planned_pace_ns);
@@ -249,7 +249,7 @@ void print_pace(const Plan& made) {
 
 /// Prints the choices of the convolutions. Other layers have no choice, or none that is worth a
 /// line.
-void print_choices(const Plan& made) {
+void print_choices(const PrimitivesPlan& made) {
   fmt::print("\n{:>5}  {:<34} {:<38} {:>8} {:>10} {:>13}\n", "layer", "convolution", "computed by",
              "time ms", "weights MiB", "workspace MiB");
   for (uint32_t i = 0; i < made.network.layers.size(); ++i) {
@@ -267,7 +267,7 @@ void print_choices(const Plan& made) {
   }
 }
 
-void print_exactness(const Plan& made) {
+void print_exactness(const PrimitivesPlan& made) {
   if (made.is_cut_short) {
     print(stdout,
           "--time-limit was over before every workspace was tried: there may be better points, "
@@ -287,7 +287,7 @@ void print_exactness(const Plan& made) {
   fmt::print("no selection is better than these\n\n");
 }
 
-void print_plan(const Plan& made, const Options& options) {
+void print_plan(const PrimitivesPlan& made, const PrimitivesOptions& options) {
   fmt::print("{}: {} convolutions, {}\n{}, {} points\n", options.cfg_path,
              convolutions(made.network), made.profile.machine,
              options.strategy == SelectionScope::whole_network
@@ -311,9 +311,9 @@ nlohmann::ordered_json selection_json(const Selection& it) {
           {"time_ns", it.time_ns}};
 }
 
-nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
+nlohmann::ordered_json to_json(const PrimitivesPlan& made, const PrimitivesOptions& options) {
   nlohmann::ordered_json json = {
-      {"schema_version", schema_version},
+      {"schema_version", primitives_schema_version},
       {"plan", "primitives"},
       {"network", options.cfg_path},
       {"machine", made.profile.machine},
@@ -349,7 +349,7 @@ nlohmann::ordered_json to_json(const Plan& made, const Options& options) {
   return json;
 }
 
-int plan_primitives(const Options& options) {
+int plan_primitives(const PrimitivesOptions& options) {
   auto report = ReportFile::create_if_asked(options.json_path);
   if (!report) return failure(report.error());
   const auto made = make_plan(options);
@@ -363,7 +363,7 @@ int plan_primitives(const Options& options) {
 }  // namespace
 
 int plan_primitives_command(const std::vector<std::string>& words) {
-  return carry_out(plan_primitives_description(), words, read_options, plan_primitives);
+  return carry_out(plan_primitives_description(), words, read_primitives_options, plan_primitives);
 }
 
 }  // namespace weightpager::tools

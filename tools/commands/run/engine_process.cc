@@ -82,7 +82,7 @@ EngineExit wait_for(pid_t engine) {
   argv.push_back(nullptr);
   execvp(path.c_str(), argv.data());
   const int error_number = errno;
-  [[maybe_unused]] const ssize_t written = write(error_pipe, &error_number, sizeof(error_number));
+  [[maybe_unused]] const ssize_t written = ::write(error_pipe, &error_number, sizeof(error_number));
   _exit(exit_cannot_start);
 }
 

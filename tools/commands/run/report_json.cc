@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using telemetry::Telemetry;
 
-constexpr int schema_version = 1;
+constexpr int run_schema_version = 1;
 
 Json process_json(const RunReport& report, const Telemetry& process) {
   Json json = {{"process_id", process.process_id},
@@ -68,7 +68,7 @@ Json exit_json(const EngineExit& exit) {
 std::string report_json(const RunReport& report) {
   utsname kernel = {};
   uname(&kernel);
-  Json json = {{"schema_version", schema_version},
+  Json json = {{"schema_version", run_schema_version},
                {"weightpager_version", version_number()},
                {"weightpager_commit", version_commit()},
                {"kernel", kernel.release},

@@ -43,7 +43,7 @@ constexpr int exit_own_failure = 125;
 constexpr int exit_not_executable = 126;
 constexpr int exit_not_found = 127;
 
-const char* const usage_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
+const char* const run_example = "weightpager run --window 1GiB -- llama-cli -m model.gguf";
 
 std::vector<std::string> live_policies() {
   std::vector<std::string> names{std::string(policy::adaptive_policy)};
@@ -178,14 +178,14 @@ Status check_match(const std::vector<std::string>& globs) {
   return {};
 }
 
-Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::string> engine) {
+Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std::string> engine) {
   if (!arguments.operands().empty()) {
     return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
-                fmt::format("the engine stands behind `--`: {}", usage_example));
+                fmt::format("the engine stands behind `--`: {}", run_example));
   }
-  if (engine.empty()) return fail("no engine to run", usage_example);
+  if (engine.empty()) return fail("no engine to run", run_example);
   if (!arguments.has("window") && !arguments.has("attach")) {
-    return fail("--window is missing", usage_example);
+    return fail("--window is missing", run_example);
   }
   for (const char* own : {"window", "mapper", "policy", "record", "http"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
@@ -213,7 +213,7 @@ Result<RunOptions> read_options(const Arguments& arguments, std::vector<std::str
 }
 
 /// A run that has been checked completely. Its temporary files are removed with the object.
-struct Plan {
+struct RunPlan {
   RunReport report;
   std::string engine;
   std::string interposer;
@@ -234,7 +234,7 @@ std::string joined(const std::vector<std::string>& parts, char separator) {
 
 /// The variables that the interposer reads. Those that this run does not use are removed, so that
 /// an enclosing run does not influence it.
-Environment engine_environment(const Plan& plan) {
+Environment engine_environment(const RunPlan& plan) {
   const RunOptions& options = plan.report.options;
   const std::string& server_socket = plan.server_socket;
   const std::string& interposer = plan.interposer;
@@ -321,7 +321,7 @@ Status check_mapper_works(const std::string& name) {
   return mapper ? Status() : forward_error(std::move(mapper));
 }
 
-Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
+Result<RunPlan> make_plan(const RunOptions& options, const std::string& engine) {
   RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
   auto globs = absolute_globs(options.match);
   const auto models = find_model_files(options.engine, globs);
@@ -342,9 +342,9 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
   control::sweep_sockets();
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
-  Plan plan{std::move(report),     engine,           *interposer,
-            std::move(*server),    std::move(globs), std::move(files),
-            std::move(*directory), std::nullopt,     std::nullopt};
+  RunPlan plan{std::move(report),     engine,           *interposer,
+               std::move(*server),    std::move(globs), std::move(files),
+               std::move(*directory), std::nullopt,     std::nullopt};
   if (!options.json_path.empty()) {
     auto json = ReportFile::create(options.json_path);
     if (!json) return forward_error(std::move(json));
@@ -359,7 +359,7 @@ Result<Plan> make_plan(const RunOptions& options, const std::string& engine) {
 }
 
 /// Runs the engine and reports on it. Fails only if the engine did not start.
-Result<EngineExit> carry_out(Plan plan) {
+Result<EngineExit> carry_out(RunPlan plan) {
   RunReport& report = plan.report;
   const uint64_t started_ns = now_ns();
   const auto ended = run_engine(plan.engine, report.options.engine, engine_environment(plan));
@@ -407,7 +407,7 @@ int run_command(const std::vector<std::string>& words) {
     print(stdout, help_text(command));
     return exit_success;
   }
-  const auto options = read_options(*own, std::move(split->engine));
+  const auto options = read_run_options(*own, std::move(split->engine));
   if (!options) return refuse(options.error());
   return run(*options);
 }

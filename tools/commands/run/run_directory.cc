@@ -83,7 +83,7 @@ bool prepare(const std::string& directory) {
   if (!owner.is_open() || !marks.is_open()) return false;
   const std::string text =
       fmt::format("{} {} {}\n", pid_namespace(), getpid(), start_ticks(getpid()));
-  if (write(owner.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+  if (::write(owner.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     return false;
   if (geteuid() != 0) return true;
   return fchmod(marks.get(), 0622) == 0 && chmod(directory.c_str(), mode_for_others) == 0;

@@ -8,15 +8,16 @@
 #include "pager/base/units.h"
 #include "pager/pager.h"
 #include "tools/arguments/model_arguments.h"
+#include "tools/terminal/figures.h"
 
 namespace weightpager::tools {
 namespace {
 
 using telemetry::Telemetry;
 
-constexpr size_t columns = 80;
-constexpr size_t label_columns = 12;  // two of indent, the label, the gap to the text
-constexpr size_t command_columns = 16;
+constexpr size_t summary_columns = 80;
+constexpr size_t summary_label_columns = 12;  // two of indent, the label, the gap to the text
+constexpr size_t summary_command_columns = 16;
 
 /// Waiting less than this is not worth anybody's while.
 constexpr double stall_share_small = 0.05;
@@ -30,9 +31,7 @@ constexpr double window_excess_small = 0.1;
 
 double divide(double dividend, double divisor) { return divisor > 0 ? dividend / divisor : 0; }
 
-double seconds(uint64_t ns) { return static_cast<double>(ns) / 1e9; }
-
-std::string printable(std::string text) {
+std::string in_ascii(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char letter) { return letter < ' ' || letter > '~'; }, '?');
   return text;
@@ -43,8 +42,8 @@ std::string wrap(const std::string& text) {
   std::istringstream words(text);
   std::string lines, line;
   for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > columns - label_columns) {
-      lines += line + "\n" + std::string(label_columns, ' ');
+    if (!line.empty() && line.size() + 1 + word.size() > summary_columns - summary_label_columns) {
+      lines += line + "\n" + std::string(summary_label_columns, ' ');
       line.clear();
     }
     if (!line.empty()) line += ' ';
@@ -54,7 +53,7 @@ std::string wrap(const std::string& text) {
 }
 
 std::string row(const char* label, const std::string& text) {
-  return fmt::format("  {:<{}}{}\n", label, label_columns - 2, wrap(text));
+  return fmt::format("  {:<{}}{}\n", label, summary_label_columns - 2, wrap(text));
 }
 
 // Memory that came after the weights were mapped; programs and libraries were there before.
@@ -143,12 +142,12 @@ std::string other_policy(std::string_view policy) {
 }
 
 std::string sentence(const Finding& finding) {
-  return printable(finding.text + "; " + finding.cure);
+  return in_ascii(finding.text + "; " + finding.cure);
 }
 
 // Its faults and reads are the server's to tell.
 std::string attached_text(const RunReport& report, const Telemetry& process) {
-  const std::string command = printable(process.command).substr(0, command_columns);
+  const std::string command = in_ascii(process.command).substr(0, summary_command_columns);
   std::string text = fmt::format("weightpager: {} (pid {}), attached to a server's window\n",
                                  command, process.process_id);
   const Finding* const finding = finding_about(report.findings, process);
@@ -164,7 +163,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
   if (std::string_view(process.mapper) == telemetry::attached)
     return attached_text(report, process);
   const Ratios ratio = ratios(process);
-  const std::string command = printable(process.command).substr(0, command_columns);
+  const std::string command = in_ascii(process.command).substr(0, summary_command_columns);
   std::string text = fmt::format("weightpager: {} (pid {}), window {}, mapper {}{}\n", command,
                                  process.process_id, format_size(process.window_bytes),
                                  process.mapper, other_policy(policy::policy_name(process.policy)));
@@ -193,7 +192,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                 fmt::format("in an earlier run: order and pace of {} of the model",
                             format_size(process.access_profile_chunks * process.chunk_bytes)));
   }
-  if (*process.profile) text += row("profile", printable(process.profile));
+  if (*process.profile) text += row("profile", in_ascii(process.profile));
   text += row("advice", advice_of(report, process));
   return text;
 }
@@ -204,7 +203,7 @@ std::string no_model_text(const RunReport& report) {
   }
   std::string looked_for;
   for (const std::string& pattern : model_patterns(report.options.match))
-    looked_for += " " + printable(pattern);
+    looked_for += " " + in_ascii(pattern);
   return fmt::format("weightpager: no model was mapped; looked for{} (see --match)\n", looked_for);
 }
 

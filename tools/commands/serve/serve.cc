@@ -39,7 +39,7 @@
 namespace weightpager::tools {
 namespace {
 
-const char* const usage_example = "weightpager serve model.gguf --window 4GiB --name llama";
+const char* const serve_example = "weightpager serve model.gguf --window 4GiB --name llama";
 
 }  // namespace
 
@@ -83,10 +83,10 @@ struct ServeOptions {
   std::vector<std::string> models;
 };
 
-Result<ServeOptions> read_options(const Arguments& arguments) {
-  if (arguments.operands().empty()) return fail("no model to serve", usage_example);
-  if (!arguments.has("window")) return fail("--window is missing", usage_example);
-  if (!arguments.has("name")) return fail("--name is missing", usage_example);
+Result<ServeOptions> read_serve_options(const Arguments& arguments) {
+  if (arguments.operands().empty()) return fail("no model to serve", serve_example);
+  if (!arguments.has("window")) return fail("--window is missing", serve_example);
+  if (!arguments.has("name")) return fail("--name is missing", serve_example);
   ServeOptions options;
   options.common.window = *arguments.value("window");
   options.common.mapper = window::shared_mapper_name();
@@ -128,7 +128,7 @@ Result<Served> models_named(const std::vector<std::string>& names) {
 }
 
 /// A server that has been checked completely and is ready to let guests in.
-struct Plan {
+struct ServePlan {
   RunReport report;
   telemetry::Telemetry* telemetry = nullptr;
   Pager* pager = nullptr;  // the server's
@@ -137,7 +137,7 @@ struct Plan {
   std::optional<ReportFile> json;
 };
 
-Result<std::unique_ptr<Pager>> start_pager(const Plan& plan, const Served& served) {
+Result<std::unique_ptr<Pager>> start_pager(const ServePlan& plan, const Served& served) {
   const OwnedFd model(::open(served.files.front().path.c_str(), O_RDONLY | O_CLOEXEC));
   PagerOptions options;
   options.window_bytes = plan.report.window_bytes;
@@ -163,8 +163,8 @@ Status add_file(attach::Server& server, const model::File& file) {
   return server.add_file(request);
 }
 
-Result<Plan> make_plan(const ServeOptions& options) {
-  Plan plan;
+Result<ServePlan> make_plan(const ServeOptions& options) {
+  ServePlan plan;
   plan.report.options = options.common;
   plan.report.memory_limit = memory_limit();
   const auto served = models_named(options.models);
@@ -241,7 +241,7 @@ int serve(const ServeOptions& options) {
 
 int serve_command(const std::vector<std::string>& words) {
   if (names_networks(words)) return serve_networks_command(words);
-  return carry_out(serve_description(), words, read_options, serve);
+  return carry_out(serve_description(), words, read_serve_options, serve);
 }
 
 }  // namespace weightpager::tools

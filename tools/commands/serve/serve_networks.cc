@@ -45,7 +45,7 @@ using serve::Serving;
 using serve::ServingState;
 using telemetry::monotonic_ns;
 
-constexpr int schema_version = 1;
+constexpr int serve_networks_schema_version = 1;
 constexpr uint64_t ms = 1'000'000;
 constexpr uint64_t second = 1'000 * ms;
 /// The time between two looks at the clock. A look takes a moment from the threads that compute.
@@ -53,7 +53,7 @@ constexpr uint64_t second = 1'000 * ms;
 constexpr uint64_t look_ns = 50 * ms;
 constexpr uint64_t close_look_ns = 2 * ms;
 constexpr uint64_t limit_look_ns = 100 * ms;
-const char* const usage_example = "weightpager serve yolov3.cfg vgg19.cfg --budget 500MiB";
+const char* const serve_networks_example = "weightpager serve yolov3.cfg vgg19.cfg --budget 500MiB";
 
 }  // namespace
 
@@ -142,12 +142,12 @@ Result<std::vector<BudgetStep>> parse_steps(const std::string& text) {
   return steps;
 }
 
-Result<NetworksOptions> read_options(const Arguments& arguments) {
-  if (arguments.operands().empty()) return fail("no network to serve", usage_example);
+Result<NetworksOptions> read_serve_networks_options(const Arguments& arguments) {
+  if (arguments.operands().empty()) return fail("no network to serve", serve_networks_example);
   NetworksOptions options = {.cfg_paths = arguments.operands(),
                              .json_path = arguments.value("json").value_or(""),
                              .is_quiet = arguments.has("quiet")};
-  auto loads = parse_network_loads(arguments, usage_example);
+  auto loads = parse_network_loads(arguments, serve_networks_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
   if (const auto text = arguments.value("then")) {
@@ -423,7 +423,7 @@ void print_summary(const Serving& serving) {
 std::string to_json(const NetworksOptions& options, const Session& session,
                     const Serving& serving) {
   const ServingState state = serving.state();
-  nlohmann::ordered_json json = {{"schema_version", schema_version},
+  nlohmann::ordered_json json = {{"schema_version", serve_networks_schema_version},
                                  {"budget_bytes", options.loads.budget_bytes},
                                  {"least_budget_bytes", state.least_budget_bytes},
                                  {"peak_bytes", state.peak_bytes},
@@ -522,7 +522,8 @@ bool names_networks(const std::vector<std::string>& words) {
 }
 
 int serve_networks_command(const std::vector<std::string>& words) {
-  return carry_out(serve_networks_description(), words, read_options, serve_networks);
+  return carry_out(serve_networks_description(), words, read_serve_networks_options,
+                   serve_networks);
 }
 
 }  // namespace weightpager::tools

@@ -11,7 +11,7 @@
 namespace weightpager::tools {
 namespace {
 
-constexpr size_t label_columns = 8;
+constexpr size_t top_label_columns = 8;
 constexpr size_t name_columns = 20;
 constexpr size_t columns_min = 40;
 constexpr size_t legend_columns = 68;
@@ -38,7 +38,7 @@ std::string repeated(const char* glyph, size_t times) {
 }
 
 Line labelled(const char* label) {
-  return {{fmt::format("{:<{}}", label, label_columns), Style::bright}};
+  return {{fmt::format("{:<{}}", label, top_label_columns), Style::bright}};
 }
 
 /// "[####....]", `columns` wide with its brackets.
@@ -83,7 +83,7 @@ Line window_line(const TopView& view, size_t columns, bool is_unicode) {
   const double share = view.window_bytes == 0 ? 0
                                               : static_cast<double>(view.resident_bytes) /
                                                     static_cast<double>(view.window_bytes);
-  const size_t rest = columns - std::min(columns, label_columns + figures.size());
+  const size_t rest = columns - std::min(columns, top_label_columns + figures.size());
   Line line = labelled("window");
   line.push_back({gauge(share, rest, is_unicode), Style::good});
   line.push_back({figures});
@@ -99,7 +99,7 @@ Line layer_line(const TopView& view, size_t columns, bool is_unicode) {
   }
   const std::string figures = fmt::format(" {}/{} {:.20}, pass {}", view.layer + 1, view.layers,
                                           view.layer_name, view.passes);
-  const size_t rest = columns - std::min(columns, label_columns + figures.size());
+  const size_t rest = columns - std::min(columns, top_label_columns + figures.size());
   if (rest > 2) {
     const size_t inner = rest - 2;
     const size_t at = std::min(view.layer * inner / view.layers, inner - 1);
@@ -118,7 +118,7 @@ Line read_line(const TopView& view, size_t columns, bool is_unicode) {
                   static_cast<double>(view.read_bytes) / bytes_per_gib);
   Line line = labelled("read");
   line.push_back({figures});
-  const size_t rest = columns - std::min(columns, label_columns + figures.size());
+  const size_t rest = columns - std::min(columns, top_label_columns + figures.size());
   line.push_back({history(view.read_history, rest, 0, is_unicode), Style::good});
   return line;
 }
@@ -128,7 +128,7 @@ Line stall_line(const TopView& view, size_t columns, bool is_unicode) {
   const Style style = view.stall_share > stall_share_high ? Style::warning : Style::good;
   Line line = labelled("stall");
   line.push_back({figures, style});
-  const size_t rest = columns - std::min(columns, label_columns + figures.size());
+  const size_t rest = columns - std::min(columns, top_label_columns + figures.size());
   line.push_back({history(view.stall_history, rest, 1, is_unicode), style});
   return line;
 }

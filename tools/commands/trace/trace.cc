@@ -69,7 +69,7 @@ Command trace_description() {
 
 namespace {
 
-std::string milliseconds(uint64_t ns) {
+std::string milliseconds_text(uint64_t ns) {
   return fmt::format("{:.3f}", static_cast<double>(ns) / 1e6);
 }
 
@@ -80,7 +80,7 @@ void print_head(const Trace& trace) {
              trace.order.cyclic.size(), trace.order.layer_begins.size(),
              trace.order.revisited.size(), trace.order.experts.size());
   fmt::print("  touches  {} in {} passes, {} ms of computing\n", trace.touches.size(),
-             trace.pass_begins.size(), milliseconds(trace.compute_ns()));
+             trace.pass_begins.size(), milliseconds_text(trace.compute_ns()));
 }
 
 int show(const Trace& trace, uint32_t top) {
@@ -93,7 +93,8 @@ int show(const Trace& trace, uint32_t top) {
     const Touch& touch = trace.touches[place];
     const bool is_known = touch.offset_bytes != policy::anywhere;
     fmt::print("{:>10} {:>6} {:>10} {:>12} {:>12}\n", place, pass, touch.chunk,
-               is_known ? fmt::to_string(touch.offset_bytes) : "-", milliseconds(touch.compute_ns));
+               is_known ? fmt::to_string(touch.offset_bytes) : "-",
+               milliseconds_text(touch.compute_ns));
   }
   return exit_success;
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "pager/base/units.h"
 #include "pager/telemetry/chrome_trace.h"
 #include "pager/telemetry/telemetry.h"
 #include "tools/arguments/number_argument.h"
@@ -24,7 +25,6 @@ using telemetry::ChromeTrace;
 using telemetry::TraceLane;
 using Json = control::Client::Json;
 
-constexpr uint64_t second_ns = 1'000'000'000;
 constexpr int look_ms = 20;
 
 }  // namespace

@@ -29,7 +29,7 @@ libraries() {
 main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
   rm -rf -- "$FOLDER"
-  mkdir -p "$FOLDER" "$STAGE/bin" "$STAGE/lib"
+  mkdir -p "$FOLDER" "$STAGE/bin" "$STAGE/lib/weightpager"
   local program name path
   for program in "${PROGRAMS[@]}" "${TEST_FOLDERS[@]/#/tests/test_}"; do
     [[ -x $WP_BUILD/$program ]] ||
@@ -41,6 +41,11 @@ main() {
       [[ -e $STAGE/lib/$name ]] || strip -o "$STAGE/lib/$name" "$(readlink -f -- "$path")"
     done < <(libraries "$WP_BUILD/$program")
   done
+  # What is loaded by name: the interposer, and the control socket's loop.
+  for name in libweightpager_preload libweightpager-control; do
+    strip -o "$STAGE/lib/weightpager/$name.so" "$WP_BUILD/pager/$name.so"
+  done
+  ln -s weightpager/libweightpager-control.so "$STAGE/lib/"
   for program in "$STAGE"/bin/*; do
     if LD_LIBRARY_PATH=$STAGE/lib ldd "$program" | grep -E 'not found|libcuda|libcublas|libcudart'; then
       fail "$program does not start on a machine without the libraries above"

@@ -53,13 +53,21 @@ sys.exit(any(a[0] != b[0] or abs(a[1] - b[1]) > 1e-3 * a[1] for a, b in zip(cpu,
 PY
 }
 
-# run_tests PROGRAM LIMIT_SECONDS: for the record, how many of its tests were skipped, and why.
+# run_tests PROGRAM LIMIT_SECONDS SHARDS: runs a share of its tests in each of so many processes at once. Says, for the
+# record, how many tests were skipped, and why.
 run_tests() {
-  local log=$NETS/$1.log status=0
-  (cd "$NETS" && timeout "$2" "$1" --gtest_output="xml:$NETS/tests/$1.xml") >"$log" 2>&1 || status=$?
-  grep -E '^\[ +(PASSED|FAILED|SKIPPED) +\] [0-9]+ test' "$log"
-  grep -E '^SKIPPED: ' "$log" | sort | uniq -c
-  ((status == 0)) || grep -E '^\[ +FAILED|: Failure$' -A 6 "$log" | head -n 60
+  local shard status=0 logs=$NETS/tests/$1
+  local running=()
+  for ((shard = 0; shard < $3; shard++)); do
+    (cd "$NETS" && GTEST_TOTAL_SHARDS=$3 GTEST_SHARD_INDEX=$shard exec timeout "$2" "$1") >"$logs.$shard.log" 2>&1 &
+    running+=($!)
+  done
+  for shard in "${running[@]}"; do wait "$shard" || status=$?; done
+  cat "$logs".*.log | awk '/^\[ +(PASSED|FAILED|SKIPPED) +\] [0-9]+ test/ { sum[$2 == "PASSED" ? "passed" : $2 == "FAILED" ? "failed" : "skipped"] += $4 }
+    END { for (what in sum) print "   " sum[what] " " what }'
+  grep -hE '^SKIPPED: ' "$logs".*.log | sort | uniq -c
+  ((status == 0)) || grep -hE '^\[ +(RUN|FAILED)|: Failure$|^Test timeout' -A 6 "$logs".*.log | grep -B 1 -A 6 'Failure\|FAILED' | head -n 60
+  ((status != 124)) || tail -qn 1 "$logs".*.log
   return "$status"
 }
 
@@ -89,9 +97,9 @@ main() {
   find_cublas
   # For the record: what it says of page faults is no matter here.
   weightpager doctor || true
-  step "tests on the GPU" run_tests test_cuda 200
+  step "tests on the GPU" run_tests test_cuda 200 1
   for program in "$FOLDER"/bin/test_*; do
-    [[ $program == */test_cuda ]] || step "tests of ${program##*/test_}" run_tests "${program##*/}" 100
+    [[ $program == */test_cuda ]] || step "tests of ${program##*/test_}" run_tests "${program##*/}" 150 "$((($(nproc) + 1) / 2))"
   done
   step "cuda_alias" run_alias
   for net in "${networks[@]}"; do
