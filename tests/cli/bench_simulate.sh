@@ -22,6 +22,19 @@ awk -v overlay="$overlay" -v tiles="$tiles" 'BEGIN { exit !(overlay >= 160.8 && 
   fail "2S with tiles of 2 MiB in 4 MiB: $tiles, with the arena overlay $overlay"
 [[ $too_small == - && $overlay_too_small == - ]] || fail "a window smaller than 16 channels: $too_small"
 
+# The file has the same delays, to the nanosecond, and null where a window is too small.
+weightpager bench simulate "$SCRATCH/yolov4.cfg" --kernels 160.8 --disks 4.405,1 --windows 4MiB,64KiB --json "$SCRATCH/it.json"
+expect_status 0
+in_file=$(jq -r '.disks[0].least_memory[] | "\(.pipeline) \(.window_bytes / 1048576 | round) \(.delay_ns / 1e5 | round / 10)"' "$SCRATCH/it.json")
+expected="sequential 36 $seq
+synchronous 72 $sync
+asynchronous 36 $async
+two_stage 18 $two_stage"
+[[ $in_file == "$expected" ]] || fail "the file has $in_file, the table $expected"
+jq -e '(.disks | length) == 2 and .disks[1].disk_gb_per_s == 1 and .disks[0].tiled[1].with_overlay_ns == null and
+  .disks[0].tiled[0].with_overlay_ns < .disks[0].tiled[0].without_overlay_ns and .schema_version == 1' "$SCRATCH/it.json" >/dev/null ||
+  fail "$(cat "$SCRATCH/it.json")"
+
 weightpager bench simulate "$SCRATCH/yolov4.cfg"
 expect_status 2
 expect_error '--kernels is missing'

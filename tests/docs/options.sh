@@ -24,6 +24,7 @@ check plan_activations plan activations
 check plan_primitives plan primitives
 check plan_budgets plan budgets
 for command in policies disk pipelines simulate blocks; do check bench bench "$command"; done
+check reproduce reproduce
 check traces trace
 check models model show
 check packed_weights model pack

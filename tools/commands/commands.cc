@@ -14,6 +14,7 @@
 #include "tools/commands/model/model.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/commands/ps.h"
+#include "tools/commands/reproduce/reproduce.h"
 #include "tools/commands/run/run.h"
 #include "tools/commands/serve/serve.h"
 #include "tools/commands/stat.h"
@@ -48,6 +49,8 @@ Command weightpager_description() {
        bench_command},
       {"plan", "plan where memory goes: activations, convolutions, networks", plan_description,
        plan_command},
+      {"reproduce", "make a paper's figures and tables again", reproduce_description,
+       reproduce_command},
       {"trace", "record, show, convert and make traces of what engines touch", trace_description,
        trace_command},
       {"model", "show what is in a model's files, or make a synthetic model", model_description,

@@ -37,7 +37,9 @@ std::string text_at(double x, double y, const char* anchor, const std::string& t
 std::string svg_begin(double height, const std::string& title) {
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
-             "font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n",
+             "font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n"
+             "<style>:root{{color-scheme:light dark}} text{{fill:#222}} "
+             "@media (prefers-color-scheme:dark){{text{{fill:#ddd}}}}</style>\n",
              width, height, html_text(title)) +
          text_at(left, 20, "start", title);
 }

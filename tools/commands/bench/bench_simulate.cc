@@ -1,16 +1,13 @@
 // `weightpager bench simulate`: compares memory with delay on disks that are not at hand, by the
-// equations of runtime/pipeline/timeline.h. No weights are read and nothing is computed.
-//
-// The costs of layers reproduce the Demand Layering paper's delays for YOLOv4 to within half a
-// percent. A kernel takes a share of the total in proportion to its operations, and 0.2 ms. A read
-// takes its bytes at the disk's speed, and 0.05 ms; a copy takes its bytes at the bus's speed, and
-// 0.02 ms. Tiles and the arena overlay are those of `infer`.
+// equations of runtime/pipeline/timeline.h. No weights are read and nothing is computed. The costs
+// of layers are assumed (runtime/infer/assumed_costs.h). Tiles and the arena overlay are those of
+// `infer`.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
+#include <nlohmann/json.hpp>
 
 #include "pager/base/units.h"
+#include "runtime/infer/assumed_costs.h"
 #include "runtime/infer/window_use.h"
 #include "runtime/memory/activations.h"
 #include "runtime/network/parser.h"
@@ -21,6 +18,8 @@
 #include "tools/arguments/number_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/bench/bench.h"
+#include "tools/report/report_file.h"
+#include "tools/terminal/figures.h"
 
 namespace weightpager::tools {
 namespace {
@@ -30,13 +29,7 @@ using pipeline::Pipeline;
 using pipeline::Rings;
 using pipeline::UnitCosts;
 
-constexpr uint64_t kernel_ns_min = 200'000;
-constexpr uint64_t read_latency_ns = 50'000;
-constexpr uint64_t copy_latency_ns = 20'000;
-constexpr double copy_bytes_per_ns = 14.56;
-// The cost of each tile after a layer's first one.
-constexpr uint64_t read_ns_per_tile = 50'000;
-constexpr uint64_t kernel_ns_per_tile = 20'000;
+constexpr int simulate_schema_version = 1;
 /// A window counts as without delay if its delay exceeds the least one by at most this share.
 constexpr double tolerance = 0.003;
 
@@ -53,7 +46,8 @@ Command bench_simulate_description() {
                       {0, "windows", "SIZE,…",
                        "windows of 2S with layers in tiles, without and with arena\n"
                        "overlay (4MiB,9MiB)"},
-                      {0, "tile", "SIZE", "largest tile (2MiB)"}},
+                      {0, "tile", "SIZE", "largest tile (2MiB)"},
+                      {0, "json", "FILE", "write all delays and windows to FILE"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
               "  weightpager bench simulate nets/yolov4.cfg --kernels 160.8\n",
@@ -68,6 +62,7 @@ struct SimulateOptions {
   std::vector<double> disks_gb_per_s;
   std::vector<uint64_t> windows_bytes;
   uint64_t tile_bytes = 0;
+  std::string json_path;
 };
 
 Result<SimulateOptions> read_simulate_options(const Arguments& arguments) {
@@ -92,52 +87,13 @@ Result<SimulateOptions> read_simulate_options(const Arguments& arguments) {
   const auto tile = parse_bytes(arguments.value("tile").value_or("2MiB"), "--tile", os_page_bytes);
   if (!tile) return tl::make_unexpected(tile.error());
   options.tile_bytes = round_down(*tile, os_page_bytes);
+  options.json_path = arguments.value("json").value_or("");
   return options;
-}
-
-/// The costs of each layer, as the head of this file describes them.
-std::vector<UnitCosts> layer_costs(const Network& network, double kernels_ms,
-                                   double disk_gb_per_s) {
-  const uint64_t all_operations =
-      std::accumulate(network.layers.begin(), network.layers.end(), uint64_t{0},
-                      [](uint64_t sum, const auto& it) { return sum + infer::operations(it); });
-  // If the kernels together are faster than their fixed costs, these are half of the kernels' time,
-  // in equal shares.
-  const double shared_ns =
-      std::min(static_cast<double>(kernel_ns_min * network.layers.size()), kernels_ms * 1e6 / 2);
-  const double each_ns = shared_ns / static_cast<double>(network.layers.size());
-  std::vector<UnitCosts> costs;
-  for (const network::Layer& layer : network.layers) {
-    const auto share = static_cast<double>(infer::operations(layer)) /
-                       static_cast<double>(std::max<uint64_t>(all_operations, 1));
-    UnitCosts it = {
-        .size_bytes = round_up(layer.folded_bytes(), os_page_bytes),
-        .kernel_ns = static_cast<uint64_t>(each_ns + share * (kernels_ms * 1e6 - shared_ns))};
-    if (it.size_bytes > 0) {
-      const auto bytes = static_cast<double>(it.size_bytes);
-      it.read_ns = read_latency_ns + static_cast<uint64_t>(bytes / disk_gb_per_s);
-      it.copy_ns = copy_latency_ns + static_cast<uint64_t>(bytes / copy_bytes_per_ns);
-    }
-    costs.push_back(it);
-  }
-  return costs;
 }
 
 uint64_t delay_at_least_window_ns(Pipeline pipeline, std::span<const UnitCosts> costs) {
   const Rings rings = pipeline::smallest_rings(pipeline, pipeline::work_units(costs));
   return pipeline::delay_ns(pipeline, costs, rings);
-}
-
-std::vector<pipeline::Tile> tiles_of(const Network& network, std::span<const UnitCosts> costs,
-                                     uint64_t tile_bytes_max) {
-  std::vector<pipeline::TileableLayer> layers;
-  for (size_t i = 0; i < costs.size(); ++i) {
-    const auto channels = static_cast<uint32_t>(network.layers[i].channels_with_bias());
-    layers.push_back({costs[i], std::max(channels, 1u)});
-  }
-  return pipeline::split_into_tiles(layers, {.tile_bytes_max = tile_bytes_max,
-                                             .read_ns_per_tile = read_ns_per_tile,
-                                             .kernel_ns_per_tile = kernel_ns_per_tile});
 }
 
 // Tiles that are joined in the arena are one unit, which pays a tile's fixed cost once.
@@ -153,8 +109,8 @@ std::vector<UnitCosts> with_overlay(const memory::ActivationLayout& layout,
     UnitCosts it = tiles[placed.first].costs;
     for (uint32_t next = placed.first + 1; next < placed.end; ++next) {
       it.size_bytes += tiles[next].costs.size_bytes;
-      it.read_ns += tiles[next].costs.read_ns - read_ns_per_tile;
-      it.kernel_ns += tiles[next].costs.kernel_ns - kernel_ns_per_tile;
+      it.read_ns += tiles[next].costs.read_ns - infer::read_ns_per_tile;
+      it.kernel_ns += tiles[next].costs.kernel_ns - infer::kernel_ns_per_tile;
     }
     it.overlay = placed.overlay;
     costs.push_back(it);
@@ -164,67 +120,143 @@ std::vector<UnitCosts> with_overlay(const memory::ActivationLayout& layout,
 
 /// Delays of 2S in a window, with layers in tiles. 0: the window is too small for a tile.
 struct TiledDelays {
+  uint64_t window_bytes = 0;
   uint64_t without_overlay_ns = 0;
   uint64_t with_overlay_ns = 0;
 };
 TiledDelays delays_with_tiles(const Network& network, const memory::ActivationLayout& layout,
                               std::span<const UnitCosts> costs, uint64_t tile_bytes,
                               uint64_t window_bytes) {
-  const auto tiles = tiles_of(network, costs, std::min(tile_bytes, window_bytes));
+  TiledDelays delays = {.window_bytes = window_bytes};
+  const auto tiles = infer::assumed_tiles(network, costs, std::min(tile_bytes, window_bytes));
   const auto in_ring = pipeline::costs_of(tiles);
   const Rings needed = pipeline::smallest_rings(Pipeline::two_stage, pipeline::work_units(in_ring));
-  if (needed.host_bytes > window_bytes) return {};
+  if (needed.host_bytes > window_bytes) return delays;
   const Rings rings = {.host_bytes = window_bytes};
   const auto overlaid = with_overlay(layout, tiles, window_bytes);
-  return {pipeline::delay_ns(Pipeline::two_stage, in_ring, rings),
-          pipeline::delay_ns(Pipeline::two_stage, overlaid, rings)};
+  delays.without_overlay_ns = pipeline::delay_ns(Pipeline::two_stage, in_ring, rings);
+  delays.with_overlay_ns = pipeline::delay_ns(Pipeline::two_stage, overlaid, rings);
+  return delays;
+}
+
+struct PipelineDelay {
+  Pipeline pipeline;
+  uint64_t window_bytes = 0;
+  uint64_t delay_ns = 0;
+};
+/// What one disk gives: the paper's pipelines in their smallest windows, the smallest windows
+/// without delay, and windows that are smaller than a layer.
+struct DiskDelays {
+  double disk_gb_per_s = 0;
+  std::vector<PipelineDelay> least_memory;
+  std::vector<PipelineDelay> least_delay;
+  std::vector<TiledDelays> tiled;
+};
+
+DiskDelays delays_on(const Network& network, const memory::ActivationLayout& layout,
+                     const SimulateOptions& options, double disk_gb_per_s) {
+  DiskDelays delays = {.disk_gb_per_s = disk_gb_per_s};
+  const auto costs = infer::assumed_costs(network, {options.kernels_ms, disk_gb_per_s});
+  const auto delay_in = [&](Pipeline pipeline, const Rings& rings) {
+    return PipelineDelay{pipeline, rings.bytes(), pipeline::delay_ns(pipeline, costs, rings)};
+  };
+  for (const Pipeline pipeline : {Pipeline::sequential, Pipeline::synchronous,
+                                  Pipeline::asynchronous, Pipeline::two_stage}) {
+    delays.least_memory.push_back(
+        delay_in(pipeline, pipeline::smallest_rings(pipeline, pipeline::work_units(costs))));
+  }
+  for (const Pipeline pipeline : {Pipeline::asynchronous, Pipeline::two_stage}) {
+    delays.least_delay.push_back(delay_in(
+        pipeline, pipeline::smallest_rings_without_stalls(pipeline, costs, tolerance)));
+  }
+  for (const uint64_t window : options.windows_bytes) {
+    delays.tiled.push_back(
+        delays_with_tiles(network, layout, costs, options.tile_bytes, window));
+  }
+  return delays;
 }
 
 std::string delay_text(uint64_t ns) {
   return ns == 0 ? "-" : fmt::format("{:.1f}", static_cast<double>(ns) / 1e6);
 }
 
-std::string with_window(Pipeline pipeline, std::span<const UnitCosts> costs) {
-  const Rings rings = pipeline::smallest_rings_without_stalls(pipeline, costs, tolerance);
-  return fmt::format("{} @{:.1f}", delay_text(pipeline::delay_ns(pipeline, costs, rings)),
-                     static_cast<double>(rings.bytes()) / static_cast<double>(MiB));
-}
-
-void print_table(const Network& network, const SimulateOptions& options) {
+void print_head(const Network& network, const SimulateOptions& options) {
   fmt::print(
       "{}: {:.1f} MiB of weights, the largest layer {:.1f}; kernels {:.1f} ms. Delays in ms, "
       "@ window in MiB\n\n{:>9} {:>8} {:>8} {:>8} {:>8} {:>15} {:>15}",
-      options.cfg_path, static_cast<double>(network.folded_bytes()) / static_cast<double>(MiB),
-      static_cast<double>(network.largest_folded_bytes()) / static_cast<double>(MiB),
-      options.kernels_ms, "disk GB/s", "Seq", "Sync", "Async", "2S", "Async-MD", "2S-MD");
+      options.cfg_path, mebibytes(network.folded_bytes()),
+      mebibytes(network.largest_folded_bytes()), options.kernels_ms, "disk GB/s", "Seq", "Sync",
+      "Async", "2S", "Async-MD", "2S-MD");
   for (const uint64_t window : options.windows_bytes) {
     fmt::print(" {:>15} {:>16}", "tiles " + format_size(window), "overlay " + format_size(window));
   }
   fmt::print("\n");
-  const memory::ActivationLayout layout = memory::lay_out(network);
-  for (const double disk : options.disks_gb_per_s) {
-    const auto costs = layer_costs(network, options.kernels_ms, disk);
-    fmt::print("{:>9}", disk);
-    for (const Pipeline pipeline : {Pipeline::sequential, Pipeline::synchronous,
-                                    Pipeline::asynchronous, Pipeline::two_stage}) {
-      fmt::print(" {:>8}", delay_text(delay_at_least_window_ns(pipeline, costs)));
-    }
-    fmt::print(" {:>15} {:>15}", with_window(Pipeline::asynchronous, costs),
-               with_window(Pipeline::two_stage, costs));
-    for (const uint64_t window : options.windows_bytes) {
-      const auto tiled = delays_with_tiles(network, layout, costs, options.tile_bytes, window);
-      fmt::print(" {:>15} {:>16}", delay_text(tiled.without_overlay_ns),
-                 delay_text(tiled.with_overlay_ns));
-    }
-    fmt::print("\n");
+}
+
+void print_row(const DiskDelays& delays) {
+  fmt::print("{:>9}", delays.disk_gb_per_s);
+  for (const PipelineDelay& it : delays.least_memory) fmt::print(" {:>8}", delay_text(it.delay_ns));
+  for (const PipelineDelay& it : delays.least_delay) {
+    fmt::print(" {:>15}",
+               fmt::format("{} @{:.1f}", delay_text(it.delay_ns), mebibytes(it.window_bytes)));
   }
+  for (const TiledDelays& it : delays.tiled) {
+    fmt::print(" {:>15} {:>16}", delay_text(it.without_overlay_ns), delay_text(it.with_overlay_ns));
+  }
+  fmt::print("\n");
+}
+
+nlohmann::ordered_json to_json(const std::vector<PipelineDelay>& delays) {
+  auto json = nlohmann::ordered_json::array();
+  for (const PipelineDelay& it : delays) {
+    json.push_back({{"pipeline", pipeline::name(it.pipeline)},
+                    {"window_bytes", it.window_bytes},
+                    {"delay_ns", it.delay_ns}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Network& network, const SimulateOptions& options,
+                               const std::vector<DiskDelays>& disks) {
+  nlohmann::ordered_json json = {{"schema_version", simulate_schema_version},
+                                 {"network", options.cfg_path},
+                                 {"weights_bytes", network.folded_bytes()},
+                                 {"largest_layer_bytes", network.largest_folded_bytes()},
+                                 {"kernels_ms", options.kernels_ms},
+                                 {"tile_bytes_max", options.tile_bytes}};
+  for (const DiskDelays& delays : disks) {
+    nlohmann::ordered_json disk = {{"disk_gb_per_s", delays.disk_gb_per_s},
+                                   {"least_memory", to_json(delays.least_memory)},
+                                   {"least_delay", to_json(delays.least_delay)}};
+    for (const TiledDelays& it : delays.tiled) {
+      // A window that is too small has no delay.
+      const auto delay_or_null = [](uint64_t ns) {
+        return ns == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(ns);
+      };
+      disk["tiled"].push_back({{"window_bytes", it.window_bytes},
+                               {"without_overlay_ns", delay_or_null(it.without_overlay_ns)},
+                               {"with_overlay_ns", delay_or_null(it.with_overlay_ns)}});
+    }
+    json["disks"].push_back(std::move(disk));
+  }
+  return json;
 }
 
 int simulate(const SimulateOptions& options) {
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
   const auto network = network::read_network(options.cfg_path);
   if (!network) return failure(network.error());
-  print_table(*network, options);
-  return exit_success;
+  const memory::ActivationLayout layout = memory::lay_out(*network);
+  print_head(*network, options);
+  std::vector<DiskDelays> disks;
+  for (const double disk_gb_per_s : options.disks_gb_per_s) {
+    disks.push_back(delays_on(*network, layout, options, disk_gb_per_s));
+    print_row(disks.back());
+  }
+  if (!*report) return exit_success;
+  const auto written = (*report)->commit(to_json(*network, options, disks).dump(2) + "\n");
+  return written ? exit_success : failure(written.error());
 }
 
 }  // namespace
