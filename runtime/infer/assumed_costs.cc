@@ -21,9 +21,9 @@ constexpr double copy_bytes_per_ns = 14.56;
 }  // namespace
 
 std::vector<UnitCosts> assumed_costs(const Network& network, const AssumedMachine& machine) {
-  const uint64_t all_operations = std::accumulate(
-      network.layers.begin(), network.layers.end(), uint64_t{0},
-      [](uint64_t sum, const network::Layer& it) { return sum + operations(it); });
+  const uint64_t all_operations =
+      std::accumulate(network.layers.begin(), network.layers.end(), uint64_t{0},
+                      [](uint64_t sum, const network::Layer& it) { return sum + operations(it); });
   // If the kernels together are faster than their fixed costs, these are half of the kernels' time,
   // in equal shares.
   const double kernels_ns = machine.kernels_ms * 1e6;

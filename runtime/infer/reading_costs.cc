@@ -27,7 +27,7 @@ constexpr size_t passes_max = 24;
 constexpr uint64_t enough_ns = 500'000'000;
 constexpr uint64_t large_piece_bytes = 2 * MiB;
 constexpr uint64_t small_piece_bytes = 128 * KiB;
-constexpr uint64_t ring_bytes_max = 16 * MiB;
+constexpr uint64_t probed_ring_bytes_max = 16 * MiB;
 // The time of a smaller read is mostly the disk's latency.
 constexpr uint64_t telling_bytes_min = 256 * KiB;
 // While a pipeline reads one piece at a time, OpenMP's threads wait until they sleep. Waking them
@@ -115,9 +115,10 @@ Result<Pair> open_both(const network::Network& network, const std::string& weigh
   }
   // The ring is much smaller than the weights: so reads follow kernels as in a plan, and do not all
   // begin with the pass.
-  const uint64_t ring_bytes = round_up(
-      std::max(4 * largest_bytes(units), std::min(ring_bytes_max, reads_of(units).bytes / 8)),
-      os_page_bytes);
+  const uint64_t ring_bytes =
+      round_up(std::max(4 * largest_bytes(units),
+                        std::min(probed_ring_bytes_max, reads_of(units).bytes / 8)),
+               os_page_bytes);
   const WindowRequest window = {.pipeline = Pipeline::two_stage,
                                 .tile_bytes_max = piece_bytes_max,
                                 .rings = pipeline::Rings{.host_bytes = ring_bytes},

@@ -91,11 +91,6 @@ Result<SimulateOptions> read_simulate_options(const Arguments& arguments) {
   return options;
 }
 
-uint64_t delay_at_least_window_ns(Pipeline pipeline, std::span<const UnitCosts> costs) {
-  const Rings rings = pipeline::smallest_rings(pipeline, pipeline::work_units(costs));
-  return pipeline::delay_ns(pipeline, costs, rings);
-}
-
 // Tiles that are joined in the arena are one unit, which pays a tile's fixed cost once.
 std::vector<UnitCosts> with_overlay(const memory::ActivationLayout& layout,
                                     std::span<const pipeline::Tile> tiles, uint64_t ring_bytes) {
@@ -160,18 +155,17 @@ DiskDelays delays_on(const Network& network, const memory::ActivationLayout& lay
   const auto delay_in = [&](Pipeline pipeline, const Rings& rings) {
     return PipelineDelay{pipeline, rings.bytes(), pipeline::delay_ns(pipeline, costs, rings)};
   };
-  for (const Pipeline pipeline : {Pipeline::sequential, Pipeline::synchronous,
-                                  Pipeline::asynchronous, Pipeline::two_stage}) {
+  for (const Pipeline pipeline :
+       {Pipeline::sequential, Pipeline::synchronous, Pipeline::asynchronous, Pipeline::two_stage}) {
     delays.least_memory.push_back(
         delay_in(pipeline, pipeline::smallest_rings(pipeline, pipeline::work_units(costs))));
   }
   for (const Pipeline pipeline : {Pipeline::asynchronous, Pipeline::two_stage}) {
-    delays.least_delay.push_back(delay_in(
-        pipeline, pipeline::smallest_rings_without_stalls(pipeline, costs, tolerance)));
+    delays.least_delay.push_back(
+        delay_in(pipeline, pipeline::smallest_rings_without_stalls(pipeline, costs, tolerance)));
   }
   for (const uint64_t window : options.windows_bytes) {
-    delays.tiled.push_back(
-        delays_with_tiles(network, layout, costs, options.tile_bytes, window));
+    delays.tiled.push_back(delays_with_tiles(network, layout, costs, options.tile_bytes, window));
   }
   return delays;
 }

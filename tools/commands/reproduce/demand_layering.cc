@@ -71,15 +71,40 @@ constexpr std::array<Compared, 6> compared = {{{"Seq", Pipeline::sequential, fal
                                                {"2S-MD", Pipeline::two_stage, true}}};
 
 constexpr std::array<PublishedNetwork, 5> published = {{
-    {"yolov3", "YOLOv3", 236.5, 107, 18.0, 608,
+    {"yolov3",
+     "YOLOv3",
+     236.5,
+     107,
+     18.0,
+     608,
      {{{-92.4, 44.9}, {-84.8, 18.9}, {-92.4, 18.1}, {-83.1, 1.7}, {-96.2, 21.8}, {-84.8, 0.5}}}},
-    {"yolov4", "YOLOv4", 245.8, 162, 18.0, 608,
+    {"yolov4",
+     "YOLOv4",
+     245.8,
+     162,
+     18.0,
+     608,
      {{{-92.7, 52.1}, {-85.4, 23.7}, {-92.7, 12.7}, {-83.1, 1.7}, {-96.3, 21.5}, {-89.3, 0.4}}}},
-    {"yolov4-p6", "YOLOv4-P6", 487.2, 305, 36.0, 640,
+    {"yolov4-p6",
+     "YOLOv4-P6",
+     487.2,
+     305,
+     36.0,
+     640,
      {{{-92.6, 70.2}, {-85.2, 38.4}, {-92.6, 8.7}, {-84.2, 2.0}, {-96.3, 16.7}, {-85.7, 0.3}}}},
-    {"resnet152", "ResNet152", 219.6, 206, 9.0, 608,
+    {"resnet152",
+     "ResNet152",
+     219.6,
+     206,
+     9.0,
+     608,
      {{{-95.9, 45.8}, {-91.8, 11.4}, {-95.9, 2.7}, {-92.0, 1.2}, {-98.0, 5.1}, {-93.9, 0.2}}}},
-    {"densenet201", "DenseNet201", 65.6, 306, 5.9, 608,
+    {"densenet201",
+     "DenseNet201",
+     65.6,
+     306,
+     5.9,
+     608,
      {{{-91.0, 65.4}, {-82.0, 22.9}, {-91.0, 2.0}, {-86.9, 1.0}, {-95.5, 8.9}, {-88.2, 0.4}}}},
 }};
 constexpr size_t yolov4 = 1;
@@ -96,8 +121,8 @@ constexpr const char* by_equation =
 Result<Network> network_at(const PublishedNetwork& known, uint32_t side) {
   auto text = network::make_description(known.name);
   if (!text) return forward_error(std::move(text));
-  const std::string sized = std::regex_replace(
-      *text, std::regex("(\n)(width|height)=[0-9]+"), fmt::format("$1$2={}", side));
+  const std::string sized = std::regex_replace(*text, std::regex("(\n)(width|height)=[0-9]+"),
+                                               fmt::format("$1$2={}", side));
   return network::parse_network(sized, known.name);
 }
 
@@ -170,8 +195,9 @@ Result<Reproduction> table_1(const ReproduceSettings&) {
   Table table = {.title = "Networks, published / ours",
                  .columns = {"network", "model, MB", "layers", "largest layer, MB", "input"},
                  .rows = {},
-                 .note = "MB are MiB here, as in the paper. `weightpager model make --net NAME` "
-                         "makes these networks, with random weights."};
+                 .note =
+                     "MB are MiB here, as in the paper. `weightpager model make --net NAME` "
+                     "makes these networks, with random weights."};
   for (const PublishedNetwork& known : published) {
     const auto network = network_at(known, known.side);
     if (!network) return tl::make_unexpected(network.error());
@@ -196,10 +222,8 @@ Result<Reproduction> figure_4(const ReproduceSettings&) {
                      .x_label = "layer",
                      .y_label = "ms",
                      .lines = {{"read", {}}, {"copy", {}}, {"kernel", {}}}};
-  LineChart sizes = {.title = "YOLOv4 by layer",
-                     .x_label = "layer",
-                     .y_label = "MiB",
-                     .lines = {{"weights", {}}}};
+  LineChart sizes = {
+      .title = "YOLOv4 by layer", .x_label = "layer", .y_label = "MiB", .lines = {{"weights", {}}}};
   for (size_t i = 0; i < it->costs.size(); ++i) {
     const auto x = static_cast<double>(i + 1);
     times.lines[0].points.emplace_back(x, milliseconds(it->costs[i].read_ns));
@@ -240,12 +264,12 @@ Result<Reproduction> figure_5(const ReproduceSettings&) {
     below_a_tenth += values[3].back() < 0.1;
     largest += values[3].back() > 17.9;
   }
-  const LineChart times = {.title = "Times of YOLOv4's layers",
-                           .x_label = "at most so many ms",
-                           .y_label = "share of layers",
-                           .lines = {distribution("read", values[0]),
-                                     distribution("copy", values[1]),
-                                     distribution("kernel", values[2])}};
+  const LineChart times = {
+      .title = "Times of YOLOv4's layers",
+      .x_label = "at most so many ms",
+      .y_label = "share of layers",
+      .lines = {distribution("read", values[0]), distribution("copy", values[1]),
+                distribution("kernel", values[2])}};
   const LineChart sizes = {.title = "Sizes of YOLOv4's layers",
                            .x_label = "at most so many MiB",
                            .y_label = "share of layers",
@@ -264,8 +288,9 @@ Result<Reproduction> figure_5(const ReproduceSettings&) {
 std::vector<uint32_t> sides(const ReproduceSettings& settings, const PublishedNetwork& known) {
   const uint32_t grain = known.side % 64 == 0 ? 64 : 32;
   const uint32_t step = settings.is_quick ? 6 * grain : 2 * grain;
-  std::vector<uint32_t> sides;
-  for (uint32_t side = known.side; side >= 224; side -= step) sides.insert(sides.begin(), side);
+  constexpr uint32_t side_min = 224;
+  std::vector<uint32_t> sides = {known.side};
+  while (sides.front() >= side_min + step) sides.insert(sides.begin(), sides.front() - step);
   return sides;
 }
 
@@ -292,9 +317,8 @@ Result<Reproduction> figure_6(const ReproduceSettings& settings) {
     }
     table.rows.push_back(std::move(row));
   }
-  return Reproduction{.tables = {std::move(table)},
-                      .pictures = {{"figure-6", svg_of(chart)}},
-                      .lacks = {}};
+  return Reproduction{
+      .tables = {std::move(table)}, .pictures = {{"figure-6", svg_of(chart)}}, .lacks = {}};
 }
 
 // ---- Figures 10 and 11: timelines ----
@@ -413,7 +437,9 @@ Result<Reproduction> table_2(const ReproduceSettings&) {
   Table table = {.title = "Memory and delay against Pre, published / ours, in percent",
                  .columns = {"network"},
                  .rows = {},
-                 .note = by_equation};
+                 .note = fmt::format("{} Sync needs less memory than in the paper: its rings hold "
+                                     "two neighbouring layers, not twice the largest.",
+                                     by_equation)};
   for (const Compared& how : compared) {
     table.columns.push_back(fmt::format("{}: memory", how.name));
     table.columns.push_back(fmt::format("{}: delay", how.name));
@@ -429,11 +455,10 @@ Result<Reproduction> table_2(const ReproduceSettings&) {
     }
     table.rows.push_back(std::move(row));
   }
-  return Reproduction{
-      .tables = {std::move(table)},
-      .pictures = {},
-      .lacks = {"This machine's: `bench/pipelines.py` measures the five networks "
-                "(docs/explanation/benchmarks.md)."}};
+  return Reproduction{.tables = {std::move(table)},
+                      .pictures = {},
+                      .lacks = {"This machine's: `bench/pipelines.py` measures the five networks "
+                                "(docs/explanation/benchmarks.md)."}};
 }
 
 /// A line of one point: pipelines are compared by where they lie.
@@ -449,9 +474,9 @@ Result<Reproduction> figure_12(const ReproduceSettings&) {
                        .lines = {{"Pre", {{all_mib, it->kernels_ms}}}}};
     for (const Compared& how : compared) {
       const PublishedChange ours = change(*it, how);
-      chart.lines.push_back({how.name,
-                             {{all_mib * (1 + ours.memory / 100),
-                               it->kernels_ms * (1 + ours.delay / 100)}}});
+      chart.lines.push_back(
+          {how.name,
+           {{all_mib * (1 + ours.memory / 100), it->kernels_ms * (1 + ours.delay / 100)}}});
     }
     made.pictures.push_back({fmt::format("figure-12-{}", known.name), svg_of(chart)});
   }
@@ -504,8 +529,7 @@ Result<Reproduction> figure_13(const ReproduceSettings& settings) {
       const Sweep swept = sweep(how.name, how.pipeline, *it, step_bytes);
       const auto same =
           pipeline::smallest_rings_for_delay(how.pipeline, it->costs, swept.least_delay_ns);
-      const double published_mib =
-          2 * known.model_mib * (1 + known.changes[which].memory / 100);
+      const double published_mib = 2 * known.model_mib * (1 + known.changes[which].memory / 100);
       table.rows.push_back({known.title, how.name, fmt::format("{:.1f}", published_mib),
                             fmt::format("{:.1f}", milliseconds(swept.least_delay_ns)),
                             fmt::format("{:.1f}", mebibytes(swept.window_bytes)),
@@ -514,10 +538,10 @@ Result<Reproduction> figure_13(const ReproduceSettings& settings) {
       chart.lines.push_back(swept.line);
     }
     const auto& points = chart.lines.front().points;
-    chart.lines.push_back({"Pre",
-                           {{points.front().first, it->kernels_ms},
-                            {points.back().first, it->kernels_ms}},
-                           true});
+    chart.lines.push_back(
+        {"Pre",
+         {{points.front().first, it->kernels_ms}, {points.back().first, it->kernels_ms}},
+         true});
     made.pictures.push_back({fmt::format("figure-13-{}", known.name), svg_of(chart)});
   }
   made.tables.push_back(std::move(table));
@@ -564,15 +588,13 @@ Result<Reproduction> by_resolution(const ReproduceSettings& settings, const std:
 Result<Reproduction> figure_14(const ReproduceSettings& settings) {
   return by_resolution(settings, "figure-14", "delay, ms", true,
                        [](const Costs& costs, const Rings& rings) {
-                         return milliseconds(
-                             pipeline::delay_ns(Pipeline::two_stage, costs, rings));
+                         return milliseconds(pipeline::delay_ns(Pipeline::two_stage, costs, rings));
                        });
 }
 
 Result<Reproduction> figure_15(const ReproduceSettings& settings) {
-  return by_resolution(
-      settings, "figure-15", "MiB for weights", false,
-      [](const Costs&, const Rings& rings) { return mebibytes(rings.bytes()); });
+  return by_resolution(settings, "figure-15", "MiB for weights", false,
+                       [](const Costs&, const Rings& rings) { return mebibytes(rings.bytes()); });
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ Command reproduce_description() {
   return {
       .name = "weightpager reproduce",
       .purpose =
-          "Makes the figures and tables of a paper again: from the paper's own numbers, beside\n"
-          "its published values.\n",
+          "Makes the figures and tables of a paper again, from the paper's own numbers and\n"
+          "beside its published values.\n",
       .usage = "  weightpager reproduce PAPER [FIGURE…] -o DIR [OPTIONS]\n",
       .options = {{'o', "output", "DIR", "the folder for pictures, tables and PAPER.html"},
                   {0, "list", "", "list the figures and tables of PAPER, and make none"},
@@ -113,8 +113,8 @@ Result<std::vector<GivenLayer>> parse_layers(const Arguments& arguments) {
   }
   constexpr size_t layers_max = 64;  // more bars than that nobody can tell apart
   if (layers.size() > layers_max) {
-    return fail(fmt::format("--layers has {} layers, and a picture shows {}", layers.size(),
-                            layers_max));
+    return fail(
+        fmt::format("--layers has {} layers, and a picture shows {}", layers.size(), layers_max));
   }
   return layers;
 }
@@ -266,8 +266,8 @@ Status make_all(const ReproduceOptions& options) {
   std::error_code problem;
   fs::create_directories(directory, problem);
   if (problem) {
-    return fail(fmt::format("--output {}: cannot be made: {}", options.directory,
-                            problem.message()));
+    return fail(
+        fmt::format("--output {}: cannot be made: {}", options.directory, problem.message()));
   }
   Pages pages;
   for (const Figure& figure : options.figures) {
@@ -277,7 +277,8 @@ Status make_all(const ReproduceOptions& options) {
     add_to(pages, figure, *made);
     print(stdout, fmt::format("{:<10} {} tables, {} pictures: {}\n", figure.name,
                               made->tables.size(), made->pictures.size(), figure.title));
-    for (const std::string& lack : made->lacks) print(stdout, fmt::format("{:<10} not here: {}\n", "", lack));
+    for (const std::string& lack : made->lacks)
+      print(stdout, fmt::format("{:<10} not here: {}\n", "", lack));
   }
   const std::string markdown = fmt::format("# {}\n\n{}", options.paper.title, pages.markdown);
   if (auto written = write_file(directory / (options.paper.name + ".md"), markdown); !written)
