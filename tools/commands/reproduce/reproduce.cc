@@ -44,24 +44,23 @@ std::vector<std::string> figure_names(const Paper& paper) {
 }  // namespace
 
 Command reproduce_description() {
-  return {
-      .name = "weightpager reproduce",
-      .purpose =
-          "Makes the figures and tables of a paper again, from the paper's own numbers and\n"
-          "beside its published values.\n",
-      .usage = "  weightpager reproduce PAPER [FIGURE…] -o DIR [OPTIONS]\n",
-      .options = {{'o', "output", "DIR", "the folder for pictures, tables and PAPER.html"},
-                  {0, "list", "", "list the figures and tables of PAPER, and make none"},
-                  {0, "layers", "R/C/K[/MIB],…",
-                   "figures 10 and 11 of demand-layering: each layer's read, copy and kernel\n"
-                   "time in milliseconds, and its size (1)"},
-                  {0, "quick", "", "fewer points of each curve"}},
-      .examples =
-          "  weightpager reproduce demand-layering --list\n"
-          "  weightpager reproduce demand-layering -o paper\n"
-          "  weightpager reproduce demand-layering figure-10 --layers 2/1/3,4/1/2,1/1/3 -o paper\n"
-          "Papers: demand-layering.\n",
-      .exit_status = "  0 made, 1 a file cannot be written, 2 misuse\n"};
+  return {.name = "weightpager reproduce",
+          .purpose =
+              "Makes the figures and tables of a paper again, from the paper's own numbers and\n"
+              "beside its published values.\n",
+          .usage = "  weightpager reproduce PAPER [FIGURE…] -o DIR [OPTIONS]\n",
+          .options = {{'o', "output", "DIR", "the folder for pictures, tables and PAPER.html"},
+                      {0, "list", "", "list the figures and tables, and make none"},
+                      {0, "layers", "R/C/K[/MIB],…",
+                       "for figures 10 and 11: the layers' read, copy and\n"
+                       "kernel times in milliseconds, and their sizes (1)"},
+                      {0, "quick", "", "fewer points of each curve"}},
+          .examples =
+              "  weightpager reproduce demand-layering --list\n"
+              "  weightpager reproduce demand-layering -o paper\n"
+              "  weightpager reproduce demand-layering figure-10 --layers 2/1/3,4/1/2 -o dir\n"
+              "Papers: demand-layering.\n",
+          .exit_status = "  0 made, 1 a file cannot be written, 2 misuse\n"};
 }
 
 namespace {
