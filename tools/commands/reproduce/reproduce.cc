@@ -52,8 +52,8 @@ Command reproduce_description() {
           .options = {{'o', "output", "DIR", "the folder for pictures, tables and PAPER.html"},
                       {0, "list", "", "list the figures and tables, and make none"},
                       {0, "layers", "R/C/K[/MIB],…",
-                       "for figures 10 and 11: the layers' read, copy and\n"
-                       "kernel times in milliseconds, and their sizes (1)"},
+                       "figures 10 and 11: the layers' read, copy and\n"
+                       "kernel times in ms, and their sizes (1)"},
                       {0, "quick", "", "fewer points of each curve"}},
           .examples =
               "  weightpager reproduce demand-layering --list\n"
