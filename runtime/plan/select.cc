@@ -166,6 +166,13 @@ std::string largest_need(const Instance& instance) {
 
 }  // namespace
 
+Result<Selection> least_memory_on_front(std::span<const Selection> front, double time_ns_max) {
+  for (const Selection& it : front) {
+    if (it.time_ns <= time_ns_max) return it;
+  }
+  return tl::make_unexpected(time_too_short(time_ns_max, front.back().time_ns));
+}
+
 Error budget_too_small(const Instance& instance, uint64_t memory_bytes_max) {
   const uint64_t least = least_memory_bytes(instance);
   return {fmt::format("a budget of {} ({} bytes) is too small: the least that any selection takes "

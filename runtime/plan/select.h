@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -42,6 +43,11 @@ Result<Selection> fastest(const Instance& instance, uint64_t memory_bytes_max,
 /// The smallest workspace with which a selection takes no longer than `time_ns_max`, whatever it
 /// holds: the paper's equation 15. Returns the fastest selection with that workspace.
 Result<Selection> least_workspace(const Instance& instance, double time_ns_max);
+
+/// The selection of a front that needs the least memory and takes no longer than `time_ns_max`: the
+/// paper's equation 14. Where all memory is workspace, this is equation 15. `front` is not empty;
+/// memory rises, time falls.
+Result<Selection> least_memory_on_front(std::span<const Selection> front, double time_ns_max);
 
 /// The error of all solvers for a budget that is too small.
 Error budget_too_small(const Instance& instance, uint64_t memory_bytes_max);

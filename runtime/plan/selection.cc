@@ -15,7 +15,6 @@ namespace {
 // With these limits, sums over all nodes stay below 2^64.
 constexpr uint64_t candidate_bytes_max = uint64_t{1} << 44;
 constexpr size_t nodes_max = size_t{1} << 16;
-constexpr uint32_t layouts_max = 16;
 
 bool is_time(double time_ns) { return std::isfinite(time_ns) && time_ns >= 0; }
 

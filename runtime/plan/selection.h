@@ -25,6 +25,9 @@
 
 namespace weightpager::plan {
 
+/// The most layouts that an instance may have.
+inline constexpr uint32_t layouts_max = 16;
+
 /// One way to compute a node.
 struct Candidate {
   double time_ns = 0;

@@ -85,7 +85,7 @@ expect_error '--measure runs networks with all weights in memory'
 
 weightpager plan primitives
 expect_status 2
-expect_error 'expected one .cfg'
+expect_error 'expected one .cfg or .json'
 plan --disk 1,2
 expect_status 2
 expect_error '--disk 1,2: expected a number from 1e-06 to 1000000'
@@ -96,6 +96,36 @@ expect_status 2
 expect_error "found 'nothing'"
 weightpager plan --help
 expect_status 0
+
+# By time: the least memory of the front's points that are fast enough.
+plan --time "$(jq '.front[0].time_ns / 1e6' "$SCRATCH/plan.json")"
+expect_status 0
+jq -e '.chosen == .front[0]' "$SCRATCH/plan.json" >/dev/null || fail "by time: $(jq -c .chosen "$SCRATCH/plan.json")"
+plan --time 0.000001
+expect_status 1
+expect_error 'no selection takes only 0.000001 ms'
+plan --time 5 --budget 1GiB
+expect_status 2
+expect_error '--budget and --time contradict each other'
+
+# The instance of docs/reference/plan_primitives.md: 2 + 0.5 + 4 ms with 4096 bytes held and 65536 of workspace, or
+# 9 + 4 ms with nothing.
+sed -n '/^{"layouts"/,/^ "edges"/p' "$WP_ROOT/docs/reference/plan_primitives.md" >"$SCRATCH/instance.json"
+weightpager plan primitives "$SCRATCH/instance.json" --json "$SCRATCH/of-instance.json"
+expect_status 0
+jq -e '(.front | map([.memory_bytes, .time_ns])) == [[0, 13e6], [69632, 6.5e6]] and
+  (.nodes | map(.computed_by)) == ["im2col", "direct"] and .nodes[0].name == "conv1"' "$SCRATCH/of-instance.json" >/dev/null ||
+  fail "$(cat "$SCRATCH/of-instance.json")"
+weightpager plan primitives "$SCRATCH/instance.json" --time 13
+expect_status 0
+grep -q '^least memory within 13.00 ms: 13.00 ms in 0.00 MiB$' "$OUT" || fail "$(cat "$OUT")"
+weightpager plan primitives "$SCRATCH/instance.json" --threads 1
+expect_status 2
+expect_error 'is an instance'
+sed 's/"time_ms": 4/"time_ms": -4/' "$SCRATCH/instance.json" >"$SCRATCH/wrong.json"
+weightpager plan primitives "$SCRATCH/wrong.json"
+expect_status 1
+expect_error 'node 1, candidate 0: expected "time_ms"'
 
 # Without any time to search the least memory and the fastest are there, and it is said that the rest may not be.
 plan

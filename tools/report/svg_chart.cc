@@ -66,6 +66,21 @@ std::string x_axis(double y, double begin, double end, const std::string& label)
   return svg + text_at(left + plot_width / 2, y + 36, "middle", label);
 }
 
+/// From 0 at the bottom to `end` at the top, with a line across the plot at each number.
+std::string y_axis(double end, const std::string& label) {
+  std::string svg;
+  for (int i = 0; i <= ticks; ++i) {
+    const double share = static_cast<double>(i) / ticks;
+    const double y = top + line_plot_height * (1 - share);
+    svg += fmt::format(
+        "<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#8884\"/>\n",
+        left, left + plot_width, y);
+    svg += text_at(left - 8, y + 4, "end", fmt::format("{:.4g}", share * end));
+  }
+  return svg + fmt::format("<g transform=\"rotate(-90)\">{}</g>\n",
+                           text_at(-(top + line_plot_height / 2), 40, "middle", label));
+}
+
 // A pixel gets one colour: that of the largest part of its time. It stays empty if that part is too
 // small.
 std::vector<TimeBar> in_pixels(const std::vector<TimeBar>& bars, double end, size_t colours) {
@@ -140,16 +155,7 @@ std::string svg_of(const LineChart& chart) {
 
   std::string svg = svg_begin(bottom + axis_height, chart.title);
   svg += x_axis(bottom, x_min, x_max, chart.x_label);
-  for (int i = 0; i <= ticks; ++i) {
-    const double value = y_max * i / ticks;
-    const double y = place(x_min, value).second;
-    svg += fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>\n",
-        left, left + plot_width, y);
-    svg += text_at(left - 8, y + 4, "end", fmt::format("{:.4g}", value));
-  }
-  svg += fmt::format("<g transform=\"rotate(-90)\">{}</g>\n",
-                     text_at(-(top + line_plot_height / 2), 40, "middle", chart.y_label));
+  svg += y_axis(y_max, chart.y_label);
   for (size_t i = 0; i < chart.lines.size(); ++i) {
     const ChartLine& line = chart.lines[i];
     const char* const colour = line_colours[i % line_colours.size()];
@@ -174,6 +180,31 @@ std::string svg_of(const LineChart& chart) {
         "stroke-width=\"2\"{4}/>\n",
         left + plot_width + 16, left + plot_width + 40, legend_y, colour, dash);
     svg += text_at(left + plot_width + 46, legend_y + 4, "start", line.name);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string svg_of(const BlockChart& chart) {
+  double x_end = 0;
+  double y_end = 0;
+  for (const Block& it : chart.blocks) {
+    x_end = std::max(x_end, it.x_end);
+    y_end = std::max(y_end, it.y_end);
+  }
+  if (x_end == 0) x_end = 1;
+  y_end = round_above(y_end);
+  const double bottom = top + line_plot_height;
+  std::string svg = svg_begin(bottom + axis_height, chart.title);
+  svg += x_axis(bottom, 0, x_end, chart.x_label) + y_axis(y_end, chart.y_label);
+  for (size_t i = 0; i < chart.blocks.size(); ++i) {
+    const Block& it = chart.blocks[i];
+    svg += fmt::format(
+        "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\" "
+        "fill-opacity=\"0.8\" stroke=\"#888\" stroke-width=\"0.5\"><title>{}</title></rect>\n",
+        left + it.x_begin / x_end * plot_width, bottom - it.y_end / y_end * line_plot_height,
+        (it.x_end - it.x_begin) / x_end * plot_width,
+        (it.y_end - it.y_begin) / y_end * line_plot_height, line_colours[i % line_colours.size()],
+        html_text(it.name));
   }
   return svg + "</svg>\n";
 }

@@ -1,4 +1,4 @@
-// Two kinds of pictures for reports, as SVG text: lines over numbers, and rows of bars over time.
+// Pictures for reports, as SVG text: lines over numbers, rows of bars over time, and blocks in a plane.
 //
 // The SVG uses no scripts, no fonts and no other files, so a report stays readable wherever it is
 // copied.
@@ -50,6 +50,26 @@ struct TimeChart {
 
 /// Draws at most one bar for each pixel of a row, however many bars are given.
 std::string svg_of(const TimeChart& chart);
+
+/// A rectangle between two places of each axis.
+struct Block {
+  double x_begin = 0;
+  double x_end = 0;
+  double y_begin = 0;
+  double y_end = 0;
+  /// Shown where the pointer is.
+  std::string name;
+};
+
+struct BlockChart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  std::vector<Block> blocks;
+};
+
+/// Both axes begin at 0. Blocks may not overlap.
+std::string svg_of(const BlockChart& chart);
 
 /// The text with &, < and > as entities.
 std::string html_text(const std::string& text);

@@ -61,5 +61,6 @@ struct Paper {
 };
 
 Paper demand_layering_paper();
+Paper activation_sharing_paper();
 
 }  // namespace weightpager::tools

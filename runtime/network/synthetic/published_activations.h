@@ -1,0 +1,22 @@
+// Intermediate tensors of networks that Pisarchyk & Lee (2020) measured: 32-bit floats, batch 1,
+// channels rounded up to 4. Made from the networks' published structure.
+//
+// They give the paper's bounds and its memory without sharing to the byte. Of Inception v3 the
+// paper's graph is not known; "inception_v3" and "inception_v3_slim" are two readings of the
+// published one. Of BlazeFace no graph is published that gives the paper's figures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/memory/usage.h"
+
+namespace weightpager::network {
+
+/// "mobilenet_v1", "deeplab_v3", …
+std::vector<std::string> published_activation_networks();
+
+/// `name` is one of published_activation_networks().
+std::vector<memory::TensorUsage> published_activations(const std::string& name);
+
+}  // namespace weightpager::network
