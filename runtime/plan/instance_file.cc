@@ -68,7 +68,7 @@ class InstanceReader {
 
   Wrong read_nodes(const Json& json) {
     const Json* const nodes = list_in(json, "nodes");
-    if (nodes == nullptr) return "expected \"nodes\" as a list";
+    if (nodes == nullptr || nodes->empty()) return "expected \"nodes\", one at least";
     for (const Json& node : *nodes) {
       if (Wrong wrong = read_node(node)) return wrong;
     }
@@ -148,7 +148,8 @@ class InstanceReader {
     const size_t layouts = layouts_.size();
     edge.change_ns.assign(layouts * layouts, 0);
     const Json* const changes = find_field(json, "change_ms");
-    const bool is_square = changes == nullptr || (changes->is_array() && changes->size() == layouts);
+    const bool is_square =
+        changes == nullptr || (changes->is_array() && changes->size() == layouts);
     if (!is_square) return fmt::format("expected \"change_ms\" with {} rows", layouts);
     for (size_t from = 0; changes != nullptr && from < layouts; ++from) {
       const Json& row = (*changes)[from];

@@ -30,8 +30,8 @@ Command weightpager_description() {
   command.usage = "  weightpager COMMAND [ARGUMENTS]\n";
   command.subcommands = {
       {"run", "run an engine with its model in a window of memory", run_description, run_command},
-      {"serve", "serve a model, or several networks, from one window of memory",
-       serve_description, serve_command},
+      {"serve", "serve a model, or several networks, from one window of memory", serve_description,
+       serve_command},
       {"ps", "list processes that have a live pager", ps_description, ps_command},
       {"stat", "show what a live pager does, one row a second", stat_description, stat_command},
       {"top", "show a live pager on the whole screen", top_description, top_command},

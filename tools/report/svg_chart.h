@@ -1,4 +1,5 @@
-// Pictures for reports, as SVG text: lines over numbers, rows of bars over time, and blocks in a plane.
+// Pictures for reports, as SVG text: lines over numbers, rows of bars over time, and blocks in a
+// plane.
 //
 // The SVG uses no scripts, no fonts and no other files, so a report stays readable wherever it is
 // copied.

@@ -131,17 +131,11 @@ constexpr auto networks = std::to_array<Published>({
 
 }  // namespace
 
-std::vector<std::string> published_activation_networks() {
-  std::vector<std::string> names;
-  for (const Published& it : networks) names.emplace_back(it.name);
-  return names;
-}
-
 std::vector<TensorUsage> published_activations(const std::string& name) {
   for (const Published& it : networks) {
     if (it.name == name) return {it.tensors.begin(), it.tensors.end()};
   }
-  WP_ASSERT(false && "a name of published_activation_networks()");
+  WP_ASSERT(false && "a known name");
   return {};
 }
 

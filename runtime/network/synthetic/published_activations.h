@@ -13,10 +13,8 @@
 
 namespace weightpager::network {
 
-/// "mobilenet_v1", "deeplab_v3", …
-std::vector<std::string> published_activation_networks();
-
-/// `name` is one of published_activation_networks().
+/// `name`: "mobilenet_v1", "mobilenet_v2", "deeplab_v3", "inception_v3", "inception_v3_slim" or
+/// "posenet".
 std::vector<memory::TensorUsage> published_activations(const std::string& name);
 
 }  // namespace weightpager::network

@@ -154,8 +154,9 @@ Status measure_points(PrimitivesPlan& made, int threads) {
     if (!run) return forward_error(std::move(run));
     const auto in_turns = run_in_turns(*run, *chosen);
     if (!in_turns) return tl::make_unexpected(in_turns.error());
-    point.measured = {.took_ns = in_turns->took_ns,
-                      .at_planned_pace_ns = in_turns->by_reference * made.selections.chosen.time_ns};
+    point.measured = {
+        .took_ns = in_turns->took_ns,
+        .at_planned_pace_ns = in_turns->by_reference * made.selections.chosen.time_ns};
   }
   return {};
 }
@@ -278,8 +279,8 @@ void print_instance(const plan::NamedInstance& read, const SelectionFront& found
                     const PrimitivesOptions& options) {
   size_t candidates = 0;
   for (const auto& names : read.names) candidates += names.size();
-  fmt::print("{}: {} nodes, {} candidates, {} edges, {} points\n", options.path,
-             read.names.size(), candidates, read.instance.edges.size(), found.front.size());
+  fmt::print("{}: {} nodes, {} candidates, {} edges, {} points\n", options.path, read.names.size(),
+             candidates, read.instance.edges.size(), found.front.size());
   print_front(read.instance, found);
   print_chosen(found, options.wanted);
   fmt::print("\n{:>5}  {:<34} {:<38} {:>8}\n", "node", "name", "computed by", "time ms");
@@ -315,8 +316,9 @@ int plan_of_instance(const PrimitivesOptions& options, std::optional<ReportFile>
   if (!found) return failure(found.error());
   print_instance(*read, *found, options);
   if (!report) return exit_success;
-  const std::string text = to_json(*read, *found, options)
-                               .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string text =
+      to_json(*read, *found, options)
+          .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   const Status written = report->commit(text + "\n");
   return written ? exit_success : failure(written.error());
 }

@@ -60,8 +60,7 @@ void print_exactness(const Instance& instance, const SelectionFront& found) {
     return;
   }
   if (!plan::cuts_needed(instance)) {
-    print(stdout,
-          "points at evenly spaced budgets: between them there may be better ones\n\n");
+    print(stdout, "points at evenly spaced budgets: between them there may be better ones\n\n");
     return;
   }
   print(stdout, "no selection is better than these\n\n");
@@ -87,8 +86,9 @@ Result<SelectionFront> find_front(const Instance& instance, const WantedSelectio
 
 void print_front(const Instance& instance, const SelectionFront& found) {
   print_exactness(instance, found);
-  const bool is_measured = std::any_of(found.points.begin(), found.points.end(),
-                                       [](const FrontPoint& it) { return it.measured.has_value(); });
+  const bool is_measured =
+      std::any_of(found.points.begin(), found.points.end(),
+                  [](const FrontPoint& it) { return it.measured.has_value(); });
   std::string text = fmt::format("{:>10} {:>11} {:>13} {:>10} {:>11} {:>8}{}\n", "memory MiB",
                                  "weights MiB", "workspace MiB", "time ms", "greedy ms", "slower",
                                  is_measured ? fmt::format(" {:>11}", "measured ms") : "");
@@ -113,9 +113,9 @@ void print_chosen(const SelectionFront& found, const WantedSelection& wanted) {
   if (wanted.budget_bytes) what = fmt::format("within {}", format_size(*wanted.budget_bytes));
   if (wanted.time_ns_max)
     what = fmt::format("least memory within {:.2f} ms", milliseconds(*wanted.time_ns_max));
-  print(stdout, fmt::format("\n{}: {:.2f} ms in {:.2f} MiB\n", what,
-                            milliseconds(found.chosen.time_ns),
-                            mebibytes(found.chosen.memory_bytes())));
+  print(stdout,
+        fmt::format("\n{}: {:.2f} ms in {:.2f} MiB\n", what, milliseconds(found.chosen.time_ns),
+                    mebibytes(found.chosen.memory_bytes())));
 }
 
 nlohmann::ordered_json selection_json(const Selection& it) {

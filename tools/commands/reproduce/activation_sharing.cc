@@ -2,10 +2,10 @@
 // Inference" (2020).
 //
 // Idea. The networks' tensors follow from their published structure
-// (runtime/network/synthetic/published_activations.h), and give the paper's bounds to the byte. Each
-// strategy plans them under each rule for equal tensors, which the paper does not state. Cells show
-// the paper's value, ours under the first rule, and ours under the best one where that is another
-// value.
+// (runtime/network/synthetic/published_activations.h), and give the paper's bounds to the byte.
+// Each strategy plans them under each rule for equal tensors, which the paper does not state. Cells
+// show the paper's value, ours under the first rule, and ours under the best one where that is
+// another value.
 //
 // Cost: a second.
 #include <fmt/format.h>
@@ -143,13 +143,13 @@ Table comparison(const std::string& title, std::span<const PublishedRow> publish
 }
 
 Result<Reproduction> shared_objects_table(const ReproduceSettings&) {
-  Table table = comparison("Shared objects", published_objects, memory::shared_object_strategies(),
-                           [](memory::Tensors tensors) {
-                             return Limits{
-                                 memory::shared_objects_lower_bound_bytes(tensors),
+  Table table =
+      comparison("Shared objects", published_objects, memory::shared_object_strategies(),
+                 [](memory::Tensors tensors) {
+                   return Limits{memory::shared_objects_lower_bound_bytes(tensors),
                                  memory::unshared_bytes(tensors),
                                  memory::choose_shared_objects(tensors).plan.total_bytes()};
-                           });
+                 });
   return Reproduction{.tables = {std::move(table)}, .pictures = {}, .lacks = {no_blazeface}};
 }
 
@@ -200,10 +200,9 @@ Picture placement(const std::string& picture_name, const ActivationNetwork& netw
                   const Strategy<Plan>& strategy) {
   const auto tensors = network::published_activations(network.name);
   const Plan plan = strategy.plan(tensors);
-  return {picture_name,
-          placement_svg(fmt::format("{}, {}: {} MiB", network.title, strategy.name,
-                                    mib_text(bytes_of(plan))),
-                        tensors, begins_of(plan))};
+  return {picture_name, placement_svg(fmt::format("{}, {}: {} MiB", network.title, strategy.name,
+                                                  mib_text(bytes_of(plan))),
+                                      tensors, begins_of(plan))};
 }
 
 template <typename Plan>
