@@ -3,7 +3,8 @@
 //
 // They give the paper's bounds and its memory without sharing to the byte. Of Inception v3 the
 // paper's graph is not known; "inception_v3" and "inception_v3_slim" are two readings of the
-// published one. Of BlazeFace no graph is published that gives the paper's figures.
+// published one. BlazeFace is not here: one convolution of the published network needs more than
+// the paper's lower bound, so the paper's graph is another one.
 #pragma once
 
 #include <string>
