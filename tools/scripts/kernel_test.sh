@@ -135,12 +135,9 @@ make_initramfs() {
 # QEMU 7.2 now and then returns wrong flags from cmpxchg16b, which kills a kernel that uses it (a double
 # fault in kmem_cache_alloc, two of four boots of 6.12): the processor is said not to have it.
 # The kernel counts ticks for a few milliseconds, and panics if none came: on a busy machine they come late.
-# Emulated processors wait for each other. On a busy machine they take four times as long and waste what they get, so
-# they come first where the user may say so.
 boot() {
-  local limit=$((LIMIT_SECONDS * ${#TESTS[@]} + 120)) first=()
-  ((EUID != 0)) || first=(nice -n -10)
-  timeout --foreground "$limit" "${first[@]}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2G \
+  local limit=$((LIMIT_SECONDS * ${#TESTS[@]} + 120))
+  timeout --foreground "$limit" qemu-system-x86_64 -accel tcg,thread=multi -cpu max,-cx16 -smp 2 -m 2G \
     -nodefaults -nographic -no-reboot -serial stdio -kernel "$KERNEL/vmlinuz" \
     -initrd "$WORK/initramfs.cpio" -append "console=ttyS0 quiet panic=-1 no_timer_check" \
     -drive "file=$WORK/disk,if=virtio,format=raw,cache=unsafe" </dev/null | tr -d '\r' >"$WORK/console"
