@@ -1,7 +1,6 @@
 #include "runtime/infer/assumed_costs.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "pager/base/units.h"
 #include "runtime/infer/window_use.h"
@@ -18,17 +17,18 @@ constexpr uint64_t read_latency_ns = 50'000;
 constexpr uint64_t copy_latency_ns = 20'000;
 constexpr double copy_bytes_per_ns = 14.56;
 
+/// What kernels take whatever their operations, in equal shares. If the kernels together are faster
+/// than that, half of their time.
+double fixed_kernels_ns(const Network& network, double kernels_ns) {
+  return std::min(static_cast<double>(kernel_ns_min * network.layers.size()), kernels_ns / 2);
+}
+
 }  // namespace
 
 std::vector<UnitCosts> assumed_costs(const Network& network, const AssumedMachine& machine) {
-  const uint64_t all_operations =
-      std::accumulate(network.layers.begin(), network.layers.end(), uint64_t{0},
-                      [](uint64_t sum, const network::Layer& it) { return sum + operations(it); });
-  // If the kernels together are faster than their fixed costs, these are half of the kernels' time,
-  // in equal shares.
+  const uint64_t all_operations = operations(network);
   const double kernels_ns = machine.kernels_ms * 1e6;
-  const double shared_ns =
-      std::min(static_cast<double>(kernel_ns_min * network.layers.size()), kernels_ns / 2);
+  const double shared_ns = fixed_kernels_ns(network, kernels_ns);
   const double each_ns = shared_ns / static_cast<double>(network.layers.size());
   std::vector<UnitCosts> costs;
   for (const network::Layer& layer : network.layers) {
@@ -44,6 +44,13 @@ std::vector<UnitCosts> assumed_costs(const Network& network, const AssumedMachin
     costs.push_back(it);
   }
   return costs;
+}
+
+double resized_kernels_ms(const Network& network, double kernels_ms, const Network& resized) {
+  const double fixed_ms = fixed_kernels_ns(network, kernels_ms * 1e6) / 1e6;
+  const double ratio =
+      static_cast<double>(operations(resized)) / static_cast<double>(operations(network));
+  return fixed_ms + (kernels_ms - fixed_ms) * ratio;
 }
 
 std::vector<pipeline::Tile> assumed_tiles(const Network& network, std::span<const UnitCosts> costs,

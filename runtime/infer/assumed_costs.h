@@ -28,6 +28,11 @@ struct AssumedMachine {
 std::vector<pipeline::UnitCosts> assumed_costs(const network::Network& network,
                                                const AssumedMachine& machine);
 
+/// The time of all kernels if the network gets pictures of another size, which `resized` has: the
+/// 0.2 ms of each kernel stay, and the rest changes with the operations.
+double resized_kernels_ms(const network::Network& network, double kernels_ms,
+                          const network::Network& resized);
+
 /// The layers in tiles of at most `tile_bytes_max`. Each tile after a layer's first one costs 0.05
 /// ms of reading and 0.02 ms of computing.
 std::vector<pipeline::Tile> assumed_tiles(const network::Network& network,

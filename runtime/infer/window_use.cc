@@ -264,6 +264,12 @@ uint64_t operations(const Layer& layer) {
   return 2 * layer.weights() + layer.output.elements();
 }
 
+uint64_t operations(const network::Network& network) {
+  uint64_t sum = 0;
+  for (const network::Layer& layer : network.layers) sum += operations(layer);
+  return sum;
+}
+
 Result<WindowUse> use_window(const Network& network, const WeightSource& source,
                              const WindowRequest& request) {
   CutNetwork it = cut_for_window(network, source, request);

@@ -66,6 +66,8 @@ struct WindowUse {
 /// The layer's floating point operations in one inference. A multiplication with its addition
 /// counts as two.
 uint64_t operations(const network::Layer& layer);
+/// Of all its layers.
+uint64_t operations(const network::Network& network);
 
 /// Fails if the window is too small for the pipeline; the error names a window that is large
 /// enough.

@@ -22,10 +22,10 @@ bool parse(const std::string& text, Number& value) {
 
 }  // namespace
 
-std::vector<std::string> split_at_commas(const std::string& text) {
+std::vector<std::string> split_at(const std::string& text, char separator) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
+    const size_t end = std::min(text.find(separator, begin), text.size());
     words.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
@@ -81,7 +81,7 @@ Result<double> parse_number(const std::string& text, const std::string& option,
 Result<std::vector<double>> parse_numbers(const std::string& text, const std::string& option,
                                           const NumberRange& range) {
   std::vector<double> values;
-  for (const std::string& word : split_at_commas(text)) {
+  for (const std::string& word : split_at(text, ',')) {
     const auto value = parse_number(word, option, range);
     if (!value) return tl::make_unexpected(value.error());
     values.push_back(*value);
@@ -100,7 +100,7 @@ Result<uint64_t> parse_bytes(const std::string& text, const std::string& option,
 
 Result<std::vector<uint64_t>> parse_sizes(const std::string& text, const std::string& option) {
   std::vector<uint64_t> sizes;
-  for (const std::string& word : split_at_commas(text)) {
+  for (const std::string& word : split_at(text, ',')) {
     const auto size = parse_bytes(word, option, os_page_bytes);
     if (!size) return tl::make_unexpected(size.error());
     sizes.push_back(round_down(*size, os_page_bytes));

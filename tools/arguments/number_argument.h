@@ -41,8 +41,8 @@ Result<uint32_t> parse_count(const std::string& text, const std::string& option,
 /// A number from 0 to 1.
 Result<float> parse_share(const std::string& text, const std::string& option);
 
-/// The words between commas, as in "a,b"; an empty text is one empty word.
-std::vector<std::string> split_at_commas(const std::string& text);
+/// The words between separators, as in "a,b"; an empty text is one empty word.
+std::vector<std::string> split_at(const std::string& text, char separator);
 
 /// A number such as "0.5".
 Result<double> parse_number(const std::string& text, const std::string& option,

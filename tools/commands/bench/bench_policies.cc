@@ -113,7 +113,7 @@ Result<std::vector<std::string>> read_policies(const std::string& text) {
     for (const policy::NamedPolicy& it : policy::named_policies()) names.emplace_back(it.name);
     return names;
   }
-  for (std::string& name : split_at_commas(text)) {
+  for (std::string& name : split_at(text, ',')) {
     const bool is_compared_already = std::find(names.begin(), names.end(), name) != names.end();
     if (is_compared_already) return fail(fmt::format("--policy: {} is there twice", name));
     if (auto known = policy::check_policy(name, false); !known) {
@@ -196,7 +196,7 @@ Result<std::vector<uint32_t>> read_windows(const std::string& text, const Trace&
                           .step_bytes = trace.chunk_bytes};
   const MemoryLimit limit = is_live ? memory_limit() : MemoryLimit{UINT64_MAX, "a simulation"};
   std::vector<uint32_t> windows;
-  for (const std::string& word : split_at_commas(text)) {
+  for (const std::string& word : split_at(text, ',')) {
     const auto bytes = parse_window(word, trace.model_bytes(), limit, grain);
     if (!bytes) return tl::make_unexpected(bytes.error());
     const auto chunks = static_cast<uint32_t>(

@@ -14,6 +14,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "runtime/memory/bounds.h"
 #include "runtime/memory/portfolio.h"
@@ -45,6 +46,8 @@ constexpr std::array<ActivationNetwork, columns_published> activation_networks =
      {"PoseNet", "posenet"},
      {"BlazeFace", ""}}};
 
+constexpr const char* lower_bound = "Lower Bound";
+
 /// A row of a table: MiB by network.
 struct PublishedRow {
   const char* title;
@@ -63,7 +66,7 @@ constexpr std::array<PublishedRow, 7> published_objects = {
      {"Min-cost Flow, Lee et al.",
       "minimum-cost flow (Lee 2019)",
       {5.359, 7.513, 8.364, 10.624, 7.359, 0.582}},
-     {"Lower Bound", "", {4.594, 6.604, 6.105, 8.955, 6.347, 0.518}},
+     {lower_bound, "", {4.594, 6.604, 6.105, 8.955, 6.347, 0.518}},
      {"Naive", "", {19.248, 26.313, 48.642, 54.010, 28.556, 2.698}}}};
 
 constexpr std::array<PublishedRow, 6> published_offsets = {
@@ -73,7 +76,7 @@ constexpr std::array<PublishedRow, 6> published_offsets = {
      {"Strip Packing, Sekiyama et al.",
       "strip packing (Sekiyama 2018)",
       {4.594, 6.029, 4.321, 7.914, 6.271, 0.533}},
-     {"Lower Bound", "", {4.594, 5.742, 4.320, 7.914, 6.271, 0.492}},
+     {lower_bound, "", {4.594, 5.742, 4.320, 7.914, 6.271, 0.492}},
      {"Naive", "", {19.248, 26.313, 48.642, 54.010, 28.556, 2.698}}}};
 
 constexpr const char* no_blazeface =
@@ -129,15 +132,14 @@ Table comparison(const std::string& title, std::span<const PublishedRow> publish
     const auto tensors =
         name.empty() ? std::vector<TensorUsage>() : network::published_activations(name);
     const Limits limits = name.empty() ? Limits() : limits_of(tensors);
-    for (size_t r = 0; r < published.size(); ++r) {
-      const PublishedRow& row = published[r];
-      const bool is_bound = std::string(row.title) == "Lower Bound";
-      const std::string ours = mib_text(is_bound ? limits.bound_bytes : limits.unshared_bytes);
-      table.rows[r].push_back(name.empty() ? fmt::format("{:.3f} / -", row.mib[i])
-                              : *row.strategy == '\0'
-                                  ? fmt::format("{:.3f} / {}", row.mib[i], ours)
-                                  : cell(row.mib[i], strategies, row.strategy, tensors));
-    }
+    const auto cell_of = [&](const PublishedRow& row) {
+      if (name.empty()) return fmt::format("{:.3f} / -", row.mib[i]);
+      if (*row.strategy != '\0') return cell(row.mib[i], strategies, row.strategy, tensors);
+      const bool is_bound = row.title == std::string_view(lower_bound);
+      return fmt::format("{:.3f} / {}", row.mib[i],
+                         mib_text(is_bound ? limits.bound_bytes : limits.unshared_bytes));
+    };
+    for (size_t r = 0; r < published.size(); ++r) table.rows[r].push_back(cell_of(published[r]));
     table.rows.back().push_back(name.empty() ? "-" : mib_text(limits.ours_bytes));
   }
   return table;

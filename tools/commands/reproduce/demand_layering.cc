@@ -21,7 +21,6 @@
 
 #include "pager/base/units.h"
 #include "runtime/infer/assumed_costs.h"
-#include "runtime/infer/window_use.h"
 #include "runtime/network/parser.h"
 #include "runtime/network/synthetic/description.h"
 #include "runtime/pipeline/search.h"
@@ -126,12 +125,6 @@ Result<Network> network_at(const PublishedNetwork& known, uint32_t side) {
   return network::parse_network(sized, known.name);
 }
 
-uint64_t all_operations(const Network& network) {
-  return std::accumulate(
-      network.layers.begin(), network.layers.end(), uint64_t{0},
-      [](uint64_t sum, const network::Layer& it) { return sum + infer::operations(it); });
-}
-
 /// Equations (1) and (5): Seq takes (reads + copies) longer than Pre.
 double kernels_ms(const PublishedNetwork& known, const Network& network) {
   const Costs costs = infer::assumed_costs(network, {.kernels_ms = 1});
@@ -160,13 +153,8 @@ Result<PaperNetwork> paper_network(const PublishedNetwork& known) {
 Result<Costs> costs_at(const PaperNetwork& it, uint32_t side) {
   const auto resized = network_at(it.known, side);
   if (!resized) return tl::make_unexpected(resized.error());
-  // The part of the kernels' time that does not depend on their operations: 0.2 ms for each.
-  const double fixed_ms =
-      std::min(0.2 * static_cast<double>(it.network.layers.size()), it.kernels_ms / 2);
-  const double ratio = static_cast<double>(all_operations(*resized)) /
-                       static_cast<double>(all_operations(it.network));
-  return infer::assumed_costs(*resized,
-                              {.kernels_ms = fixed_ms + (it.kernels_ms - fixed_ms) * ratio});
+  return infer::assumed_costs(
+      *resized, {.kernels_ms = infer::resized_kernels_ms(it.network, it.kernels_ms, *resized)});
 }
 
 uint64_t sum_of(const Costs& costs, uint64_t UnitCosts::*part) {
@@ -398,7 +386,7 @@ Result<Reproduction> figure_10(const ReproduceSettings& settings) {
   Reproduction made;
   Table table = timeline_table(costs);
   // As in the figure, no buffer is too small for what comes next.
-  uint64_t all_bytes = sum_of(costs, &UnitCosts::size_bytes);
+  const uint64_t all_bytes = sum_of(costs, &UnitCosts::size_bytes);
   constexpr std::array<std::pair<const char*, Pipeline>, 3> shown = {
       {{"sequential (a)", Pipeline::sequential},
        {"synchronous (b)", Pipeline::synchronous},

@@ -73,20 +73,8 @@ struct ReproduceOptions {
   ReproduceSettings settings;
 };
 
-std::vector<std::string> split_at_slashes(const std::string& text) {
-  std::vector<std::string> words(1);
-  for (const char letter : text) {
-    if (letter == '/') {
-      words.emplace_back();
-    } else {
-      words.back() += letter;
-    }
-  }
-  return words;
-}
-
 Result<GivenLayer> parse_layer(const std::string& text) {
-  const std::vector<std::string> words = split_at_slashes(text);
+  const std::vector<std::string> words = split_at(text, '/');
   if (words.size() != 3 && words.size() != 4) {
     return fail(fmt::format("--layers {}: expected three times or three times and a size", text),
                 "--layers 2/1/3,4/1/2/0.5: read, copy and kernel in ms, and MiB");
@@ -105,7 +93,7 @@ Result<GivenLayer> parse_layer(const std::string& text) {
 Result<std::vector<GivenLayer>> parse_layers(const Arguments& arguments) {
   std::vector<GivenLayer> layers;
   if (!arguments.has("layers")) return layers;
-  for (const std::string& text : split_at_commas(*arguments.value("layers"))) {
+  for (const std::string& text : split_at(*arguments.value("layers"), ',')) {
     const auto layer = parse_layer(text);
     if (!layer) return tl::make_unexpected(layer.error());
     layers.push_back(*layer);

@@ -123,7 +123,7 @@ std::vector<int> processors_allowed() {
 
 Result<std::vector<BudgetStep>> parse_steps(const std::string& text) {
   std::vector<BudgetStep> steps;
-  for (const std::string& word : split_at_commas(text)) {
+  for (const std::string& word : split_at(text, ',')) {
     const size_t equals = word.find('=');
     const auto wrong = [&word] {
       return fail(fmt::format("--then {}: expected SECONDS=SIZE", word),
@@ -166,7 +166,7 @@ Result<NetworksOptions> read_serve_networks_options(const Arguments& arguments) 
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   if (const auto text = arguments.value("plans")) {
-    options.plan_paths = split_at_commas(*text);
+    options.plan_paths = split_at(*text, ',');
     if (options.plan_paths.size() != options.cfg_paths.size()) {
       return fail(fmt::format("--plans {}: expected a file for each of {} networks, found {}",
                               *text, options.cfg_paths.size(), options.plan_paths.size()));
