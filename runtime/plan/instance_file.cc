@@ -27,7 +27,7 @@ const Json* list_in(const Json& object, const char* key) {
   return value != nullptr && value->is_array() ? value : nullptr;
 }
 
-bool is_time(const Json& value) {
+bool is_json_time(const Json& value) {
   if (!value.is_number()) return false;
   const double ms = value.get<double>();
   return ms >= 0 && ms <= time_ms_max;  // false for what is not a number, too
@@ -94,7 +94,7 @@ class InstanceReader {
   Wrong read_candidate(const Json& json, Node& node, std::vector<std::string>& names) const {
     Candidate candidate;
     const Json* const time = find_field(json, "time_ms");
-    if (time == nullptr || !is_time(*time)) {
+    if (time == nullptr || !is_json_time(*time)) {
       return fmt::format("expected \"time_ms\" from 0 to {}", time_ms_max);
     }
     candidate.time_ns = time->get<double>() * 1e6;
@@ -153,7 +153,8 @@ class InstanceReader {
     if (!is_square) return fmt::format("expected \"change_ms\" with {} rows", layouts);
     for (size_t from = 0; changes != nullptr && from < layouts; ++from) {
       const Json& row = (*changes)[from];
-      if (!row.is_array() || row.size() != layouts || !std::all_of(row.begin(), row.end(), is_time))
+      if (!row.is_array() || row.size() != layouts ||
+          !std::all_of(row.begin(), row.end(), is_json_time))
         return fmt::format("row {} of \"change_ms\": expected {} times from 0 to {}", from, layouts,
                            time_ms_max);
       for (size_t to = 0; to < layouts; ++to)
