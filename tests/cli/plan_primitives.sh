@@ -97,7 +97,8 @@ expect_error "found 'nothing'"
 weightpager plan --help
 expect_status 0
 
-# By time: the least memory of the front's points that are fast enough.
+# By time: the least memory of the front's points that are fast enough. (--measure measured times of its own.)
+plan
 plan --time "$(jq '.front[0].time_ns / 1e6' "$SCRATCH/plan.json")"
 expect_status 0
 jq -e '.chosen == .front[0]' "$SCRATCH/plan.json" >/dev/null || fail "by time: $(jq -c .chosen "$SCRATCH/plan.json")"
@@ -119,6 +120,16 @@ jq -e '(.front | map([.memory_bytes, .time_ns])) == [[0, 13e6], [69632, 6.5e6]] 
 weightpager plan primitives "$SCRATCH/instance.json" --time 13
 expect_status 0
 grep -q '^least memory within 13.00 ms: 13.00 ms in 0.00 MiB$' "$OUT" || fail "$(cat "$OUT")"
+# 3.877 + 61.515 ms are 65392000 ns, and 65.392 ms are less by a rounding: the time that was shown is enough.
+cat >"$SCRATCH/rounded.json" <<'END'
+{"layouts": ["nchw"], "nodes": [
+  {"candidates": [{"time_ms": 3.877, "layout_in": "nchw", "layout_out": "nchw"},
+                  {"time_ms": 1, "held_bytes": 4096, "layout_in": "nchw", "layout_out": "nchw"}]},
+  {"candidates": [{"time_ms": 61.515, "layout_in": "nchw", "layout_out": "nchw"}]}], "edges": []}
+END
+weightpager plan primitives "$SCRATCH/rounded.json" --time 65.392 --json "$SCRATCH/of-rounded.json"
+expect_status 0
+jq -e '.chosen.memory_bytes == 0' "$SCRATCH/of-rounded.json" >/dev/null || fail "$(jq -c .chosen "$SCRATCH/of-rounded.json")"
 weightpager plan primitives "$SCRATCH/instance.json" --threads 1
 expect_status 2
 expect_error 'is an instance'

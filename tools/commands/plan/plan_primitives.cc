@@ -76,6 +76,10 @@ struct PrimitivesOptions {
   std::string json_path;
 };
 
+/// Milliseconds in decimals are not the same number again as nanoseconds. So a selection's own
+/// time, given as `--time`, is long enough for that selection.
+constexpr double decimal_rounding = 1e-9;
+
 bool is_instance(const std::string& path) { return path.ends_with(".json"); }
 
 Result<WantedSelection> read_wanted(const Arguments& arguments) {
@@ -88,7 +92,7 @@ Result<WantedSelection> read_wanted(const Arguments& arguments) {
   if (const auto time = arguments.value("time")) {
     const auto ms = parse_number(*time, "--time", times_ms);
     if (!ms) return tl::make_unexpected(ms.error());
-    wanted.time_ns_max = *ms * 1e6;
+    wanted.time_ns_max = *ms * 1e6 * (1 + decimal_rounding);
   }
   if (wanted.budget_bytes && wanted.time_ns_max)
     return fail("--budget and --time contradict each other", "give one of them");
