@@ -115,15 +115,17 @@ std::optional<BlockPlan> LookupTable::choose(uint64_t budget_bytes) const {
   return plan;
 }
 
-Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes) {
-  const uint64_t bytes = model_bytes(network);
-  const uint64_t blocks = suggested_blocks(bytes, budget_bytes);
-  const auto blocks_max = static_cast<uint64_t>(network.layers.size()) + 1;
-  const auto table =
-      LookupTable::make(network, static_cast<uint32_t>(std::min(blocks, blocks_max)));
+Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes,
+                                uint32_t blocks) {
+  if (blocks == any_number_of_blocks) {
+    // One more than there are layers is refused like any larger number.
+    blocks = static_cast<uint32_t>(std::min<uint64_t>(
+        suggested_blocks(model_bytes(network), budget_bytes), network.layers.size() + 1));
+  }
+  const auto table = LookupTable::make(network, blocks);
   if (!table) return tl::make_unexpected(table.error());
   if (auto plan = table->choose(budget_bytes)) return *std::move(plan);
-  const uint64_t least_bytes = least_budget_bytes(network, static_cast<uint32_t>(blocks));
+  const uint64_t least_bytes = least_budget_bytes(network, blocks);
   return fail(fmt::format("no cut into {} blocks fits {} ({} bytes): the least that does is {} ({} "
                           "bytes)",
                           blocks, format_size(budget_bytes), budget_bytes, format_size(least_bytes),

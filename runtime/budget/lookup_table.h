@@ -66,9 +66,10 @@ class LookupTable {
   std::vector<uint32_t> ends_;  // `blocks_` per row
 };
 
-/// The paper's plan for a budget: `suggested_blocks` and its table. Fails where no row of that
-/// table fits, even if another number of blocks would fit. The error names the least budget of that
-/// number.
-Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes);
+/// The paper's plan for a budget: `suggested_blocks`, or the number that is given, and the table of
+/// so many. Fails where no row of that table fits, even if another number of blocks would fit. The
+/// error names the least budget of that number.
+Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes,
+                                uint32_t blocks = any_number_of_blocks);
 
 }  // namespace weightpager::budget

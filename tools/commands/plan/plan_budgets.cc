@@ -24,6 +24,7 @@
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
 #include "tools/cli/cli.h"
+#include "tools/commands/plan/block_budgets.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/formats/delay_model_file.h"
 #include "tools/report/report_file.h"
@@ -71,6 +72,7 @@ Command plan_budgets_description() {
                    "window: a ring of layers or tiles, the rest pinned;\n"
                    "blocks: two blocks of layers at a time, as SwapNet (window)",
                    {"window", "blocks"}},
+                  blocks_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
@@ -87,6 +89,7 @@ struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
   NetworkLoads loads;
   bool is_by_blocks = false;
+  std::vector<uint32_t> blocks;  // by network
   TimeLimit time_limit;
   std::string profile_path;
   std::string json_path;
@@ -111,6 +114,9 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
+  auto blocks = parse_blocks(arguments, options.is_by_blocks);
+  if (!blocks) return forward_error(std::move(blocks));
+  options.blocks = std::move(*blocks);
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return tl::make_unexpected(time_limit.error());
   options.time_limit = *time_limit;
@@ -121,7 +127,9 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
 struct PlannedNetwork {
   Claim claim;
   StepFunction delay_steps;
-  std::optional<WindowPlans> windows;  // nullopt for blocks
+  std::optional<WindowPlans> windows;   // nullopt for blocks
+  std::vector<budget::BlockEnds> ends;  // by step, for blocks
+  uint32_t blocks = budget::any_number_of_blocks;
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
   /// From this budget on the delays are exact; nullopt: no delay is. For smaller budgets the search
@@ -152,41 +160,33 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
   return layers;
 }
 
-/// The two neighbours that determine the least budget for blocks.
-std::string forcing_layers(const Network& network, const budget::BlockedNetwork& costs) {
-  size_t first = 0;
-  uint64_t largest_bytes = 0;
-  for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
-    const uint64_t bytes = costs.layers[i].size_bytes + costs.layers[i + 1].size_bytes;
-    if (bytes <= largest_bytes) continue;
-    largest_bytes = bytes;
-    first = i;
+Result<PlannedNetwork> plan_by_blocks(const Network& network, const std::string& name,
+                                      budget::BlockedNetwork costs, const TimeLimit& time_limit,
+                                      uint32_t blocks) {
+  if (const Status possible = check_number_of_blocks(network, blocks); !possible) {
+    return fail(fmt::format("{}: {}", name, possible.error().message), possible.error().hint);
   }
-  if (costs.layers.size() == 1) return network::describe_layer(network, 0);
-  return fmt::format("{} and {} are next to each other", network::describe_layer(network, first),
-                     network::describe_layer(network, first + 1));
-}
-
-PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
-                              budget::BlockedNetwork costs, const TimeLimit& time_limit) {
-  auto [delay_steps, exact_from_bytes, excess_max] =
-      budget::block_delay_steps(costs, SearchInTime(time_limit, "searching for blocks").limit());
+  budget::BlockSteps steps = budget::block_delay_steps(
+      costs, SearchInTime(time_limit, "searching for blocks").limit(), blocks);
   Claim claim = {.name = name,
-                 .least_bytes = delay_steps.least_bytes(),
-                 .forced_by = forcing_layers(network, costs)};
+                 .least_bytes = steps.delay_steps.least_bytes(),
+                 .forced_by = forcing_blocks(network, costs, blocks)};
   for (const budget::LayerCosts& layer : costs.layers) {
     claim.model_bytes += layer.size_bytes;
     claim.latency_ns += layer.kernel_ns;
   }
-  return {.claim = claim,
-          .delay_steps = std::move(delay_steps),
-          .costs = std::move(costs),
-          .exact_from_bytes = exact_from_bytes,
-          .excess_max = excess_max};
+  return PlannedNetwork{.claim = claim,
+                        .delay_steps = std::move(steps.delay_steps),
+                        .ends = std::move(steps.ends),
+                        .blocks = blocks,
+                        .costs = std::move(costs),
+                        .exact_from_bytes = steps.exact_from_bytes,
+                        .excess_max = steps.excess_max};
 }
 
-Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
+Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
                                     const BudgetsOptions& options) {
+  const std::string& cfg_path = options.cfg_paths[index];
   const auto network = network::read_network(cfg_path);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
@@ -196,7 +196,8 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   const std::string name = std::filesystem::path(cfg_path).stem();
   budget::BlockedNetwork costs = costs_of(*network, model);
   if (options.is_by_blocks) {
-    return plan_by_blocks(*network, name, std::move(costs), options.time_limit);
+    return plan_by_blocks(*network, name, std::move(costs), options.time_limit,
+                          options.blocks[index]);
   }
   serve::NetworkDemand demand =
       serve::demand_of(*network, name, {}, layer_costs_of(costs),
@@ -212,7 +213,7 @@ Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
                                                   const DelayModel& model) {
   std::vector<PlannedNetwork> networks;
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
-    auto network = plan_network(options.cfg_paths[i], model, options);
+    auto network = plan_network(i, model, options);
     if (!network) return forward_error(std::move(network));
     network->period_ns = options.loads.periods_ns[i];
     network->claim.urgency = options.loads.urgencies[i];
@@ -276,7 +277,8 @@ Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
     return division;
   }
   for (size_t i = 0; i < networks.size(); ++i) {
-    const auto plan = budget::plan_by_table(networks[i].costs, division.shares[i]);
+    const auto plan =
+        budget::plan_by_table(networks[i].costs, division.shares[i], networks[i].blocks);
     division.table_ns.push_back(plan ? std::optional(plan->delay_ns) : std::nullopt);
   }
   return division;
@@ -328,23 +330,33 @@ std::string division_columns(const Division& division, size_t network) {
                      milliseconds(division.alone_ns[network]), last);
 }
 
+/// The blocks that a network has with its share.
+const budget::BlockEnds& ends_of(const PlannedNetwork& network, uint64_t share_bytes) {
+  return network.ends[network.delay_steps.step_number(share_bytes)];
+}
+
 void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
   uint64_t all_bytes = 0;
-  for (const PlannedNetwork& it : plan.networks) all_bytes += it.claim.model_bytes;
+  size_t name_width = 12;
+  for (const PlannedNetwork& it : plan.networks) {
+    all_bytes += it.claim.model_bytes;
+    name_width = std::max(name_width, it.claim.name.size());
+  }
   fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
              mebibytes(all_bytes), mebibytes(options.loads.budget_bytes),
              mebibytes(plan.least_bytes));
   fmt::print("MiB; ms alone on the disk, and {}\n\n",
              options.is_by_blocks ? "with the cuts of SwapNet's table (-: it has none)"
                                   : "with the others on it");
-  fmt::print("{:<12} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", "", "", "all in", "equation (1)",
-             "joint");
+  fmt::print("{:<{}} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", name_width, "", "", "all in",
+             "equation (1)", "joint");
   const char* const last = options.is_by_blocks ? "table" : "shared";
-  fmt::print("{:<12} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
-             "weights", "least", "memory", "budget", "alone", last, "budget", "alone", last);
+  fmt::print("{:<{}} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
+             name_width, "weights", "least", "memory", "budget", "alone", last, "budget", "alone",
+             last);
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const Claim& claim = plan.networks[i].claim;
-    fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
+    fmt::print("{:<{}} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name, name_width,
                mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
                milliseconds(claim.latency_ns), division_columns(plan.equation, i),
                division_columns(plan.joint, i));
@@ -359,13 +371,20 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
         "longer than the least that is proved\n",
         it.claim.name, where, 100 * it.excess_max);
   }
+  if (!options.is_by_blocks) return;
+  fmt::print("\nBlocks of the joint shares; those of equation (1) are in --json.\n");
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const PlannedNetwork& it = plan.networks[i];
+    fmt::print("{}", blocks_text(it.claim.name, it.costs, ends_of(it, plan.joint.shares[i])));
+  }
 }
 
-nlohmann::ordered_json to_json(const Division& division, size_t i) {
+nlohmann::ordered_json to_json(const PlannedNetwork& network, const Division& division, size_t i) {
   nlohmann::ordered_json json = {{"budget_bytes", division.shares[i]},
                                  {"delay_ns", division.alone_ns[i]}};
   if (division.shared_ns.empty()) {
     if (division.table_ns[i]) json["table_delay_ns"] = *division.table_ns[i];
+    add_blocks(json, network.costs, ends_of(network, division.shares[i]));
     return json;
   }
   json["shared_delay_ns"] = division.shared_ns[i];
@@ -393,8 +412,8 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                       {"period_ns", it.period_ns},
                                       {"exact_from_bytes", nullptr},
                                       {"excess_max", it.excess_max},
-                                      {"equation", to_json(plan.equation, i)},
-                                      {"joint", to_json(plan.joint, i)}};
+                                      {"equation", to_json(it, plan.equation, i)},
+                                      {"joint", to_json(it, plan.joint, i)}};
     if (it.exact_from_bytes) network["exact_from_bytes"] = *it.exact_from_bytes;
     for (const budget::Step& step : it.delay_steps.steps()) {
       network["steps"].push_back(
