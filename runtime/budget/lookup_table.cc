@@ -73,6 +73,16 @@ uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks) {
   return ns;
 }
 
+void for_each_cut(uint32_t layers, uint32_t blocks,
+                  const std::function<void(const BlockEnds&)>& visit) {
+  BlockEnds ends;
+  for (uint32_t i = 1; i < blocks; ++i) ends.push_back(i);
+  ends.push_back(layers);
+  do {
+    visit(ends);
+  } while (advance(ends, layers));
+}
+
 Result<LookupTable> LookupTable::make(const BlockedNetwork& network, uint32_t blocks) {
   const uint64_t layers = network.layers.size();
   WP_ASSERT(blocks > 0);
@@ -91,15 +101,11 @@ Result<LookupTable> LookupTable::make(const BlockedNetwork& network, uint32_t bl
 
 void LookupTable::add_all_rows() {
   const BlockSums sums(network_);
-  const uint32_t layers = sums.layers();
-  BlockEnds ends;
-  for (uint32_t i = 1; i < blocks_; ++i) ends.push_back(i);
-  ends.push_back(layers);
-  do {
+  for_each_cut(sums.layers(), blocks_, [&](const BlockEnds& ends) {
     const std::vector<LayerCosts> blocks = sums.blocks(ends);
     rows_.push_back({.peak_bytes = peak_bytes(blocks), .predicted_ns = predicted_delay_ns(blocks)});
     ends_.insert(ends_.end(), ends.begin(), ends.end());
-  } while (advance(ends, layers));
+  });
 }
 
 std::optional<BlockPlan> LookupTable::choose(uint64_t budget_bytes) const {

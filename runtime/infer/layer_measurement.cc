@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "pager/base/median.h"
+#include "pager/base/units.h"
 #include "runtime/infer/window_use.h"
 
 namespace weightpager::infer {
 namespace {
 
+using network::Network;
 using pipeline::UnitCosts;
 using Runs = std::vector<std::vector<UnitCosts>>;
 
@@ -59,6 +61,15 @@ budget::Work work_of(const network::Layer& layer) {
   uint64_t tensors = 0;
   if (layer.weights() > 0) tensors = layer.is_batch_normalized() ? 5 : 2;
   return {.size_bytes = layer.folded_bytes(), .tensors = tensors, .operations = operations(layer)};
+}
+
+budget::BlockedNetwork modelled_costs(const Network& network, const budget::DelayModel& model) {
+  std::vector<budget::Work> layers;
+  for (const network::Layer& layer : network.layers) {
+    layers.push_back(work_of(layer));
+    layers.back().size_bytes = round_up(layers.back().size_bytes, os_page_bytes);
+  }
+  return budget::blocked_network(model, layers);
 }
 
 }  // namespace weightpager::infer

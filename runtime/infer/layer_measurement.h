@@ -30,4 +30,8 @@ Result<std::vector<pipeline::UnitCosts>> measure_layers(Inference& sequential, I
 /// operations.
 budget::Work work_of(const network::Layer& layer);
 
+/// The costs of all layers by the delay model; sizes are in whole pages.
+budget::BlockedNetwork modelled_costs(const network::Network& network,
+                                      const budget::DelayModel& model);
+
 }  // namespace weightpager::infer

@@ -173,8 +173,7 @@ class Comparer {
       arm.configuration.delays_ns.push_back(inference_->times().delay_ns());
       arm.configuration.read_bytes = read_bytes(arm) - read_before_bytes;
     }
-    arm.configuration.last = {arm.configuration.name, inference_->window().pieces,
-                              inference_->times()};
+    arm.configuration.last = {arm.configuration.name, inference_->window(), inference_->times()};
     return {};
   }
 

@@ -10,6 +10,7 @@
 
 #include "pager/base/units.h"
 #include "runtime/budget/block_timeline.h"
+#include "runtime/pipeline/simulate.h"
 #include "tests/budget/some_networks.h"
 
 namespace weightpager::budget {
@@ -51,6 +52,30 @@ std::optional<uint64_t> least_delay_ns(const BlockedNetwork& network, uint64_t b
     least_ns = std::min(least_ns.value_or(ns), ns);
   });
   return least_ns;
+}
+
+// The pipeline's schedule, with units that are these blocks, two of them under way.
+uint64_t delay_by_schedule(const std::vector<LayerCosts>& blocks) {
+  std::vector<pipeline::UnitCosts> units;
+  for (const LayerCosts& it : blocks)
+    units.push_back(
+        {.size_bytes = it.size_bytes, .read_ns = it.read_ns, .kernel_ns = it.kernel_ns});
+  auto schedule = pipeline::Schedule::make(pipeline::work_units(units),
+                                           {.pipeline = pipeline::Pipeline::two_stage,
+                                            .rings = {.host_bytes = peak_bytes(blocks)},
+                                            .units_under_way_max = 2});
+  RC_ASSERT(schedule.has_value());
+  return pipeline::simulate(*std::move(schedule), units, {}).front().delay_ns();
+}
+
+// What `infer --by blocks` runs takes the time that is planned.
+RC_GTEST_PROP(Blocks, AreTheScheduleOfTwoUnitsUnderWay, ()) {
+  BlockedNetwork network = any_network(9);
+  for (LayerCosts& it : network.layers) it.release_ns = 0;
+  network.per_block.release_ns = 0;
+  for_all_partitions(static_cast<uint32_t>(network.layers.size()), [&](const BlockEnds& ends) {
+    RC_ASSERT(delay_by_schedule(block_costs(network, ends)) == delay_ns(network, ends));
+  });
 }
 
 TEST(Blocks, TheWorkedExample) {

@@ -21,6 +21,7 @@
 #include "runtime/infer/layer_measurement.h"
 #include "runtime/network/parser.h"
 #include "runtime/serve/demand.h"
+#include "tools/arguments/by_argument.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
 #include "tools/cli/cli.h"
@@ -42,11 +43,6 @@ using budget::WindowPlans;
 using network::Network;
 
 constexpr int budgets_schema_version = 2;
-/// 2 GB/s, 80 operations per nanosecond.
-constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
-                                       .read_ns_per_block = 50'000,
-                                       .kernel_ns_per_operation = 1 / 80.0,
-                                       .kernel_ns_per_layer = 20'000};
 /// Inferences of each network on the shared disk. The first one reads the pinned weights, and does
 /// not count.
 constexpr uint32_t inferences_simulated = 9;
@@ -66,12 +62,7 @@ Command plan_budgets_description() {
                   urgency_option(),
                   period_option(),
                   goal_option(),
-                  {0,
-                   "by",
-                   "WHAT",
-                   "window: a ring of layers or tiles, the rest pinned;\n"
-                   "blocks: two blocks of layers at a time, as SwapNet (window)",
-                   {"window", "blocks"}},
+                  by_option(),
                   blocks_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
@@ -95,14 +86,6 @@ struct BudgetsOptions {
   std::string json_path;
 };
 
-/// Whether an option has the second of its two possible words. Without the option it has the first.
-Result<bool> is_second(const Arguments& arguments, const std::string& option,
-                       const std::string& first, const std::string& second) {
-  const std::string word = arguments.value(option).value_or(first);
-  if (word == first || word == second) return word == second;
-  return fail(fmt::format("--{} {}: expected {} or {}", option, word, first, second));
-}
-
 Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   BudgetsOptions options = {.cfg_paths = arguments.operands(),
                             .profile_path = arguments.value("profile").value_or(""),
@@ -111,7 +94,7 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   auto loads = parse_network_loads(arguments, budgets_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
-  const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
+  const auto is_by_blocks = parse_is_by_blocks(arguments);
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
   auto blocks = parse_blocks(arguments, options.is_by_blocks);
@@ -137,16 +120,6 @@ struct PlannedNetwork {
   std::optional<uint64_t> exact_from_bytes = 0;
   double excess_max = 0;
 };
-
-/// The costs by the delay model; sizes are in whole pages.
-budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model) {
-  std::vector<budget::Work> layers;
-  for (const network::Layer& layer : network.layers) {
-    layers.push_back(infer::work_of(layer));
-    layers.back().size_bytes = round_up(layers.back().size_bytes, os_page_bytes);
-  }
-  return budget::blocked_network(model, layers);
-}
 
 /// The costs of the layers if each is read as a block of its own.
 std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& costs) {
@@ -194,7 +167,7 @@ Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
                 "leave it out: it takes none of the memory");
   }
   const std::string name = std::filesystem::path(cfg_path).stem();
-  budget::BlockedNetwork costs = costs_of(*network, model);
+  budget::BlockedNetwork costs = infer::modelled_costs(*network, model);
   if (options.is_by_blocks) {
     return plan_by_blocks(*network, name, std::move(costs), options.time_limit,
                           options.blocks[index]);
@@ -425,15 +398,11 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
 }
 
 int run_budgets(const BudgetsOptions& options) {
-  DelayModel model = two_processors;
-  if (!options.profile_path.empty()) {
-    const auto measured = read_delay_model(options.profile_path);
-    if (!measured) return failure(measured.error());
-    model = *measured;
-  }
+  const auto model = read_delay_model(options.profile_path);
+  if (!model) return failure(model.error());
   auto report = ReportFile::create_if_asked(options.json_path);
   if (!report) return failure(report.error());
-  const auto plan = make_plan(options, model);
+  const auto plan = make_plan(options, *model);
   if (!plan) return failure(plan.error());
   print_plan(options, *plan);
   if (*report) {
