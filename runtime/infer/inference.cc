@@ -52,6 +52,10 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   }
   const pipeline::Timeline& times() const override { return executor_->times(); }
   std::vector<UnitCosts> layer_costs() const override;
+  Result<budget::BlockedNetwork> blocked_network(std::span<const UnitCosts> layer_costs,
+                                                 const budget::PerBlock& per_block) const override {
+    return infer::blocked_network(source_, layer_costs, per_block);
+  }
   Status set_window(const WindowRequest& request) override;
   const WindowUse& window() const override { return use_; }
   uint64_t window_bytes() const override {

@@ -86,6 +86,11 @@ class Inference {
   /// the sequential pipeline did each of them run alone. Of a block, its first layer has all times.
   virtual std::vector<pipeline::UnitCosts> layer_costs() const = 0;
 
+  /// The costs of the layers as parts of blocks, as in block_use.h.
+  virtual Result<budget::BlockedNetwork> blocked_network(
+      std::span<const pipeline::UnitCosts> layer_costs,
+      const budget::PerBlock& per_block) const = 0;
+
   /// Changes the window from the next run on. The old window is freed first, so pinned weights are
   /// read again even if they were pinned before. After an error only another `set_window` may
   /// follow.

@@ -6,18 +6,14 @@
 #include <array>
 #include <cmath>
 
+#include "tools/report/html_text.h"
+#include "tools/report/svg_parts.h"
+
 namespace weightpager::tools {
+namespace svg {
 namespace {
 
-constexpr double width = 900;
-constexpr double left = 110;
-constexpr double right = 180;
-constexpr double top = 36;
-constexpr double plot_width = width - left - right;
-constexpr double line_plot_height = 300;
 constexpr double row_height = 22;
-constexpr double axis_height = 46;
-constexpr int ticks = 5;
 
 // These colours begin with a palette that colour-blind people can tell apart, too (Okabe and Ito).
 constexpr auto line_colours =
@@ -28,58 +24,6 @@ constexpr auto line_colours =
 // than what the lines are measured against.
 constexpr auto line_dashes =
     std::to_array<const char*>({"", " stroke-dasharray=\"2 3\"", " stroke-dasharray=\"10 3 2 3\""});
-
-std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor,
-                     html_text(text));
-}
-
-std::string svg_begin(double height, const std::string& title) {
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
-             "font-family=\"sans-serif\" font-size=\"12\" role=\"img\">\n<title>{}</title>\n"
-             "<style>:root{{color-scheme:light dark}} text{{fill:#222}} "
-             "@media (prefers-color-scheme:dark){{text{{fill:#ddd}}}}</style>\n",
-             width, height, html_text(title)) +
-         text_at(left, 20, "start", title);
-}
-
-/// A round number at or above `value`: 1, 2, 2.5 or 5 times a power of ten.
-double round_above(double value) {
-  if (value <= 0) return 1;
-  const double power = std::pow(10, std::floor(std::log10(value)));
-  for (const double step : {1.0, 2.0, 2.5, 5.0}) {
-    if (value <= step * power) return step * power;
-  }
-  return 10 * power;
-}
-
-std::string x_axis(double y, double begin, double end, const std::string& label) {
-  std::string svg = fmt::format(
-      "<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#888\"/>\n", left,
-      left + plot_width, y);
-  for (int i = 0; i <= ticks; ++i) {
-    const double share = static_cast<double>(i) / ticks;
-    svg += text_at(left + share * plot_width, y + 16, "middle",
-                   fmt::format("{:.4g}", begin + share * (end - begin)));
-  }
-  return svg + text_at(left + plot_width / 2, y + 36, "middle", label);
-}
-
-/// From 0 at the bottom to `end` at the top, with a line across the plot at each number.
-std::string y_axis(double end, const std::string& label) {
-  std::string svg;
-  for (int i = 0; i <= ticks; ++i) {
-    const double share = static_cast<double>(i) / ticks;
-    const double y = top + line_plot_height * (1 - share);
-    svg += fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"#8884\"/>\n",
-        left, left + plot_width, y);
-    svg += text_at(left - 8, y + 4, "end", fmt::format("{:.4g}", share * end));
-  }
-  return svg + fmt::format("<g transform=\"rotate(-90)\">{}</g>\n",
-                           text_at(-(top + line_plot_height / 2), 40, "middle", label));
-}
 
 // A pixel gets one colour: that of the largest part of its time. It stays empty if that part is too
 // small.
@@ -112,28 +56,10 @@ std::vector<TimeBar> in_pixels(const std::vector<TimeBar>& bars, double end, siz
 }
 
 }  // namespace
-
-std::string html_text(const std::string& text) {
-  std::string html;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        html += "&amp;";
-        break;
-      case '<':
-        html += "&lt;";
-        break;
-      case '>':
-        html += "&gt;";
-        break;
-      default:
-        html += letter;
-    }
-  }
-  return html;
-}
+}  // namespace svg
 
 std::string svg_of(const LineChart& chart) {
+  using namespace svg;
   double x_min = HUGE_VAL;
   double x_max = -HUGE_VAL;
   double y_max = 0;
@@ -146,45 +72,38 @@ std::string svg_of(const LineChart& chart) {
   }
   if (x_min > x_max) x_min = x_max = 0;
   if (x_min == x_max) x_max = x_min + 1;
-  y_max = round_above(y_max);
-  const double bottom = top + line_plot_height;
-  const auto place = [&](double x, double y) {
-    return std::pair(left + (x - x_min) / (x_max - x_min) * plot_width,
-                     bottom - y / y_max * line_plot_height);
-  };
+  const UpwardAxis upward(y_max);
+  const double bottom = top + plot_height;
+  const auto x_of = [&](double x) { return left + (x - x_min) / (x_max - x_min) * plot_width; };
 
-  std::string svg = svg_begin(bottom + axis_height, chart.title);
-  svg += x_axis(bottom, x_min, x_max, chart.x_label);
-  svg += y_axis(y_max, chart.y_label);
+  SideLegend legend;
+  std::string plot;
   for (size_t i = 0; i < chart.lines.size(); ++i) {
     const ChartLine& line = chart.lines[i];
     const char* const colour = line_colours[i % line_colours.size()];
     std::string points;
     std::string dots;
     for (const auto& [x, y] : line.points) {
-      const auto [at_x, at_y] = place(x, y);
-      points += fmt::format("{:.1f},{:.1f} ", at_x, at_y);
-      dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", at_x, at_y,
-                          colour);
+      points += fmt::format("{:.1f},{:.1f} ", x_of(x), upward.y_of(y));
+      dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x_of(x),
+                          upward.y_of(y), colour);
     }
     const char* const dash = line.is_dashed
                                  ? " stroke-dasharray=\"6 4\""
                                  : line_dashes[i / line_colours.size() % line_dashes.size()];
-    svg +=
-        fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n",
-                    points, colour, dash) +
-        dots;
-    const double legend_y = top + 10 + 18 * static_cast<double>(i);
-    svg += fmt::format(
-        "<line x1=\"{0:.1f}\" y1=\"{2:.1f}\" x2=\"{1:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
-        "stroke-width=\"2\"{4}/>\n",
-        left + plot_width + 16, left + plot_width + 40, legend_y, colour, dash);
-    svg += text_at(left + plot_width + 46, legend_y + 4, "start", line.name);
+    const std::string style = fmt::format("stroke=\"{}\" stroke-width=\"2\"{}", colour, dash);
+    plot += fmt::format("<polyline points=\"{}\" fill=\"none\" {}/>\n", points, style) + dots;
+    legend.add(line_from(SideLegend::sign_begin, legend.y(), SideLegend::sign_end, legend.y(),
+                         style.c_str()),
+               line.name);
   }
-  return svg + "</svg>\n";
+  return svg_begin(legend.height(bottom + axis_height), chart.title) +
+         x_axis(bottom, x_min, x_max, chart.x_label) + y_axis(upward, chart.y_label) + plot +
+         legend.svg() + "</svg>\n";
 }
 
 std::string svg_of(const BlockChart& chart) {
+  using namespace svg;
   double x_end = 0;
   double y_end = 0;
   for (const Block& it : chart.blocks) {
@@ -192,53 +111,124 @@ std::string svg_of(const BlockChart& chart) {
     y_end = std::max(y_end, it.y_end);
   }
   if (x_end == 0) x_end = 1;
-  y_end = round_above(y_end);
-  const double bottom = top + line_plot_height;
+  const UpwardAxis upward(y_end);
+  const double bottom = top + plot_height;
   std::string svg = svg_begin(bottom + axis_height, chart.title);
-  svg += x_axis(bottom, 0, x_end, chart.x_label) + y_axis(y_end, chart.y_label);
+  svg += x_axis(bottom, 0, x_end, chart.x_label) + y_axis(upward, chart.y_label);
   for (size_t i = 0; i < chart.blocks.size(); ++i) {
     const Block& it = chart.blocks[i];
     svg += fmt::format(
         "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" fill=\"{}\" "
         "fill-opacity=\"0.8\" stroke=\"#888\" stroke-width=\"0.5\"><title>{}</title></rect>\n",
-        left + it.x_begin / x_end * plot_width, bottom - it.y_end / y_end * line_plot_height,
+        left + it.x_begin / x_end * plot_width, upward.y_of(it.y_end),
         (it.x_end - it.x_begin) / x_end * plot_width,
-        (it.y_end - it.y_begin) / y_end * line_plot_height, line_colours[i % line_colours.size()],
+        upward.y_of(it.y_begin) - upward.y_of(it.y_end), line_colours[i % line_colours.size()],
         html_text(it.name));
   }
   return svg + "</svg>\n";
 }
 
 std::string svg_of(const TimeChart& chart) {
+  using namespace svg;
   double end = 0;
   for (const TimeRow& row : chart.rows) {
     for (const TimeBar& bar : row.bars) end = std::max(end, bar.end);
   }
   if (end == 0) end = 1;
   const double bottom = top + row_height * static_cast<double>(chart.rows.size());
+  const LegendBelow legend = legend_below(bottom + axis_height, chart.colours);
 
-  std::string svg = svg_begin(bottom + axis_height, chart.title);
+  std::string svg = svg_begin(legend.end, chart.title);
   svg += x_axis(bottom, 0, end, chart.x_label);
   double y = top;
   for (const TimeRow& row : chart.rows) {
     svg += text_at(left - 8, y + row_height * 0.65, "end", row.name);
     const std::vector<TimeBar> joined = in_pixels(row.bars, end, chart.colours.size());
     for (const TimeBar& bar : joined) {
-      svg += fmt::format(
-          "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"/>\n",
-          left + bar.begin / end * plot_width, y + 2,
-          std::max((bar.end - bar.begin) / end * plot_width, 0.3), row_height - 4,
-          chart.colours[bar.colour].second);
+      svg += rect_at(left + bar.begin / end * plot_width, y + 2,
+                     std::max((bar.end - bar.begin) / end * plot_width, 0.3), row_height - 4,
+                     chart.colours[bar.colour].second.c_str());
     }
     y += row_height;
   }
-  for (size_t i = 0; i < chart.colours.size(); ++i) {
-    const double legend_y = top + 4 + 18 * static_cast<double>(i);
-    svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"14\" height=\"10\" fill=\"{}\"/>\n",
-                       left + plot_width + 16, legend_y, chart.colours[i].second);
-    svg += text_at(left + plot_width + 36, legend_y + 9, "start", chart.colours[i].first);
+  return svg + legend.svg + "</svg>\n";
+}
+
+namespace svg {
+namespace {
+
+/// Three digits, without an exponent where a reader would have to count zeros.
+std::string value_text(double value) {
+  return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+}
+
+/// A bar, its whisker, and its value above both.
+std::string bar_at(double x, double bar_width, const UpwardAxis& upward, const BarValue& bar,
+                   const char* colour) {
+  const double y = upward.y_of(bar.value);
+  const double middle = x + bar_width / 2;
+  std::string svg = rect_at(x, y, bar_width, upward.y_of(0) - y, colour);
+  double text_y = y;
+  if (bar.low && bar.high) {
+    const double low = upward.y_of(*bar.low);
+    const double high = upward.y_of(*bar.high);
+    text_y = std::min(y, high);
+    svg += line_from(middle, low, middle, high, axis_style);
+    for (const double end : {low, high})
+      svg += line_from(middle - 4, end, middle + 4, end, axis_style);
   }
-  return svg + "</svg>\n";
+  // In a row of narrow bars, texts of the usual size would run into each other.
+  const bool is_narrow = bar_width < 32;
+  return svg + fmt::format("<g font-size=\"{}\">\n{}</g>\n", is_narrow ? 9 : 12,
+                           text_at(middle, text_y - 4, "middle", value_text(bar.value)));
+}
+
+double top_of(const BarChart& chart) {
+  double most = 0;
+  for (const BarGroup& group : chart.groups) {
+    for (const auto& bar : group.bars) {
+      if (bar) most = std::max({most, bar->value, bar->high.value_or(0)});
+    }
+  }
+  return most;
+}
+
+}  // namespace
+}  // namespace svg
+
+std::string svg_of(const BarChart& chart) {
+  using namespace svg;
+  const UpwardAxis upward(top_of(chart));
+  const double bottom = top + plot_height;
+  const double group_width = plot_width / std::max(1.0, static_cast<double>(chart.groups.size()));
+  const double bar_width =
+      std::min(60.0, 0.8 * group_width / std::max(1.0, static_cast<double>(chart.series.size())));
+  std::string plot;
+  size_t name_lines = 1;
+  for (size_t i = 0; i < chart.groups.size(); ++i) {
+    const BarGroup& group = chart.groups[i];
+    const double middle = left + group_width * (static_cast<double>(i) + 0.5);
+    double x = middle - bar_width * static_cast<double>(group.bars.size()) / 2;
+    for (size_t k = 0; k < group.bars.size(); ++k, x += bar_width) {
+      plot += group.bars[k] ? bar_at(x + 1, bar_width - 2, upward, *group.bars[k],
+                                     line_colours[k % line_colours.size()])
+                            : text_at(x + bar_width / 2, bottom - 4, "middle", "–");
+    }
+    const std::vector<std::string> lines = in_lines(group.name, group_width - 6);
+    name_lines = std::max(name_lines, lines.size());
+    plot += lines_at(middle, bottom + 16, "middle", lines);
+  }
+  SideLegend legend;
+  for (size_t k = 0; chart.series.size() > 1 && k < chart.series.size(); ++k) {
+    legend.add(rect_at(SideLegend::sign_begin, legend.y() - 5, 14, 10,
+                       line_colours[k % line_colours.size()]),
+               chart.series[k]);
+  }
+  const double names_height = 16 + line_height * static_cast<double>(name_lines);
+  return svg_begin(legend.height(bottom + names_height), chart.title) +
+         y_axis(upward, chart.y_label) +
+         line_from(left, bottom, left + plot_width, bottom, axis_style) + plot + legend.svg() +
+         "</svg>\n";
 }
 
 }  // namespace weightpager::tools

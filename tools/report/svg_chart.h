@@ -1,10 +1,12 @@
-// Pictures for reports, as SVG text: lines over numbers, rows of bars over time, and blocks in a
-// plane.
+// Pictures for reports, as SVG text: lines over numbers, rows of bars over time, blocks in a plane,
+// and groups of bars.
 //
 // The SVG uses no scripts, no fonts and no other files, so a report stays readable wherever it is
-// copied.
+// copied. Numbers stand at round places of the axes. Nothing is clipped, however many names a
+// legend has: the picture grows.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,7 +51,8 @@ struct TimeChart {
   std::vector<TimeRow> rows;
 };
 
-/// Draws at most one bar for each pixel of a row, however many bars are given.
+/// Draws at most one bar for each pixel of a row, however many bars are given. The legend lies
+/// below the axis.
 std::string svg_of(const TimeChart& chart);
 
 /// A rectangle between two places of each axis.
@@ -72,7 +75,30 @@ struct BlockChart {
 /// Both axes begin at 0. Blocks may not overlap.
 std::string svg_of(const BlockChart& chart);
 
-/// The text with &, < and > as entities.
-std::string html_text(const std::string& text);
+struct BarValue {
+  double value = 0;
+  /// Where the whisker begins and ends; without both there is none.
+  std::optional<double> low = std::nullopt;
+  std::optional<double> high = std::nullopt;
+};
+
+struct BarGroup {
+  /// Below the group. It goes on in further lines where it is too long for one.
+  std::string name;
+  /// By series. Empty: this bar is missing, and a dash stands in its place.
+  std::vector<std::optional<BarValue>> bars;
+};
+
+struct BarChart {
+  std::string title;
+  std::string y_label;
+  /// Their names stand in the legend; of a single series there is none.
+  std::vector<std::string> series;
+  /// From left to right.
+  std::vector<BarGroup> groups;
+};
+
+/// Values are at least 0. The y axis begins at 0; each bar's value stands above it.
+std::string svg_of(const BarChart& chart);
 
 }  // namespace weightpager::tools

@@ -62,6 +62,7 @@ Result<std::vector<uint32_t>> parse_blocks(const Arguments& arguments, bool is_b
 }
 
 Status check_number_of_blocks(const network::Network& network, uint32_t blocks) {
+  if (blocks == budget::any_number_of_blocks) return {};
   const auto with_weights = static_cast<uint32_t>(
       std::count_if(network.layers.begin(), network.layers.end(),
                     [](const network::Layer& layer) { return layer.folded_bytes() > 0; }));
@@ -71,28 +72,12 @@ Status check_number_of_blocks(const network::Network& network, uint32_t blocks) 
         fmt::format("from 1 to {}, or any", with_weights));
   }
   const uint64_t layers = network.layers.size();
-  if (layers * layers > cuts_max / std::max(blocks, 1U)) {
+  if (layers * layers > cuts_max / blocks) {
     return fail(fmt::format("--blocks {}: to try the cuts of {} layers would take too long", blocks,
                             layers),
                 "leave --blocks out: then blocks are searched for by groups of layers");
   }
   return {};
-}
-
-std::string forcing_blocks(const network::Network& network, const budget::BlockedNetwork& costs,
-                           uint32_t blocks) {
-  if (blocks != budget::any_number_of_blocks) return fmt::format("{} blocks", blocks);
-  size_t first = 0;
-  uint64_t largest_bytes = 0;
-  for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
-    const uint64_t bytes = costs.layers[i].size_bytes + costs.layers[i + 1].size_bytes;
-    if (bytes <= largest_bytes) continue;
-    largest_bytes = bytes;
-    first = i;
-  }
-  if (costs.layers.size() == 1) return network::describe_layer(network, 0);
-  return fmt::format("{} and {} are next to each other", network::describe_layer(network, first),
-                     network::describe_layer(network, first + 1));
 }
 
 std::string blocks_text(const std::string& name, const budget::BlockedNetwork& costs,

@@ -23,10 +23,6 @@ Result<std::vector<uint32_t>> parse_blocks(const Arguments& arguments, bool is_b
 /// would take too long.
 Status check_number_of_blocks(const network::Network& network, uint32_t blocks);
 
-/// What determines the least budget: the two largest neighbours, or the number of blocks.
-std::string forcing_blocks(const network::Network& network, const budget::BlockedNetwork& costs,
-                           uint32_t blocks);
-
 /// A title line and one line for each block; of many blocks the first and the last ones.
 std::string blocks_text(const std::string& name, const budget::BlockedNetwork& costs,
                         const budget::BlockEnds& ends);

@@ -8,6 +8,7 @@
 
 #include "pager/base/units.h"
 #include "tools/cli/version.h"
+#include "tools/report/html_text.h"
 #include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 

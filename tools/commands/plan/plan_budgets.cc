@@ -106,19 +106,12 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   return options;
 }
 
-/// A network, its claim on the budget, and what it can do with its share.
+/// A network, and what it can do with its share.
 struct PlannedNetwork {
-  Claim claim;
-  StepFunction delay_steps;
-  std::optional<WindowPlans> windows;   // nullopt for blocks
-  std::vector<budget::BlockEnds> ends;  // by step, for blocks
-  uint32_t blocks = budget::any_number_of_blocks;
+  serve::NetworkDemand demand;
   budget::BlockedNetwork costs;
+  uint32_t blocks = budget::any_number_of_blocks;
   uint64_t period_ns = 0;
-  /// From this budget on the delays are exact; nullopt: no delay is. For smaller budgets the search
-  /// ran out of time; its delays exceed the least possible ones by the share `excess_max` at most.
-  std::optional<uint64_t> exact_from_bytes = 0;
-  double excess_max = 0;
 };
 
 /// The costs of the layers if each is read as a block of its own.
@@ -133,30 +126,6 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
   return layers;
 }
 
-Result<PlannedNetwork> plan_by_blocks(const Network& network, const std::string& name,
-                                      budget::BlockedNetwork costs, const TimeLimit& time_limit,
-                                      uint32_t blocks) {
-  if (const Status possible = check_number_of_blocks(network, blocks); !possible) {
-    return fail(fmt::format("{}: {}", name, possible.error().message), possible.error().hint);
-  }
-  budget::BlockSteps steps = budget::block_delay_steps(
-      costs, SearchInTime(time_limit, "searching for blocks").limit(), blocks);
-  Claim claim = {.name = name,
-                 .least_bytes = steps.delay_steps.least_bytes(),
-                 .forced_by = forcing_blocks(network, costs, blocks)};
-  for (const budget::LayerCosts& layer : costs.layers) {
-    claim.model_bytes += layer.size_bytes;
-    claim.latency_ns += layer.kernel_ns;
-  }
-  return PlannedNetwork{.claim = claim,
-                        .delay_steps = std::move(steps.delay_steps),
-                        .ends = std::move(steps.ends),
-                        .blocks = blocks,
-                        .costs = std::move(costs),
-                        .exact_from_bytes = steps.exact_from_bytes,
-                        .excess_max = steps.excess_max};
-}
-
 Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
                                     const BudgetsOptions& options) {
   const std::string& cfg_path = options.cfg_paths[index];
@@ -168,18 +137,19 @@ Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
   }
   const std::string name = std::filesystem::path(cfg_path).stem();
   budget::BlockedNetwork costs = infer::modelled_costs(*network, model);
-  if (options.is_by_blocks) {
-    return plan_by_blocks(*network, name, std::move(costs), options.time_limit,
-                          options.blocks[index]);
+  const uint32_t blocks = options.blocks[index];
+  if (const Status possible = check_number_of_blocks(*network, blocks); !possible) {
+    return fail(fmt::format("{}: {}", name, possible.error().message), possible.error().hint);
   }
-  serve::NetworkDemand demand =
-      serve::demand_of(*network, name, {}, layer_costs_of(costs),
-                       {.read_ns_per_tile = costs.per_block.read_ns,
-                        .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
-  return PlannedNetwork{.claim = demand.claim,
-                        .delay_steps = demand.windows.delay_steps(),
-                        .windows = std::move(demand.windows),
-                        .costs = std::move(costs)};
+  auto demand = options.is_by_blocks
+                    ? serve::demand_in_blocks(
+                          *network, name, costs,
+                          SearchInTime(options.time_limit, "searching for blocks").limit(), blocks)
+                    : serve::demand_of(
+                          *network, name, {}, layer_costs_of(costs),
+                          {.read_ns_per_tile = costs.per_block.read_ns,
+                           .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
+  return PlannedNetwork{.demand = std::move(demand), .costs = std::move(costs), .blocks = blocks};
 }
 
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
@@ -189,9 +159,10 @@ Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
     auto network = plan_network(i, model, options);
     if (!network) return forward_error(std::move(network));
     network->period_ns = options.loads.periods_ns[i];
-    network->claim.urgency = options.loads.urgencies[i];
-    network->claim.weight = serve::delay_weight(options.loads.goal, network->claim.urgency,
-                                                network->period_ns, network->claim.latency_ns);
+    network->demand.claim.urgency = options.loads.urgencies[i];
+    network->demand.claim.weight =
+        serve::delay_weight(options.loads.goal, network->demand.claim.urgency, network->period_ns,
+                            network->demand.claim.latency_ns);
     networks.push_back(std::move(*network));
   }
   return networks;
@@ -223,13 +194,13 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
     const PlannedNetwork& network = networks[i];
     // A network without a period is due after the time that it takes alone; an urgent one is due
     // sooner.
-    const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.claim.urgency;
+    const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.demand.claim.urgency;
     const uint64_t deadline_ns =
         network.period_ns > 0 ? network.period_ns : static_cast<uint64_t>(wanted_ns);
-    sharing.push_back(budget::sharing_network(network.windows->choice(division.shares[i]),
+    sharing.push_back(budget::sharing_network(network.demand.windows->choice(division.shares[i]),
                                               network.period_ns, deadline_ns));
     periods_ns.push_back(network.period_ns);
-    urgencies.push_back(network.claim.urgency);
+    urgencies.push_back(network.demand.claim.urgency);
   }
   const budget::SharedDiskTimes times = budget::simulate_shared_disk(
       std::move(sharing), {.arbiter = budget::arbiter_settings(periods_ns, urgencies),
@@ -243,9 +214,9 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
 Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
   Division division = {.shares = std::move(shares)};
   for (size_t i = 0; i < networks.size(); ++i) {
-    division.alone_ns.push_back(networks[i].delay_steps.delay_ns(division.shares[i]));
+    division.alone_ns.push_back(networks[i].demand.delay_steps.delay_ns(division.shares[i]));
   }
-  if (networks.front().windows) {
+  if (networks.front().demand.windows) {
     simulate_together(networks, division);
     return division;
   }
@@ -273,8 +244,8 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   std::vector<Claim> claims;
   std::vector<StepFunction> step_functions;
   for (const PlannedNetwork& it : *networks) {
-    claims.push_back(it.claim);
-    step_functions.push_back(it.delay_steps);
+    claims.push_back(it.demand.claim);
+    step_functions.push_back(it.demand.delay_steps);
   }
   auto equation = budget::share_by_score(claims, options.loads.budget_bytes);
   if (!equation) return forward_error(std::move(equation));
@@ -305,15 +276,15 @@ std::string division_columns(const Division& division, size_t network) {
 
 /// The blocks that a network has with its share.
 const budget::BlockEnds& ends_of(const PlannedNetwork& network, uint64_t share_bytes) {
-  return network.ends[network.delay_steps.step_number(share_bytes)];
+  return network.demand.ends[network.demand.delay_steps.step_number(share_bytes)];
 }
 
 void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
   uint64_t all_bytes = 0;
   size_t name_width = 12;
   for (const PlannedNetwork& it : plan.networks) {
-    all_bytes += it.claim.model_bytes;
-    name_width = std::max(name_width, it.claim.name.size());
+    all_bytes += it.demand.claim.model_bytes;
+    name_width = std::max(name_width, it.demand.claim.name.size());
   }
   fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
              mebibytes(all_bytes), mebibytes(options.loads.budget_bytes),
@@ -328,27 +299,30 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
              name_width, "weights", "least", "memory", "budget", "alone", last, "budget", "alone",
              last);
   for (size_t i = 0; i < plan.networks.size(); ++i) {
-    const Claim& claim = plan.networks[i].claim;
+    const Claim& claim = plan.networks[i].demand.claim;
     fmt::print("{:<{}} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name, name_width,
                mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
                milliseconds(claim.latency_ns), division_columns(plan.equation, i),
                division_columns(plan.joint, i));
   }
   for (const PlannedNetwork& it : plan.networks) {
-    if (it.exact_from_bytes && *it.exact_from_bytes <= it.claim.least_bytes) continue;
-    const std::string where = it.exact_from_bytes
-                                  ? fmt::format("below {:.2f} MiB", mebibytes(*it.exact_from_bytes))
-                                  : "at any budget";
+    if (it.demand.exact_from_bytes && *it.demand.exact_from_bytes <= it.demand.claim.least_bytes)
+      continue;
+    const std::string where =
+        it.demand.exact_from_bytes
+            ? fmt::format("below {:.2f} MiB", mebibytes(*it.demand.exact_from_bytes))
+            : "at any budget";
     fmt::print(
         "{}: --time-limit was over; {} there may be faster blocks: these take up to {:.1f} % "
         "longer than the least that is proved\n",
-        it.claim.name, where, 100 * it.excess_max);
+        it.demand.claim.name, where, 100 * it.demand.excess_max);
   }
   if (!options.is_by_blocks) return;
   fmt::print("\nBlocks of the joint shares; those of equation (1) are in --json.\n");
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const PlannedNetwork& it = plan.networks[i];
-    fmt::print("{}", blocks_text(it.claim.name, it.costs, ends_of(it, plan.joint.shares[i])));
+    fmt::print("{}",
+               blocks_text(it.demand.claim.name, it.costs, ends_of(it, plan.joint.shares[i])));
   }
 }
 
@@ -375,20 +349,20 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                  {"joint_goal", plan.joint_goal}};
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const PlannedNetwork& it = plan.networks[i];
-    nlohmann::ordered_json network = {{"name", it.claim.name},
+    nlohmann::ordered_json network = {{"name", it.demand.claim.name},
                                       {"cfg", options.cfg_paths[i]},
-                                      {"weights_bytes", it.claim.model_bytes},
-                                      {"least_bytes", it.claim.least_bytes},
-                                      {"forced_by", it.claim.forced_by},
-                                      {"in_memory_ns", it.claim.latency_ns},
+                                      {"weights_bytes", it.demand.claim.model_bytes},
+                                      {"least_bytes", it.demand.claim.least_bytes},
+                                      {"forced_by", it.demand.claim.forced_by},
+                                      {"in_memory_ns", it.demand.claim.latency_ns},
                                       {"urgency", options.loads.urgencies[i]},
                                       {"period_ns", it.period_ns},
                                       {"exact_from_bytes", nullptr},
-                                      {"excess_max", it.excess_max},
+                                      {"excess_max", it.demand.excess_max},
                                       {"equation", to_json(it, plan.equation, i)},
                                       {"joint", to_json(it, plan.joint, i)}};
-    if (it.exact_from_bytes) network["exact_from_bytes"] = *it.exact_from_bytes;
-    for (const budget::Step& step : it.delay_steps.steps()) {
+    if (it.demand.exact_from_bytes) network["exact_from_bytes"] = *it.demand.exact_from_bytes;
+    for (const budget::Step& step : it.demand.delay_steps.steps()) {
       network["steps"].push_back(
           {{"budget_bytes", step.budget_bytes}, {"delay_ns", step.delay_ns}});
     }

@@ -16,8 +16,8 @@
 #include "tools/arguments/number_argument.h"
 #include "tools/cli/version.h"
 #include "tools/commands/reproduce/paper.h"
+#include "tools/report/html_text.h"
 #include "tools/report/report_file.h"
-#include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 
 namespace weightpager::tools {

@@ -121,7 +121,7 @@ class Comparison {
   Result<Shares> joint(const std::vector<Claim>& claims, bool is_by_blocks) const {
     std::vector<StepFunction> steps;
     for (const Choices* it : networks_) {
-      steps.push_back(is_by_blocks ? it->blocks : it->windows.windows.delay_steps());
+      steps.push_back(is_by_blocks ? it->blocks : it->windows.delay_steps);
     }
     auto shares = budget::share_jointly(claims, steps, budget_bytes_,
                                         serve::goal_of_delays(serve::SharingGoal::mean_slowdown));
@@ -162,7 +162,7 @@ class Comparison {
     if (!shares) return std::nullopt;
     std::vector<double> slowdowns;
     for (size_t i = 0; i < networks_.size(); ++i) {
-      const StepFunction& steps = networks_[i]->windows.windows.delay_steps();
+      const StepFunction& steps = networks_[i]->windows.delay_steps;
       slowdowns.push_back(slowdown(*networks_[i], steps.delay_ns((*shares)[i])));
     }
     return slowdowns;
