@@ -23,6 +23,7 @@
 #include "runtime/serve/demand.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/formats/delay_model_file.h"
@@ -71,6 +72,7 @@ Command plan_budgets_description() {
                    "window: a ring of layers or tiles, the rest pinned;\n"
                    "blocks: two blocks of layers at a time, as SwapNet (window)",
                    {"window", "blocks"}},
+                  resolution_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
@@ -85,6 +87,7 @@ namespace {
 
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
+  std::optional<network::Resolution> resolution;
   NetworkLoads loads;
   bool is_by_blocks = false;
   TimeLimit time_limit;
@@ -108,6 +111,9 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   auto loads = parse_network_loads(arguments, budgets_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
@@ -187,7 +193,7 @@ PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
 
 Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
                                     const BudgetsOptions& options) {
-  const auto network = network::read_network(cfg_path);
+  const auto network = network::read_network(cfg_path, options.resolution);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
     return fail(cfg_path + ": has no weights, so there is no budget to plan",
