@@ -24,6 +24,7 @@
 #include "tools/arguments/by_argument.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/formats/delay_model_file.h"
@@ -62,6 +63,7 @@ Command plan_budgets_description() {
                   period_option(),
                   goal_option(),
                   by_option(),
+                  resolution_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
@@ -76,6 +78,7 @@ namespace {
 
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
+  std::optional<network::Resolution> resolution;
   NetworkLoads loads;
   bool is_by_blocks = false;
   TimeLimit time_limit;
@@ -91,6 +94,9 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   auto loads = parse_network_loads(arguments, budgets_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const auto is_by_blocks = parse_is_by_blocks(arguments);
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
@@ -121,7 +127,7 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
 
 Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
                                     const BudgetsOptions& options) {
-  const auto network = network::read_network(cfg_path);
+  const auto network = network::read_network(cfg_path, options.resolution);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
     return fail(cfg_path + ": has no weights, so there is no budget to plan",
