@@ -26,6 +26,7 @@
 #include "tools/arguments/number_argument.h"
 #include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
+#include "tools/commands/plan/block_budgets.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/formats/delay_model_file.h"
 #include "tools/report/report_file.h"
@@ -64,6 +65,7 @@ Command plan_budgets_description() {
                   goal_option(),
                   by_option(),
                   resolution_option(),
+                  blocks_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
@@ -81,6 +83,7 @@ struct BudgetsOptions {
   std::optional<network::Resolution> resolution;
   NetworkLoads loads;
   bool is_by_blocks = false;
+  std::vector<uint32_t> blocks;  // by network
   TimeLimit time_limit;
   std::string profile_path;
   std::string json_path;
@@ -100,6 +103,9 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   const auto is_by_blocks = parse_is_by_blocks(arguments);
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
+  auto blocks = parse_blocks(arguments, options.is_by_blocks);
+  if (!blocks) return forward_error(std::move(blocks));
+  options.blocks = std::move(*blocks);
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return tl::make_unexpected(time_limit.error());
   options.time_limit = *time_limit;
@@ -109,6 +115,7 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
 /// A network, and what it can do with its share.
 struct PlannedNetwork {
   serve::NetworkDemand demand;
+  uint32_t blocks = budget::any_number_of_blocks;
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
 };
@@ -125,8 +132,9 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
   return layers;
 }
 
-Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
+Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
                                     const BudgetsOptions& options) {
+  const std::string& cfg_path = options.cfg_paths[index];
   const auto network = network::read_network(cfg_path, options.resolution);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
@@ -135,22 +143,26 @@ Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayMode
   }
   const std::string name = std::filesystem::path(cfg_path).stem();
   budget::BlockedNetwork costs = infer::modelled_costs(*network, model);
+  if (const Status possible = check_number_of_blocks(*network, options.blocks[index]); !possible)
+    return fail(fmt::format("{}: {}", name, possible.error().message), possible.error().hint);
   auto demand = options.is_by_blocks
                     ? serve::demand_in_blocks(
                           *network, name, costs,
-                          SearchInTime(options.time_limit, "searching for blocks").limit())
+                          SearchInTime(options.time_limit, "searching for blocks").limit(),
+                          options.blocks[index])
                     : serve::demand_of(
                           *network, name, {}, layer_costs_of(costs),
                           {.read_ns_per_tile = costs.per_block.read_ns,
                            .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
-  return PlannedNetwork{.demand = std::move(demand), .costs = std::move(costs)};
+  return PlannedNetwork{
+      .demand = std::move(demand), .blocks = options.blocks[index], .costs = std::move(costs)};
 }
 
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
                                                   const DelayModel& model) {
   std::vector<PlannedNetwork> networks;
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
-    auto network = plan_network(options.cfg_paths[i], model, options);
+    auto network = plan_network(i, model, options);
     if (!network) return forward_error(std::move(network));
     network->period_ns = options.loads.periods_ns[i];
     network->demand.claim.urgency = options.loads.urgencies[i];
@@ -215,7 +227,8 @@ Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
     return division;
   }
   for (size_t i = 0; i < networks.size(); ++i) {
-    const auto plan = budget::plan_by_table(networks[i].costs, division.shares[i]);
+    const auto plan =
+        budget::plan_by_table(networks[i].costs, division.shares[i], networks[i].blocks);
     division.table_ns.push_back(plan ? std::optional(plan->delay_ns) : std::nullopt);
   }
   return division;
@@ -267,23 +280,33 @@ std::string division_columns(const Division& division, size_t network) {
                      milliseconds(division.alone_ns[network]), last);
 }
 
+/// The blocks that a network has with its share.
+const budget::BlockEnds& ends_of(const PlannedNetwork& network, uint64_t share_bytes) {
+  return network.demand.ends[network.demand.delay_steps.step_number(share_bytes)];
+}
+
 void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
   uint64_t all_bytes = 0;
-  for (const PlannedNetwork& it : plan.networks) all_bytes += it.demand.claim.model_bytes;
+  size_t name_width = 12;
+  for (const PlannedNetwork& it : plan.networks) {
+    all_bytes += it.demand.claim.model_bytes;
+    name_width = std::max(name_width, it.demand.claim.name.size());
+  }
   fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
              mebibytes(all_bytes), mebibytes(options.loads.budget_bytes),
              mebibytes(plan.least_bytes));
   fmt::print("MiB; ms alone on the disk, and {}\n\n",
              options.is_by_blocks ? "with the cuts of SwapNet's table (-: it has none)"
                                   : "with the others on it");
-  fmt::print("{:<12} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", "", "", "all in", "equation (1)",
-             "joint");
+  fmt::print("{:<{}} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", name_width, "", "", "all in",
+             "equation (1)", "joint");
   const char* const last = options.is_by_blocks ? "table" : "shared";
-  fmt::print("{:<12} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
-             "weights", "least", "memory", "budget", "alone", last, "budget", "alone", last);
+  fmt::print("{:<{}} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
+             name_width, "weights", "least", "memory", "budget", "alone", last, "budget", "alone",
+             last);
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const Claim& claim = plan.networks[i].demand.claim;
-    fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
+    fmt::print("{:<{}} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name, name_width,
                mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
                milliseconds(claim.latency_ns), division_columns(plan.equation, i),
                division_columns(plan.joint, i));
@@ -300,13 +323,21 @@ void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
         "longer than the least that is proved\n",
         it.demand.claim.name, where, 100 * it.demand.excess_max);
   }
+  if (!options.is_by_blocks) return;
+  fmt::print("\nBlocks of the joint shares; those of equation (1) are in --json.\n");
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const PlannedNetwork& it = plan.networks[i];
+    fmt::print("{}",
+               blocks_text(it.demand.claim.name, it.costs, ends_of(it, plan.joint.shares[i])));
+  }
 }
 
-nlohmann::ordered_json to_json(const Division& division, size_t i) {
+nlohmann::ordered_json to_json(const PlannedNetwork& network, const Division& division, size_t i) {
   nlohmann::ordered_json json = {{"budget_bytes", division.shares[i]},
                                  {"delay_ns", division.alone_ns[i]}};
   if (division.shared_ns.empty()) {
     if (division.table_ns[i]) json["table_delay_ns"] = *division.table_ns[i];
+    add_blocks(json, network.costs, ends_of(network, division.shares[i]));
     return json;
   }
   json["shared_delay_ns"] = division.shared_ns[i];
@@ -334,8 +365,8 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                       {"period_ns", it.period_ns},
                                       {"exact_from_bytes", nullptr},
                                       {"excess_max", it.demand.excess_max},
-                                      {"equation", to_json(plan.equation, i)},
-                                      {"joint", to_json(plan.joint, i)}};
+                                      {"equation", to_json(it, plan.equation, i)},
+                                      {"joint", to_json(it, plan.joint, i)}};
     if (it.demand.exact_from_bytes) network["exact_from_bytes"] = *it.demand.exact_from_bytes;
     for (const budget::Step& step : it.demand.delay_steps.steps()) {
       network["steps"].push_back(
