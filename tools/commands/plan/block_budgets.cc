@@ -62,6 +62,7 @@ Result<std::vector<uint32_t>> parse_blocks(const Arguments& arguments, bool is_b
 }
 
 Status check_number_of_blocks(const network::Network& network, uint32_t blocks) {
+  if (blocks == budget::any_number_of_blocks) return {};
   const auto with_weights = static_cast<uint32_t>(
       std::count_if(network.layers.begin(), network.layers.end(),
                     [](const network::Layer& layer) { return layer.folded_bytes() > 0; }));
@@ -71,7 +72,7 @@ Status check_number_of_blocks(const network::Network& network, uint32_t blocks) 
         fmt::format("from 1 to {}, or any", with_weights));
   }
   const uint64_t layers = network.layers.size();
-  if (layers * layers > cuts_max / std::max(blocks, 1U)) {
+  if (layers * layers > cuts_max / blocks) {
     return fail(fmt::format("--blocks {}: to try the cuts of {} layers would take too long", blocks,
                             layers),
                 "leave --blocks out: then blocks are searched for by groups of layers");

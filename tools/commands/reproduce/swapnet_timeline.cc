@@ -4,17 +4,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 
 #include "runtime/budget/block_timeline.h"
-#include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 
 namespace weightpager::tools::swapnet {
 
-const char* const model_note =
-    "By the delay model: see figure-9. The disk's speed is assumed; the time in memory of networks "
-    "other than ResNet-101 is not in the text, and follows from its operations (VGG-19) or from "
-    "the published mean increase (YOLOv3, FCN).";
+const char* const model_note = "Delays are by the delay model: figure-9 says from what.";
 
 std::string timeline_svg(const std::string& title, const PaperNetwork& network,
                          const budget::BlockEnds& ends) {
@@ -38,6 +35,29 @@ std::string timeline_svg(const std::string& title, const PaperNetwork& network,
     }
   }
   return svg_of(chart);
+}
+
+ChartLine memory_line(const std::string& name, const PaperNetwork& network,
+                      const budget::BlockEnds& ends) {
+  const auto blocks = budget::block_costs(network.costs, ends);
+  const auto times = budget::block_timeline(blocks);
+  // What comes and what goes, by time.
+  std::multimap<uint64_t, int64_t> changes;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    changes.emplace(times[i].read.begin_ns, static_cast<int64_t>(blocks[i].size_bytes));
+    changes.emplace(times[i].release.end_ns, -static_cast<int64_t>(blocks[i].size_bytes));
+  }
+  ChartLine line = {.name = name, .points = {}};
+  int64_t bytes = 0;
+  for (const auto& [time_ns, change] : changes) {
+    const auto add_point = [&] {
+      line.points.emplace_back(milliseconds(time_ns), mebibytes(static_cast<uint64_t>(bytes)));
+    };
+    add_point();
+    bytes += change;
+    add_point();
+  }
+  return line;
 }
 
 std::string layers_text(const budget::BlockEnds& ends) {
