@@ -62,5 +62,6 @@ struct Paper {
 
 Paper demand_layering_paper();
 Paper activation_sharing_paper();
+Paper taso_paper();
 
 }  // namespace weightpager::tools

@@ -27,7 +27,9 @@ namespace fs = std::filesystem;
 
 constexpr int reproduce_schema_version = 1;
 
-std::vector<Paper> papers() { return {demand_layering_paper(), activation_sharing_paper()}; }
+std::vector<Paper> papers() {
+  return {demand_layering_paper(), activation_sharing_paper(), taso_paper()};
+}
 
 std::vector<std::string> paper_names() {
   std::vector<std::string> names;
@@ -59,7 +61,7 @@ Command reproduce_description() {
               "  weightpager reproduce demand-layering --list\n"
               "  weightpager reproduce demand-layering -o paper\n"
               "  weightpager reproduce demand-layering figure-10 --layers 2/1/3,4/1/2 -o dir\n"
-              "Papers: demand-layering, activation-sharing.\n",
+              "Papers: demand-layering, activation-sharing, taso.\n",
           .exit_status = "  0 made, 1 a file cannot be written, 2 misuse\n"};
 }
 
