@@ -2,6 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/select.h"
@@ -77,40 +82,14 @@ Table table_of(const Compared& compared) {
 
 // ---- Figure 5 ----
 
-/// A bar chart and its table, over all networks.
+/// A table with a column for each selection, and a picture of some of them, over all networks.
 struct Bars {
   BarChart chart;
   Table table;
 };
 
-Bars bars_of(const std::string& title, const std::string& unit) {
-  return {.chart = {.title = title, .y_label = unit, .series = {}, .groups = {}},
-          .table = {.title = fmt::format("{}, this machine", title),
-                    .columns = {"network"},
-                    .rows = {},
-                    .note = ""}};
-}
-
-/// `titles` has one for each bar; a bar of 0 is missing.
-void add_group(Bars& bars, const std::string& name, const std::vector<std::string>& titles,
-               const std::vector<double>& values) {
-  if (bars.chart.series.empty()) {
-    bars.chart.series = titles;
-    bars.table.columns.insert(bars.table.columns.end(), titles.begin(), titles.end());
-  }
-  BarGroup group = {.name = name, .bars = {}};
-  std::vector<std::string> row = {name};
-  for (const double value : values) {
-    const bool is_there = value > 0;
-    group.bars.push_back(is_there ? std::optional(BarValue{value}) : std::nullopt);
-    row.push_back(is_there ? fmt::format("{:.3f}", value) : "-");
-  }
-  bars.chart.groups.push_back(std::move(group));
-  bars.table.rows.push_back(std::move(row));
-}
-
-/// Titles of all selections, also of those that a network or this machine lacks.
-const std::vector<std::string>& titles_shown() {
+/// Titles of all selections, also of those that this machine lacks.
+const std::vector<std::string>& titles_of_columns() {
   static const std::vector<std::string> titles = {"direct",
                                                   "im2row",
                                                   "im2col",
@@ -123,16 +102,41 @@ const std::vector<std::string>& titles_shown() {
   return titles;
 }
 
+/// `drawn` is some of the columns' titles: as many as have room for their values.
+Bars bars_of(const std::string& title, const std::string& unit, std::vector<std::string> drawn) {
+  Bars bars = {.chart = {.title = fmt::format("{}, this machine", title),
+                         .y_label = unit,
+                         .series = std::move(drawn),
+                         .groups = {}},
+               .table = {.title = fmt::format("{}, this machine", title),
+                         .columns = {"network"},
+                         .rows = {},
+                         .note = ""}};
+  for (const std::string& column : titles_of_columns()) bars.table.columns.push_back(column);
+  return bars;
+}
+
 template <typename ValueOf>
-std::vector<double> values_of(const Compared& compared, ValueOf value_of) {
+void add_network(Bars& bars, const Compared& compared, ValueOf value_of) {
   const auto all = all_of(compared);
-  std::vector<double> values;
-  for (const std::string& title : titles_shown()) {
+  const auto value = [&](const std::string& title) -> std::optional<double> {
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const NamedSelection& it) { return it.title == title; });
-    values.push_back(found == all.end() ? 0 : value_of(found->selection));
+    if (found == all.end()) return std::nullopt;
+    return value_of(found->selection);
+  };
+  std::vector<std::string> row = {compared.network->title};
+  for (const std::string& title : titles_of_columns()) {
+    const auto it = value(title);
+    row.push_back(it ? fmt::format("{:.3f}", *it) : "-");
   }
-  return values;
+  BarGroup group = {.name = compared.network->title, .bars = {}};
+  for (const std::string& title : bars.chart.series) {
+    const auto it = value(title);
+    group.bars.push_back(it ? std::optional(BarValue{*it}) : std::nullopt);
+  }
+  bars.table.rows.push_back(std::move(row));
+  bars.chart.groups.push_back(std::move(group));
 }
 
 }  // namespace
@@ -160,28 +164,29 @@ Result<Reproduction> figure_1(const ReproduceSettings& settings) {
 }
 
 Result<Reproduction> figure_5(const ReproduceSettings& settings) {
-  Bars speeds = bars_of("Times as fast as direct everywhere", "times as fast");
-  Bars memory = bars_of("Memory, all convolutions", "MiB");
-  Bars ours = bars_of("Memory in weightpager", "MiB");
+  const std::vector<std::string> drawn = {"direct", "im2col", "winograd", "exact, least time",
+                                          "exact, least memory"};
+  Bars speeds = bars_of("Times as fast as direct everywhere", "times as fast",
+                        {"im2row", "im2col", "winograd", "oneDNN direct", "exact, least time"});
+  Bars memory = bars_of("Memory of all convolutions", "MiB", drawn);
+  Bars ours = bars_of("Memory in weightpager", "MiB", drawn);
   speeds.table.note = fmt::format("{} {}", how_measured, fall_backs_named);
-  memory.table.note = "The paper's values are in its picture alone.";
-  ours.table.note = "Packed weights, and one arena for activations and workspace.";
+  memory.table.note = "MiB. The paper's values are in its picture alone.";
+  ours.table.note = "MiB: packed weights, and one arena for activations and workspace.";
   Reproduction made;
   for (const NamedNetwork& it : networks) {
     const auto compared = compare(it, settings);
     if (!compared) return tl::make_unexpected(compared.error());
-    const std::string& title = compared->network->title;
-    add_group(speeds, title, titles_shown(), values_of(*compared, [&](const Selection& selection) {
-                return compared->direct_ns() / selection.time_ns;
-              }));
-    add_group(memory, title, titles_shown(), values_of(*compared, [](const Selection& selection) {
-                return mebibytes(selection.memory_bytes());
-              }));
-    add_group(ours, title, titles_shown(), values_of(*compared, [&](const Selection& selection) {
-                return mebibytes(weightpager_bytes(*compared->network, selection));
-              }));
+    add_network(speeds, *compared, [&](const Selection& selection) {
+      return compared->direct_ns() / selection.time_ns;
+    });
+    add_network(memory, *compared,
+                [](const Selection& selection) { return mebibytes(selection.memory_bytes()); });
+    add_network(ours, *compared, [&](const Selection& selection) {
+      return mebibytes(weightpager_bytes(*compared->network, selection));
+    });
     for (const std::string& lack : lacks_of(compared->one_primitive))
-      made.lacks.push_back(fmt::format("{}: {}", title, lack));
+      made.lacks.push_back(fmt::format("{}: {}", compared->network->title, lack));
   }
   made.pictures = {{"figure-5a", svg_of(speeds.chart)},
                    {"figure-5b", svg_of(memory.chart)},
