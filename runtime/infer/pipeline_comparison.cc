@@ -238,6 +238,23 @@ class Comparer {
 
 }  // namespace
 
+const Configuration* Comparison::find(const std::string& name) const {
+  const auto found = std::find_if(configurations.begin(), configurations.end(),
+                                  [&](const Configuration& it) { return it.name == name; });
+  return found == configurations.end() ? nullptr : &*found;
+}
+
+UnitCosts Comparison::all_layers() const {
+  UnitCosts sums;
+  for (const UnitCosts& it : layer_costs) {
+    sums.size_bytes += it.size_bytes;
+    sums.read_ns += it.read_ns;
+    sums.copy_ns += it.copy_ns;
+    sums.kernel_ns += it.kernel_ns;
+  }
+  return sums;
+}
+
 Result<Comparison> compare_pipelines(const Network& network, const ComparisonOptions& options) {
   return Comparer(network, options).run();
 }

@@ -75,6 +75,11 @@ struct Comparison {
   uint64_t activation_bytes = 0;
   std::string reader;
   bool is_direct = false;
+
+  /// The first configuration of that name; nullptr if there is none.
+  const Configuration* find(const std::string& name) const;
+  /// The costs of all layers together.
+  pipeline::UnitCosts all_layers() const;
 };
 
 /// Fails if a configuration fails, or if two configurations compute different bits.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -100,6 +101,25 @@ Result<Selection> with_best_layouts(const Instance& instance, std::vector<uint32
   return evaluate(instance, chosen);
 }
 
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// The numbers of a node's candidates that are kept.
+std::vector<uint32_t> kept_candidates(const std::vector<std::string>& kinds,
+                                      std::span<const KindSet> preferred) {
+  std::vector<uint32_t> kept;
+  for (const KindSet& set : preferred) {
+    for (uint32_t i = 0; i < kinds.size(); ++i) {
+      if (has(set, kinds[i])) kept.push_back(i);
+    }
+    if (!kept.empty()) return kept;
+  }
+  kept.resize(kinds.size());
+  std::iota(kept.begin(), kept.end(), 0U);
+  return kept;
+}
+
 }  // namespace
 
 Result<Selection> greedy(const Instance& instance, uint64_t memory_bytes_max,
@@ -122,6 +142,42 @@ Result<Selection> fastest_ignoring_memory(const Instance& instance, const TimeLi
   auto found = fastest_of_any_network(free, 0, 1, limit);
   if (!found) return forward_error(std::move(found));
   return evaluate(instance, found->candidates);
+}
+
+FewerCandidates keep_kinds(const Instance& instance, const PrimitiveKinds& kinds,
+                           std::span<const KindSet> preferred) {
+  WP_ASSERT(kinds.size() == instance.nodes.size());
+  FewerCandidates fewer{.instance = instance, .numbers = {}};
+  for (size_t node = 0; node < kinds.size(); ++node) {
+    const std::vector<Candidate>& all = instance.nodes[node].candidates;
+    WP_ASSERT(kinds[node].size() == all.size());
+    fewer.numbers.push_back(kept_candidates(kinds[node], preferred));
+    std::vector<Candidate>& kept = fewer.instance.nodes[node].candidates;
+    kept.clear();
+    for (const uint32_t i : fewer.numbers.back()) kept.push_back(all[i]);
+  }
+  return fewer;
+}
+
+Result<OnePrimitive> one_primitive_everywhere(const Instance& instance, const PrimitiveKinds& kinds,
+                                              const std::string& primitive,
+                                              std::span<const std::string> fall_backs,
+                                              const TimeLimit& limit) {
+  std::vector<KindSet> preferred = {{primitive}};
+  for (const std::string& kind : fall_backs) preferred.push_back({kind});
+  const FewerCandidates fewer = keep_kinds(instance, kinds, preferred);
+  auto found = fastest_ignoring_memory(fewer.instance, limit);
+  if (!found) return forward_error(std::move(found));
+  OnePrimitive made;
+  std::vector<uint32_t> chosen;
+  for (size_t node = 0; node < kinds.size(); ++node) {
+    chosen.push_back(fewer.numbers[node][found->candidates[node]]);
+    const std::string& kind = kinds[node][chosen.back()];
+    if (kind == primitive) ++made.nodes_by_it;
+    if (kind != primitive && !kind.empty()) ++made.nodes_by_others;
+  }
+  made.selection = evaluate(instance, chosen);
+  return made;
 }
 
 }  // namespace weightpager::plan

@@ -180,4 +180,28 @@ NetworkInstance make_instance(const Network& network, const Profile& profile,
   return Maker(network, profile, strategy, read_bytes_per_s).run();
 }
 
+namespace {
+
+std::string primitive_kind(const std::string& candidate_name) {
+  const std::string name = candidate_name.substr(0, candidate_name.find(' '));
+  if (name.find("wino") != std::string::npos) return "winograd";
+  if (name.find(":gemm:") != std::string::npos) return "gemm";
+  if (name.starts_with("jit") || name.starts_with("brgconv")) return "jit";
+  return name;
+}
+
+}  // namespace
+
+PrimitiveKinds primitive_kinds(const Network& network, const NetworkInstance& instance) {
+  PrimitiveKinds kinds;
+  for (const auto& names : instance.names) kinds.emplace_back(names.size());
+  for (uint32_t i = 0; i < network.layers.size(); ++i) {
+    if (!std::holds_alternative<network::Convolutional>(network.layers[i].operation)) continue;
+    const uint32_t node = NetworkInstance::node_of_layer(i);
+    std::transform(instance.names[node].begin(), instance.names[node].end(), kinds[node].begin(),
+                   primitive_kind);
+  }
+  return kinds;
+}
+
 }  // namespace weightpager::plan

@@ -19,6 +19,7 @@
 
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
+#include "runtime/plan/baselines.h"
 #include "runtime/plan/profile.h"
 #include "runtime/plan/selection.h"
 
@@ -43,5 +44,11 @@ bool keeps_layout(const network::Network& network, const network::Layer& layer, 
 /// effect with SelectionScope::whole_network.
 NetworkInstance make_instance(const network::Network& network, const Profile& profile,
                               SelectionScope strategy, double read_bytes_per_s);
+
+/// What the candidates' names say, for one_primitive_everywhere(): "direct", "im2col", "im2row",
+/// "kn2row", "im2col-strips", "im2row-strips" and "tiles" are weightpager's own. Of oneDNN's,
+/// "winograd" is all with Winograd's algorithm, "gemm" what unfolds pictures itself, and "jit" all
+/// others, which are direct. Layers that are not convolutions have "".
+PrimitiveKinds primitive_kinds(const network::Network& network, const NetworkInstance& instance);
 
 }  // namespace weightpager::plan

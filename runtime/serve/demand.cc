@@ -28,8 +28,10 @@ std::string forcing_tile(const Network& network, const std::vector<TileableLayer
                      describe_layer(network, largest->layer));
 }
 
-/// The two neighbours that determine the least budget for blocks.
-std::string forcing_layers(const Network& network, const budget::BlockedNetwork& costs) {
+/// What determines the least budget: the two largest neighbours, or the number of blocks.
+std::string forcing_blocks(const Network& network, const budget::BlockedNetwork& costs,
+                           uint32_t blocks) {
+  if (blocks != budget::any_number_of_blocks) return fmt::format("{} blocks", blocks);
   size_t first = 0;
   uint64_t largest_bytes = 0;
   for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
@@ -83,13 +85,11 @@ NetworkDemand demand_of(const Network& network, const std::string& name,
 
 NetworkDemand demand_in_blocks(const Network& network, const std::string& name,
                                const budget::BlockedNetwork& costs, const TimeLimit& limit,
-                               uint32_t number_of_blocks) {
-  budget::BlockSteps steps = budget::block_delay_steps(costs, limit, number_of_blocks);
+                               uint32_t blocks) {
+  budget::BlockSteps steps = budget::block_delay_steps(costs, limit, blocks);
   NetworkDemand demand = {.claim = {.name = name,
                                     .least_bytes = steps.delay_steps.least_bytes(),
-                                    .forced_by = number_of_blocks == budget::any_number_of_blocks
-                                                     ? forcing_layers(network, costs)
-                                                     : fmt::format("{} blocks", number_of_blocks)},
+                                    .forced_by = forcing_blocks(network, costs, blocks)},
                           .delay_steps = std::move(steps.delay_steps),
                           .ends = std::move(steps.ends),
                           .exact_from_bytes = steps.exact_from_bytes,

@@ -38,7 +38,7 @@ struct NetworkDemand {
   /// Nothing: the network runs in blocks.
   std::optional<budget::WindowPlans> windows;
   /// Blocks: as in budget::BlockSteps.
-  std::vector<budget::BlockEnds> ends;
+  std::vector<budget::BlockEnds> ends = {};
   std::optional<uint64_t> exact_from_bytes = 0;
   double excess_max = 0;
 };
@@ -50,10 +50,11 @@ NetworkDemand demand_of(const network::Network& network, const std::string& name
                         const budget::WindowPlanSettings& settings);
 
 /// The demand of a network that runs in blocks. Its delays are of inferences that begin with
-/// nothing in memory. `limit`: for the search of blocks. `number_of_blocks`: at most the layers.
+/// nothing in memory. `limit`: for the search of blocks. `blocks`:
+/// the number of blocks.
 NetworkDemand demand_in_blocks(const network::Network& network, const std::string& name,
                                const budget::BlockedNetwork& costs, const TimeLimit& limit,
-                               uint32_t number_of_blocks = budget::any_number_of_blocks);
+                               uint32_t blocks = budget::any_number_of_blocks);
 
 /// The quantity that joint budgets make as small as possible. A slowdown is a network's delay
 /// divided by its period, or, without a period, by its delay with all weights in memory.

@@ -30,6 +30,7 @@
 #include "tools/arguments/device_argument.h"
 #include "tools/arguments/http_option.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/arguments/window_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/infer/inference_progress.h"
@@ -89,6 +90,7 @@ Command infer_description() {
                    "(2s; with --device cuda, async: there 2s would compute over the bus)",
                    pipeline_names()},
                   device_option(),
+                  resolution_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
                   by_option(),
                   {0, "profile", "FILE",
@@ -120,6 +122,7 @@ namespace {
 
 struct InferOptions {
   std::string cfg_path;
+  std::optional<network::Resolution> resolution;
   std::string weights_path;
   std::vector<std::string> pictures;
   std::string window;
@@ -196,6 +199,9 @@ Result<InferOptions> read_infer_options(const Arguments& arguments) {
   const auto device = parse_device(arguments);
   if (!device) return tl::make_unexpected(device.error());
   options.inference.device = *device;
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const bool is_gpu = *device == infer::DeviceKind::cuda;
   const auto pipeline =
       parse_pipeline(arguments.value("pipeline").value_or(is_gpu ? "async" : "2s"));
@@ -487,7 +493,7 @@ std::string trace_of(const Network& network, const Inference& inference,
 
 int run_infer(InferOptions options) {
   if (options.is_quiet) set_quiet(true);
-  const auto network = network::read_network(options.cfg_path);
+  const auto network = network::read_network(options.cfg_path, options.resolution);
   if (!network) return failure(network.error());
   if (Status taken = take_window(options, *network); !taken) return misuse(taken.error());
   if (Status taken = take_plan(options, *network); !taken) return failure(taken.error());

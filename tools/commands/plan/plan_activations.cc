@@ -15,6 +15,7 @@
 #include "runtime/memory/records_file.h"
 #include "runtime/network/parser.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/report/report_file.h"
@@ -41,7 +42,8 @@ Command plan_activations_description() {
               "objects. Tries every strategy, shows how near each is to the least possible, and\n"
               "keeps the best. `weightpager infer` runs with that plan.\n",
           .usage = "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n",
-          .options = {time_limit_option(),
+          .options = {resolution_option(),
+                      time_limit_option(),
                       {0, "json", "FILE", "write all attempts and the plans to FILE"}},
           .examples =
               "  weightpager plan activations yolov4.cfg\n"
@@ -53,9 +55,12 @@ Command plan_activations_description() {
 
 namespace {
 
-Result<std::vector<TensorUsage>> read_usage(const std::string& path) {
-  if (path.ends_with(".json")) return memory::read_records(path);
-  auto network = network::read_network(path);
+bool is_records(const std::string& path) { return path.ends_with(".json"); }
+
+Result<std::vector<TensorUsage>> read_usage(const std::string& path,
+                                            const std::optional<network::Resolution>& resolution) {
+  if (is_records(path)) return memory::read_records(path);
+  auto network = network::read_network(path, resolution);
   if (!network) return forward_error(std::move(network));
   return memory::lay_out(*network).tensors;
 }
@@ -212,7 +217,13 @@ int plan_as_asked(const Arguments& arguments) {
   const std::string& path = arguments.operands().front();
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return misuse(time_limit.error());
-  auto tensors = read_usage(path);
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return misuse(resolution.error());
+  if (*resolution && is_records(path)) {
+    return misuse({fmt::format("--resolution is for networks, and {} has records", path),
+                   "its tensors have the sizes that it says"});
+  }
+  auto tensors = read_usage(path, *resolution);
   if (!tensors) return failure(tensors.error());
   auto report = ReportFile::create_if_asked(arguments.value("json").value_or(""));
   if (!report) return failure(report.error());

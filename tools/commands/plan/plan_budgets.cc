@@ -24,6 +24,7 @@
 #include "tools/arguments/by_argument.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/block_budgets.h"
 #include "tools/commands/plan/plan.h"
@@ -63,6 +64,7 @@ Command plan_budgets_description() {
                   period_option(),
                   goal_option(),
                   by_option(),
+                  resolution_option(),
                   blocks_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
@@ -78,6 +80,7 @@ namespace {
 
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
+  std::optional<network::Resolution> resolution;
   NetworkLoads loads;
   bool is_by_blocks = false;
   std::vector<uint32_t> blocks;  // by network
@@ -94,6 +97,9 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   auto loads = parse_network_loads(arguments, budgets_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const auto is_by_blocks = parse_is_by_blocks(arguments);
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
@@ -109,8 +115,8 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
 /// A network, and what it can do with its share.
 struct PlannedNetwork {
   serve::NetworkDemand demand;
-  budget::BlockedNetwork costs;
   uint32_t blocks = budget::any_number_of_blocks;
+  budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
 };
 
@@ -129,7 +135,7 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
 Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
                                     const BudgetsOptions& options) {
   const std::string& cfg_path = options.cfg_paths[index];
-  const auto network = network::read_network(cfg_path);
+  const auto network = network::read_network(cfg_path, options.resolution);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
     return fail(cfg_path + ": has no weights, so there is no budget to plan",
@@ -137,19 +143,19 @@ Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
   }
   const std::string name = std::filesystem::path(cfg_path).stem();
   budget::BlockedNetwork costs = infer::modelled_costs(*network, model);
-  const uint32_t blocks = options.blocks[index];
-  if (const Status possible = check_number_of_blocks(*network, blocks); !possible) {
+  if (const Status possible = check_number_of_blocks(*network, options.blocks[index]); !possible)
     return fail(fmt::format("{}: {}", name, possible.error().message), possible.error().hint);
-  }
   auto demand = options.is_by_blocks
                     ? serve::demand_in_blocks(
                           *network, name, costs,
-                          SearchInTime(options.time_limit, "searching for blocks").limit(), blocks)
+                          SearchInTime(options.time_limit, "searching for blocks").limit(),
+                          options.blocks[index])
                     : serve::demand_of(
                           *network, name, {}, layer_costs_of(costs),
                           {.read_ns_per_tile = costs.per_block.read_ns,
                            .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
-  return PlannedNetwork{.demand = std::move(demand), .costs = std::move(costs), .blocks = blocks};
+  return PlannedNetwork{
+      .demand = std::move(demand), .blocks = options.blocks[index], .costs = std::move(costs)};
 }
 
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,

@@ -63,5 +63,6 @@ struct Paper {
 Paper demand_layering_paper();
 Paper activation_sharing_paper();
 Paper swapnet_paper();
+Paper taso_paper();
 
 }  // namespace weightpager::tools

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr int reproduce_schema_version = 1;
 
 std::vector<Paper> papers() {
-  return {demand_layering_paper(), activation_sharing_paper(), swapnet_paper()};
+  return {demand_layering_paper(), activation_sharing_paper(), taso_paper(), swapnet_paper()};
 }
 
 std::vector<std::string> paper_names() {
@@ -61,7 +61,7 @@ Command reproduce_description() {
               "  weightpager reproduce demand-layering --list\n"
               "  weightpager reproduce demand-layering -o paper\n"
               "  weightpager reproduce demand-layering figure-10 --layers 2/1/3,4/1/2 -o dir\n"
-              "Papers: demand-layering, activation-sharing, swapnet.\n",
+              "Papers: demand-layering, activation-sharing, taso, swapnet.\n",
           .exit_status = "  0 made, 1 a file cannot be written, 2 misuse\n"};
 }
 
