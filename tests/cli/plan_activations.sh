@@ -65,7 +65,7 @@ expect_error "$SCRATCH/bad.json, byte 35: expected a last operation from 2 on, f
 echo '{"records": [[0, 1, 64], [1, 1, 64]], "known_after": [[1, 1]]}' >"$SCRATCH/bad.json"
 weightpager plan activations "$SCRATCH/bad.json"
 expect_status 1
-expect_error "$SCRATCH/bad.json, byte 62: expected an operation before 1, with which tensor 1 begins, found 1"
+expect_error "$SCRATCH/bad.json, byte 60: expected an operation before 1, with which tensor 1 begins, found 1"
 weightpager plan activations "$SCRATCH/none.cfg"
 expect_status 1
 expect_error "$SCRATCH/none.cfg"
