@@ -32,8 +32,9 @@ Paper demand_layering_paper() {
            demand_layering::figure_6_here},
           {"figure-7-here", "this machine: ways to read (Figure 7)",
            demand_layering::figure_7_here},
-          {"table-2-here",
-           "this machine: memory and delay of each pipeline (Table II, Figures 12, 13)",
+          {"figure-13-here", "this machine: delay by window, and the smallest windows (Figure 13)",
+           demand_layering::figure_13_here},
+          {"table-2-here", "this machine: memory and delay of each pipeline (Table II, Figure 12)",
            demand_layering::table_2_here},
           {"figure-16-here", "this machine: energy of an inference (Figure 16)",
            demand_layering::figure_16_here}}};

@@ -28,6 +28,7 @@ Result<Reproduction> figure_15(const ReproduceSettings& settings);
 Result<Reproduction> figure_5_here(const ReproduceSettings& settings);
 Result<Reproduction> figure_6_here(const ReproduceSettings& settings);
 Result<Reproduction> figure_7_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_13_here(const ReproduceSettings& settings);
 Result<Reproduction> table_2_here(const ReproduceSettings& settings);
 Result<Reproduction> figure_16_here(const ReproduceSettings& settings);
 

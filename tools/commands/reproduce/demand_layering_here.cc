@@ -107,6 +107,25 @@ Result<Reproduction> measured_here(
   return make(*here);
 }
 
+Result<std::unique_ptr<infer::Inference>> open_here(const ReproduceSettings& settings,
+                                                    const NetworkHere& here,
+                                                    pipeline::Pipeline which) {
+  return infer::Inference::open(here.network(), here.weights_path(),
+                                {.window = {.pipeline = which},
+                                 .device = settings.device,
+                                 .reads_across_inferences = false,
+                                 .threads = settings.threads});
+}
+
+Result<infer::LayerRuns> layers_here(const ReproduceSettings& settings, const NetworkHere& here,
+                                     int repeats) {
+  auto sequential = open_here(settings, here, pipeline::Pipeline::sequential);
+  if (!sequential) return forward_error(std::move(sequential));
+  auto preloaded = open_here(settings, here, pipeline::Pipeline::preload);
+  if (!preloaded) return forward_error(std::move(preloaded));
+  return infer::run_layers(**sequential, **preloaded, infer::some_input(here.network()), repeats);
+}
+
 Result<infer::Comparison> compare_here(const ReproduceSettings& settings,
                                        const network::Network& network, const NetworkHere& here,
                                        infer::ComparisonOptions options) {

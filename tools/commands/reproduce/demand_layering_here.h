@@ -10,11 +10,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "pager/base/result.h"
+#include "runtime/infer/inference.h"
+#include "runtime/infer/layer_measurement.h"
 #include "runtime/infer/pipeline_comparison.h"
 #include "runtime/network/network.h"
 #include "runtime/network/resolution.h"
@@ -53,6 +56,15 @@ class NetworkHere {
 Result<Reproduction> measured_here(
     const ReproduceSettings& settings,
     const std::function<Result<Reproduction>(const NetworkHere& here)>& make);
+
+/// What each layer cost in each of `repeats` runs.
+Result<infer::LayerRuns> layers_here(const ReproduceSettings& settings, const NetworkHere& here,
+                                     int repeats);
+
+/// The network in one pipeline; each inference begins with an empty window, as in the paper.
+Result<std::unique_ptr<infer::Inference>> open_here(const ReproduceSettings& settings,
+                                                    const NetworkHere& here,
+                                                    pipeline::Pipeline which);
 
 /// All pipelines of the paper in turns, `inferences` of each, and a line of progress.
 Result<infer::Comparison> compare_here(const ReproduceSettings& settings,

@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <memory>
 #include <utility>
 
-#include "runtime/infer/inference.h"
 #include "runtime/infer/layer_measurement.h"
 #include "tools/commands/reproduce/demand_layering_figures.h"
 #include "tools/commands/reproduce/demand_layering_here.h"
@@ -20,7 +18,6 @@
 
 namespace weightpager::tools::demand_layering {
 
-using infer::Inference;
 using infer::LayerRuns;
 using pipeline::UnitCosts;
 
@@ -65,23 +62,6 @@ std::vector<double> times_ms(const LayerRuns& runs, std::span<const size_t> laye
     for (const size_t layer : layers) times.push_back(milliseconds(run[layer].*stage.time_ns));
   }
   return times;
-}
-
-Result<LayerRuns> measure_runs(const ReproduceSettings& settings, const NetworkHere& here,
-                               int repeats) {
-  std::array<std::unique_ptr<Inference>, 2> inferences;
-  for (const size_t i : {0, 1}) {
-    auto opened = Inference::open(here.network(), here.weights_path(),
-                                  {.window = {.pipeline = i == 0 ? pipeline::Pipeline::sequential
-                                                                 : pipeline::Pipeline::preload},
-                                   .device = settings.device,
-                                   .reads_across_inferences = false,
-                                   .threads = settings.threads});
-    if (!opened) return forward_error(std::move(opened));
-    inferences[i] = std::move(*opened);
-  }
-  return infer::run_layers(*inferences[0], *inferences[1], infer::some_input(here.network()),
-                           repeats);
 }
 
 std::vector<size_t> layers_in(const network::Network& network, const SizeClass& sizes) {
@@ -210,7 +190,7 @@ void draw_selected(const LayerRuns& runs, const network::Network& network, Repro
 
 Result<Reproduction> figure_5_here(const ReproduceSettings& settings) {
   return measured_here(settings, [&](const NetworkHere& here) -> Result<Reproduction> {
-    const auto runs = measure_runs(settings, here, settings.is_quick ? 3 : 24);
+    const auto runs = layers_here(settings, here, settings.is_quick ? 3 : 24);
     if (!runs) return tl::make_unexpected(runs.error());
     const bool is_gpu = settings.device == infer::DeviceKind::cuda;
     const std::string note = fmt::format(

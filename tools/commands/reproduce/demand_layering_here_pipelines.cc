@@ -1,18 +1,14 @@
-// Table II, Figures 12 and 13 on this machine: memory and delay of each pipeline, measured.
-//
-// One comparison (runtime/infer/pipeline_comparison.h) gives all three: the pipelines' delays, and
-// what each layer costs, from which both searches find the windows without delay.
+// Table II and Figure 12 on this machine: memory and delay of each pipeline, measured by
+// runtime/infer/pipeline_comparison.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "pager/base/units.h"
-#include "runtime/pipeline/search.h"
 #include "tools/commands/reproduce/demand_layering_figures.h"
 #include "tools/commands/reproduce/demand_layering_here.h"
 #include "tools/commands/reproduce/demand_layering_published.h"
-#include "tools/commands/reproduce/demand_layering_sweep.h"
 #include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 
@@ -86,55 +82,12 @@ std::string measured_picture(const Comparison& comparison, const std::string& na
   return svg_of(chart);
 }
 
-/// The curves of Async and 2S by equation, from measured costs of layers, and the windows that both
-/// searches find; beside them what was measured in those windows.
-void add_search(const Comparison& comparison, const NetworkHere& here, uint64_t step_bytes,
-                Reproduction& made) {
-  Table table = {
-      .title =
-          "This machine: the smallest window with the least delay, by both searches, MiB "
-          "(Figure 13)",
-      .columns = {"pipeline", "least delay, ms", "the paper's sweep", "ours, the same delay",
-                  "ours, 0.4 % more", "kernels, ms"},
-      .rows = {},
-      .note = fmt::format("By equation, from reads, copies and kernels of each layer as measured "
-                          "here. The sweep takes steps of {} KiB in each buffer. *-MD in the "
-                          "table above are measured.",
-                          step_bytes / KiB)};
-  LineChart chart = {
-      .title = fmt::format("This machine: {}, delay by window (Figure 13)", here.name()),
-      .x_label = "MiB for weights",
-      .y_label = "delay, ms",
-      .lines = {}};
-  const Costs& costs = comparison.layer_costs;
-  const uint64_t all_bytes = sum_of(costs, &pipeline::UnitCosts::size_bytes);
-  const uint64_t kernels_ns = comparison.all_layers().kernel_ns;
-  for (const size_t which : {size_t{3}, size_t{5}}) {
-    const ComparedPipeline& how = compared[which];
-    const Sweep swept = sweep(how.name, how.pipeline, costs, step_bytes, all_bytes);
-    const auto same = pipeline::smallest_rings_for_delay(how.pipeline, costs, swept.least_delay_ns);
-    table.rows.push_back({how.name, fmt::format("{:.1f}", milliseconds(swept.least_delay_ns)),
-                          fmt::format("{:.2f}", mebibytes(swept.window_bytes)),
-                          same ? fmt::format("{:.2f}", mebibytes(same->bytes())) : "-",
-                          fmt::format("{:.2f}", mebibytes(rings_of(how, costs).bytes())),
-                          fmt::format("{:.1f}", milliseconds(kernels_ns))});
-    chart.lines.push_back(swept.line);
-  }
-  const auto& points = chart.lines.front().points;
-  chart.lines.push_back({"all kernels",
-                         {{points.front().first, milliseconds(kernels_ns)},
-                          {points.back().first, milliseconds(kernels_ns)}},
-                         true});
-  made.tables.push_back(std::move(table));
-  made.pictures.push_back({"figure-13-here", svg_of(chart)});
-}
-
 }  // namespace
 
 Result<Reproduction> table_2_here(const ReproduceSettings& settings) {
   return measured_here(settings, [&](const NetworkHere& here) -> Result<Reproduction> {
     infer::ComparisonOptions options;
-    options.inferences = settings.is_quick ? 1 : 10;
+    options.inferences = settings.is_quick ? 1 : 6;
     // Less than the smallest window of the paper's pipelines.
     options.tiled_windows_bytes = {
         round_up(here.network().largest_folded_bytes() / 2, os_page_bytes)};
@@ -143,8 +96,6 @@ Result<Reproduction> table_2_here(const ReproduceSettings& settings) {
     Reproduction made;
     made.tables.push_back(measured_table(*comparison, here, machine_note(settings)));
     made.pictures.push_back({"figure-12-here", measured_picture(*comparison, here.name())});
-    const uint64_t step_bytes = here.network().folded_bytes() < 32 * MiB ? 64 * KiB : 1 * MiB;
-    add_search(*comparison, here, step_bytes, made);
     return made;
   });
 }

@@ -29,12 +29,12 @@ std::vector<uint32_t> sides_here(const network::Network& network, bool is_quick)
   return sides;
 }
 
-constexpr std::array<std::pair<const char*, uint64_t UnitCosts::*>, 3> times = {
+constexpr std::array<std::pair<const char*, uint64_t UnitCosts::*>, 3> shown_times = {
     {{"reads", &UnitCosts::read_ns},
      {"copies", &UnitCosts::copy_ns},
      {"kernels", &UnitCosts::kernel_ns}}};
-constexpr std::array<const char*, 3> delays = {"Pre", "2S", "2S-MD"};
-constexpr std::array<const char*, 2> windows = {"2S", "2S-MD"};
+constexpr std::array<const char*, 3> shown_delays = {"Pre", "2S", "2S-MD"};
+constexpr std::array<const char*, 2> shown_windows = {"2S", "2S-MD"};
 
 /// The three pictures, and the table with the values of all.
 struct BySize {
@@ -57,15 +57,15 @@ struct BySize {
              .columns = {"input"},
              .rows = {},
              .note = ""};
-    for (const auto& [it, part] : times) {
+    for (const auto& [it, part] : shown_times) {
       totals.lines.push_back({it, {}});
       table.columns.push_back(fmt::format("all {}, ms", it));
     }
-    for (const char* const it : delays) {
+    for (const char* const it : shown_delays) {
       delay.lines.push_back({it, {}, it == std::string("Pre")});
       table.columns.push_back(fmt::format("{}: delay, ms", it));
     }
-    for (const char* const it : windows) {
+    for (const char* const it : shown_windows) {
       memory.lines.push_back({it, {}});
       table.columns.push_back(fmt::format("{}: MiB", it));
     }
@@ -78,12 +78,12 @@ struct BySize {
       row.push_back(fmt::format("{:.1f}", value));
     };
     const UnitCosts all = comparison.all_layers();
-    for (size_t i = 0; i < times.size(); ++i)
-      point(totals.lines[i], milliseconds(all.*times[i].second));
-    for (size_t i = 0; i < delays.size(); ++i)
-      point(delay.lines[i], milliseconds(comparison.find(delays[i])->median_ns()));
-    for (size_t i = 0; i < windows.size(); ++i)
-      point(memory.lines[i], mebibytes(comparison.find(windows[i])->window_bytes));
+    for (size_t i = 0; i < shown_times.size(); ++i)
+      point(totals.lines[i], milliseconds(all.*shown_times[i].second));
+    for (size_t i = 0; i < shown_delays.size(); ++i)
+      point(delay.lines[i], milliseconds(comparison.find(shown_delays[i])->median_ns()));
+    for (size_t i = 0; i < shown_windows.size(); ++i)
+      point(memory.lines[i], mebibytes(comparison.find(shown_windows[i])->window_bytes));
     table.rows.push_back(std::move(row));
   }
 };
