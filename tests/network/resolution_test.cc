@@ -89,10 +89,11 @@ const std::string square = "[net]\nheight=32\nwidth=32\nchannels=3\n";
 const std::string halving = "[convolutional]\nfilters=4\nsize=3\nstride=2\npad=1\n";
 
 TEST(Resolution, RefusesWeightsOfOneSize) {
-  expect_refused(net + halving + "[connected]\noutput=10\n", {48, 32},
-                 "net.cfg for 32 x 48: layer 1 (connected, line 9): expected 10240 weights, as for "
-                 "an input of 32 x 32, found 15360",
-                 "pictures of one size only");
+  expect_refused(
+      square + halving + "[connected]\noutput=10\n", {48, 32},
+      "net.cfg for 32 x 48: layer 1 (connected, line 10): expected 10240 weights, as for "
+      "an input of 32 x 32, found 15360",
+      "pictures of one size only");
 }
 
 TEST(Resolution, RefusesLayersThatNoLongerFit) {
@@ -107,7 +108,7 @@ TEST(Resolution, RefusesSumsOfShapesThatWereEqual) {
   const std::string sum = square + halving + halving + "[upsample]\nstride=2\n[shortcut]\nfrom=0\n";
   EXPECT_TRUE(network_at(sum, "net.cfg", {48, 64}));
   expect_refused(sum, {30, 30},
-                 "net.cfg for 30 x 30: layer 3 (shortcut, line 18): expected layers of equal size "
+                 "net.cfg for 30 x 30: layer 3 (shortcut, line 17): expected layers of equal size "
                  "to add, found 16 x 16 and 15 x 15",
                  "multiples of 32 or 64");
 }

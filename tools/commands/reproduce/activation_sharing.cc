@@ -26,6 +26,7 @@
 namespace weightpager::tools {
 namespace {
 
+using memory::bytes_of;
 using memory::OffsetPlan;
 using memory::SharedObjectsPlan;
 using memory::Strategy;
@@ -84,9 +85,6 @@ constexpr const char* no_blazeface =
     "so the paper's graph is another one.";
 constexpr const char* inception_differs =
     "The paper's graph of Inception v3 is not known: its memory without sharing is another one.";
-
-uint64_t bytes_of(const OffsetPlan& plan) { return plan.total_bytes; }
-uint64_t bytes_of(const SharedObjectsPlan& plan) { return plan.total_bytes(); }
 
 std::string mib_text(uint64_t bytes) { return fmt::format("{:.3f}", mebibytes(bytes)); }
 

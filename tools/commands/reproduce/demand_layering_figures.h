@@ -2,8 +2,12 @@
 // (demand_layering.cc lists them).
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "pager/base/result.h"
 #include "tools/commands/reproduce/paper.h"
+#include "tools/report/svg_chart.h"
 
 namespace weightpager::tools::demand_layering {
 
@@ -19,5 +23,16 @@ Result<Reproduction> figure_13(const ReproduceSettings& settings);
 Result<Reproduction> table_2(const ReproduceSettings& settings);
 Result<Reproduction> figure_14(const ReproduceSettings& settings);
 Result<Reproduction> figure_15(const ReproduceSettings& settings);
+
+/// Measured on this machine, with a network that is made for it.
+Result<Reproduction> figure_5_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_6_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_7_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_13_here(const ReproduceSettings& settings);
+Result<Reproduction> table_2_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_16_here(const ReproduceSettings& settings);
+
+/// The share of values that are at most x.
+ChartLine distribution(const std::string& name, std::vector<double> values);
 
 }  // namespace weightpager::tools::demand_layering

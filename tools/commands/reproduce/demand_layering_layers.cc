@@ -53,16 +53,11 @@ Result<Reproduction> figure_4(const ReproduceSettings&) {
     times.lines[2].points.emplace_back(x, milliseconds(it->costs[i].kernel_ns));
     sizes.lines[0].points.emplace_back(x, mebibytes(it->costs[i].size_bytes));
   }
-  return Reproduction{
-      .tables = {},
-      .pictures = {{"figure-4", svg_of(times)}, {"figure-4-2", svg_of(sizes)}},
-      .lacks = {"This machine's times of each layer: `weightpager bench pipelines NET.cfg "
-                "NET.weights --json FILE` has them as layer_costs."}};
+  return Reproduction{.tables = {},
+                      .pictures = {{"figure-4", svg_of(times)}, {"figure-4-2", svg_of(sizes)}},
+                      .lacks = {}};
 }
 
-namespace {
-
-/// The share of layers whose value is at most x.
 ChartLine distribution(const std::string& name, std::vector<double> values) {
   std::sort(values.begin(), values.end());
   ChartLine line = {.name = name, .points = {}};
@@ -71,8 +66,6 @@ ChartLine distribution(const std::string& name, std::vector<double> values) {
                              static_cast<double>(i + 1) / static_cast<double>(values.size()));
   return line;
 }
-
-}  // namespace
 
 Result<Reproduction> figure_5(const ReproduceSettings&) {
   const auto it = costed_network(published[yolov4]);

@@ -10,6 +10,7 @@
 #include "runtime/pipeline/timeline.h"
 #include "tools/commands/reproduce/demand_layering_figures.h"
 #include "tools/commands/reproduce/demand_layering_published.h"
+#include "tools/commands/reproduce/demand_layering_sweep.h"
 #include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 
@@ -53,10 +54,7 @@ Result<Reproduction> table_2(const ReproduceSettings&) {
     }
     table.rows.push_back(std::move(row));
   }
-  return Reproduction{.tables = {std::move(table)},
-                      .pictures = {},
-                      .lacks = {"This machine's: `bench/pipelines.py` measures the five networks "
-                                "(docs/explanation/benchmarks.md)."}};
+  return Reproduction{.tables = {std::move(table)}, .pictures = {}, .lacks = {}};
 }
 
 /// A line of one point: pipelines are compared by where they lie.
@@ -81,35 +79,6 @@ Result<Reproduction> figure_12(const ReproduceSettings&) {
   return made;
 }
 
-namespace {
-
-/// The paper's search: every window from the smallest to the whole model, in steps.
-struct Sweep {
-  ChartLine line;
-  uint64_t least_delay_ns = 0;
-  /// The first window with the least delay.
-  uint64_t window_bytes = 0;
-};
-
-Sweep sweep(const std::string& name, Pipeline which, const CostedNetwork& it, uint64_t step_bytes) {
-  Sweep swept = {.line = {.name = name, .points = {}}, .least_delay_ns = UINT64_MAX};
-  const Rings least = pipeline::smallest_rings(which, pipeline::work_units(it.costs));
-  // The figure ends where nothing more happens.
-  const uint64_t end_bytes = it.network.folded_bytes() / 2;
-  for (uint64_t grown = 0; least.host_bytes + grown < end_bytes; grown += step_bytes) {
-    const Rings rings = {least.host_bytes + grown,
-                         least.device_bytes == 0 ? 0 : least.device_bytes + grown};
-    const uint64_t delay = pipeline::delay_ns(which, it.costs, rings);
-    swept.line.points.emplace_back(mebibytes(rings.bytes()), milliseconds(delay));
-    if (delay >= swept.least_delay_ns) continue;
-    swept.least_delay_ns = delay;
-    swept.window_bytes = rings.bytes();
-  }
-  return swept;
-}
-
-}  // namespace
-
 Result<Reproduction> figure_13(const ReproduceSettings& settings) {
   const uint64_t step_bytes = settings.is_quick ? 4 * MiB : 1 * MiB;
   Reproduction made;
@@ -126,9 +95,11 @@ Result<Reproduction> figure_13(const ReproduceSettings& settings) {
                        .x_label = "MiB for weights",
                        .y_label = "delay, ms",
                        .lines = {}};
+    // Nothing more happens in larger buffers.
+    const uint64_t end_bytes = it->network.folded_bytes() / 2;
     for (const size_t which : {size_t{3}, size_t{5}}) {
       const ComparedPipeline& how = compared[which];
-      const Sweep swept = sweep(how.name, how.pipeline, *it, step_bytes);
+      const Sweep swept = sweep(how.name, how.pipeline, it->costs, step_bytes, end_bytes);
       const auto same =
           pipeline::smallest_rings_for_delay(how.pipeline, it->costs, swept.least_delay_ns);
       const double published_mib = 2 * known.model_mib * (1 + known.changes[which].memory / 100);
