@@ -49,7 +49,7 @@ struct Figure {
   /// "figure-13", "table-2": of the paper, and the files' name.
   std::string name;
   std::string title;
-  /// Nothing is read but what is part of weightpager.
+  /// Nothing is read but what is part of weightpager; figures of this machine measure it.
   Result<Reproduction> (*make)(const ReproduceSettings& settings);
 };
 

@@ -49,14 +49,15 @@ Command reproduce_description() {
   return {.name = "weightpager reproduce",
           .purpose =
               "Makes the figures and tables of a paper again, from the paper's own numbers and\n"
-              "beside its published values.\n",
+              "beside its published values. Where these are in pictures alone, this machine is\n"
+              "measured.\n",
           .usage = "  weightpager reproduce PAPER [FIGURE…] -o DIR [OPTIONS]\n",
           .options = {{'o', "output", "DIR", "the folder for pictures, tables and PAPER.html"},
                       {0, "list", "", "list the figures and tables, and make none"},
                       {0, "layers", "R/C/K[/MIB],…",
                        "figures 10 and 11: the layers' read, copy and\n"
                        "kernel times in ms, and their sizes (1)"},
-                      {0, "quick", "", "fewer points of each curve"}},
+                      {0, "quick", "", "fewer points of each curve, smaller networks"}},
           .examples =
               "  weightpager reproduce demand-layering --list\n"
               "  weightpager reproduce demand-layering -o paper\n"
