@@ -42,6 +42,8 @@ bool is_on_disk(const std::string& parent) {
   return is_direct;
 }
 
+}  // namespace
+
 std::optional<std::string> folder_on_disk(const ReproduceSettings& settings) {
   const char* const temporary = getenv("TMPDIR");
   for (const std::string& parent :
@@ -51,7 +53,14 @@ std::optional<std::string> folder_on_disk(const ReproduceSettings& settings) {
   return {};
 }
 
-}  // namespace
+Reproduction without_disk(const ReproduceSettings& settings) {
+  Reproduction made;
+  made.lacks.push_back(
+      fmt::format("measured times: {} is on no disk that can be read past the page cache, nor is "
+                  "TMPDIR; give -o a folder on a disk.",
+                  settings.directory));
+  return made;
+}
 
 NetworkHere::NetworkHere(NetworkHere&& other) noexcept
     : folder_(std::exchange(other.folder_, {})),
@@ -91,15 +100,7 @@ Result<Reproduction> measured_here(
     const ReproduceSettings& settings,
     const std::function<Result<Reproduction>(const NetworkHere& here)>& make) {
   const auto parent = folder_on_disk(settings);
-  if (!parent) {
-    Reproduction made;
-    made.lacks.push_back(
-        fmt::format("measured times: {} is on no disk that can be read past the page cache, nor is "
-                    "TMPDIR; give "
-                    "-o a folder on a disk.",
-                    settings.directory));
-    return made;
-  }
+  if (!parent) return without_disk(settings);
   const char* const chosen = settings.is_quick ? "squeezenet" : "yolov4";
   const auto here =
       NetworkHere::make(*parent, settings.network.empty() ? chosen : settings.network);

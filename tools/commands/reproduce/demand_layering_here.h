@@ -51,6 +51,12 @@ class NetworkHere {
   network::Network network_;
 };
 
+/// The folder of the figures, or TMPDIR: the first that is on a disk that can be read past the page
+/// cache.
+std::optional<std::string> folder_on_disk(const ReproduceSettings& settings);
+/// What a figure is that lacks such a folder.
+Reproduction without_disk(const ReproduceSettings& settings);
+
 /// What `make` measures of the network that the settings name: without a name YOLOv4, or quickly
 /// SqueezeNet. Where no folder is on a disk, the figure lacks everything, and says so.
 Result<Reproduction> measured_here(

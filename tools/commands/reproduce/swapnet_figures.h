@@ -31,4 +31,10 @@ Result<Reproduction> figure_17(const ReproduceSettings& settings);
 Result<Reproduction> figure_18(const ReproduceSettings& settings);
 Result<Reproduction> figure_19(const ReproduceSettings& settings);
 
+// swapnet_here_blocks.cc: one network at a time, on this machine.
+Result<Reproduction> figure_11_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_15_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_16_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_18_here(const ReproduceSettings& settings);
+
 }  // namespace weightpager::tools::swapnet
