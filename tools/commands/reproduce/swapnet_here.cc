@@ -32,14 +32,6 @@ std::optional<network::Resolution> resolution_of(const std::string& name) {
   return {};
 }
 
-TaskHere task_of(const PublishedTask& task) {
-  const PublishedModel& known = published(task.model);
-  return {.title = known.title,
-          .name = known.name,
-          .resolution = resolution_of(known.name),
-          .budget_bytes = static_cast<uint64_t>(task.budget_mb) * mib};
-}
-
 Result<TaskHere> one_task(const std::string& name) {
   const auto text = network::make_description(name);
   if (!text) return tl::make_unexpected(text.error());
@@ -67,6 +59,14 @@ Result<std::unique_ptr<Inference>> open(const ReproduceSettings& settings, const
 
 }  // namespace
 
+TaskHere task_here(const PublishedTask& task) {
+  const PublishedModel& known = published(task.model);
+  return {.title = known.title,
+          .name = known.name,
+          .resolution = resolution_of(known.name),
+          .budget_bytes = static_cast<uint64_t>(task.budget_mb) * mib};
+}
+
 Result<std::vector<TaskHere>> tasks_here(const ReproduceSettings& settings) {
   std::vector<TaskHere> tasks;
   if (const std::string name = one_name(settings); !name.empty()) {
@@ -75,14 +75,14 @@ Result<std::vector<TaskHere>> tasks_here(const ReproduceSettings& settings) {
     tasks.push_back(std::move(*task));
     return tasks;
   }
-  for (const PublishedTask& it : applications().front().tasks) tasks.push_back(task_of(it));
+  for (const PublishedTask& it : applications().front().tasks) tasks.push_back(task_here(it));
   return tasks;
 }
 
 Result<TaskHere> resnet_here(const ReproduceSettings& settings) {
   const std::string name = one_name(settings);
   if (!name.empty()) return one_task(name);
-  return task_of({PaperModel::resnet101, resnet_budgets_mb[1], 0});
+  return task_here({PaperModel::resnet101, resnet_budgets_mb[1], 0});
 }
 
 Result<NetworkInBlocks> NetworkInBlocks::make(const ReproduceSettings& settings,

@@ -22,6 +22,7 @@
 #include "runtime/network/resolution.h"
 #include "tools/commands/reproduce/demand_layering_here.h"
 #include "tools/commands/reproduce/paper.h"
+#include "tools/commands/reproduce/swapnet_inputs.h"
 
 namespace weightpager::tools::swapnet {
 
@@ -35,6 +36,8 @@ struct TaskHere {
   uint64_t budget_bytes = 0;
 };
 
+/// One of the paper's.
+TaskHere task_here(const PublishedTask& task);
 /// The self-driving application's networks and budgets. Quickly, or with `--net`: one network, in
 /// 60 % of its weights.
 Result<std::vector<TaskHere>> tasks_here(const ReproduceSettings& settings);
