@@ -61,7 +61,7 @@ struct Found {
   Selection in_same_memory;
 };
 
-/// `front` is not empty, and its last selections are the fastest.
+/// Of the front's, or `otherwise`, which fits: the integer program's.
 Selection fastest_in_weightpager(const MeasuredNetwork& network,
                                  const std::vector<Selection>& front, const Selection& otherwise,
                                  uint64_t budget_bytes) {
@@ -69,7 +69,8 @@ Selection fastest_in_weightpager(const MeasuredNetwork& network,
   const auto fits = std::find_if(some.rbegin(), some.rend(), [&](const Selection* it) {
     return weightpager_bytes(network, *it) <= budget_bytes;
   });
-  return fits == some.rend() ? otherwise : **fits;
+  const bool is_faster = fits != some.rend() && (*fits)->time_ns < otherwise.time_ns;
+  return is_faster ? **fits : otherwise;
 }
 
 Result<Found> find(const Compared& compared) {
