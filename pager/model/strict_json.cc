@@ -106,8 +106,8 @@ struct Describer {
 
 }  // namespace
 
-bool JsonHandler::refuse(std::string expected, std::string found) {
-  if (!error_) error_ = JsonError{offset_bytes_, std::move(expected), std::move(found)};
+bool JsonHandler::refuse_at(uint64_t offset_bytes, std::string expected, std::string found) {
+  if (!error_) error_ = JsonError{offset_bytes, std::move(expected), std::move(found)};
   return false;
 }
 

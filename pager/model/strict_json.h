@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -40,7 +41,11 @@ class JsonHandler {
 
   /// Where the parser is in the text.
   uint64_t offset_bytes() const { return offset_bytes_; }
-  bool refuse(std::string expected, std::string found);
+  bool refuse(std::string expected, std::string found) {
+    return refuse_at(offset_bytes_, std::move(expected), std::move(found));
+  }
+  /// For what turns out to be wrong only when more has been read.
+  bool refuse_at(uint64_t offset_bytes, std::string expected, std::string found);
 
  private:
   friend std::optional<JsonError> parse_strict_json(std::string_view text, JsonHandler& handler);

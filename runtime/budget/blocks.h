@@ -23,6 +23,9 @@
 // smaller than the budget, blocks are cut only between groups, and states that hardly differ count
 // as one. A bound tells how far that may be from the best. An exact search that would keep more
 // than 128 MiB of states ends as if time were over.
+//
+// Where the number of blocks is given, states are told apart by the number of blocks so far, too.
+// That takes as many times longer as there are numbers that a layer can have.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +62,11 @@ struct BlockedNetwork {
 /// Blocks in execution order, each by the number of the layer after its last one. The last number
 /// is the number of layers.
 using BlockEnds = std::vector<uint32_t>;
+
+/// In place of a number of blocks: as many as are best.
+inline constexpr uint32_t any_number_of_blocks = 0;
+/// Each layer is a block.
+BlockEnds one_layer_each(size_t layers);
 
 struct BlockPlan {
   BlockEnds ends;
@@ -108,19 +116,26 @@ uint64_t least_budget_bytes(const BlockedNetwork& network);
 /// The least budget for this number of blocks. The network has at least as many layers.
 uint64_t least_budget_bytes(const BlockedNetwork& network, uint32_t blocks);
 
+/// Fails below the least budget for this number of blocks, or for any; the error names it.
+Status check_block_budget(const BlockedNetwork& network, uint64_t budget_bytes,
+                          uint32_t blocks = any_number_of_blocks);
+
 /// The blocks with the least delay in this budget, if it is at most `delay_max_ns`: the lower that
 /// is, the sooner there is an answer. Nothing, too, where time or memory is over before that.
 std::optional<BlockPlan> plan_blocks_within(const BlockedNetwork& network, uint64_t budget_bytes,
-                                            uint64_t delay_max_ns, const TimeLimit& limit = {});
+                                            uint64_t delay_max_ns, const TimeLimit& limit = {},
+                                            uint32_t blocks = any_number_of_blocks);
 
 /// The blocks with the least delay in this budget; of equal delays, the fewest blocks among those
-/// that were kept. Fails below `least_budget_bytes`, and the error names it. Where time or memory
-/// is over before the best is known, the result of `plan_blocks_of_groups`.
+/// that were kept. With a given number of blocks (at most the number of layers), the best of all
+/// cuts into so many. Fails like `check_block_budget`. Where time or memory is over before the best
+/// is known, the result of `plan_blocks_coarsely`.
 Result<BlockPlan> plan_blocks(const BlockedNetwork& network, uint64_t budget_bytes,
-                              const TimeLimit& limit = {});
+                              const TimeLimit& limit = {}, uint32_t blocks = any_number_of_blocks);
 
-/// Blocks with a good delay, soon. `budget_bytes` is at least `least_budget_bytes`.
-BlockPlan plan_blocks_of_groups(const BlockedNetwork& network, uint64_t budget_bytes);
+/// Blocks with a good delay, soon. `check_block_budget` passes.
+BlockPlan plan_blocks_coarsely(const BlockedNetwork& network, uint64_t budget_bytes,
+                               uint32_t blocks = any_number_of_blocks);
 
 /// No blocks in this budget have a smaller delay.
 uint64_t delay_bound_ns(const BlockedNetwork& network, uint64_t budget_bytes);

@@ -73,6 +73,16 @@ uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks) {
   return ns;
 }
 
+void for_each_cut(uint32_t layers, uint32_t blocks,
+                  const std::function<void(const BlockEnds&)>& visit) {
+  BlockEnds ends;
+  for (uint32_t i = 1; i < blocks; ++i) ends.push_back(i);
+  ends.push_back(layers);
+  do {
+    visit(ends);
+  } while (advance(ends, layers));
+}
+
 Result<LookupTable> LookupTable::make(const BlockedNetwork& network, uint32_t blocks) {
   const uint64_t layers = network.layers.size();
   WP_ASSERT(blocks > 0);
@@ -91,15 +101,11 @@ Result<LookupTable> LookupTable::make(const BlockedNetwork& network, uint32_t bl
 
 void LookupTable::add_all_rows() {
   const BlockSums sums(network_);
-  const uint32_t layers = sums.layers();
-  BlockEnds ends;
-  for (uint32_t i = 1; i < blocks_; ++i) ends.push_back(i);
-  ends.push_back(layers);
-  do {
+  for_each_cut(sums.layers(), blocks_, [&](const BlockEnds& ends) {
     const std::vector<LayerCosts> blocks = sums.blocks(ends);
     rows_.push_back({.peak_bytes = peak_bytes(blocks), .predicted_ns = predicted_delay_ns(blocks)});
     ends_.insert(ends_.end(), ends.begin(), ends.end());
-  } while (advance(ends, layers));
+  });
 }
 
 std::optional<BlockPlan> LookupTable::choose(uint64_t budget_bytes) const {
@@ -115,15 +121,17 @@ std::optional<BlockPlan> LookupTable::choose(uint64_t budget_bytes) const {
   return plan;
 }
 
-Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes) {
-  const uint64_t bytes = model_bytes(network);
-  const uint64_t blocks = suggested_blocks(bytes, budget_bytes);
-  const auto blocks_max = static_cast<uint64_t>(network.layers.size()) + 1;
-  const auto table =
-      LookupTable::make(network, static_cast<uint32_t>(std::min(blocks, blocks_max)));
+Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes,
+                                uint32_t blocks) {
+  if (blocks == any_number_of_blocks) {
+    // One more than there are layers is refused like any larger number.
+    blocks = static_cast<uint32_t>(std::min<uint64_t>(
+        suggested_blocks(model_bytes(network), budget_bytes), network.layers.size() + 1));
+  }
+  const auto table = LookupTable::make(network, blocks);
   if (!table) return tl::make_unexpected(table.error());
   if (auto plan = table->choose(budget_bytes)) return *std::move(plan);
-  const uint64_t least_bytes = least_budget_bytes(network, static_cast<uint32_t>(blocks));
+  const uint64_t least_bytes = least_budget_bytes(network, blocks);
   return fail(fmt::format("no cut into {} blocks fits {} ({} bytes): the least that does is {} ({} "
                           "bytes)",
                           blocks, format_size(budget_bytes), budget_bytes, format_size(least_bytes),

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -37,6 +38,11 @@ uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks);
 /// A table with more rows is refused: these are a second's work.
 inline constexpr uint64_t table_rows_max = 1'000'000;
 
+/// Calls `visit` for each cut of so many layers into so many blocks (1 to `layers`), in the order of
+/// the cuts' numbers.
+void for_each_cut(uint32_t layers, uint32_t blocks,
+                  const std::function<void(const BlockEnds&)>& visit);
+
 /// All cuts into a number of blocks, with the bytes that they need and their predicted delay: the
 /// table that the paper makes once per network. A row is 16 bytes and a cut's numbers.
 class LookupTable {
@@ -49,6 +55,8 @@ class LookupTable {
   std::optional<BlockPlan> choose(uint64_t budget_bytes) const;
 
   uint64_t rows() const { return rows_.size(); }
+  /// What the rows take in memory.
+  uint64_t size_bytes() const { return rows() * (sizeof(Row) + blocks_ * sizeof(uint32_t)); }
 
  private:
   struct Row {
@@ -66,9 +74,10 @@ class LookupTable {
   std::vector<uint32_t> ends_;  // `blocks_` per row
 };
 
-/// The paper's plan for a budget: `suggested_blocks` and its table. Fails where no row of that
-/// table fits, even if another number of blocks would fit. The error names the least budget of that
-/// number.
-Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes);
+/// The paper's plan for a budget: `suggested_blocks`, or the number that is given, and the table of
+/// so many. Fails where no row of that table fits, even if another number of blocks would fit. The
+/// error names the least budget of that number.
+Result<BlockPlan> plan_by_table(const BlockedNetwork& network, uint64_t budget_bytes,
+                                uint32_t blocks = any_number_of_blocks);
 
 }  // namespace weightpager::budget

@@ -46,10 +46,12 @@ class StepFunction {
   std::vector<Step> steps_;
 };
 
-/// The delays of plan_blocks, for all budgets up to the model's bytes. Even in a budget of the
-/// whole model, every pass reads the model, block by block.
+/// The blocks of plan_blocks and their delays, for all budgets up to the model's bytes. Even in a
+/// budget of the whole model, every pass reads the model, block by block.
 struct BlockSteps {
   StepFunction delay_steps;
+  /// By step: the blocks that take its delay.
+  std::vector<BlockEnds> ends;
   /// From this budget on, delays are exact. Nothing if time was over before any were.
   std::optional<uint64_t> exact_from_bytes;
   /// At smaller budgets, delays may be longer than the least possible ones, at most by this
@@ -57,6 +59,7 @@ struct BlockSteps {
   /// groups of layers.
   double excess_max = 0;
 };
-BlockSteps block_delay_steps(const BlockedNetwork& network, const TimeLimit& limit = {});
+BlockSteps block_delay_steps(const BlockedNetwork& network, const TimeLimit& limit = {},
+                             uint32_t blocks = any_number_of_blocks);
 
 }  // namespace weightpager::budget

@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <optional>
 #include <utility>
 
+#include "pager/base/anonymous_memory.h"
 #include "pager/base/assert.h"
 #include "pager/base/memory_room.h"
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "runtime/infer/backend.h"
+#include "runtime/infer/block_use.h"
 #include "runtime/network/weight_source.h"
 
 namespace weightpager::infer {
@@ -27,6 +31,10 @@ using pipeline::UnitTimes;
 // The most memory that compiled kernels, the reader and the libraries' own buffers take.
 constexpr uint64_t other_bytes_expected = 16 * MiB;
 constexpr uint64_t stack_bytes_expected = 8 * MiB;
+
+bool is_by_copy(const WindowRequest& request) {
+  return request.blocks && request.blocks->assembly == Assembly::by_copy;
+}
 
 class StreamedInference final : public Inference, private pipeline::UnitWork {
  public:
@@ -44,9 +52,15 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   }
   const pipeline::Timeline& times() const override { return executor_->times(); }
   std::vector<UnitCosts> layer_costs() const override;
+  Result<budget::BlockedNetwork> blocked_network(std::span<const UnitCosts> layer_costs,
+                                                 const budget::PerBlock& per_block) const override {
+    return infer::blocked_network(source_, layer_costs, per_block);
+  }
   Status set_window(const WindowRequest& request) override;
   const WindowUse& window() const override { return use_; }
-  uint64_t window_bytes() const override { return executor_->window_bytes(); }
+  uint64_t window_bytes() const override {
+    return executor_->window_bytes() + (is_assembled_by_copy_ ? use_.blocks->peak_bytes : 0);
+  }
   uint64_t activation_bytes() const override { return backend_->activation_bytes(); }
   uint64_t scratch_bytes() const override { return backend_->scratch_bytes(); }
   DeviceMemoryUse device_memory() const override { return backend_->device_memory(); }
@@ -61,9 +75,13 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
  private:
   Result<WindowUse> use_for(const WindowRequest& asked) const;
   Status check_memory(const WindowUse& use, uint64_t beside_bytes) const;
-  Status take_window(pipeline::Pipeline pipeline, WindowUse use, bool uses_overlay);
+  Status take_window(const WindowRequest& request, WindowUse use);
   Status take_in(uint32_t unit, std::span<std::byte> bytes) override;
-  Status take_in_late(uint32_t unit, const std::byte* bytes);
+  Status take_in_late(const Piece& piece, const std::byte* bytes);
+  Status assemble_by_copy(uint32_t unit, std::span<const std::byte> bytes);
+  const std::byte* bytes_of(uint32_t unit, const Piece& piece, const std::byte* bytes) const;
+  Status compute_piece(const Piece& piece, const std::byte* bytes, bool is_new,
+                       const pipeline::Meanwhile& meanwhile);
   Status compute(uint32_t unit, const std::byte* bytes,
                  const pipeline::Meanwhile& meanwhile) override;
 
@@ -79,6 +97,10 @@ class StreamedInference final : public Inference, private pipeline::UnitWork {
   // weights in together. If the driver did it, it would take one processor away, and the other
   // threads would wait for that processor's thread.
   bool takes_in_late_ = false;
+  // Assembly::by_copy: blocks between their assembly, on the executor's thread, and the end of
+  // their kernels. Two blocks of which one waits for the other have a place each.
+  bool is_assembled_by_copy_ = false;
+  std::array<AnonymousMemory, blocks_in_memory> assembled_;
   // By unit: reads that are finished and whose weights are not taken in yet.
   std::vector<std::atomic<uint32_t>> untaken_;
   // The executor's threads use everything above, so it is destroyed first.
@@ -97,10 +119,8 @@ Status StreamedInference::prepare(std::optional<plan::PlannedOperations> operati
                      : open_cpu_backend(network_, source_, options_, may_take);
   if (!backend) return forward_error(std::move(backend));
   backend_ = std::move(*backend);
-  if (options_.plan != nullptr) {
-    return take_window(pipeline::Pipeline::two_stage, *std::move(use), true);
-  }
-  return take_window(options_.window.pipeline, *std::move(use), options_.window.uses_overlay);
+  if (options_.plan != nullptr) return take_window({}, *std::move(use));
+  return take_window(options_.window, *std::move(use));
 }
 
 Result<WindowUse> StreamedInference::use_for(const WindowRequest& asked) const {
@@ -112,6 +132,7 @@ Result<WindowUse> StreamedInference::use_for(const WindowRequest& asked) const {
 // Checks the memory that the process will have taken once a pass has run, beyond what it has now.
 Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_bytes) const {
   uint64_t window_bytes = use.rings.bytes();
+  if (is_by_copy(options_.window)) window_bytes += use.blocks->peak_bytes;
   const bool is_preloaded =
       options_.plan == nullptr && options_.window.pipeline == pipeline::Pipeline::preload;
   for (const pipeline::UnitBytes& it : use.units) {
@@ -137,21 +158,25 @@ Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_byt
 Status StreamedInference::set_window(const WindowRequest& request) {
   auto use = use_for(request);
   if (!use) return forward_error(std::move(use));
-  return take_window(request.pipeline, std::move(*use), request.uses_overlay);
+  return take_window(request, std::move(*use));
 }
 
-Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use,
-                                      bool uses_overlay) {
+Status StreamedInference::take_window(const WindowRequest& request, WindowUse use) {
+  const pipeline::Pipeline pipeline = request.pipeline;
   if (executor_ != nullptr) read_bytes_before_ = read_bytes();
   executor_.reset();
   source_.forget_pieces();
   use_ = std::move(use);
   const bool has_no_copies =
       pipeline == pipeline::Pipeline::two_stage || pipeline == pipeline::Pipeline::preload;
-  takes_in_late_ = options_.device == DeviceKind::cpu && has_no_copies;
-  if (uses_overlay && takes_in_late_ && pipeline == pipeline::Pipeline::two_stage) {
+  is_assembled_by_copy_ = is_by_copy(request);
+  assembled_ = {};
+  takes_in_late_ = options_.device == DeviceKind::cpu && has_no_copies && !is_assembled_by_copy_;
+  const bool may_overlay = request.uses_overlay && !use_.blocks;
+  if (may_overlay && takes_in_late_ && pipeline == pipeline::Pipeline::two_stage) {
     add_arena_overlay(use_, source_, backend_->activations(0).layout());
   }
+  const bool reads_across = options_.reads_across_inferences && !use_.blocks;
   const auto driver = takes_in_late_ ? pipeline::Driver::caller : pipeline::Driver::own_thread;
   untaken_ = std::vector<std::atomic<uint32_t>>(use_.units.size());
   // Packed weights have checksums, which find more changes.
@@ -160,7 +185,8 @@ Status StreamedInference::take_window(pipeline::Pipeline pipeline, WindowUse use
       Executor::make(use_.units,
                      {.schedule = {.pipeline = pipeline,
                                    .rings = use_.rings,
-                                   .reads_across_inferences = options_.reads_across_inferences},
+                                   .reads_across_inferences = reads_across,
+                                   .units_under_way_max = use_.blocks ? blocks_in_memory : 0},
                       .driver = driver,
                       .fd = file_.fd(),
                       .file = watched,
@@ -197,44 +223,79 @@ Status StreamedInference::take_in(uint32_t unit, std::span<std::byte> bytes) {
     ++untaken_[unit];
     return {};
   }
-  auto taken = source_.take_in(use_.pieces[unit], bytes);
+  for (const Piece& piece : use_.pieces_of(unit)) {
+    const std::byte* const read = bytes_of(unit, piece, bytes.data());
+    if (read == nullptr) continue;
+    auto taken = source_.take_in(piece, bytes.subspan(static_cast<size_t>(read - bytes.data())));
+    if (!taken) return forward_error(std::move(taken));
+  }
+  if (is_assembled_by_copy_) return assemble_by_copy(unit, bytes);
+  return {};
+}
+
+Status StreamedInference::take_in_late(const Piece& piece, const std::byte* bytes) {
+  // The bytes lie in the window's own memory, which may be changed.
+  auto* const read = const_cast<std::byte*>(bytes);
+  auto taken = source_.take_in(piece, {read, source_.range(piece).length_bytes}, options_.threads);
   if (!taken) return forward_error(std::move(taken));
   return {};
 }
 
-Status StreamedInference::take_in_late(uint32_t unit, const std::byte* bytes) {
-  // The bytes lie in the window's own memory, which may be changed.
-  auto* const read = const_cast<std::byte*>(bytes);
-  auto taken =
-      source_.take_in(use_.pieces[unit], {read, use_.units[unit].length_bytes}, options_.threads);
-  if (!taken) return forward_error(std::move(taken));
-  --untaken_[unit];
+// Takes memory for the unit's layers anew, and copies each layer's weights there.
+Status StreamedInference::assemble_by_copy(uint32_t unit, std::span<const std::byte> bytes) {
+  auto memory = AnonymousMemory::make(bytes.size(), "a block that is assembled", "");
+  if (!memory) return forward_error(std::move(memory));
+  for (const Piece& piece : use_.pieces_of(unit)) {
+    const std::byte* const from = bytes_of(unit, piece, bytes.data());
+    if (from == nullptr) continue;
+    std::memcpy(memory->at(static_cast<uint64_t>(from - bytes.data())), from,
+                source_.range(piece).needed_bytes);
+  }
+  assembled_[unit % assembled_.size()] = std::move(*memory);
   return {};
 }
 
 Status StreamedInference::compute(uint32_t unit, const std::byte* bytes,
                                   const pipeline::Meanwhile& meanwhile) {
-  const Piece& piece = use_.pieces[unit];
+  const bool is_new = untaken_[unit] > 0;
+  const std::byte* const assembled = assembled_[unit % assembled_.size()].at(0);
+  for (const Piece& piece : use_.pieces_of(unit)) {
+    const std::byte* const read = bytes_of(unit, piece, assembled ? assembled : bytes);
+    if (Status computed = compute_piece(piece, read, is_new, meanwhile); !computed) return computed;
+  }
+  if (is_new) --untaken_[unit];
+  assembled_[unit % assembled_.size()] = {};
+  return {};
+}
+
+// Where the piece's range begins in its unit; nullptr for a layer without weights.
+const std::byte* StreamedInference::bytes_of(uint32_t unit, const Piece& piece,
+                                             const std::byte* bytes) const {
+  if (bytes == nullptr || piece.end_channel == 0) return nullptr;
+  return bytes + (source_.range(piece).offset_bytes - use_.units[unit].offset_bytes);
+}
+
+Status StreamedInference::compute_piece(const Piece& piece, const std::byte* bytes, bool is_new,
+                                        const pipeline::Meanwhile& meanwhile) {
   if (bytes == nullptr) {
     return backend_->compute(piece.layer, backend_->all_channels(piece.layer), nullptr, meanwhile);
   }
-  const bool is_new = untaken_[unit] > 0;
   if (is_new && !source_.is_packed()) {
-    if (Status taken = take_in_late(unit, bytes); !taken) return taken;
+    if (Status taken = take_in_late(piece, bytes); !taken) return taken;
   }
   Status computed = backend_->compute(piece.layer, {piece.first_channel, piece.end_channel},
                                       source_.weights_in(piece, bytes), meanwhile);
   // Packed weights stay as they were read and are only checked. That is faster now, because the
   // caches have them. If they are wrong, the run fails and its results are dropped.
-  if (computed && is_new && source_.is_packed()) return take_in_late(unit, bytes);
+  if (computed && is_new && source_.is_packed()) return take_in_late(piece, bytes);
   return computed;
 }
 
 std::vector<UnitCosts> StreamedInference::layer_costs() const {
   std::vector<UnitCosts> costs(network_.layers.size());
-  for (size_t unit = 0; unit < use_.pieces.size(); ++unit) {
+  for (size_t unit = 0; unit < use_.units.size(); ++unit) {
     const UnitTimes& times = executor_->times().units[unit];
-    UnitCosts& layer = costs[use_.pieces[unit].layer];
+    UnitCosts& layer = costs[use_.pieces_of(unit).front().layer];
     layer.size_bytes += use_.units[unit].length_bytes;
     layer.read_ns += times.read.finish_ns - times.read.start_ns;
     layer.copy_ns += times.copy.finish_ns - times.copy.start_ns;

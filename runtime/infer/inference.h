@@ -33,6 +33,7 @@ struct InferenceOptions {
   /// The device that computes. It also replaces `window.device`.
   DeviceKind device = DeviceKind::cpu;
   /// Whether the next image's first layers are read while this image's last layers are computed.
+  /// In blocks they never are.
   bool reads_across_inferences = true;
   /// Threads that compute, on processors.
   int threads = 1;
@@ -79,11 +80,16 @@ class Inference {
   /// without an error. Valid until the next run. `image`: the image's number in the batch.
   virtual const memory::Activations& activations(size_t image = 0) const = 0;
 
-  /// The times of the last run, by piece.
+  /// The times of the last run, by unit of the window.
   virtual const pipeline::Timeline& times() const = 0;
   /// The times that reads, copies and kernels took in the last run, summed for each layer. Only in
-  /// the sequential pipeline did each of them run alone.
+  /// the sequential pipeline did each of them run alone. Of a block, its first layer has all times.
   virtual std::vector<pipeline::UnitCosts> layer_costs() const = 0;
+
+  /// The costs of the layers as parts of blocks, as in block_use.h.
+  virtual Result<budget::BlockedNetwork> blocked_network(
+      std::span<const pipeline::UnitCosts> layer_costs,
+      const budget::PerBlock& per_block) const = 0;
 
   /// Changes the window from the next run on. The old window is freed first, so pinned weights are
   /// read again even if they were pinned before. After an error only another `set_window` may

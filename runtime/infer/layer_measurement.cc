@@ -4,15 +4,16 @@
 #include <utility>
 
 #include "pager/base/median.h"
+#include "pager/base/units.h"
 #include "runtime/infer/window_use.h"
 
 namespace weightpager::infer {
 namespace {
 
+using network::Network;
 using pipeline::UnitCosts;
-using Runs = std::vector<std::vector<UnitCosts>>;
 
-uint64_t median_of(const Runs& runs, size_t layer, uint64_t UnitCosts::*part) {
+uint64_t median_of(const LayerRuns& runs, size_t layer, uint64_t UnitCosts::*part) {
   std::vector<uint64_t> values;
   for (const auto& run : runs) values.push_back(run[layer].*part);
   return median(std::move(values));
@@ -28,37 +29,58 @@ std::vector<float> some_input(const network::Network& network) {
   return input;
 }
 
-Result<std::vector<UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
-                                              std::span<const float> input, int repeats) {
-  Runs alone, computed;
+Result<LayerRuns> run_layers(Inference& sequential, Inference& preloaded,
+                             std::span<const float> input, int repeats) {
+  LayerRuns runs;
   const auto run = [&input](Inference& inference) -> Result<std::vector<UnitCosts>> {
     if (Status ran = inference.run({&input, 1}); !ran) return forward_error(std::move(ran));
     return inference.layer_costs();
   };
   for (int i = 0; i <= repeats; ++i) {
-    auto costs_alone = run(sequential);
-    if (!costs_alone) return costs_alone;
-    auto costs_in_memory = &preloaded == &sequential ? costs_alone : run(preloaded);
-    if (!costs_in_memory) return costs_in_memory;
+    auto costs = run(sequential);
+    if (!costs) return forward_error(std::move(costs));
+    const auto computed = &preloaded == &sequential ? costs : run(preloaded);
+    if (!computed) return tl::make_unexpected(computed.error());
     // The first run does not count: it reads pinned weights and fills caches.
     if (i == 0) continue;
-    alone.push_back(std::move(*costs_alone));
-    computed.push_back(std::move(*costs_in_memory));
+    for (size_t layer = 0; layer < costs->size(); ++layer)
+      (*costs)[layer].kernel_ns = (*computed)[layer].kernel_ns;
+    runs.push_back(std::move(*costs));
   }
+  return runs;
+}
+
+std::vector<UnitCosts> median_costs(const LayerRuns& runs) {
   std::vector<UnitCosts> layers;
-  for (size_t layer = 0; layer < alone.front().size(); ++layer) {
-    layers.push_back({.size_bytes = alone.front()[layer].size_bytes,
-                      .read_ns = median_of(alone, layer, &UnitCosts::read_ns),
-                      .copy_ns = median_of(alone, layer, &UnitCosts::copy_ns),
-                      .kernel_ns = median_of(computed, layer, &UnitCosts::kernel_ns)});
+  for (size_t layer = 0; layer < runs.front().size(); ++layer) {
+    layers.push_back({.size_bytes = runs.front()[layer].size_bytes,
+                      .read_ns = median_of(runs, layer, &UnitCosts::read_ns),
+                      .copy_ns = median_of(runs, layer, &UnitCosts::copy_ns),
+                      .kernel_ns = median_of(runs, layer, &UnitCosts::kernel_ns)});
   }
   return layers;
+}
+
+Result<std::vector<UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
+                                              std::span<const float> input, int repeats) {
+  const auto runs = run_layers(sequential, preloaded, input, repeats);
+  if (!runs) return tl::make_unexpected(runs.error());
+  return median_costs(*runs);
 }
 
 budget::Work work_of(const network::Layer& layer) {
   uint64_t tensors = 0;
   if (layer.weights() > 0) tensors = layer.is_batch_normalized() ? 5 : 2;
   return {.size_bytes = layer.folded_bytes(), .tensors = tensors, .operations = operations(layer)};
+}
+
+budget::BlockedNetwork modelled_costs(const Network& network, const budget::DelayModel& model) {
+  std::vector<budget::Work> layers;
+  for (const network::Layer& layer : network.layers) {
+    layers.push_back(work_of(layer));
+    layers.back().size_bytes = round_up(layers.back().size_bytes, os_page_bytes);
+  }
+  return budget::blocked_network(model, layers);
 }
 
 }  // namespace weightpager::infer

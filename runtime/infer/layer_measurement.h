@@ -19,15 +19,29 @@ namespace weightpager::infer {
 /// An input of random values, always the same. The costs of layers do not depend on the input.
 std::vector<float> some_input(const network::Network& network);
 
-/// Returns the costs by layer. `sequential` and `preloaded` are inferences of the same network, in
+/// What each layer cost in each of several runs: by run, then by layer.
+using LayerRuns = std::vector<std::vector<pipeline::UnitCosts>>;
+
+/// The costs in each run. `sequential` and `preloaded` are inferences of the same network, in
 /// the pipelines of these names, for one image. If not all weights may be in memory, pass the
 /// sequential one twice: kernels then begin with weights that were just read, as they do in every
 /// window.
+Result<LayerRuns> run_layers(Inference& sequential, Inference& preloaded,
+                             std::span<const float> input, int repeats);
+
+/// The costs by layer: the medians of all runs. There is at least one.
+std::vector<pipeline::UnitCosts> median_costs(const LayerRuns& runs);
+
+/// The medians of such runs.
 Result<std::vector<pipeline::UnitCosts>> measure_layers(Inference& sequential, Inference& preloaded,
                                                         std::span<const float> input, int repeats);
 
 /// The work of a layer, for delay models: its folded bytes, its parameter tensors and its
 /// operations.
 budget::Work work_of(const network::Layer& layer);
+
+/// The costs of all layers by the delay model; sizes are in whole pages.
+budget::BlockedNetwork modelled_costs(const network::Network& network,
+                                      const budget::DelayModel& model);
 
 }  // namespace weightpager::infer

@@ -162,19 +162,33 @@ class Comparer {
     return {};
   }
 
+  std::vector<double> counters() const {
+    return options_.read_counters ? options_.read_counters() : std::vector<double>();
+  }
+
+  void count(std::vector<double>& counted, const std::vector<double>& before) const {
+    const std::vector<double> now = counters();
+    counted.resize(now.size());
+    for (size_t i = 0; i < now.size(); ++i) counted[i] += now[i] - before[i];
+  }
+
   Status take_turn(Arm& arm) {
     if (Status taken = take_window(arm); !taken) return taken;
+    std::vector<double> before;
     for (uint32_t i = 0; i <= options_.inferences_per_turn; ++i) {
       const uint64_t read_before_bytes = read_bytes(arm);
       if (Status ran = run_once(arm, i > 0); !ran) return ran;
       if (Status same = check_outputs(arm); !same) return same;
       // The first inference of a turn reads pinned weights, so it does not count.
-      if (i == 0) continue;
+      if (i == 0) {
+        before = counters();
+        continue;
+      }
       arm.configuration.delays_ns.push_back(inference_->times().delay_ns());
       arm.configuration.read_bytes = read_bytes(arm) - read_before_bytes;
     }
-    arm.configuration.last = {arm.configuration.name, inference_->window().pieces,
-                              inference_->times()};
+    count(arm.configuration.counted, before);
+    arm.configuration.last = {arm.configuration.name, inference_->window(), inference_->times()};
     return {};
   }
 
@@ -238,6 +252,23 @@ class Comparer {
 };
 
 }  // namespace
+
+const Configuration* Comparison::find(const std::string& name) const {
+  const auto found = std::find_if(configurations.begin(), configurations.end(),
+                                  [&](const Configuration& it) { return it.name == name; });
+  return found == configurations.end() ? nullptr : &*found;
+}
+
+UnitCosts Comparison::all_layers() const {
+  UnitCosts sums;
+  for (const UnitCosts& it : layer_costs) {
+    sums.size_bytes += it.size_bytes;
+    sums.read_ns += it.read_ns;
+    sums.copy_ns += it.copy_ns;
+    sums.kernel_ns += it.kernel_ns;
+  }
+  return sums;
+}
 
 Result<Comparison> compare_pipelines(const Network& network, const ComparisonOptions& options) {
   return Comparer(network, options).run();

@@ -37,6 +37,8 @@ struct ComparisonOptions {
   uint32_t inferences_per_turn = 5;
   /// Two-stage pipelines (on a GPU, asynchronous ones) with layers in tiles, in these windows.
   std::vector<uint64_t> tiled_windows_bytes;
+  /// Reads counters of the machine (joules); how much they grow is kept for each configuration.
+  std::function<std::vector<double>()> read_counters;
   /// Is told the progress: "yolov4: round 2 of 4".
   std::function<void(const std::string&)> on_progress;
 };
@@ -62,6 +64,8 @@ struct Configuration {
   uint64_t floor_ns = 0;
   /// The measured delays, sorted.
   std::vector<uint64_t> delays_ns;
+  /// By how much the counters grew in these inferences, all together; empty without counters.
+  std::vector<double> counted;
   /// The times of the last inference.
   TracedInference last;
 
@@ -75,6 +79,11 @@ struct Comparison {
   uint64_t activation_bytes = 0;
   std::string reader;
   bool is_direct = false;
+
+  /// The first configuration of that name; nullptr if there is none.
+  const Configuration* find(const std::string& name) const;
+  /// The costs of all layers together.
+  pipeline::UnitCosts all_layers() const;
 };
 
 /// Fails if a configuration fails, or if two configurations compute different bits.

@@ -23,7 +23,10 @@ struct Lane {
 constexpr Lane lanes[] = {
     {"read", &UnitTimes::read}, {"copy", &UnitTimes::copy}, {"kernel", &UnitTimes::kernel}};
 
-std::string describe(const Network& network, const Piece& piece) {
+std::string describe(const Network& network, std::span<const Piece> pieces) {
+  if (pieces.size() > 1)
+    return fmt::format("layers {} to {}", pieces.front().layer, pieces.back().layer);
+  const Piece& piece = pieces.front();
   const network::Layer& layer = network.layers[piece.layer];
   const std::string text =
       fmt::format("{} {}", piece.layer, network::section_name(layer.operation));
@@ -46,10 +49,10 @@ std::string chrome_trace(const Network& network, std::span<const TracedInference
     for (size_t thread = 0; thread < std::size(lanes); ++thread) {
       const TraceLane lane = {process, thread, lanes[thread].name};
       trace.name_lane(lane, lanes[thread].name);
-      for (size_t unit = 0; unit < it.pieces.size(); ++unit) {
+      for (size_t unit = 0; unit < it.window.units.size(); ++unit) {
         const TimeSpan& span = it.times.units[unit].*lanes[thread].span;
         if (span.finish_ns == 0) continue;
-        const std::string name = describe(network, it.pieces[unit]);
+        const std::string name = describe(network, it.window.pieces_of(unit));
         const int64_t start_ns = after_start(span.start_ns);
         const int64_t finish_ns = after_start(span.finish_ns);
         if (lanes[thread].span == &UnitTimes::read) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/infer/window_use.h"
 #include "runtime/network/network.h"
-#include "runtime/network/weight_source.h"
 #include "runtime/pipeline/timeline.h"
 
 namespace weightpager::infer {
@@ -15,8 +15,8 @@ namespace weightpager::infer {
 /// One inference, which the trace shows as a process of its own.
 struct TracedInference {
   std::string name;
-  std::vector<network::Piece> pieces;
-  /// By piece.
+  WindowUse window;
+  /// By unit of the window.
   pipeline::Timeline times;
 };
 

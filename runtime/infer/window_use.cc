@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pager/base/units.h"
+#include "runtime/infer/block_use.h"
 #include "runtime/ops/cpu/convolution.h"
 #include "runtime/pipeline/pinning.h"
 #include "runtime/pipeline/tiles.h"
@@ -62,17 +63,28 @@ struct CutNetwork {
   }
 };
 
+/// By layer; sizes are those of the weights.
+std::vector<UnitCosts> costs_of_layers(const Network& network, const WeightSource& source,
+                                       const WindowRequest& request) {
+  const Rates& rates = request.device == DeviceKind::cuda ? gpu_rates : processor_rates;
+  std::vector<UnitCosts> costs;
+  for (size_t i = 0; i < network.layers.size(); ++i) {
+    costs.push_back(request.layer_costs.empty() ? estimate(network.layers[i], rates)
+                                                : request.layer_costs[i]);
+    costs.back().size_bytes = source.weight_bytes(static_cast<uint32_t>(i));
+  }
+  return costs;
+}
+
 CutNetwork cut(const Network& network, const WeightSource& source, const WindowRequest& request,
                uint64_t tile_bytes_max) {
-  const Rates& rates = request.device == DeviceKind::cuda ? gpu_rates : processor_rates;
+  const std::vector<UnitCosts> costs = costs_of_layers(network, source, request);
   std::vector<pipeline::TileableLayer> layers;
   for (size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    UnitCosts costs = request.layer_costs.empty() ? estimate(layer, rates) : request.layer_costs[i];
-    costs.size_bytes = source.weight_bytes(static_cast<uint32_t>(i));
     const auto channels = static_cast<uint32_t>(layer.channels_with_bias());
     layers.push_back(
-        {costs, source.can_be_cut(static_cast<uint32_t>(i)) ? channels : 1,
+        {costs[i], source.can_be_cut(static_cast<uint32_t>(i)) ? channels : 1,
          request.device == DeviceKind::cuda ? ops::tile_channels : ops::channel_step(layer)});
   }
   CutNetwork it;
@@ -270,8 +282,15 @@ uint64_t operations(const network::Network& network) {
   return sum;
 }
 
+std::span<const Piece> WindowUse::pieces_of(size_t unit) const {
+  if (!blocks) return std::span(pieces).subspan(unit, 1);
+  const uint32_t first = unit == 0 ? 0 : blocks->ends[unit - 1];
+  return std::span(pieces).subspan(first, blocks->ends[unit] - first);
+}
+
 Result<WindowUse> use_window(const Network& network, const WeightSource& source,
                              const WindowRequest& request) {
+  if (request.blocks) return use_blocks(source, costs_of_layers(network, source, request), request);
   CutNetwork it = cut_for_window(network, source, request);
   WindowUse use{.pieces = std::move(it.pieces), .units = it.units, .costs = it.costs};
   const bool is_gpu = request.device == DeviceKind::cuda;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "runtime/budget/blocks.h"
 #include "runtime/memory/activations.h"
 #include "runtime/network/network.h"
 #include "runtime/network/weight_source.h"
@@ -31,6 +32,24 @@
 namespace weightpager::infer {
 
 enum class DeviceKind { cpu, cuda };
+
+/// How a block that was read becomes weights that kernels compute from: SwapNet's section 5.
+enum class Assembly {
+  /// Kernels get the addresses at which the block was read.
+  by_reference,
+  /// The way that SwapNet compares itself with: memory of the block's size is taken anew, and every
+  /// layer's weights are copied to it. For comparisons, on processors.
+  by_copy,
+};
+
+/// Layers are read, computed and let go in blocks, two of which are in memory (block_use.h).
+struct BlockRequest {
+  /// The costs of each block besides those of its layers.
+  budget::PerBlock per_block;
+  /// Instead of the blocks that take the least time in the window.
+  budget::BlockEnds ends;
+  Assembly assembly = Assembly::by_reference;
+};
 
 struct WindowRequest {
   pipeline::Pipeline pipeline = pipeline::Pipeline::two_stage;
@@ -50,17 +69,24 @@ struct WindowRequest {
   bool uses_overlay = true;
   /// The costs of whole layers, by layer. Empty: the costs are estimated.
   std::span<const pipeline::UnitCosts> layer_costs;
+  /// For `two_stage`, or `asynchronous`, which copies each block once more. The window is for all
+  /// rings; nothing is cut into tiles. Nothing: a ring of layers or tiles.
+  std::optional<BlockRequest> blocks;
 };
 
 struct WindowUse {
   /// In execution order; each layer is one piece or several.
   std::vector<network::Piece> pieces;
-  /// The pieces' bytes in the file, by piece.
+  /// The bytes in the file of what is read and computed at once: of each piece, or of each block.
   std::vector<pipeline::UnitBytes> units;
-  /// The expected costs of each piece from the second inference on, when pinned pieces are not
-  /// read.
+  /// The expected costs of each unit from the second inference on, when pinned units are not read.
   std::vector<pipeline::UnitCosts> costs;
   pipeline::Rings rings;
+  /// Each unit is a block of these. Their delay is of an inference that begins with nothing in
+  /// memory, or with all weights if there is one block, which stays.
+  std::optional<budget::BlockPlan> blocks = {};
+
+  std::span<const network::Piece> pieces_of(size_t unit) const;
 };
 
 /// The layer's floating point operations in one inference. A multiplication with its addition

@@ -12,7 +12,13 @@ namespace weightpager::memory {
 
 class ObjectPool {
  public:
-  explicit ObjectPool(Tensors tensors) : tensors_(tensors) { plan_.object.resize(tensors.size()); }
+  ObjectPool(Tensors tensors, const Earlier<SharedObjectsPlan>& earlier)
+      : tensors_(tensors), plan_(earlier.plan), held_(plan_.object_bytes.size()) {
+    plan_.object.resize(tensors.size());
+    for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+      if (earlier.keeps(tensor)) held_[plan_.object[tensor]].push_back(tensor);
+    }
+  }
 
   uint32_t size() const { return static_cast<uint32_t>(held_.size()); }
   uint64_t bytes(uint32_t object) const { return plan_.object_bytes[object]; }

@@ -70,11 +70,15 @@ class Placed {
 
 }  // namespace
 
-OffsetPlan place_in_order(Tensors tensors, const Order& order) {
-  OffsetPlan plan;
+OffsetPlan place_in_order(Tensors tensors, const Order& order, const Earlier<OffsetPlan>& earlier) {
+  OffsetPlan plan = earlier.plan;
   plan.offset_bytes.resize(tensors.size());
   Placed placed(tensors, plan);
+  for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    if (earlier.keeps(tensor)) placed.insert(tensor);
+  }
   for (const uint32_t tensor : order) {
+    if (earlier.keeps(tensor)) continue;
     const TensorUsage& usage = tensors[tensor];
     const uint64_t offset = smallest_gap(tensors, tensor, placed.live_with(usage), plan);
     plan.offset_bytes[tensor] = offset;

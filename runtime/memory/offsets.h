@@ -14,6 +14,8 @@
 
 namespace weightpager::memory {
 
-OffsetPlan place_in_order(Tensors tensors, const Order& order);
+/// Passes over the tensors of `order` that `earlier` keeps.
+OffsetPlan place_in_order(Tensors tensors, const Order& order,
+                          const Earlier<OffsetPlan>& earlier = {});
 
 }  // namespace weightpager::memory

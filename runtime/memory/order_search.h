@@ -22,8 +22,8 @@ struct OrderSearch {
 };
 
 /// Begins with `order`; ends at `enough_bytes` or after `trials_max` trials. Never worse than
-/// place_in_order(tensors, order).
-OrderSearch place_by_swaps(Tensors tensors, Order order, uint64_t enough_bytes,
-                           uint64_t trials_max);
+/// place_in_order(tensors, order, earlier).
+OrderSearch place_by_swaps(Tensors tensors, Order order, uint64_t enough_bytes, uint64_t trials_max,
+                           const Earlier<OffsetPlan>& earlier = {});
 
 }  // namespace weightpager::memory

@@ -34,4 +34,20 @@ struct SharedObjectsPlan {
   uint64_t total_bytes() const;
 };
 
+/// What a plan of either kind takes.
+inline uint64_t bytes_of(const OffsetPlan& plan) { return plan.total_bytes; }
+inline uint64_t bytes_of(const SharedObjectsPlan& plan) { return plan.total_bytes(); }
+
+/// A plan to go on from: tensors that stay where it has them. The block, or each object, stays at
+/// least as large as it is. By default there is nothing yet.
+template <typename Plan>
+struct Earlier {
+  /// Of the first tensors, or of all.
+  Plan plan;
+  /// By tensor; empty: none stays.
+  std::vector<bool> is_kept;
+
+  bool keeps(uint32_t tensor) const { return !is_kept.empty() && is_kept[tensor]; }
+};
+
 }  // namespace weightpager::memory

@@ -38,25 +38,32 @@ std::vector<Strategy<OffsetPlan>> make_offset_strategies() {
   std::vector<Strategy<OffsetPlan>> strategies;
   for (const Ties ties : both_ties) {
     strategies.push_back({"greedy by size", fmt::format("{} first", word(ties)),
-                          [=](Tensors it) { return place_in_order(it, by_size(it, ties)); }});
+                          [=](Tensors it, const Earlier<OffsetPlan>& earlier) {
+                            return place_in_order(it, by_size(it, ties), earlier);
+                          }});
   }
   for (const Ties operation_ties : {Ties::later_first, Ties::earlier_first}) {
     for (const Ties tensor_ties : both_ties) {
-      strategies.push_back(
-          {"greedy by breadth", breadth_words(operation_ties, tensor_ties), [=](Tensors it) {
-             return place_in_order(it, by_breadth(it, operation_ties, tensor_ties));
-           }});
+      strategies.push_back({"greedy by breadth", breadth_words(operation_ties, tensor_ties),
+                            [=](Tensors it, const Earlier<OffsetPlan>& earlier) {
+                              return place_in_order(it, by_breadth(it, operation_ties, tensor_ties),
+                                                    earlier);
+                            }});
     }
   }
   strategies.push_back(
-      {"greedy (Lee 2019)", "", [](Tensors it) { return place_in_order(it, by_execution(it)); }});
+      {"greedy (Lee 2019)", "", [](Tensors it, const Earlier<OffsetPlan>& earlier) {
+         return place_in_order(it, by_execution(it), earlier);
+       }});
   const std::pair<StripTies, const char*> strip_rules[] = {
       {StripTies::earlier_first, "earlier first"},
       {StripTies::later_first, "later first"},
       {StripTies::larger_first, "larger first"}};
   for (const auto& [ties, words] : strip_rules) {
-    strategies.push_back({"strip packing (Sekiyama 2018)", words,
-                          [ties = ties](Tensors it) { return pack_strip(it, ties); }});
+    strategies.push_back(
+        {"strip packing (Sekiyama 2018)", words,
+         [ties = ties](Tensors it, const Earlier<OffsetPlan>&) { return pack_strip(it, ties); },
+         true});
   }
   return strategies;
 }
@@ -103,11 +110,12 @@ void try_swaps(Tensors tensors, OffsetsChoice& choice) {
 void add_by_size(std::vector<Strategy<SharedObjectsPlan>>& strategies) {
   for (const Fit fit : {Fit::largest, Fit::tightest}) {
     for (const Ties ties : both_ties) {
-      strategies.push_back(
-          {"greedy by size",
-           fmt::format("{} object, {} first", fit == Fit::largest ? "largest" : "smallest",
-                       word(ties)),
-           [=](Tensors it) { return share_in_order(it, by_size(it, ties), fit); }});
+      strategies.push_back({"greedy by size",
+                            fmt::format("{} object, {} first",
+                                        fit == Fit::largest ? "largest" : "smallest", word(ties)),
+                            [=](Tensors it, const Earlier<SharedObjectsPlan>& earlier) {
+                              return share_in_order(it, by_size(it, ties), fit, earlier);
+                            }});
     }
   }
 }
@@ -125,7 +133,9 @@ void add_size_improved(std::vector<Strategy<SharedObjectsPlan>>& strategies) {
                                             unsuited == Unsuited::first ? "first" : "last",
                                             idle == Idle::nearest ? "on both sides" : "before",
                                             larger_first ? "larger, then " : "", word(ties)),
-                                [=](Tensors it) { return share_by_size_improved(it, rules); }});
+                                [=](Tensors it, const Earlier<SharedObjectsPlan>& earlier) {
+                                  return share_by_size_improved(it, rules, earlier);
+                                }});
         }
       }
     }
@@ -138,16 +148,21 @@ std::vector<Strategy<SharedObjectsPlan>> make_shared_object_strategies() {
   add_size_improved(strategies);
   for (const Ties operation_ties : both_ties) {
     for (const Ties tensor_ties : {Ties::later_first, Ties::earlier_first}) {
-      strategies.push_back(
-          {"greedy by breadth", breadth_words(operation_ties, tensor_ties), [=](Tensors it) {
-             return share_in_order(it, by_breadth(it, operation_ties, tensor_ties), Fit::tightest);
-           }});
+      strategies.push_back({"greedy by breadth", breadth_words(operation_ties, tensor_ties),
+                            [=](Tensors it, const Earlier<SharedObjectsPlan>& earlier) {
+                              return share_in_order(it, by_breadth(it, operation_ties, tensor_ties),
+                                                    Fit::tightest, earlier);
+                            }});
     }
   }
-  strategies.push_back({"greedy (Lee 2019)", "", [](Tensors it) {
-                          return share_in_order(it, by_execution(it), Fit::nearest);
-                        }});
-  strategies.push_back({"minimum-cost flow (Lee 2019)", "", share_by_minimum_cost_flow});
+  strategies.push_back(
+      {"greedy (Lee 2019)", "", [](Tensors it, const Earlier<SharedObjectsPlan>& earlier) {
+         return share_in_order(it, by_execution(it), Fit::nearest, earlier);
+       }});
+  strategies.push_back(
+      {"minimum-cost flow (Lee 2019)", "",
+       [](Tensors it, const Earlier<SharedObjectsPlan>&) { return share_by_minimum_cost_flow(it); },
+       true});
   return strategies;
 }
 

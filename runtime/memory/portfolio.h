@@ -29,7 +29,11 @@ template <typename Plan>
 struct Strategy {
   std::string name;
   std::string ties;
-  std::function<Plan(Tensors)> plan;
+  std::function<Plan(Tensors, const Earlier<Plan>&)> go_on;
+  /// Whether it plans only from nothing.
+  bool only_begins = false;
+
+  Plan plan(Tensors tensors) const { return go_on(tensors, {}); }
 };
 
 /// All strategies that do not search.

@@ -37,9 +37,11 @@ std::optional<uint32_t> choose(const ObjectPool& pool, uint32_t tensor, uint64_t
 
 }  // namespace
 
-SharedObjectsPlan share_in_order(Tensors tensors, const Order& order, Fit fit) {
-  ObjectPool pool(tensors);
+SharedObjectsPlan share_in_order(Tensors tensors, const Order& order, Fit fit,
+                                 const Earlier<SharedObjectsPlan>& earlier) {
+  ObjectPool pool(tensors, earlier);
   for (const uint32_t tensor : order) {
+    if (earlier.keeps(tensor)) continue;
     const auto object = choose(pool, tensor, tensors[tensor].size_bytes, fit);
     pool.assign(tensor, object ? *object : pool.add());
   }

@@ -27,6 +27,8 @@ enum class Fit {
   nearest,
 };
 
-SharedObjectsPlan share_in_order(Tensors tensors, const Order& order, Fit fit);
+/// Passes over the tensors of `order` that `earlier` keeps.
+SharedObjectsPlan share_in_order(Tensors tensors, const Order& order, Fit fit,
+                                 const Earlier<SharedObjectsPlan>& earlier = {});
 
 }  // namespace weightpager::memory

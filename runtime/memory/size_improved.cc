@@ -19,18 +19,27 @@ constexpr uint64_t not_suitable = UINT64_MAX;
 
 class Sharing {
  public:
-  Sharing(Tensors tensors, const SizeImprovedRules& rules) : tensors_(tensors), rules_(rules) {
+  Sharing(Tensors tensors, const SizeImprovedRules& rules,
+          const Earlier<SharedObjectsPlan>& earlier)
+      : tensors_(tensors),
+        rules_(rules),
+        order_(by_size(tensors, Ties::earlier_first)),
+        plan_(earlier.plan) {
     plan_.object.resize(tensors.size());
+    idle_.assign(plan_.object_bytes.size(), std::vector<uint64_t>(tensors.size(), nothing_near));
     for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
-      best_.push_back({tensor, 0, not_suitable});
+      best_.push_back(best_object(tensor));
+    }
+    std::erase_if(order_, [&](uint32_t tensor) { return earlier.keeps(tensor); });
+    for (uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+      if (earlier.keeps(tensor)) assign(tensor, plan_.object[tensor]);
     }
   }
 
   SharedObjectsPlan run() {
     const std::vector<uint64_t> maxima = positional_maxima_bytes(tensors_);
-    const Order order = by_size(tensors_, Ties::earlier_first);
-    for (auto begin = order.begin(); begin != order.end();) {
-      const auto end = std::find_if(begin, order.end(), [&](uint32_t tensor) {
+    for (auto begin = order_.begin(); begin != order_.end();) {
+      const auto end = std::find_if(begin, order_.end(), [&](uint32_t tensor) {
         return stage(maxima, tensor) != stage(maxima, *begin);
       });
       run_stage({begin, end});
@@ -141,6 +150,7 @@ class Sharing {
 
   Tensors tensors_;
   SizeImprovedRules rules_;
+  Order order_;  // what is to be shared, the largest first
   SharedObjectsPlan plan_;
   /// By object, then tensor: how long the object would be idle beside the tensor.
   std::vector<std::vector<uint64_t>> idle_;
@@ -150,8 +160,9 @@ class Sharing {
 
 }  // namespace
 
-SharedObjectsPlan share_by_size_improved(Tensors tensors, const SizeImprovedRules& rules) {
-  return Sharing(tensors, rules).run();
+SharedObjectsPlan share_by_size_improved(Tensors tensors, const SizeImprovedRules& rules,
+                                         const Earlier<SharedObjectsPlan>& earlier) {
+  return Sharing(tensors, rules, earlier).run();
 }
 
 }  // namespace weightpager::memory

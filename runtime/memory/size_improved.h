@@ -29,6 +29,7 @@ struct SizeImprovedRules {
   Ties ties = Ties::earlier_first;
 };
 
-SharedObjectsPlan share_by_size_improved(Tensors tensors, const SizeImprovedRules& rules);
+SharedObjectsPlan share_by_size_improved(Tensors tensors, const SizeImprovedRules& rules,
+                                         const Earlier<SharedObjectsPlan>& earlier = {});
 
 }  // namespace weightpager::memory

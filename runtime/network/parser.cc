@@ -293,7 +293,8 @@ constexpr std::array section_kinds = {
 
 // --- the whole ----------------------------------------------------------------------------------
 
-Result<Shape> parse_net(const Section& section, const std::string& name) {
+Result<Shape> parse_net(const Section& section, const std::string& name,
+                        const std::optional<Resolution>& resolution) {
   SectionReader reader(section, name);
   Shape input;
   input.height = reader.number("height", 0, 1);
@@ -301,6 +302,7 @@ Result<Shape> parse_net(const Section& section, const std::string& name) {
   input.channels = reader.number("channels", 0, 1);
   if (input.elements() == 0) reader.refuse("", "expected height=, width= and channels= in [net]");
   reader.expect({"inputs"}, static_cast<double>(input.elements()));
+  if (resolution) input = {input.channels, resolution->height, resolution->width};
   reader.expect({"time_steps"}, 1);
   // letter_box is about how the program makes an input from a picture.
   reader.ignore(
@@ -371,7 +373,8 @@ Result<Layer> parse_layer(const Section& section, const std::string& name, const
 
 }  // namespace
 
-Result<Network> parse_network(std::string_view text, const std::string& name) {
+Result<Network> parse_network(std::string_view text, const std::string& name,
+                              const std::optional<Resolution>& resolution) {
   Result<std::vector<Section>> sections = split_sections(text, name);
   if (!sections) return forward_error(std::move(sections));
   if (sections->empty() || (sections->front().name != "net" && sections->front().name != "network"))
@@ -383,7 +386,7 @@ Result<Network> parse_network(std::string_view text, const std::string& name) {
                             sections->size() - 1));
 
   Network network;
-  Result<Shape> input = parse_net(sections->front(), name);
+  Result<Shape> input = parse_net(sections->front(), name, resolution);
   if (!input) return forward_error(std::move(input));
   network.input = *input;
   for (size_t i = 1; i < sections->size(); ++i) {
@@ -394,10 +397,10 @@ Result<Network> parse_network(std::string_view text, const std::string& name) {
   return network;
 }
 
-Result<Network> read_network(const std::string& path) {
+Result<Network> read_network(const std::string& path, const std::optional<Resolution>& resolution) {
   const auto text = read_whole_file(path, text_bytes_max, "a network's description");
   if (!text) return tl::make_unexpected(text.error());
-  return parse_network(*text, path);
+  return resolution ? network_at(*text, path, *resolution) : parse_network(*text, path);
 }
 
 }  // namespace weightpager::network

@@ -7,17 +7,23 @@
 // its length, and no product of its numbers overflows.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "pager/base/result.h"
 #include "runtime/network/network.h"
+#include "runtime/network/resolution.h"
 
 namespace weightpager::network {
 
-/// `name` is what errors call the text.
-Result<Network> parse_network(std::string_view text, const std::string& name);
+/// `name` is what errors call the text. With `resolution`, the network is for pictures of that size
+/// and not of the size that the text has; whether that makes sense, resolution.h says.
+Result<Network> parse_network(std::string_view text, const std::string& name,
+                              const std::optional<Resolution>& resolution = {});
 
-Result<Network> read_network(const std::string& path);
+/// With `resolution`: as `network_at` makes it.
+Result<Network> read_network(const std::string& path,
+                             const std::optional<Resolution>& resolution = {});
 
 }  // namespace weightpager::network

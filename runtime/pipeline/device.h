@@ -40,8 +40,9 @@ class UnitWork {
   virtual Status take_in(uint32_t unit, std::span<std::byte> bytes) = 0;
   /// `bytes` as in UnitTask. Called on the thread that called `Executor::run`, in order. On a GPU:
   /// starts the kernels, on the stream that the device was made with. Unless it fails, it calls
-  /// `meanwhile` once, on its own thread, at any time before it returns. `meanwhile` may call
-  /// `take_in` for other units; it does not touch this unit's bytes.
+  /// `meanwhile` at least once, on its own thread, before it returns: a unit of several layers
+  /// calls it for each. `meanwhile` may call `take_in` for other units; it does not touch this
+  /// unit's bytes.
   virtual Status compute(uint32_t unit, const std::byte* bytes, const Meanwhile& meanwhile) = 0;
 };
 

@@ -226,15 +226,15 @@ Status DrivenExecutor::run_as_driver() {
     // 3. Compute the units in line, up to the kernel whose end makes room for enough reads. That is
     // the first kernel if some reads already wait for others to finish. Beside the first kernel,
     // start reads and take in finished ones. After a failure there may be no units left in line.
-    bool is_exchanged = false;
-    const auto exchange_once = [this, &is_exchanged] {
-      if (std::exchange(is_exchanged, true)) return;
+    bool is_first = true;
+    const auto exchange_beside_first = [this, &is_first] {
+      if (!is_first) return;
       exchange_reads(0);
       const bool has_more_reads = reads_.has_waiting();
       wakes_from_ = failure_ || has_more_reads ? 0 : schedule_.rest().until;
     };
-    const auto meanwhile = [this, &exchange_once] {
-      exchange_once();
+    const auto meanwhile = [this, &exchange_beside_first] {
+      exchange_beside_first();
       if (options_.beside_kernels) options_.beside_kernels();
     };
     for (bool is_needed = false; !is_needed && !kernels_line_.is_empty();) {
@@ -242,10 +242,11 @@ Status DrivenExecutor::run_as_driver() {
       if (!task) return forward_error(std::move(task));
       if (!*task) {
         // Reads for the next inference.
-        exchange_once();
+        exchange_beside_first();
         return {};
       }
       Status computed = device_->compute(**task, work_, meanwhile);
+      is_first = false;
       is_needed = !computed || (*task)->number >= wakes_from_;
       if (!computed) finish(**task, std::move(computed));
     }

@@ -26,6 +26,10 @@ bool has_own_pace(Pipeline pipeline) {
   return pipeline == Pipeline::asynchronous || pipeline == Pipeline::two_stage;
 }
 
+bool is_limit_reached(const ScheduleSettings& settings, uint64_t units_under_way) {
+  return settings.units_under_way_max > 0 && units_under_way >= settings.units_under_way_max;
+}
+
 // The largest sum of `count` consecutive sizes.
 template <typename Size>
 uint64_t largest_run(size_t units, size_t count, Size size) {
@@ -226,6 +230,7 @@ Rest Schedule::rest() const {
   const bool has_enough = !has_copies_ && ready_bytes > capacity_bytes / 2;
   const uint64_t enough_bytes = capacity_bytes - std::min(capacity_bytes / 2, freed_at_once_bytes);
   UnitNumber unit = kernels_finished_;
+  if (is_limit_reached(settings_, next_read_ - unit)) return {.until = unit};
   // If the next unit to read is overlaid, it does not wait for space in the ring.
   if (next_read_ < end_of_reads() && at(next_read_).overlay) {
     while (unit < next_kernel_ && !ends_inference(unit) && unit < overlay_is_free_after(next_read_))
@@ -245,6 +250,7 @@ bool Schedule::is_read_due() const {
   if (next_read_ >= end_of_reads()) return false;
   if (settings_.pipeline == Pipeline::sequential && next_read_ != kernels_finished_) return false;
   if (settings_.pipeline == Pipeline::synchronous && next_read_ > cycle_) return false;
+  if (is_limit_reached(settings_, next_read_ - kernels_finished_)) return false;
   return is_skipped(next_read_) || has_room_for(next_read_);
 }
 

@@ -142,6 +142,10 @@ struct ScheduleSettings {
   /// waits for an event. Then the schedule starts the kernel right behind its copy, without the
   /// event that the copy is finished.
   bool kernels_follow_copies = false;
+  /// `asynchronous` and `two_stage`: the most units between the start of their read and the end of
+  /// their kernel, however small they are. 0: as many as the rings hold. SwapNet's m, which is 2
+  /// there.
+  uint32_t units_under_way_max = 0;
 };
 
 /// The driver's contract:

@@ -28,6 +28,23 @@ std::string forcing_tile(const Network& network, const std::vector<TileableLayer
                      describe_layer(network, largest->layer));
 }
 
+/// What determines the least budget: the two largest neighbours, or the number of blocks.
+std::string forcing_blocks(const Network& network, const budget::BlockedNetwork& costs,
+                           uint32_t blocks) {
+  if (blocks != budget::any_number_of_blocks) return fmt::format("{} blocks", blocks);
+  size_t first = 0;
+  uint64_t largest_bytes = 0;
+  for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
+    const uint64_t bytes = costs.layers[i].size_bytes + costs.layers[i + 1].size_bytes;
+    if (bytes <= largest_bytes) continue;
+    largest_bytes = bytes;
+    first = i;
+  }
+  if (costs.layers.size() == 1) return describe_layer(network, 0);
+  return fmt::format("{} and {} are next to each other", describe_layer(network, first),
+                     describe_layer(network, first + 1));
+}
+
 }  // namespace
 
 std::vector<TileableLayer> tileable_layers(const Network& network,
@@ -52,13 +69,34 @@ NetworkDemand demand_of(const Network& network, const std::string& name,
                         std::span<const UnitCosts> layer_costs,
                         const budget::WindowPlanSettings& settings) {
   const auto layers = tileable_layers(network, choices, layer_costs);
-  NetworkDemand demand = {.claim = {.name = name},
-                          .windows = budget::WindowPlans::make(layers, settings)};
-  demand.claim.least_bytes = demand.windows.delay_steps().least_bytes();
-  demand.claim.forced_by = forcing_tile(network, layers);
+  auto windows = budget::WindowPlans::make(layers, settings);
+  budget::StepFunction delay_steps = windows.delay_steps();
+  NetworkDemand demand = {.claim = {.name = name,
+                                    .least_bytes = delay_steps.least_bytes(),
+                                    .forced_by = forcing_tile(network, layers)},
+                          .delay_steps = std::move(delay_steps),
+                          .windows = std::move(windows)};
   for (const TileableLayer& layer : layers) {
     demand.claim.model_bytes += layer.costs.size_bytes;
     demand.claim.latency_ns += layer.costs.kernel_ns;
+  }
+  return demand;
+}
+
+NetworkDemand demand_in_blocks(const Network& network, const std::string& name,
+                               const budget::BlockedNetwork& costs, const TimeLimit& limit,
+                               uint32_t blocks) {
+  budget::BlockSteps steps = budget::block_delay_steps(costs, limit, blocks);
+  NetworkDemand demand = {.claim = {.name = name,
+                                    .least_bytes = steps.delay_steps.least_bytes(),
+                                    .forced_by = forcing_blocks(network, costs, blocks)},
+                          .delay_steps = std::move(steps.delay_steps),
+                          .ends = std::move(steps.ends),
+                          .exact_from_bytes = steps.exact_from_bytes,
+                          .excess_max = steps.excess_max};
+  for (const budget::LayerCosts& layer : costs.layers) {
+    demand.claim.model_bytes += layer.size_bytes;
+    demand.claim.latency_ns += layer.kernel_ns;
   }
   return demand;
 }

@@ -31,6 +31,11 @@ using telemetry::monotonic_ns;
 /// Inferences in which layers are measured, after a first one that does not count.
 constexpr int measured_inferences = 3;
 constexpr uint64_t tile_bytes_max = 2 * MiB;
+/// The time of a read besides its bytes.
+constexpr uint64_t read_ns_each = 50'000;
+constexpr budget::PerBlock per_block = {.read_ns = read_ns_each};
+/// Of the time to find a network's blocks, at the start, for all budgets.
+constexpr double block_search_s = 5;
 
 Status stay_on(const std::vector<int>& processors) {
   if (processors.empty()) return {};
@@ -165,12 +170,9 @@ Status Serving::measure(Member& member) {
   member.layer_costs = std::move(*costs);
   // Networks that are slow for their size lose less by reading than fast ones.
   member.reading_ns_per_byte = member.inference->reading_ns_per_byte();
-  member.demand =
-      demand_of(network, member.request.name, member.request.choices, member.layer_costs,
-                {.tile_bytes_max = tile_bytes_max,
-                 .read_ns_per_tile = 50'000,
-                 .kernel_ns_per_tile = 20'000,
-                 .processor_ns_per_byte = member.reading_ns_per_byte});
+  auto demand = demand_by_costs(member);
+  if (!demand) return forward_error(std::move(demand));
+  member.demand = std::move(*demand);
   budget::Claim& claim = member.demand->claim;
   claim.urgency = member.request.urgency;
   claim.weight =
@@ -183,6 +185,22 @@ Status Serving::measure(Member& member) {
     measuring_peak_bytes_ = peak_bytes_;
   }
   return use_window(member, claim.least_bytes);
+}
+
+// Takes the costs of blocks out of those of layers, each of which was read by itself.
+Result<NetworkDemand> Serving::demand_by_costs(Member& member) const {
+  const NetworkRequest& request = member.request;
+  if (!options_.is_by_blocks) {
+    return demand_of(request.network, request.name, request.choices, member.layer_costs,
+                     {.tile_bytes_max = tile_bytes_max,
+                      .read_ns_per_tile = read_ns_each,
+                      .kernel_ns_per_tile = 20'000,
+                      .processor_ns_per_byte = member.reading_ns_per_byte});
+  }
+  for (UnitCosts& it : member.layer_costs) it.read_ns -= std::min(it.read_ns, read_ns_each);
+  const auto costs = member.inference->blocked_network(member.layer_costs, per_block);
+  if (!costs) return tl::make_unexpected(costs.error());
+  return demand_in_blocks(request.network, request.name, *costs, TimeLimit(block_search_s));
 }
 
 void Serving::serve(Member& member) {
@@ -245,9 +263,10 @@ Status Serving::follow_share(Member& member) {
 }
 
 Status Serving::use_window(Member& member, uint64_t window_bytes) {
-  const WindowRequest request = {.pipeline = Pipeline::two_stage,
-                                 .window_bytes = window_bytes,
-                                 .layer_costs = member.layer_costs};
+  WindowRequest request = {.pipeline = Pipeline::two_stage,
+                           .window_bytes = window_bytes,
+                           .layer_costs = member.layer_costs};
+  if (options_.is_by_blocks) request.blocks = {.per_block = per_block};
   if (Status set = member.inference->set_window(request); !set) return set;
   gate_.set_units(member.number,
                   budget::latest_starts_before_deadline(member.inference->window().costs));
@@ -266,7 +285,7 @@ Status Serving::infer_once(Member& member) {
     const MutexLock lock(mutex_);
     it.window_bytes = member.held_bytes;
     if (wanted_ns == 0) {
-      const budget::StepFunction& delays = member.demand->windows.delay_steps();
+      const budget::StepFunction& delays = member.demand->delay_steps;
       const uint64_t planned_ns = delays.delay_ns(std::max(it.window_bytes, delays.least_bytes()));
       wanted_ns = static_cast<uint64_t>(static_cast<double>(planned_ns) / member.request.urgency);
     }
@@ -311,7 +330,7 @@ Result<budget::Shares> Serving::shares_of(uint64_t budget_bytes) const {
   std::vector<budget::StepFunction> step_functions;
   for (const auto& it : members_) {
     claims.push_back(it->demand->claim);
-    step_functions.push_back(it->demand->windows.delay_steps());
+    step_functions.push_back(it->demand->delay_steps);
   }
   if (budget_bytes < least_budget_bytes()) {
     const auto greatest = std::max_element(
@@ -371,7 +390,7 @@ ServingState Serving::state() const {
                         .peak_bytes = peak_bytes_};
   for (const auto& member : members_) {
     const Member& it = *member;
-    const budget::StepFunction& delays = it.demand->windows.delay_steps();
+    const budget::StepFunction& delays = it.demand->delay_steps;
     state.networks.push_back({.name = it.request.name,
                               .period_ns = it.request.period_ns,
                               .weights_bytes = it.demand->claim.model_bytes,

@@ -60,6 +60,8 @@ struct ServingOptions {
   /// For windows, activations and scratch memory of all networks.
   uint64_t budget_bytes = 0;
   SharingGoal goal = SharingGoal::mean_slowdown;
+  /// Windows are used for SwapNet's blocks (infer/block_use.h).
+  bool is_by_blocks = false;
   /// Called after each inference, on its network's thread.
   std::function<void(uint32_t network, const infer::Inference& inference)> on_inference;
 };
@@ -134,6 +136,7 @@ class Serving {
   Serving(const ServingOptions& options, const std::vector<NetworkRequest>& requests);
   Status open(std::vector<NetworkRequest> requests);
   Status measure(Member& member);
+  Result<NetworkDemand> demand_by_costs(Member& member) const;
   void serve(Member& member);
   bool wait_until_due(Member& member, uint64_t& due_ns);
   Status follow_share(Member& member);

@@ -9,6 +9,8 @@
 #include <optional>
 
 #include "pager/base/units.h"
+#include "runtime/budget/block_timeline.h"
+#include "runtime/pipeline/simulate.h"
 #include "tests/budget/some_networks.h"
 
 namespace weightpager::budget {
@@ -40,14 +42,40 @@ uint64_t delay_by_events(const std::vector<LayerCosts>& blocks) {
   return ex_end.back();
 }
 
-std::optional<uint64_t> least_delay_ns(const BlockedNetwork& network, uint64_t budget_bytes) {
+std::optional<uint64_t> least_delay_ns(const BlockedNetwork& network, uint64_t budget_bytes,
+                                       uint32_t blocks = any_number_of_blocks) {
   std::optional<uint64_t> least_ns;
   for_all_partitions(static_cast<uint32_t>(network.layers.size()), [&](const BlockEnds& ends) {
     if (peak_bytes(network, ends) > budget_bytes) return;
+    if (blocks != any_number_of_blocks && ends.size() != blocks) return;
     const uint64_t ns = delay_by_events(block_costs(network, ends));
     least_ns = std::min(least_ns.value_or(ns), ns);
   });
   return least_ns;
+}
+
+// The pipeline's schedule, with units that are these blocks, two of them under way.
+uint64_t delay_by_schedule(const std::vector<LayerCosts>& blocks) {
+  std::vector<pipeline::UnitCosts> units;
+  for (const LayerCosts& it : blocks)
+    units.push_back(
+        {.size_bytes = it.size_bytes, .read_ns = it.read_ns, .kernel_ns = it.kernel_ns});
+  auto schedule = pipeline::Schedule::make(pipeline::work_units(units),
+                                           {.pipeline = pipeline::Pipeline::two_stage,
+                                            .rings = {.host_bytes = peak_bytes(blocks)},
+                                            .units_under_way_max = 2});
+  RC_ASSERT(schedule.has_value());
+  return pipeline::simulate(*std::move(schedule), units, {}).front().delay_ns();
+}
+
+// What `infer --by blocks` runs takes the time that is planned.
+RC_GTEST_PROP(Blocks, AreTheScheduleOfTwoUnitsUnderWay, ()) {
+  BlockedNetwork network = any_network(9);
+  for (LayerCosts& it : network.layers) it.release_ns = 0;
+  network.per_block.release_ns = 0;
+  for_all_partitions(static_cast<uint32_t>(network.layers.size()), [&](const BlockEnds& ends) {
+    RC_ASSERT(delay_by_schedule(block_costs(network, ends)) == delay_ns(network, ends));
+  });
 }
 
 TEST(Blocks, TheWorkedExample) {
@@ -99,6 +127,17 @@ TEST(Blocks, WhatABlockCostsForBeingOne) {
   EXPECT_EQ(block_costs(network, BlockEnds{3})[0].read_ns, 112u);
 }
 
+TEST(Blocks, ANumberOfBlocksThatDoesNotFitNamesTheLeastBudgetForSoMany) {
+  const BlockedNetwork network = of_sizes({4096, 8192, 4096, 4096});
+  const auto plan = plan_blocks(network, 16383, {}, 3);
+  ASSERT_FALSE(plan);
+  EXPECT_NE(plan.error().message.find("for 3 blocks of these layers: the least budget for so many "
+                                      "is 16.0 KiB (16384 bytes)"),
+            std::string::npos)
+      << plan.error().message;
+  EXPECT_EQ(plan_blocks(network, 16384, {}, 3)->ends.size(), 3u);
+}
+
 // VGG-19: its first connected layer is 392.02 of 548.05 MiB.
 TEST(Blocks, Vgg19sLeastBudgets) {
   const BlockedNetwork network = blocked_network({.read_ns_per_byte = 1}, vgg19());
@@ -129,6 +168,29 @@ RC_GTEST_PROP(AnyBlocks, TakeAsLongAsTheirEvents, ()) {
   });
 }
 
+// The channel does one thing at a time, and no more than two blocks are in memory.
+RC_GTEST_PROP(AnyBlocks, HaveTheTimelineOfTheirDelay, ()) {
+  const BlockedNetwork network = any_network(7);
+  for_all_partitions(static_cast<uint32_t>(network.layers.size()), [&](const BlockEnds& ends) {
+    const std::vector<LayerCosts> blocks = block_costs(network, ends);
+    const std::vector<BlockTimes> times = block_timeline(blocks);
+    RC_ASSERT(times.size() == blocks.size());
+    RC_ASSERT(times.back().kernel.end_ns == delay_ns(network, ends));
+    for (size_t i = 0; i < times.size(); ++i) {
+      const BlockTimes& it = times[i];
+      RC_ASSERT(it.read.end_ns - it.read.begin_ns == blocks[i].read_ns);
+      RC_ASSERT(it.kernel.end_ns - it.kernel.begin_ns == blocks[i].kernel_ns);
+      RC_ASSERT(it.release.end_ns - it.release.begin_ns == blocks[i].release_ns);
+      RC_ASSERT(it.kernel.begin_ns >= it.read.end_ns);
+      RC_ASSERT(it.release.begin_ns >= it.kernel.end_ns);
+      if (i < 1) continue;
+      RC_ASSERT(it.kernel.begin_ns >= times[i - 1].kernel.end_ns);
+      RC_ASSERT(times[i - 1].release.begin_ns >= it.read.end_ns);
+      RC_ASSERT(it.read.begin_ns >= (i < 2 ? times[0].read : times[i - 2].release).end_ns);
+    }
+  });
+}
+
 RC_GTEST_PROP(AnyBlocks, PlansAreTheBestOfAllPartitions, ()) {
   const BlockedNetwork network = any_network(11);
   const auto budget_bytes = pick<uint64_t>(0, 60);
@@ -142,6 +204,30 @@ RC_GTEST_PROP(AnyBlocks, PlansAreTheBestOfAllPartitions, ()) {
   RC_ASSERT(plan->delay_ns == delay_ns(network, plan->ends));
   RC_ASSERT(plan->peak_bytes == peak_bytes(network, plan->ends));
   RC_ASSERT(plan->peak_bytes <= budget_bytes);
+}
+
+// Of all cuts into a number of blocks, too: with all the time, and without any, where blocks are
+// found for every budget that has some.
+RC_GTEST_PROP(AnyBlocks, PlansOfANumberOfBlocksAreTheBestOfSoMany, ()) {
+  const BlockedNetwork network = any_network(10);
+  const auto blocks = pick(1u, static_cast<uint32_t>(network.layers.size()) + 1);
+  const auto budget_bytes = pick<uint64_t>(0, 60);
+  const auto plan = plan_blocks(network, budget_bytes, {}, blocks);
+  const auto least_ns = least_delay_ns(network, budget_bytes, blocks);
+  RC_TAG(plan.has_value());
+  RC_ASSERT(plan.has_value() == least_ns.has_value());
+  RC_ASSERT(check_block_budget(network, budget_bytes, blocks).has_value() == plan.has_value());
+  if (!plan) return;
+  RC_ASSERT(plan->is_best);
+  RC_ASSERT(plan->ends.size() == blocks);
+  RC_ASSERT(plan->delay_ns == *least_ns);
+  RC_ASSERT(plan->peak_bytes <= budget_bytes);
+  const auto soon = plan_blocks(network, budget_bytes, TimeLimit(0), blocks);
+  RC_ASSERT(soon.has_value());
+  RC_ASSERT(!soon->is_best);
+  RC_ASSERT(soon->ends.size() == blocks);
+  RC_ASSERT(soon->peak_bytes <= budget_bytes);
+  RC_ASSERT(soon->delay_ns >= *least_ns);
 }
 
 RC_GTEST_PROP(AnyBlocks, LeastBudgetsAreThoseOfAllPartitions, ()) {

@@ -42,6 +42,34 @@ RC_GTEST_PROP(AnyStepFunction, IsThePlansDelayAtEveryBudget, ()) {
   }
 }
 
+RC_GTEST_PROP(AnyStepFunction, HasTheBlocksOfEachStep, ()) {
+  const BlockedNetwork network = any_network(10);
+  for (const TimeLimit& limit : {TimeLimit(), TimeLimit(0)}) {
+    const BlockSteps steps = block_delay_steps(network, limit);
+    RC_ASSERT(steps.ends.size() == steps.delay_steps.steps().size());
+    for (size_t i = 0; i < steps.ends.size(); ++i) {
+      const Step& step = steps.delay_steps.steps()[i];
+      RC_ASSERT(delay_ns(network, steps.ends[i]) == step.delay_ns);
+      RC_ASSERT(peak_bytes(network, steps.ends[i]) <= step.budget_bytes);
+    }
+  }
+}
+
+RC_GTEST_PROP(AnyStepFunction, OfANumberOfBlocksIsThePlansDelay, ()) {
+  const BlockedNetwork network = any_network(8);
+  const auto blocks = pick(1u, static_cast<uint32_t>(network.layers.size()) + 1);
+  const uint64_t least_bytes = least_budget_bytes(network, blocks);
+  const StepFunction best = block_delay_steps(network, {}, blocks).delay_steps;
+  const BlockSteps soon = block_delay_steps(network, TimeLimit(0), blocks);
+  RC_ASSERT(best.least_bytes() == least_bytes);
+  RC_ASSERT(soon.delay_steps.least_bytes() == least_bytes);
+  for (uint64_t budget_bytes = least_bytes; budget_bytes < 70; ++budget_bytes) {
+    const uint64_t best_ns = plan_blocks(network, budget_bytes, {}, blocks)->delay_ns;
+    RC_ASSERT(best.delay_ns(budget_bytes) == best_ns);
+    RC_ASSERT(soon.delay_steps.delay_ns(budget_bytes) >= best_ns);
+  }
+}
+
 // Without any time there are still blocks for every budget, none better than the best, and it is
 // said from where on they are the best.
 TEST(StepFunction, WithoutTimeHasBlocksForEveryBudget) {
@@ -85,7 +113,7 @@ TEST(StepFunction, OfThousandsOfLayersIsMadeByGroups) {
   EXPECT_GT(steps.delay_steps.steps().size(), 5u);
   EXPECT_FALSE(steps.exact_from_bytes);
   const uint64_t budget_bytes = 100 * 4096;
-  const BlockPlan plan = plan_blocks_of_groups(network, budget_bytes);
+  const BlockPlan plan = plan_blocks_coarsely(network, budget_bytes);
   EXPECT_LE(peak_bytes(network, plan.ends), budget_bytes);
   EXPECT_EQ(delay_ns(network, plan.ends), plan.delay_ns);
   EXPECT_LE(static_cast<double>(plan.delay_ns),

@@ -29,6 +29,26 @@ for weights in "$net.weights" "$net.packed"; do
   done
 done
 
+# In blocks, too: two at a time, or each copied once more.
+for options in '' '--window 3MiB' '--window 6MiB -p async' '--window 100%' '--batch 2'; do
+  # shellcheck disable=SC2086  # options are several words
+  found=$(answers "$net.cfg" "$net.weights" "$SCRATCH/picture.ppm" "$SCRATCH/picture.ppm" --by blocks $options)
+  [[ $found == "$expected" ]] || fail "--by blocks $options: $found, expected $expected"
+done
+answers "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --by blocks --window 3MiB >/dev/null
+jq -e '[.blocks[].bytes] as $bytes | .window_bytes <= 3145728 and (has("planned_delay_ns") | not) and
+  .window_bytes == ([range($bytes | length - 1) as $i | $bytes[$i] + $bytes[$i + 1]] | max)' "$SCRATCH/results.json" >/dev/null ||
+  fail "blocks: $(jq -c '[.window_bytes, .blocks]' "$SCRATCH/results.json")"
+weightpager bench blocks "$net.cfg" "$net.weights" --repeats 1 --json "$SCRATCH/here.json"
+answers "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --by blocks --window 3MiB --profile "$SCRATCH/here.json" >/dev/null
+jq -e '.planned_delay_ns > 0' "$SCRATCH/results.json" >/dev/null || fail "no planned delay"
+grep -q ', planned [0-9]' "$ERR" || fail "no planned delay: $(cat "$ERR")"
+for wrong in '--by layers' '--profile none' '--by blocks --tile 64KiB' '--by blocks -p seq'; do
+  # shellcheck disable=SC2086  # options are several words
+  weightpager infer "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" $wrong
+  expect_status 2
+done
+
 # What it took is what was asked for: window and activations, and 40 MiB for the program.
 answers "$net.cfg" "$net.packed" "$SCRATCH/picture.ppm" --window 1MiB >/dev/null
 jq -e '.window_bytes <= 1048576' "$SCRATCH/results.json" >/dev/null || fail "window: $(cat "$SCRATCH/results.json")"

@@ -31,6 +31,20 @@ expect_status 0
 after=$(jq -c '[.offsets.total_bytes, .offsets.offset_bytes, .shared_objects.object]' "$SCRATCH/again.json")
 [[ $before == "$after" ]] || fail "the report's records gave another plan"
 
+# In steps: 40 come between two tensors, where there are 30, and one of these has not begun.
+echo '{"known_after": [[3, 1]], "records": [[0, 1, 40], [0, 9, 10], [5, 9, 10], [2, 6, 40]]}' >"$SCRATCH/late.json"
+weightpager plan activations "$SCRATCH/late.json" --json "$SCRATCH/steps.json"
+expect_status 0
+grep -qE 'all sizes known at first: 0.000 +\+50.0% +\+50.0% +\+0.0% +\+0.0%' "$OUT" || fail "$(cat "$OUT")"
+[[ $(jq -c '[.offsets.total_bytes, (.steps.offsets[] | .total_bytes, [.steps[] | .after_operation, .total_bytes])]' \
+  "$SCRATCH/steps.json") == '[60,90,[null,50,1,90],90,[null,50,1,90],60,[null,50,1,60],60,[null,50,1,60]]' ]] ||
+  fail "$(jq -c .steps "$SCRATCH/steps.json")"
+weightpager plan activations "$SCRATCH/steps.json" --json "$SCRATCH/steps_again.json"
+expect_status 0
+[[ $(jq -c .steps "$SCRATCH/steps.json") == "$(jq -c .steps "$SCRATCH/steps_again.json")" ]] ||
+  fail "the report's records gave other steps"
+jq -e 'has("steps") | not' "$SCRATCH/plan.json" >/dev/null || fail "steps, though all sizes are known"
+
 make_networks squeezenet
 weightpager plan activations "$SCRATCH/squeezenet.cfg" --json "$SCRATCH/squeezenet.json"
 expect_status 0
@@ -48,6 +62,10 @@ echo '{"records": [[0, 1, 64], [2, 1, 64]]}' >"$SCRATCH/bad.json"
 weightpager plan activations "$SCRATCH/bad.json"
 expect_status 1
 expect_error "$SCRATCH/bad.json, byte 35: expected a last operation from 2 on, found 1"
+echo '{"records": [[0, 1, 64], [1, 1, 64]], "known_after": [[1, 1]]}' >"$SCRATCH/bad.json"
+weightpager plan activations "$SCRATCH/bad.json"
+expect_status 1
+expect_error "$SCRATCH/bad.json, byte 60: expected an operation before 1, with which tensor 1 begins, found 1"
 weightpager plan activations "$SCRATCH/none.cfg"
 expect_status 1
 expect_error "$SCRATCH/none.cfg"

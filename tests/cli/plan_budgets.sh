@@ -59,6 +59,58 @@ expect_status 1
 expect_error "the least budget is"
 expect_error "forced by yolov3-tiny: layer "
 
+# The blocks: each layer is in one, two neighbours fit the share, and they are the promised delay's.
+# blocks_are_whole INDEX CFG: of that network.
+blocks_are_whole() {
+  jq -e --argjson index "$1" --argjson last $(($(grep -c '^\[' "$2") - 2)) '.networks[$index] |
+    .least_bytes as $least | .weights_bytes as $weights | [.equation, .joint] | all(.[];
+      .blocks[0].first_layer == 0 and .blocks[-1].last_layer == $last and
+      ([.blocks[1:], .blocks[:-1]] | transpose | all(.[0].first_layer == .[1].last_layer + 1)) and
+      ([.blocks[].size_bytes] | add) == $weights and .peak_bytes <= .budget_bytes and .peak_bytes >= $least and
+      ([.blocks[].kernel_ns] | add) < .delay_ns)' "$plan" >/dev/null || fail "blocks: $(cat "$plan")"
+}
+weightpager plan budgets "$small" "$large" --budget 32MiB --by blocks --json "$plan"
+expect_status 0
+blocks_are_whole 0 "$small"
+blocks_are_whole 1 "$large"
+blocks_told=$(jq '.networks[1].joint.blocks | length' "$plan")
+grep -qE "^yolov3-tiny: $blocks_told blocks, at most [0-9.]+ MiB in two neighbours, [0-9.]+ ms" "$OUT" ||
+  fail "no blocks: $(cat "$OUT")"
+
+# A number of blocks: exactly so many, never better than what is best, never worse than the table of so many cuts; two
+# need all weights, and more need no more than fewer do.
+for number in 2 3 4 7; do
+  weightpager plan budgets "$large" --budget 34MiB --by blocks --blocks $number --json "$SCRATCH/forced.json"
+  expect_status 0
+  jq -e --argjson number $number '.networks[0] | (.joint.blocks | length) == $number and
+    (.joint | .table_delay_ns == null or .table_delay_ns >= .delay_ns)' "$SCRATCH/forced.json" >/dev/null ||
+    fail "$number blocks: $(cat "$SCRATCH/forced.json")"
+  jq -s -e '.[0].networks[0].joint.delay_ns <= .[1].networks[0].joint.delay_ns' "$plan" "$SCRATCH/forced.json" >/dev/null ||
+    fail "$number blocks are faster than the best"
+  [[ $number == 2 ]] || [[ $(jq .least_budget_bytes "$SCRATCH/forced.json") -le $least_before ]] || fail "$number blocks need more"
+  least_before=$(jq .least_budget_bytes "$SCRATCH/forced.json")
+done
+jq -e '.networks[0] | .least_bytes < .weights_bytes' "$SCRATCH/forced.json" >/dev/null || fail "$(cat "$SCRATCH/forced.json")"
+weightpager plan budgets "$small" "$large" --budget 38MiB --by blocks --blocks any,3 --json "$plan"
+expect_status 0
+jq -e '(.networks[0].joint.blocks | length) > 3 and (.networks[1].joint.blocks | length) == 3' "$plan" >/dev/null ||
+  fail "numbers by network: $(cat "$plan")"
+weightpager plan budgets "$large" --budget 30MiB --by blocks --blocks 2
+expect_status 1
+expect_error 'the least budget is 33.8 MiB'
+expect_error 'forced by yolov3-tiny: 2 blocks'
+weightpager plan budgets "$large" --budget 34MiB --by blocks --blocks 14
+expect_status 1
+expect_error 'there are only 13 layers with weights'
+weightpager plan budgets "$large" --budget 34MiB --blocks 3
+expect_status 2
+expect_error '--blocks is for --by blocks'
+for number in 0 -1 1001 many 3,3 '3,'; do
+  weightpager plan budgets "$large" --budget 34MiB --by blocks --blocks "$number"
+  expect_status 2
+  expect_error '--blocks'
+done
+
 # A model of some machine, and what is none.
 parts=(read_ns_per_byte read_ns_per_tensor read_ns_per_block kernel_ns_per_operation kernel_ns_per_layer
   release_ns_per_tensor release_ns_per_block)

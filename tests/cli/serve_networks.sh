@@ -32,6 +32,13 @@ expect_status 0
 jq -e '.networks[0].inferences | length <= 9' "$report" >/dev/null || fail "more inferences than images"
 [[ ! -s $OUT ]] || fail "quiet, and says: $(cat "$OUT")"
 
+# In SwapNet's blocks, which follow the budget, too.
+weightpager serve "$small" "$large" --by blocks --budget 80MiB --then 1=55MiB --seconds 2 --json "$report"
+expect_status 0
+jq -e 'all(.networks[]; .inferences | length > 1) and .peak_bytes <= 83886080 and
+  .changes[1].shares_bytes[1] < .changes[0].shares_bytes[1]' "$report" >/dev/null ||
+  fail "blocks: $(jq -c '[.peak_bytes, .changes]' "$report")"
+
 # refused STATUS WORDS ARGUMENTS…: in words.
 refused() {
   local status=$1 words=$2
@@ -44,6 +51,7 @@ refused 1 'too small' "$small" "$large" --budget 1MiB
 refused 1 'give --budget [0-9]*MiB or more' "$small" "$large" --budget 1MiB
 refused 2 'budget is missing' "$small"
 refused 2 'expected a number for each of 2 networks' "$small" "$large" --budget 1GiB --period 5
+refused 2 'expected window or blocks' "$small" --budget 1GiB --by layers
 refused 2 'expected SECONDS=SIZE' "$small" --budget 1GiB --then 5
 refused 2 'seconds must rise' "$small" --budget 1GiB --then 5=1GiB,4=2GiB
 rm "$SCRATCH/squeezenet.weights"

@@ -86,7 +86,7 @@ TEST(MadeNetworks, HaveEveryLayerOfThePapersOwnDescriptions) {
 
 TEST(MadeNetworks, AllAreReadAndHaveWeightsOfAllSizes) {
   const std::vector<std::string> names = described_networks();
-  EXPECT_EQ(names.size(), 16u);
+  EXPECT_EQ(names.size(), 18u);
   for (const std::string& name : names) {
     const Network network = described(name);
     ASSERT_FALSE(network.layers.empty()) << name;
@@ -128,6 +128,35 @@ TEST(MadeNetworks, HaveThePublishedNumbersOfParameters) {
   EXPECT_EQ(std::count_if(googlenet.layers.begin(), googlenet.layers.end(),
                           [](const Layer& it) { return it.weights() > 0; }),
             58);
+}
+
+// PyTorch's published numbers of parameters, with a scale and a shift for each normalized channel,
+// and the sizes of its files, which also have a mean and a variance. SwapNet names 170 and 207 MB.
+TEST(MadeNetworks, ProjectedResNetsArePyTorchs) {
+  const auto check = [](const Network& network, uint64_t parameters_published,
+                        const char* weights_mib) {
+    uint64_t published = 0;
+    for (const Layer& layer : network.layers) {
+      published +=
+          layer.weights() + (layer.is_batch_normalized() ? 2 : 1) * layer.channels_with_bias();
+    }
+    EXPECT_EQ(published, parameters_published);
+    EXPECT_EQ(in_mib(network.weights_file_bytes()), weights_mib);
+  };
+  const Network resnet = described("resnet101-projected");
+  check(resnet, 44'549'160, "170.3");
+  EXPECT_EQ(resnet.layers.back().output, (Shape{1000, 1, 1}));
+  const Network fcn = described("fcn-resnet101");
+  check(fcn, 54'314'346, "207.6");
+  EXPECT_EQ(fcn.layers.back().output, (Shape{21, 320, 320}));
+  uint64_t widest_bytes = 0;
+  for (const Layer& layer : fcn.layers) {
+    if (layer.weights() > 0) widest_bytes = std::max(widest_bytes, layer.output.size_bytes());
+    if (std::holds_alternative<Shortcut>(layer.operation)) {
+      EXPECT_EQ(layer.output, fcn.shape_of(layer.inputs[1])) << "nothing is left out of a sum";
+    }
+  }
+  EXPECT_EQ(in_mib(widest_bytes), "12.5");
 }
 
 // --- Debian's darknet, where it is installed ----------------------------------------------------

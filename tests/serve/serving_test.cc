@@ -46,8 +46,9 @@ class ServingTest : public testing::Test, protected infer::SmallNetwork {
   }
 
   Result<std::unique_ptr<Serving>> serve(std::vector<NetworkRequest> requests,
-                                         uint64_t windows_bytes) {
-    ServingOptions options = {.budget_bytes = windows_bytes + requests.size() * fixed_bytes_};
+                                         uint64_t windows_bytes, bool is_by_blocks = false) {
+    ServingOptions options = {.budget_bytes = windows_bytes + requests.size() * fixed_bytes_,
+                              .is_by_blocks = is_by_blocks};
     options.on_inference = [this](uint32_t, const Inference& inference) {
       if (last_output(inference) != expected_) ++wrong_;
       ++right_or_wrong_;
@@ -102,8 +103,12 @@ TEST_F(ServingTest, WithRoomForAllNothingIsReadTwice) {
   }
 }
 
-TEST_F(ServingTest, WindowsFollowTheBudgetAndNeverExceedIt) {
-  auto serving = serve({request("a"), request("b"), request("c")}, 6 * MiB);
+class FollowingTest : public ServingTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(By, FollowingTest, testing::Bool(),
+                         [](const auto& it) { return it.param ? "blocks" : "window"; });
+
+TEST_P(FollowingTest, WindowsFollowTheBudgetAndNeverExceedIt) {
+  auto serving = serve({request("a"), request("b"), request("c")}, 6 * MiB, GetParam());
   ASSERT_TRUE(serving) << serving.error().message;
   const uint64_t fixed_bytes = 3 * fixed_bytes_;
   const uint64_t least_bytes = (*serving)->state().least_budget_bytes - fixed_bytes;

@@ -54,6 +54,7 @@ Result<DelayModel> parse_delay_model(std::string_view text, const std::string& p
 }
 
 Result<DelayModel> read_delay_model(const std::string& path) {
+  if (path.empty()) return two_processors;
   const auto text = read_whole_json(path, delay_model_bytes_max, "a delay model");
   return text ? parse_delay_model(*text, path) : tl::make_unexpected(text.error());
 }

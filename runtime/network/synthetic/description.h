@@ -4,6 +4,7 @@
 // five of the Demand Layering paper have its input sizes; the others have those of Darknet's own
 // descriptions or of their papers. GoogLeNet has batch normalization instead of local response
 // normalization, as it is trained today. SqueezeNet is version 1.1.
+// Two networks are PyTorch's (projected_resnets.h).
 #pragma once
 
 #include <string>

@@ -12,6 +12,7 @@
 #include "runtime/network/parser.h"
 #include "tools/arguments/device_argument.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/bench/bench.h"
 #include "tools/report/report_file.h"
@@ -37,13 +38,16 @@ Command bench_pipelines_description() {
           .usage = "  weightpager bench pipelines NET.cfg NET.weights [OPTIONS]\n",
           .options = {{0, "inferences", "N", "inferences of each configuration (20)"},
                       {0, "windows", "SIZE,…", "more windows, with layers in tiles (4MiB,9MiB)"},
+                      resolutions_option(),
                       device_option(),
                       {0, "threads", "N", "threads that compute (one per processor)"},
                       {0, "json", "FILE", "write all figures to FILE"},
                       {0, "trace", "FILE", "write a timeline of the last inference of each"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
-              "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights\n",
+              "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights\n"
+              "  weightpager bench pipelines nets/yolov4.cfg nets/yolov4.weights \\\n"
+              "    --resolution 320,416,608 --inferences 5\n",
           .exit_status = "  0 measured, 1 something failed, 2 misuse\n"};
 }
 
@@ -52,6 +56,8 @@ namespace {
 struct PipelinesOptions {
   std::string cfg_path;
   infer::ComparisonOptions comparison;
+  /// Empty: the .cfg's own size.
+  std::vector<network::Resolution> resolutions;
   std::string json_path;
   std::string trace_path;
 };
@@ -79,6 +85,12 @@ Result<PipelinesOptions> read_pipelines_options(const Arguments& arguments) {
   auto windows = parse_sizes(arguments.value("windows").value_or("4MiB,9MiB"), "--windows");
   if (!windows) return forward_error(std::move(windows));
   options.comparison.tiled_windows_bytes = std::move(*windows);
+  auto resolutions = parse_resolutions(arguments);
+  if (!resolutions) return forward_error(std::move(resolutions));
+  options.resolutions = std::move(*resolutions);
+  if (options.resolutions.size() > 1 && !options.trace_path.empty()) {
+    return fail("--trace shows one size of pictures", "give --resolution one size");
+  }
   return options;
 }
 
@@ -163,22 +175,33 @@ void print_advice(const Comparison& comparison) {
       mebibytes(smallest->window_bytes), smallest->name, saved_percent(comparison, *smallest));
 }
 
-nlohmann::ordered_json to_json(const Comparison& comparison, const PipelinesOptions& options,
-                               const Network& network) {
+/// The network with pictures of one size, and what was measured.
+struct MeasuredSize {
+  Network network;
+  Comparison comparison;
+};
+
+nlohmann::ordered_json json_of_machine(const PipelinesOptions& options) {
   utsname system{};
   uname(&system);
-  nlohmann::ordered_json json = {{"schema_version", pipelines_schema_version},
-                                 {"benchmark", "pipelines"},
-                                 {"network", options.cfg_path},
-                                 {"weights", options.comparison.weights_path},
-                                 {"kernel", system.release},
-                                 {"device", device_word(options.comparison.device)},
-                                 {"threads", options.comparison.threads},
-                                 {"reader", comparison.reader},
-                                 {"direct_reads", comparison.is_direct},
-                                 {"layers", network.layers.size()},
-                                 {"folded_bytes", network.folded_bytes()},
-                                 {"activation_bytes", comparison.activation_bytes}};
+  return {{"schema_version", pipelines_schema_version},
+          {"benchmark", "pipelines"},
+          {"network", options.cfg_path},
+          {"weights", options.comparison.weights_path},
+          {"kernel", system.release},
+          {"device", device_word(options.comparison.device)},
+          {"threads", options.comparison.threads}};
+}
+
+nlohmann::ordered_json json_of_size(const MeasuredSize& measured) {
+  const auto& [network, comparison] = measured;
+  nlohmann::ordered_json json = {
+      {"input", {network.input.channels, network.input.height, network.input.width}},
+      {"reader", comparison.reader},
+      {"direct_reads", comparison.is_direct},
+      {"layers", network.layers.size()},
+      {"folded_bytes", network.folded_bytes()},
+      {"activation_bytes", comparison.activation_bytes}};
   for (const Configuration& it : comparison.configurations) {
     json["configurations"].push_back({{"name", it.name},
                                       {"pipeline", pipeline::name(it.pipeline)},
@@ -202,45 +225,106 @@ nlohmann::ordered_json to_json(const Comparison& comparison, const PipelinesOpti
   return json;
 }
 
+/// What was measured with one size lies beside the machine; several sizes are a list.
+nlohmann::ordered_json to_json(const std::vector<MeasuredSize>& sizes,
+                               const PipelinesOptions& options) {
+  nlohmann::ordered_json json = json_of_machine(options);
+  if (sizes.size() == 1) {
+    json.update(json_of_size(sizes.front()));
+    return json;
+  }
+  for (const MeasuredSize& it : sizes) json["resolutions"].push_back(json_of_size(it));
+  return json;
+}
+
 std::string computed_with(const infer::ComparisonOptions& options) {
   if (options.device == infer::DeviceKind::cuda) return "on the GPU";
   return fmt::format("{} threads", options.threads);
 }
 
-int run_pipelines(PipelinesOptions options) {
-  const auto network = network::read_network(options.cfg_path);
-  if (!network) return failure(network.error());
-  auto report = ReportFile::create_if_asked(options.json_path);
-  if (!report) return failure(report.error());
-  auto trace = ReportFile::create_if_asked(options.trace_path);
-  if (!trace) return failure(trace.error());
+void print_size(const MeasuredSize& measured, const PipelinesOptions& options) {
+  const auto& [network, comparison] = measured;
+  fmt::print(
+      "{}, {}x{}: {} layers, {:.1f} MiB of weights (largest layer {:.1f}), {:.1f} MiB of "
+      "activations; {}, {}{}\n\n",
+      options.cfg_path, network.input.width, network.input.height, network.layers.size(),
+      mebibytes(network.folded_bytes()), mebibytes(network.largest_folded_bytes()),
+      mebibytes(comparison.activation_bytes), computed_with(options.comparison), comparison.reader,
+      comparison.is_direct ? ", direct reads" : ", reads through the page cache");
+  print_rows(comparison, options.comparison.device == infer::DeviceKind::cuda);
+  if (options.resolutions.size() <= 1) print_picture(comparison);
+  print_advice(comparison);
+}
+
+/// The times of all layers, and three pipelines, by size.
+void print_sizes(const std::vector<MeasuredSize>& sizes) {
+  fmt::print("\n{:<11} {:>9} {:>9} {:>10} {:>9} {:>9} {:>9} {:>11}\n", "resolution", "reads ms",
+             "copies ms", "kernels ms", "Pre ms", "2S ms", "2S-MD ms", "2S-MD MiB");
+  for (const auto& [network, comparison] : sizes) {
+    const pipeline::UnitCosts sums = comparison.all_layers();
+    const Configuration* const without_delay = comparison.find("2S-MD");
+    fmt::print("{:<11} {:>9.1f} {:>9.1f} {:>10.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>11.2f}\n",
+               fmt::format("{}x{}", network.input.width, network.input.height),
+               milliseconds(sums.read_ns), milliseconds(sums.copy_ns), milliseconds(sums.kernel_ns),
+               milliseconds(comparison.find("Pre")->median_ns()),
+               milliseconds(comparison.find("2S")->median_ns()),
+               milliseconds(without_delay->median_ns()), mebibytes(without_delay->window_bytes));
+  }
+}
+
+/// The network in every size that was asked for. A size that it cannot take is found before
+/// anything is measured.
+Result<std::vector<MeasuredSize>> read_networks(const PipelinesOptions& options) {
+  std::vector<std::optional<network::Resolution>> wanted(options.resolutions.begin(),
+                                                         options.resolutions.end());
+  if (wanted.empty()) wanted.emplace_back();
+  std::vector<MeasuredSize> sizes;
+  for (const auto& resolution : wanted) {
+    auto network = network::read_network(options.cfg_path, resolution);
+    if (!network) return forward_error(std::move(network));
+    sizes.push_back({.network = std::move(*network), .comparison = {}});
+  }
+  return sizes;
+}
+
+Status measure_size(MeasuredSize& size, PipelinesOptions& options) {
   const bool is_terminal = isatty(STDERR_FILENO) != 0;
   options.comparison.on_progress = [&](const std::string& text) {
     if (is_terminal) print(stderr, fmt::format("\r\033[K{}", text));
   };
-  const auto comparison = infer::compare_pipelines(*network, options.comparison);
+  auto comparison = infer::compare_pipelines(size.network, options.comparison);
   if (is_terminal) print(stderr, "\r\033[K");
-  if (!comparison) return failure(comparison.error());
-  fmt::print(
-      "{}: {} layers, {:.1f} MiB of weights (largest layer {:.1f}), {:.1f} MiB of "
-      "activations; {}, {}{}\n\n",
-      options.cfg_path, network->layers.size(), mebibytes(network->folded_bytes()),
-      mebibytes(network->largest_folded_bytes()), mebibytes(comparison->activation_bytes),
-      computed_with(options.comparison), comparison->reader,
-      comparison->is_direct ? ", direct reads" : ", reads through the page cache");
-  print_rows(*comparison, options.comparison.device == infer::DeviceKind::cuda);
-  print_picture(*comparison);
-  print_advice(*comparison);
+  if (!comparison) return forward_error(std::move(comparison));
+  size.comparison = std::move(*comparison);
+  return {};
+}
+
+std::string trace_of(const MeasuredSize& measured) {
+  std::vector<infer::TracedInference> inferences;
+  for (const Configuration& it : measured.comparison.configurations) inferences.push_back(it.last);
+  return infer::chrome_trace(measured.network, inferences);
+}
+
+int run_pipelines(PipelinesOptions options) {
+  auto sizes = read_networks(options);
+  if (!sizes) return failure(sizes.error());
+  auto report = ReportFile::create_if_asked(options.json_path);
+  if (!report) return failure(report.error());
+  auto trace = ReportFile::create_if_asked(options.trace_path);
+  if (!trace) return failure(trace.error());
+  for (MeasuredSize& size : *sizes) {
+    if (Status measured = measure_size(size, options); !measured) return failure(measured.error());
+    if (&size != &sizes->front()) fmt::print("\n");
+    print_size(size, options);
+  }
+  if (sizes->size() > 1) print_sizes(*sizes);
   if (*report) {
-    const Status written =
-        (*report)->commit(to_json(*comparison, options, *network).dump(1) + "\n");
+    const Status written = (*report)->commit(to_json(*sizes, options).dump(1) + "\n");
     if (!written) return failure(written.error());
   }
   if (*trace) {
-    std::vector<infer::TracedInference> inferences;
-    for (const Configuration& it : comparison->configurations) inferences.push_back(it.last);
-    const Status written = (*trace)->commit(infer::chrome_trace(*network, inferences));
-    if (!written) return failure(written.error());
+    if (Status written = (*trace)->commit(trace_of(sizes->front())); !written)
+      return failure(written.error());
   }
   return exit_success;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "pager/base/units.h"
 #include "runtime/infer/assumed_costs.h"
@@ -16,6 +17,7 @@
 #include "runtime/pipeline/tiles.h"
 #include "runtime/pipeline/timeline.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/bench/bench.h"
 #include "tools/report/report_file.h"
@@ -47,6 +49,7 @@ Command bench_simulate_description() {
                        "windows of 2S with layers in tiles, without and with arena\n"
                        "overlay (4MiB,9MiB)"},
                       {0, "tile", "SIZE", "largest tile (2MiB)"},
+                      resolution_option(),
                       {0, "json", "FILE", "write all delays and windows to FILE"}},
           .examples =
               "  weightpager model make --net yolov4 -o nets\n"
@@ -58,6 +61,7 @@ namespace {
 
 struct SimulateOptions {
   std::string cfg_path;
+  std::optional<network::Resolution> resolution;
   double kernels_ms = 0;
   std::vector<double> disks_gb_per_s;
   std::vector<uint64_t> windows_bytes;
@@ -74,6 +78,9 @@ Result<SimulateOptions> read_simulate_options(const Arguments& arguments) {
                 "`weightpager bench pipelines` measures it as the delay of Pre");
   }
   SimulateOptions options = {.cfg_path = arguments.operands()[0]};
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const auto kernels = parse_number(*arguments.value("kernels"), "--kernels", times_ms);
   if (!kernels) return tl::make_unexpected(kernels.error());
   options.kernels_ms = *kernels;
@@ -239,7 +246,7 @@ nlohmann::ordered_json to_json(const Network& network, const SimulateOptions& op
 int simulate(const SimulateOptions& options) {
   auto report = ReportFile::create_if_asked(options.json_path);
   if (!report) return failure(report.error());
-  const auto network = network::read_network(options.cfg_path);
+  const auto network = network::read_network(options.cfg_path, options.resolution);
   if (!network) return failure(network.error());
   const memory::ActivationLayout layout = memory::lay_out(*network);
   print_head(*network, options);

@@ -22,15 +22,19 @@
 #include "runtime/infer/detections.h"
 #include "runtime/infer/image.h"
 #include "runtime/infer/inference.h"
+#include "runtime/infer/layer_measurement.h"
 #include "runtime/infer/trace.h"
 #include "runtime/network/parser.h"
 #include "runtime/plan/plan_file.h"
+#include "tools/arguments/by_argument.h"
 #include "tools/arguments/device_argument.h"
 #include "tools/arguments/http_option.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/arguments/window_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/infer/inference_progress.h"
+#include "tools/formats/delay_model_file.h"
 #include "tools/live/network_answers.h"
 #include "tools/probes/memory_beside.h"
 #include "tools/report/report_file.h"
@@ -86,7 +90,11 @@ Command infer_description() {
                    "(2s; with --device cuda, async: there 2s would compute over the bus)",
                    pipeline_names()},
                   device_option(),
+                  resolution_option(),
                   {0, "tile", "SIZE", "cut layers larger than this (as the window needs it)"},
+                  by_option(),
+                  {0, "profile", "FILE",
+                   "--by blocks: plan them by these costs, from `bench blocks --json FILE`"},
                   {0, "plan", "FILE",
                    "run as `weightpager plan -o FILE` has planned, from weights that\n"
                    "`model pack --plan` has packed"},
@@ -114,9 +122,14 @@ namespace {
 
 struct InferOptions {
   std::string cfg_path;
+  std::optional<network::Resolution> resolution;
   std::string weights_path;
   std::vector<std::string> pictures;
   std::string window;
+  bool is_by_blocks = false;
+  std::string profile_path;
+  /// For `inference.window`.
+  std::vector<pipeline::UnitCosts> layer_costs;
   std::string plan_path;
   std::optional<plan::PlanFile> plan;
   infer::InferenceOptions inference;
@@ -142,6 +155,24 @@ Result<Pipeline> parse_pipeline(const std::string& text) {
                             : fmt::format("did you mean {}?", meant));
 }
 
+/// Comes after the pipeline.
+Status read_block_options(const Arguments& arguments, InferOptions& options) {
+  const auto is_by_blocks = parse_is_by_blocks(arguments);
+  if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
+  options.is_by_blocks = *is_by_blocks;
+  options.profile_path = arguments.value("profile").value_or("");
+  if (!options.is_by_blocks) {
+    if (options.profile_path.empty()) return {};
+    return fail("--profile: has costs of blocks, and there are none", "give --by blocks, too");
+  }
+  if (arguments.has("tile"))
+    return fail("--tile: blocks are of whole layers", "leave out --tile or --by blocks");
+  const Pipeline pipeline = options.inference.window.pipeline;
+  if (pipeline == Pipeline::two_stage || pipeline == Pipeline::asynchronous) return {};
+  return fail(fmt::format("--by blocks: the pipeline {} has no blocks", name(pipeline)),
+              "give -p 2s, or -p async, which copies each block once more");
+}
+
 Result<InferOptions> read_infer_options(const Arguments& arguments) {
   if (arguments.operands().size() < 3) {
     return fail("expected a .cfg, its weights and at least one picture", infer_example);
@@ -152,7 +183,7 @@ Result<InferOptions> read_infer_options(const Arguments& arguments) {
   options.pictures.assign(arguments.operands().begin() + 2, arguments.operands().end());
   options.window = arguments.value("window").value_or("");
   options.plan_path = arguments.value("plan").value_or("");
-  for (const std::string option : {"window", "pipeline", "device", "tile", "threads"}) {
+  for (const std::string option : {"window", "pipeline", "device", "tile", "threads", "by"}) {
     if (!options.plan_path.empty() && arguments.has(option)) {
       return fail(fmt::format("--{}: the plan has one", option),
                   "leave it out, or make another plan: weightpager plan --help");
@@ -168,6 +199,9 @@ Result<InferOptions> read_infer_options(const Arguments& arguments) {
   const auto device = parse_device(arguments);
   if (!device) return tl::make_unexpected(device.error());
   options.inference.device = *device;
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const bool is_gpu = *device == infer::DeviceKind::cuda;
   const auto pipeline =
       parse_pipeline(arguments.value("pipeline").value_or(is_gpu ? "async" : "2s"));
@@ -178,6 +212,8 @@ Result<InferOptions> read_infer_options(const Arguments& arguments) {
     if (!bytes) return tl::make_unexpected(bytes.error());
     options.inference.window.tile_bytes_max = *bytes;
   }
+  if (Status blocks = read_block_options(arguments, options); !blocks)
+    return forward_error(std::move(blocks));
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.inference.threads = *threads;
@@ -314,14 +350,20 @@ std::string budget_line(const Inference& inference, const InferOptions& options)
                      format_size(inference.window_bytes() + inference.activation_bytes()));
 }
 
+/// Of a plan, or of blocks by measured costs; 0 if there is neither.
+uint64_t planned_delay_ns(const Inference& inference, const InferOptions& options) {
+  if (options.plan) return options.plan->plan.expected_ns();
+  return options.profile_path.empty() ? 0 : inference.window().blocks->delay_ns;
+}
+
 void print_summary(const Network& network, const Inference& inference, const InferOptions& options,
                    Passes passes, const MemoryBeside& beside) {
   std::vector<uint64_t>& delays_ns = passes.delays_ns;
   std::sort(delays_ns.begin(), delays_ns.end());
-  const size_t pieces = inference.window().pieces.size();
+  const size_t units = inference.window().units.size();
+  const uint64_t planned_ns = planned_delay_ns(inference, options);
   const std::string planned =
-      options.plan ? fmt::format(", planned {:.1f}", milliseconds(options.plan->plan.expected_ns()))
-                   : "";
+      planned_ns > 0 ? fmt::format(", planned {:.1f}", milliseconds(planned_ns)) : "";
   print(stderr,
         fmt::format(
             "weightpager: {}, {} pipeline, window {} of {}\n"
@@ -334,7 +376,9 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             options.cfg_path, name(options.inference.window.pipeline),
             format_size(inference.window_bytes()), format_size(network.folded_bytes()),
             network.layers.size(),
-            pieces > network.layers.size() ? fmt::format(" in {} pieces", pieces) : "",
+            units == network.layers.size()
+                ? ""
+                : fmt::format(" in {} {}", units, options.is_by_blocks ? "blocks" : "pieces"),
             computed_with(inference, options), milliseconds(delays_ns[delays_ns.size() / 2]),
             delays_ns.size(), milliseconds(delays_ns.front()), milliseconds(delays_ns.back()),
             planned, format_size(passes.read_bytes / delays_ns.size()), inference.reader_name(),
@@ -343,6 +387,18 @@ void print_summary(const Network& network, const Inference& inference, const Inf
             format_size(inference.window_bytes()), format_size(inference.activation_bytes()),
             format_size(inference.scratch_bytes()), format_size(beside.all_bytes()),
             describe(beside), overlay_line(inference.window())));
+}
+
+nlohmann::ordered_json blocks_json(const infer::WindowUse& window) {
+  nlohmann::ordered_json blocks = nlohmann::ordered_json::array();
+  uint32_t first = 0;
+  for (size_t i = 0; i < window.units.size(); ++i) {
+    const uint32_t end = window.blocks->ends[i];
+    blocks.push_back(
+        {{"first_layer", first}, {"last_layer", end - 1}, {"bytes", window.units[i].length_bytes}});
+    first = end;
+  }
+  return blocks;
 }
 
 nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& options,
@@ -356,7 +412,7 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"activation_bytes", inference.activation_bytes()},
                                  {"scratch_bytes", inference.scratch_bytes()},
                                  {"resident_bytes_max", resident_bytes_max()},
-                                 {"pieces", inference.window().pieces.size()},
+                                 {"pieces", inference.window().units.size()},
                                  {"overlay_bytes", infer::overlay_bytes(inference.window())},
                                  {"threads", options.inference.threads},
                                  {"device", device_word(options.inference.device)},
@@ -366,6 +422,9 @@ nlohmann::ordered_json to_json(const Inference& inference, const InferOptions& o
                                  {"delays_ns", passes.delays_ns},
                                  {"read_bytes", passes.read_bytes}};
   if (options.plan) json["budget_bytes"] = options.plan->budget_bytes;
+  if (inference.window().blocks) json["blocks"] = blocks_json(inference.window());
+  const uint64_t planned_ns = planned_delay_ns(inference, options);
+  if (planned_ns > 0) json["planned_delay_ns"] = planned_ns;
   add_fields(json, beside);
   for (const Picture& it : pictures) {
     nlohmann::ordered_json picture = {{"path", it.path}};
@@ -404,6 +463,19 @@ Status take_plan(InferOptions& options, const Network& network) {
   return {};
 }
 
+/// The costs that blocks are planned by.
+Status take_profile(InferOptions& options, const Network& network) {
+  if (!options.is_by_blocks) return {};
+  const auto model = read_delay_model(options.profile_path);
+  if (!model) return tl::make_unexpected(model.error());
+  const budget::BlockedNetwork costs = infer::modelled_costs(network, *model);
+  for (const budget::LayerCosts& layer : costs.layers)
+    options.layer_costs.push_back({.read_ns = layer.read_ns, .kernel_ns = layer.kernel_ns});
+  options.inference.window.layer_costs = options.layer_costs;
+  options.inference.window.blocks = {.per_block = costs.per_block};
+  return {};
+}
+
 Status take_window(InferOptions& options, const Network& network) {
   if (options.window.empty()) return {};
   const auto window = parse_window(options.window, network.folded_bytes(), memory_limit(),
@@ -415,17 +487,17 @@ Status take_window(InferOptions& options, const Network& network) {
 
 std::string trace_of(const Network& network, const Inference& inference,
                      const InferOptions& options) {
-  const infer::TracedInference traced{name_of_run(options), inference.window().pieces,
-                                      inference.times()};
+  const infer::TracedInference traced{name_of_run(options), inference.window(), inference.times()};
   return infer::chrome_trace(network, std::vector{traced});
 }
 
 int run_infer(InferOptions options) {
   if (options.is_quiet) set_quiet(true);
-  const auto network = network::read_network(options.cfg_path);
+  const auto network = network::read_network(options.cfg_path, options.resolution);
   if (!network) return failure(network.error());
   if (Status taken = take_window(options, *network); !taken) return misuse(taken.error());
   if (Status taken = take_plan(options, *network); !taken) return failure(taken.error());
+  if (Status taken = take_profile(options, *network); !taken) return failure(taken.error());
   const auto names = ClassNames::read(options.names_path);
   if (!names) return failure(names.error());
   auto report = ReportFile::create_if_asked(options.json_path);

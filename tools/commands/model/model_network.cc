@@ -13,6 +13,7 @@
 #include "runtime/network/synthetic/make_network.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/plan/planned_operations.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/model/model.h"
 #include "tools/terminal/progress_line.h"
@@ -107,6 +108,7 @@ Command model_pack_description() {
       .usage = "  weightpager model pack [OPTIONS] NET.cfg NET.weights|NET.packed -o FILE\n",
       .options = {{'o', "output", "FILE", "where to write"},
                   {0, "plan", "FILE", "pack for the plan that `weightpager plan -o FILE` wrote"},
+                  resolution_option(),
                   {'f', "force", "", "replace what is there"}},
       .examples = "  weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed\n",
       .exit_status = "  0 packed, 1 it could not be read or written, 2 misuse\n"};
@@ -153,7 +155,9 @@ int pack(const Arguments& arguments) {
   if (arguments.operands().size() != 2 || !arguments.has("output"))
     return misuse({"model pack: expected NET.cfg, NET.weights and -o FILE",
                    "example: weightpager model pack yolov4.cfg yolov4.weights -o yolov4.packed"});
-  const Result<Network> packed = network::read_network(arguments.operands()[0]);
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return misuse(resolution.error());
+  const Result<Network> packed = network::read_network(arguments.operands()[0], *resolution);
   if (!packed) return failure(packed.error());
 
   ProgressLine line;

@@ -15,8 +15,10 @@
 #include "runtime/memory/records_file.h"
 #include "runtime/network/parser.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/plan.h"
+#include "tools/commands/plan/stepped_activations.h"
 #include "tools/report/report_file.h"
 #include "tools/terminal/figures.h"
 #include "tools/terminal/search_in_time.h"
@@ -27,6 +29,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using memory::Attempt;
 using memory::OffsetsChoice;
+using memory::Records;
 using memory::SharedObjectsChoice;
 using memory::TensorUsage;
 
@@ -41,32 +44,42 @@ Command plan_activations_description() {
               "objects. Tries every strategy, shows how near each is to the least possible, and\n"
               "keeps the best. `weightpager infer` runs with that plan.\n",
           .usage = "  weightpager plan activations NET.cfg|RECORDS.json [OPTIONS]\n",
-          .options = {time_limit_option(),
+          .options = {resolution_option(),
+                      time_limit_option(),
                       {0, "json", "FILE", "write all attempts and the plans to FILE"}},
           .examples =
               "  weightpager plan activations yolov4.cfg\n"
               "  echo '{\"records\": [[0, 1, 1024], [1, 2, 4096]]}' >net.json\n"
               "  weightpager plan activations net.json\n"
-              "A record is a tensor: its first operation, its last operation, its bytes.\n",
+              "A record is a tensor: its first operation, its last operation, its bytes.\n"
+              "With \"known_after\": [[1, 0]], tensor 1 has its size only after operation 0, and\n"
+              "plans are made in steps.\n",
           .exit_status = "  0 planned, 1 the file is no network or no records, 2 misuse\n"};
 }
 
 namespace {
 
-Result<std::vector<TensorUsage>> read_usage(const std::string& path) {
-  if (path.ends_with(".json")) return memory::read_records(path);
-  auto network = network::read_network(path);
+bool is_records(const std::string& path) { return path.ends_with(".json"); }
+
+Result<Records> read_usage(const std::string& path,
+                           const std::optional<network::Resolution>& resolution) {
+  if (is_records(path)) return memory::read_records(path);
+  auto network = network::read_network(path, resolution);
   if (!network) return forward_error(std::move(network));
-  return memory::lay_out(*network).tensors;
+  Records records = {.tensors = memory::lay_out(*network).tensors, .known_after = {}};
+  records.known_after.resize(records.tensors.size());
+  return records;
 }
 
 struct PlannedActivations {
   std::string path;
-  std::vector<TensorUsage> tensors;
+  Records records;
   OffsetsChoice offsets;
   SharedObjectsChoice objects;
   uint64_t offsets_ns = 0;
   uint64_t objects_ns = 0;
+  /// If a size is known late.
+  std::optional<SteppedActivations> steps;
 };
 
 /// The result of `make`, and the time that it took.
@@ -79,16 +92,22 @@ auto timed(uint64_t& took_ns, Make make) {
   return made;
 }
 
-PlannedActivations plan(const std::string& path, std::vector<TensorUsage> tensors,
-                        const TimeLimit& limit) {
+bool has_late_sizes(const Records& records) {
+  return std::any_of(records.known_after.begin(), records.known_after.end(),
+                     [](const auto& after) { return after.has_value(); });
+}
+
+PlannedActivations plan(const std::string& path, Records records, const TimeLimit& limit) {
   PlannedActivations planned;
   planned.path = path;
-  planned.tensors = std::move(tensors);
+  planned.records = std::move(records);
+  const std::vector<TensorUsage>& tensors = planned.records.tensors;
   planned.offsets = timed(planned.offsets_ns, [&] {
-    return memory::choose_offsets(planned.tensors, memory::Effort::every_strategy, limit);
+    return memory::choose_offsets(tensors, memory::Effort::every_strategy, limit);
   });
-  planned.objects = timed(planned.objects_ns,
-                          [&] { return memory::choose_shared_objects(planned.tensors, limit); });
+  planned.objects =
+      timed(planned.objects_ns, [&] { return memory::choose_shared_objects(tensors, limit); });
+  if (has_late_sizes(planned.records)) planned.steps = plan_in_steps(planned.records, limit);
   return planned;
 }
 
@@ -149,7 +168,8 @@ std::string text_of(const PlannedActivations& planned) {
     object_words.push_back(fmt::format("{:.3f}", mebibytes(bytes)));
   }
   return fmt::format("{}: {} tensors, {:.3f} MiB without sharing\n", model::printable(planned.path),
-                     planned.tensors.size(), mebibytes(memory::unshared_bytes(planned.tensors))) +
+                     planned.records.tensors.size(),
+                     mebibytes(memory::unshared_bytes(planned.records.tensors))) +
          table("offsets in one block", offsets.attempts, offsets.lower_bound_bytes) +
          fmt::format("  kept: {:.3f} MiB, {}; {}; {:.1f} ms for all\n",
                      mebibytes(offsets.plan.total_bytes),
@@ -161,7 +181,11 @@ std::string text_of(const PlannedActivations& planned) {
          fmt::format("  kept: {:.3f} MiB in objects of {}, {}; {}; {:.1f} ms for all\n",
                      mebibytes(objects.plan.total_bytes()), fmt::join(object_words, " + "),
                      kept_words(objects.attempts[objects.kept]), objects_verdict(objects),
-                     milliseconds(planned.objects_ns));
+                     milliseconds(planned.objects_ns)) +
+         (planned.steps
+              ? steps_text(*planned.steps, {offsets.plan.total_bytes, offsets.lower_bound_bytes},
+                           {objects.plan.total_bytes(), objects.lower_bound_bytes})
+              : "");
 }
 
 // ---- The report ----
@@ -174,33 +198,46 @@ Json attempts_json(const std::vector<Attempt>& attempts) {
   return json;
 }
 
+/// As files of records have it.
+Json known_after_json(const Records& records) {
+  Json json = Json::array();
+  for (size_t i = 0; i < records.known_after.size(); ++i) {
+    if (records.known_after[i]) json.push_back({i, *records.known_after[i]});
+  }
+  return json;
+}
+
 std::string json_of(const PlannedActivations& planned) {
   Json records = Json::array();
-  for (const TensorUsage& it : planned.tensors) {
+  for (const TensorUsage& it : planned.records.tensors) {
     records.push_back({it.first_operation, it.last_operation, it.size_bytes});
   }
   const OffsetsChoice& offsets = planned.offsets;
   const SharedObjectsChoice& objects = planned.objects;
-  const Json json = {{"schema_version", activations_schema_version},
-                     {"name", planned.path},
-                     {"unshared_bytes", memory::unshared_bytes(planned.tensors)},
-                     {"records", std::move(records)},
-                     {"offsets",
-                      {{"lower_bound_bytes", offsets.lower_bound_bytes},
-                       {"total_bytes", offsets.plan.total_bytes},
-                       {"kept", offsets.kept},
-                       {"attempts", attempts_json(offsets.attempts)},
-                       {"offset_bytes", offsets.plan.offset_bytes},
-                       {"planning_ns", planned.offsets_ns}}},
-                     {"shared_objects",
-                      {{"lower_bound_bytes", objects.lower_bound_bytes},
-                       {"proved_lower_bound_bytes", objects.proved_lower_bound_bytes},
-                       {"total_bytes", objects.plan.total_bytes()},
-                       {"kept", objects.kept},
-                       {"attempts", attempts_json(objects.attempts)},
-                       {"object", objects.plan.object},
-                       {"object_bytes", objects.plan.object_bytes},
-                       {"planning_ns", planned.objects_ns}}}};
+  Json json = {{"schema_version", activations_schema_version},
+               {"name", planned.path},
+               {"unshared_bytes", memory::unshared_bytes(planned.records.tensors)},
+               {"records", std::move(records)},
+               {"offsets",
+                {{"lower_bound_bytes", offsets.lower_bound_bytes},
+                 {"total_bytes", offsets.plan.total_bytes},
+                 {"kept", offsets.kept},
+                 {"attempts", attempts_json(offsets.attempts)},
+                 {"offset_bytes", offsets.plan.offset_bytes},
+                 {"planning_ns", planned.offsets_ns}}},
+               {"shared_objects",
+                {{"lower_bound_bytes", objects.lower_bound_bytes},
+                 {"proved_lower_bound_bytes", objects.proved_lower_bound_bytes},
+                 {"total_bytes", objects.plan.total_bytes()},
+                 {"kept", objects.kept},
+                 {"attempts", attempts_json(objects.attempts)},
+                 {"object", objects.plan.object},
+                 {"object_bytes", objects.plan.object_bytes},
+                 {"planning_ns", planned.objects_ns}}}};
+  if (planned.steps) {
+    json["known_after"] = known_after_json(planned.records);
+    json["steps"] = steps_json(*planned.steps);
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -212,12 +249,18 @@ int plan_as_asked(const Arguments& arguments) {
   const std::string& path = arguments.operands().front();
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return misuse(time_limit.error());
-  auto tensors = read_usage(path);
-  if (!tensors) return failure(tensors.error());
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return misuse(resolution.error());
+  if (*resolution && is_records(path)) {
+    return misuse({fmt::format("--resolution is for networks, and {} has records", path),
+                   "its tensors have the sizes that it says"});
+  }
+  auto records = read_usage(path, *resolution);
+  if (!records) return failure(records.error());
   auto report = ReportFile::create_if_asked(arguments.value("json").value_or(""));
   if (!report) return failure(report.error());
   std::optional<SearchInTime> search(std::in_place, *time_limit, "trying strategies");
-  const PlannedActivations planned = plan(path, std::move(*tensors), search->limit());
+  const PlannedActivations planned = plan(path, std::move(*records), search->limit());
   const bool is_time_over = search->limit().is_over();
   search.reset();
   print(stdout, text_of(planned));

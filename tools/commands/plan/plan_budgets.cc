@@ -21,9 +21,12 @@
 #include "runtime/infer/layer_measurement.h"
 #include "runtime/network/parser.h"
 #include "runtime/serve/demand.h"
+#include "tools/arguments/by_argument.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
+#include "tools/commands/plan/block_budgets.h"
 #include "tools/commands/plan/plan.h"
 #include "tools/formats/delay_model_file.h"
 #include "tools/report/report_file.h"
@@ -41,11 +44,6 @@ using budget::WindowPlans;
 using network::Network;
 
 constexpr int budgets_schema_version = 2;
-/// 2 GB/s, 80 operations per nanosecond.
-constexpr DelayModel two_processors = {.read_ns_per_byte = 0.5,
-                                       .read_ns_per_block = 50'000,
-                                       .kernel_ns_per_operation = 1 / 80.0,
-                                       .kernel_ns_per_layer = 20'000};
 /// Inferences of each network on the shared disk. The first one reads the pinned weights, and does
 /// not count.
 constexpr uint32_t inferences_simulated = 9;
@@ -65,12 +63,9 @@ Command plan_budgets_description() {
                   urgency_option(),
                   period_option(),
                   goal_option(),
-                  {0,
-                   "by",
-                   "WHAT",
-                   "window: a ring of layers or tiles, the rest pinned;\n"
-                   "blocks: two blocks of layers at a time, as SwapNet (window)",
-                   {"window", "blocks"}},
+                  by_option(),
+                  resolution_option(),
+                  blocks_option(),
                   {0, "profile", "FILE", "measured costs, from `bench blocks --json FILE`"},
                   time_limit_option(),
                   {0, "json", "FILE", "write all figures to FILE"}},
@@ -85,20 +80,14 @@ namespace {
 
 struct BudgetsOptions {
   std::vector<std::string> cfg_paths;
+  std::optional<network::Resolution> resolution;
   NetworkLoads loads;
   bool is_by_blocks = false;
+  std::vector<uint32_t> blocks;  // by network
   TimeLimit time_limit;
   std::string profile_path;
   std::string json_path;
 };
-
-/// Whether an option has the second of its two possible words. Without the option it has the first.
-Result<bool> is_second(const Arguments& arguments, const std::string& option,
-                       const std::string& first, const std::string& second) {
-  const std::string word = arguments.value(option).value_or(first);
-  if (word == first || word == second) return word == second;
-  return fail(fmt::format("--{} {}: expected {} or {}", option, word, first, second));
-}
 
 Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   BudgetsOptions options = {.cfg_paths = arguments.operands(),
@@ -108,37 +97,28 @@ Result<BudgetsOptions> read_budgets_options(const Arguments& arguments) {
   auto loads = parse_network_loads(arguments, budgets_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
-  const auto is_by_blocks = is_second(arguments, "by", "window", "blocks");
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
+  const auto is_by_blocks = parse_is_by_blocks(arguments);
   if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
   options.is_by_blocks = *is_by_blocks;
+  auto blocks = parse_blocks(arguments, options.is_by_blocks);
+  if (!blocks) return forward_error(std::move(blocks));
+  options.blocks = std::move(*blocks);
   const auto time_limit = parse_time_limit(arguments);
   if (!time_limit) return tl::make_unexpected(time_limit.error());
   options.time_limit = *time_limit;
   return options;
 }
 
-/// A network, its claim on the budget, and what it can do with its share.
+/// A network, and what it can do with its share.
 struct PlannedNetwork {
-  Claim claim;
-  StepFunction delay_steps;
-  std::optional<WindowPlans> windows;  // nullopt for blocks
+  serve::NetworkDemand demand;
+  uint32_t blocks = budget::any_number_of_blocks;
   budget::BlockedNetwork costs;
   uint64_t period_ns = 0;
-  /// From this budget on the delays are exact; nullopt: no delay is. For smaller budgets the search
-  /// ran out of time; its delays exceed the least possible ones by the share `excess_max` at most.
-  std::optional<uint64_t> exact_from_bytes = 0;
-  double excess_max = 0;
 };
-
-/// The costs by the delay model; sizes are in whole pages.
-budget::BlockedNetwork costs_of(const Network& network, const DelayModel& model) {
-  std::vector<budget::Work> layers;
-  for (const network::Layer& layer : network.layers) {
-    layers.push_back(infer::work_of(layer));
-    layers.back().size_bytes = round_up(layers.back().size_bytes, os_page_bytes);
-  }
-  return budget::blocked_network(model, layers);
-}
 
 /// The costs of the layers if each is read as a block of its own.
 std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& costs) {
@@ -152,72 +132,43 @@ std::vector<pipeline::UnitCosts> layer_costs_of(const budget::BlockedNetwork& co
   return layers;
 }
 
-/// The two neighbours that determine the least budget for blocks.
-std::string forcing_layers(const Network& network, const budget::BlockedNetwork& costs) {
-  size_t first = 0;
-  uint64_t largest_bytes = 0;
-  for (size_t i = 0; i + 1 < costs.layers.size(); ++i) {
-    const uint64_t bytes = costs.layers[i].size_bytes + costs.layers[i + 1].size_bytes;
-    if (bytes <= largest_bytes) continue;
-    largest_bytes = bytes;
-    first = i;
-  }
-  if (costs.layers.size() == 1) return network::describe_layer(network, 0);
-  return fmt::format("{} and {} are next to each other", network::describe_layer(network, first),
-                     network::describe_layer(network, first + 1));
-}
-
-PlannedNetwork plan_by_blocks(const Network& network, const std::string& name,
-                              budget::BlockedNetwork costs, const TimeLimit& time_limit) {
-  auto [delay_steps, exact_from_bytes, excess_max] =
-      budget::block_delay_steps(costs, SearchInTime(time_limit, "searching for blocks").limit());
-  Claim claim = {.name = name,
-                 .least_bytes = delay_steps.least_bytes(),
-                 .forced_by = forcing_layers(network, costs)};
-  for (const budget::LayerCosts& layer : costs.layers) {
-    claim.model_bytes += layer.size_bytes;
-    claim.latency_ns += layer.kernel_ns;
-  }
-  return {.claim = claim,
-          .delay_steps = std::move(delay_steps),
-          .costs = std::move(costs),
-          .exact_from_bytes = exact_from_bytes,
-          .excess_max = excess_max};
-}
-
-Result<PlannedNetwork> plan_network(const std::string& cfg_path, const DelayModel& model,
+Result<PlannedNetwork> plan_network(size_t index, const DelayModel& model,
                                     const BudgetsOptions& options) {
-  const auto network = network::read_network(cfg_path);
+  const std::string& cfg_path = options.cfg_paths[index];
+  const auto network = network::read_network(cfg_path, options.resolution);
   if (!network) return tl::make_unexpected(network.error());
   if (network->folded_bytes() == 0) {
     return fail(cfg_path + ": has no weights, so there is no budget to plan",
                 "leave it out: it takes none of the memory");
   }
   const std::string name = std::filesystem::path(cfg_path).stem();
-  budget::BlockedNetwork costs = costs_of(*network, model);
-  if (options.is_by_blocks) {
-    return plan_by_blocks(*network, name, std::move(costs), options.time_limit);
-  }
-  serve::NetworkDemand demand =
-      serve::demand_of(*network, name, {}, layer_costs_of(costs),
-                       {.read_ns_per_tile = costs.per_block.read_ns,
-                        .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
-  return PlannedNetwork{.claim = demand.claim,
-                        .delay_steps = demand.windows.delay_steps(),
-                        .windows = std::move(demand.windows),
-                        .costs = std::move(costs)};
+  budget::BlockedNetwork costs = infer::modelled_costs(*network, model);
+  if (const Status possible = check_number_of_blocks(*network, options.blocks[index]); !possible)
+    return fail(fmt::format("{}: {}", name, possible.error().message), possible.error().hint);
+  auto demand = options.is_by_blocks
+                    ? serve::demand_in_blocks(
+                          *network, name, costs,
+                          SearchInTime(options.time_limit, "searching for blocks").limit(),
+                          options.blocks[index])
+                    : serve::demand_of(
+                          *network, name, {}, layer_costs_of(costs),
+                          {.read_ns_per_tile = costs.per_block.read_ns,
+                           .kernel_ns_per_tile = static_cast<uint64_t>(model.kernel_ns_per_layer)});
+  return PlannedNetwork{
+      .demand = std::move(demand), .blocks = options.blocks[index], .costs = std::move(costs)};
 }
 
 Result<std::vector<PlannedNetwork>> plan_networks(const BudgetsOptions& options,
                                                   const DelayModel& model) {
   std::vector<PlannedNetwork> networks;
   for (size_t i = 0; i < options.cfg_paths.size(); ++i) {
-    auto network = plan_network(options.cfg_paths[i], model, options);
+    auto network = plan_network(i, model, options);
     if (!network) return forward_error(std::move(network));
     network->period_ns = options.loads.periods_ns[i];
-    network->claim.urgency = options.loads.urgencies[i];
-    network->claim.weight = serve::delay_weight(options.loads.goal, network->claim.urgency,
-                                                network->period_ns, network->claim.latency_ns);
+    network->demand.claim.urgency = options.loads.urgencies[i];
+    network->demand.claim.weight =
+        serve::delay_weight(options.loads.goal, network->demand.claim.urgency, network->period_ns,
+                            network->demand.claim.latency_ns);
     networks.push_back(std::move(*network));
   }
   return networks;
@@ -249,13 +200,13 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
     const PlannedNetwork& network = networks[i];
     // A network without a period is due after the time that it takes alone; an urgent one is due
     // sooner.
-    const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.claim.urgency;
+    const auto wanted_ns = static_cast<double>(division.alone_ns[i]) / network.demand.claim.urgency;
     const uint64_t deadline_ns =
         network.period_ns > 0 ? network.period_ns : static_cast<uint64_t>(wanted_ns);
-    sharing.push_back(budget::sharing_network(network.windows->choice(division.shares[i]),
+    sharing.push_back(budget::sharing_network(network.demand.windows->choice(division.shares[i]),
                                               network.period_ns, deadline_ns));
     periods_ns.push_back(network.period_ns);
-    urgencies.push_back(network.claim.urgency);
+    urgencies.push_back(network.demand.claim.urgency);
   }
   const budget::SharedDiskTimes times = budget::simulate_shared_disk(
       std::move(sharing), {.arbiter = budget::arbiter_settings(periods_ns, urgencies),
@@ -269,14 +220,15 @@ void simulate_together(const std::vector<PlannedNetwork>& networks, Division& di
 Division divide(const std::vector<PlannedNetwork>& networks, Shares shares) {
   Division division = {.shares = std::move(shares)};
   for (size_t i = 0; i < networks.size(); ++i) {
-    division.alone_ns.push_back(networks[i].delay_steps.delay_ns(division.shares[i]));
+    division.alone_ns.push_back(networks[i].demand.delay_steps.delay_ns(division.shares[i]));
   }
-  if (networks.front().windows) {
+  if (networks.front().demand.windows) {
     simulate_together(networks, division);
     return division;
   }
   for (size_t i = 0; i < networks.size(); ++i) {
-    const auto plan = budget::plan_by_table(networks[i].costs, division.shares[i]);
+    const auto plan =
+        budget::plan_by_table(networks[i].costs, division.shares[i], networks[i].blocks);
     division.table_ns.push_back(plan ? std::optional(plan->delay_ns) : std::nullopt);
   }
   return division;
@@ -298,8 +250,8 @@ Result<BudgetPlan> make_plan(const BudgetsOptions& options, const DelayModel& mo
   std::vector<Claim> claims;
   std::vector<StepFunction> step_functions;
   for (const PlannedNetwork& it : *networks) {
-    claims.push_back(it.claim);
-    step_functions.push_back(it.delay_steps);
+    claims.push_back(it.demand.claim);
+    step_functions.push_back(it.demand.delay_steps);
   }
   auto equation = budget::share_by_score(claims, options.loads.budget_bytes);
   if (!equation) return forward_error(std::move(equation));
@@ -328,44 +280,64 @@ std::string division_columns(const Division& division, size_t network) {
                      milliseconds(division.alone_ns[network]), last);
 }
 
+/// The blocks that a network has with its share.
+const budget::BlockEnds& ends_of(const PlannedNetwork& network, uint64_t share_bytes) {
+  return network.demand.ends[network.demand.delay_steps.step_number(share_bytes)];
+}
+
 void print_plan(const BudgetsOptions& options, const BudgetPlan& plan) {
   uint64_t all_bytes = 0;
-  for (const PlannedNetwork& it : plan.networks) all_bytes += it.claim.model_bytes;
+  size_t name_width = 12;
+  for (const PlannedNetwork& it : plan.networks) {
+    all_bytes += it.demand.claim.model_bytes;
+    name_width = std::max(name_width, it.demand.claim.name.size());
+  }
   fmt::print("{:.1f} MiB of weights in {:.1f}; the least budget is {:.2f} MiB\n",
              mebibytes(all_bytes), mebibytes(options.loads.budget_bytes),
              mebibytes(plan.least_bytes));
   fmt::print("MiB; ms alone on the disk, and {}\n\n",
              options.is_by_blocks ? "with the cuts of SwapNet's table (-: it has none)"
                                   : "with the others on it");
-  fmt::print("{:<12} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", "", "", "all in", "equation (1)",
-             "joint");
+  fmt::print("{:<{}} {:>8} {:>7} {:>8} | {:^27} | {:^27}\n", "", name_width, "", "", "all in",
+             "equation (1)", "joint");
   const char* const last = options.is_by_blocks ? "table" : "shared";
-  fmt::print("{:<12} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
-             "weights", "least", "memory", "budget", "alone", last, "budget", "alone", last);
+  fmt::print("{:<{}} {:>8} {:>7} {:>8} |{:>10} {:>8} {:>8} |{:>10} {:>8} {:>8}\n", "network",
+             name_width, "weights", "least", "memory", "budget", "alone", last, "budget", "alone",
+             last);
   for (size_t i = 0; i < plan.networks.size(); ++i) {
-    const Claim& claim = plan.networks[i].claim;
-    fmt::print("{:<12} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name,
+    const Claim& claim = plan.networks[i].demand.claim;
+    fmt::print("{:<{}} {:>8.2f} {:>7.2f} {:>8.1f} |{} |{}\n", claim.name, name_width,
                mebibytes(claim.model_bytes), mebibytes(claim.least_bytes),
                milliseconds(claim.latency_ns), division_columns(plan.equation, i),
                division_columns(plan.joint, i));
   }
   for (const PlannedNetwork& it : plan.networks) {
-    if (it.exact_from_bytes && *it.exact_from_bytes <= it.claim.least_bytes) continue;
-    const std::string where = it.exact_from_bytes
-                                  ? fmt::format("below {:.2f} MiB", mebibytes(*it.exact_from_bytes))
-                                  : "at any budget";
+    if (it.demand.exact_from_bytes && *it.demand.exact_from_bytes <= it.demand.claim.least_bytes)
+      continue;
+    const std::string where =
+        it.demand.exact_from_bytes
+            ? fmt::format("below {:.2f} MiB", mebibytes(*it.demand.exact_from_bytes))
+            : "at any budget";
     fmt::print(
         "{}: --time-limit was over; {} there may be faster blocks: these take up to {:.1f} % "
         "longer than the least that is proved\n",
-        it.claim.name, where, 100 * it.excess_max);
+        it.demand.claim.name, where, 100 * it.demand.excess_max);
+  }
+  if (!options.is_by_blocks) return;
+  fmt::print("\nBlocks of the joint shares; those of equation (1) are in --json.\n");
+  for (size_t i = 0; i < plan.networks.size(); ++i) {
+    const PlannedNetwork& it = plan.networks[i];
+    fmt::print("{}",
+               blocks_text(it.demand.claim.name, it.costs, ends_of(it, plan.joint.shares[i])));
   }
 }
 
-nlohmann::ordered_json to_json(const Division& division, size_t i) {
+nlohmann::ordered_json to_json(const PlannedNetwork& network, const Division& division, size_t i) {
   nlohmann::ordered_json json = {{"budget_bytes", division.shares[i]},
                                  {"delay_ns", division.alone_ns[i]}};
   if (division.shared_ns.empty()) {
     if (division.table_ns[i]) json["table_delay_ns"] = *division.table_ns[i];
+    add_blocks(json, network.costs, ends_of(network, division.shares[i]));
     return json;
   }
   json["shared_delay_ns"] = division.shared_ns[i];
@@ -383,20 +355,20 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
                                  {"joint_goal", plan.joint_goal}};
   for (size_t i = 0; i < plan.networks.size(); ++i) {
     const PlannedNetwork& it = plan.networks[i];
-    nlohmann::ordered_json network = {{"name", it.claim.name},
+    nlohmann::ordered_json network = {{"name", it.demand.claim.name},
                                       {"cfg", options.cfg_paths[i]},
-                                      {"weights_bytes", it.claim.model_bytes},
-                                      {"least_bytes", it.claim.least_bytes},
-                                      {"forced_by", it.claim.forced_by},
-                                      {"in_memory_ns", it.claim.latency_ns},
+                                      {"weights_bytes", it.demand.claim.model_bytes},
+                                      {"least_bytes", it.demand.claim.least_bytes},
+                                      {"forced_by", it.demand.claim.forced_by},
+                                      {"in_memory_ns", it.demand.claim.latency_ns},
                                       {"urgency", options.loads.urgencies[i]},
                                       {"period_ns", it.period_ns},
                                       {"exact_from_bytes", nullptr},
-                                      {"excess_max", it.excess_max},
-                                      {"equation", to_json(plan.equation, i)},
-                                      {"joint", to_json(plan.joint, i)}};
-    if (it.exact_from_bytes) network["exact_from_bytes"] = *it.exact_from_bytes;
-    for (const budget::Step& step : it.delay_steps.steps()) {
+                                      {"excess_max", it.demand.excess_max},
+                                      {"equation", to_json(it, plan.equation, i)},
+                                      {"joint", to_json(it, plan.joint, i)}};
+    if (it.demand.exact_from_bytes) network["exact_from_bytes"] = *it.demand.exact_from_bytes;
+    for (const budget::Step& step : it.demand.delay_steps.steps()) {
       network["steps"].push_back(
           {{"budget_bytes", step.budget_bytes}, {"delay_ns", step.delay_ns}});
     }
@@ -406,15 +378,11 @@ std::string to_json(const BudgetsOptions& options, const BudgetPlan& plan) {
 }
 
 int run_budgets(const BudgetsOptions& options) {
-  DelayModel model = two_processors;
-  if (!options.profile_path.empty()) {
-    const auto measured = read_delay_model(options.profile_path);
-    if (!measured) return failure(measured.error());
-    model = *measured;
-  }
+  const auto model = read_delay_model(options.profile_path);
+  if (!model) return failure(model.error());
   auto report = ReportFile::create_if_asked(options.json_path);
   if (!report) return failure(report.error());
-  const auto plan = make_plan(options, model);
+  const auto plan = make_plan(options, *model);
   if (!plan) return failure(plan.error());
   print_plan(options, *plan);
   if (*report) {

@@ -16,6 +16,7 @@
 #include "runtime/serve/demand.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/joint_plans.h"
 #include "tools/commands/plan/measured_profile.h"
@@ -41,6 +42,7 @@ const char* const joint_example = "weightpager plan resnet50.cfg --budget 64MiB"
 
 struct JointOptions {
   std::vector<std::string> cfg_paths;
+  std::optional<network::Resolution> resolution;
   std::optional<NetworkLoads> loads;
   std::string weights_path;
   double disk_gb_per_s = 2;
@@ -78,6 +80,9 @@ Result<JointOptions> read_joint_options(const Arguments& arguments) {
       parse_number(arguments.value("disk").value_or("2"), "--disk", bandwidths_gb_per_s);
   if (!disk) return tl::make_unexpected(disk.error());
   options.disk_gb_per_s = *disk;
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
@@ -282,7 +287,7 @@ Result<JointPlans> make_plans(const JointOptions& options) {
   if (options.loads) plans.budget_bytes = options.loads->budget_bytes;
   std::deque<PlannedTogether> planned;
   for (const std::string& cfg_path : options.cfg_paths) {
-    auto network = network::read_network(cfg_path);
+    auto network = network::read_network(cfg_path, options.resolution);
     if (!network) return forward_error(std::move(network));
     PlannedTogether& it = planned.emplace_back();
     it.network = std::move(*network);
@@ -331,6 +336,7 @@ std::vector<Option> plan_joint_options() {
            "that it takes from the processors, and the pace of the processors;\n"
            "with --budget, also try the plan"},
           {0, "disk", "GB/S", "the speed of reading weights, if it is not measured (2)"},
+          resolution_option(),
           {0, "threads", "N", "threads that compute (one per processor)"},
           time_limit_option(),
           {0, "explain", "", "print where bytes and time go, and what 10 MiB more would buy"},

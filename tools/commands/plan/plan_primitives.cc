@@ -12,6 +12,7 @@
 #include "runtime/plan/instance_file.h"
 #include "runtime/plan/network_instance.h"
 #include "tools/arguments/number_argument.h"
+#include "tools/arguments/resolution_argument.h"
 #include "tools/cli/cli.h"
 #include "tools/commands/plan/measured_profile.h"
 #include "tools/commands/plan/plan.h"
@@ -49,6 +50,7 @@ Command plan_primitives_description() {
                        "keep only the weights of the running layer in memory; each layer is\n"
                        "read from the disk before it runs"},
                       {0, "disk", "GB/S", "how fast that disk reads (2)"},
+                      resolution_option(),
                       {0, "threads", "N", "threads that compute (one per processor)"},
                       {0, "measure", "",
                        "run the network by each selection that is shown (with random weights),\n"
@@ -68,6 +70,7 @@ namespace {
 struct PrimitivesOptions {
   /// A network's .cfg, or an instance's .json.
   std::string path;
+  std::optional<network::Resolution> resolution;
   WantedSelection wanted;
   SelectionScope strategy = SelectionScope::whole_network;
   double disk_gb_per_s = 2;
@@ -104,7 +107,7 @@ Result<WantedSelection> read_wanted(const Arguments& arguments) {
 /// What only makes sense for a network that is measured.
 Status check_fits_instance(const Arguments& arguments, const std::string& path) {
   if (!is_instance(path)) return {};
-  for (const char* const option : {"layer-by-layer", "disk", "threads", "measure"}) {
+  for (const char* const option : {"layer-by-layer", "disk", "resolution", "threads", "measure"}) {
     if (arguments.has(option)) {
       return fail(fmt::format("--{} is for networks, and {} is an instance", option, path),
                   "its times, held bytes and workspaces say all that there is to plan");
@@ -127,6 +130,9 @@ Result<PrimitivesOptions> read_primitives_options(const Arguments& arguments) {
       parse_number(arguments.value("disk").value_or("2"), "--disk", bandwidths_gb_per_s);
   if (!disk) return tl::make_unexpected(disk.error());
   options.disk_gb_per_s = *disk;
+  const auto resolution = parse_resolution(arguments);
+  if (!resolution) return tl::make_unexpected(resolution.error());
+  options.resolution = *resolution;
   const auto threads = parse_threads(arguments);
   if (!threads) return tl::make_unexpected(threads.error());
   options.threads = *threads;
@@ -181,7 +187,7 @@ Status plan_by(plan::Profile profile, const PrimitivesOptions& options, Primitiv
 }
 
 Result<PrimitivesPlan> make_plan(const PrimitivesOptions& options) {
-  auto network = network::read_network(options.path);
+  auto network = network::read_network(options.path, options.resolution);
   if (!network) return forward_error(std::move(network));
   PrimitivesPlan made{.network = std::move(*network)};
   const auto choose = [&](const plan::Profile& profile) -> Result<plan::Ways> {

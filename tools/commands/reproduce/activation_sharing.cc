@@ -19,32 +19,18 @@
 #include "runtime/memory/bounds.h"
 #include "runtime/memory/portfolio.h"
 #include "runtime/network/synthetic/published_activations.h"
-#include "tools/commands/reproduce/paper.h"
+#include "tools/commands/reproduce/activation_sharing_figures.h"
 #include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 
 namespace weightpager::tools {
 namespace {
 
+using memory::bytes_of;
 using memory::OffsetPlan;
 using memory::SharedObjectsPlan;
 using memory::Strategy;
 using memory::TensorUsage;
-
-constexpr size_t columns_published = 6;
-
-struct ActivationNetwork {
-  const char* title;
-  /// Empty: its graph is not known.
-  const char* name;
-};
-constexpr std::array<ActivationNetwork, columns_published> activation_networks = {
-    {{"MobileNet v1", "mobilenet_v1"},
-     {"MobileNet v2", "mobilenet_v2"},
-     {"DeepLab v3", "deeplab_v3"},
-     {"Inception v3", "inception_v3"},
-     {"PoseNet", "posenet"},
-     {"BlazeFace", ""}}};
 
 constexpr const char* lower_bound = "Lower Bound";
 
@@ -53,7 +39,7 @@ struct PublishedRow {
   const char* title;
   /// The strategy's name here; empty for the bound and for memory without sharing.
   const char* strategy;
-  std::array<double, columns_published> mib;
+  std::array<double, activation_networks.size()> mib;
 };
 
 constexpr std::array<PublishedRow, 7> published_objects = {
@@ -84,9 +70,6 @@ constexpr const char* no_blazeface =
     "so the paper's graph is another one.";
 constexpr const char* inception_differs =
     "The paper's graph of Inception v3 is not known: its memory without sharing is another one.";
-
-uint64_t bytes_of(const OffsetPlan& plan) { return plan.total_bytes; }
-uint64_t bytes_of(const SharedObjectsPlan& plan) { return plan.total_bytes(); }
 
 std::string mib_text(uint64_t bytes) { return fmt::format("{:.3f}", mebibytes(bytes)); }
 
@@ -168,20 +151,6 @@ Result<Reproduction> offsets_table(const ReproduceSettings&) {
 }
 
 // ---- Placements ----
-
-/// Where each tensor begins: in the block, or where its object lies if objects lie in a row.
-std::vector<uint64_t> begins_of(const OffsetPlan& plan) { return plan.offset_bytes; }
-std::vector<uint64_t> begins_of(const SharedObjectsPlan& plan) {
-  std::vector<uint64_t> object_begins;
-  uint64_t end = 0;
-  for (const uint64_t bytes : plan.object_bytes) {
-    object_begins.push_back(end);
-    end += bytes;
-  }
-  std::vector<uint64_t> begins;
-  for (const uint32_t object : plan.object) begins.push_back(object_begins[object]);
-  return begins;
-}
 
 std::string placement_svg(const std::string& title, memory::Tensors tensors,
                           std::span<const uint64_t> begins) {
@@ -276,6 +245,19 @@ Result<Reproduction> placements(const ReproduceSettings& settings) {
 
 }  // namespace
 
+std::vector<uint64_t> begins_of(const OffsetPlan& plan) { return plan.offset_bytes; }
+std::vector<uint64_t> begins_of(const SharedObjectsPlan& plan) {
+  std::vector<uint64_t> object_begins;
+  uint64_t end = 0;
+  for (const uint64_t bytes : plan.object_bytes) {
+    object_begins.push_back(end);
+    end += bytes;
+  }
+  std::vector<uint64_t> begins;
+  for (const uint32_t object : plan.object) begins.push_back(object_begins[object]);
+  return begins;
+}
+
 Paper activation_sharing_paper() {
   return {.name = "activation-sharing",
           .title = "Efficient Memory Management for Deep Neural Net Inference",
@@ -285,7 +267,9 @@ Paper activation_sharing_paper() {
                       {"figure-6", "offsets, greedy by size", sharing_figure_6},
                       {"table-1", "shared objects, all strategies", shared_objects_table},
                       {"table-2", "offsets, all strategies", offsets_table},
-                      {"placements", "each strategy on each network", placements}}};
+                      {"placements", "each strategy on each network", placements},
+                      {"dynamic", "sizes that are known late", sharing_dynamic},
+                      {"caches", "the time that caches save, this machine", sharing_caches}}};
 }
 
 }  // namespace weightpager::tools

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "runtime/infer/window_use.h"
 #include "tools/report/table.h"
 
 namespace weightpager::tools {
@@ -29,6 +30,12 @@ struct ReproduceSettings {
   bool is_quick = false;
   /// For the timelines of Demand Layering. Empty: an example.
   std::vector<GivenLayer> layers;
+  /// What is measured on this machine: with a network of `model make` (empty: each figure's own
+  /// choice), and with files that are needed for a while in this folder.
+  std::string network;
+  std::string directory;
+  infer::DeviceKind device = infer::DeviceKind::cpu;
+  int threads = 1;
 };
 
 struct Picture {
@@ -49,7 +56,8 @@ struct Figure {
   /// "figure-13", "table-2": of the paper, and the files' name.
   std::string name;
   std::string title;
-  /// Nothing is read but what is part of weightpager; figures of this machine measure it.
+  /// Nothing is read but what is part of weightpager, and nothing is measured unless the title
+  /// says "this machine".
   Result<Reproduction> (*make)(const ReproduceSettings& settings);
 };
 
@@ -62,6 +70,7 @@ struct Paper {
 
 Paper demand_layering_paper();
 Paper activation_sharing_paper();
+Paper swapnet_paper();
 Paper taso_paper();
 
 }  // namespace weightpager::tools

@@ -13,6 +13,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "runtime/network/synthetic/description.h"
+#include "tools/arguments/device_argument.h"
 #include "tools/arguments/number_argument.h"
 #include "tools/cli/version.h"
 #include "tools/commands/reproduce/paper.h"
@@ -26,9 +28,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int reproduce_schema_version = 1;
+// Of the names of figures.
+constexpr int name_columns = 14;
 
 std::vector<Paper> papers() {
-  return {demand_layering_paper(), activation_sharing_paper(), taso_paper()};
+  return {demand_layering_paper(), activation_sharing_paper(), taso_paper(), swapnet_paper()};
 }
 
 std::vector<std::string> paper_names() {
@@ -49,21 +53,26 @@ Command reproduce_description() {
   return {.name = "weightpager reproduce",
           .purpose =
               "Makes the figures and tables of a paper again, from the paper's own numbers and\n"
-              "beside its published values. Where these are in pictures alone, this machine is\n"
-              "measured.\n",
+              "beside its published values; and, where the list says so, from this machine.\n",
           .usage = "  weightpager reproduce PAPER [FIGURE…] -o DIR [OPTIONS]\n",
           .options = {{'o', "output", "DIR", "the folder for pictures, tables and PAPER.html"},
                       {0, "list", "", "list the figures and tables, and make none"},
                       {0, "layers", "R/C/K[/MIB],…",
                        "figures 10 and 11: the layers' read, copy and\n"
                        "kernel times in ms, and their sizes (1)"},
+                      {0, "net", "NAME",
+                       "measured on this machine: a network of `model make --net`\n"
+                       "(each figure has its own)"},
+                      device_option(),
+                      {0, "threads", "N", "threads that compute (one per processor)"},
                       {0, "quick", "", "fewer points of each curve, smaller networks"}},
           .examples =
               "  weightpager reproduce demand-layering --list\n"
               "  weightpager reproduce demand-layering -o paper\n"
               "  weightpager reproduce demand-layering figure-10 --layers 2/1/3,4/1/2 -o dir\n"
-              "Papers: demand-layering, activation-sharing, taso.\n",
-          .exit_status = "  0 made, 1 a file cannot be written, 2 misuse\n"};
+              "  weightpager reproduce demand-layering table-2-here --net resnet152 -o dir\n"
+              "Papers: demand-layering, activation-sharing, taso, swapnet.\n",
+          .exit_status = "  0 made, 1 a file cannot be written or read, 2 misuse\n"};
 }
 
 namespace {
@@ -138,6 +147,22 @@ Result<std::vector<Figure>> find_figures(const Paper& paper, std::span<const std
   return found;
 }
 
+/// What figures of this machine are measured with.
+Status read_machine_settings(const Arguments& arguments, ReproduceSettings& settings) {
+  settings.network = arguments.value("net").value_or("");
+  if (!settings.network.empty()) {
+    const auto known = network::make_description(settings.network);
+    if (!known) return tl::make_unexpected(known.error());
+  }
+  const auto device = parse_device(arguments);
+  if (!device) return tl::make_unexpected(device.error());
+  settings.device = *device;
+  const auto threads = parse_threads(arguments);
+  if (!threads) return tl::make_unexpected(threads.error());
+  settings.threads = *threads;
+  return {};
+}
+
 Result<ReproduceOptions> read_reproduce_options(const Arguments& arguments) {
   const std::vector<std::string>& operands = arguments.operands();
   if (operands.empty()) {
@@ -152,9 +177,13 @@ Result<ReproduceOptions> read_reproduce_options(const Arguments& arguments) {
   options.figures = std::move(*figures);
   auto layers = parse_layers(arguments);
   if (!layers) return forward_error(std::move(layers));
-  options.settings = {.is_quick = arguments.has("quick"), .layers = std::move(*layers)};
   options.is_list = arguments.has("list");
   options.directory = arguments.value("output").value_or("");
+  options.settings = {.is_quick = arguments.has("quick"),
+                      .layers = std::move(*layers),
+                      .directory = options.directory};
+  if (Status read = read_machine_settings(arguments, options.settings); !read)
+    return forward_error(std::move(read));
   if (options.directory.empty() && !options.is_list) {
     return fail("--output is missing", "-o DIR says where the figures go; --list makes none");
   }
@@ -265,10 +294,10 @@ Status make_all(const ReproduceOptions& options) {
     if (!made) return tl::make_unexpected(made.error());
     if (auto written = write_figure(directory, figure, *made); !written) return written;
     add_to(pages, figure, *made);
-    print(stdout, fmt::format("{:<10} {} tables, {} pictures: {}\n", figure.name,
+    print(stdout, fmt::format("{:<{}} {} tables, {} pictures: {}\n", figure.name, name_columns,
                               made->tables.size(), made->pictures.size(), figure.title));
     for (const std::string& lack : made->lacks)
-      print(stdout, fmt::format("{:<10} not here: {}\n", "", lack));
+      print(stdout, fmt::format("{:<{}} not here: {}\n", "", name_columns, lack));
   }
   const std::string markdown = fmt::format("# {}\n\n{}", options.paper.title, pages.markdown);
   if (auto written = write_file(directory / (options.paper.name + ".md"), markdown); !written)
@@ -280,7 +309,7 @@ Status make_all(const ReproduceOptions& options) {
 int list(const Paper& paper) {
   print(stdout, paper.title + "\n");
   for (const Figure& figure : paper.figures)
-    print(stdout, fmt::format("  {:<10} {}\n", figure.name, figure.title));
+    print(stdout, fmt::format("  {:<{}} {}\n", figure.name, name_columns, figure.title));
   return exit_success;
 }
 

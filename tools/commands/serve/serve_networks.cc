@@ -24,6 +24,7 @@
 #include "runtime/network/parser.h"
 #include "runtime/plan/plan_file.h"
 #include "runtime/serve/serving.h"
+#include "tools/arguments/by_argument.h"
 #include "tools/arguments/http_option.h"
 #include "tools/arguments/network_loads.h"
 #include "tools/arguments/number_argument.h"
@@ -72,6 +73,7 @@ Command serve_networks_description() {
                   urgency_option(),
                   period_option(),
                   goal_option(),
+                  by_option(),
                   {0, "then", "S=SIZE,…", "other budgets from these seconds on: 10=500MiB,20=1GiB"},
                   {0, "seconds", "N", "end after N seconds"},
                   {0, "plans", "FILE,…",
@@ -103,6 +105,7 @@ struct NetworksOptions {
   std::vector<std::string> cfg_paths;
   std::vector<BudgetStep> steps;
   NetworkLoads loads;
+  bool is_by_blocks = false;
   std::optional<uint64_t> duration_ns;
   int threads = 1;
   std::vector<std::string> plan_paths;  // one for each network, or empty
@@ -150,6 +153,9 @@ Result<NetworksOptions> read_serve_networks_options(const Arguments& arguments) 
   auto loads = parse_network_loads(arguments, serve_networks_example);
   if (!loads) return forward_error(std::move(loads));
   options.loads = std::move(*loads);
+  const auto is_by_blocks = parse_is_by_blocks(arguments);
+  if (!is_by_blocks) return tl::make_unexpected(is_by_blocks.error());
+  options.is_by_blocks = *is_by_blocks;
   if (const auto text = arguments.value("then")) {
     auto steps = parse_steps(*text);
     if (!steps) return forward_error(std::move(steps));
@@ -485,8 +491,9 @@ int serve_networks(const NetworksOptions& options) {
                        format_size(options.loads.budget_bytes), limit.source,
                        format_size(limit.bytes)));
   }
-  auto serving = Serving::start(std::move(*requests),
-                                {.budget_bytes = budget_bytes, .goal = options.loads.goal});
+  auto serving = Serving::start(std::move(*requests), {.budget_bytes = budget_bytes,
+                                                       .goal = options.loads.goal,
+                                                       .is_by_blocks = options.is_by_blocks});
   if (!serving) return failure(serving.error());
   for (const BudgetStep& step : options.steps) {
     const Status possible = (*serving)->check_budget(step.budget_bytes);

@@ -1,0 +1,154 @@
+#include "tools/commands/reproduce/demand_layering_here.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "pager/base/units.h"
+#include "pager/io/model_file.h"
+#include "runtime/network/parser.h"
+#include "runtime/network/synthetic/make_network.h"
+#include "runtime/plan/profiler.h"
+#include "tools/terminal/progress_line.h"
+
+namespace weightpager::tools::demand_layering {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A new folder within `parent`.
+Result<std::string> make_folder(const std::string& parent) {
+  std::string path = parent + "/weightpager-network-XXXXXX";
+  if (mkdtemp(path.data()) == nullptr)
+    return fail(fmt::format("{}: no folder can be made", parent), "", errno);
+  return path;
+}
+
+/// Whether files in the folder can be read past the page cache.
+bool is_on_disk(const std::string& parent) {
+  const auto folder = make_folder(parent);
+  if (!folder) return false;
+  const std::string path = *folder + "/probe";
+  std::ofstream(path) << std::string(os_page_bytes, '\0');
+  const auto file = io::ModelFile::open(path);
+  const bool is_direct = file && file->is_direct();
+  std::error_code ignored;
+  fs::remove_all(*folder, ignored);
+  return is_direct;
+}
+
+std::optional<std::string> folder_on_disk(const ReproduceSettings& settings) {
+  const char* const temporary = getenv("TMPDIR");
+  for (const std::string& parent :
+       {settings.directory, std::string(temporary == nullptr ? "" : temporary)}) {
+    if (!parent.empty() && is_on_disk(parent)) return parent;
+  }
+  return {};
+}
+
+}  // namespace
+
+NetworkHere::NetworkHere(NetworkHere&& other) noexcept
+    : folder_(std::exchange(other.folder_, {})),
+      name_(std::move(other.name_)),
+      description_path_(std::move(other.description_path_)),
+      weights_path_(std::move(other.weights_path_)),
+      network_(std::move(other.network_)) {}
+
+NetworkHere::~NetworkHere() {
+  std::error_code ignored;
+  if (!folder_.empty()) fs::remove_all(folder_, ignored);
+}
+
+Result<NetworkHere> NetworkHere::make(const std::string& parent, const std::string& name) {
+  auto folder = make_folder(parent);
+  if (!folder) return forward_error(std::move(folder));
+  NetworkHere here(std::move(*folder));
+  ProgressLine line;
+  auto made = network::make_network(
+      {.name = name, .directory = here.folder_, .on_progress = [&](uint64_t written, uint64_t all) {
+         line.show_bytes(written, all);
+       }});
+  line.clear();
+  if (!made) return forward_error(std::move(made));
+  here.name_ = name;
+  here.description_path_ = std::move(made->description_path);
+  here.weights_path_ = std::move(made->weights_path);
+  here.network_ = std::move(made->network);
+  return here;
+}
+
+Result<network::Network> NetworkHere::at(const network::Resolution& resolution) const {
+  return network::read_network(description_path_, resolution);
+}
+
+Result<Reproduction> measured_here(
+    const ReproduceSettings& settings,
+    const std::function<Result<Reproduction>(const NetworkHere& here)>& make) {
+  const auto parent = folder_on_disk(settings);
+  if (!parent) {
+    Reproduction made;
+    made.lacks.push_back(
+        fmt::format("measured times: {} is on no disk that can be read past the page cache, nor is "
+                    "TMPDIR; give "
+                    "-o a folder on a disk.",
+                    settings.directory));
+    return made;
+  }
+  const char* const chosen = settings.is_quick ? "squeezenet" : "yolov4";
+  const auto here =
+      NetworkHere::make(*parent, settings.network.empty() ? chosen : settings.network);
+  if (!here) return tl::make_unexpected(here.error());
+  return make(*here);
+}
+
+Result<std::unique_ptr<infer::Inference>> open_here(const ReproduceSettings& settings,
+                                                    const NetworkHere& here,
+                                                    pipeline::Pipeline which) {
+  return infer::Inference::open(here.network(), here.weights_path(),
+                                {.window = {.pipeline = which},
+                                 .device = settings.device,
+                                 .reads_across_inferences = false,
+                                 .threads = settings.threads});
+}
+
+Result<infer::LayerRuns> layers_here(const ReproduceSettings& settings, const NetworkHere& here,
+                                     int repeats) {
+  auto sequential = open_here(settings, here, pipeline::Pipeline::sequential);
+  if (!sequential) return forward_error(std::move(sequential));
+  auto preloaded = open_here(settings, here, pipeline::Pipeline::preload);
+  if (!preloaded) return forward_error(std::move(preloaded));
+  return infer::run_layers(**sequential, **preloaded, infer::some_input(here.network()), repeats);
+}
+
+Result<infer::Comparison> compare_here(const ReproduceSettings& settings,
+                                       const network::Network& network, const NetworkHere& here,
+                                       infer::ComparisonOptions options) {
+  ProgressLine line;
+  options.weights_path = here.weights_path();
+  options.device = settings.device;
+  options.threads = settings.threads;
+  options.inferences_per_turn = std::min(options.inferences, 5u);
+  options.on_progress = [&](const std::string& text) {
+    line.show(
+        fmt::format("{} {}x{}: {}", here.name(), network.input.width, network.input.height, text));
+  };
+  auto comparison = infer::compare_pipelines(network, options);
+  line.clear();
+  return comparison;
+}
+
+std::string machine_note(const ReproduceSettings& settings) {
+  utsname system{};
+  uname(&system);
+  return fmt::format("This machine: {}, Linux {}{}.", plan::machine_words(settings.threads),
+                     system.release,
+                     settings.device == infer::DeviceKind::cuda ? ", computed on its GPU" : "");
+}
+
+}  // namespace weightpager::tools::demand_layering

@@ -1,0 +1,157 @@
+// Figure 13 on this machine: delay by window, and the window with the least delay by both searches.
+//
+// The costs of layers are measured once, and the equations give the delay with every window, so
+// both searches take milliseconds. Some windows are run as well, from the smallest to beyond the
+// one that was found: the measured curve beside the calculated one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "pager/base/units.h"
+#include "runtime/pipeline/search.h"
+#include "tools/commands/reproduce/demand_layering_figures.h"
+#include "tools/commands/reproduce/demand_layering_here.h"
+#include "tools/commands/reproduce/demand_layering_published.h"
+#include "tools/commands/reproduce/demand_layering_sweep.h"
+#include "tools/report/svg_chart.h"
+#include "tools/terminal/figures.h"
+
+namespace weightpager::tools::demand_layering {
+
+using infer::Inference;
+using pipeline::Rings;
+
+namespace {
+
+/// Delays of some inferences, sorted.
+Result<std::vector<uint64_t>> run_in(Inference& inference, const ComparedPipeline& how,
+                                     const Rings& rings, std::span<const float> input,
+                                     int repeats) {
+  const Status taken =
+      inference.set_window({.pipeline = how.pipeline, .rings = rings, .uses_overlay = false});
+  if (!taken) return tl::make_unexpected(taken.error());
+  std::vector<uint64_t> delays_ns;
+  for (int i = 0; i <= repeats; ++i) {
+    if (Status ran = inference.run({&input, 1}); !ran) return forward_error(std::move(ran));
+    // The first run in new memory takes longer.
+    if (i > 0) delays_ns.push_back(inference.times().delay_ns());
+  }
+  std::sort(delays_ns.begin(), delays_ns.end());
+  return delays_ns;
+}
+
+/// From the smallest rings to beyond those without stalls, in equal steps of whole pages.
+std::vector<Rings> some_rings(const ComparedPipeline& how, const Costs& costs, size_t count) {
+  const Rings least = pipeline::smallest_rings(how.pipeline, pipeline::work_units(costs));
+  const uint64_t grown_bytes = rings_of(how, costs).host_bytes - least.host_bytes;
+  const uint64_t step_bytes = round_up(grown_bytes * 5 / 4 / (count - 1) + 1, os_page_bytes);
+  std::vector<Rings> rings;
+  for (size_t i = 0; i < count; ++i) {
+    rings.push_back(
+        {.host_bytes = least.host_bytes + i * step_bytes,
+         .device_bytes = least.device_bytes == 0 ? 0 : least.device_bytes + i * step_bytes});
+  }
+  return rings;
+}
+
+struct Windows {
+  Table searches;
+  Table measured;
+  LineChart chart;
+};
+
+/// What both searches find, and the curve of the equations.
+void add_searches(const ComparedPipeline& how, const Costs& costs, uint64_t step_bytes,
+                  Windows& made) {
+  const uint64_t all_bytes = sum_of(costs, &pipeline::UnitCosts::size_bytes);
+  Sweep swept = sweep(how.name, how.pipeline, costs, step_bytes, all_bytes);
+  const auto same = pipeline::smallest_rings_for_delay(how.pipeline, costs, swept.least_delay_ns);
+  made.searches.rows.push_back(
+      {how.name, fmt::format("{:.1f}", milliseconds(swept.least_delay_ns)),
+       fmt::format("{:.2f}", mebibytes(swept.window_bytes)),
+       same ? fmt::format("{:.2f}", mebibytes(same->bytes())) : "-",
+       fmt::format("{:.2f}", mebibytes(rings_of(how, costs).bytes())),
+       fmt::format("{:.1f}", milliseconds(sum_of(costs, &pipeline::UnitCosts::kernel_ns)))});
+  swept.line.name += " by equation";
+  made.chart.lines.push_back(std::move(swept.line));
+}
+
+Status add_measured(Inference& inference, const ComparedPipeline& how, const Costs& costs,
+                    std::span<const float> input, bool is_quick, Windows& made) {
+  ChartLine line = {.name = fmt::format("{} measured", how.name), .points = {}};
+  for (const Rings& rings : some_rings(how, costs, is_quick ? 2 : 6)) {
+    const auto delays = run_in(inference, how, rings, input, is_quick ? 1 : 3);
+    if (!delays) return tl::make_unexpected(delays.error());
+    const double median_ms = milliseconds((*delays)[delays->size() / 2]);
+    line.points.emplace_back(mebibytes(inference.window_bytes()), median_ms);
+    made.measured.rows.push_back(
+        {how.name, fmt::format("{:.2f}", mebibytes(inference.window_bytes())),
+         fmt::format("{:.1f}", milliseconds(pipeline::delay_ns(how.pipeline, costs, rings))),
+         fmt::format("{:.1f}", median_ms), fmt::format("{:.1f}", milliseconds(delays->front())),
+         fmt::format("{:.1f}", milliseconds(delays->back()))});
+  }
+  made.chart.lines.push_back(std::move(line));
+  return {};
+}
+
+/// The delay that no window makes smaller.
+void add_kernels(const Costs& costs, LineChart& chart) {
+  double last_mib = 0;
+  for (const ChartLine& line : chart.lines) last_mib = std::max(last_mib, line.points.back().first);
+  const double kernels_ms = milliseconds(sum_of(costs, &pipeline::UnitCosts::kernel_ns));
+  const double first_mib = chart.lines.front().points.front().first;
+  chart.lines.push_back({"all kernels", {{first_mib, kernels_ms}, {last_mib, kernels_ms}}, true});
+}
+
+Windows empty_windows(const ReproduceSettings& settings, const NetworkHere& here,
+                      uint64_t step_bytes) {
+  return {
+      .searches = {.title = "This machine: the smallest window with the least delay, by both "
+                            "searches, MiB",
+                   .columns = {"pipeline", "least delay, ms", "the paper's sweep",
+                               "ours, the same delay", "ours, 0.4 % more", "all kernels, ms"},
+                   .rows = {},
+                   .note = fmt::format("{} By equation, from reads, copies and kernels of each "
+                                       "layer as measured here. The sweep takes steps of {} KiB "
+                                       "in each buffer.",
+                                       machine_note(settings), step_bytes / KiB)},
+      .measured = {.title = "This machine: delay by window, ms",
+                   .columns = {"pipeline", "window, MiB", "by equation", "measured: median",
+                               "least", "most"},
+                   .rows = {},
+                   .note = ""},
+      .chart = {.title = fmt::format("This machine: {}, delay by window", here.name()),
+                .x_label = "MiB for weights",
+                .y_label = "delay, ms",
+                .lines = {}}};
+}
+
+}  // namespace
+
+Result<Reproduction> figure_13_here(const ReproduceSettings& settings) {
+  return measured_here(settings, [&](const NetworkHere& here) -> Result<Reproduction> {
+    const auto runs = layers_here(settings, here, settings.is_quick ? 2 : 5);
+    if (!runs) return tl::make_unexpected(runs.error());
+    const Costs costs = infer::median_costs(*runs);
+    auto inference = open_here(settings, here, pipeline::Pipeline::preload);
+    if (!inference) return forward_error(std::move(inference));
+    const uint64_t step_bytes = here.network().folded_bytes() < 32 * MiB ? 64 * KiB : 1 * MiB;
+    const std::vector<float> input = infer::some_input(here.network());
+    Windows made = empty_windows(settings, here, step_bytes);
+    for (const size_t which : {size_t{3}, size_t{5}}) {
+      add_searches(compared[which], costs, step_bytes, made);
+      const Status measured =
+          add_measured(**inference, compared[which], costs, input, settings.is_quick, made);
+      if (!measured) return tl::make_unexpected(measured.error());
+    }
+    add_kernels(costs, made.chart);
+    return Reproduction{.tables = {std::move(made.searches), std::move(made.measured)},
+                        .pictures = {{"figure-13-here", svg_of(made.chart)}},
+                        .lacks = {}};
+  });
+}
+
+}  // namespace weightpager::tools::demand_layering
