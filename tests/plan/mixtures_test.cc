@@ -45,7 +45,7 @@ struct Point {
   double time_ns = 0;
 };
 
-// What `plan primitives` charges: docs/explanation/planning.md.
+// What `plan primitives` charges: docs/reference/plan_primitives.md.
 Point evaluated(const Mixtures& mixtures, const Mixture& mixture, SelectionScope strategy) {
   double time_ns = 0;
   uint64_t sum_bytes = 0;

@@ -183,6 +183,12 @@ uint64_t weightpager_bytes(const MeasuredNetwork& measured, const Selection& sel
   return weights_bytes + memory::lay_out(measured.network, memory).plan.total_bytes;
 }
 
+Result<SelectionRun> run_of(const MeasuredNetwork& measured, const Selection& selection) {
+  const auto choices = plan::choices_of(measured.network, measured.profile, measured.made.instance,
+                                        selection.candidates);
+  return SelectionRun::make(measured.network, choices, one_thread);
+}
+
 std::vector<std::string> lacks_of(std::span<const NamedSelection> selections) {
   const bool has_winograd = std::any_of(selections.begin(), selections.end(),
                                         [](const auto& it) { return it.title == "winograd"; });

@@ -25,6 +25,7 @@
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/profile.h"
 #include "runtime/plan/selection.h"
+#include "tools/commands/plan/selection_run.h"
 #include "tools/commands/reproduce/paper.h"
 
 namespace weightpager::tools::taso {
@@ -104,6 +105,9 @@ plan::Instance with_paper_kinds(const MeasuredNetwork& measured, const plan::Ins
 
 /// What weightpager needs for a selection: packed weights of convolutions, and the arena.
 uint64_t weightpager_bytes(const MeasuredNetwork& measured, const plan::Selection& selection);
+
+/// The network with random weights, to be run by a selection.
+Result<SelectionRun> run_of(const MeasuredNetwork& measured, const plan::Selection& selection);
 
 /// What is not here on this machine: a sentence, or nothing.
 std::vector<std::string> lacks_of(std::span<const NamedSelection> selections);

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/layer_choice.h"
 #include "tools/commands/plan/selection_run.h"
 #include "tools/commands/reproduce/taso_figures.h"
 #include "tools/commands/reproduce/taso_networks.h"
@@ -21,14 +20,6 @@
 
 namespace weightpager::tools::taso {
 namespace {
-
-using plan::Selection;
-
-Result<SelectionRun> run_of(const MeasuredNetwork& measured, const Selection& selection) {
-  const auto choices = plan::choices_of(measured.network, measured.profile, measured.made.instance,
-                                        selection.candidates);
-  return SelectionRun::make(measured.network, choices, one_thread);
-}
 
 struct Ran {
   std::string title;
