@@ -133,7 +133,7 @@ Result<infer::Comparison> compare_here(const ReproduceSettings& settings,
   options.weights_path = here.weights_path();
   options.device = settings.device;
   options.threads = settings.threads;
-  options.inferences_per_turn = std::min(options.inferences, 5u);
+  options.inferences_per_turn = std::min(options.inferences, 3u);
   options.on_progress = [&](const std::string& text) {
     line.show(
         fmt::format("{} {}x{}: {}", here.name(), network.input.width, network.input.height, text));
@@ -146,8 +146,8 @@ Result<infer::Comparison> compare_here(const ReproduceSettings& settings,
 std::string machine_note(const ReproduceSettings& settings) {
   utsname system{};
   uname(&system);
-  return fmt::format("This machine: {}, Linux {}{}.", plan::machine_words(settings.threads),
-                     system.release,
+  return fmt::format("This machine: {}, {} thread{}, Linux {}{}.", plan::processor_name(),
+                     settings.threads, settings.threads == 1 ? "" : "s", system.release,
                      settings.device == infer::DeviceKind::cuda ? ", computed on its GPU" : "");
 }
 

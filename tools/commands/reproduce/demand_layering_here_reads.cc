@@ -56,7 +56,8 @@ Result<Reproduction> figure_7_here(const ReproduceSettings& settings) {
         .note = fmt::format(
             "{} The file has {:.1f} MiB. A cold pass begins with an empty page cache; the host of "
             "a "
-            "virtual disk may have a cache of its own. Registered memory is pinned once, for "
+            "virtual disk may have a cache of its own. Registered memory is huge pages, pinned "
+            "once, for "
             "io_uring.",
             machine_note(settings), mebibytes(probe->file_bytes()))};
     LineChart chart = {.title = "This machine: speed of reads by their size (Figure 7)",
