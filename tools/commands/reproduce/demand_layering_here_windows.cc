@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,10 +113,13 @@ Status add_measured(Inference& inference, const ComparedPipeline& how, const Cos
 
 /// The delay that no window makes smaller.
 void add_kernels(const Costs& costs, LineChart& chart) {
+  double first_mib = HUGE_VAL;
   double last_mib = 0;
-  for (const ChartLine& line : chart.lines) last_mib = std::max(last_mib, line.points.back().first);
+  for (const ChartLine& line : chart.lines) {
+    first_mib = std::min(first_mib, line.points.front().first);
+    last_mib = std::max(last_mib, line.points.back().first);
+  }
   const double kernels_ms = milliseconds(sum_of(costs, &pipeline::UnitCosts::kernel_ns));
-  const double first_mib = chart.lines.front().points.front().first;
   chart.lines.push_back({"all kernels", {{first_mib, kernels_ms}, {last_mib, kernels_ms}}, true});
 }
 
