@@ -28,7 +28,7 @@ Reproduction energy_of(const infer::Comparison& comparison, const std::vector<st
       .note = fmt::format("{} The counters are those of the whole machine: whatever else runs "
                           "counts, too.",
                           machine)};
-  BarChart chart = {.title = table.title, .y_label = "J", .series = names, .groups = {}};
+  BarChart chart = {.title = table.title, .y_label = "joules", .series = names, .groups = {}};
   table.columns.insert(table.columns.end(), names.begin(), names.end());
   for (const infer::Configuration& it : comparison.configurations) {
     BarGroup group = {.name = it.name, .bars = {}};

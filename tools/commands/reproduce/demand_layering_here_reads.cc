@@ -73,7 +73,10 @@ Result<Reproduction> figure_7_here(const ReproduceSettings& settings) {
     Reproduction made;
     for (const ReadWay& way : read_ways) {
       const Status added = add_way(*probe, way, time, table, chart);
-      if (!added) made.lacks.push_back(fmt::format("{}: {}.", way.name, added.error().message));
+      if (!added) {
+        made.lacks.push_back(
+            fmt::format("{}: {} ({}).", way.name, added.error().message, added.error().hint));
+      }
     }
     made.tables.push_back(std::move(table));
     made.pictures.push_back({"figure-7-here", svg_of(chart)});
