@@ -20,7 +20,8 @@ Paper swapnet_paper() {
       .title =
           "SwapNet: Efficient Swapping for DNN Inference on Edge AI Devices Beyond the Memory "
           "Budget",
-      .figures = {{"table-1", "memory of the self-driving vehicle", swapnet::table_1},
+      .figures = {{"summary", "what the abstract says", swapnet::summary},
+                  {"table-1", "memory of the self-driving vehicle", swapnet::table_1},
                   {"table-2", "layers of ResNet-101", swapnet::table_2},
                   {"figure-8", "reading, computing and letting go", swapnet::figure_8},
                   {"figure-9", "coefficients of the delay model", swapnet::figure_9},

@@ -78,14 +78,14 @@ class Comparison {
              double part)
       : application_(application),
         budget_bytes_(static_cast<uint64_t>(application.budget_mb * part) * mib),
-        is_published_(part == 1) {
+        part_(part) {
     for (const PublishedTask& task : application.tasks)
       networks_.push_back(&choices.at(task.model));
   }
 
   void add_rows(Table& table) const {
-    add(table, "SwapNet's budgets and cuts", by_published_budgets(true));
-    add(table, "best blocks, SwapNet's budgets", by_published_budgets(false));
+    add(table, "SwapNet's shares and cuts", by_published_budgets(true));
+    add(table, "best blocks, SwapNet's shares", by_published_budgets(false));
     add(table, "best blocks, Eq. (1)",
         by_blocks(budget::share_by_score(block_claims(), budget_bytes_)));
     add(table, "best blocks, joint shares", by_blocks(joint(block_claims(), true)));
@@ -134,10 +134,9 @@ class Comparison {
   }
 
   Slowdowns by_published_budgets(bool is_by_table) const {
-    if (!is_published_) return std::nullopt;
     std::vector<double> slowdowns;
     for (size_t i = 0; i < networks_.size(); ++i) {
-      const auto bytes = static_cast<uint64_t>(application_.tasks[i].budget_mb) * mib;
+      const auto bytes = static_cast<uint64_t>(application_.tasks[i].budget_mb * part_) * mib;
       const budget::BlockedNetwork& costs = networks_[i]->network.costs;
       const auto plan =
           is_by_table ? budget::plan_by_table(costs, bytes) : budget::plan_blocks(costs, bytes);
@@ -162,8 +161,9 @@ class Comparison {
     if (!shares) return std::nullopt;
     std::vector<double> slowdowns;
     for (size_t i = 0; i < networks_.size(); ++i) {
-      const StepFunction& steps = networks_[i]->windows.delay_steps;
-      slowdowns.push_back(slowdown(*networks_[i], steps.delay_ns((*shares)[i])));
+      const serve::NetworkDemand& demand = networks_[i]->windows;
+      slowdowns.push_back(static_cast<double>(demand.delay_steps.delay_ns((*shares)[i])) /
+                          static_cast<double>(demand.claim.latency_ns));
     }
     return slowdowns;
   }
@@ -183,7 +183,7 @@ class Comparison {
 
   const PublishedApplication& application_;
   uint64_t budget_bytes_;
-  bool is_published_;
+  double part_;
   std::vector<const Choices*> networks_;
 };
 

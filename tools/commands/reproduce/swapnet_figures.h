@@ -19,9 +19,11 @@ Result<Reproduction> figure_15(const ReproduceSettings& settings);
 Result<Reproduction> figure_16(const ReproduceSettings& settings);
 
 // swapnet_applications.cc: several networks in one budget.
+Result<Reproduction> summary(const ReproduceSettings& settings);
 Result<Reproduction> figure_11(const ReproduceSettings& settings);
 Result<Reproduction> figure_12(const ReproduceSettings& settings);
 Result<Reproduction> figure_13(const ReproduceSettings& settings);
+// swapnet_beyond.cc.
 Result<Reproduction> beyond(const ReproduceSettings& settings);
 
 // swapnet_devices.cc: other boards, budgets that change, overheads.

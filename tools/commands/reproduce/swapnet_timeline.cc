@@ -42,10 +42,10 @@ ChartLine memory_line(const std::string& name, const PaperNetwork& network,
   const auto blocks = budget::block_costs(network.costs, ends);
   const auto times = budget::block_timeline(blocks);
   // What comes and what goes, by time.
-  std::multimap<uint64_t, int64_t> changes;
+  std::map<uint64_t, int64_t> changes;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    changes.emplace(times[i].read.begin_ns, static_cast<int64_t>(blocks[i].size_bytes));
-    changes.emplace(times[i].release.end_ns, -static_cast<int64_t>(blocks[i].size_bytes));
+    changes[times[i].read.begin_ns] += static_cast<int64_t>(blocks[i].size_bytes);
+    changes[times[i].release.end_ns] -= static_cast<int64_t>(blocks[i].size_bytes);
   }
   ChartLine line = {.name = name, .points = {}};
   int64_t bytes = 0;

@@ -14,6 +14,7 @@
 #include "runtime/plan/layer_choice.h"
 #include "runtime/plan/profile_cache.h"
 #include "runtime/plan/profiler.h"
+#include "runtime/plan/select.h"
 #include "tools/cli/cli.h"
 #include "tools/terminal/progress_line.h"
 
@@ -27,7 +28,6 @@ using plan::NetworkInstance;
 using plan::Selection;
 
 constexpr uint32_t quick_side = 72;
-constexpr int one_thread = 1;
 
 struct Kind {
   const char* name;
@@ -109,6 +109,11 @@ Result<MeasuredNetwork> measure(const NamedNetwork& it, const ReproduceSettings&
 
 }  // namespace
 
+std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings) {
+  if (settings.is_quick) return {googlenet, squeezenet};
+  return {networks.begin(), networks.end()};
+}
+
 Result<std::shared_ptr<const MeasuredNetwork>> measured(const NamedNetwork& network,
                                                         const ReproduceSettings& settings) {
   static std::map<std::string, std::shared_ptr<const MeasuredNetwork>> known;
@@ -131,6 +136,28 @@ Result<std::vector<NamedSelection>> one_primitive_each(const MeasuredNetwork& me
         {kind.title, std::move(found->selection), found->nodes_by_it, found->nodes_by_others});
   }
   return all;
+}
+
+std::vector<NamedSelection> Compared::all() const {
+  std::vector<NamedSelection> all = one_primitive;
+  all.push_back({"PBQP", pbqp});
+  all.push_back({"exact, least time", fastest});
+  all.push_back({"exact, least memory", least_memory});
+  return all;
+}
+
+Result<Compared> compare(const NamedNetwork& network, const ReproduceSettings& settings) {
+  auto it = measured(network, settings);
+  if (!it) return forward_error(std::move(it));
+  const Instance& instance = (*it)->whole_network;
+  auto one_primitive = one_primitive_each(**it, instance);
+  if (!one_primitive) return forward_error(std::move(one_primitive));
+  auto pbqp = plan::fastest_ignoring_memory(instance);
+  if (!pbqp) return forward_error(std::move(pbqp));
+  auto front = plan::pareto_front(instance);
+  if (!front) return forward_error(std::move(front));
+  return Compared{*std::move(it), *std::move(one_primitive), *std::move(pbqp), front->back(),
+                  front->front()};
 }
 
 Instance with_paper_kinds(const MeasuredNetwork& measured, const Instance& instance) {

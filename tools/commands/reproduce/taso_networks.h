@@ -29,6 +29,9 @@
 
 namespace weightpager::tools::taso {
 
+/// That compute: the paper selects for one core.
+inline constexpr int one_thread = 1;
+
 struct NamedNetwork {
   /// Of described_networks().
   const char* name;
@@ -45,6 +48,9 @@ inline constexpr const NamedNetwork& googlenet = networks[1];
 inline constexpr const NamedNetwork& resnet = networks[2];
 inline constexpr const NamedNetwork& squeezenet = networks[3];
 inline constexpr const NamedNetwork& vgg = networks[4];
+
+/// The networks of a figure that compares networks. With --quick GoogLeNet and SqueezeNet.
+std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings);
 
 struct MeasuredNetwork {
   /// With the size of its input: "GoogLeNet, 224×224".
@@ -76,6 +82,22 @@ struct NamedSelection {
 /// first.
 Result<std::vector<NamedSelection>> one_primitive_each(const MeasuredNetwork& measured,
                                                        const plan::Instance& instance);
+
+/// What the figures compare of one network, in the paper's memory of the whole network.
+struct Compared {
+  std::shared_ptr<const MeasuredNetwork> network;
+  std::vector<NamedSelection> one_primitive;
+  plan::Selection pbqp;
+  /// The ends of the exact front.
+  plan::Selection fastest;
+  plan::Selection least_memory;
+
+  double direct_ns() const { return one_primitive.front().selection.time_ns; }
+  /// One primitive each; then "PBQP", "exact, least time" and "exact, least memory".
+  std::vector<NamedSelection> all() const;
+};
+
+Result<Compared> compare(const NamedNetwork& network, const ReproduceSettings& settings);
 
 /// Without oneDNN's own code, except for Winograd's: the kinds of primitives that the paper names.
 plan::Instance with_paper_kinds(const MeasuredNetwork& measured, const plan::Instance& instance);
