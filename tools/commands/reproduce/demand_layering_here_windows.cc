@@ -6,7 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,10 +46,12 @@ Result<std::vector<uint64_t>> run_in(Inference& inference, const ComparedPipelin
   return delays_ns;
 }
 
-/// From the smallest rings to beyond those without stalls, in equal steps of whole pages.
+/// From the smallest rings to beyond those without stalls, in equal steps of whole pages; both
+/// rings grow, as in the paper.
 std::vector<Rings> some_rings(const ComparedPipeline& how, const Costs& costs, size_t count) {
   const Rings least = pipeline::smallest_rings(how.pipeline, pipeline::work_units(costs));
-  const uint64_t grown_bytes = rings_of(how, costs).host_bytes - least.host_bytes;
+  const uint64_t ring_count = least.device_bytes == 0 ? 1 : 2;
+  const uint64_t grown_bytes = (rings_of(how, costs).bytes() - least.bytes()) / ring_count;
   const uint64_t step_bytes = round_up(grown_bytes * 5 / 4 / (count - 1) + 1, os_page_bytes);
   std::vector<Rings> rings;
   for (size_t i = 0; i < count; ++i) {
@@ -55,6 +60,12 @@ std::vector<Rings> some_rings(const ComparedPipeline& how, const Costs& costs, s
          .device_bytes = least.device_bytes == 0 ? 0 : least.device_bytes + i * step_bytes});
   }
   return rings;
+}
+
+/// "Async-MD" is a point of the curve of Async.
+std::string curve_name(const ComparedPipeline& how) {
+  const std::string_view name = how.name;
+  return std::string(name.substr(0, name.find('-')));
 }
 
 struct Windows {
@@ -75,20 +86,23 @@ void add_searches(const ComparedPipeline& how, const Costs& costs, uint64_t step
        same ? fmt::format("{:.2f}", mebibytes(same->bytes())) : "-",
        fmt::format("{:.2f}", mebibytes(rings_of(how, costs).bytes())),
        fmt::format("{:.1f}", milliseconds(sum_of(costs, &pipeline::UnitCosts::kernel_ns)))});
-  swept.line.name += " by equation";
+  // Beyond that nothing happens.
+  const double end_mib = 1.5 * mebibytes(swept.window_bytes);
+  std::erase_if(swept.line.points, [&](const auto& point) { return point.first > end_mib; });
+  swept.line.name = fmt::format("{} by equation", curve_name(how));
   made.chart.lines.push_back(std::move(swept.line));
 }
 
 Status add_measured(Inference& inference, const ComparedPipeline& how, const Costs& costs,
                     std::span<const float> input, bool is_quick, Windows& made) {
-  ChartLine line = {.name = fmt::format("{} measured", how.name), .points = {}};
+  ChartLine line = {.name = fmt::format("{} measured", curve_name(how)), .points = {}};
   for (const Rings& rings : some_rings(how, costs, is_quick ? 2 : 6)) {
     const auto delays = run_in(inference, how, rings, input, is_quick ? 1 : 3);
     if (!delays) return tl::make_unexpected(delays.error());
     const double median_ms = milliseconds((*delays)[delays->size() / 2]);
     line.points.emplace_back(mebibytes(inference.window_bytes()), median_ms);
     made.measured.rows.push_back(
-        {how.name, fmt::format("{:.2f}", mebibytes(inference.window_bytes())),
+        {curve_name(how), fmt::format("{:.2f}", mebibytes(inference.window_bytes())),
          fmt::format("{:.1f}", milliseconds(pipeline::delay_ns(how.pipeline, costs, rings))),
          fmt::format("{:.1f}", median_ms), fmt::format("{:.1f}", milliseconds(delays->front())),
          fmt::format("{:.1f}", milliseconds(delays->back()))});
@@ -99,10 +113,13 @@ Status add_measured(Inference& inference, const ComparedPipeline& how, const Cos
 
 /// The delay that no window makes smaller.
 void add_kernels(const Costs& costs, LineChart& chart) {
+  double first_mib = HUGE_VAL;
   double last_mib = 0;
-  for (const ChartLine& line : chart.lines) last_mib = std::max(last_mib, line.points.back().first);
+  for (const ChartLine& line : chart.lines) {
+    first_mib = std::min(first_mib, line.points.front().first);
+    last_mib = std::max(last_mib, line.points.back().first);
+  }
   const double kernels_ms = milliseconds(sum_of(costs, &pipeline::UnitCosts::kernel_ns));
-  const double first_mib = chart.lines.front().points.front().first;
   chart.lines.push_back({"all kernels", {{first_mib, kernels_ms}, {last_mib, kernels_ms}}, true});
 }
 
