@@ -85,7 +85,7 @@ void add_kind(Reproduction& made, const std::string& kind, uint32_t seeds, Choos
                           "operation before the tensor's first one. Rules: docs/reference/"
                           "plan_activations.md.",
                           seeds)};
-  LineChart chart = {.title = fmt::format("{}: mean of the networks", kind),
+  LineChart chart = {.title = fmt::format("{} where sizes are known late: mean of the networks", kind),
                      .x_label = "tensors whose size is known late, %",
                      .y_label = "beyond the static plan, %",
                      .lines = {}};
