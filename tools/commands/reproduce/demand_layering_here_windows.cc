@@ -45,12 +45,13 @@ struct WindowPoint {
   uint64_t median_ns() const { return delays_ns[delays_ns.size() / 2]; }
 };
 
-/// From the smallest rings to beyond those without stalls, in equal steps of whole pages; both
-/// rings grow, as in the paper.
+/// From the smallest rings to beyond those without stalls (or, where nothing stalls, by a quarter),
+/// in equal steps of whole pages; both rings grow, as in the paper.
 std::vector<Rings> some_rings(const ComparedPipeline& how, const Costs& costs, size_t count) {
   const Rings least = pipeline::smallest_rings(how.pipeline, pipeline::work_units(costs));
   const uint64_t ring_count = least.device_bytes == 0 ? 1 : 2;
-  const uint64_t grown_bytes = (rings_of(how, costs).bytes() - least.bytes()) / ring_count;
+  const uint64_t grown_bytes =
+      std::max((rings_of(how, costs).bytes() - least.bytes()) / ring_count, least.host_bytes / 4);
   const uint64_t step_bytes = round_up(grown_bytes * 5 / 4 / (count - 1) + 1, os_page_bytes);
   std::vector<Rings> rings;
   for (size_t i = 0; i < count; ++i) {
