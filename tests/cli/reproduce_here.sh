@@ -47,7 +47,7 @@ by_size, selected = load("figure-5-here")["tables"]
 assert sum(int(row["layers"]) for row in rows(by_size) if row["operation"] == "kernel") == 48, by_size["rows"]
 for row in rows(by_size) + rows(selected):
     values = [float(row[column]) for column in spread]
-    assert values == sorted(values) and values[-1] > 0, row
+    assert values == sorted(values) and (values[-1] > 0 or row["operation"] == "copy"), row
 assert {row["operation"] for row in rows(by_size) if row["weights, MiB"] == "none"} == {"kernel"}
 assert len(rows(selected)) == 9 and "2.0 MiB" in rows(selected)[-1]["layer"], selected["rows"]
 
@@ -72,8 +72,8 @@ for row in rows(searches):
     assert float(row["ours, the same delay"]) <= float(row["the paper's sweep"]), row
     assert float(row["least delay, ms"]) >= float(row["all kernels, ms"]) - 0.1, row
 # Delays by equation never grow with the window, and were measured in windows of the sizes that were asked for.
-assert [row["pipeline"] for row in rows(measured)] == ["Async"] * 2 + ["2S"] * 2
-for small, large in zip(rows(measured)[::2], rows(measured)[1::2]):
+assert [row["pipeline"] for row in rows(measured)] == ["Pre"] + ["Async"] * 2 + ["2S"] * 2
+for small, large in zip(rows(measured)[1::2], rows(measured)[2::2]):
     assert float(small["window, MiB"]) < float(large["window, MiB"]), measured["rows"]
     assert float(small["by equation"]) >= float(large["by equation"]), measured["rows"]
 

@@ -62,7 +62,7 @@ Command reproduce_description() {
                        "figures 10 and 11: the layers' read, copy and\n"
                        "kernel times in ms, and their sizes (1)"},
                       {0, "net", "NAME",
-                       "measured on this machine: a network of `model make --net`\n"
+                       "demand-layering, on this machine: a network of `model make`\n"
                        "(each figure has its own)"},
                       device_option(),
                       {0, "threads", "N", "threads that compute (one per processor)"},
