@@ -8,13 +8,15 @@
 // Each further one places those whose sizes have become known since, beside what is there. So no
 // run sees a size before it is known, and a tensor that holds data never moves.
 //
-// Beyond the paper. A tensor that has been placed and has not begun holds no data yet. So a later
-// run may place it anew (StepRule::unbegun_move).
+// Beyond the paper. A tensor that has been placed and has not begun holds no data yet, so a later
+// step may place it anew. And though a size is not known, it is known when the tensor will live: of
+// plans that are equally large, a step prefers one that leaves much room at that time.
 //
 // An object that takes a larger tensor grows. It is empty at that time, so nothing is copied.
 //
-// Cost: some 10 placements for each step, and at most 200 of a search for a better order
-// (order_search.h) where the step makes the block larger than it must be.
+// Cost: some 10 placements for each step, 20 where tensors may move. Offsets take up to 200 more,
+// of a search for a better order (order_search.h), where a step makes the block larger than it must
+// be, and wherever room is to be kept.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +39,14 @@ enum class StepRule {
   /// What is placed stays. Each step has the best of the strategies that can go on from it.
   placed_stay,
   /// Only tensors that have begun stay. Each step has the best of these strategies, and of those of
-  /// `placed_stay`. The first steps' plans are the same.
+  /// `placed_stay`.
   unbegun_move,
+  /// The same, and of equally large plans the one that leaves most room to the tensors whose sizes
+  /// become known next.
+  room_kept,
 };
-
 inline constexpr StepRule step_rules[] = {StepRule::greedy_by_size, StepRule::placed_stay,
-                                          StepRule::unbegun_move};
+                                          StepRule::unbegun_move, StepRule::room_kept};
 /// As tables and JSON call it.
 const char* name(StepRule rule);
 
@@ -67,7 +71,8 @@ struct SteppedPlan {
 
 /// If all sizes are known from the beginning, there is one step, which is the static plan: of
 /// `greedy_by_size` that of its first tie rule, otherwise that of choose_offsets() or
-/// choose_shared_objects(). Where time is over, steps are planned greedily by size.
+/// choose_shared_objects(). Where time is over, steps are planned greedily by size. No step looks
+/// at a size that is not known yet.
 SteppedPlan<OffsetPlan> plan_offsets_in_steps(Tensors tensors, KnownAfter known_after,
                                               StepRule rule, const TimeLimit& limit = {});
 SteppedPlan<SharedObjectsPlan> share_objects_in_steps(Tensors tensors, KnownAfter known_after,

@@ -35,9 +35,9 @@ after=$(jq -c '[.offsets.total_bytes, .offsets.offset_bytes, .shared_objects.obj
 echo '{"known_after": [[3, 1]], "records": [[0, 1, 40], [0, 9, 10], [5, 9, 10], [2, 6, 40]]}' >"$SCRATCH/late.json"
 weightpager plan activations "$SCRATCH/late.json" --json "$SCRATCH/steps.json"
 expect_status 0
-grep -qE 'all sizes known at first +0.000 +\+50.0% +\+50.0% +\+0.0%' "$OUT" || fail "$(cat "$OUT")"
+grep -qE 'all sizes known at first: 0.000 +\+50.0% +\+50.0% +\+0.0% +\+0.0%' "$OUT" || fail "$(cat "$OUT")"
 [[ $(jq -c '[.offsets.total_bytes, (.steps.offsets[] | .total_bytes, [.steps[] | .after_operation, .total_bytes])]' \
-  "$SCRATCH/steps.json") == '[60,90,[null,50,1,90],90,[null,50,1,90],60,[null,50,1,60]]' ]] ||
+  "$SCRATCH/steps.json") == '[60,90,[null,50,1,90],90,[null,50,1,90],60,[null,50,1,60],60,[null,50,1,60]]' ]] ||
   fail "$(jq -c .steps "$SCRATCH/steps.json")"
 weightpager plan activations "$SCRATCH/steps.json" --json "$SCRATCH/steps_again.json"
 expect_status 0

@@ -117,6 +117,13 @@ expect_status 0
 jq -e '(.front | map([.memory_bytes, .time_ns])) == [[0, 13e6], [69632, 6.5e6]] and
   (.nodes | map(.computed_by)) == ["im2col", "direct"] and .nodes[0].name == "conv1"' "$SCRATCH/of-instance.json" >/dev/null ||
   fail "$(cat "$SCRATCH/of-instance.json")"
+weightpager plan primitives "$SCRATCH/instance.json" --svg "$SCRATCH/front.svg"
+expect_status 0
+# Two points of the front, two of greedy, and the chosen one.
+[[ $(grep -c '<circle' "$SCRATCH/front.svg") == 5 ]] || fail "$(cat "$SCRATCH/front.svg")"
+weightpager plan primitives "$SCRATCH/instance.json" --svg /proc/none.svg
+expect_status 1
+expect_error '--svg'
 weightpager plan primitives "$SCRATCH/instance.json" --time 13
 expect_status 0
 grep -q '^least memory within 13.00 ms: 13.00 ms in 0.00 MiB$' "$OUT" || fail "$(cat "$OUT")"

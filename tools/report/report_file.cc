@@ -56,9 +56,10 @@ ReportFile::~ReportFile() {
   if (!temporary_path_.empty()) unlink(temporary_path_.c_str());
 }
 
-Result<std::optional<ReportFile>> ReportFile::create_if_asked(const std::string& path) {
+Result<std::optional<ReportFile>> ReportFile::create_if_asked(const std::string& path,
+                                                              const std::string& option) {
   if (path.empty()) return std::nullopt;
-  Result<ReportFile> created = create(path);
+  Result<ReportFile> created = create(path, option);
   if (!created) return forward_error(std::move(created));
   return std::optional(std::move(*created));
 }

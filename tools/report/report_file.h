@@ -15,7 +15,8 @@ class ReportFile {
   /// `option` is the option that the user gave the path with, for messages.
   static Result<ReportFile> create(const std::string& path, const std::string& option = "--json");
   /// nullopt for the path "", which means that the option was not given.
-  static Result<std::optional<ReportFile>> create_if_asked(const std::string& path);
+  static Result<std::optional<ReportFile>> create_if_asked(const std::string& path,
+                                                           const std::string& option = "--json");
 
   ReportFile(ReportFile&& other) noexcept;
   ReportFile& operator=(ReportFile&&) = delete;

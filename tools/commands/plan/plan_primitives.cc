@@ -56,7 +56,8 @@ Command plan_primitives_description() {
                        "run the network by each selection that is shown (with random weights),\n"
                        "in turns with the chosen one, and measure the times that were planned"},
                       time_limit_option(),
-                      {0, "json", "FILE", "write the front and all choices to FILE"}},
+                      {0, "json", "FILE", "write the front and all choices to FILE"},
+                      {0, "svg", "FILE", "draw the front, and what greedy finds, into FILE"}},
           .examples =
               "  weightpager plan primitives yolov3.cfg\n"
               "  weightpager plan primitives vgg16.cfg --layer-by-layer --disk 0.5\n"
@@ -77,6 +78,7 @@ struct PrimitivesOptions {
   bool is_measured = false;
   TimeLimit time_limit;
   std::string json_path;
+  std::string svg_path;
 };
 
 /// Milliseconds in decimals are not the same number again as nanoseconds. So a selection's own
@@ -142,6 +144,7 @@ Result<PrimitivesOptions> read_primitives_options(const Arguments& arguments) {
   if (!time_limit) return tl::make_unexpected(time_limit.error());
   options.time_limit = *time_limit;
   options.json_path = arguments.value("json").value_or("");
+  options.svg_path = arguments.value("svg").value_or("");
   return options;
 }
 
@@ -317,7 +320,39 @@ nlohmann::ordered_json to_json(const plan::NamedInstance& read, const SelectionF
   return json;
 }
 
-int plan_of_instance(const PrimitivesOptions& options, std::optional<ReportFile> report) {
+// ---- Files ----
+
+/// What the options ask for, tried before the search.
+struct PrimitivesFiles {
+  std::optional<ReportFile> json;
+  std::optional<ReportFile> svg;
+};
+
+Result<PrimitivesFiles> create_files(const PrimitivesOptions& options) {
+  auto json = ReportFile::create_if_asked(options.json_path);
+  if (!json) return forward_error(std::move(json));
+  auto svg = ReportFile::create_if_asked(options.svg_path, "--svg");
+  if (!svg) return forward_error(std::move(svg));
+  return PrimitivesFiles{*std::move(json), *std::move(svg)};
+}
+
+/// `json` is only called if its text is wanted.
+template <typename JsonOf>
+int write_files(PrimitivesFiles& files, const PrimitivesOptions& options,
+                const SelectionFront& found, JsonOf json) {
+  if (files.svg) {
+    const Status written = files.svg->commit(front_svg(model::printable(options.path), found));
+    if (!written) return failure(written.error());
+  }
+  if (!files.json) return exit_success;
+  // Names in an instance may be no UTF-8.
+  const std::string text =
+      json().dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const Status written = files.json->commit(text + "\n");
+  return written ? exit_success : failure(written.error());
+}
+
+int plan_of_instance(const PrimitivesOptions& options, PrimitivesFiles files) {
   const auto read = plan::read_instance(options.path);
   if (!read) return failure(read.error());
   std::optional<SearchInTime> search(std::in_place, options.time_limit, "searching for selections");
@@ -325,24 +360,17 @@ int plan_of_instance(const PrimitivesOptions& options, std::optional<ReportFile>
   search.reset();
   if (!found) return failure(found.error());
   print_instance(*read, *found, options);
-  if (!report) return exit_success;
-  const std::string text =
-      to_json(*read, *found, options)
-          .dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  const Status written = report->commit(text + "\n");
-  return written ? exit_success : failure(written.error());
+  return write_files(files, options, *found, [&] { return to_json(*read, *found, options); });
 }
 
 int plan_primitives(const PrimitivesOptions& options) {
-  auto report = ReportFile::create_if_asked(options.json_path);
-  if (!report) return failure(report.error());
-  if (is_instance(options.path)) return plan_of_instance(options, std::move(*report));
+  auto files = create_files(options);
+  if (!files) return failure(files.error());
+  if (is_instance(options.path)) return plan_of_instance(options, *std::move(files));
   const auto made = make_plan(options);
   if (!made) return failure(made.error());
   print_plan(*made, options);
-  if (!*report) return exit_success;
-  const Status written = (*report)->commit(to_json(*made, options).dump(1) + "\n");
-  return written ? exit_success : failure(written.error());
+  return write_files(*files, options, made->selections, [&] { return to_json(*made, options); });
 }
 
 }  // namespace

@@ -22,16 +22,15 @@ namespace {
 
 constexpr uint64_t quantum_bytes = 1;  // exact: series_parallel.h
 constexpr size_t points_shown = 12;
+constexpr size_t points_drawn = 60;
 
 std::vector<FrontPoint> points_of(const std::vector<Selection>& front, const Instance& instance,
                                   const Selection& fastest, const TimeLimit& limit) {
-  const size_t count = std::min(points_shown, front.size());
   std::vector<FrontPoint> points;
-  for (size_t i = 0; i < count; ++i) {
-    const Selection& best = front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)];
-    FrontPoint& point = points.emplace_back(FrontPoint{.best = &best});
+  for (const Selection* const best : spread_over(front, points_shown)) {
+    FrontPoint& point = points.emplace_back(FrontPoint{.best = best});
     if (limit.is_over()) continue;
-    auto greedy = plan::greedy(instance, best.memory_bytes(), fastest.candidates);
+    auto greedy = plan::greedy(instance, best->memory_bytes(), fastest.candidates);
     if (greedy) point.greedy = *std::move(greedy);
   }
   return points;
@@ -82,6 +81,44 @@ Result<SelectionFront> find_front(const Instance& instance, const WantedSelectio
   found.is_cut_short = limit.is_over();
   found.points = points_of(found.front, instance, *by_time, limit);
   return found;
+}
+
+std::vector<const Selection*> spread_over(const std::vector<Selection>& front, size_t count) {
+  count = std::min(count, front.size());
+  std::vector<const Selection*> some;
+  for (size_t i = 0; i < count; ++i)
+    some.push_back(&front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)]);
+  return some;
+}
+
+std::pair<double, double> point_of(const Selection& selection) {
+  return {mebibytes(selection.memory_bytes()), milliseconds(selection.time_ns)};
+}
+
+ChartLine line_of(const std::string& name, const std::vector<Selection>& front) {
+  ChartLine line = {.name = name, .points = {}};
+  for (const Selection* const it : spread_over(front, points_drawn))
+    line.points.push_back(point_of(*it));
+  return line;
+}
+
+ChartLine line_of_points(const std::string& name, std::vector<std::pair<double, double>> points) {
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return {.name = name, .points = std::move(points), .is_dashed = true};
+}
+
+std::string front_svg(const std::string& title, const SelectionFront& found) {
+  std::vector<std::pair<double, double>> greedy;
+  for (const FrontPoint& point : found.points) {
+    if (point.greedy) greedy.push_back(point_of(*point.greedy));
+  }
+  return svg_of(LineChart{.title = title,
+                          .x_label = "memory, MiB",
+                          .y_label = "ms",
+                          .lines = {line_of("exact", found.front),
+                                    line_of_points("greedy", std::move(greedy)),
+                                    {.name = "chosen", .points = {point_of(found.chosen)}}}});
 }
 
 void print_front(const Instance& instance, const SelectionFront& found) {

@@ -1,15 +1,18 @@
-// A front of selections as tables and JSON: what `plan primitives` shows of a network and of an
-// instance.
+// A front of selections as tables, JSON and pictures: what `plan primitives` shows of a network and
+// of an instance.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "pager/base/time_limit.h"
 #include "runtime/plan/selection.h"
+#include "tools/report/svg_chart.h"
 
 namespace weightpager::tools {
 
@@ -48,6 +51,19 @@ struct WantedSelection {
 /// Searches the front and chooses. Fails if nothing is small or fast enough.
 Result<SelectionFront> find_front(const plan::Instance& instance, const WantedSelection& wanted,
                                   const TimeLimit& limit);
+
+/// At most `count` points, evenly spread over the front, with both of its ends.
+std::vector<const plan::Selection*> spread_over(const std::vector<plan::Selection>& front,
+                                                size_t count);
+
+/// A point of a picture: MiB and ms.
+std::pair<double, double> point_of(const plan::Selection& selection);
+/// The front, or some of its points.
+ChartLine line_of(const std::string& name, const std::vector<plan::Selection>& front);
+/// Points of selections in any order.
+ChartLine line_of_points(const std::string& name, std::vector<std::pair<double, double>> points);
+/// The front, and what greedy finds in the memory of its points.
+std::string front_svg(const std::string& title, const SelectionFront& found);
 
 /// How good the points are, in words; then one line for each.
 void print_front(const plan::Instance& instance, const SelectionFront& found);

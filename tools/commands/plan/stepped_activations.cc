@@ -21,12 +21,15 @@ std::string step_words(const PlanStep& step) {
       step.tensors.size(), step.tensors.size() == 1 ? "" : "s");
 }
 
+constexpr const char* row_format = "{:<34}";
+constexpr const char* cell_format = "{:>15}";
+
+/// How far each plan is beyond `bytes`.
 std::string excess_row(const char* words, const std::vector<uint64_t>& totals, uint64_t bytes) {
-  std::string text = fmt::format("  {:<30}{:>10.3f}", words, mebibytes(bytes));
+  std::string text = fmt::format(row_format, fmt::format("  {}: {:.3f}", words, mebibytes(bytes)));
   for (const uint64_t total : totals) {
-    text += fmt::format(
-        "{:>15}", fmt::format("{:+.1f}%",
-                              100 * (static_cast<double>(total) / static_cast<double>(bytes) - 1)));
+    const double ratio = static_cast<double>(total) / static_cast<double>(bytes);
+    text += fmt::format(cell_format, fmt::format("{:+.1f}%", 100 * (ratio - 1)));
   }
   return text + "\n";
 }
@@ -34,21 +37,22 @@ std::string excess_row(const char* words, const std::vector<uint64_t>& totals, u
 template <typename Plan>
 std::string steps_table(const char* title, const std::vector<SteppedPlan<Plan>>& plans,
                         const StaticTotals& known) {
-  std::string text = fmt::format("\n{:<32}{:>10}", title, "MiB");
-  for (const auto rule : step_rules) text += fmt::format("{:>15}", memory::name(rule));
+  std::string text = "\n" + fmt::format(row_format, title);
+  for (const auto rule : step_rules) text += fmt::format(cell_format, memory::name(rule));
   text += "\n";
-  const size_t steps = plans.front().steps.size();
   size_t unchanged = 0;
   std::vector<uint64_t> totals(plans.size(), 0);
-  for (size_t i = 0; i < steps; ++i) {
+  for (size_t i = 0; i < plans.front().steps.size(); ++i) {
     const std::vector<uint64_t> before = totals;
     for (size_t k = 0; k < plans.size(); ++k) totals[k] = plans[k].steps[i].total_bytes;
     if (i > 0 && totals == before) {
       ++unchanged;
       continue;
     }
-    text += fmt::format("  {:<40}", step_words(plans.front().steps[i]));
-    for (const uint64_t total : totals) text += fmt::format("{:>15.3f}", mebibytes(total));
+    text += fmt::format(row_format, "  " + step_words(plans.front().steps[i]));
+    for (const uint64_t total : totals) {
+      text += fmt::format(cell_format, fmt::format("{:.3f}", mebibytes(total)));
+    }
     text += "\n";
   }
   if (unchanged > 0) text += fmt::format("  further steps that need no more: {}\n", unchanged);
@@ -83,8 +87,8 @@ SteppedActivations plan_in_steps(const memory::Records& records, const TimeLimit
 
 std::string steps_text(const SteppedActivations& planned, const StaticTotals& offsets,
                        const StaticTotals& objects) {
-  return steps_table("offsets, as sizes become known", planned.offsets, offsets) +
-         steps_table("objects, as sizes become known", planned.objects, objects);
+  return steps_table("offsets in steps, MiB", planned.offsets, offsets) +
+         steps_table("shared objects in steps, MiB", planned.objects, objects);
 }
 
 Json steps_json(const SteppedActivations& planned) {

@@ -19,7 +19,7 @@
 #include "runtime/memory/bounds.h"
 #include "runtime/memory/portfolio.h"
 #include "runtime/network/synthetic/published_activations.h"
-#include "tools/commands/reproduce/paper.h"
+#include "tools/commands/reproduce/activation_sharing_figures.h"
 #include "tools/report/svg_chart.h"
 #include "tools/terminal/figures.h"
 
@@ -32,21 +32,6 @@ using memory::SharedObjectsPlan;
 using memory::Strategy;
 using memory::TensorUsage;
 
-constexpr size_t columns_published = 6;
-
-struct ActivationNetwork {
-  const char* title;
-  /// Empty: its graph is not known.
-  const char* name;
-};
-constexpr std::array<ActivationNetwork, columns_published> activation_networks = {
-    {{"MobileNet v1", "mobilenet_v1"},
-     {"MobileNet v2", "mobilenet_v2"},
-     {"DeepLab v3", "deeplab_v3"},
-     {"Inception v3", "inception_v3"},
-     {"PoseNet", "posenet"},
-     {"BlazeFace", ""}}};
-
 constexpr const char* lower_bound = "Lower Bound";
 
 /// A row of a table: MiB by network.
@@ -54,7 +39,7 @@ struct PublishedRow {
   const char* title;
   /// The strategy's name here; empty for the bound and for memory without sharing.
   const char* strategy;
-  std::array<double, columns_published> mib;
+  std::array<double, activation_networks.size()> mib;
 };
 
 constexpr std::array<PublishedRow, 7> published_objects = {
@@ -167,20 +152,6 @@ Result<Reproduction> offsets_table(const ReproduceSettings&) {
 
 // ---- Placements ----
 
-/// Where each tensor begins: in the block, or where its object lies if objects lie in a row.
-std::vector<uint64_t> begins_of(const OffsetPlan& plan) { return plan.offset_bytes; }
-std::vector<uint64_t> begins_of(const SharedObjectsPlan& plan) {
-  std::vector<uint64_t> object_begins;
-  uint64_t end = 0;
-  for (const uint64_t bytes : plan.object_bytes) {
-    object_begins.push_back(end);
-    end += bytes;
-  }
-  std::vector<uint64_t> begins;
-  for (const uint32_t object : plan.object) begins.push_back(object_begins[object]);
-  return begins;
-}
-
 std::string placement_svg(const std::string& title, memory::Tensors tensors,
                           std::span<const uint64_t> begins) {
   BlockChart chart = {.title = title, .x_label = "operation", .y_label = "MiB", .blocks = {}};
@@ -274,6 +245,19 @@ Result<Reproduction> placements(const ReproduceSettings& settings) {
 
 }  // namespace
 
+std::vector<uint64_t> begins_of(const OffsetPlan& plan) { return plan.offset_bytes; }
+std::vector<uint64_t> begins_of(const SharedObjectsPlan& plan) {
+  std::vector<uint64_t> object_begins;
+  uint64_t end = 0;
+  for (const uint64_t bytes : plan.object_bytes) {
+    object_begins.push_back(end);
+    end += bytes;
+  }
+  std::vector<uint64_t> begins;
+  for (const uint32_t object : plan.object) begins.push_back(object_begins[object]);
+  return begins;
+}
+
 Paper activation_sharing_paper() {
   return {.name = "activation-sharing",
           .title = "Efficient Memory Management for Deep Neural Net Inference",
@@ -283,7 +267,9 @@ Paper activation_sharing_paper() {
                       {"figure-6", "offsets, greedy by size", sharing_figure_6},
                       {"table-1", "shared objects, all strategies", shared_objects_table},
                       {"table-2", "offsets, all strategies", offsets_table},
-                      {"placements", "each strategy on each network", placements}}};
+                      {"placements", "each strategy on each network", placements},
+                      {"dynamic", "sizes that are known late", sharing_dynamic},
+                      {"caches", "the time that caches save, this machine", sharing_caches}}};
 }
 
 }  // namespace weightpager::tools

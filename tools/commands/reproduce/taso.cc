@@ -17,7 +17,9 @@ Paper taso_paper() {
                       {"figure-8", "both strategies' fronts: SqueezeNet", taso::figure_8},
                       {"figure-9", "both strategies' fronts: VGG-D", taso::figure_9},
                       {"resnet", "both strategies' fronts: ResNet-50", taso::resnet_fronts},
-                      {"figure-10", "exact against greedy, GoogLeNet", taso::figure_10}}};
+                      {"figure-10", "exact against greedy, GoogLeNet", taso::figure_10},
+                      {"runs", "figure 5a by running the networks", taso::runs},
+                      {"beyond", "the same speed in less memory", taso::beyond}}};
 }
 
 }  // namespace weightpager::tools

@@ -20,5 +20,9 @@ Result<Reproduction> figure_10(const ReproduceSettings& settings);
 Result<Reproduction> table_1(const ReproduceSettings& settings);
 /// As Figures 6 to 9, of the network that the paper leaves out.
 Result<Reproduction> resnet_fronts(const ReproduceSettings& settings);
+/// Networks that are run by the selections of Figure 5.
+Result<Reproduction> runs(const ReproduceSettings& settings);
+/// What the paper's best needs, and weightpager's.
+Result<Reproduction> beyond(const ReproduceSettings& settings);
 
 }  // namespace weightpager::tools::taso

@@ -6,9 +6,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/plan/baselines.h"
 #include "runtime/plan/select.h"
+#include "tools/commands/plan/selection_front.h"
 #include "tools/commands/reproduce/taso_figures.h"
 #include "tools/commands/reproduce/taso_networks.h"
 #include "tools/report/svg_chart.h"
@@ -19,23 +24,9 @@ namespace {
 
 using plan::Instance;
 using plan::Selection;
-using Points = std::vector<std::pair<double, double>>;
 
 constexpr size_t rows_shown = 12;
-constexpr size_t points_drawn = 60;
-
-std::pair<double, double> point_of(const Selection& it) {
-  return {mebibytes(it.memory_bytes()), milliseconds(it.time_ns)};
-}
-
-/// Evenly spread, with both ends.
-std::vector<const Selection*> some_of(const std::vector<Selection>& front, size_t count) {
-  count = std::min(count, front.size());
-  std::vector<const Selection*> some;
-  for (size_t i = 0; i < count; ++i)
-    some.push_back(&front[count == 1 ? 0 : i * (front.size() - 1) / (count - 1)]);
-  return some;
-}
+constexpr size_t budgets_drawn = 60;
 
 /// One question, with what the planners find.
 struct Planned {
@@ -66,31 +57,26 @@ const Selection& best_within(const std::vector<Selection>& front, uint64_t memor
 
 // ---- Figures 6 to 9 ----
 
-/// What greedy finds for the budgets of a front's points, in order of the memory that it takes.
-Points greedy_points(const Planned& planned) {
-  Points points;
-  for (const Selection* const it : some_of(planned.front, points_drawn)) {
+/// What greedy finds for the budgets of a front's points.
+ChartLine greedy_line(const Planned& planned) {
+  std::vector<std::pair<double, double>> points;
+  for (const Selection* const it : spread_over(planned.front, budgets_drawn)) {
     const auto found = greedy_within(planned, it->memory_bytes());
     if (found) points.push_back(point_of(*found));
   }
-  std::sort(points.begin(), points.end());
-  points.erase(std::unique(points.begin(), points.end()), points.end());
-  return points;
+  return line_of_points("greedy", std::move(points));
 }
 
 LineChart front_chart(const std::string& title, const std::string& x_label, const Planned& planned,
                       const Planned& paper_kinds,
                       const std::vector<NamedSelection>& one_primitive) {
-  LineChart chart = {.title = title, .x_label = x_label, .y_label = "ms", .lines = {}};
-  const auto add_front = [&](const char* name, const std::vector<Selection>& front) {
-    ChartLine& line = chart.lines.emplace_back(ChartLine{.name = name, .points = {}});
-    for (const Selection* const it : some_of(front, points_drawn))
-      line.points.push_back(point_of(*it));
-  };
-  add_front("exact", planned.front);
-  chart.lines.push_back({.name = "greedy", .points = greedy_points(planned), .is_dashed = true});
-  add_front("paper's kinds", paper_kinds.front);
-  chart.lines.push_back({.name = "PBQP", .points = {point_of(planned.pbqp)}});
+  LineChart chart = {.title = title,
+                     .x_label = x_label,
+                     .y_label = "ms",
+                     .lines = {line_of("exact", planned.front),
+                               greedy_line(planned),
+                               line_of("paper's kinds", paper_kinds.front),
+                               {.name = "PBQP", .points = {point_of(planned.pbqp)}}}};
   for (const NamedSelection& it : one_primitive)
     chart.lines.push_back({.name = it.title, .points = {point_of(it.selection)}});
   return chart;
@@ -103,7 +89,7 @@ Table front_table(const std::string& title, const Planned& planned) {
                  .note = fmt::format("{} of {} points; the last is PBQP's. {}",
                                      std::min(rows_shown, planned.front.size()),
                                      planned.front.size(), how_measured)};
-  for (const Selection* const it : some_of(planned.front, rows_shown)) {
+  for (const Selection* const it : spread_over(planned.front, rows_shown)) {
     const auto greedy = greedy_within(planned, it->memory_bytes());
     table.rows.push_back({fmt::format("{:.3f}", mebibytes(it->memory_bytes())),
                           fmt::format("{:.4f}", milliseconds(it->time_ns)),

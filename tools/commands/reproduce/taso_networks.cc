@@ -14,6 +14,7 @@
 #include "runtime/plan/layer_choice.h"
 #include "runtime/plan/profile_cache.h"
 #include "runtime/plan/profiler.h"
+#include "runtime/plan/select.h"
 #include "tools/cli/cli.h"
 #include "tools/terminal/progress_line.h"
 
@@ -27,7 +28,6 @@ using plan::NetworkInstance;
 using plan::Selection;
 
 constexpr uint32_t quick_side = 72;
-constexpr int one_thread = 1;
 
 struct Kind {
   const char* name;
@@ -109,6 +109,11 @@ Result<MeasuredNetwork> measure(const NamedNetwork& it, const ReproduceSettings&
 
 }  // namespace
 
+std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings) {
+  if (settings.is_quick) return {googlenet, squeezenet};
+  return {networks.begin(), networks.end()};
+}
+
 Result<std::shared_ptr<const MeasuredNetwork>> measured(const NamedNetwork& network,
                                                         const ReproduceSettings& settings) {
   static std::map<std::string, std::shared_ptr<const MeasuredNetwork>> known;
@@ -133,6 +138,28 @@ Result<std::vector<NamedSelection>> one_primitive_each(const MeasuredNetwork& me
   return all;
 }
 
+std::vector<NamedSelection> Compared::all() const {
+  std::vector<NamedSelection> all = one_primitive;
+  all.push_back({"PBQP", pbqp});
+  all.push_back({"exact, least time", fastest});
+  all.push_back({"exact, least memory", least_memory});
+  return all;
+}
+
+Result<Compared> compare(const NamedNetwork& network, const ReproduceSettings& settings) {
+  auto it = measured(network, settings);
+  if (!it) return forward_error(std::move(it));
+  const Instance& instance = (*it)->whole_network;
+  auto one_primitive = one_primitive_each(**it, instance);
+  if (!one_primitive) return forward_error(std::move(one_primitive));
+  auto pbqp = plan::fastest_ignoring_memory(instance);
+  if (!pbqp) return forward_error(std::move(pbqp));
+  auto front = plan::pareto_front(instance);
+  if (!front) return forward_error(std::move(front));
+  return Compared{*std::move(it), *std::move(one_primitive), *std::move(pbqp), front->back(),
+                  front->front()};
+}
+
 Instance with_paper_kinds(const MeasuredNetwork& measured, const Instance& instance) {
   const std::vector<plan::KindSet> paper_kinds = {{"direct", "im2row", "im2row-strips", "im2col",
                                                    "im2col-strips", "kn2row", "winograd", "tiles"}};
@@ -154,6 +181,12 @@ uint64_t weightpager_bytes(const MeasuredNetwork& measured, const Selection& sel
   }
   const auto memory = plan::memory_of(measured.network, choices, workspaces);
   return weights_bytes + memory::lay_out(measured.network, memory).plan.total_bytes;
+}
+
+Result<SelectionRun> run_of(const MeasuredNetwork& measured, const Selection& selection) {
+  const auto choices = plan::choices_of(measured.network, measured.profile, measured.made.instance,
+                                        selection.candidates);
+  return SelectionRun::make(measured.network, choices, one_thread);
 }
 
 std::vector<std::string> lacks_of(std::span<const NamedSelection> selections) {

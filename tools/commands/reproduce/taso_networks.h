@@ -25,9 +25,13 @@
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/profile.h"
 #include "runtime/plan/selection.h"
+#include "tools/commands/plan/selection_run.h"
 #include "tools/commands/reproduce/paper.h"
 
 namespace weightpager::tools::taso {
+
+/// That compute: the paper selects for one core.
+inline constexpr int one_thread = 1;
 
 struct NamedNetwork {
   /// Of described_networks().
@@ -45,6 +49,9 @@ inline constexpr const NamedNetwork& googlenet = networks[1];
 inline constexpr const NamedNetwork& resnet = networks[2];
 inline constexpr const NamedNetwork& squeezenet = networks[3];
 inline constexpr const NamedNetwork& vgg = networks[4];
+
+/// The networks of a figure that compares networks. With --quick GoogLeNet and SqueezeNet.
+std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings);
 
 struct MeasuredNetwork {
   /// With the size of its input: "GoogLeNet, 224×224".
@@ -77,11 +84,30 @@ struct NamedSelection {
 Result<std::vector<NamedSelection>> one_primitive_each(const MeasuredNetwork& measured,
                                                        const plan::Instance& instance);
 
+/// What the figures compare of one network, in the paper's memory of the whole network.
+struct Compared {
+  std::shared_ptr<const MeasuredNetwork> network;
+  std::vector<NamedSelection> one_primitive;
+  plan::Selection pbqp;
+  /// The ends of the exact front.
+  plan::Selection fastest;
+  plan::Selection least_memory;
+
+  double direct_ns() const { return one_primitive.front().selection.time_ns; }
+  /// One primitive each; then "PBQP", "exact, least time" and "exact, least memory".
+  std::vector<NamedSelection> all() const;
+};
+
+Result<Compared> compare(const NamedNetwork& network, const ReproduceSettings& settings);
+
 /// Without oneDNN's own code, except for Winograd's: the kinds of primitives that the paper names.
 plan::Instance with_paper_kinds(const MeasuredNetwork& measured, const plan::Instance& instance);
 
 /// What weightpager needs for a selection: packed weights of convolutions, and the arena.
 uint64_t weightpager_bytes(const MeasuredNetwork& measured, const plan::Selection& selection);
+
+/// The network with random weights, to be run by a selection.
+Result<SelectionRun> run_of(const MeasuredNetwork& measured, const plan::Selection& selection);
 
 /// What is not here on this machine: a sentence, or nothing.
 std::vector<std::string> lacks_of(std::span<const NamedSelection> selections);

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/baselines.h"
-#include "runtime/plan/select.h"
 #include "tools/commands/reproduce/taso_figures.h"
 #include "tools/commands/reproduce/taso_networks.h"
 #include "tools/report/svg_chart.h"
@@ -24,40 +22,6 @@ constexpr const char* fall_backs_named =
     "The paper does not say what computes the layers that a primitive cannot. Here it is direct; "
     "a 1 × 1 convolution with stride 1 is one matrix product in all but oneDNN's code.";
 
-/// All selections that a figure compares: one primitive each, then PBQP's, then both ends of the
-/// exact front.
-struct Compared {
-  std::shared_ptr<const MeasuredNetwork> network;
-  std::vector<NamedSelection> one_primitive;
-  Selection pbqp;
-  Selection fastest;
-  Selection least_memory;
-
-  double direct_ns() const { return one_primitive.front().selection.time_ns; }
-};
-
-Result<Compared> compare(const NamedNetwork& it, const ReproduceSettings& settings) {
-  auto network = measured(it, settings);
-  if (!network) return forward_error(std::move(network));
-  const plan::Instance& instance = (*network)->whole_network;
-  auto one_primitive = one_primitive_each(**network, instance);
-  if (!one_primitive) return forward_error(std::move(one_primitive));
-  auto pbqp = plan::fastest_ignoring_memory(instance);
-  if (!pbqp) return forward_error(std::move(pbqp));
-  auto front = plan::pareto_front(instance);
-  if (!front) return forward_error(std::move(front));
-  return Compared{*std::move(network), *std::move(one_primitive), *std::move(pbqp), front->back(),
-                  front->front()};
-}
-
-std::vector<NamedSelection> all_of(const Compared& it) {
-  std::vector<NamedSelection> all = it.one_primitive;
-  all.push_back({"PBQP", it.pbqp});
-  all.push_back({"exact, least time", it.fastest});
-  all.push_back({"exact, least memory", it.least_memory});
-  return all;
-}
-
 Table table_of(const Compared& compared) {
   Table table = {
       .title = fmt::format("{}: time and memory, this machine", compared.network->title),
@@ -67,7 +31,7 @@ Table table_of(const Compared& compared) {
       .note = fmt::format("{} {} In weightpager: packed weights, and one arena for activations "
                           "and workspace.",
                           how_measured, fall_backs_named)};
-  for (const NamedSelection& it : all_of(compared)) {
+  for (const NamedSelection& it : compared.all()) {
     const bool is_one = it.by_it > 0;
     table.rows.push_back(
         {it.title, fmt::format("{:.3f}", mebibytes(it.selection.memory_bytes())),
@@ -118,7 +82,7 @@ Bars bars_of(const std::string& title, const std::string& unit, std::vector<std:
 
 template <typename ValueOf>
 void add_network(Bars& bars, const Compared& compared, ValueOf value_of) {
-  const auto all = all_of(compared);
+  const auto all = compared.all();
   const auto value = [&](const std::string& title) -> std::optional<double> {
     const auto found = std::find_if(all.begin(), all.end(),
                                     [&](const NamedSelection& it) { return it.title == title; });
@@ -148,7 +112,7 @@ Result<Reproduction> figure_1(const ReproduceSettings& settings) {
                      .x_label = "memory, MiB",
                      .y_label = "ms",
                      .lines = {}};
-  for (const NamedSelection& it : all_of(*compared)) {
+  for (const NamedSelection& it : compared->all()) {
     chart.lines.push_back(
         {.name = it.title,
          .points = {{mebibytes(it.selection.memory_bytes()), milliseconds(it.selection.time_ns)}}});
@@ -174,7 +138,7 @@ Result<Reproduction> figure_5(const ReproduceSettings& settings) {
   memory.table.note = "MiB. The paper's values are in its picture alone.";
   ours.table.note = "MiB: packed weights, and one arena for activations and workspace.";
   Reproduction made;
-  for (const NamedNetwork& it : networks) {
+  for (const NamedNetwork& it : networks_of(settings)) {
     const auto compared = compare(it, settings);
     if (!compared) return tl::make_unexpected(compared.error());
     add_network(speeds, *compared, [&](const Selection& selection) {
