@@ -74,6 +74,18 @@ budget::Work work_of(const network::Layer& layer) {
   return {.size_bytes = layer.folded_bytes(), .tensors = tensors, .operations = operations(layer)};
 }
 
+std::vector<budget::Sample> samples_of(const Network& network, std::span<const UnitCosts> costs) {
+  std::vector<budget::Sample> samples;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    samples.push_back({.work = work_of(network.layers[i]),
+                       .read_ns = costs[i].read_ns,
+                       .kernel_ns = costs[i].kernel_ns});
+    // Reads are of whole pages, so the bytes that are read count, not those that are needed.
+    samples.back().work.size_bytes = costs[i].size_bytes;
+  }
+  return samples;
+}
+
 budget::BlockedNetwork modelled_costs(const Network& network, const budget::DelayModel& model) {
   std::vector<budget::Work> layers;
   for (const network::Layer& layer : network.layers) {

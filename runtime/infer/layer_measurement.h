@@ -40,6 +40,10 @@ Result<std::vector<pipeline::UnitCosts>> measure_layers(Inference& sequential, I
 /// operations.
 budget::Work work_of(const network::Layer& layer);
 
+/// Measured layers as samples for a delay model. `costs`: by layer.
+std::vector<budget::Sample> samples_of(const network::Network& network,
+                                       std::span<const pipeline::UnitCosts> costs);
+
 /// The costs of all layers by the delay model; sizes are in whole pages.
 budget::BlockedNetwork modelled_costs(const network::Network& network,
                                       const budget::DelayModel& model);

@@ -19,8 +19,9 @@ namespace {
 /// follow, which nobody knows.
 constexpr uint64_t step_swap_work = 1 << 20;
 constexpr uint64_t step_swap_trials_max = 200;
-/// Room is kept for so many of the tensors that become known next.
-constexpr size_t late_max = 64;
+/// Room is kept for so many of the tensors that become known next. Sums of their places stay below
+/// 2^64 (records_file.h).
+constexpr size_t late_max = 8;
 
 uint64_t bound_of(Tensors tensors, const OffsetPlan&) { return offsets_lower_bound_bytes(tensors); }
 uint64_t bound_of(Tensors tensors, const SharedObjectsPlan&) {
@@ -35,21 +36,6 @@ OffsetPlan best_static(Tensors tensors, const TimeLimit& limit, const OffsetPlan
 }
 SharedObjectsPlan best_static(Tensors tensors, const TimeLimit& limit, const SharedObjectsPlan&) {
   return choose_shared_objects(tensors, limit).plan;
-}
-
-/// The search for a better order from an earlier plan.
-std::optional<OffsetPlan> search_orders(Tensors tensors, const Earlier<OffsetPlan>& earlier,
-                                        uint64_t enough_bytes) {
-  const uint64_t pairs = std::max<uint64_t>(uint64_t{tensors.size()} * tensors.size(), 1);
-  const uint64_t trials = std::clamp<uint64_t>(step_swap_work / pairs, 1, step_swap_trials_max);
-  return place_by_swaps(tensors, by_size(tensors, Ties::earlier_first), enough_bytes, trials,
-                        earlier)
-      .plan;
-}
-/// Objects have none.
-std::optional<SharedObjectsPlan> search_orders(Tensors, const Earlier<SharedObjectsPlan>&,
-                                               uint64_t) {
-  return {};
 }
 
 // ---- Room for what is not known yet ----
@@ -104,6 +90,24 @@ OffsetPlan neighbours_first(Tensors tensors, const Late& late, const Earlier<Off
 SharedObjectsPlan neighbours_first(Tensors tensors, const Late& late,
                                    const Earlier<SharedObjectsPlan>& earlier) {
   return share_in_order(tensors, late_neighbours_first(tensors, late), Fit::tightest, earlier);
+}
+
+/// The search for a better order from an earlier plan.
+std::optional<OffsetPlan> search_orders(Tensors tensors, const Late& late,
+                                        const Earlier<OffsetPlan>& earlier, uint64_t enough_bytes) {
+  const uint64_t pairs = std::max<uint64_t>(uint64_t{tensors.size()} * tensors.size(), 1);
+  const uint64_t trials = std::clamp<uint64_t>(step_swap_work / pairs, 1, step_swap_trials_max);
+  AlsoSmall also_small;
+  if (!late.empty())
+    also_small = [&](const OffsetPlan& plan) { return below_late(tensors, late, plan); };
+  return place_by_swaps(tensors, late_neighbours_first(tensors, late), enough_bytes, trials,
+                        earlier, also_small)
+      .plan;
+}
+/// Objects have none.
+std::optional<SharedObjectsPlan> search_orders(Tensors, const Late&,
+                                               const Earlier<SharedObjectsPlan>&, uint64_t) {
+  return {};
 }
 
 /// Plans step by step. Tensors are numbered by when they become known, so each step knows the first
@@ -204,7 +208,7 @@ class Steps {
       if (rule_ == StepRule::greedy_by_size || is_done()) return;
     }
     if (!late.empty()) consider(best, tensors, late, neighbours_first(tensors, late, earlier));
-    if (auto found = search_orders(tensors, earlier, enough_bytes)) {
+    if (auto found = search_orders(tensors, late, earlier, enough_bytes)) {
       consider(best, tensors, late, std::move(*found));
     }
   }

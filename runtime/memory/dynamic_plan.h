@@ -14,8 +14,9 @@
 //
 // An object that takes a larger tensor grows. It is empty at that time, so nothing is copied.
 //
-// Cost: some 10 placements for each step (20 where tensors may move), and at most 200 of a search
-// for a better order (order_search.h) where the step makes the block larger than it must be.
+// Cost: some 10 placements for each step, 20 where tensors may move. Offsets take up to 200 more,
+// of a search for a better order (order_search.h), where a step makes the block larger than it must
+// be, and wherever room is to be kept.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "runtime/memory/offsets.h"
 
@@ -21,9 +22,14 @@ struct OrderSearch {
   uint64_t trials = 0;
 };
 
+/// What is to be small in a plan, besides the block.
+using AlsoSmall = std::function<uint64_t(const OffsetPlan&)>;
+
 /// Begins with `order`; ends at `enough_bytes` or after `trials_max` trials. Never worse than
-/// place_in_order(tensors, order, earlier).
+/// place_in_order(tensors, order, earlier). With `also_small` it keeps, of equally large blocks,
+/// the one for which that is least, and goes on at `enough_bytes`.
 OrderSearch place_by_swaps(Tensors tensors, Order order, uint64_t enough_bytes, uint64_t trials_max,
-                           const Earlier<OffsetPlan>& earlier = {});
+                           const Earlier<OffsetPlan>& earlier = {},
+                           const AlsoSmall& also_small = {});
 
 }  // namespace weightpager::memory

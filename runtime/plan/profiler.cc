@@ -359,6 +359,8 @@ uint64_t measuring_bytes(const Network& network) {
   return most_bytes + ColdWeights::cold_bytes;
 }
 
+}  // namespace
+
 std::string processor_name() {
   std::ifstream lines("/proc/cpuinfo");
   std::string line;
@@ -367,8 +369,6 @@ std::string processor_name() {
   }
   return "unknown processor";
 }
-
-}  // namespace
 
 std::string machine_words(int threads) {
   const dnnl_version_t* const version = dnnl_version();

@@ -31,6 +31,9 @@ struct ProfilerOptions {
   std::function<void(const std::string&)> on_progress;
 };
 
+/// "AMD EPYC": as /proc/cpuinfo names it.
+std::string processor_name();
+
 /// Everything that times depend on: processor, instruction set, oneDNN, threads.
 std::string machine_words(int threads);
 

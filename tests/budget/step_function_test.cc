@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "tests/base/sanitized.h"
 #include "tests/budget/some_networks.h"
 
 namespace weightpager::budget {
@@ -102,7 +103,7 @@ RC_GTEST_PROP(AnyStepFunction, WithoutTimeIsWithinWhatIsProved, ()) {
 // Thousands of layers take no longer by groups than some hundred one by one, and lose little.
 TEST(StepFunction, OfThousandsOfLayersIsMadeByGroups) {
   BlockedNetwork network{.layers = {}, .per_block = {.read_ns = 50, .release_ns = 5}};
-  for (uint64_t i = 0; i < 1500; ++i) {
+  for (uint64_t i = 0; i < static_cast<uint64_t>(cases(1500, 500)); ++i) {
     network.layers.push_back({.size_bytes = 4096 * (1 + i % 3),
                               .read_ns = 20 + 10 * (i % 3),
                               .kernel_ns = 20 + 30 * (i % 2),

@@ -9,10 +9,17 @@ require_programs python3
 # Beside the build: /tmp may be a filesystem without direct reads.
 out=$(mktemp -d "${WEIGHTPAGER_BUILD:-$WP_BUILD}/reproduce_here.XXXXXX")
 trap 'rm -rf -- "$SCRATCH" "$out"' EXIT
+# A killed run has left a network behind; another run is at work with its own.
+mkdir "$out/weightpager-network-killed" "$out/weightpager-network-at-work"
+touch "$out/weightpager-network-killed/yolov4.weights"
+touch -d '1 hour ago' "$out"/weightpager-network-*
+exec {at_work}<"$out/weightpager-network-at-work"
+flock "$at_work"
 weightpager reproduce demand-layering figure-5-here figure-6-here figure-7-here figure-13-here table-2-here figure-16-here --quick \
   --threads 1 -o "$out"
 expect_status 0
-[[ -z $(find "$out" -name 'weightpager-network-*') ]] || fail "the network was left behind: $(ls "$out")"
+[[ $(basename -a "$out"/weightpager-network-*) == weightpager-network-at-work ]] ||
+  fail "a network was left behind, or one that is in use was removed: $(ls "$out")"
 ! grep -q 'on no disk' "$OUT" || skip "no direct reads beside the build"
 
 python3 - "$out" <<'END_OF_CHECKS' || fail "what was measured makes no sense: $(cat "$out"/*.csv)"
@@ -40,7 +47,7 @@ by_size, selected = load("figure-5-here")["tables"]
 assert sum(int(row["layers"]) for row in rows(by_size) if row["operation"] == "kernel") == 48, by_size["rows"]
 for row in rows(by_size) + rows(selected):
     values = [float(row[column]) for column in spread]
-    assert values == sorted(values) and values[-1] > 0, row
+    assert values == sorted(values) and (values[-1] > 0 or row["operation"] == "copy"), row
 assert {row["operation"] for row in rows(by_size) if row["weights, MiB"] == "none"} == {"kernel"}
 assert len(rows(selected)) == 9 and "2.0 MiB" in rows(selected)[-1]["layer"], selected["rows"]
 
@@ -65,14 +72,14 @@ for row in rows(searches):
     assert float(row["ours, the same delay"]) <= float(row["the paper's sweep"]), row
     assert float(row["least delay, ms"]) >= float(row["all kernels, ms"]) - 0.1, row
 # Delays by equation never grow with the window, and were measured in windows of the sizes that were asked for.
-assert [row["pipeline"] for row in rows(measured)] == ["Async-MD"] * 2 + ["2S-MD"] * 2
-for small, large in zip(rows(measured)[::2], rows(measured)[1::2]):
+assert [row["pipeline"] for row in rows(measured)] == ["Pre"] + ["Async"] * 2 + ["2S"] * 2
+for small, large in zip(rows(measured)[1::2], rows(measured)[2::2]):
     assert float(small["window, MiB"]) < float(large["window, MiB"]), measured["rows"]
     assert float(small["by equation"]) >= float(large["by equation"]), measured["rows"]
 
 # Two sizes of pictures; the smallest window does not depend on them.
 sizes = rows(load("figure-6-here")["tables"][0])
-assert [row["input"] for row in sizes] == ["128x128", "224x224"], sizes
+assert [row["input"] for row in sizes] == ["96x96", "224x224"], sizes
 assert sizes[0]["2S: MiB"] == sizes[1]["2S: MiB"], sizes
 
 # Ways to read: each is there or said to be lacking; direct reads leave nothing in the page cache.
@@ -80,7 +87,7 @@ ways = load("figure-7-here")
 found = {row["way"]: row for row in rows(ways["tables"][0])}
 lacking = {lack.split(": ")[0] for lack in ways["lacks"]}
 for way in ("page cache, warm", "page cache, cold", "direct, pageable", "direct, locked", "direct, huge pages",
-            "direct, huge pages, registered"):
+            "direct, registered"):
     assert (way in found) != (way in lacking), (way, lacking)
 for way, row in found.items():
     assert all(float(cell) > 0 for column, cell in row.items() if re.fullmatch(r"\d+ [KM]iB", column)), row

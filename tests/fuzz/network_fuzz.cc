@@ -13,6 +13,7 @@
 
 #include "runtime/network/packed_file.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/resolution.h"
 #include "runtime/network/weight_source.h"
 #include "tests/fuzz/fuzzed_file.h"
 
@@ -63,6 +64,18 @@ void take_in_all(network::WeightSource& source, const network::Network& read) {
   }
 }
 
+/// In another size a network has the same weights, or is refused.
+void check_other_size(std::string_view text, const network::Network& own) {
+  const network::Resolution doubled = {2 * own.input.height, own.input.width / 2 + 1};
+  const auto resized = network::network_at(text, "net.cfg", doubled);
+  if (!resized) {
+    WP_ASSERT(resized.error().message.starts_with("net.cfg for "));
+    return;
+  }
+  WP_ASSERT(resized->weights_file_bytes() == own.weights_file_bytes());
+  for (size_t i = 0; i < resized->layers.size(); ++i) check_layer(*resized, i);
+}
+
 struct Place {
   fuzz::ScratchDirectory directory;
   fuzz::FuzzedFile weights{directory, "net.weights"};
@@ -80,6 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t length_bytes) 
     return 0;
   }
   for (size_t i = 0; i < read->layers.size(); ++i) check_layer(*read, i);
+  check_other_size(input.substr(0, end), *read);
 
   std::string bytes(input.substr(std::min(end + 1, input.size())));
   if (bytes.empty() || read->weights_file_bytes() > weights_bytes_max) return 0;

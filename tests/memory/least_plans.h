@@ -48,11 +48,27 @@ inline uint64_t least_shared_bytes(Tensors tensors) {
   return least_shared_bytes(tensors, objects, 0);
 }
 
+/// What is live at the operation where it is most: no packing is smaller.
+inline uint64_t most_live_bytes(Tensors tensors) {
+  uint64_t most = 0;
+  for (const TensorUsage& at : tensors) {
+    uint64_t live = 0;
+    for (const TensorUsage& it : tensors) {
+      const bool is_live =
+          it.first_operation <= at.first_operation && at.first_operation <= it.last_operation;
+      if (is_live) live += it.size_bytes;
+    }
+    most = std::max(most, live);
+  }
+  return most;
+}
+
 /// Every packing can be pushed down until each tensor lies on another or on the ground, so the
 /// least is among those that put tensors, in some order, as low as they go.
 inline uint64_t least_offset_bytes(Tensors tensors) {
   Order order(tensors.size());
   std::iota(order.begin(), order.end(), 0);
+  const uint64_t bound = most_live_bytes(tensors);
   uint64_t least = UINT64_MAX;
   do {
     std::vector<uint64_t> offsets(tensors.size());
@@ -79,7 +95,7 @@ inline uint64_t least_offset_bytes(Tensors tensors) {
       total = std::max(total, lowest + tensor.size_bytes);
     }
     least = std::min(least, total);
-  } while (std::next_permutation(order.begin(), order.end()));
+  } while (least > bound && std::next_permutation(order.begin(), order.end()));
   return least;
 }
 

@@ -134,6 +134,37 @@ TEST(OrderSearch, EndsAtTheFirstPlanThatIsEnough) {
   EXPECT_EQ(place_by_swaps(five, order, begun_with, 1000).trials, 1u);
 }
 
+TEST(OrderSearch, OfEquallyLargeBlocksKeepsTheOneInWhichSomethingElseIsLeast) {
+  const std::vector<TensorUsage> two = {{0, 1, 20}, {1, 2, 20}};
+  const Order order = by_size(two, Ties::earlier_first);
+  const auto search = place_by_swaps(two, order, 40, 50, {},
+                                     [](const OffsetPlan& plan) { return plan.offset_bytes[1]; });
+  EXPECT_EQ(search.plan.offset_bytes, (Offsets{20, 0}));
+  EXPECT_EQ(search.plan.total_bytes, 40u);
+  EXPECT_EQ(search.trials, 50u) << "it goes on, though 40 are enough";
+}
+
+TEST(OrderSearch, PassesOverWhatStays) {
+  // The first stays at 30, so the others lie below and above it.
+  const std::vector<TensorUsage> three = {{0, 1, 10}, {0, 1, 30}, {0, 1, 20}};
+  const Earlier<OffsetPlan> earlier = {{{30, 0, 0}, 40}, {true, false, false}};
+  const auto search = place_by_swaps(three, by_size(three, Ties::earlier_first), 0, 20, earlier);
+  EXPECT_EQ(search.plan.offset_bytes, (Offsets{30, 0, 40}));
+  EXPECT_EQ(search.plan.total_bytes, 60u);
+}
+
+TEST(SharedObjects, PassOverWhatStays) {
+  const std::vector<TensorUsage> three = {{0, 1, 10}, {2, 3, 30}, {0, 1, 20}};
+  const Earlier<SharedObjectsPlan> earlier = {{{0, 0, 0}, {10}}, {true, false, false}};
+  const auto in_order = share_in_order(three, by_execution(three), Fit::tightest, earlier);
+  EXPECT_EQ(in_order.object, (Numbers{0, 1, 1}));
+  EXPECT_EQ(in_order.object_bytes, (ObjectBytes{10, 30}));
+  // Size improved takes the object that is there for the largest, and it grows.
+  const auto improved = share_by_size_improved(three, {}, earlier);
+  EXPECT_EQ(improved.object, (Numbers{0, 0, 1}));
+  EXPECT_EQ(improved.object_bytes, (ObjectBytes{30, 20}));
+}
+
 TEST(OrderSearch, StopsAfterSoManyTrials) {
   const Order order = by_size(five, Ties::earlier_first);
   EXPECT_EQ(place_by_swaps(five, order, 0, 7).trials, 7u);

@@ -1,5 +1,6 @@
 // All mixtures of ways to compute small networks, one by one, against the planners: none is below a
 // front, none is below a plan by more than is said, and none fits a budget that is refused.
+#include "tests/base/sanitized.h"
 #include "tests/plan/mixtures.h"
 
 #include <gtest/gtest.h>
@@ -423,7 +424,7 @@ TEST(JointDelays, NoMixtureIsBelowByMoreThanIsSaid) {
   constexpr double nine_in_ten_said = 1.04;
   constexpr double rounding_of_pass_ns = 50;
   std::vector<double> ratios;
-  for (uint64_t seed = 0; ratios.size() < 4 * seeds_of_joint_plans; ++seed) {
+  for (uint64_t seed = 0; ratios.size() < 4 * seeds_of_joint_plans / cases(1, 8); ++seed) {
     SmallNetworks random(seed);
     const Network network = random.network(random.from_to(2, 4));
     const Profile profile = random.profile(network);
@@ -456,6 +457,7 @@ TEST(JointDelays, NoMixtureIsBelowByMoreThanIsSaid) {
   }
   std::ranges::sort(ratios);
   EXPECT_LT(ratios[ratios.size() / 2], 1.0001);
+  if (is_sanitized) return;  // too few for the rest
   EXPECT_LT(ratios[ratios.size() * 9 / 10], nine_in_ten_said);
   EXPECT_LT(ratios[ratios.size() * 99 / 100], ninety_nine_in_a_hundred_said);
 }

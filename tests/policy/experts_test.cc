@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "pager/policy/expert_policy.h"
+#include "tests/base/sanitized.h"
 #include "tests/policy/mixture.h"
 
 namespace weightpager::policy {
@@ -276,7 +277,8 @@ constexpr MixtureShape few_large{.layers = 16, .experts = 32, .used = 4};
 constexpr MixtureShape many{.layers = 4, .experts = 128, .used = 8};
 
 TEST(Experts, SteadyRoutingReadsLittleMoreThanIfAllFrequenciesWereKnown) {
-  for (const double exponent : {0.0, 0.5, 1.0, 1.5}) {
+  for (const double exponent : {1.0, 0.0, 0.5, 1.5}) {
+    if (exponent != 1 && is_sanitized) break;
     const Score of_few = score({.exponent = exponent}, few_large);
     EXPECT_LE(of_few.chunks / of_few.fixed, 1.08) << "exponent " << exponent;
     const Score of_many = score({.exponent = exponent}, many);

@@ -6,7 +6,7 @@
 // Idea. All ways read the same file in the same order by the same calls, one read at a time, into a
 // pool of memory that is in place beforehand. They differ in what the file was opened with, in
 // whether the page cache has it, and in the memory. Registered memory is the processor's
-// counterpart of CUDA's pinned memory: io_uring pins its pages once and not for each read.
+// counterpart of CUDA's pinned memory: huge pages that io_uring pins once and not for each read.
 //
 // Cost: the time that is asked for; before a cold pass the file leaves the page cache.
 #pragma once
@@ -40,7 +40,7 @@ inline constexpr std::array<ReadWay, 6> read_ways = {
      {"direct, pageable", true, false, ReadMemory::small_pages},
      {"direct, locked", true, false, ReadMemory::locked},
      {"direct, huge pages", true, false, ReadMemory::huge_pages},
-     {"direct, huge pages, registered", true, false, ReadMemory::registered}}};
+     {"direct, registered", true, false, ReadMemory::registered}}};
 
 struct WaySpeed {
   double bytes_per_s = 0;

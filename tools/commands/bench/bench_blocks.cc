@@ -83,15 +83,7 @@ Result<std::vector<Sample>> measure(const Network& network, const BlocksOptions&
   const auto costs =
       infer::measure_layers(**sequential, **preloaded, infer::some_input(network), options.repeats);
   if (!costs) return tl::make_unexpected(costs.error());
-  std::vector<Sample> samples;
-  for (size_t i = 0; i < costs->size(); ++i) {
-    samples.push_back({.work = infer::work_of(network.layers[i]),
-                       .read_ns = (*costs)[i].read_ns,
-                       .kernel_ns = (*costs)[i].kernel_ns});
-    // Reads are of whole pages, so the bytes that are read count, not those that are needed.
-    samples.back().work.size_bytes = (*costs)[i].size_bytes;
-  }
-  return samples;
+  return infer::samples_of(network, *costs);
 }
 
 /// Prints the layers that the model is furthest from. `layers`: the layer of each residual.

@@ -1,12 +1,18 @@
 #include "tools/commands/reproduce/demand_layering_here.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "pager/base/units.h"
@@ -21,12 +27,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view folder_prefix = "weightpager-network-";
+/// So young a folder may not be locked yet.
+constexpr auto locking_max = std::chrono::minutes(1);
+
 /// A new folder within `parent`.
 Result<std::string> make_folder(const std::string& parent) {
-  std::string path = parent + "/weightpager-network-XXXXXX";
+  std::string path = fmt::format("{}/{}XXXXXX", parent, folder_prefix);
   if (mkdtemp(path.data()) == nullptr)
     return fail(fmt::format("{}: no folder can be made", parent), "", errno);
   return path;
+}
+
+/// Locks the folder as long as the descriptor is open; none if somebody else has locked it.
+OwnedFd lock_folder(const std::string& path) {
+  OwnedFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (folder.is_open() && flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+  return {};
+}
+
+/// Removes what killed runs left behind.
+void sweep_folders(const std::string& parent) {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(parent, ignored)) {
+    if (entry.path().filename().string().starts_with(folder_prefix)) found.push_back(entry.path());
+  }
+  for (const fs::path& path : found) {
+    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(path, ignored);
+    if (age > locking_max && lock_folder(path).is_open()) fs::remove_all(path, ignored);
+  }
 }
 
 /// Whether files in the folder can be read past the page cache.
@@ -42,6 +72,8 @@ bool is_on_disk(const std::string& parent) {
   return is_direct;
 }
 
+}  // namespace
+
 std::optional<std::string> folder_on_disk(const ReproduceSettings& settings) {
   const char* const temporary = getenv("TMPDIR");
   for (const std::string& parent :
@@ -51,10 +83,18 @@ std::optional<std::string> folder_on_disk(const ReproduceSettings& settings) {
   return {};
 }
 
-}  // namespace
+Reproduction without_disk(const ReproduceSettings& settings) {
+  Reproduction made;
+  made.lacks.push_back(
+      fmt::format("measured times: {} is on no disk that can be read past the page cache, nor is "
+                  "TMPDIR; give -o a folder on a disk.",
+                  settings.directory));
+  return made;
+}
 
 NetworkHere::NetworkHere(NetworkHere&& other) noexcept
     : folder_(std::exchange(other.folder_, {})),
+      lock_(std::move(other.lock_)),
       name_(std::move(other.name_)),
       description_path_(std::move(other.description_path_)),
       weights_path_(std::move(other.weights_path_)),
@@ -66,9 +106,11 @@ NetworkHere::~NetworkHere() {
 }
 
 Result<NetworkHere> NetworkHere::make(const std::string& parent, const std::string& name) {
+  sweep_folders(parent);
   auto folder = make_folder(parent);
   if (!folder) return forward_error(std::move(folder));
-  NetworkHere here(std::move(*folder));
+  OwnedFd lock = lock_folder(*folder);
+  NetworkHere here(std::move(*folder), std::move(lock));
   ProgressLine line;
   auto made = network::make_network(
       {.name = name, .directory = here.folder_, .on_progress = [&](uint64_t written, uint64_t all) {
@@ -91,15 +133,7 @@ Result<Reproduction> measured_here(
     const ReproduceSettings& settings,
     const std::function<Result<Reproduction>(const NetworkHere& here)>& make) {
   const auto parent = folder_on_disk(settings);
-  if (!parent) {
-    Reproduction made;
-    made.lacks.push_back(
-        fmt::format("measured times: {} is on no disk that can be read past the page cache, nor is "
-                    "TMPDIR; give "
-                    "-o a folder on a disk.",
-                    settings.directory));
-    return made;
-  }
+  if (!parent) return without_disk(settings);
   const char* const chosen = settings.is_quick ? "squeezenet" : "yolov4";
   const auto here =
       NetworkHere::make(*parent, settings.network.empty() ? chosen : settings.network);
@@ -133,7 +167,7 @@ Result<infer::Comparison> compare_here(const ReproduceSettings& settings,
   options.weights_path = here.weights_path();
   options.device = settings.device;
   options.threads = settings.threads;
-  options.inferences_per_turn = std::min(options.inferences, 5u);
+  options.inferences_per_turn = std::min(options.inferences, 3u);
   options.on_progress = [&](const std::string& text) {
     line.show(
         fmt::format("{} {}x{}: {}", here.name(), network.input.width, network.input.height, text));
@@ -146,8 +180,8 @@ Result<infer::Comparison> compare_here(const ReproduceSettings& settings,
 std::string machine_note(const ReproduceSettings& settings) {
   utsname system{};
   uname(&system);
-  return fmt::format("This machine: {}, Linux {}{}.", plan::machine_words(settings.threads),
-                     system.release,
+  return fmt::format("This machine: {}, {} thread{}, Linux {}{}.", plan::processor_name(),
+                     settings.threads, settings.threads == 1 ? "" : "s", system.release,
                      settings.device == infer::DeviceKind::cuda ? ", computed on its GPU" : "");
 }
 

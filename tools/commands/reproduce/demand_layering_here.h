@@ -4,8 +4,9 @@
 // and measured from memory (tmpfs) reads would say nothing.
 //
 // Idea. `model make` makes it, with a seed, in a folder of its own beside the figures, or under
-// TMPDIR if the figures lie on no disk. It is removed when the figure is done. Cost: some seconds,
-// and the network's size on the disk for as long.
+// TMPDIR if the figures lie on no disk. It is removed when the figure is done; what a killed run
+// left behind, the next one removes. Cost: some seconds, and the network's size on the disk for as
+// long.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
 #include "runtime/infer/inference.h"
 #include "runtime/infer/layer_measurement.h"
@@ -42,14 +45,23 @@ class NetworkHere {
   Result<network::Network> at(const network::Resolution& resolution) const;
 
  private:
-  explicit NetworkHere(std::string folder) : folder_(std::move(folder)) {}
+  NetworkHere(std::string folder, OwnedFd lock)
+      : folder_(std::move(folder)), lock_(std::move(lock)) {}
 
   std::string folder_;
+  /// Nobody removes the folder while it is locked.
+  OwnedFd lock_;
   std::string name_;
   std::string description_path_;
   std::string weights_path_;
   network::Network network_;
 };
+
+/// The folder of the figures, or TMPDIR: the first that is on a disk that can be read past the page
+/// cache.
+std::optional<std::string> folder_on_disk(const ReproduceSettings& settings);
+/// What a figure is that lacks such a folder.
+Reproduction without_disk(const ReproduceSettings& settings);
 
 /// What `make` measures of the network that the settings name: without a name YOLOv4, or quickly
 /// SqueezeNet. Where no folder is on a disk, the figure lacks everything, and says so.

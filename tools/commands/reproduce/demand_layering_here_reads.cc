@@ -56,7 +56,8 @@ Result<Reproduction> figure_7_here(const ReproduceSettings& settings) {
         .note = fmt::format(
             "{} The file has {:.1f} MiB. A cold pass begins with an empty page cache; the host of "
             "a "
-            "virtual disk may have a cache of its own. Registered memory is pinned once, for "
+            "virtual disk may have a cache of its own. Registered memory is huge pages, pinned "
+            "once, for "
             "io_uring.",
             machine_note(settings), mebibytes(probe->file_bytes()))};
     LineChart chart = {.title = "This machine: speed of reads by their size (Figure 7)",
@@ -72,7 +73,10 @@ Result<Reproduction> figure_7_here(const ReproduceSettings& settings) {
     Reproduction made;
     for (const ReadWay& way : read_ways) {
       const Status added = add_way(*probe, way, time, table, chart);
-      if (!added) made.lacks.push_back(fmt::format("{}: {}.", way.name, added.error().message));
+      if (!added) {
+        made.lacks.push_back(
+            fmt::format("{}: {} ({}).", way.name, added.error().message, added.error().hint));
+      }
     }
     made.tables.push_back(std::move(table));
     made.pictures.push_back({"figure-7-here", svg_of(chart)});

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,13 +21,28 @@ using pipeline::UnitCosts;
 
 namespace {
 
-/// The network's own size, and smaller ones in steps of three times what it halves pictures to.
-std::vector<uint32_t> sides_here(const network::Network& network, bool is_quick) {
-  const uint32_t own = network.input.height;
-  const uint32_t step = 3 * (own % 64 == 0 ? 64 : 32);
-  std::vector<uint32_t> sides = {own};
-  while (sides.size() < (is_quick ? 2u : 5u) && sides.front() > step + own / 4)
-    sides.insert(sides.begin(), sides.front() - step);
+/// What sides of pictures have to be multiples of, as far as the network shows it: the first step
+/// down from its own size that it can take. Nothing if it takes no other size.
+std::optional<uint32_t> grain_of(const NetworkHere& here) {
+  const uint32_t own = here.network().input.height;
+  for (const uint32_t grain : {32u, 64u, 128u}) {
+    if (own > grain && here.at({own - grain, own - grain})) return grain;
+  }
+  return {};
+}
+
+/// From about three eighths of the network's own size up to it, in equal steps.
+std::vector<uint32_t> sides_here(const NetworkHere& here, bool is_quick) {
+  const uint32_t own = here.network().input.height;
+  const auto grain = grain_of(here);
+  if (!grain) return {own};
+  const uint32_t steps = is_quick ? 1 : 4;
+  const double step_grains = own * 5.0 / 8 / steps / *grain;
+  const uint32_t step = std::max(1u, static_cast<uint32_t>(std::lround(step_grains))) * *grain;
+  std::vector<uint32_t> sides;
+  for (uint32_t i = steps + 1; i-- > 0;) {
+    if (own > i * step + own / 4) sides.push_back(own - i * step);
+  }
   return sides;
 }
 
@@ -100,12 +117,14 @@ Result<Reproduction> figure_6_here(const ReproduceSettings& settings) {
         "those that ran alone.",
         machine_note(settings), options.inferences);
     Reproduction made;
-    for (const uint32_t side : sides_here(here.network(), settings.is_quick)) {
+    const std::vector<uint32_t> sides = sides_here(here, settings.is_quick);
+    if (sides.size() == 1) {
+      made.lacks.push_back(
+          fmt::format("other sizes of pictures: {} takes none with its weights.", here.name()));
+    }
+    for (const uint32_t side : sides) {
       const auto network = here.at({side, side});
-      if (!network) {
-        made.lacks.push_back(network.error().message + ".");
-        continue;
-      }
+      if (!network) return tl::make_unexpected(network.error());
       const auto comparison = compare_here(settings, *network, here, options);
       if (!comparison) return tl::make_unexpected(comparison.error());
       sizes.add(side, *comparison);

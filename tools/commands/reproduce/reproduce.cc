@@ -21,6 +21,7 @@
 #include "tools/report/html_text.h"
 #include "tools/report/report_file.h"
 #include "tools/terminal/figures.h"
+#include "tools/terminal/progress_line.h"
 
 namespace weightpager::tools {
 namespace {
@@ -61,7 +62,7 @@ Command reproduce_description() {
                        "figures 10 and 11: the layers' read, copy and\n"
                        "kernel times in ms, and their sizes (1)"},
                       {0, "net", "NAME",
-                       "measured on this machine: a network of `model make --net`\n"
+                       "demand-layering, on this machine: a network of `model make`\n"
                        "(each figure has its own)"},
                       device_option(),
                       {0, "threads", "N", "threads that compute (one per processor)"},
@@ -289,8 +290,11 @@ Status make_all(const ReproduceOptions& options) {
         fmt::format("--output {}: cannot be made: {}", options.directory, problem.message()));
   }
   Pages pages;
+  ProgressLine line;
   for (const Figure& figure : options.figures) {
+    line.show(fmt::format("{}: {}", figure.name, figure.title));
     const auto made = figure.make(options.settings);
+    line.clear();
     if (!made) return tl::make_unexpected(made.error());
     if (auto written = write_figure(directory, figure, *made); !written) return written;
     add_to(pages, figure, *made);

@@ -36,6 +36,16 @@ Paper swapnet_paper() {
                   {"figure-17", "another board", swapnet::figure_17},
                   {"figure-18", "budgets that change", swapnet::figure_18},
                   {"figure-19", "memory beside the blocks", swapnet::figure_19},
+                  {"figure-11-here", "this machine: networks in blocks (Figures 11 to 13)",
+                   swapnet::figure_11_here},
+                  {"applications-here", "this machine: the three applications side by side",
+                   swapnet::applications_here},
+                  {"figure-15-here", "this machine: without zero copy, references, planned blocks",
+                   swapnet::figure_15_here},
+                  {"figure-16-here", "this machine: memory and delay by number of blocks",
+                   swapnet::figure_16_here},
+                  {"figure-18-here", "this machine: budgets that change", swapnet::figure_18_here},
+                  {"figure-19-here", "this machine: power", swapnet::figure_19_here},
                   {"beyond", "best blocks, joint shares, half the budget", swapnet::beyond}}};
 }
 

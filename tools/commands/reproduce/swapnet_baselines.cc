@@ -40,6 +40,20 @@ uint64_t in_memory_bytes(const PublishedModel& known, uint64_t size_bytes) {
   return (known.is_on_gpu ? 3 : 2) * size_bytes;
 }
 
+budget::BlockEnds equal_blocks(const budget::BlockSums& sums, uint32_t blocks) {
+  budget::BlockEnds ends;
+  for (uint32_t i = 1; i < blocks; ++i) {
+    const uint64_t wanted_bytes = sums.all().size_bytes * i / blocks;
+    // At least one layer for this block, and for each one that follows.
+    uint32_t end = (ends.empty() ? 0 : ends.back()) + 1;
+    const uint32_t last = sums.layers() - (blocks - i);
+    while (end < last && sums.bytes(0, end + 1) <= wanted_bytes) ++end;
+    ends.push_back(end);
+  }
+  ends.push_back(sums.layers());
+  return ends;
+}
+
 uint64_t by_channel_bytes(uint64_t size_bytes) { return size_bytes + size_bytes / 2; }
 
 PrunedNetwork pruned(const PaperNetwork& network, uint64_t bytes_max) {

@@ -15,6 +15,9 @@ namespace weightpager::tools::swapnet {
 /// All weights `size_bytes`, with the copies that PyTorch has of them.
 uint64_t in_memory_bytes(const PublishedModel& known, uint64_t size_bytes);
 
+/// So many blocks, each as near to the same size as whole layers allow (w/o-pat-sch).
+budget::BlockEnds equal_blocks(const budget::BlockSums& sums, uint32_t blocks);
+
 /// With two groups: all weights in the page cache, and the half in use. Published memory is within
 /// some percent of that.
 uint64_t by_channel_bytes(uint64_t size_bytes);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "runtime/budget/lookup_table.h"
+#include "tools/commands/reproduce/swapnet_baselines.h"
 #include "tools/commands/reproduce/swapnet_figures.h"
 #include "tools/commands/reproduce/swapnet_inputs.h"
 #include "tools/commands/reproduce/swapnet_timeline.h"
@@ -31,21 +32,6 @@ std::string increase_text(const PaperNetwork& network, const BlockEnds& ends) {
 }
 
 constexpr const char* two_increases = "ms beyond memory: by Eq. (4) / with the first read";
-
-/// As many blocks as `ends` has, each as near to the same size as whole layers allow.
-BlockEnds equal_blocks(const budget::BlockSums& sums, uint32_t blocks) {
-  BlockEnds ends;
-  for (uint32_t i = 1; i < blocks; ++i) {
-    const uint64_t wanted_bytes = sums.all().size_bytes * i / blocks;
-    // At least one layer for this block, and for each one that follows.
-    uint32_t end = (ends.empty() ? 0 : ends.back()) + 1;
-    const uint32_t last = sums.layers() - (blocks - i);
-    while (end < last && sums.bytes(0, end + 1) <= wanted_bytes) ++end;
-    ends.push_back(end);
-  }
-  ends.push_back(sums.layers());
-  return ends;
-}
 
 // ---- Table 3 ----
 

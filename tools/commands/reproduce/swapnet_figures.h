@@ -31,4 +31,14 @@ Result<Reproduction> figure_17(const ReproduceSettings& settings);
 Result<Reproduction> figure_18(const ReproduceSettings& settings);
 Result<Reproduction> figure_19(const ReproduceSettings& settings);
 
+// swapnet_here_blocks.cc: one network at a time, on this machine.
+Result<Reproduction> figure_11_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_15_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_16_here(const ReproduceSettings& settings);
+Result<Reproduction> figure_18_here(const ReproduceSettings& settings);
+// swapnet_here_power.cc.
+Result<Reproduction> figure_19_here(const ReproduceSettings& settings);
+// swapnet_here_applications.cc.
+Result<Reproduction> applications_here(const ReproduceSettings& settings);
+
 }  // namespace weightpager::tools::swapnet
