@@ -25,6 +25,8 @@ constexpr size_t states_per_group_max = 256;
 // With groups, two states count as one if they differ by less than this part of a block's mean
 // time. This is the first try; later ones are coarser.
 constexpr uint64_t grains_in_block = 1024;
+// Where the number of blocks is given, there are as many times more states.
+constexpr uint64_t grains_in_one_of_many = 4;
 
 // The first `end` layers in blocks, the last of which begins at `begin`.
 struct State {
@@ -238,10 +240,11 @@ BlockEnds nearly_best_ends(const BlockedNetwork& network, const Wanted& wanted) 
       sums.layers(), 1 + sums.all().size_bytes / std::max<uint64_t>(wanted.budget_bytes / 2, 1));
   const uint64_t busy_ns = std::max(sums.all().kernel_ns, sums.all().read_ns);
   const TimeLimit no_limit;
-  const size_t fronts = size_t{sums.layers()} * std::max(wanted.blocks, 1U);
-  Effort effort = {.limit = no_limit,
-                   .states_max = std::min(states_max, fronts * states_per_group_max),
-                   .grain_ns = 1 + busy_ns / blocks / grains_in_block};
+  const bool is_any = wanted.blocks == any_number_of_blocks;
+  Effort effort = {
+      .limit = no_limit,
+      .states_max = std::min(states_max, size_t{sums.layers()} * states_per_group_max),
+      .grain_ns = 1 + busy_ns / blocks / (is_any ? grains_in_block : grains_in_one_of_many)};
   for (;; effort.grain_ns *= 2) {
     auto ends = Planner(sums, wanted, effort).run();
     if (ends) return std::move(*ends);

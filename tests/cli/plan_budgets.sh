@@ -162,6 +162,9 @@ expect_error 'plan: expected'
 weightpager plan budgets "$SCRATCH/long.cfg" --budget 1MiB --by blocks --time-limit 1us
 expect_status 0
 grep -q 'long: --time-limit was over; at any budget there may be faster blocks' "$OUT" || fail "nothing is said: $(cat "$OUT")"
+weightpager plan budgets "$SCRATCH/long.cfg" --budget 1MiB --by blocks --blocks 20
+expect_status 1
+expect_error 'long: --blocks 20: to try the cuts of 1500 layers would take too long'
 # No time at all, and little memory, are enough for thousands of layers.
 {
   cat "$SCRATCH/long.cfg"

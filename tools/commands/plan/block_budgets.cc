@@ -12,8 +12,8 @@ namespace weightpager::tools {
 namespace {
 
 constexpr uint32_t blocks_max = 1000;
-/// layers² · blocks: what the search for the least budget takes, some seconds here.
-constexpr uint64_t cuts_max = 1'000'000'000;
+/// layers² · blocks: where no more time is left, the search still takes some seconds for so many.
+constexpr uint64_t cuts_max = 10'000'000;
 /// Of more blocks than `lines_max` a text has the first ones and the last ones.
 constexpr size_t lines_max = 12;
 constexpr size_t last_lines = 3;
