@@ -38,8 +38,8 @@ uint64_t predicted_delay_ns(std::span<const LayerCosts> blocks);
 /// A table with more rows is refused: these are a second's work.
 inline constexpr uint64_t table_rows_max = 1'000'000;
 
-/// Calls `visit` for each cut of so many layers into so many blocks (1 to `layers`), in the order of
-/// the cuts' numbers.
+/// Calls `visit` for each cut of so many layers into so many blocks (1 to `layers`), in the order
+/// of the cuts' numbers.
 void for_each_cut(uint32_t layers, uint32_t blocks,
                   const std::function<void(const BlockEnds&)>& visit);
 

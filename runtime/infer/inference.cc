@@ -152,7 +152,8 @@ Status StreamedInference::check_memory(const WindowUse& use, uint64_t beside_byt
        // Rings are mapped twice, and each thread has a stack.
        .address_bytes = bytes + use.rings.bytes() +
                         static_cast<uint64_t>(options_.threads) * stack_bytes_expected},
-      "make pictures smaller (--resolution, or `width=` and `height=` in the .cfg), or the batch or the window");
+      "make pictures smaller (--resolution, or `width=` and `height=` in the .cfg), or the batch "
+      "or the window");
 }
 
 Status StreamedInference::set_window(const WindowRequest& request) {

@@ -103,16 +103,18 @@ RC_GTEST_PROP(AnyStepFunction, WithoutTimeIsWithinWhatIsProved, ()) {
 // Thousands of layers take no longer by groups than some hundred one by one, and lose little.
 TEST(StepFunction, OfThousandsOfLayersIsMadeByGroups) {
   BlockedNetwork network{.layers = {}, .per_block = {.read_ns = 50, .release_ns = 5}};
-  for (uint64_t i = 0; i < static_cast<uint64_t>(cases(1500, 500)); ++i) {
+  for (uint64_t i = 0; i < 1500; ++i) {
     network.layers.push_back({.size_bytes = 4096 * (1 + i % 3),
                               .read_ns = 20 + 10 * (i % 3),
                               .kernel_ns = 20 + 30 * (i % 2),
                               .release_ns = 1});
   }
-  const BlockSteps steps = block_delay_steps(network, TimeLimit(0));
-  EXPECT_EQ(steps.delay_steps.least_bytes(), least_budget_bytes(network));
-  EXPECT_GT(steps.delay_steps.steps().size(), 5u);
-  EXPECT_FALSE(steps.exact_from_bytes);
+  if (!is_sanitized) {
+    const BlockSteps steps = block_delay_steps(network, TimeLimit(0));
+    EXPECT_EQ(steps.delay_steps.least_bytes(), least_budget_bytes(network));
+    EXPECT_GT(steps.delay_steps.steps().size(), 5u);
+    EXPECT_FALSE(steps.exact_from_bytes);
+  }
   const uint64_t budget_bytes = 100 * 4096;
   const BlockPlan plan = plan_blocks_coarsely(network, budget_bytes);
   EXPECT_LE(peak_bytes(network, plan.ends), budget_bytes);

@@ -1,6 +1,5 @@
 // All mixtures of ways to compute small networks, one by one, against the planners: none is below a
 // front, none is below a plan by more than is said, and none fits a budget that is refused.
-#include "tests/base/sanitized.h"
 #include "tests/plan/mixtures.h"
 
 #include <gtest/gtest.h>
@@ -18,6 +17,7 @@
 #include "runtime/plan/layer_choice.h"
 #include "runtime/plan/network_instance.h"
 #include "runtime/plan/select.h"
+#include "tests/base/sanitized.h"
 #include "tests/plan/plausible_profile.h"
 #include "tests/plan/random_instance.h"
 

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <regex>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "runtime/memory/activations.h"
 #include "runtime/network/parser.h"
+#include "runtime/network/resolution.h"
 #include "runtime/network/synthetic/description.h"
 #include "runtime/plan/layer_choice.h"
 #include "runtime/plan/profile_cache.h"
@@ -26,8 +28,6 @@ using plan::Candidate;
 using plan::Instance;
 using plan::NetworkInstance;
 using plan::Selection;
-
-constexpr uint32_t quick_side = 72;
 
 struct Kind {
   const char* name;
@@ -47,14 +47,18 @@ const std::vector<std::string>& fall_backs() {
   return kinds;
 }
 
+/// AlexNet's windows do not fit smaller pictures; the others' sides are halved five times.
+uint32_t quick_side(const NamedNetwork& it) {
+  return it.name == std::string_view(alexnet.name) ? 72 : 32;
+}
+
 Result<Network> described(const NamedNetwork& it, const ReproduceSettings& settings) {
   auto text = network::make_description(it.name);
   if (!text) return forward_error(std::move(text));
-  if (settings.is_quick) {
-    *text = std::regex_replace(*text, std::regex("(\n)(width|height)=[0-9]+"),
-                               fmt::format("$1$2={}", quick_side));
-  }
-  return network::parse_network(*text, it.name);
+  std::optional<network::Resolution> resolution;
+  if (settings.is_quick) resolution = {quick_side(it), quick_side(it)};
+  // Connected layers have other weights then: another network, as good to measure.
+  return network::parse_network(*text, it.name, resolution);
 }
 
 Result<plan::Profile> profile_of(const Network& network, const std::string& title) {
@@ -110,6 +114,7 @@ Result<MeasuredNetwork> measure(const NamedNetwork& it, const ReproduceSettings&
 }  // namespace
 
 std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings) {
+  if (!settings.network.empty()) return {{settings.network.c_str(), settings.network.c_str()}};
   if (settings.is_quick) return {googlenet, squeezenet};
   return {networks.begin(), networks.end()};
 }
@@ -117,10 +122,12 @@ std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings) {
 Result<std::shared_ptr<const MeasuredNetwork>> measured(const NamedNetwork& network,
                                                         const ReproduceSettings& settings) {
   static std::map<std::string, std::shared_ptr<const MeasuredNetwork>> known;
-  const std::string key = fmt::format("{} {}", network.name, settings.is_quick);
+  const NamedNetwork given = {settings.network.c_str(), settings.network.c_str()};
+  const NamedNetwork& chosen = settings.network.empty() ? network : given;
+  const std::string key = fmt::format("{} {}", chosen.name, settings.is_quick);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
-  auto made = measure(network, settings);
+  auto made = measure(chosen, settings);
   if (!made) return forward_error(std::move(made));
   return known[key] = std::make_shared<const MeasuredNetwork>(std::move(*made));
 }

@@ -50,7 +50,8 @@ inline constexpr const NamedNetwork& resnet = networks[2];
 inline constexpr const NamedNetwork& squeezenet = networks[3];
 inline constexpr const NamedNetwork& vgg = networks[4];
 
-/// The networks of a figure that compares networks. With --quick GoogLeNet and SqueezeNet.
+/// The networks of a figure that compares networks: the one of `--net`, with --quick GoogLeNet and
+/// SqueezeNet, or all. The names are those of `settings`.
 std::vector<NamedNetwork> networks_of(const ReproduceSettings& settings);
 
 struct MeasuredNetwork {
@@ -66,7 +67,8 @@ struct MeasuredNetwork {
   plan::Instance layer_by_layer;
 };
 
-/// With --quick for pictures of 72 × 72, which are measured in seconds.
+/// The network, or the one of `--net`; with --quick for small pictures, which are measured in
+/// seconds.
 Result<std::shared_ptr<const MeasuredNetwork>> measured(const NamedNetwork& network,
                                                         const ReproduceSettings& settings);
 
