@@ -156,4 +156,22 @@ std::vector<Guess> best_guesses(std::span<const float> probabilities, uint32_t c
   return guesses;
 }
 
+std::vector<Guess> best_guesses(std::span<const float> output, const network::Shape& shape,
+                                uint32_t count) {
+  const size_t pixels = size_t{shape.height} * shape.width;
+  if (pixels == 1) return best_guesses(output, count);
+  std::vector<size_t> wins(shape.channels);
+  for (size_t pixel = 0; pixel < pixels; ++pixel) {
+    uint32_t largest = 0;
+    for (uint32_t channel = 1; channel < shape.channels; ++channel) {
+      if (output[channel * pixels + pixel] > output[largest * pixels + pixel]) largest = channel;
+    }
+    ++wins[largest];
+  }
+  std::vector<float> shares;
+  for (const size_t it : wins)
+    shares.push_back(static_cast<float>(it) / static_cast<float>(pixels));
+  return best_guesses(shares, count);
+}
+
 }  // namespace weightpager::infer

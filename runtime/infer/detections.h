@@ -1,4 +1,4 @@
-// Reads a network's outputs for a picture: boxes of detectors, classes of classifiers.
+// Reads a network's outputs for a picture: boxes of detectors, classes of classifiers and of maps.
 //
 // A detector's yolo layers give some thousands of boxes. Most of them are unlikely, and the likely
 // ones come many times over. As in Darknet, boxes below a threshold are dropped, and of boxes of
@@ -56,5 +56,10 @@ struct Guess {
 /// The `count` largest of a classifier's outputs, the largest first. Of equal outputs the one with
 /// the smaller index comes first.
 std::vector<Guess> best_guesses(std::span<const float> probabilities, uint32_t count);
+
+/// The same for a network's last output. Of a map that has the classes as channels (segmentation),
+/// a class's probability is the share of the pixels at which its value is the largest.
+std::vector<Guess> best_guesses(std::span<const float> output, const network::Shape& shape,
+                                uint32_t count);
 
 }  // namespace weightpager::infer

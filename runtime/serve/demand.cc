@@ -70,11 +70,10 @@ NetworkDemand demand_of(const Network& network, const std::string& name,
                         const budget::WindowPlanSettings& settings) {
   const auto layers = tileable_layers(network, choices, layer_costs);
   auto windows = budget::WindowPlans::make(layers, settings);
-  budget::StepFunction delay_steps = windows.delay_steps();
   NetworkDemand demand = {.claim = {.name = name,
-                                    .least_bytes = delay_steps.least_bytes(),
+                                    .least_bytes = windows.delay_steps().least_bytes(),
                                     .forced_by = forcing_tile(network, layers)},
-                          .delay_steps = std::move(delay_steps),
+                          .delay_steps = windows.delay_steps(),
                           .windows = std::move(windows)};
   for (const TileableLayer& layer : layers) {
     demand.claim.model_bytes += layer.costs.size_bytes;

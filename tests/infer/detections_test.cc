@@ -140,5 +140,20 @@ TEST(BestGuesses, AreTheLargest) {
   EXPECT_EQ(best_guesses(probabilities, 9).size(), 4u);
 }
 
+TEST(BestGuesses, OfAMapAreSharesOfPixels) {
+  // Two by two pixels of three classes: classes 2, 0, 2, 2 are the largest.
+  const std::vector<float> map = {0, 9, 0, 1,  //
+                                  0, 8, 1, 0,  //
+                                  1, 7, 2, 2};
+  const auto guesses = best_guesses(map, {.channels = 3, .height = 2, .width = 2}, 3);
+  ASSERT_EQ(guesses.size(), 3u);
+  EXPECT_EQ(guesses[0].class_index, 2u);
+  EXPECT_EQ(guesses[0].probability, 0.75f);
+  EXPECT_EQ(guesses[1].class_index, 0u);
+  EXPECT_EQ(guesses[1].probability, 0.25f);
+  EXPECT_EQ(guesses[2].probability, 0);
+  EXPECT_EQ(best_guesses(map, {.channels = 12, .height = 1, .width = 1}, 1)[0].class_index, 1u);
+}
+
 }  // namespace
 }  // namespace weightpager::infer

@@ -117,7 +117,8 @@ LegendBelow legend_below(double y,
   LegendBelow legend = {"", y};
   for (size_t i = 0; i < colours.size(); ++i) {
     const double x = left + entry_width * static_cast<double>(i % columns);
-    const double entry_y = y + step * static_cast<double>(i / columns);
+    const size_t row = i / columns;
+    const double entry_y = y + step * static_cast<double>(row);
     legend.svg += rect_at(x, entry_y, 14, 10, colours[i].second.c_str()) +
                   text_at(x + sign_width, entry_y + 9, "start", colours[i].first);
     legend.end = entry_y + step;

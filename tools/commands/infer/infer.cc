@@ -300,8 +300,9 @@ Status run_batch(const Network& network, Inference& inference, const InferOption
     if (is_detector(network)) {
       batch[i].detections = infer::find_detections(network, made, batch[i].size, options.limits);
     } else {
-      batch[i].guesses = infer::best_guesses(
-          {made.output(last), network.layers[last].output.elements()}, options.top);
+      const network::Shape& shape = network.layers[last].output;
+      batch[i].guesses =
+          infer::best_guesses({made.output(last), shape.elements()}, shape, options.top);
     }
   }
   return {};

@@ -50,12 +50,10 @@ ChartLine memory_line(const std::string& name, const PaperNetwork& network,
   ChartLine line = {.name = name, .points = {}};
   int64_t bytes = 0;
   for (const auto& [time_ns, change] : changes) {
-    const auto add_point = [&] {
-      line.points.emplace_back(milliseconds(time_ns), mebibytes(static_cast<uint64_t>(bytes)));
-    };
-    add_point();
+    const double time_ms = milliseconds(time_ns);
+    line.points.emplace_back(time_ms, mebibytes(static_cast<uint64_t>(bytes)));
     bytes += change;
-    add_point();
+    line.points.emplace_back(time_ms, mebibytes(static_cast<uint64_t>(bytes)));
   }
   return line;
 }
