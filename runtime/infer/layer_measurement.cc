@@ -74,14 +74,29 @@ budget::Work work_of(const network::Layer& layer) {
   return {.size_bytes = layer.folded_bytes(), .tensors = tensors, .operations = operations(layer)};
 }
 
-std::vector<budget::Sample> samples_of(const Network& network, std::span<const UnitCosts> costs) {
+Result<std::vector<budget::Sample>> measure_samples(const Network& network,
+                                                    const std::string& weights_path, int threads,
+                                                    int repeats, uint64_t promised_bytes) {
+  InferenceOptions options = {.threads = threads, .promised_bytes = promised_bytes};
+  options.window.pipeline = pipeline::Pipeline::sequential;
+  const auto sequential = Inference::open(network, weights_path, options);
+  if (!sequential) return tl::make_unexpected(sequential.error());
+  options.promised_bytes += (*sequential)->promised_bytes();
+  options.window.pipeline = pipeline::Pipeline::two_stage;
+  options.window.blocks.emplace();
+  for (uint32_t end = 1; end <= network.layers.size(); ++end)
+    options.window.blocks->ends.push_back(end);
+  const auto in_blocks = Inference::open(network, weights_path, options);
+  if (!in_blocks) return tl::make_unexpected(in_blocks.error());
+  const auto costs = measure_layers(**sequential, **in_blocks, some_input(network), repeats);
+  if (!costs) return tl::make_unexpected(costs.error());
   std::vector<budget::Sample> samples;
-  for (size_t i = 0; i < costs.size(); ++i) {
+  for (size_t i = 0; i < costs->size(); ++i) {
     samples.push_back({.work = work_of(network.layers[i]),
-                       .read_ns = costs[i].read_ns,
-                       .kernel_ns = costs[i].kernel_ns});
+                       .read_ns = (*costs)[i].read_ns,
+                       .kernel_ns = (*costs)[i].kernel_ns});
     // Reads are of whole pages, so the bytes that are read count, not those that are needed.
-    samples.back().work.size_bytes = costs[i].size_bytes;
+    samples.back().work.size_bytes = (*costs)[i].size_bytes;
   }
   return samples;
 }

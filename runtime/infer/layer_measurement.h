@@ -40,9 +40,12 @@ Result<std::vector<pipeline::UnitCosts>> measure_layers(Inference& sequential, I
 /// operations.
 budget::Work work_of(const network::Layer& layer);
 
-/// Measured layers as samples for a delay model. `costs`: by layer.
-std::vector<budget::Sample> samples_of(const network::Network& network,
-                                       std::span<const pipeline::UnitCosts> costs);
+/// Samples for a delay model, by layer: medians of `repeats` inferences, on processors. Kernels are
+/// those of blocks of one layer each: they begin with weights that were just read, which they check
+/// or fold first, while the next layer's are read. `promised_bytes` as in InferenceOptions.
+Result<std::vector<budget::Sample>> measure_samples(const network::Network& network,
+                                                    const std::string& weights_path, int threads,
+                                                    int repeats, uint64_t promised_bytes = 0);
 
 /// The costs of all layers by the delay model; sizes are in whole pages.
 budget::BlockedNetwork modelled_costs(const network::Network& network,

@@ -18,9 +18,7 @@ namespace {
 
 using budget::FittedModel;
 using budget::Sample;
-using infer::Inference;
 using network::Network;
-using pipeline::Pipeline;
 
 const char* const blocks_example = "weightpager bench blocks yolov4.cfg yolov4.weights";
 constexpr size_t residuals_shown = 3;
@@ -69,23 +67,6 @@ Result<BlocksOptions> read_blocks_options(const Arguments& arguments) {
   return options;
 }
 
-Result<std::vector<Sample>> measure(const Network& network, const BlocksOptions& options) {
-  const auto open = [&](Pipeline pipeline, uint64_t promised_bytes) {
-    return Inference::open(network, options.weights_path,
-                           {.window = {.pipeline = pipeline},
-                            .threads = options.threads,
-                            .promised_bytes = promised_bytes});
-  };
-  auto sequential = open(Pipeline::sequential, 0);
-  if (!sequential) return forward_error(std::move(sequential));
-  auto preloaded = open(Pipeline::preload, (*sequential)->promised_bytes());
-  if (!preloaded) return forward_error(std::move(preloaded));
-  const auto costs =
-      infer::measure_layers(**sequential, **preloaded, infer::some_input(network), options.repeats);
-  if (!costs) return tl::make_unexpected(costs.error());
-  return infer::samples_of(network, *costs);
-}
-
 /// Prints the layers that the model is furthest from. `layers`: the layer of each residual.
 void print_residuals(const Network& network, const std::vector<double>& residuals_ns,
                      const std::vector<size_t>& layers) {
@@ -129,7 +110,8 @@ int run_blocks(const BlocksOptions& options) {
   if (!network) return failure(network.error());
   auto report = ReportFile::create_if_asked(options.json_path);
   if (!report) return failure(report.error());
-  const auto samples = measure(*network, options);
+  const auto samples =
+      infer::measure_samples(*network, options.weights_path, options.threads, options.repeats);
   if (!samples) return failure(samples.error());
   const auto fitted = budget::fit_delays(*samples);
   if (!fitted) return failure(fitted.error());

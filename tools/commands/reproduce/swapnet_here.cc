@@ -17,7 +17,6 @@
 
 namespace weightpager::tools::swapnet {
 
-using demand_layering::NetworkHere;
 using infer::Inference;
 using infer::WindowRequest;
 using network::Network;
@@ -101,14 +100,15 @@ Result<NetworkInBlocks> NetworkInBlocks::make(const ReproduceSettings& settings,
   auto in_memory = open(settings, it.network_, path, pipeline::Pipeline::preload, 0);
   if (!in_memory) return forward_error(std::move(in_memory));
   it.in_memory_ = std::move(*in_memory);
-  auto windowed = open(settings, it.network_, path, pipeline::Pipeline::sequential,
+  auto windowed = open(settings, it.network_, path, pipeline::Pipeline::two_stage,
                        it.in_memory_->promised_bytes());
   if (!windowed) return forward_error(std::move(windowed));
   it.windowed_ = std::move(*windowed);
-  const auto measured =
-      infer::measure_layers(*it.windowed_, *it.in_memory_, it.input_, settings.is_quick ? 1 : 5);
-  if (!measured) return tl::make_unexpected(measured.error());
-  const auto fitted = budget::fit_delays(infer::samples_of(it.network_, *measured));
+  const auto samples =
+      infer::measure_samples(it.network_, path, settings.threads, settings.is_quick ? 1 : 5,
+                             it.in_memory_->promised_bytes());
+  if (!samples) return tl::make_unexpected(samples.error());
+  const auto fitted = budget::fit_delays(*samples);
   if (!fitted) return tl::make_unexpected(fitted.error());
   it.model_ = fitted->model;
   const budget::BlockedNetwork modelled = infer::modelled_costs(it.network_, it.model_);

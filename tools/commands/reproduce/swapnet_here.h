@@ -20,7 +20,7 @@
 #include "runtime/infer/inference.h"
 #include "runtime/network/network.h"
 #include "runtime/network/resolution.h"
-#include "tools/commands/reproduce/demand_layering_here.h"
+#include "tools/commands/reproduce/network_here.h"
 #include "tools/commands/reproduce/paper.h"
 #include "tools/commands/reproduce/swapnet_inputs.h"
 
@@ -83,11 +83,11 @@ class NetworkInBlocks {
   Result<uint64_t> infer_once();
 
  private:
-  explicit NetworkInBlocks(demand_layering::NetworkHere files) : files_(std::move(files)) {}
+  explicit NetworkInBlocks(NetworkHere files) : files_(std::move(files)) {}
 
   Status check_outputs() const;
 
-  demand_layering::NetworkHere files_;
+  NetworkHere files_;
   network::Network network_;
   std::vector<float> input_;
   budget::DelayModel model_;

@@ -21,7 +21,6 @@
 namespace weightpager::tools::swapnet {
 namespace {
 
-using demand_layering::NetworkHere;
 using serve::ServedInference;
 using serve::Serving;
 
@@ -226,8 +225,8 @@ std::string memory_svg(const ApplicationHere& application, const std::vector<Ser
 }  // namespace
 
 Result<Reproduction> applications_here(const ReproduceSettings& settings) {
-  const auto parent = demand_layering::folder_on_disk(settings);
-  if (!parent) return demand_layering::without_disk(settings);
+  const auto parent = folder_on_disk(settings);
+  if (!parent) return without_disk(settings);
   const auto all = list_applications(settings);
   if (!all) return tl::make_unexpected(all.error());
   Table table = {
@@ -241,7 +240,7 @@ Result<Reproduction> applications_here(const ReproduceSettings& settings) {
           "paper's run on processors of their own and on a GPU. Shares make the mean slowdown "
           "small. Medians of the inferences in each budget, which is for weights; activations come "
           "on top. YOLOv3 at 416 x 416, FCN at 224 x 224.",
-          demand_layering::machine_note(settings))};
+          machine_note(settings))};
   Reproduction made;
   FilesHere files(*parent);
   ProgressLine line;

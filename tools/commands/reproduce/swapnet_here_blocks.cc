@@ -18,7 +18,6 @@ namespace weightpager::tools::swapnet {
 namespace {
 
 using budget::BlockEnds;
-using demand_layering::machine_note;
 using infer::Assembly;
 using infer::WindowRequest;
 
@@ -57,8 +56,8 @@ using Visit = std::function<Status(const TaskHere& task, NetworkInBlocks& networ
 /// Calls `visit` for each network, of which one is on the disk at a time.
 Result<Reproduction> for_each(const ReproduceSettings& settings, const std::vector<TaskHere>& tasks,
                               Reproduction& made, const Visit& visit) {
-  const auto parent = demand_layering::folder_on_disk(settings);
-  if (!parent) return demand_layering::without_disk(settings);
+  const auto parent = folder_on_disk(settings);
+  if (!parent) return without_disk(settings);
   ProgressLine line;
   for (const TaskHere& task : tasks) {
     line.show(fmt::format("{}: fitting the delay model", task.title));

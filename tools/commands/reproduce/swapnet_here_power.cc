@@ -36,8 +36,8 @@ Result<Reproduction> figure_19_here(const ReproduceSettings& settings) {
   Reproduction made;
   made.lacks = counters.lacks();
   if (counters.names().empty()) return made;
-  const auto parent = demand_layering::folder_on_disk(settings);
-  if (!parent) return demand_layering::without_disk(settings);
+  const auto parent = folder_on_disk(settings);
+  if (!parent) return without_disk(settings);
   const auto task = resnet_here(settings);
   if (!task) return tl::make_unexpected(task.error());
   auto network = NetworkInBlocks::make(settings, *parent, *task);
@@ -47,7 +47,7 @@ Result<Reproduction> figure_19_here(const ReproduceSettings& settings) {
                  .rows = {},
                  .note = fmt::format("{} The counters are those of the whole machine: whatever "
                                      "else runs counts, too.",
-                                     demand_layering::machine_note(settings))};
+                                     machine_note(settings))};
   table.columns.insert(table.columns.end(), counters.names().begin(), counters.names().end());
   const std::pair<const char*, infer::WindowRequest> ways[] = {
       {"in memory", {.pipeline = pipeline::Pipeline::preload}},
