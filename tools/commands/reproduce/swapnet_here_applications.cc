@@ -36,19 +36,29 @@ struct ApplicationHere {
   uint64_t budget_bytes = 0;
 };
 
+/// A second task of one network has a number.
+void add_task(ApplicationHere& application, TaskHere task) {
+  const auto before = std::count_if(application.tasks.begin(), application.tasks.end(),
+                                    [&](const TaskHere& it) { return it.name == task.name; });
+  if (before > 0) task.title = fmt::format("{} ({})", task.title, before + 1);
+  application.tasks.push_back(std::move(task));
+}
+
 Result<std::vector<ApplicationHere>> list_applications(const ReproduceSettings& settings) {
   std::vector<ApplicationHere> made;
   if (settings.is_quick || !settings.network.empty()) {
     const auto tasks = tasks_here(settings);
     if (!tasks) return tl::make_unexpected(tasks.error());
     const TaskHere& one = tasks->front();
-    made.push_back({"figure-11", "two of " + one.title, {one, one}, 2 * one.budget_bytes});
+    ApplicationHere application = {"figure-11", "two of " + one.title, {}, 2 * one.budget_bytes};
+    for (int i = 0; i < 2; ++i) add_task(application, one);
+    made.push_back(std::move(application));
     return made;
   }
   for (const PublishedApplication& it : applications()) {
     ApplicationHere application = {
         it.figure, it.title, {}, static_cast<uint64_t>(it.budget_mb) * mib};
-    for (const PublishedTask& task : it.tasks) application.tasks.push_back(task_here(task));
+    for (const PublishedTask& task : it.tasks) add_task(application, task_here(task));
     made.push_back(std::move(application));
   }
   return made;

@@ -73,15 +73,16 @@ Result<Reproduction> for_each(const ReproduceSettings& settings, const std::vect
 // ---- Figures 11 to 13: the paper's budgets ----
 
 /// A row for one budget. A budget that is too small for blocks has the least one instead of times.
-Status add_budget(const ReproduceSettings& settings, const std::string& name,
-                  NetworkInBlocks& network, uint64_t budget_bytes, Table& table, BarChart& chart) {
+Status add_budget(const ReproduceSettings& settings, const TaskHere& task, NetworkInBlocks& network,
+                  uint64_t budget_bytes, Table& table, BarChart& chart) {
   const uint64_t bytes = round_down(budget_bytes, os_page_bytes);
   const uint64_t least_bytes = budget::least_budget_bytes(network.costs());
   const int repeats = repeats_of(settings);
   const auto windowed = network.run({.window_bytes = bytes}, repeats);
   if (!windowed) return tl::make_unexpected(windowed.error());
-  std::vector<std::string> row = {name, mib_text(bytes)};
-  BarGroup group = {.name = fmt::format("{}, {:.0f} MiB", name, mebibytes(bytes)), .bars = {}};
+  std::vector<std::string> row = {name_of(task, network.network()), mib_text(bytes)};
+  BarGroup group = {.name = fmt::format("{}, {:.0f} MiB", task.title, mebibytes(bytes)),
+                    .bars = {}};
   if (bytes < least_bytes) {
     const std::string least = fmt::format("least: {} MiB", mib_text(least_bytes));
     row.insert(row.end(), {least, "-", "-", "-", "-", spread_text(windowed->in_memory_ns)});
@@ -127,7 +128,7 @@ Result<Reproduction> figure_11_here(const ReproduceSettings& settings) {
                       [&](const TaskHere& task, NetworkInBlocks& network) -> Status {
                         const std::string name = name_of(task, network.network());
                         for (const uint64_t bytes : {task.budget_bytes, task.budget_bytes / 2}) {
-                          Status added = add_budget(settings, name, network, bytes, table, chart);
+                          Status added = add_budget(settings, task, network, bytes, table, chart);
                           if (!added) return added;
                         }
                         return {};
