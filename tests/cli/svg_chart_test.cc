@@ -153,6 +153,18 @@ TEST(BarChart, BarsAreAsHighAsTheirValues) {
   }
 }
 
+TEST(BarChart, ValuesThatAreWiderThanTheirBarsAreUpright) {
+  BarChart chart = {"", "", {"a", "b", "c", "d", "e"}, {}};
+  for (int i = 0; i < 6; ++i) {
+    BarGroup group = {"group", {}};
+    for (int k = 0; k < 5; ++k) group.bars.emplace_back(BarValue{1.23});
+    chart.groups.push_back(group);
+  }
+  EXPECT_NE(svg_of(chart).find("rotate(-90 "), std::string::npos);
+  chart.groups.resize(1);
+  EXPECT_EQ(svg_of(chart).find("rotate(-90 "), std::string::npos);
+}
+
 TEST(BarChart, OfOneSeriesHasNoLegend) {
   const std::string svg = svg_of(BarChart{"", "", {"only"}, {{"group", {BarValue{1}}}}});
   EXPECT_EQ(svg.find("only"), std::string::npos);

@@ -18,7 +18,7 @@ constexpr double row_height = 22;
 // These colours begin with a palette that colour-blind people can tell apart, too (Okabe and Ito).
 constexpr auto line_colours =
     std::to_array<const char*>({"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
-                                "#7f3c8d", "#8c564b", "#666666", "#000000"});
+                                "#7f3c8d", "#8c564b", "#666666", "#999933"});
 
 // Lines that get a colour for the second time have other dashes than those that had it before, and
 // than what the lines are measured against.
@@ -162,6 +162,20 @@ std::string value_text(double value) {
   return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
+/// In a row of narrow bars, texts of the usual size would run into each other: they are smaller,
+/// and upright where that is not enough.
+std::string value_at(double middle, double y, double bar_width, const std::string& text) {
+  const bool is_narrow = bar_width < 32;
+  const double width = (is_narrow ? 5.5 : 7.5) * static_cast<double>(text.size());
+  if (width <= bar_width + 2) {
+    return fmt::format("<g font-size=\"{}\">\n{}</g>\n", is_narrow ? 9 : 12,
+                       text_at(middle, y, "middle", text));
+  }
+  const double x = middle + 3;
+  return fmt::format("<g font-size=\"9\" transform=\"rotate(-90 {:.1f} {:.1f})\">\n{}</g>\n", x, y,
+                     text_at(x, y, "start", text));
+}
+
 /// A bar, its whisker, and its value above both.
 std::string bar_at(double x, double bar_width, const UpwardAxis& upward, const BarValue& bar,
                    const char* colour) {
@@ -177,10 +191,7 @@ std::string bar_at(double x, double bar_width, const UpwardAxis& upward, const B
     for (const double end : {low, high})
       svg += line_from(middle - 4, end, middle + 4, end, axis_style);
   }
-  // In a row of narrow bars, texts of the usual size would run into each other.
-  const bool is_narrow = bar_width < 32;
-  return svg + fmt::format("<g font-size=\"{}\">\n{}</g>\n", is_narrow ? 9 : 12,
-                           text_at(middle, text_y - 4, "middle", value_text(bar.value)));
+  return svg + value_at(middle, text_y - 4, bar_width, value_text(bar.value));
 }
 
 double top_of(const BarChart& chart) {
