@@ -157,6 +157,19 @@ class SmallNetwork {
     ASSERT_TRUE(file.flush()) << packed_path_;
   }
 
+  /// A damaged byte is an error in each of some passes, and what is mended is right again.
+  void expect_damage_in_every_pass(Inference& inference) const {
+    const std::vector<float> expected = output_of(inference);
+    for (int pass = 0; pass < 3; ++pass) {
+      flip_a_packed_bit();
+      const Status failed = run(inference);
+      ASSERT_FALSE(failed);
+      EXPECT_NE(failed.error().message.find("checksum"), std::string::npos);
+      flip_a_packed_bit();
+      EXPECT_EQ(output_of(inference), expected);
+    }
+  }
+
   model::TemporaryDirectory directory_;
   network::Network network_;
   std::string weights_path_;
