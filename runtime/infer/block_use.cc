@@ -92,6 +92,39 @@ uint64_t largest_pair_bytes(const std::vector<UnitBytes>& blocks) {
   return largest;
 }
 
+BlockedNetwork blocked_network(std::span<const FileRange> ranges,
+                               std::span<const UnitCosts> layer_costs,
+                               const budget::PerBlock& per_block) {
+  BlockedNetwork network = {.layers = {}, .per_block = per_block};
+  size_t before = SIZE_MAX;  // the layer with weights in front of this one
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const FileRange& it = ranges[i];
+    network.layers.push_back({.size_bytes = it.length_bytes,
+                              .read_ns = layer_costs[i].read_ns,
+                              .kernel_ns = layer_costs[i].kernel_ns});
+    if (it.length_bytes == 0) continue;
+    if (before != SIZE_MAX) {
+      uint64_t& size_bytes = network.layers[before].size_bytes;
+      size_bytes = std::max(size_bytes, it.offset_bytes - ranges[before].offset_bytes);
+    }
+    before = i;
+  }
+  return network;
+}
+
+/// A block is one read, and a read is less than 4 GiB.
+Status check_sizes(const WindowUse& use) {
+  for (size_t i = 0; i < use.units.size(); ++i) {
+    if (use.units[i].length_bytes <= UINT32_MAX) continue;
+    const auto layers = use.pieces_of(i);
+    return fail(fmt::format("layers {} to {} would be a block of {}: a block has less than 4 GiB",
+                            layers.front().layer, layers.back().layer,
+                            format_size(use.units[i].length_bytes)),
+                "give a window of less than 4 GiB for each ring");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<BlockedNetwork> blocked_network(const WeightSource& source,
@@ -99,36 +132,22 @@ Result<BlockedNetwork> blocked_network(const WeightSource& source,
                                        const budget::PerBlock& per_block) {
   const auto ranges = ranges_in_order(source);
   if (!ranges) return tl::make_unexpected(ranges.error());
-  BlockedNetwork network = {.layers = {}, .per_block = per_block};
-  size_t before = SIZE_MAX;  // the layer with weights in front of this one
-  for (size_t i = 0; i < ranges->size(); ++i) {
-    const FileRange& it = (*ranges)[i];
-    network.layers.push_back({.size_bytes = it.length_bytes,
-                              .read_ns = layer_costs[i].read_ns,
-                              .kernel_ns = layer_costs[i].kernel_ns});
-    if (it.length_bytes == 0) continue;
-    if (before != SIZE_MAX) {
-      uint64_t& size_bytes = network.layers[before].size_bytes;
-      size_bytes = std::max(size_bytes, it.offset_bytes - (*ranges)[before].offset_bytes);
-    }
-    before = i;
-  }
-  return network;
+  return blocked_network(*ranges, layer_costs, per_block);
 }
 
 Result<WindowUse> use_blocks(const WeightSource& source, std::span<const UnitCosts> layer_costs,
                              const WindowRequest& request) {
   if (Status can_run = check_pipeline(request); !can_run) return forward_error(std::move(can_run));
-  const auto network = blocked_network(source, layer_costs, request.blocks->per_block);
-  if (!network) return tl::make_unexpected(network.error());
-  const uint64_t rings = request.pipeline == Pipeline::asynchronous ? 2 : 1;
-  auto plan = choose_blocks(*network, request.window_bytes / rings, request.blocks->ends);
-  if (!plan) return forward_error(std::move(plan));
   const auto ranges = ranges_in_order(source);
+  if (!ranges) return tl::make_unexpected(ranges.error());
+  const BlockedNetwork network = blocked_network(*ranges, layer_costs, request.blocks->per_block);
+  const uint64_t rings = request.pipeline == Pipeline::asynchronous ? 2 : 1;
+  auto plan = choose_blocks(network, request.window_bytes / rings, request.blocks->ends);
+  if (!plan) return forward_error(std::move(plan));
   WindowUse use;
   for (uint32_t layer = 0; layer < source.layers(); ++layer)
     use.pieces.push_back(source.whole(layer));
-  const std::vector<budget::LayerCosts> costs = budget::block_costs(*network, plan->ends);
+  const std::vector<budget::LayerCosts> costs = budget::block_costs(network, plan->ends);
   uint32_t first = 0;
   for (size_t i = 0; i < plan->ends.size(); ++i) {
     use.units.push_back(bytes_of_block(*ranges, first, plan->ends[i]));
@@ -148,6 +167,7 @@ Result<WindowUse> use_blocks(const WeightSource& source, std::span<const UnitCos
     plan->delay_ns = use.costs.front().kernel_ns;
   }
   use.blocks = std::move(*plan);
+  if (Status fits = check_sizes(use); !fits) return forward_error(std::move(fits));
   return use;
 }
 

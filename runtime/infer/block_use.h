@@ -38,7 +38,8 @@ Result<budget::BlockedNetwork> blocked_network(const network::WeightSource& sour
                                                const budget::PerBlock& per_block);
 
 /// The use of a window that `request.blocks` asks for. With a window of 0: the least. Fails if the
-/// window is too small, or if the pipeline cannot run blocks; the error says so.
+/// window is too small, if a block would have 4 GiB, or if the pipeline cannot run blocks; the
+/// error says so.
 Result<WindowUse> use_blocks(const network::WeightSource& source,
                              std::span<const pipeline::UnitCosts> layer_costs,
                              const WindowRequest& request);
