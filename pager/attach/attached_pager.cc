@@ -334,9 +334,7 @@ void AttachedPager::do_advise(std::byte* address, uint64_t length_bytes, Advice 
   const uintptr_t end = begin + length_bytes;
   if (advice == Advice::discard) {
     for (const Mapped& mapped : regions_) {
-      mapped.region->for_each_live_run_in(begin, end, [](std::byte* run, uint64_t bytes) {
-        kernel::madvise(run, bytes, MADV_DONTNEED);
-      });
+      give_up_written(*mapped.region, begin, end);
     }
   }
   (void)ask({.kind = Message::Kind::advise,
@@ -382,9 +380,15 @@ std::string AttachedPager::find_file_link(std::byte* address) const {
 
 void AttachedPager::seal(const Message& message) {
   for (const Mapped& mapped : regions_) {
-    seal_unwritten(*mapped.region, message.address, message.address + message.length_bytes,
-                   *page_map_);
+    seal(*mapped.region, message.address, message.address + message.length_bytes);
   }
+}
+
+void AttachedPager::seal(Region& region, uintptr_t begin, uintptr_t end) {
+  seal_unwritten(region, begin, end, *page_map_);
+  region.for_each_piece(begin, end, [&](uint32_t index, uint32_t first_page, uint32_t count) {
+    region.drop_sealed_pages(index, first_page, count);
+  });
 }
 
 // Nobody will serve the faults of these regions again, so a touch gets SIGBUS instead of a wait
@@ -396,7 +400,7 @@ void AttachedPager::lose_server() {
   telemetry::add(telemetry_.read_errors, 1);
   for (const Mapped& mapped : regions_) {
     const auto begin = reinterpret_cast<uintptr_t>(mapped.region->address());
-    seal_unwritten(*mapped.region, begin, begin + mapped.region->live_bytes(), *page_map_);
+    seal(*mapped.region, begin, begin + mapped.region->live_bytes());
   }
 }
 

@@ -102,6 +102,7 @@ class AttachedPager final : public PagingService {
   Status speaks_otherwise() const;
   Result<Message> answer_to(const Message& request, OwnedFd& descriptor);
   void seal(const Message& message);
+  void seal(window::Region& region, uintptr_t begin, uintptr_t end);
   void lose_server();
 
   const std::string socket_path_;

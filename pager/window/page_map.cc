@@ -74,13 +74,17 @@ void PageMap::residency(std::byte* address, uint64_t length_bytes, unsigned char
 void let_children_inherit_written(const Region& region, uint32_t index, const PageMap& page_map,
                                   const PageMap::Act& act) {
   if (!region.extent().is_writable) return;
-  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
-    kernel::madvise(address, length_bytes, MADV_DONTFORK);
+  const auto let_inherit = [&](std::byte* address, uint64_t length_bytes) {
     page_map.for_each_written_run(address, length_bytes, [&](std::byte* run, uint64_t run_bytes) {
       kernel::madvise(run, run_bytes, MADV_DOFORK);
       act(run, run_bytes);
     });
+  };
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    kernel::madvise(address, length_bytes, MADV_DONTFORK);
+    let_inherit(address, length_bytes);
   });
+  region.for_each_run(index, region.sealed_pages(index), let_inherit);
 }
 
 void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const PageMap& page_map) {
@@ -92,6 +96,13 @@ void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const 
     }
     region.space().uffd().wake(address, length_bytes);
   });
+}
+
+void give_up_written(const Region& region, uintptr_t begin, uintptr_t end) {
+  region.for_each_live_run_in(begin, end, [](std::byte* address, uint64_t length_bytes) {
+    kernel::madvise(address, length_bytes, MADV_DONTNEED);
+  });
+  region.for_each_sealed_run_in(begin, end, Region::seal);
 }
 
 }  // namespace weightpager::window

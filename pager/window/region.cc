@@ -137,6 +137,13 @@ PageSet Region::written_pages(uint32_t index) const {
   return pages;
 }
 
+PageSet Region::sealed_pages(uint32_t index) const {
+  const auto sealed = sealed_.find(index);
+  if (sealed == sealed_.end()) return {};
+  const auto unmapped = unmapped_.find(index);
+  return unmapped == unmapped_.end() ? sealed->second : sealed->second & ~unmapped->second;
+}
+
 const PageSet* Region::edge(uint32_t index) const {
   const auto found = edges_.find(index);
   return found == edges_.end() ? nullptr : &found->second;
@@ -166,12 +173,11 @@ bool Region::drop_sealed_pages(uint32_t index, uint32_t first, uint32_t count) {
 }
 
 bool Region::drop_unmapped_pages(uint32_t index, uint32_t first, uint32_t count) {
-  PageSet& unmapped = unmapped_[index];
-  unmapped |= page_range(first, first + count);
+  unmapped_[index] |= page_range(first, first + count);
   const bool is_gone = drop_pages(index, first, count);
   Notes& notes = notes_[index];
   notes.is_written = notes.is_written && written_pages(index).any();
-  notes.is_sealed = notes.is_sealed && (sealed_[index] & ~unmapped).any();
+  notes.is_sealed = notes.is_sealed && sealed_pages(index).any();
   return is_gone;
 }
 

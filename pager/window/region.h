@@ -112,6 +112,9 @@ class Region {
   void restore_written(uint32_t index, uint32_t first, uint32_t count, Drop drop);
   /// Pages that are the engine's own: neither live nor sealed nor unmapped.
   PageSet written_pages(uint32_t index) const;
+  /// Pages that are sealed and still of this region. In a view they may be pages that the engine
+  /// wrote before, which sealing spares.
+  PageSet sealed_pages(uint32_t index) const;
 
   /// What the pager notes per chunk.
   struct Notes {
@@ -181,6 +184,14 @@ class Region {
       PageSet pages = page_range(first, first + count);
       if (const PageSet* live = edge(index)) pages &= *live;
       for_each_run(index, pages, act);
+    });
+  }
+
+  /// The same for runs of sealed pages.
+  template <typename Act>
+  void for_each_sealed_run_in(uintptr_t begin, uintptr_t end, Act act) const {
+    for_each_piece(begin, end, [&](uint32_t index, uint32_t first, uint32_t count) {
+      for_each_run(index, sealed_pages(index) & page_range(first, first + count), act);
     });
   }
 

@@ -1,8 +1,5 @@
 #include "pager/window/view_memory.h"
 
-#include <sys/mman.h>
-
-#include "pager/base/system_calls.h"
 #include "pager/window/live_pages.h"
 
 namespace weightpager::window {
@@ -45,15 +42,11 @@ void ViewMemory::seal(const Region& region, std::byte* address, uint64_t length_
   seal_unwritten(region, begin, begin + length_bytes, page_map_);
 }
 
-// Pages that the view no longer shows are shown again when they are touched.
 bool ViewMemory::discard_written(Region& region, uint32_t index, uint32_t first_page,
                                  uint32_t count) {
   const auto chunk = reinterpret_cast<uintptr_t>(region.chunk_address(index));
   const uintptr_t begin = chunk + uint64_t{first_page} * os_page_bytes;
-  region.for_each_live_run_in(begin, begin + uint64_t{count} * os_page_bytes,
-                              [](std::byte* address, uint64_t length_bytes) {
-                                kernel::madvise(address, length_bytes, MADV_DONTNEED);
-                              });
+  give_up_written(region, begin, begin + uint64_t{count} * os_page_bytes);
   return false;
 }
 

@@ -316,6 +316,14 @@ TEST_F(AttachTest, WhenTheServerIsKilledEveryTouchIsABusError) {
   EXPECT_EQ(signal_of_load(region, word), SIGBUS);
   EXPECT_EQ(signal_of_load(own + 8192, word), SIGBUS);
   EXPECT_EQ(load(own + 4096), 5u);
+  // A child process inherits it still, and when it is given up nothing takes its place.
+  EXPECT_EQ(pager->written_spans().size(), 1u);
+  const pid_t child = fork();
+  if (child == 0) _exit(load(own + 4096) == 5 ? 0 : 1);
+  EXPECT_EQ(status_of(child), 0);
+  pager->advise(own, MiB, Advice::discard);
+  EXPECT_TRUE(pager->written_spans().empty());
+  EXPECT_EQ(signal_of_load(own + 4096, word), SIGBUS);
   RegionRequest request;
   request.path = request.name = file.path();
   request.length_bytes = file.size_bytes();

@@ -323,6 +323,22 @@ TEST_P(CutOffFileTest, GivenUpWhereNothingOfTheChunkCanBeReadAnyMore) {
   expect_refused(check(region_, chunk_at, chunk_end(), always), chunk_bytes());
 }
 
+// The chunk has failed by the time that the engine gives up what it wrote there.
+TEST_P(CutOffFileTest, WrittenThenSealedThenGivenUp) {
+  if (!pager_) return;
+  write_at(chunk_at);
+  cut_off_at(chunk_at);
+  // The pager lets go of the chunk when it has seen that the file was changed.
+  uint64_t word = 0;
+  while (signal_of_load(region_ + middle(), word) == 0) give_up(middle(), chunk_end());
+  EXPECT_EQ(load(region_ + chunk_at), written_word);
+  EXPECT_EQ(pager_->written_spans().size(), 1u);
+  EXPECT_EQ(check(region_, middle(), chunk_end(), always), pages(chunk_end() - middle()));
+  give_up(chunk_at, chunk_end());
+  EXPECT_TRUE(pager_->written_spans().empty());
+  EXPECT_EQ(check(region_, chunk_at, chunk_end(), always), pages(chunk_bytes()));
+}
+
 TEST_P(FaultsTest, WhateverHappensBytesAreRightOrRefused) {
   PatternFile file(96 * MiB);
   for (unsigned seed = 1; seed <= 3; ++seed) {
