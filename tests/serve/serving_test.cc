@@ -11,7 +11,6 @@
 #include "pager/base/units.h"
 #include "runtime/infer/layer_measurement.h"
 #include "tests/infer/small_network.h"
-#include "tests/ops/compute_threads.h"
 
 namespace weightpager::serve {
 namespace {
@@ -22,13 +21,17 @@ using infer::Inference;
 /// in every pass.
 constexpr uint64_t too_small_for_one_bytes = MiB + MiB / 2;
 
+/// Networks that compute side by side have more threads than there are processors. If a network had
+/// two, each would wait at the end of each layer until the other got its turn.
+constexpr int threads_of_each = 1;
+
 class ServingTest : public testing::Test, protected infer::SmallNetwork {
  protected:
   void SetUp() override {
     make();
     auto alone = Inference::open(
         network_, packed_path_,
-        {.window = {.pipeline = pipeline::Pipeline::preload}, .threads = ops::compute_threads});
+        {.window = {.pipeline = pipeline::Pipeline::preload}, .threads = threads_of_each});
     ASSERT_TRUE(alone) << alone.error().message;
     input_ = infer::some_input(network_);  // what networks are served
     expected_ = output_of(**alone);
@@ -42,7 +45,7 @@ class ServingTest : public testing::Test, protected infer::SmallNetwork {
             .network = network_,
             .weights_path = packed_path_,
             .period_ns = period_ns,
-            .threads = ops::compute_threads};
+            .threads = threads_of_each};
   }
 
   Result<std::unique_ptr<Serving>> serve(std::vector<NetworkRequest> requests,

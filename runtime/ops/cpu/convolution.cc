@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "pager/base/assert.h"
@@ -164,7 +163,8 @@ Status Convolution::run_piece(const Piece& piece, float* scratch,
     for (;;) {
       const uint32_t seen = last.next_part.load(std::memory_order_acquire);
       if (seen == LastBlock::is_coming) {
-        std::this_thread::yield();
+        // Its thread may have lost its processor: whoever spins here would keep it away.
+        last.next_part.wait(LastBlock::is_coming, std::memory_order_acquire);
         continue;
       }
       if (seen >= parts) return;
@@ -191,6 +191,7 @@ Status Convolution::run_piece(const Piece& piece, float* scratch,
       own.block = block;
       own.unfolded = unfolded;
       own.next_part.store(0, std::memory_order_release);
+      own.next_part.notify_all();
       compute_parts_of(own);
     }
     for (LastBlock& last : last_blocks) compute_parts_of(last);
