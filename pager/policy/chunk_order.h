@@ -33,7 +33,7 @@ struct ExpertChunks {
 
 /// What a policy has learned about how an engine uses the chunks. Another policy may begin with it.
 struct AccessProfile {
-  /// In the order in which a pass touches them. No duplicates.
+  /// In the order in which a pass visits them. Chunks that it comes back to are there as often.
   std::vector<ChunkId> order;
   /// By place in `order`: how long the engine computes from the chunk, in whole ns; all 0 if only
   /// the order is known.
@@ -49,6 +49,9 @@ struct ChunkOrder {
   std::vector<uint32_t> layer_begins;
   /// Chunks of `cyclic` that a pass comes back to later (two tensors share the chunk).
   std::vector<ChunkId> revisited;
+  /// Chunks of `cyclic` that hold the end of one tensor and the beginning of another, ascending.
+  /// Both tensors have more chunks: those before it, and those behind it.
+  std::vector<ChunkId> shared;
   /// Chunks that the user wants to stay, before others.
   std::vector<ChunkId> kept;
   /// By layer, then by place in the file. None of their chunks is cyclic.

@@ -33,32 +33,22 @@ void Cursor::set_ring(uint32_t chunks, bool is_streaming) {
   if (is_streaming) linger_ = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
 }
 
-uint32_t Cursor::forward_distance(uint32_t position) const {
-  const auto here = static_cast<uint32_t>(cursor_ % order_.size());
-  return position >= here ? position - here : position + order_.size() - here;
-}
-
-uint32_t Cursor::backward_distance(uint32_t position) const {
-  const uint32_t forward = forward_distance(position);
-  return forward == 0 ? 0 : order_.size() - forward;
-}
-
 uint64_t Cursor::passes_until(uint64_t place) const {
   return is_set_ ? place / order_.size() - cursor_ / order_.size() : 0;
 }
 
-bool Cursor::is_around(uint32_t position) const {
-  if (!is_set_ || position == nowhere) return false;
-  return backward_distance(position) <= linger_ || forward_distance(position) < frontier_ - cursor_;
+bool Cursor::is_around(ChunkId chunk) const {
+  if (!is_set_ || !order_.contains(chunk)) return false;
+  return backward_distance(chunk) <= linger_ || forward_distance(chunk) < frontier_ - cursor_;
 }
 
-Cursor::Sighting Cursor::see(uint32_t position, bool is_absent) {
-  const uint64_t place = place_of(position);
+Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
+  const uint64_t place = place_of(chunk);
   if (!is_set_) return {Move::jump, place};
 
   const uint32_t behind_max =
       std::min(std::max(ring_, chunks_in(behind_bytes_min)), order_.size() / 4);
-  const uint32_t backward = backward_distance(position);
+  const uint32_t backward = backward_distance(chunk);
   if (backward <= behind_max) {
     candidate_ = nowhere;
     const bool is_too_early = backward > 0 && is_absent;
@@ -67,7 +57,7 @@ Cursor::Sighting Cursor::see(uint32_t position, bool is_absent) {
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
   const uint32_t leap_max = chunks_in(is_absent ? threads_apart_bytes : leap_bytes);
-  if (forward_distance(position) <= ahead + leap_max) {
+  if (forward_distance(chunk) <= ahead + leap_max) {
     candidate_ = nowhere;
     return {Move::advance, place};
   }
@@ -75,6 +65,7 @@ Cursor::Sighting Cursor::see(uint32_t position, bool is_absent) {
   // Far from where the engine should be. Two such touches in a row that follow each other say that
   // the engine is there; a single one is a stray, or comes from a thread that is further behind
   // than the ring is long, but not further than the widest ring would be.
+  const auto position = static_cast<uint32_t>(place % order_.size());
   const bool is_cramped = is_absent && backward <= widest_ring(table_.resident_max(), chunk_bytes_);
   const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
                             position - candidate_ <= chunks_in(leap_bytes);
@@ -91,8 +82,9 @@ bool Cursor::linger_longer(uint32_t backward) {
   return had_room;
 }
 
-uint64_t Cursor::place_of(uint32_t position) const {
-  return is_set_ ? cursor_ + forward_distance(position) : uint64_t{order_.size()} + position;
+uint64_t Cursor::place_of(ChunkId chunk) const {
+  return is_set_ ? cursor_ + forward_distance(chunk)
+                 : uint64_t{order_.size()} + order_.position(chunk);
 }
 
 void Cursor::advance(uint64_t place) {
@@ -123,9 +115,9 @@ ChunkId Cursor::next_absent() {
   return window::no_chunk;
 }
 
-void Cursor::note_evicted(uint32_t position) {
-  if (!is_set_ || position == nowhere) return;
-  frontier_ = std::min(frontier_, place_of(position));
+void Cursor::note_evicted(ChunkId chunk) {
+  if (!is_set_ || !order_.contains(chunk)) return;
+  frontier_ = std::min(frontier_, place_of(chunk));
 }
 
 }  // namespace weightpager::policy

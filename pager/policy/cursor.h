@@ -58,16 +58,16 @@ class Cursor {
   uint64_t place() const { return cursor_; }
   /// How many passes end before the engine comes to `place`.
   uint64_t passes_until(uint64_t place) const;
-  /// Whether the position lies between the first chunk that lingers and the frontier. False if it
-  /// is not known where the engine is.
-  bool is_around(uint32_t position) const;
+  /// Whether a visit of the chunk lies between the first chunk that lingers and the frontier. False
+  /// if it is not known where the engine is.
+  bool is_around(ChunkId chunk) const;
 
-  /// What a touch of the chunk at this position says. `is_absent`: the chunk is absent. Does not
-  /// move the cursor.
-  Sighting see(uint32_t position, bool is_absent);
-  /// The next place at this position, from the cursor on. If it is not known where the engine is, a
-  /// place in the second pass, so that there are places a little behind it.
-  uint64_t place_of(uint32_t position) const;
+  /// What a touch of a chunk of the order says. `is_absent`: the chunk is absent. Does not move the
+  /// cursor.
+  Sighting see(ChunkId chunk, bool is_absent);
+  /// The next place of a chunk of the order, from the cursor on. If it is not known where the
+  /// engine is, a place in the second pass, so that there are places a little behind it.
+  uint64_t place_of(ChunkId chunk) const;
   /// The engine went on to `place`.
   void advance(uint64_t place);
   /// The engine is at `place` now. Nothing has been asked for from there on. The caller offers
@@ -84,8 +84,8 @@ class Cursor {
   ChunkId next_absent();
   /// The chunk of `next_absent` is being read.
   void note_asked() { ++frontier_; }
-  /// The chunk at this position goes: if it had been asked for, it has to be asked for again.
-  void note_evicted(uint32_t position);
+  /// The chunk goes: if it had been asked for, it has to be asked for again.
+  void note_evicted(ChunkId chunk);
   /// The chunk nearest to the frontier, and ahead of the cursor, for which `is_it(chunk)` is true,
   /// or no_chunk.
   template <typename IsIt>
@@ -95,8 +95,9 @@ class Cursor {
   static constexpr uint32_t nowhere = PassOrder::nowhere;
 
   uint32_t chunks_in(uint64_t bytes) const { return static_cast<uint32_t>(bytes / chunk_bytes_); }
-  uint32_t forward_distance(uint32_t position) const;
-  uint32_t backward_distance(uint32_t position) const;
+  uint32_t position() const { return static_cast<uint32_t>(cursor_ % order_.size()); }
+  uint32_t forward_distance(ChunkId chunk) const { return order_.ahead(chunk, position()); }
+  uint32_t backward_distance(ChunkId chunk) const { return order_.behind(chunk, position()); }
   /// Chunks from this place up to the cursor may still be in use.
   uint64_t lingers_from() const { return cursor_ - std::min<uint64_t>(linger_, cursor_); }
   bool linger_longer(uint32_t backward);

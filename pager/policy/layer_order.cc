@@ -28,6 +28,8 @@ class Orderer {
         order_(order),
         places_(range.count, not_placed),
         is_revisited_(range.count, false),
+        has_beginning_(range.count, false),
+        has_end_(range.count, false),
         is_of_experts_(model.tensors.size(), false) {
     for (const model::Expert& expert : model.experts) {
       for (const model::Slab& slab : expert.slabs) is_of_experts_[slab.tensor] = true;
@@ -45,6 +47,12 @@ class Orderer {
     }
   }
 
+  void add_shared() {
+    for (uint32_t index = 1; index + 1 < range_.count; ++index) {
+      if (has_beginning_[index] && has_end_[index]) order_.shared.push_back(range_.first + index);
+    }
+  }
+
   void add_experts() {
     // Other regions' layers come first.
     const uint32_t first_layer = order_.experts.empty() ? 0 : order_.experts.back().layer + 1;
@@ -58,8 +66,16 @@ class Orderer {
  private:
   void add_tensor(const model::Tensor& tensor) {
     if (tensor.file != file_ || tensor.size_bytes == 0) return;
-    for_each_chunk({tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes},
-                   [&](uint32_t index, uint32_t, uint32_t) { visit(index); });
+    const FileBytes extent{tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes};
+    const uint64_t first = extent.begin / range_.chunk_bytes;
+    const uint64_t last = (extent.end - 1) / range_.chunk_bytes;
+    for_each_chunk(extent, [&](uint32_t index, uint32_t, uint32_t) {
+      visit(index);
+      if (first == last) return;
+      const uint64_t chunk = range_.offset_bytes / range_.chunk_bytes + index;
+      if (chunk == first) has_beginning_[index] = true;
+      if (chunk == last) has_end_[index] = true;
+    });
   }
 
   void visit(uint32_t index) {
@@ -144,6 +160,8 @@ class Orderer {
   ChunkOrder& order_;
   std::vector<size_t> places_;
   std::vector<bool> is_revisited_;
+  std::vector<bool> has_beginning_;  // by chunk: of a tensor that goes on in the next one
+  std::vector<bool> has_end_;        // by chunk: of a tensor that began in an earlier one
   std::vector<bool> is_of_experts_;  // by tensor
 };
 
@@ -153,6 +171,7 @@ void append_chunk_order(const model::Model& model, uint32_t file, const ChunkRan
                         ChunkOrder& order) {
   Orderer orderer(model, file, range, order);
   orderer.add_layers();
+  orderer.add_shared();
   orderer.add_experts();
 }
 
@@ -165,6 +184,7 @@ void erase_chunks(ChunkOrder& order, const std::function<bool(ChunkId)>& is_gone
   order.layer_begins.erase(end, order.layer_begins.end());
   std::erase_if(order.cyclic, is_gone);
   std::erase_if(order.revisited, is_gone);
+  std::erase_if(order.shared, is_gone);
   std::erase_if(order.kept, is_gone);
   AccessProfile left;
   for (size_t at = 0; at < order.access_profile.order.size(); ++at) {

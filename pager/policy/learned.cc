@@ -16,8 +16,8 @@ void Learned::note_order_change() {
   switch (policy_.take_order_change()) {
     case PassFollower::OrderChange::none:
       return;
-    case PassFollower::OrderChange::shortened:
-      return meter_.order_shortened();
+    case PassFollower::OrderChange::edited:
+      return meter_.order_edited();
     case PassFollower::OrderChange::replaced:
       return meter_.order_replaced();
   }

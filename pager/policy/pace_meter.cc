@@ -17,13 +17,14 @@ bool is_on_its_way(ChunkState state) {
 
 }  // namespace
 
-void PaceMeter::order_shortened() {
+void PaceMeter::order_edited() {
   has_position_ = false;
+  position_ = 0;
   waited_for_ = window::no_chunk;
 }
 
 void PaceMeter::order_replaced() {
-  order_shortened();
+  order_edited();
   computed_ns_.assign(table_.chunks(), 0);
   passed_ = 0;
   averaged_from_ = order_.size();
@@ -52,21 +53,20 @@ std::vector<float> PaceMeter::begin_with(const AccessProfile& access_profile) {
 }
 
 bool PaceMeter::note_touch(ChunkId chunk, ChunkState state) {
-  const bool is_told = order_.contains(chunk) && note_position(order_.position(chunk));
+  const bool is_told = order_.contains(chunk) && note_visit(order_.ahead(chunk, position_));
   note_waiting(chunk, state);
   return is_told;
 }
 
-bool PaceMeter::note_position(uint32_t position) {
+bool PaceMeter::note_visit(uint32_t steps) {
   const uint32_t size = order_.size();
   const uint64_t computed_ns = now_ns_ - waited_ns_;
-  const uint32_t steps = position >= position_ ? position - position_ : position + size - position_;
   const bool goes_on = has_position_ && steps <= size / 2;
   if (has_position_ && !goes_on && size - steps <= size / 4) return false;  // a thread that is late
   if (goes_on && steps == 0) return false;
   if (goes_on) spread(steps, computed_ns);
   has_position_ = true;
-  position_ = position;
+  position_ = (position_ + steps) % size;
   position_computed_ns_ = computed_ns;
   if (paces_told_ == paces_max || passed_ < (paces_told_ + 1) * passes_per_pace * size)
     return false;

@@ -28,8 +28,8 @@ class PaceMeter {
   /// `table` and `order`, the one in use, outlive the meter.
   PaceMeter(const ChunkTable& table, const PassOrder& order) : table_(table), order_(order) {}
 
-  /// Some chunks were taken out of the order.
-  void order_shortened();
+  /// Some visits were taken out of the order, or added to it.
+  void order_edited();
   /// Another order is in use: what was measured is forgotten.
   void order_replaced();
   /// Begins with what an earlier run has learned. Returns a pace for the order in use. A chunk that
@@ -48,7 +48,7 @@ class PaceMeter {
   std::vector<float> pace() const;
 
  private:
-  bool note_position(uint32_t position);
+  bool note_visit(uint32_t steps);
   void spread(uint32_t steps, uint64_t computed_ns);
   void note_waiting(ChunkId chunk, ChunkState state);
 

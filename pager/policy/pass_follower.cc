@@ -10,6 +10,8 @@ namespace {
 
 // How much is read ahead where the engine was found, until it goes on from there.
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
+// On average: an engine without any order would go on adding visits.
+constexpr uint32_t visits_of_each_max = 2;
 
 }  // namespace
 
@@ -19,6 +21,7 @@ PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
       settings_(settings),
       above_(above),
       learner_(order_, settings.chunk_bytes),
+      revisits_(order_),
       cursor_(table, order_, settings.chunk_bytes) {}
 
 // ---- The order, and what stays ----
@@ -27,31 +30,62 @@ void PassFollower::set_order(const ChunkOrder& order) {
   chunks_ = table_.chunks();
   order_.reset(chunks_);
   learner_.reset(chunks_);
+  revisits_.reset(chunks_);
   ahead_.reset(chunks_);
   pins_.reset(order, chunks_);
   is_order_learned_ = !order.access_profile.is_empty();
-  declared_order_ =
-      is_order_learned_ ? reordered(order.cyclic, order.access_profile.order) : order.cyclic;
-  install_order(declared_order_);
+  declared_order_ = order.cyclic;
+  shared_ = order.shared;
+  install_order(is_order_learned_ ? reordered(declared_order_, order.access_profile.order)
+                                  : declared_order_);
 }
 
 void PassFollower::install_order(std::vector<ChunkId> order) {
   order_.install(std::move(order));
+  add_shared_visits();
   order_change_ = OrderChange::replaced;
   use_order();
 }
 
-// A chunk that two passes left untouched is not part of the pass: it loses its pin and its
-// position.
-void PassFollower::shorten_order() {
-  order_.erase_if([&](ChunkId chunk) { return learner_.is_unused(chunk); });
-  if (order_change_ == OrderChange::none) order_change_ = OrderChange::shortened;
+// A chunk that two passes left untouched is not part of the pass: it loses its pin and its visits.
+// And visits that were found missing are added. Returns false if there is nothing to edit.
+bool PassFollower::edit_order() {
+  const auto is_unused = [&](ChunkId chunk) { return learner_.is_unused(chunk); };
+  const auto missing = revisits_.found();
+  if (missing.empty() && std::ranges::none_of(order_.chunks(), is_unused)) return false;
+  if (!missing.empty() && order_.size() < visits_of_each_max * order_.chunk_count()) {
+    order_.insert({missing.begin(), missing.end()});
+    is_order_learned_ = true;
+    ++statistics_.profiles_learned;
+  }
+  order_.erase_if(is_unused);
+  if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
   use_order();
+  return true;
+}
+
+// A chunk that two tensors share is visited with each of them, where the order has them apart.
+void PassFollower::add_shared_visits() {
+  const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
+  std::vector<PassOrder::Visit> visits;
+  const auto visit = [&](ChunkId chunk, uint32_t behind) {
+    const uint32_t apart = std::min(order_.ahead(chunk, behind), order_.behind(chunk, behind));
+    if (apart > apart_max) visits.push_back({.behind = behind, .chunk = chunk});
+  };
+  for (const ChunkId chunk : shared_) {
+    if (!order_.contains(chunk)) continue;
+    const uint32_t last = order_.position(chunk - 1);
+    const uint32_t first = order_.position(chunk + 1);
+    if (last != PassOrder::nowhere) visit(chunk, last);
+    if (first != PassOrder::nowhere) visit(chunk, first == 0 ? order_.size() - 1 : first - 1);
+  }
+  order_.insert(std::move(visits));
 }
 
 void PassFollower::use_order() {
   cursor_.forget();
   ahead_.forget();
+  revisits_.forget_found();
   divide();
 }
 
@@ -65,13 +99,13 @@ void PassFollower::set_pace(std::vector<float> pace) {
 void PassFollower::divide() {
   shares_ = divide_window({.chunk_bytes = settings_.chunk_bytes,
                            .window = table_.resident_max(),
-                           .cyclic = order_.size(),
-                           .sparse = chunks_ - order_.size() - above_.chunks,
+                           .cyclic = order_.chunk_count(),
+                           .sparse = chunks_ - order_.chunk_count() - above_.chunks,
                            .above = above_.chunks,
                            .above_largest = above_.chunks_of_largest,
                            .wants_widest_ring = learner_.are_threads_apart()});
   cursor_.set_ring(shares_.ring, shares_.is_streaming);
-  pins_.choose(order_, shares_.pinned);
+  pins_.choose(order_, shares_.pinned, shares_.ring);
   is_rearranged_ = true;
 }
 
@@ -98,7 +132,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
   reconsider();
   if (learner_.note_order(chunk) && learner_.is_contradicted()) correct_order();
   if (!cursor_.is_set() && order_.contains(chunk)) {
-    jump_to(cursor_.place_of(order_.position(chunk)));
+    jump_to(cursor_.place_of(chunk));
   }
   if (is_rearranged_) cursor_.skip_consumed();
   return is_rearranged_;
@@ -106,11 +140,19 @@ bool PassFollower::note_touch(ChunkId chunk) {
 
 void PassFollower::follow(ChunkId chunk) {
   const bool is_absent = table_.state(chunk) == ChunkState::absent;
-  const Cursor::Sighting seen = cursor_.see(order_.position(chunk), is_absent);
-  if (seen.is_stray) learner_.note_stray();
+  const Cursor::Sighting seen = cursor_.see(chunk, is_absent);
+  if (seen.is_stray && (!is_absent || may_doubt(chunk))) learner_.note_stray();
   if (seen.is_cramped) learner_.note_cramped();
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
   if (seen.move == Cursor::Move::jump) jump_to(seen.place);
+}
+
+// An absent chunk far from its visits: whether that makes the order doubtful. A visit
+// that the order lacks explains it better, and the next pass shows whether it is one.
+bool PassFollower::may_doubt(ChunkId chunk) {
+  if (learner_.is_learning()) return true;
+  const auto position = static_cast<uint32_t>(cursor_.place() % order_.size());
+  return revisits_.note(chunk, position, shares_.ring) == Revisits::Kind::elsewhere;
 }
 
 // The engine follows the order, so reading ahead pays: further each time, until slots are the
@@ -147,17 +189,15 @@ void PassFollower::end_pass(uint64_t passes) {
   // Where there are experts, they show passes better: all cyclic chunks may be pinned, and then
   // none of them shows a touch.
   if (!above_.counts_passes) statistics_.passes += passes;
+  revisits_.end_pass();
   if (learner_.is_learning()) return;
-  const auto is_unused = [&](ChunkId chunk) { return learner_.is_unused(chunk); };
-  if (std::ranges::none_of(order_.chunks(), is_unused)) return;
   const ChunkId here = order_.chunk_at(cursor_.place());
-  shorten_order();
-  if (order_.contains(here)) jump_to(cursor_.place_of(order_.position(here)));
+  if (edit_order() && order_.contains(here)) jump_to(cursor_.place_of(here));
 }
 
 bool PassFollower::begin_pass() {
   if (cursor_.is_set() || order_.size() == 0) return false;
-  jump_to(cursor_.place_of(0));
+  jump_to(cursor_.place_of(order_[0]));
   ahead_.set_max(table_.resident_max());
   return true;
 }
@@ -175,7 +215,7 @@ void PassFollower::reconsider() {
     case OrderLearner::Doubt::order:
       learner_.begin_anew();
       // Chunks that counted as unused get their positions again.
-      if (order_.size() == declared_order_.size()) return;
+      if (order_.chunk_count() == declared_order_.size()) return;
       return install_order(reordered(declared_order_, order_.chunks()));
   }
 }
@@ -185,7 +225,7 @@ void PassFollower::correct_order() {
   is_order_learned_ = true;
   ++statistics_.order_corrections;
   ++statistics_.profiles_learned;
-  install_order(reordered(order_.chunks(), learner_.seen()));
+  install_order(reordered(order_.first_visits(), learner_.seen()));
 }
 
 // ---- What is read and evicted ----
@@ -202,7 +242,7 @@ void PassFollower::note_read_ahead(ChunkId chunk) {
 
 void PassFollower::note_evicted(ChunkId chunk) {
   statistics_.prefetch_unused += ahead_.note_evicted(chunk);
-  cursor_.note_evicted(order_.position(chunk));
+  cursor_.note_evicted(chunk);
 }
 
 }  // namespace weightpager::policy

@@ -1,9 +1,11 @@
 // Follows the engine through its passes: in which order it goes, where it is, which chunks stay.
 //
-// Ties four parts together. The order begins as the one that the files tell, or an earlier run has
+// Ties five parts together. The order begins as the one that the files tell, or an earlier run has
 // learned. Each touch moves the cursor (cursor.h), which says what is to be read next and what may
-// go, and teaches the order (order_learner.h). When the order or the window changes, the window is
-// divided anew (window_shares.h) and pins are chosen anew (pins.h).
+// go, and teaches the order (order_learner.h). A chunk that two tensors share is visited with each
+// of them where the engine takes the tensors one long after the other; other chunks that a pass
+// comes back to are found by their touches (revisits.h). When the order or the window changes, the
+// window is divided anew (window_shares.h) and pins are chosen anew (pins.h).
 //
 // Does no I/O and takes no actions: the caller reads and evicts, and reports both. Cost: O(1)
 // amortised a chunk and pass; O(N log N), and allocations, when the order or the window changes.
@@ -19,14 +21,16 @@
 #include "pager/policy/pins.h"
 #include "pager/policy/policy.h"
 #include "pager/policy/read_ahead.h"
+#include "pager/policy/revisits.h"
 #include "pager/policy/window_shares.h"
 
 namespace weightpager::policy {
 
 class PassFollower {
  public:
-  /// What became of the order. `shortened`: some chunks were taken out, the others are as before.
-  enum class OrderChange { none, shortened, replaced };
+  /// What became of the order. `edited`: some visits were taken out or added, the others are as
+  /// before.
+  enum class OrderChange { none, edited, replaced };
 
   /// `table` and `above` outlive the follower.
   PassFollower(const ChunkTable& table, const Settings& settings, const LayerAbove& above);
@@ -74,7 +78,7 @@ class PassFollower {
   const WindowShares& shares() const { return shares_; }
   bool is_pinned(ChunkId chunk) const { return chunk < chunks_ && pins_.contains(chunk); }
   /// Whether the chunk is in use, or about to be: the cursor has yet to leave it behind.
-  bool is_around_cursor(ChunkId chunk) const { return cursor_.is_around(order_.position(chunk)); }
+  bool is_around_cursor(ChunkId chunk) const { return cursor_.is_around(chunk); }
   bool has_seen(ChunkId chunk) const { return learner_.has_seen(chunk); }
   bool are_threads_apart() const { return learner_.are_threads_apart(); }
 
@@ -88,10 +92,12 @@ class PassFollower {
 
  private:
   void install_order(std::vector<ChunkId> order);
-  void shorten_order();
+  bool edit_order();
+  void add_shared_visits();
   void use_order();
   void divide();
   void follow(ChunkId chunk);
+  bool may_doubt(ChunkId chunk);
   void advance_to(uint64_t place);
   void jump_to(uint64_t place);
   void leave_behind(uint64_t place);
@@ -103,10 +109,12 @@ class PassFollower {
   const Settings settings_;
   const LayerAbove& above_;
   uint32_t chunks_ = 0;                  // of the table, when the order was set
-  std::vector<ChunkId> declared_order_;  // what set_order said
+  std::vector<ChunkId> declared_order_;  // what set_order said, without what was learned
+  std::vector<ChunkId> shared_;          // by two tensors each
   bool is_order_learned_ = false;        // from the engine, in this run or an earlier one
   PassOrder order_;
   OrderLearner learner_;
+  Revisits revisits_;
   Cursor cursor_;
   ReadAhead ahead_;
   Pins pins_;

@@ -9,7 +9,9 @@ namespace weightpager::policy {
 
 void PassOrder::reset(uint32_t chunks) {
   chunks_.clear();
+  next_visits_.clear();
   pace_.clear();
+  chunk_count_ = 0;
   positions_.assign(chunks, nowhere);
 }
 
@@ -17,6 +19,51 @@ void PassOrder::install(std::vector<ChunkId> order) {
   chunks_ = std::move(order);
   pace_.clear();
   index_positions();
+}
+
+void PassOrder::insert(std::vector<Visit> visits) {
+  std::stable_sort(visits.begin(), visits.end(),
+                   [](const Visit& one, const Visit& other) { return one.behind < other.behind; });
+  std::vector<ChunkId> chunks;
+  std::vector<float> pace;
+  chunks.reserve(chunks_.size() + visits.size());
+  auto next = visits.begin();
+  for (uint32_t position = 0; position < size(); ++position) {
+    chunks.push_back(chunks_[position]);
+    if (!pace_.empty()) pace.push_back(pace_[position]);
+    for (; next != visits.end() && next->behind == position; ++next) {
+      chunks.push_back(next->chunk);
+      if (!pace_.empty()) pace.push_back(pace_[position]);
+    }
+  }
+  chunks_ = std::move(chunks);
+  pace_ = std::move(pace);
+  index_positions();
+}
+
+std::vector<ChunkId> PassOrder::first_visits() const {
+  std::vector<ChunkId> chunks;
+  chunks.reserve(chunk_count_);
+  for (uint32_t position = 0; position < size(); ++position) {
+    if (positions_[chunks_[position]] == position) chunks.push_back(chunks_[position]);
+  }
+  return chunks;
+}
+
+uint32_t PassOrder::ahead(ChunkId chunk, uint32_t position) const {
+  uint32_t least = nowhere;
+  for_each_visit(chunk, [&](uint32_t at) {
+    least = std::min(least, at >= position ? at - position : at + size() - position);
+  });
+  return least;
+}
+
+uint32_t PassOrder::behind(ChunkId chunk, uint32_t position) const {
+  uint32_t least = nowhere;
+  for_each_visit(chunk, [&](uint32_t at) {
+    least = std::min(least, at <= position ? position - at : position + size() - at);
+  });
+  return least;
 }
 
 void PassOrder::erase_if(const std::function<bool(ChunkId)>& is_gone) {
@@ -39,8 +86,19 @@ void PassOrder::set_pace(std::vector<float> pace) {
 
 void PassOrder::index_positions() {
   std::fill(positions_.begin(), positions_.end(), nowhere);
+  next_visits_.resize(size());
+  chunk_count_ = 0;
+  // From the end on: what is known of a chunk is its first visit behind this position.
+  std::vector<uint32_t>& first = positions_;
+  for (uint32_t position = size(); position-- > 0;) {
+    const ChunkId chunk = chunks_[position];
+    chunk_count_ += first[chunk] == nowhere;
+    next_visits_[position] = first[chunk];
+    first[chunk] = position;
+  }
+  // The last visit of each chunk leads on to the first one.
   for (uint32_t position = 0; position < size(); ++position) {
-    positions_[chunks_[position]] = position;
+    if (next_visits_[position] == nowhere) next_visits_[position] = first[chunks_[position]];
   }
 }
 

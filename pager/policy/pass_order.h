@@ -1,12 +1,14 @@
 // The order in which every pass touches its chunks, as far as it is known now.
 //
-// A pass touches each chunk of the order once; the end of a pass is the beginning of the next one.
-// So a position in the order says which chunk it is, and a place, which counts on across passes,
-// says how far the engine has come: place = pass · size + position. With the order goes its pace:
-// how long the engine computes from each chunk.
+// A pass visits the chunks of the order one after the other; the end of a pass is the beginning of
+// the next one. Most chunks are visited once. A chunk that two tensors share is visited twice where
+// the engine does something else between the two. So a position in the order says which visit it
+// is, and a place, which counts on across passes, says how far the engine has come:
+// place = pass · size + position. With the order goes its pace: how long the engine computes from
+// each chunk.
 //
-// Cost: O(1) a question, O(N) when the order changes; 4 bytes for each chunk of the table, 4 or 8
-// for each chunk of the order.
+// Cost: O(1) a question, O(N) when the order changes; 4 bytes for each chunk of the table, 8 or 12
+// for each visit.
 #pragma once
 
 #include <cstdint>
@@ -25,20 +27,54 @@ class PassOrder {
 
   /// Makes the order empty. The table has `chunks` chunks.
   void reset(uint32_t chunks);
-  /// Replaces the order by this one, which has no duplicates, and forgets the pace.
+  /// A visit that is to come behind the position that it names.
+  struct Visit {
+    uint32_t behind = 0;
+    ChunkId chunk = window::no_chunk;
+  };
+
+  /// Replaces the order by this one, and forgets the pace.
   void install(std::vector<ChunkId> order);
+  /// Adds visits, each behind a position of the order as it was before. A visit takes its pace from
+  /// the one before it.
+  void insert(std::vector<Visit> visits);
   /// Takes out all chunks of which `is_gone` is true. The others keep their pace.
   void erase_if(const std::function<bool(ChunkId)>& is_gone);
   /// How long the engine computes from each chunk of the order, in any unit.
   void set_pace(std::vector<float> pace);
 
+  /// The visits of a pass.
   uint32_t size() const { return static_cast<uint32_t>(chunks_.size()); }
+  /// The chunks that a pass visits once or more often.
+  uint32_t chunk_count() const { return chunk_count_; }
+  /// By position.
   std::span<const ChunkId> chunks() const { return chunks_; }
+  /// The same, each chunk at its first visit only.
+  std::vector<ChunkId> first_visits() const;
   ChunkId operator[](uint32_t position) const { return chunks_[position]; }
   /// Requires that the order is not empty.
   ChunkId chunk_at(uint64_t place) const { return chunks_[place % chunks_.size()]; }
-  /// Where the chunk is in the order, or `nowhere`.
+  /// The first visit of the chunk, or `nowhere`.
   uint32_t position(ChunkId chunk) const { return positions_[chunk]; }
+  /// The next visit of the chunk that is visited at `position`, across the end of the pass;
+  /// `position` itself if there is one visit only.
+  uint32_t next_visit(uint32_t position) const { return next_visits_[position]; }
+  /// Calls `act(position)` for each visit of the chunk.
+  template <typename Act>
+  void for_each_visit(ChunkId chunk, Act act) const {
+    if (!contains(chunk)) return;
+    const uint32_t first = position(chunk);
+    uint32_t at = first;
+    do {
+      act(at);
+      at = next_visit(at);
+    } while (at != first);
+  }
+  /// How many positions before the chunk's next visit, from `position` on. Requires
+  /// contains(chunk).
+  uint32_t ahead(ChunkId chunk, uint32_t position) const;
+  /// How many positions behind the chunk's last visit, up to `position`. Requires contains(chunk).
+  uint32_t behind(ChunkId chunk, uint32_t position) const;
   bool contains(ChunkId chunk) const { return positions_[chunk] != nowhere; }
   /// By position. Empty if no pace is known: all chunks then count as equally long.
   std::span<const float> pace() const { return pace_; }
@@ -47,7 +83,9 @@ class PassOrder {
   void index_positions();
 
   std::vector<ChunkId> chunks_;
-  std::vector<uint32_t> positions_;  // by chunk
+  std::vector<uint32_t> positions_;    // by chunk: its first visit
+  std::vector<uint32_t> next_visits_;  // by position
+  uint32_t chunk_count_ = 0;
   std::vector<float> pace_;
 };
 

@@ -33,6 +33,18 @@ std::vector<float> pinned_shares(const PassOrder& order, uint32_t count) {
   }
 }
 
+// How often a pass reads the chunk if it is streamed: it is gone by the next visit unless that one
+// is near.
+uint32_t reads_of(const PassOrder& order, ChunkId chunk, uint32_t ring) {
+  uint32_t reads = 0;
+  order.for_each_visit(chunk, [&](uint32_t at) {
+    const uint32_t next = order.next_visit(at);
+    const uint32_t apart = next > at ? next - at : next + order.size() - at;
+    reads += apart > ring;
+  });
+  return reads;
+}
+
 }  // namespace
 
 void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
@@ -44,13 +56,15 @@ void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
 
 // Multiples of the golden ratio fill the circle evenly for every count, and a larger set contains
 // each smaller one, so that a window that grows or shrinks moves as few pins as possible.
-void Pins::choose(const PassOrder& order, uint32_t count) {
+void Pins::choose(const PassOrder& order, uint32_t count, uint32_t ring) {
   constexpr double golden_ratio = 0.6180339887498949;
   const std::vector<float> shares = pinned_shares(order, count);
   std::vector<double> ranks(order.size());
   for (uint32_t position = 0; position < order.size(); ++position) {
     const double turn = position * golden_ratio - std::floor(position * golden_ratio);
-    const Class of_chunk = classes_[order[position]];
+    const ChunkId chunk = order[position];
+    const bool is_read_again = classes_[chunk] == other && reads_of(order, chunk, ring) > 1;
+    const Class of_chunk = is_read_again ? revisited : classes_[chunk];
     ranks[position] = of_chunk == kept        ? turn - 2
                       : of_chunk == revisited ? turn - 1
                                               : turn / std::max<double>(shares[position], 1e-6);
@@ -60,7 +74,12 @@ void Pins::choose(const PassOrder& order, uint32_t count) {
   std::sort(positions.begin(), positions.end(),
             [&](uint32_t a, uint32_t b) { return ranks[a] < ranks[b]; });
   std::fill(is_pinned_.begin(), is_pinned_.end(), false);
-  for (uint32_t i = 0; i < count; ++i) is_pinned_[order[positions[i]]] = true;
+  uint32_t left = count;
+  for (size_t i = 0; i < positions.size() && left > 0; ++i) {
+    const ChunkId chunk = order[positions[i]];
+    left -= is_pinned_[chunk] ? 0 : 1;
+    is_pinned_[chunk] = true;
+  }
 }
 
 }  // namespace weightpager::policy

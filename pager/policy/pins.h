@@ -3,7 +3,7 @@
 // Reads of the chunks that do not stay hide under the engine's computing. So pins are spread evenly
 // through the order. Where the engine's pace is known, they are spread so that reads of streamed
 // chunks need the same share of the computing time everywhere. Chunks that the user wants to stay
-// are pinned first, then chunks that a pass comes back to.
+// are pinned first, then chunks that a pass would read more than once.
 //
 // Cost: O(N log N) to choose them; a bit and a byte for each chunk.
 #pragma once
@@ -20,8 +20,9 @@ class Pins {
   /// Nothing is pinned. `order` says which chunks shall stay, and which are revisited; the table
   /// has `chunks` chunks.
   void reset(const ChunkOrder& order, uint32_t chunks);
-  /// Pins `count` chunks of the order, and no others.
-  void choose(const PassOrder& order, uint32_t count);
+  /// Pins `count` chunks of the order, and no others. What is streamed stays for about `ring`
+  /// positions.
+  void choose(const PassOrder& order, uint32_t count, uint32_t ring);
   bool contains(ChunkId chunk) const { return is_pinned_[chunk]; }
 
  private:

@@ -1,6 +1,8 @@
 #include "pager/policy/reordered.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace weightpager::policy {
 
@@ -21,11 +23,15 @@ std::vector<ChunkId> reordered(std::span<const ChunkId> order, std::span<const C
   const auto add_unseen_from = [&](uint32_t at) {
     for (; at < order.size() && !is_seen[at]; ++at) merged.push_back(order[at]);
   };
+  // By place in `order`: where the chunks begin that follow it.
+  std::vector<uint32_t> unseen_from(order.size());
+  std::iota(unseen_from.begin(), unseen_from.end(), 1u);
   add_unseen_from(0);
   for (ChunkId chunk : seen) {
     if (place(chunk) == nowhere) continue;
     merged.push_back(chunk);
-    add_unseen_from(place(chunk) + 1);
+    // At a later visit there is nothing left to add.
+    add_unseen_from(std::exchange(unseen_from[place(chunk)], static_cast<uint32_t>(order.size())));
   }
   return merged;
 }

@@ -6,7 +6,8 @@
 //    "pass": [[0, 3, 16, 103000], …]}
 //
 // `pass` lists runs of chunks in the order of a pass: file, first chunk, number of chunks, and the
-// nanoseconds that the engine computes from each chunk. A file is known by its length and by which
+// nanoseconds that the engine computes from each chunk. Chunks that a pass visits again are there
+// again. A file is known by its length and by which
 // tensor is where in it
 // (`layout`), not by its name, its time or its weights: with a copy, or with weights that were
 // trained further, an engine does what it did before. Anyone may have written such a file, so all
@@ -58,7 +59,8 @@ struct StoredAccessProfile {
 ProfiledFile profiled_file(const std::string& name, uint64_t size_bytes, const model::Model& model);
 
 std::string access_profile_text(const StoredAccessProfile& access_profile);
-/// `path` is for messages. Fails unless every run lies in its file and no chunk is there twice.
+/// `path` is for messages. Fails unless every run lies in its file, and if there are more than four
+/// visits for each chunk.
 Result<StoredAccessProfile> parse_access_profile(const std::string& text, const std::string& path);
 
 /// A file, and the number of its first chunk.

@@ -262,6 +262,7 @@ Trace interleave(const std::vector<Trace>& traces, std::string name) {
       all.order.layer_begins.push_back(first_position + begin);
     }
     for (const ChunkId chunk : trace.order.revisited) all.order.revisited.push_back(first + chunk);
+    for (const ChunkId chunk : trace.order.shared) all.order.shared.push_back(first + chunk);
     for (policy::ExpertChunks expert : trace.order.experts) {
       expert.layer += first_layer;
       for (auto& slab : expert.slabs) {

@@ -18,7 +18,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr char magic[8] = {'W', 'P', 'T', 'R', 'A', 'C', 'E', '\n'};
-constexpr uint32_t format_version = 1;
+constexpr uint32_t format_version = 2;
+constexpr uint32_t version_with_shared = 2;
 constexpr uint64_t name_bytes_max = 4096;
 // 32 TiB in chunks of 2 MiB. There is a bound because memory for all chunks is allocated at once.
 constexpr uint64_t chunks_max = 1u << 24;
@@ -208,10 +209,18 @@ std::string wrong_order(const Trace& trace, std::vector<bool>& is_cyclic) {
   if (!is_ascending_below(trace.order.layer_begins, trace.order.cyclic.size())) {
     return "layers begin outside of the order";
   }
-  for (const ChunkId chunk : trace.order.revisited) {
-    if (chunk >= trace.chunks || !is_cyclic[chunk]) {
-      return fmt::format("chunk {} is revisited, and not in the order", chunk);
-    }
+  const auto is_missing = [&](ChunkId chunk) { return chunk >= trace.chunks || !is_cyclic[chunk]; };
+  const auto& revisited = trace.order.revisited;
+  const auto& shared = trace.order.shared;
+  if (const auto it = std::ranges::find_if(revisited, is_missing); it != revisited.end()) {
+    return fmt::format("chunk {} is revisited, and not in the order", *it);
+  }
+  // The first chunk has nothing before it, and the last one nothing behind it.
+  const auto is_no_border = [&](ChunkId chunk) {
+    return chunk == 0 || chunk + 1 >= trace.chunks || is_missing(chunk);
+  };
+  if (const auto it = std::ranges::find_if(shared, is_no_border); it != shared.end()) {
+    return fmt::format("chunk {} is shared by two tensors, and not within the order", *it);
   }
   return {};
 }
@@ -268,6 +277,7 @@ std::vector<std::byte> encode(const Trace& trace) {
   writer.put_list(trace.order.cyclic);
   writer.put_list(trace.order.layer_begins);
   writer.put_list(trace.order.revisited);
+  writer.put_list(trace.order.shared);
   put_experts(trace.order.experts, writer);
   writer.put_list(trace.pass_begins);
   writer.put(trace.touches.size());
@@ -297,9 +307,10 @@ Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name) 
                 "`weightpager run --record FILE` and `weightpager trace make` write traces");
   }
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.version != format_version || head.zero != 0) {
-    return fail(fmt::format("{}, byte 8: a trace of version {}, expected {}", name, head.version,
-                            format_version),
+  const bool is_known = head.version >= 1 && head.version <= format_version;
+  if (!is_known || head.zero != 0) {
+    return fail(fmt::format("{}, byte 8: a trace of version {}, expected 1 to {}", name,
+                            head.version, format_version),
                 "it is from another version of weightpager");
   }
   const auto body = bytes.subspan(sizeof head);
@@ -322,6 +333,7 @@ Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name) 
   trace.order.cyclic = reader.take_list<ChunkId>();
   trace.order.layer_begins = reader.take_list<uint32_t>();
   trace.order.revisited = reader.take_list<ChunkId>();
+  if (head.version >= version_with_shared) trace.order.shared = reader.take_list<ChunkId>();
   trace.order.experts = take_experts(reader);
   trace.pass_begins = reader.take_list<uint64_t>();
   trace.touches = take_touches(reader);

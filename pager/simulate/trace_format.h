@@ -1,7 +1,7 @@
 // Traces as bytes.
 //
 //     8 bytes   "WPTRACE\n"
-//     4         version, 1
+//     4         version, 2 (1 has no `shared`)
 //     4         0
 //     8         length of what follows the checksum
 //     8         checksum of that: XXH3, 64 bits, seed 0
@@ -17,6 +17,7 @@
 //     cyclic: count, steps
 //     layer_begins: count, steps
 //     revisited: count, steps
+//     shared: count, steps
 //     experts: count, each: layer, count of slabs, each: count of parts, each:
 //         step of the chunk (to the part before, across slabs and experts), begin_bytes, end_bytes
 //     pass_begins: count, steps

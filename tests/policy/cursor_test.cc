@@ -34,13 +34,13 @@ struct Engine {
   }
 
   /// A touch, and what the cursor makes of it.
-  Cursor::Sighting touch(uint32_t position, bool is_absent = false) {
-    const Cursor::Sighting seen = cursor.see(position, is_absent);
+  Cursor::Sighting touch(ChunkId chunk, bool is_absent = false) {
+    const Cursor::Sighting seen = cursor.see(chunk, is_absent);
     if (seen.move == Move::advance) cursor.advance(seen.place);
     if (seen.move == Move::jump) cursor.jump(seen.place);
     return seen;
   }
-  uint32_t position() const { return static_cast<uint32_t>(cursor.place() % chunks); }
+  uint32_t position() const { return static_cast<uint32_t>(cursor.place() % order.size()); }
 
   ChunkTable table;
   PassOrder order;
@@ -72,6 +72,23 @@ TEST(Cursor, ATouchALittleBehindSaysNothing) {
   EXPECT_EQ(seen.move, Move::none);
   EXPECT_FALSE(seen.is_stray);
   EXPECT_EQ(it.position(), 300u);
+}
+
+TEST(Cursor, AChunkThatIsVisitedAgainIsExpectedAtEachVisit) {
+  Engine it;
+  it.order.insert({{.behind = 679, .chunk = 100}});  // position 680
+  it.touch(110);
+  EXPECT_EQ(it.touch(100, true).move, Move::none);  // a little behind
+  it.touch(650);
+  it.touch(660);
+  ASSERT_EQ(it.position(), 660u);
+  const Cursor::Sighting seen = it.touch(100);
+  EXPECT_EQ(seen.move, Move::advance);
+  EXPECT_EQ(seen.place % it.order.size(), 680u);
+  EXPECT_TRUE(it.cursor.is_around(100));
+  it.touch(800);
+  it.touch(810);
+  EXPECT_FALSE(it.cursor.is_around(100));
 }
 
 TEST(Cursor, ATouchFarAwayIsAStrayUntilTheNextOneGoesOnFromThere) {

@@ -586,12 +586,39 @@ TEST(ExpertOrder, LayersOfTwoRegionsAreNumberedOn) {
   EXPECT_EQ(chunks_of(order.experts[5]), (std::vector<Chunks>{{501}}));
 }
 
+// Chunks 0 to 2 have the first tensor, 2 to 5 the second one, 5 a small one and the beginning of
+// the last one.
+TEST(ChunkOrder, ChunksThatTwoTensorsShareAreToldWhereBothGoOnElsewhere) {
+  model::Model model;
+  const auto add_tensor = [&](uint64_t begin, uint64_t end) {
+    model.layers.push_back({.name = "", .tensors = {static_cast<uint32_t>(model.tensors.size())}});
+    model.tensors.push_back({.name = "x",
+                             .type = "F16",
+                             .shape = {},
+                             .offset_bytes = begin,
+                             .size_bytes = end - begin});
+  };
+  add_tensor(0, 2 * chunk_bytes + 7);
+  add_tensor(2 * chunk_bytes + 7, 5 * chunk_bytes + 7);
+  add_tensor(5 * chunk_bytes + 7, 5 * chunk_bytes + 100);
+  add_tensor(5 * chunk_bytes + 100, 8 * chunk_bytes);
+  ChunkOrder order;
+  append_chunk_order(model, 0, {.first = 30, .count = 8}, order);
+  EXPECT_EQ(order.shared, (Chunks{32, 35}));
+  // What lies outside of the region is not asked for.
+  ChunkOrder part;
+  append_chunk_order(model, 0, {.first = 30, .count = 4, .offset_bytes = 2 * chunk_bytes}, part);
+  EXPECT_EQ(part.shared, Chunks{});
+}
+
 TEST(ExpertOrder, ErasedChunksAreGoneFromEveryList) {
   ChunkOrder order = Mixture({.layers = 1, .experts = 2}).order();
   order.revisited = {1, 2};
+  order.shared = {2, 3};
   erase_chunks(order, [](ChunkId chunk) { return chunk % 2 == 0; });
   EXPECT_EQ(order.cyclic, (Chunks{1, 3}));
   EXPECT_EQ(order.revisited, (Chunks{1}));
+  EXPECT_EQ(order.shared, (Chunks{3}));
   EXPECT_EQ(chunks_of(order.experts[0]), (std::vector<Chunks>{{5}, {9}, {13}}));
 }
 

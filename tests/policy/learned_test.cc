@@ -118,6 +118,7 @@ TEST(Reordered, WhatWasSeenComesAsItWasSeen) {
   EXPECT_EQ(reordered(Chunks{0, 1, 2, 3}, Chunks{3, 2, 1, 0}), (Chunks{3, 2, 1, 0}));
   EXPECT_EQ(reordered(Chunks{0, 1, 2, 3}, Chunks{}), (Chunks{0, 1, 2, 3}));
   EXPECT_EQ(reordered(Chunks{}, Chunks{3, 2}), Chunks{});
+  EXPECT_EQ(reordered(Chunks{0, 1, 2, 3}, Chunks{2, 0, 2}), (Chunks{2, 3, 0, 1, 2}));
 }
 
 TEST(Reordered, WhatWasNotSeenStaysBehindWhatItFollowed) {

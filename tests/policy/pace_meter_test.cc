@@ -99,7 +99,7 @@ TEST(PaceMeter, BeginsWithWhatAnEarlierRunLearned) {
 TEST(PaceMeter, AnotherOrderIsMeasuredAnew) {
   TimedEngine it;
   for (int pass = 0; pass < 3; ++pass) it.pass();
-  it.meter.order_shortened();
+  it.meter.order_edited();
   EXPECT_EQ(it.meter.pace().front(), 100);
   it.meter.order_replaced();
   EXPECT_EQ(it.meter.pace().front(), 0);

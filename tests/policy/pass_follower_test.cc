@@ -76,13 +76,47 @@ TEST(PassFollower, TheOrderThatIsSeenReplacesTheOneThatWasDeclared) {
   EXPECT_EQ(it.follower.access_profile().order, executed);
 }
 
+// Five tensors: chunk 40 has the end of the first and the beginning of the second, chunk 160 those
+// of the fourth and the fifth. The engine takes the last one first.
+TEST(PassFollower, AChunkOfTwoTensorsIsVisitedWithEachWhereTheyAreApart) {
+  SeenEngine it;
+  it.follower.set_order({.cyclic = range(0, chunks), .shared = {40, 160}});
+  EXPECT_EQ(it.order(), range(0, chunks));
+  Chunks touched, visits;
+  for (const ChunkId first : {160, 120, 80, 40, 0}) {
+    for (ChunkId chunk : range(first, first + 40)) touched.push_back(chunk);
+    for (ChunkId chunk : range(first, first + 40)) visits.push_back(chunk);
+    if (first == 0 || first == 120) visits.push_back(first + 40);
+  }
+  for (int pass = 0; pass < 2; ++pass) it.pass(touched);
+  EXPECT_EQ(it.order(), visits);
+  EXPECT_EQ(it.follower.order().chunk_count(), chunks);
+  EXPECT_EQ(it.follower.shares().ring + it.follower.shares().pinned + it.follower.shares().sparse,
+            window);
+}
+
+// Nothing is in memory, so that every touch is of an absent chunk.
+TEST(PassFollower, AVisitThatTheOrderLacksIsAdded) {
+  SeenEngine it;
+  Chunks touched = range(0, 150);
+  touched.push_back(20);
+  for (ChunkId chunk : range(150, chunks)) touched.push_back(chunk);
+  for (int pass = 0; pass < 5; ++pass) it.pass(touched);
+  EXPECT_EQ(it.order(), touched);
+  EXPECT_EQ(it.follower.access_profile().order, touched);
+  // Another start begins with it.
+  SeenEngine next;
+  next.follower.set_order({.cyclic = range(0, chunks), .access_profile = {touched, {}}});
+  EXPECT_EQ(next.order(), touched);
+}
+
 TEST(PassFollower, WhatTwoPassesLeaveUntouchedLosesItsPosition) {
   SeenEngine it;
   Chunks used = range(0, 100);
   for (ChunkId chunk : range(110, chunks)) used.push_back(chunk);
   for (int pass = 0; pass < 4; ++pass) it.pass(used);
   EXPECT_EQ(it.order(), used);
-  EXPECT_EQ(it.follower.take_order_change(), OrderChange::shortened);
+  EXPECT_EQ(it.follower.take_order_change(), OrderChange::edited);
 }
 
 TEST(PassFollower, ReadingBeginsBeforeTheFirstTouchIfAPassIsAnnounced) {

@@ -55,5 +55,53 @@ TEST(PassOrder, AnotherOrderHasNoPace) {
   EXPECT_FALSE(order.contains(0));
 }
 
+std::vector<uint32_t> visits_of(const PassOrder& order, ChunkId chunk) {
+  std::vector<uint32_t> visits;
+  order.for_each_visit(chunk, [&](uint32_t at) { visits.push_back(at); });
+  return visits;
+}
+
+TEST(PassOrder, AChunkMayBeVisitedAgain) {
+  PassOrder order;
+  order.reset(6);
+  order.install({4, 1, 5, 4, 0, 4});
+  EXPECT_EQ(order.size(), 6u);
+  EXPECT_EQ(order.chunk_count(), 4u);
+  EXPECT_EQ(order.position(4), 0u);
+  EXPECT_EQ(visits_of(order, 4), (std::vector<uint32_t>{0, 3, 5}));
+  EXPECT_EQ(visits_of(order, 0), (std::vector<uint32_t>{4}));
+  EXPECT_EQ(visits_of(order, 2), std::vector<uint32_t>{});
+  EXPECT_EQ(order.next_visit(5), 0u);
+  EXPECT_EQ(order.next_visit(4), 4u);
+  EXPECT_EQ(order.first_visits(), (Chunks{4, 1, 5, 0}));
+}
+
+TEST(PassOrder, TheNextVisitAndTheLastOne) {
+  PassOrder order;
+  order.reset(6);
+  order.install({4, 1, 5, 4, 0, 2});
+  EXPECT_EQ(order.ahead(4, 0), 0u);
+  EXPECT_EQ(order.ahead(4, 1), 2u);
+  EXPECT_EQ(order.ahead(4, 5), 1u);
+  EXPECT_EQ(order.behind(4, 3), 0u);
+  EXPECT_EQ(order.behind(4, 2), 2u);
+  EXPECT_EQ(order.behind(5, 1), 5u);
+}
+
+TEST(PassOrder, VisitsAreAddedBehindWhatIsThere) {
+  PassOrder order;
+  order.reset(5);
+  order.install({0, 1, 2, 3});
+  order.set_pace({10, 11, 12, 13});
+  order.insert({{.behind = 3, .chunk = 1}, {.behind = 1, .chunk = 3}, {.behind = 1, .chunk = 4}});
+  EXPECT_EQ(all_of(order), (Chunks{0, 1, 3, 4, 2, 3, 1}));
+  EXPECT_EQ(std::vector<float>(order.pace().begin(), order.pace().end()),
+            (std::vector<float>{10, 11, 11, 11, 12, 13, 13}));
+  EXPECT_EQ(order.position(4), 3u);
+  order.erase_if([](ChunkId chunk) { return chunk == 3; });
+  EXPECT_EQ(all_of(order), (Chunks{0, 1, 4, 2, 1}));
+  EXPECT_EQ(order.chunk_count(), 4u);
+}
+
 }  // namespace
 }  // namespace weightpager::policy

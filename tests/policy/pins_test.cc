@@ -13,6 +13,7 @@ namespace {
 using Chunks = std::vector<ChunkId>;
 
 constexpr uint32_t chunks = 1000;
+constexpr uint32_t ring = 50;
 
 PassOrder all_in_order() {
   PassOrder order;
@@ -32,7 +33,7 @@ uint32_t count(const Pins& pins, ChunkId first, ChunkId end) {
 TEST(Pins, AreSpreadEvenly) {
   Pins pins;
   pins.reset({}, chunks);
-  pins.choose(all_in_order(), 300);
+  pins.choose(all_in_order(), 300, ring);
   EXPECT_EQ(count(pins, 0, chunks), 300u);
   for (ChunkId chunk = 0; chunk < chunks; chunk += 100) {
     EXPECT_NEAR(count(pins, chunk, chunk + 100), 30, 2) << "from " << chunk;
@@ -44,8 +45,8 @@ TEST(Pins, MoreOfThemContainFewer) {
   Pins more;
   few.reset({}, chunks);
   more.reset({}, chunks);
-  few.choose(all_in_order(), 200);
-  more.choose(all_in_order(), 230);
+  few.choose(all_in_order(), 200, ring);
+  more.choose(all_in_order(), 230, ring);
   for (ChunkId chunk = 0; chunk < chunks; ++chunk) {
     EXPECT_TRUE(more.contains(chunk) || !few.contains(chunk)) << chunk;
   }
@@ -54,9 +55,9 @@ TEST(Pins, MoreOfThemContainFewer) {
 TEST(Pins, WhatTheUserWantsComesFirstAndThenWhatIsRevisited) {
   Pins pins;
   pins.reset({.revisited = {10, 20, 30}, .kept = {501, 502}}, chunks);
-  pins.choose(all_in_order(), 2);
+  pins.choose(all_in_order(), 2, ring);
   EXPECT_TRUE(pins.contains(501) && pins.contains(502));
-  pins.choose(all_in_order(), 5);
+  pins.choose(all_in_order(), 5, ring);
   EXPECT_EQ(count(pins, 0, 31), 3u);
 }
 
@@ -68,7 +69,7 @@ TEST(Pins, LieWhereLittleTimeIsComputed) {
   order.set_pace(pace);
   Pins pins;
   pins.reset({}, chunks);
-  pins.choose(order, 500);
+  pins.choose(order, 500, ring);
   EXPECT_NEAR(count(pins, 0, chunks / 2), 500 - 500 * 10 / 11, 5);
   EXPECT_NEAR(count(pins, chunks / 2, chunks), 500 - 500 / 11, 5);
 }
@@ -78,7 +79,7 @@ TEST(Pins, WhatIsNotInTheOrderIsNotPinned) {
   order.erase_if([](ChunkId chunk) { return chunk < 500; });
   Pins pins;
   pins.reset({.kept = {3}}, chunks);
-  pins.choose(order, 100);
+  pins.choose(order, 100, ring);
   EXPECT_EQ(count(pins, 0, 500), 0u);
   EXPECT_EQ(count(pins, 500, chunks), 100u);
 }

@@ -124,6 +124,11 @@ TEST(TraceFormat, ContradictionsAreRefused) {
   trace.order.cyclic.pop_back();
   trace.order.revisited = {5};
   expect_refused(trace, "chunk 5 is revisited");
+  for (const ChunkId chunk : {0, 5, 6}) {
+    trace = sound;
+    trace.order.shared = {chunk};
+    expect_refused(trace, "is shared by two tensors");
+  }
   trace = sound;
   trace.pass_begins = {0, 12};
   expect_refused(trace, "passes begin");

@@ -49,6 +49,7 @@ Trace trace_of(const Json& json) {
   trace.order.cyclic = numbers_32_of(json.at("cyclic"));
   trace.order.layer_begins = numbers_32_of(json.at("layer_begins"));
   trace.order.revisited = numbers_32_of(json.at("revisited"));
+  if (json.contains("shared")) trace.order.shared = numbers_32_of(json.at("shared"));
   for (const Json& it : json.at("pass_begins").get_ref<const Json::array_t&>()) {
     trace.pass_begins.push_back(number_of(it));
   }
@@ -82,6 +83,7 @@ std::string trace_json(const Trace& trace) {
                {"cyclic", trace.order.cyclic},
                {"layer_begins", trace.order.layer_begins},
                {"revisited", trace.order.revisited},
+               {"shared", trace.order.shared},
                {"experts", Json::array()},
                {"pass_begins", trace.pass_begins},
                {"touches", Json::array()}};

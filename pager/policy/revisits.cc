@@ -1,0 +1,37 @@
+#include "pager/policy/revisits.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weightpager::policy {
+
+void Revisits::reset(uint32_t chunks) {
+  notes_.assign(chunks, {});
+  is_found_.assign(chunks, false);
+  found_.clear();
+  found_.reserve(chunks);
+}
+
+// At most one visit of a chunk is added at a time. If the chunk lacks another one, that is noted
+// when the first one is part of the order.
+Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) {
+  if (is_found_[chunk]) return Kind::found;
+  const Note before = std::exchange(notes_[chunk], {pass_, order_[position]});
+  if (before.at == window::no_chunk || before.pass == pass_) return Kind::first;
+  if (!order_.contains(before.at)) return Kind::elsewhere;
+  const uint32_t back = order_.behind(before.at, position);
+  if (std::min(back, order_.ahead(before.at, position)) > apart) return Kind::elsewhere;
+  // The earlier of the two: too early costs a place in the ring, too late costs a wait.
+  const uint32_t size = order_.size();
+  const uint32_t earlier = back <= apart ? (position + size - back) % size : position;
+  is_found_[chunk] = true;
+  found_.push_back({.behind = earlier, .chunk = chunk});
+  return Kind::found;
+}
+
+void Revisits::forget_found() {
+  for (const PassOrder::Visit& visit : found_) is_found_[visit.chunk] = false;
+  found_.clear();
+}
+
+}  // namespace weightpager::policy
