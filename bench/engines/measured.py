@@ -5,6 +5,7 @@ of weightpager. Each prints one JSON object as its last line:
 
   digest               SHA-256 over the exact bytes of everything that was computed
   load_s, pass_s       seconds of loading, and of each pass; pass_s_median leaves the first one out
+  pass_read_bytes      what the process read from disks in each pass, page faults and the pager's reads alike
   rss_max_bytes        peak resident memory of the process, shared file pages included
   rss_anon_bytes       anonymous memory at the end
   model_mapped_bytes   pages of the model's files in memory at the end
@@ -43,6 +44,12 @@ def status_bytes(key):
     raise KeyError(key)
 
 
+def bytes_read():
+    """From disks, since the process began, by all of its threads."""
+    found = re.search(r"^read_bytes: (\d+)$", pathlib.Path("/proc/self/io").read_text(), re.MULTILINE)
+    return int(found.group(1))
+
+
 def mapped_bytes(files):
     """(pages of the files in memory, those of them that are anonymous because they were written)."""
     names, inside, resident, written = {str(file) for file in files}, False, 0, 0
@@ -75,6 +82,8 @@ class Measured:
         self._begin = time.perf_counter()
         self._load_s = None
         self._pass_s = []
+        self._pass_read_bytes = []
+        self._read_bytes = bytes_read()
 
     def _lap(self):
         now = time.perf_counter()
@@ -83,6 +92,7 @@ class Measured:
 
     def loaded(self):
         self._load_s = self._lap()
+        self._read_bytes = bytes_read()
 
     def computed(self, *arrays):
         for array in arrays:
@@ -90,6 +100,9 @@ class Measured:
 
     def passed(self):
         self._pass_s.append(self._lap())
+        now = bytes_read()
+        self._pass_read_bytes.append(now - self._read_bytes)
+        self._read_bytes = now
 
     def print(self, **more):
         mapped, written = mapped_bytes(self._files)
@@ -99,6 +112,7 @@ class Measured:
             "digest": self._digest.hexdigest(),
             "load_s": self._load_s,
             "pass_s": self._pass_s,
+            "pass_read_bytes": self._pass_read_bytes,
             "pass_s_median": statistics.median(self._pass_s[1:] or self._pass_s),
             "model_bytes": sum(file.stat().st_size for file in self._files),
             "rss_max_bytes": peak,

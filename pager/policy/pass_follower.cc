@@ -21,7 +21,7 @@ PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
       settings_(settings),
       above_(above),
       learner_(order_, settings.chunk_bytes),
-      revisits_(order_),
+      revisits_(order_, settings.chunk_bytes),
       cursor_(table, order_, settings.chunk_bytes) {}
 
 // ---- The order, and what stays ----
@@ -51,10 +51,10 @@ void PassFollower::install_order(std::vector<ChunkId> order) {
 // And visits that were found missing are added. Returns false if there is nothing to edit.
 bool PassFollower::edit_order() {
   const auto is_unused = [&](ChunkId chunk) { return learner_.is_unused(chunk); };
-  const auto missing = revisits_.found();
+  auto missing = revisits_.take_found();
   if (missing.empty() && std::ranges::none_of(order_.chunks(), is_unused)) return false;
   if (!missing.empty() && order_.size() < visits_of_each_max * order_.chunk_count()) {
-    order_.insert({missing.begin(), missing.end()});
+    order_.insert(std::move(missing));
     is_order_learned_ = true;
     ++statistics_.profiles_learned;
   }
@@ -85,7 +85,7 @@ void PassFollower::add_shared_visits() {
 void PassFollower::use_order() {
   cursor_.forget();
   ahead_.forget();
-  revisits_.forget_found();
+  revisits_.take_found();  // these are places of another order
   divide();
 }
 
@@ -126,7 +126,11 @@ PassFollower::OrderChange PassFollower::take_order_change() {
 
 bool PassFollower::note_touch(ChunkId chunk) {
   learner_.note_touch(chunk);
-  if (!order_.contains(chunk)) return false;
+  if (!order_.contains(chunk)) {
+    const bool is_absent = table_.state(chunk) == ChunkState::absent;
+    if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
+    return false;
+  }
   is_rearranged_ = false;
   follow(chunk);
   reconsider();
@@ -141,15 +145,17 @@ bool PassFollower::note_touch(ChunkId chunk) {
 void PassFollower::follow(ChunkId chunk) {
   const bool is_absent = table_.state(chunk) == ChunkState::absent;
   const Cursor::Sighting seen = cursor_.see(chunk, is_absent);
-  if (seen.is_stray && (!is_absent || may_doubt(chunk))) learner_.note_stray();
+  const bool is_missed = seen.is_stray && is_absent;
+  if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
   if (seen.is_cramped) learner_.note_cramped();
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
   if (seen.move == Cursor::Move::jump) jump_to(seen.place);
 }
 
-// An absent chunk far from its visits: whether that makes the order doubtful. A visit
-// that the order lacks explains it better, and the next pass shows whether it is one.
-bool PassFollower::may_doubt(ChunkId chunk) {
+// The engine waits for a chunk where no visit of it is near. Returns whether that makes the order
+// doubtful: a visit that the order lacks explains it better, and the next pass shows whether it is
+// one.
+bool PassFollower::note_missed(ChunkId chunk) {
   if (learner_.is_learning()) return true;
   const auto position = static_cast<uint32_t>(cursor_.place() % order_.size());
   return revisits_.note(chunk, position, shares_.ring) == Revisits::Kind::elsewhere;

@@ -97,7 +97,7 @@ class PassFollower {
   void use_order();
   void divide();
   void follow(ChunkId chunk);
-  bool may_doubt(ChunkId chunk);
+  bool note_missed(ChunkId chunk);
   void advance_to(uint64_t place);
   void jump_to(uint64_t place);
   void leave_behind(uint64_t place);

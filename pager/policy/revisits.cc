@@ -16,11 +16,13 @@ void Revisits::reset(uint32_t chunks) {
 // when the first one is part of the order.
 Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) {
   if (is_found_[chunk]) return Kind::found;
-  const Note before = std::exchange(notes_[chunk], {pass_, order_[position]});
+  const Note before = std::exchange(notes_[chunk], {pass_, 1, order_[position]});
   if (before.at == window::no_chunk || before.pass == pass_) return Kind::first;
-  if (!order_.contains(before.at)) return Kind::elsewhere;
+  if (before.pass + 1 != pass_ || !order_.contains(before.at)) return Kind::first;
   const uint32_t back = order_.behind(before.at, position);
   if (std::min(back, order_.ahead(before.at, position)) > apart) return Kind::elsewhere;
+  notes_[chunk].passes = before.passes + 1;
+  if (notes_[chunk].passes < (order_.contains(chunk) ? 2 : 3)) return Kind::first;
   // The earlier of the two: too early costs a place in the ring, too late costs a wait.
   const uint32_t size = order_.size();
   const uint32_t earlier = back <= apart ? (position + size - back) % size : position;
@@ -29,9 +31,13 @@ Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) 
   return Kind::found;
 }
 
-void Revisits::forget_found() {
+std::vector<PassOrder::Visit> Revisits::take_found() {
   for (const PassOrder::Visit& visit : found_) is_found_[visit.chunk] = false;
+  std::vector<PassOrder::Visit> visits = found_;
   found_.clear();
+  const auto is_new = [&](const PassOrder::Visit& visit) { return !order_.contains(visit.chunk); };
+  if (std::ranges::count_if(visits, is_new) < matrix_chunks_min_) std::erase_if(visits, is_new);
+  return visits;
 }
 
 }  // namespace weightpager::policy

@@ -6,17 +6,19 @@
 // the touch for a sign that the engine is somewhere else.
 //
 // Idea. A touch of an absent chunk far from all its visits is noted, with the chunk that the cursor
-// had come to. If the same happens near the same place of a later pass, a visit belongs there. It
-// is added to the order when the pass ends.
+// had come to. If the same happens near the same place of the next pass, a visit belongs there. It
+// is added to the order when the pass ends. Of a chunk that is not part of the order at all (rows
+// of an embedding, for all that is known) three passes have to say the same, and at least 16 MiB of
+// them: rows that many tokens have in common are no matrix that every pass goes through.
 //
-// Knows the order that is assumed, and does not change it. Cost: O(1) a touch; 9 bytes a chunk of
+// Knows the order that is assumed, and does not change it. Cost: O(1) a touch; 13 bytes a chunk of
 // the table. Only `reset` allocates.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "pager/base/units.h"
 #include "pager/policy/pass_order.h"
 
 namespace weightpager::policy {
@@ -25,13 +27,14 @@ class Revisits {
  public:
   /// What a touch far from all visits of its chunk is.
   enum class Kind {
-    first,      // nothing is known of this chunk
-    found,      // the second one near this place: a visit that the order lacks
+    first,      // no such touch in the pass before
+    found,      // one near this place in the passes before: a visit that the order lacks
     elsewhere,  // the last one was at another place
   };
 
   /// `order`, the one that is assumed, outlives this.
-  explicit Revisits(const PassOrder& order) : order_(order) {}
+  Revisits(const PassOrder& order, uint64_t chunk_bytes)
+      : order_(order), matrix_chunks_min_(static_cast<uint32_t>(matrix_bytes_min / chunk_bytes)) {}
 
   /// Forgets everything. The table has `chunks` chunks.
   void reset(uint32_t chunks);
@@ -42,19 +45,21 @@ class Revisits {
   /// A pass is over.
   void end_pass() { ++pass_; }
 
-  /// Visits that the order lacks.
-  std::span<const PassOrder::Visit> found() const { return found_; }
-  /// They are part of the order now.
-  void forget_found();
+  /// Takes the visits that the order lacks.
+  std::vector<PassOrder::Visit> take_found();
 
  private:
+  static constexpr uint64_t matrix_bytes_min = 16 * MiB;
+
   /// The last such touch of a chunk.
   struct Note {
     uint32_t pass = 0;
+    uint32_t passes = 1;            // in so many passes in a row near one place
     ChunkId at = window::no_chunk;  // which chunk the cursor had come to
   };
 
   const PassOrder& order_;
+  const uint32_t matrix_chunks_min_;
   uint32_t pass_ = 0;
   std::vector<Note> notes_;  // by chunk
   std::vector<PassOrder::Visit> found_;

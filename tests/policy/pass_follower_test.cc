@@ -110,6 +110,20 @@ TEST(PassFollower, AVisitThatTheOrderLacksIsAdded) {
   EXPECT_EQ(next.order(), touched);
 }
 
+// The files say that chunks from 150 on are an embedding, of which a pass needs some rows. This
+// engine goes through all of it, in the middle of the pass.
+TEST(PassFollower, AMatrixThatWasTakenForRowsBecomesPartOfTheOrder) {
+  SeenEngine it;
+  it.follower.set_order({.cyclic = range(0, 150)});
+  Chunks touched = range(0, 70);
+  for (ChunkId chunk : range(150, chunks)) touched.push_back(chunk);
+  for (ChunkId chunk : range(70, 150)) touched.push_back(chunk);
+  EXPECT_GT(it.follower.shares().sparse, 0u);
+  for (int pass = 0; pass < 6; ++pass) it.pass(touched);
+  EXPECT_EQ(it.order(), touched);
+  EXPECT_EQ(it.follower.shares().sparse, 0u);
+}
+
 TEST(PassFollower, WhatTwoPassesLeaveUntouchedLosesItsPosition) {
   SeenEngine it;
   Chunks used = range(0, 100);

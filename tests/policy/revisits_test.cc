@@ -12,15 +12,26 @@ namespace {
 using Kind = Revisits::Kind;
 
 constexpr uint32_t chunks = 1000;
+constexpr uint32_t unordered = 1000;  // the first of those that are not part of the order
 constexpr uint32_t apart = 10;
 
 struct Noted {
-  Noted() : revisits(order) {
-    order.reset(chunks);
+  Noted() : revisits(order, 2 * MiB) {
+    order.reset(2 * chunks);
     std::vector<ChunkId> all(chunks);
     std::iota(all.begin(), all.end(), 0u);
     order.install(all);
-    revisits.reset(chunks);
+    revisits.reset(2 * chunks);
+  }
+
+  /// What a touch is in each of so many passes, the last one's answer.
+  Kind note_in_passes(int passes, ChunkId chunk, uint32_t position) {
+    Kind kind = Kind::first;
+    for (int pass = 0; pass < passes; ++pass) {
+      kind = revisits.note(chunk, position, apart);
+      revisits.end_pass();
+    }
+    return kind;
   }
 
   PassOrder order;
@@ -32,46 +43,64 @@ TEST(Revisits, OnceIsNoVisitTwiceIsOne) {
   EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::first);
   it.revisits.end_pass();
   EXPECT_EQ(it.revisits.note(7, 508, apart), Kind::found);
-  ASSERT_EQ(it.revisits.found().size(), 1u);
-  EXPECT_EQ(it.revisits.found()[0].chunk, 7u);
-  EXPECT_EQ(it.revisits.found()[0].behind, 500u);  // the earlier one
   EXPECT_EQ(it.revisits.note(7, 503, apart), Kind::found);
-  EXPECT_EQ(it.revisits.found().size(), 1u);
-  it.revisits.forget_found();
-  EXPECT_TRUE(it.revisits.found().empty());
+  const auto found = it.revisits.take_found();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].chunk, 7u);
+  EXPECT_EQ(found[0].behind, 500u);  // the earlier one
+  EXPECT_TRUE(it.revisits.take_found().empty());
 }
 
-TEST(Revisits, TouchesOfOnePassAreOne) {
+TEST(Revisits, OnlyPassesInARowCount) {
   Noted it;
   it.revisits.note(7, 500, apart);
   EXPECT_EQ(it.revisits.note(7, 501, apart), Kind::first);
+  it.revisits.end_pass();
+  it.revisits.end_pass();
+  EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::first);
+  it.revisits.end_pass();
+  EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::found);
 }
 
 TEST(Revisits, AnotherPlaceIsNoVisit) {
   Noted it;
-  it.revisits.note(7, 500, apart);
-  it.revisits.end_pass();
-  EXPECT_EQ(it.revisits.note(7, 511, apart), Kind::elsewhere);
-  it.revisits.end_pass();
-  EXPECT_EQ(it.revisits.note(7, 505, apart), Kind::found);
-  EXPECT_EQ(it.revisits.found()[0].behind, 505u);
+  it.note_in_passes(1, 7, 500);
+  EXPECT_EQ(it.note_in_passes(1, 7, 511), Kind::elsewhere);
+  EXPECT_EQ(it.note_in_passes(1, 7, 505), Kind::found);
+  EXPECT_EQ(it.revisits.take_found()[0].behind, 505u);
 }
 
 TEST(Revisits, APlaceIsKnownByItsChunkThoughTheOrderGrows) {
   Noted it;
-  it.revisits.note(7, 500, apart);
-  it.revisits.end_pass();
-  std::vector<PassOrder::Visit> more(100, {.behind = 100, .chunk = 3});
-  it.order.insert(more);
+  it.note_in_passes(1, 7, 500);
+  it.order.insert(std::vector<PassOrder::Visit>(100, {.behind = 100, .chunk = 3}));
   EXPECT_EQ(it.revisits.note(7, 600, apart), Kind::found);
 }
 
 TEST(Revisits, AcrossTheEndOfThePass) {
   Noted it;
-  it.revisits.note(7, 996, apart);
-  it.revisits.end_pass();
+  it.note_in_passes(1, 7, 996);
   EXPECT_EQ(it.revisits.note(7, 3, apart), Kind::found);
-  EXPECT_EQ(it.revisits.found()[0].behind, 996u);
+  EXPECT_EQ(it.revisits.take_found()[0].behind, 996u);
+}
+
+TEST(Revisits, WhatIsNotPartOfTheOrderHasToBeAMatrixInThreePasses) {
+  Noted it;
+  for (int pass = 0; pass < 3; ++pass) {
+    for (ChunkId row : {0, 1, 2}) it.revisits.note(unordered + row, 500, apart);
+    it.revisits.end_pass();
+  }
+  EXPECT_TRUE(it.revisits.take_found().empty());
+  for (int pass = 0; pass < 3; ++pass) {
+    for (ChunkId row = 10; row < 18; ++row) {
+      const Kind kind = it.revisits.note(unordered + row, 500, apart);
+      EXPECT_EQ(kind, pass == 2 ? Kind::found : Kind::first);
+    }
+    it.revisits.end_pass();
+  }
+  const auto found = it.revisits.take_found();
+  ASSERT_EQ(found.size(), 8u);
+  EXPECT_EQ(found[0].chunk, unordered + 10);
 }
 
 }  // namespace
