@@ -34,7 +34,8 @@ void Cursor::set_ring(uint32_t chunks, bool is_streaming) {
 }
 
 uint64_t Cursor::passes_until(uint64_t place) const {
-  return is_set_ ? place / order_.size() - cursor_ / order_.size() : 0;
+  const uint64_t now = cursor_ / order_.size();
+  return is_set_ ? std::max(place / order_.size(), now) - now : 0;
 }
 
 bool Cursor::is_around(ChunkId chunk) const {
@@ -43,8 +44,7 @@ bool Cursor::is_around(ChunkId chunk) const {
 }
 
 Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
-  const uint64_t place = place_of(chunk);
-  if (!is_set_) return {Move::jump, place};
+  if (!is_set_) return {Move::jump, place_of(chunk)};
 
   const uint32_t behind_max =
       std::min(std::max(ring_, chunks_in(behind_bytes_min)), order_.size() / 4);
@@ -57,14 +57,17 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
   const uint32_t leap_max = chunks_in(is_absent ? threads_apart_bytes : leap_bytes);
-  if (forward_distance(chunk) <= ahead + leap_max) {
+  const uint32_t forward = forward_distance(chunk);
+  if (forward <= ahead + leap_max) {
     candidate_ = nowhere;
-    return {Move::advance, place};
+    return {Move::advance, cursor_ + forward};
   }
 
   // Far from where the engine should be. Two such touches in a row that follow each other say that
   // the engine is there; a single one is a stray, or comes from a thread that is further behind
   // than the ring is long, but not further than the widest ring would be.
+  const uint64_t place =
+      backward < forward && backward <= cursor_ ? cursor_ - backward : cursor_ + forward;
   const auto position = static_cast<uint32_t>(place % order_.size());
   const bool is_cramped = is_absent && backward <= widest_ring(table_.resident_max(), chunk_bytes_);
   const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&

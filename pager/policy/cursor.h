@@ -70,8 +70,9 @@ class Cursor {
   uint64_t place_of(ChunkId chunk) const;
   /// The engine went on to `place`.
   void advance(uint64_t place);
-  /// The engine is at `place` now. Nothing has been asked for from there on. The caller offers
-  /// everything before it for eviction; `next_consumed` does not.
+  /// The engine is at `place` now, which may lie behind the cursor: an engine that takes layers in
+  /// an order of its own goes back and on. Nothing has been asked for from there on. The caller
+  /// offers everything before it for eviction; `next_consumed` does not.
   void jump(uint64_t place);
 
   /// The next chunk that has been left behind for good and is to be offered for eviction, or

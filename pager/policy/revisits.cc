@@ -36,8 +36,17 @@ std::vector<PassOrder::Visit> Revisits::take_found() {
   std::vector<PassOrder::Visit> visits = found_;
   found_.clear();
   const auto is_new = [&](const PassOrder::Visit& visit) { return !order_.contains(visit.chunk); };
-  if (std::ranges::count_if(visits, is_new) < matrix_chunks_min_) std::erase_if(visits, is_new);
+  if (std::ranges::count_if(visits, is_new) >= matrix_chunks_min_) return visits;
+  std::erase_if(visits, [&](const PassOrder::Visit& visit) {
+    return is_new(visit) && !is_beside_order(visit.chunk);
+  });
   return visits;
+}
+
+// Part of a matrix whose other chunks were found before.
+bool Revisits::is_beside_order(ChunkId chunk) const {
+  const bool has_next = chunk + 1 < notes_.size() && order_.contains(chunk + 1);
+  return has_next || (chunk > 0 && order_.contains(chunk - 1));
 }
 
 }  // namespace weightpager::policy

@@ -10,6 +10,7 @@
 // is added to the order when the pass ends. Of a chunk that is not part of the order at all (rows
 // of an embedding, for all that is known) three passes have to say the same, and at least 16 MiB of
 // them: rows that many tokens have in common are no matrix that every pass goes through.
+// What lies beside chunks of the order belongs to them.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) a touch; 13 bytes a chunk of
 // the table. Only `reset` allocates.
@@ -57,6 +58,8 @@ class Revisits {
     uint32_t passes = 1;            // in so many passes in a row near one place
     ChunkId at = window::no_chunk;  // which chunk the cursor had come to
   };
+
+  bool is_beside_order(ChunkId chunk) const;
 
   const PassOrder& order_;
   const uint32_t matrix_chunks_min_;

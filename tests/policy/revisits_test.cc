@@ -12,7 +12,7 @@ namespace {
 using Kind = Revisits::Kind;
 
 constexpr uint32_t chunks = 1000;
-constexpr uint32_t unordered = 1000;  // the first of those that are not part of the order
+constexpr uint32_t unordered = 1100;  // the first of those that are not part of the order
 constexpr uint32_t apart = 10;
 
 struct Noted {
@@ -101,6 +101,13 @@ TEST(Revisits, WhatIsNotPartOfTheOrderHasToBeAMatrixInThreePasses) {
   const auto found = it.revisits.take_found();
   ASSERT_EQ(found.size(), 8u);
   EXPECT_EQ(found[0].chunk, unordered + 10);
+  // A chunk that happened to be in memory in one of those passes.
+  it.order.insert(found);
+  it.note_in_passes(3, unordered + 18, 508);
+  it.note_in_passes(3, unordered + 20, 508);
+  const auto late = it.revisits.take_found();
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(late[0].chunk, unordered + 18);
 }
 
 }  // namespace
