@@ -1,8 +1,6 @@
 #include "pager/policy/pass_follower.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "pager/policy/reordered.h"
@@ -62,7 +60,6 @@ bool PassFollower::edit_order() {
   }
   order_.erase_if(is_unused);
   if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
-  if (getenv("WPDBG")) fprintf(stderr, "EDIT size %u\n", order_.size());
   use_order();
   return true;
 }
@@ -176,7 +173,6 @@ void PassFollower::advance_to(uint64_t place) {
 
 void PassFollower::jump_to(uint64_t place) {
   const uint64_t passes = cursor_.passes_until(place);
-  if (getenv("WPDBG")) fprintf(stderr, "JUMP %llu -> %llu\n", (unsigned long long)cursor_.place(), (unsigned long long)place);
   if (cursor_.is_set()) leave_behind(place);
   ahead_.forget();
   ahead_.set_max(static_cast<uint32_t>(ahead_bytes_first / settings_.chunk_bytes));
@@ -200,7 +196,6 @@ void PassFollower::end_pass(uint64_t passes) {
   // none of them shows a touch.
   if (!above_.counts_passes) statistics_.passes += passes;
   revisits_.end_pass();
-  if (getenv("WPDBG")) fprintf(stderr, "ENDPASS %llu\n", (unsigned long long)passes);
   if (learner_.is_learning()) return;
   const ChunkId here = order_.chunk_at(cursor_.place());
   if (edit_order() && order_.contains(here)) jump_to(cursor_.place_of(here));
