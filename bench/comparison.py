@@ -10,7 +10,7 @@ import pathlib
 import re
 
 import machine
-from engine_runs import BUILD, ROOT, WEIGHTPAGER, say
+from engine_runs import BUILD, PACKED, ROOT, WEIGHTPAGER, say
 
 
 def whole_numbers(text):
@@ -41,6 +41,8 @@ def parse(parser, counted, quick):
 
 def build_facts():
     """What was measured, and whether such a build may be measured at all."""
+    if WEIGHTPAGER == PACKED:
+        return {"commit": machine.commit_of(WEIGHTPAGER), "build_type": "packed", "optimised": True}
     cache = machine.read_text(BUILD / "CMakeCache.txt")
     if cache is None or not WEIGHTPAGER.exists():
         raise SystemExit(f"{WEIGHTPAGER} is missing: "

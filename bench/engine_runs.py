@@ -16,8 +16,9 @@ import machine
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("WEIGHTPAGER_CACHE", pathlib.Path.home() / ".cache/weightpager"))
-BUILD = ROOT / "build/release"
-WEIGHTPAGER = BUILD / "tools/weightpager"
+BUILD = pathlib.Path(os.environ.get("WEIGHTPAGER_BUILD", ROOT / "build/release"))
+PACKED = BUILD / "bin/weightpager"  # what tools/scripts/gpu/pack.sh took to another machine
+WEIGHTPAGER = PACKED if PACKED.exists() else BUILD / "tools/weightpager"
 SLACK_BYTES = 64 << 20  # in a limit, beyond the window and what the engine needs for itself
 
 

@@ -16,14 +16,17 @@ Writes bench/results/DATE-swept_matrices.json and prints a Markdown table.
     bench/swept_matrices.py --quick                      does it work at all (a minute)
 """
 
+import json
 import pathlib
+import shutil
 import sys
+import tempfile
 
 import comparison
 import engine_runs
 import machine
 from comparison import number
-from engine_runs import BUILD, ROOT, say, tool_output
+from engine_runs import ROOT, WEIGHTPAGER, say, tool_output
 from python_vs_mmap import model_path
 
 READS_PROMISED, CEILING_PROMISED = 1.03, 0.95
@@ -39,6 +42,16 @@ def parse_arguments():
     parser.add_argument("--kernel", action="store_true", help="the kernel's mmap, too")
     return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 5, "windows": "25,50",
                                                "threads": "1,4"})
+
+
+def disk_bandwidth(file):
+    """Bytes per second of direct reads: by fio, or by weightpager's own measurement where there is no fio."""
+    if shutil.which("fio"):
+        return machine.direct_bandwidth(file)
+    with tempfile.TemporaryDirectory() as folder:
+        disk = pathlib.Path(folder) / "disk.json"
+        tool_output(WEIGHTPAGER, "bench", "disk", file, "--json", disk)
+        return json.loads(disk.read_text())["bytes_per_s"]
 
 
 def counted(run):
@@ -58,10 +71,10 @@ def measure_place(file, command, resident, percent, options):
                                resident["rss_anon_bytes"] - resident["model_written_bytes"])
     plan |= {"runs": {"weightpager": []} | ({"kernel": []} if options.kernel else {}), "disk_bytes_per_s": []}
     for _ in range(options.repeats):
-        plan["disk_bytes_per_s"].append(machine.direct_bandwidth(file))
+        plan["disk_bytes_per_s"].append(disk_bandwidth(file))
         plan["runs"]["weightpager"].append(judge(engine_runs.run_in_window(
             file, plan["limit_bytes"], plan["window_bytes"], command, "*.safetensors"), resident))
-        plan["disk_bytes_per_s"].append(machine.direct_bandwidth(file))
+        plan["disk_bytes_per_s"].append(disk_bandwidth(file))
         if options.kernel:
             plan["runs"]["kernel"].append(judge(engine_runs.run_limited(file, plan["limit_bytes"], command), resident))
     return plan

@@ -5,6 +5,7 @@
 # Results go to $OUT, or build/gpu/results. Ends with the number of steps that failed.
 #
 #   tools/scripts/gpu/run_all.sh [NETWORK…]      (yolov3 yolov4 yolov4-p6 resnet152 densenet201)
+#   tools/scripts/gpu/run_all.sh matrices        only PyTorch's threads (bench/swept_matrices.py), without a GPU, too
 set -uo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
@@ -83,6 +84,17 @@ bench_network() {
   timeout 100 weightpager bench pipelines "$net.cfg" "$net.packed" --device cuda --inferences "$INFERENCES" \
     --windows 9MiB,18MiB --json "$NETS/bench/$1.json" --trace "$NETS/traces/$1.trace.json"
 }
+# PyTorch's threads on a model larger than its window, against the kernel's mmap: five minutes.
+bench_matrices() {
+  local model=$NETS/llama
+  weightpager model make --size 4GiB --format safetensors -o "$model" || return
+  WEIGHTPAGER_BUILD=$FOLDER timeout 400 "$WP_ROOT/bench/swept_matrices.py" --model "$model/model.safetensors" \
+    --threads "$(nproc)" --windows 25,50 --kernel --output "$OUT/swept_matrices.json"
+  local status=$?
+  rm -rf -- "$model"
+  return $status
+}
+
 main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
   local networks=("$@") net program
@@ -91,6 +103,10 @@ main() {
   tar -C "$FOLDER" -xJf "$FOLDER/programs.tar.xz" || fail "$FOLDER/programs.tar.xz cannot be unpacked: needs tar and xz"
   mkdir -p "$OUT" "$NETS/bench" "$NETS/traces" "$NETS/tests"
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
+  if [[ ${1:-} == matrices ]]; then
+    step "PyTorch by $(nproc) threads" bench_matrices
+    return "$FAILED"
+  fi
   # Without one the tests would all be skipped, and nothing would have failed.
   have nvidia-smi || fail "no NVIDIA GPU on this machine"
   nvidia-smi -L || fail "no NVIDIA GPU that answers"
