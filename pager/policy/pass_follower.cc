@@ -35,9 +35,21 @@ void PassFollower::set_order(const ChunkOrder& order) {
   pins_.reset(order, chunks_);
   is_order_learned_ = !order.access_profile.is_empty();
   declared_order_ = order.cyclic;
+  add_learned_chunks(order.access_profile.order);
   shared_ = order.shared;
   install_order(is_order_learned_ ? reordered(declared_order_, order.access_profile.order)
                                   : declared_order_);
+}
+
+// Chunks that the files do not count among those of every pass, and an earlier run did.
+void PassFollower::add_learned_chunks(const std::vector<ChunkId>& learned) {
+  std::vector<bool> is_declared(chunks_);
+  for (const ChunkId chunk : declared_order_) is_declared[chunk] = true;
+  for (const ChunkId chunk : learned) {
+    if (is_declared[chunk] || above_.owns(chunk)) continue;
+    is_declared[chunk] = true;
+    declared_order_.push_back(chunk);
+  }
 }
 
 void PassFollower::install_order(std::vector<ChunkId> order) {

@@ -91,6 +91,7 @@ class PassFollower {
   PolicyStatistics& statistics() { return statistics_; }
 
  private:
+  void add_learned_chunks(const std::vector<ChunkId>& learned);
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
   void add_shared_visits();
@@ -109,7 +110,7 @@ class PassFollower {
   const Settings settings_;
   const LayerAbove& above_;
   uint32_t chunks_ = 0;                  // of the table, when the order was set
-  std::vector<ChunkId> declared_order_;  // what set_order said, without what was learned
+  std::vector<ChunkId> declared_order_;  // what set_order said
   std::vector<ChunkId> shared_;          // by two tensors each
   bool is_order_learned_ = false;        // from the engine, in this run or an earlier one
   PassOrder order_;

@@ -122,6 +122,10 @@ TEST(PassFollower, AMatrixThatWasTakenForRowsBecomesPartOfTheOrder) {
   for (int pass = 0; pass < 6; ++pass) it.pass(touched);
   EXPECT_EQ(it.order(), touched);
   EXPECT_EQ(it.follower.shares().sparse, 0u);
+  // Another start begins with it, but for what a layer above has of its own.
+  SeenEngine next;
+  next.follower.set_order({.cyclic = range(0, 150), .access_profile = {touched, {}}});
+  EXPECT_EQ(next.order(), touched);
 }
 
 TEST(PassFollower, WhatTwoPassesLeaveUntouchedLosesItsPosition) {

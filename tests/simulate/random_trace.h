@@ -40,7 +40,7 @@ inline Trace mixture(double zipf_exponent, uint32_t drift_passes, uint64_t seed,
                     it, "mixture");
 }
 
-inline Trace any_trace() {
+inline Trace any_engine() {
   const auto seed = *rc::gen::inRange<uint64_t>(0, 1000);
   switch (*rc::gen::inRange(0, 5)) {
     case 0:
@@ -66,6 +66,19 @@ inline Trace any_trace() {
   }
 }
 
+/// With borders of tensors in some chunks of the order.
+inline Trace any_trace() {
+  Trace trace = any_engine();
+  std::mt19937_64 random(*rc::gen::inRange<uint64_t>(0, 1000));
+  const uint64_t one_of = *rc::gen::element(1, 4, 20);
+  for (const ChunkId chunk : trace.order.cyclic) {
+    const bool is_within = chunk > 0 && chunk + 1 < trace.chunks;
+    if (is_within && random() % one_of == 0) trace.order.shared.push_back(chunk);
+  }
+  std::sort(trace.order.shared.begin(), trace.order.shared.end());
+  return trace;
+}
+
 /// What some engine may have been seen to do, or a file that someone made up: any chunks in any
 /// order, with any times.
 inline policy::AccessProfile any_access_profile(uint32_t chunks) {
@@ -74,6 +87,10 @@ inline policy::AccessProfile any_access_profile(uint32_t chunks) {
   for (ChunkId chunk = 0; chunk < chunks; ++chunk) access_profile.order.push_back(chunk);
   std::shuffle(access_profile.order.begin(), access_profile.order.end(), random);
   access_profile.order.resize(*rc::gen::inRange(0u, chunks + 1));
+  // Some chunks are visited again.
+  for (size_t i = access_profile.order.size(); i-- > 0;) {
+    if (random() % 8 == 0) access_profile.order.push_back(access_profile.order[i]);
+  }
   for (size_t i = 0; i < access_profile.order.size(); ++i) {
     constexpr float times_ns[] = {0, 1, 100'000, 86'400e9};
     access_profile.computed_ns.push_back(times_ns[random() % 4]);
