@@ -57,11 +57,14 @@ Result<Userfaultfd> Userfaultfd::open() {
   // A kernel refuses a feature that it does not know, so only features that it has are asked for.
   constexpr __u64 shared_memory = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM;
   constexpr __u64 wanted = __u64{UFFD_FEATURE_MOVE} | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
-                           UFFD_FEATURE_EXACT_ADDRESS | UFFD_FEATURE_THREAD_ID | shared_memory;
+                           UFFD_FEATURE_WP_HUGETLBFS_SHMEM | UFFD_FEATURE_EXACT_ADDRESS |
+                           UFFD_FEATURE_THREAD_ID | shared_memory;
   uffdio_api handshake{UFFD_API, features_behind(*door) & wanted, 0};
   it.has_move_ = (handshake.features & UFFD_FEATURE_MOVE) != 0;
   it.has_write_protection_ = (handshake.features & UFFD_FEATURE_PAGEFAULT_FLAG_WP) != 0;
   it.has_shared_memory_ = (handshake.features & shared_memory) == shared_memory;
+  it.can_hold_writes_ =
+      it.has_write_protection_ && (handshake.features & UFFD_FEATURE_WP_HUGETLBFS_SHMEM) != 0;
   if (ioctl(it.fd_, UFFDIO_API, &handshake) != 0) return cannot_open(errno);
   return it;
 }
@@ -94,6 +97,7 @@ Userfaultfd::Userfaultfd(Userfaultfd&& other) noexcept
       has_move_(other.has_move_),
       has_write_protection_(other.has_write_protection_),
       has_shared_memory_(other.has_shared_memory_),
+      can_hold_writes_(other.can_hold_writes_),
       is_user_mode_only_(other.is_user_mode_only_) {}
 
 Userfaultfd::~Userfaultfd() {
@@ -109,6 +113,29 @@ Status Userfaultfd::register_range(void* address, uint64_t length_bytes, bool te
 Status Userfaultfd::register_view(void* address, uint64_t length_bytes) {
   return register_as(UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR, address,
                      length_bytes);
+}
+
+// A mapping that tells writes gets no huge entries, so the range is registered for that only while
+// writes are held up.
+Status Userfaultfd::hold_writes(void* address, uint64_t length_bytes) {
+  Status held = register_as(
+      UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP, address,
+      length_bytes);
+  if (!held) return held;
+  if (protect(address, length_bytes, true) == Outcome::done) return {};
+  const int error = errno;
+  release_writes(address, length_bytes);
+  return fail(std::string("holding up writes with userfaultfd: ") + std::strerror(error), "",
+              error);
+}
+
+// The kernel takes no way of telling back but all of them. Between the two calls a touch shows the
+// page without a message: it is the right page, as the memory has all pages of the range.
+void Userfaultfd::release_writes(void* address, uint64_t length_bytes) {
+  protect(address, length_bytes, false);
+  unregister_range(address, length_bytes);
+  // Nobody would serve the range any more.
+  if (!register_view(address, length_bytes)) end_refused("ioctl", errno);
 }
 
 Status Userfaultfd::register_as(uint64_t mode, void* address, uint64_t length_bytes) {

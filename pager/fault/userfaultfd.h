@@ -52,6 +52,8 @@ class Userfaultfd {
   bool has_write_protection() const { return has_write_protection_; }
   /// Whether memory that others share can be registered (Linux 5.14).
   bool has_shared_memory() const { return has_shared_memory_; }
+  /// Whether writes to a view of shared memory can be held up (Linux 5.19).
+  bool can_hold_writes() const { return can_hold_writes_; }
   /// True: faults inside system calls are not served (EFAULT there), see design decision 9.
   bool is_user_mode_only() const { return is_user_mode_only_; }
 
@@ -61,6 +63,12 @@ class Userfaultfd {
   /// The same for a view of shared memory: a touch is also a message where the memory has the page
   /// already, but the view does not show it.
   Status register_view(void* address, uint64_t length_bytes);
+  /// Threads that write to pages of the view stand still from now on, until `release_writes`. Pages
+  /// that a huge entry of the page table shows are no longer shown. Requires can_hold_writes() and a
+  /// range that register_view() has. If this fails, nobody is held up.
+  Status hold_writes(void* address, uint64_t length_bytes);
+  /// The threads go on. A message of a write that was held up may still be under way.
+  void release_writes(void* address, uint64_t length_bytes);
   /// The range is ordinary memory again.
   void unregister_range(void* address, uint64_t length_bytes) const;
 
@@ -93,6 +101,7 @@ class Userfaultfd {
   bool has_move_ = false;
   bool has_write_protection_ = false;
   bool has_shared_memory_ = false;
+  bool can_hold_writes_ = false;
   bool is_user_mode_only_ = false;
 };
 

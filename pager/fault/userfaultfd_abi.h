@@ -14,6 +14,10 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
+#ifndef UFFD_FEATURE_WP_HUGETLBFS_SHMEM
+#define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
+#endif
+
 #ifndef UFFDIO_MOVE
 #define UFFD_FEATURE_MOVE (1 << 16)
 #define _UFFDIO_MOVE (0x05)

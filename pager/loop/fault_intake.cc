@@ -80,6 +80,9 @@ void FaultIntake::take_fault(AddressSpace& space, const fault::Fault& fault) {
   Region::Notes& notes = region.notes(index);
 
   // 3. The page is there, and the thread wants to write to it.
+  if (fault.is_write_to_protected && !parts_.memory.backing().tells_writes()) {
+    return wake_page(space, fault.address);
+  }
   if (fault.is_write_to_protected && notes.is_placed) {
     return take_write(served, region, fault.address);
   }

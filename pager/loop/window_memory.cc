@@ -40,6 +40,7 @@ Status WindowMemory::open(window::AddressSpace& own, fault::Doorbell& doorbell) 
                                              {.slots = chunks_,
                                               .slots_max = chunks_max_,
                                               .chunk_bytes = options_.chunk_bytes,
+                                              .hides_writable = options_.touch_record != nullptr,
                                               .before_memory = options_.before_memory},
                                              {own, table_, doorbell});
   if (!backing) return forward_error(std::move(backing));

@@ -51,6 +51,9 @@ struct BackingOptions {
   /// Slots of the largest window.
   uint32_t slots_max = 0;
   uint64_t chunk_bytes = chunk_bytes_max;
+  /// Views that the engine may write to are hidden, too, where the kernel can hold up writes
+  /// meanwhile: some 30 µs each time. Without this their touches are seen again only after eviction.
+  bool hides_writable = false;
   /// Called on other threads before they get memory for some slots, with the first of these slots:
   /// for tests of memory that comes slowly.
   std::function<void(SlotId)> before_memory;
@@ -132,6 +135,9 @@ class BackingMemory {
   /// Shows a whole run of ready chunks in one step. Returns false if that is not possible; then
   /// nothing has happened.
   virtual bool show_together(const ShownFile&, const Run&) { return false; }
+  /// Whether a message of a write means that the chunk becomes the engine's own. In a view it only
+  /// comes from a write that was held up for a moment.
+  virtual bool tells_writes() const { return true; }
   /// A thread faulted at a page of a chunk that is shown in this region. Returns true if the page
   /// is there again and the thread goes on, false if the page was taken away to notice this touch.
   virtual bool answer_shown(Region& region, uint32_t index, uintptr_t address) = 0;

@@ -98,6 +98,21 @@ void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const 
   });
 }
 
+bool take_out_unwritten(const Region& region, uint32_t index, const PageMap& page_map) {
+  fault::Userfaultfd& uffd = region.space().uffd();
+  if (!uffd.can_hold_writes()) return false;
+  bool is_out = true;
+  region.for_each_live_run(index, [&](std::byte* address, uint64_t length_bytes) {
+    is_out = is_out && uffd.hold_writes(address, length_bytes).has_value();
+    if (!is_out) return;
+    page_map.for_each_unwritten_run(address, length_bytes, [](std::byte* run, uint64_t run_bytes) {
+      kernel::madvise(run, run_bytes, MADV_DONTNEED);
+    });
+    uffd.release_writes(address, length_bytes);
+  });
+  return is_out;
+}
+
 void give_up_written(const Region& region, uintptr_t begin, uintptr_t end) {
   region.for_each_live_run_in(begin, end, [](std::byte* address, uint64_t length_bytes) {
     kernel::madvise(address, length_bytes, MADV_DONTNEED);

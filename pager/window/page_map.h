@@ -48,6 +48,11 @@ void let_children_inherit_written(const Region& region, uint32_t index, const Pa
 /// the threads that wait there.
 void seal_unwritten(const Region& region, uintptr_t begin, uintptr_t end, const PageMap& page_map);
 
+/// Takes the live pages of a chunk out of a writable view, but those that the process wrote. A
+/// thread that writes at that moment stands still meanwhile. Returns false, and nothing is taken
+/// out, where the kernel cannot hold up writes. The memory has to have the whole chunk.
+bool take_out_unwritten(const Region& region, uint32_t index, const PageMap& page_map);
+
 /// What the process wrote in the range of a view is gone, as with MADV_DONTNEED: live pages show
 /// the file again when they are touched, and sealed ones raise SIGBUS.
 void give_up_written(const Region& region, uintptr_t begin, uintptr_t end);

@@ -103,15 +103,19 @@ Outcome SharedMemory::show(const ShownFile& file, ChunkId chunk, bool is_waited_
   return outcome;
 }
 
-// Hides only in this process, and only where no page that the engine wrote can be lost. (Eviction
-// does not hide: it takes the memory itself away.)
+// Hides only in this process, and loses no page that the engine wrote. (Eviction does not hide: it
+// takes the memory itself away.)
 bool SharedMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   bool is_out = true;
   file.for_each_view(chunk, [&](Region& region, uint32_t index) {
     Region::Notes& notes = region.notes(index);
     if (!is_out || !notes.is_placed) return;
-    is_out = region.space().is_own() && !region.extent().is_writable;
-    if (is_out) drop_live_pages(region, index);
+    is_out = region.space().is_own();
+    if (is_out && region.extent().is_writable) {
+      is_out = hides_writable_ && take_out_unwritten(region, index, page_map());
+    } else if (is_out) {
+      drop_live_pages(region, index);
+    }
     notes.is_placed = !is_out;
   });
   if (is_out) table_.hide(chunk);

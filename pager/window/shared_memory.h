@@ -31,8 +31,11 @@ class SharedMemory final : public ViewMemory {
   uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const override;
 
  private:
-  using ViewMemory::ViewMemory;
+  SharedMemory(const BackingOptions& options, const BackingParts& parts)
+      : ViewMemory(options, parts), hides_writable_(options.hides_writable) {}
   void give_back(const ShownFile& file, ChunkId chunk) override;
+
+  const bool hides_writable_;
 };
 
 }  // namespace weightpager::window

@@ -17,6 +17,7 @@ class ViewMemory : public BackingMemory {
  public:
   Status check_writable(const std::string& file_name) const override;
   bool needs_staging(bool) const override { return false; }
+  bool tells_writes() const override { return false; }
   bool answer_shown(Region& region, uint32_t index, uintptr_t address) override;
   uint32_t evict(const ShownFile& file, const Run& run) override;
   void seal(const Region& region, std::byte* address, uint64_t length_bytes) override;
@@ -28,6 +29,7 @@ class ViewMemory : public BackingMemory {
   using BackingMemory::BackingMemory;
   /// Notes that the chunk's pages are gone from every view.
   static void note_gone(const ShownFile& file, ChunkId chunk);
+  const PageMap& page_map() const { return page_map_; }
 
  private:
   PageMap page_map_;

@@ -64,14 +64,16 @@ bool holds_nothing(const Instance& instance) {
 std::vector<Selection> front_of_workspaces(const Instance& instance, std::span<const uint32_t> cuts,
                                            const TimeLimit& limit) {
   std::vector<Selection> front;
+  const uint64_t least_bytes = least_memory_bytes(instance);
   uint64_t workspace_bytes_max = UINT64_MAX;
   while (true) {
     const Reduced reduced =
         reduce(instance, cuts, {.workspace_bytes_max = workspace_bytes_max, .time = &limit});
     if (reduced.front.empty()) break;
     front.push_back(last_of(instance, reduced));
-    if (front.back().workspace_bytes == 0 || limit.is_over()) break;
-    workspace_bytes_max = front.back().workspace_bytes - 1;
+    if (front.back().workspace_bytes <= least_bytes) break;
+    // Out of time: of all that is left only the end.
+    workspace_bytes_max = limit.is_over() ? least_bytes : front.back().workspace_bytes - 1;
   }
   keep_best<&Selection::memory_bytes>(front);
   return front;
