@@ -64,8 +64,8 @@ class Userfaultfd {
   /// already, but the view does not show it.
   Status register_view(void* address, uint64_t length_bytes);
   /// Threads that write to pages of the view stand still from now on, until `release_writes`. Pages
-  /// that a huge entry of the page table shows are no longer shown. Requires can_hold_writes() and a
-  /// range that register_view() has. If this fails, nobody is held up.
+  /// that a huge entry of the page table shows are no longer shown. Requires can_hold_writes() and
+  /// a range that register_view() has. If this fails, nobody is held up.
   Status hold_writes(void* address, uint64_t length_bytes);
   /// The threads go on. A message of a write that was held up may still be under way.
   void release_writes(void* address, uint64_t length_bytes);

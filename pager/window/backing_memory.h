@@ -52,7 +52,8 @@ struct BackingOptions {
   uint32_t slots_max = 0;
   uint64_t chunk_bytes = chunk_bytes_max;
   /// Views that the engine may write to are hidden, too, where the kernel can hold up writes
-  /// meanwhile: some 30 µs each time. Without this their touches are seen again only after eviction.
+  /// meanwhile: some 30 µs each time. Without this their touches are seen again only after
+  /// eviction.
   bool hides_writable = false;
   /// Called on other threads before they get memory for some slots, with the first of these slots:
   /// for tests of memory that comes slowly.
