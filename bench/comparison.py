@@ -17,13 +17,14 @@ def whole_numbers(text):
     return [int(word) for word in text.split(",")]
 
 
-def argument_parser(description, size, quick):
-    """The options that all have. The defaults are those of the tables in docs/; `quick` says what --quick takes."""
+def argument_parser(description, size, quick, threads=int):
+    """The options that all have. The defaults are those of the tables in docs/; `quick` says what --quick takes;
+    `threads` is the type of --threads."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default=size, help="of each model (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each arm in each place")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--threads", type=threads, default=os.cpu_count())
     parser.add_argument("--output", type=pathlib.Path, help="of the JSON report")
     parser.add_argument("--quick", action="store_true", help=quick)
     return parser

@@ -71,9 +71,6 @@ class Case:
         self.command = [python, str(ENGINES / program), "--model", str(given), "--passes", str(options.passes),
                         "--threads", str(options.threads), *extra]
 
-    def resident(self):
-        return engine_runs.run_alone(self.command)
-
     def kernel(self, plan):
         return engine_runs.run_limited(self.file, plan["limit_bytes"], self.command)
 
@@ -101,12 +98,12 @@ def arms_of(case):
     return arms
 
 
-def prepare(case):
-    case.resident()  # fills the page cache
-    resident = case.resident()
+def run_resident(command, name):
+    engine_runs.run_alone(command)  # fills the page cache
+    resident = engine_runs.run_alone(command)
     if "invalid" in resident:
-        raise SystemExit(f"python_vs_mmap: {case.name}: {resident['invalid']}, with everything in memory and no "
-                         "limit: the lines above say why")
+        raise SystemExit(f"{name}: {resident['invalid']}, with everything in memory and no limit: the lines above say "
+                         "why")
     return resident
 
 
@@ -124,7 +121,7 @@ def measure(cases, options):
     """Interleaves the arms: each round goes over all engines and windows, the arms take turns to be first."""
     results = []
     for case in cases:
-        resident = prepare(case)
+        resident = run_resident(case.command, f"python_vs_mmap: {case.name}")
         results.append({"engine": case.name, "file": case.file.name, "resident": resident,
                         "windows": [plan_of(percent, resident) for percent in options.windows]})
     for repeat in range(options.repeats):
@@ -150,12 +147,16 @@ def evaluate(plan):
         plan[f"{arm}_ratio"] = theirs / ours if ours and theirs else None
 
 
+def bad_runs(plan):
+    return sorted({f"{arm}: {run['invalid']}" for arm, runs in plan["runs"].items() for run in runs
+                   if "invalid" in run})
+
+
 def notes(plan):
     words = []
     if plan.get("offload_ratio") is not None:
         words.append(comparison.promise_words("offload", plan["offload_ratio"], OFFLOAD_PROMISED))
-    bad = [f"{arm}: {run['invalid']}" for arm, runs in plan["runs"].items() for run in runs if "invalid" in run]
-    return ", ".join(words + sorted(set(bad)))
+    return ", ".join(words + bad_runs(plan))
 
 
 def markdown(report):

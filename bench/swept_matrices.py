@@ -10,7 +10,7 @@ on count, by their median; a run whose output differs by one bit from the run in
 
 Writes bench/results/DATE-swept_matrices.json and prints a Markdown table.
 
-    bench/swept_matrices.py                              the table of docs/explanation/benchmarks.md (ten minutes)
+    bench/swept_matrices.py --passes 9                   the table of docs/explanation/benchmarks.md (five minutes)
     bench/swept_matrices.py --model DIR/model.safetensors --threads 16 --windows 25,50 --kernel
                                                          on a machine with 16 processors (five minutes)
     bench/swept_matrices.py --quick                      does it work at all (a minute)
@@ -27,21 +27,22 @@ import engine_runs
 import machine
 from comparison import number
 from engine_runs import ROOT, WEIGHTPAGER, say, tool_output
-from python_vs_mmap import model_path
+from python_vs_mmap import bad_runs, check, model_path, plan_of, run_resident
 
 READS_PROMISED, CEILING_PROMISED = 1.03, 0.95
 
 
 def parse_arguments():
-    parser = comparison.argument_parser(__doc__, "4096MiB", "320 MiB, two windows, 1 and 4 threads")
+    parser = comparison.argument_parser(__doc__, "4096MiB", "320 MiB, two windows, 1 and 4 threads",
+                                        threads=comparison.whole_numbers)
     parser.set_defaults(threads="1,2,4,16", repeats=1)
-    next(it for it in parser._actions if it.dest == "threads").type = str
     parser.add_argument("--model", type=pathlib.Path, help="a .safetensors file (default: one is made)")
-    parser.add_argument("--windows", default="12,25,50,72", metavar="PERCENT,…", help="of the model (default %(default)s)")
+    parser.add_argument("--windows", type=comparison.whole_numbers, default="12,25,50,72", metavar="PERCENT,…",
+                        help="of the model (default %(default)s)")
     parser.add_argument("--passes", type=int, default=7, help="per run; the first two are not counted")
     parser.add_argument("--kernel", action="store_true", help="the kernel's mmap, too")
-    return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 5, "windows": "25,50",
-                                               "threads": "1,4"})
+    return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 5, "windows": [25, 50],
+                                               "threads": [1, 4]})
 
 
 def disk_bandwidth(file):
@@ -59,24 +60,21 @@ def counted(run):
     return machine.median(run["pass_s"][2:]), machine.median(run["pass_read_bytes"][2:])
 
 
-def judge(run, resident):
-    if "invalid" not in run and run["digest"] != resident["digest"]:
-        run["invalid"] = "output differs"
-    return run
-
-
 def measure_place(file, command, resident, percent, options):
     """One window with one number of threads: all arms, in turns."""
-    plan = engine_runs.plan_of(percent, resident["model_mapped_bytes"],
-                               resident["rss_anon_bytes"] - resident["model_written_bytes"])
-    plan |= {"runs": {"weightpager": []} | ({"kernel": []} if options.kernel else {}), "disk_bytes_per_s": []}
+    plan = plan_of(percent, resident) | {"disk_bytes_per_s": []}
+    arms = {"weightpager": lambda: engine_runs.run_in_window(file, plan["limit_bytes"], plan["window_bytes"], command,
+                                                             "*.safetensors")}
+    if options.kernel:
+        arms["kernel"] = lambda: engine_runs.run_limited(file, plan["limit_bytes"], command)
     for _ in range(options.repeats):
         plan["disk_bytes_per_s"].append(disk_bandwidth(file))
-        plan["runs"]["weightpager"].append(judge(engine_runs.run_in_window(
-            file, plan["limit_bytes"], plan["window_bytes"], command, "*.safetensors"), resident))
-        plan["disk_bytes_per_s"].append(disk_bandwidth(file))
-        if options.kernel:
-            plan["runs"]["kernel"].append(judge(engine_runs.run_limited(file, plan["limit_bytes"], command), resident))
+        for arm, run_arm in arms.items():
+            run = run_arm()
+            check(run, arm, resident)
+            plan["runs"].setdefault(arm, []).append(run)
+            if arm == "weightpager":
+                plan["disk_bytes_per_s"].append(disk_bandwidth(file))
     return plan
 
 
@@ -97,11 +95,6 @@ def evaluate(plan, resident):
     plan["faster"] = plan["kernel_s"] / ours if ours and plan.get("kernel_s") else None
 
 
-def bad_runs(plan):
-    return ", ".join(sorted({f"{arm}: {run['invalid']}" for arm, runs in plan["runs"].items() for run in runs
-                             if "invalid" in run}))
-
-
 def markdown(report):
     options = report["options"]
     lines = [
@@ -120,7 +113,7 @@ def markdown(report):
                 f"| {result['threads']} | {plan['percent']} % | {number(counted(result['resident'])[0], 3)} "
                 f"| {number(plan.get('kernel_s'), 3)} | {number(plan['weightpager_s'], 3)} | {number(plan['faster'])} "
                 f"| {number(plan['ceiling_s'], 3)} | {number(plan['of_ceiling'])} "
-                f"| {number(read and read / 2**30)} | {number(plan['reads_ratio'])} | {bad_runs(plan)} |")
+                f"| {number(read and read / 2**30)} | {number(plan['reads_ratio'])} | {', '.join(bad_runs(plan))} |")
     plans = [plan for result in report["threads"] for plan in result["windows"]]
     worst_reads = max((plan["reads_ratio"] for plan in plans if plan["reads_ratio"]), default=None)
     worst_time = min((plan["of_ceiling"] for plan in plans if plan["of_ceiling"]), default=None)
@@ -142,20 +135,17 @@ def main():
         python = tool_output(ROOT / "tools/scripts/python_engines.sh", "--python")
     report = comparison.new_report("swept_matrices", build, file, options, "repeats", "passes", "quick")
     report |= {"file": file.name, "model_bytes": file.stat().st_size, "threads": []}
-    for threads in comparison.whole_numbers(options.threads):
+    for threads in options.threads:
         command = [python, str(ROOT / "bench/engines/torch_safetensors.py"), "--model", str(file), "--passes",
                    str(options.passes), "--threads", str(threads)]
-        engine_runs.run_alone(command)  # fills the page cache
-        resident = engine_runs.run_alone(command)
-        if "invalid" in resident:
-            raise SystemExit(f"swept_matrices: {resident['invalid']}, with everything in memory and no limit")
+        resident = run_resident(command, f"swept_matrices: {threads} threads")
         result = {"threads": threads, "resident": resident, "windows": []}
-        for percent in comparison.whole_numbers(options.windows):
+        for percent in options.windows:
             plan = measure_place(file, command, resident, percent, options)
             evaluate(plan, resident)
             result["windows"].append(plan)
             say(f"  {threads} threads, {percent} %: {number(plan['weightpager_s'], 3)} s a pass, "
-                f"{number(plan['of_ceiling'])} of the ceiling, reads {number(plan['reads_ratio'])} {bad_runs(plan)}")
+                f"{number(plan['of_ceiling'])} of the ceiling, reads {number(plan['reads_ratio'])} {', '.join(bad_runs(plan))}")
         report["threads"].append(result)
     comparison.publish(report, markdown(report), options)
 

@@ -25,14 +25,14 @@ class PassOrder {
   /// The position of a chunk that is not part of the order.
   static constexpr uint32_t nowhere = UINT32_MAX;
 
-  /// Makes the order empty. The table has `chunks` chunks.
-  void reset(uint32_t chunks);
   /// A visit that is to come behind the position that it names.
   struct Visit {
     uint32_t behind = 0;
     ChunkId chunk = window::no_chunk;
   };
 
+  /// Makes the order empty. The table has `chunks` chunks.
+  void reset(uint32_t chunks);
   /// Replaces the order by this one, and forgets the pace.
   void install(std::vector<ChunkId> order);
   /// Adds visits, each behind a position of the order as it was before. A visit takes its pace from

@@ -17,8 +17,8 @@ void Revisits::reset(uint32_t chunks) {
 Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) {
   if (is_found_[chunk]) return Kind::found;
   const Note before = std::exchange(notes_[chunk], {pass_, 1, order_[position]});
-  if (before.at == window::no_chunk || before.pass == pass_) return Kind::first;
-  if (before.pass + 1 != pass_ || !order_.contains(before.at)) return Kind::first;
+  const bool is_of_last_pass = before.at != window::no_chunk && before.pass + 1 == pass_;
+  if (!is_of_last_pass || !order_.contains(before.at)) return Kind::first;
   const uint32_t back = order_.behind(before.at, position);
   if (std::min(back, order_.ahead(before.at, position)) > apart) return Kind::elsewhere;
   notes_[chunk].passes = before.passes + 1;
