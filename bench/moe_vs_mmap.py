@@ -19,6 +19,7 @@ Writes bench/results/DATE-moe_vs_mmap.json and prints a Markdown table.
 """
 
 import json
+import statistics
 
 import comparison
 import llama_runs
@@ -78,7 +79,8 @@ def measure(engine, options, report):
 def evaluate(plan, report):
     valid = llama_runs.take_medians(plan, report["resident"]["tokens"], report["build"])
     for arm, runs in valid.items():
-        plan[f"{arm}_token_read_bytes"] = machine.median([run["token_read_bytes"] for run in runs])
+        plan[f"{arm}_token_read_bytes"] = machine.median([statistics.mean(run["pass_read_bytes"][1:])
+                                                          for run in runs])
     model = report["model"]
     counters = [run["pager"]["processes"][0] for run in valid["weightpager"]]
     plan["missed_share"] = machine.median(

@@ -61,10 +61,11 @@ def model_path(maker, size):
 class Case:
     """One engine on its model, alone or inside a limit."""
 
-    def __init__(self, name, python, options):
+    def __init__(self, name, python, options, model=None):
+        """`model` is there already; otherwise one of options.size is made."""
         program, extra, maker, mapped, self.match = CASES[name]
         self.name = name
-        model = model_path(maker, options.size)
+        model = model or model_path(maker, options.size)
         self.file = model.with_name(model.name + mapped) if mapped.startswith(".") else model / mapped
         # transformers is given the folder, the others the file.
         given = self.file if program == "torch_safetensors.py" else model

@@ -9,7 +9,7 @@
 //   load_s            from start of loading to a ready context
 //   first_token_s     from first evaluation to the first token (the whole prompt, one batch)
 //   token_s           seconds of each following token; token_s_median is their median
-//   token_read_bytes  bytes read from disks for each following token, on average
+//   load_read_bytes   bytes read from disks while it loaded; pass_read_bytes: for each token, the first included
 //   rss_max_bytes     peak resident memory of the process, shared file pages included
 //   rss_anon_bytes    anonymous memory at the end: much of the model's size when the engine copied it
 //   rss_own_bytes     resident at the end outside the mapping of the model: what the engine needs for
@@ -127,20 +127,21 @@ function promptOf(count, vocabularySize) {
 async function generate(sequence, prompt, count) {
     const tokens = [];
     const seconds = [];
-    let readBefore = 0;
+    const readBytes = [];
+    let readBefore = diskReadBytes();
     let before = performance.now();
     for await (const token of sequence.evaluate(prompt, {temperature: 0, yieldEogToken: true})) {
         const now = performance.now();
+        const read = diskReadBytes();
         tokens.push(token);
         seconds.push((now - before) / 1000);
+        readBytes.push(read - readBefore);
         before = now;
-        if (tokens.length === 1)
-            readBefore = diskReadBytes();
+        readBefore = read;
         if (tokens.length === count)
             break;
     }
-    const tokenReadBytes = count > 1 ? Math.round((diskReadBytes() - readBefore) / (count - 1)) : null;
-    return {tokens, seconds, tokenReadBytes};
+    return {tokens, seconds, readBytes};
 }
 
 function median(numbers) {
@@ -178,11 +179,13 @@ const rounded = (seconds) => Math.round(seconds * 1e6) / 1e6;
 
 const options = readOptions();
 const engine = await importEngine();
+const readBeforeLoad = diskReadBytes();
 const loadStart = performance.now();
 const {model, context} = await load(engine, options);
 const loadSeconds = (performance.now() - loadStart) / 1000;
+const loadReadBytes = diskReadBytes() - readBeforeLoad;
 const prompt = promptOf(options.promptTokens, model.fileInfo.metadata.tokenizer.ggml.tokens.length);
-const {tokens, seconds, tokenReadBytes} = await generate(context.getSequence(), prompt, options.tokens);
+const {tokens, seconds, readBytes} = await generate(context.getSequence(), prompt, options.tokens);
 
 const report = {
     engine: "llama.cpp",
@@ -194,7 +197,8 @@ const report = {
     first_token_s: rounded(seconds[0]),
     token_s: seconds.slice(1).map(rounded),
     token_s_median: seconds.length > 1 ? rounded(median(seconds.slice(1))) : null,
-    token_read_bytes: tokenReadBytes,
+    load_read_bytes: loadReadBytes,
+    pass_read_bytes: readBytes,
     rss_max_bytes: statusBytes("VmHWM"),
     rss_anon_bytes: statusBytes("RssAnon"),
     rss_own_bytes: ownBytes(options.model)

@@ -5,7 +5,8 @@ of weightpager. Each prints one JSON object as its last line:
 
   digest               SHA-256 over the exact bytes of everything that was computed
   load_s, pass_s       seconds of loading, and of each pass; pass_s_median leaves the first one out
-  pass_read_bytes      what the process read from disks in each pass, page faults and the pager's reads alike
+  load_read_bytes, pass_read_bytes   what the process read from disks while it loaded, and in each pass: page
+                       faults and the pager's reads alike
   rss_max_bytes        peak resident memory of the process, shared file pages included
   rss_anon_bytes       anonymous memory at the end
   model_mapped_bytes   pages of the model's files in memory at the end
@@ -81,6 +82,7 @@ class Measured:
         self._digest = hashlib.sha256()
         self._begin = time.perf_counter()
         self._load_s = None
+        self._load_read_bytes = None
         self._pass_s = []
         self._pass_read_bytes = []
         self._read_bytes = bytes_read()
@@ -90,9 +92,14 @@ class Measured:
         elapsed, self._begin = now - self._begin, now
         return round(elapsed, 6)
 
+    def _read(self):
+        now = bytes_read()
+        read, self._read_bytes = now - self._read_bytes, now
+        return read
+
     def loaded(self):
         self._load_s = self._lap()
-        self._read_bytes = bytes_read()
+        self._load_read_bytes = self._read()
 
     def computed(self, *arrays):
         for array in arrays:
@@ -100,9 +107,7 @@ class Measured:
 
     def passed(self):
         self._pass_s.append(self._lap())
-        now = bytes_read()
-        self._pass_read_bytes.append(now - self._read_bytes)
-        self._read_bytes = now
+        self._pass_read_bytes.append(self._read())
 
     def print(self, **more):
         mapped, written = mapped_bytes(self._files)
@@ -112,6 +117,7 @@ class Measured:
             "digest": self._digest.hexdigest(),
             "load_s": self._load_s,
             "pass_s": self._pass_s,
+            "load_read_bytes": self._load_read_bytes,
             "pass_read_bytes": self._pass_read_bytes,
             "pass_s_median": statistics.median(self._pass_s[1:] or self._pass_s),
             "model_bytes": sum(file.stat().st_size for file in self._files),

@@ -285,6 +285,7 @@ void PagerLoop::account() {
   set(telemetry_.expert_misses, statistics.expert_misses);
   set(telemetry_.expert_missing_bytes, statistics.expert_chunks_missing * options_.chunk_bytes);
   policy_.tell_order_if_stale();
+  policy_.account_parts_of_order();
   policy_.keep_learned_profile();
   // It may have become another one.
   const char* const reader = reads_.reader().name();

@@ -104,18 +104,31 @@ void PolicyHost::tell_order() {
   for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
     if (waiters_.are_at(chunk)) policy_->on_touch(chunk, policy::anywhere);
   }
-  // At the end an engine unmaps everything; the report shall say how it was before.
+  are_parts_stale_ = true;
+  touches_at_order_ = touches();
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * options_.chunk_bytes);
   const bool has_earlier_profile = earlier_ && !policy_->access_profile().is_empty();
   if (has_earlier_profile)
     raise_to(telemetry_.access_profile_chunks, order.access_profile.order.size());
-  account_parts();
 }
 
 // What the engine wrote is not read ahead any more; told now and then, not at each write.
 void PolicyHost::tell_order_if_stale() {
   if (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns) tell_order();
+}
+
+// At the end an engine unmaps everything, perhaps piece by piece; the report shall say how it was
+// before. So an order counts when something of it has been touched.
+void PolicyHost::account_parts_of_order() {
+  if (!are_parts_stale_ || touches() == touches_at_order_) return;
+  are_parts_stale_ = false;
+  account_parts();
+}
+
+uint64_t PolicyHost::touches() const {
+  return telemetry_.faults_demand.load() + telemetry_.faults_late.load() +
+         telemetry_.faults_tripwire.load();
 }
 
 void PolicyHost::account_parts() {

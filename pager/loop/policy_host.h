@@ -75,6 +75,7 @@ class PolicyHost {
   void on_window_resized();
   /// Counts how the policy divides the window.
   void account_parts();
+  void account_parts_of_order();
   /// A file is served: an earlier run may have learned how it is used.
   void find_learned_profile();
   /// Keeps what the policy has learned for the next start, if that is new.
@@ -103,6 +104,7 @@ class PolicyHost {
   shadow::AdaptationProgress progress() const;
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
   policy::AccessProfile access_profile() const;
+  uint64_t touches() const;
 
   const PagerOptions& options_;
   telemetry::Telemetry& telemetry_;
@@ -123,6 +125,8 @@ class PolicyHost {
   uint64_t now_ns_ = 0;
   uint64_t order_told_ns_ = 0;
   bool is_order_stale_ = false;
+  bool are_parts_stale_ = false;
+  uint64_t touches_at_order_ = 0;
   bool is_verdict_unwanted_ = false;  // what was asked about is over
   bool can_see_touches_ = false;
   std::atomic<bool> adapts_{false};

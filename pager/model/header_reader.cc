@@ -78,6 +78,11 @@ void HeaderReader::skip(uint64_t length_bytes, std::string_view what) {
   if (has_remaining(length_bytes, what)) position_bytes_ += length_bytes;
 }
 
+void HeaderReader::go_to(uint64_t offset_bytes) {
+  WP_ASSERT(offset_bytes <= size_bytes_);
+  position_bytes_ = offset_bytes;
+}
+
 size_t HeaderReader::peek_start(std::span<std::byte> bytes) {
   WP_ASSERT(position_bytes_ == 0);
   const size_t length = std::min<uint64_t>(bytes.size(), size_bytes_);

@@ -1,4 +1,4 @@
-// Reads a model file's header, front to back, and does not believe a word of it.
+// Reads a model file's header, usually front to back, and does not believe a word of it.
 //
 // Every read is checked against the file's size before anything is allocated or copied. The first
 // failure sticks: from then on reads give zeros and the parser, which looks at `ok` where it
@@ -52,6 +52,9 @@ class HeaderReader {
   std::string read_text(uint64_t length_bytes, uint64_t length_bytes_max, std::string_view what);
 
   void skip(uint64_t length_bytes, std::string_view what);
+
+  /// For formats that are not read front to back. Requires an offset within the file or at its end.
+  void go_to(uint64_t offset_bytes);
 
   /// The first bytes of the file, at most `bytes.size()`; does not move the position. Returns how
   /// many.

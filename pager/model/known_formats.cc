@@ -16,7 +16,13 @@ bool begins_like_safetensors(std::string_view bytes) {
          bytes[8] == '{';
 }
 
-constexpr std::array<KnownFormat, 2> formats{{
+/// A zip archive as PyTorch writes it, and hardly anyone else: needs version 0, has descriptors
+/// and UTF-8 names, does not compress.
+bool begins_like_torch(std::string_view bytes) {
+  return bytes.starts_with(std::string_view("PK\3\4\0\0\x08\x08\0", start_bytes));
+}
+
+constexpr std::array<KnownFormat, 3> formats{{
     {.format = Format::gguf,
      .name = "gguf",
      .title = "GGUF",
@@ -33,6 +39,14 @@ constexpr std::array<KnownFormat, 2> formats{{
      .begins_like = begins_like_safetensors,
      .start_suffices = false,
      .parse = parse_safetensors},
+    {.format = Format::torch,
+     .name = "torch",
+     .title = "PyTorch checkpoint",
+     .ending = "",
+     .start = "a zip archive of PyTorch's",
+     .begins_like = begins_like_torch,
+     .start_suffices = false,
+     .parse = parse_torch},
 }};
 static_assert(formats.size() == static_cast<size_t>(Format::plain), "a format has no row");
 
@@ -52,7 +66,7 @@ const KnownFormat* format_by_start(std::string_view bytes) {
 
 const KnownFormat* format_by_ending(std::string_view path) {
   return find_format([&](const KnownFormat& it) {
-    if (path.size() < it.ending.size()) return false;
+    if (it.ending.empty() || path.size() < it.ending.size()) return false;
     const std::string_view end = path.substr(path.size() - it.ending.size());
     return strncasecmp(end.data(), it.ending.data(), end.size()) == 0;
   });

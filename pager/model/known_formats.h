@@ -23,7 +23,8 @@ struct KnownFormat {
   const char* name = nullptr;
   /// For people: "GGUF".
   std::string_view title;
-  /// ".gguf"; names of files have it in any case.
+  /// ".gguf"; names of files have it in any case. "": no ending promises this format; files are
+  /// known by their content alone.
   std::string_view ending;
   /// How a file begins, for errors: "the bytes 'GGUF'".
   std::string_view start;

@@ -15,7 +15,7 @@
 namespace weightpager::model {
 
 /// known_formats.h has a row for each but the last: `plain` is a file of no known format.
-enum class Format { gguf, safetensors, plain };
+enum class Format { gguf, safetensors, torch, plain };
 
 /// How a pass uses a layer's tensors.
 enum class Access {

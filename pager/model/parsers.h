@@ -32,6 +32,8 @@ struct ParsedFile {
 /// Require that the reader is at the start of a file.
 Result<ParsedFile> parse_gguf(HeaderReader& reader);
 Result<ParsedFile> parse_safetensors(HeaderReader& reader);
+/// Each storage is a tensor; says HeaderReader::unknown() of other zip archives.
+Result<ParsedFile> parse_torch(HeaderReader& reader);
 /// One tensor over the whole file. Refuses files whose name promises a format that they do not
 /// have.
 Result<ParsedFile> parse_plain(HeaderReader& reader);

@@ -9,6 +9,7 @@
 #include "tests/model/gguf_bytes.h"
 #include "tests/model/safetensors_bytes.h"
 #include "tests/model/temporary_directory.h"
+#include "tests/model/torch_bytes.h"
 
 namespace weightpager::model {
 namespace {
@@ -121,6 +122,14 @@ TEST(Fuzz, Safetensors) {
       R"("model.layers.10.mlp.up_proj.weight":{"dtype":"F32","shape":[4],"data_offsets":[16,32]},)"
       R"("model.layers.2.mlp.up_proj.weight":{"dtype":"F4","shape":[8],"data_offsets":[32,36]}}  )";
   for (const uint64_t seed : {1, 2}) fuzz(safetensors_bytes(header, 36), "model.safetensors", seed);
+}
+
+TEST(Fuzz, Torch) {
+  for (const bool is_64 : {false, true}) {
+    TorchBytes torch;
+    torch.is_64 = is_64;
+    fuzz(torch.bytes(), "model.pt", is_64 ? 1 : 2);
+  }
 }
 
 }  // namespace

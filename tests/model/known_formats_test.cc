@@ -27,6 +27,7 @@ TEST(KnownFormats, FormatsAreNamedAsTheirRows) {
 
 TEST(KnownFormats, EndingsAreFoundInAnyCase) {
   for (const KnownFormat& known : known_formats()) {
+    if (known.ending.empty()) continue;
     const std::string path = "/models/a" + std::string(known.ending);
     EXPECT_EQ(format_by_ending(path), &known);
     EXPECT_EQ(format_by_ending(in_capitals(path)), &known);
@@ -38,6 +39,7 @@ TEST(KnownFormats, EndingsAreFoundInAnyCase) {
 TEST(KnownFormats, NamesThatPromiseAnotherContentAreRefusedInAnyCase) {
   const TemporaryDirectory directory;
   for (const KnownFormat& known : known_formats()) {
+    if (known.ending.empty()) continue;
     const std::string name = "a" + std::string(known.ending);
     for (const std::string& either : {name, in_capitals(name)}) {
       const std::string path = directory.write(either, "<!DOCTYPE html><html>");

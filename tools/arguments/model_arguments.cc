@@ -56,8 +56,9 @@ std::string identity(const std::string& path) {
 
 std::vector<std::string> model_patterns(const std::vector<std::string>& match) {
   std::vector<std::string> patterns;
-  for (const model::KnownFormat& format : model::known_formats())
-    patterns.push_back("*" + std::string(format.ending));
+  for (const model::KnownFormat& format : model::known_formats()) {
+    if (!format.ending.empty()) patterns.push_back("*" + std::string(format.ending));
+  }
   patterns.insert(patterns.end(), match.begin(), match.end());
   return patterns;
 }
