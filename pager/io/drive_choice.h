@@ -46,10 +46,10 @@ class DriveChoice {
  private:
   struct Drive {
     uint64_t in_flight_bytes = 0;
-    // What came, and in which time, with the past fading away. At first a guess of 1 GB/s that the
-    // first answers outweigh.
+    // What came, and in which time, with the past fading away. At first a guess of 4 GB/s that the
+    // first answers outweigh: a drive that was never asked is asked soon.
     double came_bytes = 2 << 20;
-    double busy_ns = 2e6;
+    double busy_ns = 5e5;
     // What a read of an idle drive takes beyond its bytes' time.
     double delay_ns = 0;
     uint64_t counted_until_ns = 0;  // busy_ns has the time up to then
