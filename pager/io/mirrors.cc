@@ -103,7 +103,7 @@ Result<Checked> find_pairs(const std::vector<std::string>& paths,
 
 /// A thread for each drive.
 void make_checksums(Checked& checked, const std::string& cache_directory,
-                    const OnProgress& on_progress) {
+                    const CopyProgress& on_progress) {
   std::atomic<uint64_t> read_bytes{0};
   std::atomic<uint64_t> left_bytes{0};
   for (const auto& file : checked.files) left_bytes += static_cast<uint64_t>(file.facts.st_size);
@@ -193,7 +193,7 @@ std::string find_copy(const std::string& path, const std::string& directory) {
 Result<std::vector<CheckedCopy>> check_copies(const std::vector<std::string>& paths,
                                               const std::vector<std::string>& directories,
                                               const std::string& cache_directory,
-                                              const OnProgress& on_progress) {
+                                              const CopyProgress& on_progress) {
   auto checked = find_pairs(paths, directories);
   if (!checked) return forward_error(std::move(checked));
   make_checksums(*checked, cache_directory, on_progress);

@@ -35,7 +35,7 @@ struct CheckedCopy {
 std::string find_copy(const std::string& path, const std::string& directory);
 
 /// `on_progress(read, total)`: bytes of files whose checksums are not known from earlier.
-using OnProgress = std::function<void(uint64_t read_bytes, uint64_t total_bytes)>;
+using CopyProgress = std::function<void(uint64_t read_bytes, uint64_t total_bytes)>;
 
 /// Finds the copies of the files in the directories, at most mirrors_max of them, and checks them,
 /// all drives at the same time. Checksums are kept in `cache_directory` ("": they are not).
@@ -44,7 +44,7 @@ using OnProgress = std::function<void(uint64_t read_bytes, uint64_t total_bytes)
 Result<std::vector<CheckedCopy>> check_copies(const std::vector<std::string>& paths,
                                               const std::vector<std::string>& directories,
                                               const std::string& cache_directory,
-                                              const OnProgress& on_progress);
+                                              const CopyProgress& on_progress);
 
 /// Those of the file; none if it was changed since.
 std::vector<CheckedCopy> copies_of(std::span<const CheckedCopy> copies, const FileIdentity& file);
