@@ -46,11 +46,11 @@ print(zlib.crc32(weights))
 
 
 def parse_arguments():
-    parser = comparison.argument_parser(__doc__, "1024MiB", "256 MiB, one pair of speeds, one repeat")
+    parser = comparison.argument_parser(__doc__, "512MiB", "256 MiB, one pair of speeds, one repeat")
     parser.add_argument("--passes", type=int, default=4, help="per run")
     parser.add_argument("--speeds", default="300+300,150+450,100+500", metavar="MB/s+MB/s,…")
-    parser.add_argument("--window", type=int, default=12, help="percent of the model (default %(default)s)")
-    options = comparison.parse(parser, "passes", {"size": "256MiB", "repeats": 1, "speeds": "150+450", "window": 25})
+    parser.add_argument("--window", type=int, default=25, help="percent of the model (default %(default)s)")
+    options = comparison.parse(parser, "passes", {"size": "256MiB", "repeats": 1, "speeds": "150+450"})
     options.pairs = [[int(speed) for speed in pair.split("+")] for pair in options.speeds.split(",")]
     return options
 
@@ -105,7 +105,11 @@ def run(throttle, model, mirror, options, beside=None):
         process = subprocess.Popen(command, preexec_fn=throttle.enter, stdout=subprocess.PIPE)
         if beside:
             threading.Thread(target=beside, daemon=True).start()
-        output = process.communicate(timeout=400)[0]
+        try:
+            output = process.communicate(timeout=400)[0]
+        finally:
+            process.terminate()
+            process.wait()
         if process.returncode != 0:
             raise SystemExit(f"weightpager ended with status {process.returncode}")
         facts = json.loads(report.read_text())["processes"][0]

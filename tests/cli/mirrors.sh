@@ -6,7 +6,9 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
 require_interposer
 require_programs python3
 
-export XDG_CACHE_HOME=$SCRATCH/cache
+export XDG_CACHE_HOME=$SCRATCH/cache XDG_RUNTIME_DIR=$SCRATCH
+server=
+trap '[[ -z $server ]] || kill -KILL "$server"; rm -rf -- "$SCRATCH"' EXIT
 mkdir "$SCRATCH"/{a,b,c}
 model=$SCRATCH/a/model.gguf
 copy=$SCRATCH/b/model.gguf
@@ -49,7 +51,25 @@ for start in first second; do
   stat -c '%n %z' "${kept[@]}" | cmp - "$SCRATCH/kept" || fail "checked once more"
 done
 
-weightpager serve "$model" --window 64MiB --name "mirrors-$$" --mirror "$SCRATCH/c"
+# A server reads from them for its guests.
+"$WEIGHTPAGER" serve "$model" --window 64MiB --name one --mirror "$SCRATCH/b" --json "$SCRATCH/run.json" 2>"$SCRATCH/said" &
+server=$!
+until grep -q 'weightpager run --attach one -- ENGINE' "$SCRATCH/said"; do
+  kill -0 "$server" || {
+    skip_for_lack "$SCRATCH/said"
+    fail "the server ended: $(cat "$SCRATCH/said")"
+  }
+  sleep 0.02
+done
+weightpager run --attach one -- "${reading[@]}"
+expect_status 0
+cmp "$SCRATCH/sums" "$OUT" || fail "other bytes"
+kill -TERM "$server"
+wait "$server" || fail "the server ended with status $?"
+server=
+[[ $(number '.processes[0].mirror_1_read_bytes') -gt 0 ]] || fail "the server read nothing from the mirror"
+
+weightpager serve "$model" --window 64MiB --name one --mirror "$SCRATCH/c"
 expect_status 1
 grep -q 'has no copy of' "$ERR" || fail "not refused: $(cat "$ERR")"
 refused 'has no copy of' --mirror "$SCRATCH/b" --mirror "$SCRATCH/c"
