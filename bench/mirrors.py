@@ -74,10 +74,19 @@ class Drive:
             file.truncate(model_bytes * 11 // 10 + (64 << 20))
         subprocess.run(["mkfs.ext4", "-q", image], check=True)
         subprocess.run(["mount", "-o", "loop", image, self.directory], check=True)
-        stack.callback(subprocess.run, ["umount", self.directory], check=True)
+        stack.callback(self.unmount)
         device = os.stat(self.directory).st_dev
         self.device = f"{os.major(device)}:{os.minor(device)}"
         self.model = self.directory / "model.bin"
+
+
+    def unmount(self):
+        # The kernel lets go of a ring's files some time after its process has ended.
+        for _ in range(100):
+            if subprocess.run(["umount", self.directory], stderr=subprocess.DEVNULL).returncode == 0:
+                return
+            time.sleep(0.1)
+        say(f"{self.directory} cannot be unmounted")
 
 
 class Throttle:
