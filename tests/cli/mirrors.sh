@@ -75,6 +75,7 @@ grep -q 'has no copy of' "$ERR" || fail "not refused: $(cat "$ERR")"
 refused 'has no copy of' --mirror "$SCRATCH/b" --mirror "$SCRATCH/c"
 refused 'there is no such directory' --mirror "$SCRATCH/d"
 refused 'at most 3' "--mirror=$SCRATCH/"{a,b,c,b}
+refused 'is given twice' --mirror "$SCRATCH/b" --mirror "$SCRATCH/c/../b"
 refused 'is .* itself' --mirror "$SCRATCH/a"
 truncate -s -1 "$copy"
 refused 'cut short' --mirror "$SCRATCH/b"

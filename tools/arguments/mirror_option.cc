@@ -74,11 +74,15 @@ Result<std::vector<std::string>> parse_mirrors(const Arguments& arguments) {
                             io::mirrors_max),
                 "leave some out, or join drives to one volume (RAID 0)");
   }
+  std::set<std::string> known;
   for (const std::string& directory : directories) {
     std::error_code ignored;
-    if (std::filesystem::is_directory(directory, ignored)) continue;
-    return fail(fmt::format("--mirror {}: there is no such directory", directory),
-                "name the directory that the model's copy is in", ENOTDIR);
+    if (!std::filesystem::is_directory(directory, ignored)) {
+      return fail(fmt::format("--mirror {}: there is no such directory", directory),
+                  "name the directory that the model's copy is in", ENOTDIR);
+    }
+    if (known.insert(std::filesystem::canonical(directory, ignored).string()).second) continue;
+    return fail(fmt::format("--mirror {}: is given twice", directory), "leave one out", EINVAL);
   }
   return directories;
 }
