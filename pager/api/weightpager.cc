@@ -13,12 +13,16 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pager/api/last_error.h"
 #include "pager/base/mutex.h"
 #include "pager/base/units.h"
+#include "pager/base/user_cache.h"
 #include "pager/control/hosted_socket.h"
 #include "pager/control/pager_answers.h"
+#include "pager/io/mirrors.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 #include "pager/pager.h"
@@ -33,6 +37,7 @@ struct weightpager_pager {
 
   PagerOptions options;
   bool listens = false;
+  std::vector<std::string> mirrors;
   Mutex mutex;
   // It starts with the first file, whose device and layers are known then.
   std::unique_ptr<Pager> pager WP_GUARDED_BY(mutex);
@@ -58,10 +63,11 @@ void open_socket(weightpager_pager& it) WP_REQUIRES(it.mutex) {
   if (it.socket) it.socket->await_opened();
 }
 
-Result<Pager*> started(weightpager_pager& it, const model::Model& model) WP_REQUIRES(it.mutex) {
+Result<Pager*> started(weightpager_pager& it, const model::Model& model,
+                       const std::vector<io::CheckedCopy>& copies) WP_REQUIRES(it.mutex) {
   if (it.pager) return it.pager.get();
   const int fd = ::open(model.files[0].path.c_str(), O_RDONLY | O_CLOEXEC);
-  it.options.device = io::device_limits(fd);
+  it.options.device = io::device_limits(fd, copies);
   ::close(fd);
   it.options.chunk_bytes = policy::chunk_bytes_for(model);
   auto pager = Pager::start(it.options);
@@ -71,17 +77,25 @@ Result<Pager*> started(weightpager_pager& it, const model::Model& model) WP_REQU
   return it.pager.get();
 }
 
+Result<std::vector<io::CheckedCopy>> checked_copies(const weightpager_pager& it, const char* path) {
+  if (it.mirrors.empty()) return std::vector<io::CheckedCopy>{};
+  return io::check_copies({path}, it.mirrors, user_cache_directory(), [](uint64_t, uint64_t) {});
+}
+
 Result<std::byte*> map(weightpager_pager& it, const char* path, uint64_t* length_bytes) {
   auto model = model::open_model_file(path);
   if (!model) return forward_error(std::move(model));
+  auto copies = checked_copies(it, path);
+  if (!copies) return forward_error(std::move(copies));
   const MutexLock lock(it.mutex);
-  auto pager = started(it, *model);
+  auto pager = started(it, *model, *copies);
   if (!pager) return forward_error(std::move(pager));
   RegionRequest request;
   request.path = request.name = path;
   request.file = io::settled_identity_of(request.path);
   request.length_bytes = model->files[0].size_bytes;
   request.model = &*model;
+  if (request.file) request.copies = io::copies_of(*copies, *request.file);
   auto address = (*pager)->add_region(request);
   if (!address) return address;
   it.length_by_address[*address] = request.length_bytes;
@@ -119,6 +133,12 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
     remember({"there is no mapper '" + mapper + "'", "auto, move, collapse, copy and module are"});
     return -1;
   }
+  std::vector<std::string> mirrors;
+  for (auto it = wanted.mirrors; it != nullptr && *it != nullptr; ++it) mirrors.emplace_back(*it);
+  if (mirrors.size() > io::mirrors_max) {
+    remember({"more than 3 mirrors", "leave some out, or join drives to one volume", EINVAL});
+    return -1;
+  }
   auto telemetry = telemetry::create("");
   if (!telemetry) {
     remember(telemetry.error());
@@ -130,6 +150,7 @@ int weightpager_open(const weightpager_options* options, weightpager_pager** pag
   }
   *pager = new weightpager_pager;
   (*pager)->listens = wanted.listens != 0;
+  (*pager)->mirrors = std::move(mirrors);
   (*pager)->options.window_bytes = wanted.window_bytes;
   (*pager)->options.mapper = mapper;
   (*pager)->options.telemetry = *telemetry;

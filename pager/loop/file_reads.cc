@@ -21,6 +21,7 @@ namespace weightpager {
 namespace probes = telemetry::probes;
 using policy::ChunkId;
 using telemetry::add;
+using telemetry::Counter;
 using telemetry::EventKind;
 using window::ChunkState;
 using window::Run;
@@ -39,6 +40,14 @@ bool ends_there(const ServedFile& served, ChunkId chunk, uint64_t length_bytes) 
   struct stat facts;
   if (length_bytes == 0 || kernel::fstat(served.file.fd(), &facts) != 0) return false;
   return static_cast<uint64_t>(facts.st_size) == served.offset_of(chunk) + length_bytes;
+}
+
+// Whether what was read there is what the file has.
+bool is_still_checked(ServedFile& served, uint32_t drive) {
+  const ServedCopy* const copy = served.copy_on(drive);
+  if (copy == nullptr) return true;
+  const auto now = io::identity_of(copy->file.fd());
+  return !copy->is_given_up && now && copy->checked.identity.holds_until(*now);
 }
 
 }  // namespace
@@ -95,30 +104,45 @@ void FileReads::hand_over() {
   to_start_.count = 0;
 }
 
-void FileReads::start_reader(const Run& run) {
-  const ServedFile& served = parts_.files.owner(run.first);
-  probes::read_begin(run.first, run.count, served.offset_of(run.first), run.count * chunk_bytes_);
-  notes_[run.first].began_ns = telemetry::monotonic_ns();
+// From a drive that was not asked for it before.
+void FileReads::start_reader(const Run& run, io::DriveSet asked) {
+  ServedFile& served = parts_.files.owner(run.first);
+  const uint64_t length_bytes = run.count * chunk_bytes_;
+  const uint64_t now_ns = telemetry::monotonic_ns();
+  const uint32_t drive = drives_.choose(to_ask(served, asked), length_bytes, now_ns);
+  drives_.begin(drive, length_bytes, now_ns);
+  for (uint32_t i = 0; i < run.count; ++i) notes_[run.first + i].drive = drive;
+  notes_[run.first].asked = asked;
+  notes_[run.first].began_ns = now_ns;
+  probes::read_begin(run.first, run.count, served.offset_of(run.first), length_bytes);
   parts_.recorder.note(EventKind::read, run.first, run.count);
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
-                  .fd = served.file.fd(),
+                  .fd = served.file_on(drive).fd(),
                   .offset_bytes = served.offset_of(run.first),
-                  .length_bytes = static_cast<uint32_t>(run.count * chunk_bytes_),
+                  .length_bytes = static_cast<uint32_t>(length_bytes),
                   .buffer = bytes_of(run.first)});
+}
+
+// Drives that have the file and were not asked yet; those that have failed only if no others are
+// left.
+io::DriveSet FileReads::to_ask(const ServedFile& served, io::DriveSet asked) const {
+  const io::DriveSet drives = served.drives() & ~asked;
+  const io::DriveSet sound = drives & ~failing_drives_;
+  return sound != 0 ? sound : drives;
 }
 
 // ---- Take ----
 
 void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
   Run wanted;
-  for (const io::Completion& completion : wakeup.completions) {
+  for (io::Completion completion : wakeup.completions) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
     probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
-    add(parts_.telemetry.read_bytes, completion.length_bytes);
-    parts_.telemetry.read_latency_ns.add(now_ns - std::min(now_ns, notes_[read.first].began_ns));
+    account_read(read, completion.length_bytes, now_ns);
     parts_.recorder.note(EventKind::arrive, read.first, read.count);
     look_at(parts_.files.owner(read.first));
+    if (reads_elsewhere(read, completion)) continue;
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
       for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
@@ -139,6 +163,73 @@ void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
     }
   }
   chunks_.show(wanted);
+}
+
+void FileReads::account_read(const Run& read, uint64_t arrived_bytes, uint64_t now_ns) {
+  const Notes& notes = notes_[read.first];
+  drives_.end(notes.drive, read.count * chunk_bytes_, notes.began_ns, now_ns);
+  add(parts_.telemetry.read_bytes, arrived_bytes);
+  if (Counter* const of_mirror = telemetry::mirror_read_bytes(parts_.telemetry, notes.drive))
+    add(*of_mirror, arrived_bytes);
+  parts_.telemetry.read_latency_ns.add(now_ns - std::min(now_ns, notes.began_ns));
+}
+
+// Of what a drive did not bring, or brought from a copy that is not what it was. Where no other
+// drive is left, such a copy's bytes are an error.
+bool FileReads::reads_elsewhere(const Run& read, io::Completion& outcome) {
+  ServedFile& served = parts_.files.owner(read.first);
+  const Notes& notes = notes_[read.first];
+  if (served.copies.empty() || (notes.is_doomed && read.count == 1)) return false;
+  const uint64_t begin_bytes = served.offset_of(read.first);
+  const uint64_t end_bytes = std::min(begin_bytes + read.count * chunk_bytes_, served.size_bytes);
+  const bool is_changed = !is_still_checked(served, notes.drive);
+  const bool is_whole =
+      outcome.error_number == 0 && begin_bytes + outcome.length_bytes >= end_bytes;
+  if (is_whole && !is_changed) return false;
+  const io::DriveSet asked = notes.asked | io::drive_bit(notes.drive);
+  const io::DriveSet others = to_ask(served, asked);
+  if (is_changed) {
+    give_up_copy(served, *served.copy_on(notes.drive));
+  } else if (others != 0) {
+    give_up_drive(read, outcome.error_number != 0 ? outcome.error_number : EIO);
+  }
+  if (others != 0) {
+    start_reader(read, asked);
+  } else if (notes.drive != 0 && outcome.error_number == 0) {
+    outcome = {.tag = outcome.tag, .error_number = EIO};
+  }
+  return others != 0;
+}
+
+// The drive is asked no more for what another one has. One line, however many reads fail with it.
+void FileReads::give_up_drive(const Run& read, int error_number) {
+  const uint32_t drive = notes_[read.first].drive;
+  if ((failing_drives_ & io::drive_bit(drive)) != 0) return;
+  failing_drives_ |= io::drive_bit(drive);
+  add(parts_.telemetry.copies_given_up, 1);
+  ServedFile& served = parts_.files.owner(read.first);
+  const uint64_t begin_bytes = served.offset_of(read.first);
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "%s: reading bytes %" PRIu64 " to %" PRIu64
+                " failed: %s (errno %d); they are read from %s, and nothing more from this %s as "
+                "long as another drive has it",
+                served.name_on(drive).c_str(), begin_bytes, begin_bytes + read.count * chunk_bytes_,
+                std::strerror(error_number), error_number, drive == 0 ? "a copy" : "another drive",
+                drive == 0 ? "drive" : "mirror");
+  notice(text);
+}
+
+void FileReads::give_up_copy(const ServedFile& served, ServedCopy& copy) {
+  // Its original was changed, which is told there.
+  if (std::exchange(copy.is_given_up, true)) return;
+  add(parts_.telemetry.copies_given_up, 1);
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "%s: was changed while it was in use; %s is read without it, also what was just "
+                "read from it",
+                copy.checked.path.c_str(), served.name.c_str());
+  notice(text);
 }
 
 // reading → ready. Returns whether it is to be shown.
@@ -162,8 +253,9 @@ bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_byt
   if (arrived_bytes < chunk_bytes_) {
     std::memset(bytes_of(chunk) + arrived_bytes, 0, chunk_bytes_ - arrived_bytes);
   }
-  if (!served.file.is_direct()) {
-    kernel::fadvise(served.file.fd(), static_cast<off_t>(served.offset_of(chunk)),
+  const io::ModelFile& file = served.file_on(notes_[chunk].drive);
+  if (!file.is_direct()) {
+    kernel::fadvise(file.fd(), static_cast<off_t>(served.offset_of(chunk)),
                     static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
   }
   parts_.memory.backing().finish_read(served, chunk);
@@ -196,7 +288,7 @@ void FileReads::tell_of_hanging_read(uint64_t now_ns) {
         now_ns - std::min(now_ns, parts_.waiters.since_ns(chunk)) > hanging_read_ns;
     if (!is_hanging) continue;
     has_told_of_hanging_read_ = true;
-    const ServedFile& served = parts_.files.owner(chunk);
+    ServedFile& served = parts_.files.owner(chunk);
     char text[512];
     const uint64_t begin_bytes = served.offset_of(chunk);
     std::snprintf(text, sizeof text,
@@ -204,7 +296,8 @@ void FileReads::tell_of_hanging_read(uint64_t now_ns) {
                   " for a second: the disk is slow or hangs (see `dmesg`), or a program holds the "
                   "file's lock: one that writes into the file out of these weights, by other calls "
                   "than libc's, waits for itself",
-                  served.name.c_str(), begin_bytes, begin_bytes + served.bytes_of(chunk));
+                  served.name_on(notes_[chunk].drive).c_str(), begin_bytes,
+                  begin_bytes + served.bytes_of(chunk));
     return report_error(text);
   }
 }

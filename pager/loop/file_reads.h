@@ -1,6 +1,11 @@
 // Reads: from files into chunks' memory, neighbours with one request, and what becomes of bytes
 // that do not come.
 //
+// Of a file that has copies on other drives, each read goes to the drive that will answer first. A
+// copy's bytes count only if the copy is still the one that was checked. What a drive does not
+// bring is read from another one; only what none of them brings has failed. A drive that has failed
+// once is asked only for what no other one has.
+//
 // What a file no longer has, because it became shorter, is sealed like what the disk cannot read:
 // whoever touches it gets SIGBUS, never zeros. A read that a change of the file overtook is done
 // once more.
@@ -13,6 +18,7 @@
 #include <vector>
 
 #include "pager/base/result.h"
+#include "pager/io/drive_choice.h"
 #include "pager/io/reader.h"
 #include "pager/loop/chunk_mover.h"
 #include "pager/loop/pager_options.h"
@@ -53,11 +59,18 @@ class FileReads {
     bool is_stale = false;       // its file was changed while it was being read: once more
     bool is_read_again = false;  // and then no more
     uint64_t began_ns = 0;       // of a run, the first one's
+    uint32_t drive = 0;          // that reads it
+    io::DriveSet asked = 0;      // drives that could not read it; of a run, the first one's
   };
 
-  void start_reader(const window::Run& run);
+  void start_reader(const window::Run& run, io::DriveSet asked = 0);
+  io::DriveSet to_ask(const ServedFile& served, io::DriveSet asked) const;
   bool goes_along(const window::Run& run, window::ChunkId chunk, uint32_t count_max) const;
   std::byte* bytes_of(window::ChunkId chunk) const;
+  bool reads_elsewhere(const window::Run& read, io::Completion& outcome);
+  void account_read(const window::Run& read, uint64_t arrived_bytes, uint64_t now_ns);
+  void give_up_drive(const window::Run& read, int error_number);
+  void give_up_copy(const ServedFile& served, ServedCopy& copy);
   bool take_chunk(window::ChunkId chunk, int error_number, uint64_t arrived_bytes);
   bool take_short_chunk(ServedFile& served, window::ChunkId chunk, uint64_t arrived_bytes);
   bool reads_again(window::ChunkId chunk);
@@ -73,6 +86,8 @@ class FileReads {
   std::vector<Notes> notes_;  // by chunk
   window::Run to_start_;      // as one request
   uint32_t reads_max_ = 0;
+  io::DriveChoice drives_;
+  io::DriveSet failing_drives_ = 0;
   uint64_t files_seen_ns_ = 0;
   bool has_told_of_hanging_read_ = false;
 };

@@ -45,7 +45,8 @@ struct PagerOptions {
   bool expects_writable = false;
   /// Of all regions; see policy/chunk_size.h.
   uint64_t chunk_bytes = chunk_bytes_max;
-  /// What the device under the models likes (io::device_limits).
+  /// What the device under the models likes, or those under the models and their copies together
+  /// (io::device_limits).
   io::DeviceLimits device;
   /// The window has all its memory before anything is served, so that what is measured does not
   /// wait for the kernel to hand it out. (Not memory that is shared, which comes as it is read

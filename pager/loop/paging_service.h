@@ -10,6 +10,7 @@
 
 #include "pager/base/result.h"
 #include "pager/base/span.h"
+#include "pager/io/mirrors.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
 
@@ -30,6 +31,8 @@ struct RegionRequest {
   bool is_writable = false;
   /// The file's layers (as file 0); nullptr: one layer in file order.
   const model::Model* model = nullptr;
+  /// Checked copies on other drives, at most one for each. `file` is their original.
+  std::vector<io::CheckedCopy> copies;
 };
 
 /// Opens what the request names; fails if that is not the file that it has to be.

@@ -67,6 +67,7 @@ Result<ServedFile*> RegionCommands::serve_anew(const RegionRequest& request, io:
   served->chunks = static_cast<uint32_t>(round_up(served->size_bytes, options_.chunk_bytes) /
                                          options_.chunk_bytes);
   served->name = request.name;
+  open_copies(*served, request.copies);
   served->layers = std::make_shared<ServedLayers>(
       request.name, served->size_bytes, request.model == nullptr ? model::Model{} : *request.model,
       options_.chunk_bytes, served->chunks);

@@ -7,10 +7,14 @@
 // Bookkeeping only; the pager's thread alone uses it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "pager/io/drive_choice.h"
+#include "pager/io/mirrors.h"
 #include "pager/io/model_file.h"
 #include "pager/loop/served_layers.h"
 #include "pager/profiles/stored_access_profile.h"
@@ -18,6 +22,14 @@
 #include "pager/window/shown_file.h"
 
 namespace weightpager {
+
+/// A copy of a served file on another drive.
+struct ServedCopy {
+  io::CheckedCopy checked;
+  io::ModelFile file;
+  /// It is not what was checked any more. The file stays open: reads of it may be in flight.
+  bool is_given_up = false;
+};
 
 struct ServedFile : window::ShownFile {
   explicit ServedFile(io::ModelFile opened) : file(std::move(opened)), seen(file.identity()) {
@@ -37,6 +49,31 @@ struct ServedFile : window::ShownFile {
   bool is_change_told = false;
   /// Chunks that were read before the change shall go.
   bool has_stale_chunks = false;
+  std::vector<ServedCopy> copies;
+
+  /// The drives that have the file's bytes.
+  io::DriveSet drives() const {
+    io::DriveSet drives = io::drive_bit(0);
+    for (const ServedCopy& it : copies) {
+      if (!it.is_given_up) drives |= io::drive_bit(it.checked.drive);
+    }
+    return drives;
+  }
+  /// nullptr: there is none on that drive, or it is the file itself.
+  ServedCopy* copy_on(uint32_t drive) {
+    for (ServedCopy& it : copies) {
+      if (it.checked.drive == drive) return &it;
+    }
+    return nullptr;
+  }
+  const io::ModelFile& file_on(uint32_t drive) {
+    const ServedCopy* const copy = copy_on(drive);
+    return copy == nullptr ? file : copy->file;
+  }
+  const std::string& name_on(uint32_t drive) {
+    const ServedCopy* const copy = copy_on(drive);
+    return copy == nullptr ? name : copy->checked.path;
+  }
 
   /// Whether all that was read of it is what the file has, looked at as `now`.
   bool is_still(const io::FileIdentity& now) const {

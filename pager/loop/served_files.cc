@@ -118,7 +118,24 @@ bool look_at(ServedFile& served) {
   served.has_stale_chunks = served.has_stale_chunks || is_stale;
   served.seen = *now;
   served.has_changed = true;
+  // They are copies of what it was.
+  for (ServedCopy& it : served.copies) it.is_given_up = it.is_given_up || is_stale;
   return is_stale;
+}
+
+void open_copies(ServedFile& served, const std::vector<io::CheckedCopy>& copies) {
+  for (const io::CheckedCopy& it : copies) {
+    auto file = io::ModelFile::open(it.path);
+    const bool are_same = file && it.identity.holds_until(file->identity()) &&
+                          it.original.holds_until(served.file.identity());
+    if (are_same) {
+      served.copies.push_back({it, std::move(*file)});
+      continue;
+    }
+    notice((file ? it.path + ": it or the file that it is a copy of was changed since the check"
+                 : file.error().message) +
+           "; " + served.name + " is read without it");
+  }
 }
 
 void tell_change(ServedFile& served) {

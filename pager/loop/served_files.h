@@ -68,6 +68,10 @@ class ServedFiles {
 /// on is shown what was read of it before.
 bool look_at(ServedFile& served);
 
+/// Opens the copies. One that cannot be had is a notice, and so is a change of it or of the file
+/// since the check.
+void open_copies(ServedFile& served, const std::vector<io::CheckedCopy>& copies);
+
 /// Tells that chunks of the file are stale, by one line, however often the file is changed.
 void tell_change(ServedFile& served);
 

@@ -15,7 +15,9 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pager/attach/attached_pager.h"
@@ -24,8 +26,10 @@
 #include "pager/base/mutex.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/base/whole_file.h"
 #include "pager/control/guest_answers.h"
 #include "pager/control/pager_answers.h"
+#include "pager/io/mirrors.h"
 #include "pager/model/recognise.h"
 #include "pager/pager.h"
 #include "pager/policy/chunk_size.h"
@@ -39,6 +43,7 @@ namespace {
 
 // Smaller mappings are configuration or vocabularies, or not worth a fault.
 constexpr uint64_t mapping_bytes_min = 2 * MiB;
+constexpr uint64_t copies_text_bytes_max = 16 * MiB;
 
 struct Mapped {
   Range range;
@@ -63,6 +68,8 @@ struct Configuration {
   std::string policy;
   std::string server_socket;  // "" for a pager of its own
   std::string run_directory;
+  std::vector<io::CheckedCopy> copies;   // of models, on other drives
+  bool has_mirrors = false;              // somebody asked for them
   std::string access_profile_directory;  // "" if nothing is learned from run to run
   bool records_touches = false;
   bool wants_profiles = true;
@@ -81,6 +88,7 @@ struct Session {
   // The ranges that the engine has forbidden itself to access (PROT_NONE).
   std::vector<Span> hidden WP_GUARDED_BY(mutex);
   bool has_failed WP_GUARDED_BY(mutex) = false;
+  bool has_told_of_no_copy WP_GUARDED_BY(mutex) = false;
 };
 
 Session* session = nullptr;
@@ -130,6 +138,17 @@ Configuration read_configuration() {
   it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   return it;
+}
+
+// Copies that the starter of the engine has checked.
+void read_copies(Configuration& it) {
+  const std::string path = environment("WEIGHTPAGER_MIRRORS");
+  if (path.empty()) return;
+  const auto text = read_whole_file(path, copies_text_bytes_max, "a list of copies");
+  auto copies = text ? io::parse_copies(*text, path) : tl::make_unexpected(text.error());
+  it.has_mirrors = copies.has_value();
+  if (copies) it.copies = std::move(*copies);
+  if (!copies) notice(copies.error().message + ": models are read from their own drives only");
 }
 
 std::string path_of(int fd) {
@@ -193,7 +212,7 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.
   options.expects_writable = is_writable || model.format == model::Format::safetensors;
   options.chunk_bytes = policy::chunk_bytes_for(model);
-  options.device = io::device_limits(fd);
+  options.device = io::device_limits(fd, configuration.copies);
   options.follows_memory_limit = true;
   options.telemetry = telemetry;
   if (configuration.records_touches) {
@@ -253,6 +272,21 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   if (model) return std::move(*model);
   notice(model.error().message + ": paged in file order");
   return model::in_file_order(path, size_bytes);
+}
+
+// The copies of the file. Files of a model that was not among the engine's arguments have none, and
+// nobody knows of them before they are mapped: that is told once.
+std::vector<io::CheckedCopy> copies_of_file(const std::string& name,
+                                            const std::optional<io::FileIdentity>& file)
+    WP_REQUIRES(session->mutex) {
+  const Configuration& known = session->configuration;
+  auto copies = file ? io::copies_of(known.copies, *file) : std::vector<io::CheckedCopy>{};
+  if (!known.has_mirrors || !copies.empty() || std::exchange(session->has_told_of_no_copy, true))
+    return copies;
+  notice(name +
+         ": --mirror has no copy that was checked at the start: it is read from its own drive "
+         "only, and so are others like it. Name the model among the engine's arguments");
+  return copies;
 }
 
 // The user asked for a window. If there can be none, the engine gets no model rather than the whole
@@ -419,6 +453,7 @@ __attribute__((constructor)) void begin_session() {
     it->has_failed = true;
   }
   set_quiet(environment("WEIGHTPAGER_QUIET") == "1");
+  read_copies(it->configuration);
   session = it;
   note_loaded(it->configuration.run_directory);
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
@@ -487,6 +522,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
   request.length_bytes = length;
   request.is_writable = is_writable;
   request.model = &model;
+  request.copies = copies_of_file(path, request.file);
   auto address = session->pager->add_region(request);
   if (!address) {
     report_error(address.error().message + "; to map it fails with ENOMEM");

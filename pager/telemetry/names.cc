@@ -9,7 +9,7 @@ namespace {
 constexpr bool total = true;
 constexpr bool gauge = false;
 
-constexpr std::array<NamedCounter, 40> counters{{
+constexpr std::array<NamedCounter, 44> counters{{
     {"window_bytes", &Telemetry::window_bytes, gauge, "the memory budget"},
     {"chunk_bytes", &Telemetry::chunk_bytes, gauge, "the unit of residency"},
     {"resident_bytes", &Telemetry::resident_bytes, gauge, "window memory that holds chunks"},
@@ -46,6 +46,12 @@ constexpr std::array<NamedCounter, 40> counters{{
     {"expert_misses", &Telemetry::expert_misses, total, "of these, not all in the window"},
     {"expert_missing_bytes", &Telemetry::expert_missing_bytes, total, "what was missing of them"},
     {"read_bytes", &Telemetry::read_bytes, total, "bytes read from model files"},
+    {"mirror_1_read_bytes", &Telemetry::mirror_1_read_bytes, total,
+     "of these from the first --mirror"},
+    {"mirror_2_read_bytes", &Telemetry::mirror_2_read_bytes, total, "… from the second"},
+    {"mirror_3_read_bytes", &Telemetry::mirror_3_read_bytes, total, "… from the third"},
+    {"copies_given_up", &Telemetry::copies_given_up, total,
+     "copies of files, or whole drives, that are not read any more"},
     {"read_busy_ns", &Telemetry::read_busy_ns, total, "time with a read in flight"},
     {"read_errors", &Telemetry::read_errors, total, "chunks that could not be read"},
     {"policies_judged", &Telemetry::policies_judged, total, "comparisons with other policies"},

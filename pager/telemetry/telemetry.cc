@@ -43,6 +43,12 @@ uint64_t monotonic_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
+Counter* mirror_read_bytes(Telemetry& telemetry, uint32_t mirror) {
+  Counter* const counters[] = {nullptr, &telemetry.mirror_1_read_bytes,
+                               &telemetry.mirror_2_read_bytes, &telemetry.mirror_3_read_bytes};
+  return counters[mirror];
+}
+
 Result<Telemetry*> create(const std::string& directory) {
   if (directory.empty()) return create_private();
 

@@ -17,7 +17,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 8;
+inline constexpr uint32_t telemetry_version = 9;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -86,7 +86,12 @@ struct Telemetry {
 
   // What was read.
   Counter read_bytes;
-  Counter read_busy_ns;  // time with at least one read in flight
+  // … of these from the copies in the first, second and third `--mirror`.
+  Counter mirror_1_read_bytes;
+  Counter mirror_2_read_bytes;
+  Counter mirror_3_read_bytes;
+  Counter copies_given_up;  // copies of files, or whole drives, that are not read any more
+  Counter read_busy_ns;     // time with at least one read in flight
   Counter read_errors;
 
   // How long the engine stood still.
@@ -105,6 +110,9 @@ struct Telemetry {
   // From a read's start to its bytes being here.
   Histogram read_latency_ns;
 };
+
+/// The bytes that were read from that mirror (from 1 on); nullptr for 0, which is the model itself.
+Counter* mirror_read_bytes(Telemetry& telemetry, uint32_t mirror);
 
 /// What a counter is called wherever it is written down. Units last.
 struct NamedCounter {

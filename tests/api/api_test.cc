@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <weightpager/weightpager.hpp>
 
@@ -56,6 +57,32 @@ TEST(Api, RefusesWithReasons) {
   ASSERT_TRUE(pager);
   EXPECT_TRUE(pager->map("no-such-file.gguf").empty());
   EXPECT_NE(std::string(weightpager_error()).find("no-such-file.gguf"), std::string::npos);
+}
+
+TEST(Api, ReadsFromMirrorsThatAreSound) {
+  WP_SKIP_FOR(lack_of_userfaultfd());
+  char directory[] = "/tmp/wp-api-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  setenv("XDG_CACHE_HOME", directory, 1);
+  PatternFile file(40 * MiB);
+  const std::string copy = std::string(directory) + "/" + file.path();
+  const char* const mirrors[] = {directory, nullptr};
+  const weightpager_options options = {
+      .struct_bytes = sizeof options, .window_bytes = 32 * MiB, .mirrors = mirrors};
+  weightpager_pager* pager = nullptr;
+  ASSERT_EQ(weightpager_open(&options, &pager), 0) << weightpager_error();
+  uint64_t length_bytes = 0;
+  EXPECT_EQ(weightpager_map(pager, file.path().c_str(), &length_bytes), nullptr);
+  EXPECT_NE(std::string(weightpager_error()).find("has no copy of"), std::string::npos);
+  std::filesystem::copy_file(file.path(), copy);
+  const void* const bytes = weightpager_map(pager, file.path().c_str(), &length_bytes);
+  ASSERT_NE(bytes, nullptr) << weightpager_error();
+  for (uint64_t at = 0; at < length_bytes; at += 4096) {
+    ASSERT_EQ(*reinterpret_cast<const volatile uint64_t*>(static_cast<const char*>(bytes) + at),
+              word_at(at));
+  }
+  weightpager_close(pager);
+  std::filesystem::remove_all(directory);
 }
 
 TEST(Api, ListensWhereItIsAskedTo) {

@@ -41,6 +41,12 @@ typedef struct weightpager_options {
    * then see this pager, if this user or root runs them. One pager of a process can listen. It
    * needs libuv.so.1; where that cannot be had, one line on stderr says so. */
   int listens;
+  /* Directories on other drives, at most 3, ended by NULL; NULL: none. Each has a copy of every
+   * file that is mapped, under the file's name, and files are read from all drives. The first time
+   * that weightpager_map meets a file, it reads the file and its copies as a whole, to compare
+   * them; the outcome is kept in ~/.cache/weightpager. It fails if a copy is missing or not the
+   * same. */
+  const char* const* mirrors;
 } weightpager_options;
 
 /* Counters since the pager was opened. */

@@ -21,6 +21,7 @@
 #include "pager/window/address_space.h"
 #include "pager/window/backing_memory.h"
 #include "tools/arguments/http_option.h"
+#include "tools/arguments/mirror_option.h"
 #include "tools/arguments/model_arguments.h"
 #include "tools/arguments/window_argument.h"
 #include "tools/cli/cli.h"
@@ -87,6 +88,7 @@ Command run_description() {
       {0, "record", "FILE",
        "write the engine's touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
+      mirror_option(),
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
@@ -101,7 +103,7 @@ Command run_description() {
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
       "                        where a run keeps its counters\n"
-      "  XDG_CACHE_HOME, HOME  where learned access profiles are kept\n";
+      "  XDG_CACHE_HOME, HOME  where learned access profiles and checksums are kept\n";
   command.exit_status =
       "  125  weightpager failed or was called wrongly; the engine did not start\n"
       "  126  the engine cannot be executed\n"
@@ -187,7 +189,7 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", run_example);
   }
-  for (const char* own : {"window", "mapper", "policy", "record", "http"}) {
+  for (const char* own : {"window", "mapper", "policy", "record", "mirror", "http"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -209,6 +211,9 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
     return forward_error(std::move(known));
   if (auto match = check_match(options.match); !match) return forward_error(std::move(match));
   if (auto port = parse_http_port(arguments); !port) return forward_error(std::move(port));
+  auto mirrors = parse_mirrors(arguments);
+  if (!mirrors) return forward_error(std::move(mirrors));
+  options.mirrors = std::move(*mirrors);
   return options;
 }
 
@@ -220,6 +225,7 @@ struct RunPlan {
   std::string server_socket;  // "" for a window of the run's own
   std::vector<std::string> globs;
   std::vector<model::FileId> files;  // files that are models, whatever their names are
+  std::string copies;                // the list of checked copies, "" without --mirror
   RunDirectory directory;
   std::optional<ReportFile> json;
   std::optional<ReportFile> record;
@@ -252,6 +258,7 @@ Environment engine_environment(const RunPlan& plan) {
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
+      {"WEIGHTPAGER_MIRRORS", only_if(!plan.copies.empty(), plan.copies)},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
       {"WEIGHTPAGER_RECORD", only_if(!options.record_path.empty(), "1")},
@@ -321,6 +328,15 @@ Status check_mapper_works(const std::string& name) {
   return mapper ? Status() : forward_error(std::move(mapper));
 }
 
+/// Checks the mirrors and leaves the list of what they have for the pagers; "" without mirrors.
+Result<std::string> leave_copies(const RunOptions& options, const std::vector<std::string>& models,
+                                 const RunDirectory& directory) {
+  if (options.mirrors.empty()) return "";
+  const auto copies = check_mirrors(options.mirrors, models);
+  if (!copies) return tl::make_unexpected(copies.error());
+  return directory.leave("mirrors", io::format_copies(*copies));
+}
+
 Result<RunPlan> make_plan(const RunOptions& options, const std::string& engine) {
   RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
   auto globs = absolute_globs(options.match);
@@ -342,9 +358,11 @@ Result<RunPlan> make_plan(const RunOptions& options, const std::string& engine) 
   control::sweep_sockets();
   auto directory = RunDirectory::create();
   if (!directory) return forward_error(std::move(directory));
-  RunPlan plan{std::move(report),     engine,           *interposer,
-               std::move(*server),    std::move(globs), std::move(files),
-               std::move(*directory), std::nullopt,     std::nullopt};
+  auto copies = leave_copies(options, models, *directory);
+  if (!copies) return forward_error(std::move(copies));
+  RunPlan plan{std::move(report), engine,           *interposer,        std::move(*server),
+               std::move(globs),  std::move(files), std::move(*copies), std::move(*directory),
+               std::nullopt,      std::nullopt};
   if (!options.json_path.empty()) {
     auto json = ReportFile::create(options.json_path);
     if (!json) return forward_error(std::move(json));

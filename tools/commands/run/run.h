@@ -24,6 +24,7 @@ struct RunOptions {
   std::string json_path;    // "" for no report
   std::string record_path;  // "" for no trace
   std::string http_port;    // "" for no live page
+  std::vector<std::string> mirrors;
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

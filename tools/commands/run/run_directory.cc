@@ -163,6 +163,17 @@ RunDirectory::~RunDirectory() {
   if (!path_.empty()) fs::remove_all(path_, ignored);
 }
 
+Result<std::string> RunDirectory::leave(const std::string& name, std::string_view text) const {
+  const std::string path = path_ + "/" + name;
+  const OwnedFd file = create_file(path);
+  const bool is_written = file.is_open() && write(file.get(), text.data(), text.size()) ==
+                                                static_cast<ssize_t>(text.size());
+  // An engine of root's may become another user before it reads the file.
+  if (is_written && (geteuid() != 0 || fchmod(file.get(), 0644) == 0)) return path;
+  return fail(fmt::format("{}: cannot be written: {}", path, strerror(errno)),
+              "set TMPDIR to a directory that can be written", errno);
+}
+
 std::vector<const telemetry::Telemetry*> RunDirectory::paged_processes() const {
   std::vector<const telemetry::Telemetry*> processes;
   std::error_code ignored;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -23,6 +24,9 @@ class RunDirectory {
   ~RunDirectory();
 
   const std::string& path() const { return path_; }
+
+  /// Leaves a text there for the pagers; returns the file's path.
+  Result<std::string> leave(const std::string& name, std::string_view text) const;
 
   /// The processes that mapped a model, in the order in which they mapped it. Valid until this
   /// process ends.

@@ -135,6 +135,19 @@ std::string change_text(const Telemetry& process) {
                      policy::policy_name(process.former_policy), after_s, proof);
 }
 
+/// What each mirror gave.
+std::string mirrors_text(const RunReport& report, const Telemetry& process) {
+  const uint64_t of_mirrors[] = {process.mirror_1_read_bytes, process.mirror_2_read_bytes,
+                                 process.mirror_3_read_bytes};
+  std::string text;
+  for (size_t i = 0; i < report.options.mirrors.size(); ++i) {
+    text += fmt::format("{}{} of this from {}", i == 0 ? "" : ", ", format_size(of_mirrors[i]),
+                        in_ascii(report.options.mirrors[i]));
+  }
+  if (process.copies_given_up > 0) text += "; not all to the end, as the lines above say";
+  return text;
+}
+
 /// Of the policy only if it is not the one that most have.
 std::string other_policy(std::string_view policy) {
   return policy.empty() || policy == policy::default_policy ? ""
@@ -178,6 +191,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
       row("read", fmt::format("{} at {}/s, {:.1f} times the model", format_size(process.read_bytes),
                               format_size(static_cast<uint64_t>(ratio.read_bytes_per_second)),
                               ratio.read_model_multiple));
+  if (!report.options.mirrors.empty()) text += row("mirrors", mirrors_text(report, process));
   if (process.expert_uses > 0) text += row("experts", experts_text(process));
   text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
                                      seconds(ratio.elapsed_ns)));

@@ -25,6 +25,7 @@
 #include "pager/policy/chunk_size.h"
 #include "pager/telemetry/telemetry.h"
 #include "tools/arguments/http_option.h"
+#include "tools/arguments/mirror_option.h"
 #include "tools/arguments/model_arguments.h"
 #include "tools/arguments/window_argument.h"
 #include "tools/cli/cli.h"
@@ -58,6 +59,7 @@ Command serve_description() {
        "1GiB, 512MiB, or a share of the models: 25%"},
       {'n', "name", "NAME", "the name that engines attach to"},
       {0, "json", "FILE", "write the server's numbers to FILE at the end"},
+      mirror_option(),
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
   };
@@ -96,6 +98,9 @@ Result<ServeOptions> read_serve_options(const Arguments& arguments) {
   const auto http_port = parse_http_port(arguments);
   if (!http_port) return tl::make_unexpected(http_port.error());
   options.http_port = *http_port;
+  auto mirrors = parse_mirrors(arguments);
+  if (!mirrors) return forward_error(std::move(mirrors));
+  options.common.mirrors = std::move(*mirrors);
   options.models = arguments.operands();
   return options;
 }
@@ -105,6 +110,7 @@ struct Served {
   std::vector<model::File> files;
   /// The smallest chunk size that any of the models asks for.
   uint64_t chunk_bytes = chunk_bytes_max;
+  std::vector<io::CheckedCopy> copies;
 };
 
 Result<Served> models_named(const std::vector<std::string>& names) {
@@ -146,12 +152,13 @@ Result<std::unique_ptr<Pager>> start_pager(const ServePlan& plan, const Served& 
   options.mapper = plan.report.options.mapper;
   options.serves_guests = true;
   options.follows_memory_limit = true;
-  options.device = io::device_limits(model.get());
+  options.device = io::device_limits(model.get(), served.copies);
   options.telemetry = plan.telemetry;
   return Pager::start(options);
 }
 
-Status add_file(attach::Server& server, const model::File& file) {
+Status add_file(attach::Server& server, const model::File& file,
+                const std::vector<io::CheckedCopy>& copies) {
   const auto& [path, size_bytes] = file;
   auto model = model::open_model_file(path);
   if (!model && model.error().error_number == ENOTSUP)
@@ -160,15 +167,23 @@ Status add_file(attach::Server& server, const model::File& file) {
   RegionRequest request;
   request.path = request.name = path;
   request.model = &*model;
+  request.file = io::settled_identity_of(path);
+  if (request.file) request.copies = io::copies_of(copies, *request.file);
   return server.add_file(request);
+}
+
+std::vector<std::string> paths_of(const std::vector<model::File>& files) {
+  std::vector<std::string> paths;
+  for (const model::File& file : files) paths.push_back(file.path);
+  return paths;
 }
 
 Result<ServePlan> make_plan(const ServeOptions& options) {
   ServePlan plan;
   plan.report.options = options.common;
   plan.report.memory_limit = memory_limit();
-  const auto served = models_named(options.models);
-  if (!served) return tl::make_unexpected(served.error());
+  auto served = models_named(options.models);
+  if (!served) return forward_error(std::move(served));
   uint64_t model_bytes = 0;
   for (const model::File& file : served->files) model_bytes += file.size_bytes;
   const auto window = parse_window(options.common.window, model_bytes, plan.report.memory_limit);
@@ -179,6 +194,9 @@ Result<ServePlan> make_plan(const ServeOptions& options) {
   if (auto open = check_userfaultfd(probe_userfaultfd()); !open) {
     return forward_error(std::move(open));
   }
+  auto copies = check_mirrors(options.common.mirrors, paths_of(served->files));
+  if (!copies) return forward_error(std::move(copies));
+  served->copies = std::move(*copies);
   auto signals = ending_signals();
   if (!signals) return forward_error(std::move(signals));
   plan.signals = std::move(*signals);
@@ -193,7 +211,7 @@ Result<ServePlan> make_plan(const ServeOptions& options) {
   if (!server) return forward_error(std::move(server));
   plan.server = std::move(*server);
   for (const model::File& file : served->files) {
-    if (auto added = add_file(*plan.server, file); !added) {
+    if (auto added = add_file(*plan.server, file, served->copies); !added) {
       return forward_error(std::move(added));
     }
   }
