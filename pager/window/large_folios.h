@@ -19,6 +19,10 @@
 
 namespace weightpager::window {
 
+/// What is set in a file of the kernel's that lists all choices: `always [madvise] never` →
+/// "madvise". "": there is no such setting.
+std::string chosen_word(const std::string& path);
+
 /// Whether shared memory that asks for large pages (MADV_HUGEPAGE) gets folios of `chunk_bytes`,
 /// and of no larger size. False for chunks that are huge pages themselves. `settings`: the kernel's
 /// folder of settings.
