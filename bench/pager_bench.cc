@@ -31,14 +31,18 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// One chunk, there and back, in a process with one thread. UFFDIO_MOVE; or COPY and MADV_DONTNEED;
-// or MADV_COLLAPSE and MADV_DONTNEED of a view.
-void chunk_in_and_out(benchmark::State& state, const char* name, uint64_t chunk_bytes) {
-  auto chunk = OneChunk::create(name, chunk_bytes);
+// One chunk, there and back, in a process with one thread, or so many neighbours at once.
+// UFFDIO_MOVE; or COPY and MADV_DONTNEED; or MADV_COLLAPSE or UFFDIO_CONTINUE, and MADV_DONTNEED of
+// a view.
+void chunk_in_and_out(benchmark::State& state, const char* name, uint64_t chunk_bytes,
+                      uint32_t chunks = 1) {
+  auto chunk = OneChunk::create(name, chunk_bytes, 0, chunks);
   if (!chunk) return state.SkipWithError(chunk.error().message.c_str());
   for (auto _ : state) {
     if (!(*chunk)->show() || !(*chunk)->hide()) return state.SkipWithError("the kernel refused");
   }
+  state.counters["each"] = benchmark::Counter(
+      chunks, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK_CAPTURE(chunk_in_and_out, move, "move", 2 * MiB);
 BENCHMARK_CAPTURE(chunk_in_and_out, collapse, "collapse", 2 * MiB);
@@ -46,6 +50,8 @@ BENCHMARK_CAPTURE(chunk_in_and_out, copy, "copy", 2 * MiB);
 BENCHMARK_CAPTURE(chunk_in_and_out, move_128KiB, "move", 128 * KiB);
 BENCHMARK_CAPTURE(chunk_in_and_out, collapse_128KiB, "collapse", 128 * KiB);
 BENCHMARK_CAPTURE(chunk_in_and_out, copy_128KiB, "copy", 128 * KiB);
+BENCHMARK_CAPTURE(chunk_in_and_out, move_16_of_128KiB, "move", 128 * KiB, 16);
+BENCHMARK_CAPTURE(chunk_in_and_out, collapse_16_of_128KiB, "collapse", 128 * KiB, 16);
 
 // How fast the kernel (and the host of a virtual machine) hands out memory for slots: a cold start
 // cannot fill its window faster.

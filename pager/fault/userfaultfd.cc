@@ -14,6 +14,7 @@
 #include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/fault/held_wakes.h"
 #include "pager/fault/userfaultfd_abi.h"
 #include "pager/fault/userfaultfd_doors.h"
 
@@ -213,8 +214,10 @@ Outcome Userfaultfd::copy(void* destination, const void* source, uint64_t length
     request.src = reinterpret_cast<uintptr_t>(source) + done;
     request.len = goes_by_page ? os_page_bytes : length_bytes - done;
     request.mode = is_protected && has_write_protection_ ? UFFDIO_COPY_MODE_WP : 0;
+    if (held_wakes_ != nullptr) request.mode |= UFFDIO_COPY_MODE_DONTWAKE;
     const bool is_fine = ioctl(fd_, UFFDIO_COPY, &request) == 0;
-    if (is_fine && !goes_by_page && done == 0) return Outcome::done;
+    const bool is_woken = held_wakes_ == nullptr;
+    if (is_fine && !goes_by_page && done == 0 && is_woken) return Outcome::done;
     const int error = errno;
     if (is_fine || request.copy > 0) {
       done += static_cast<uint64_t>(request.copy);
@@ -278,6 +281,9 @@ Outcome Userfaultfd::zero(void* destination, uint64_t length_bytes) const {
 }
 
 void Userfaultfd::wake(void* address, uint64_t length_bytes) const {
+  if (held_wakes_ != nullptr) {
+    return held_wakes_->add(reinterpret_cast<uintptr_t>(address), length_bytes);
+  }
   uffdio_range range{reinterpret_cast<uintptr_t>(address), length_bytes};
   // A thread that is not woken waits for ever.
   if (ioctl(fd_, UFFDIO_WAKE, &range) != 0) end_refused("ioctl", errno);

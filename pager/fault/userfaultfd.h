@@ -14,6 +14,8 @@
 
 namespace weightpager::fault {
 
+class HeldWakes;
+
 /// What became of an ioctl that fills or moves pages.
 enum class Outcome {
   done,
@@ -93,11 +95,15 @@ class Userfaultfd {
   Outcome zero(void* destination, uint64_t length_bytes) const;
   /// Lets the threads that wait in the range try again.
   void wake(void* address, uint64_t length_bytes) const;
+  /// Whom `copy`, `show` and `wake` would wake is noted there from now on (held_wakes.h); nullptr:
+  /// they are woken at once.
+  void hold_wakes(HeldWakes* held) { held_wakes_ = held; }
 
  private:
   Userfaultfd() = default;
   Status register_as(uint64_t mode, void* address, uint64_t length_bytes);
   int fd_ = -1;
+  HeldWakes* held_wakes_ = nullptr;
   bool has_move_ = false;
   bool has_write_protection_ = false;
   bool has_shared_memory_ = false;

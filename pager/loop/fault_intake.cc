@@ -7,6 +7,7 @@
 
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/fault/held_wakes.h"
 #include "pager/telemetry/probes.h"
 
 namespace weightpager {
@@ -59,6 +60,7 @@ void FaultIntake::take_faults(AddressSpace& space) {
   std::array<fault::Fault, 64> faults;
   for (;;) {
     const size_t count = space.uffd().read_faults(faults);
+    const fault::HeldWakes held(space.uffd());
     for (size_t i = 0; i < count; ++i) take_fault(space, faults[i]);
     if (count < faults.size()) return;
   }

@@ -16,6 +16,7 @@
 #include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/window/large_folios.h"
 #include "pager/window/page_size.h"
 
 namespace weightpager::window {
@@ -77,8 +78,12 @@ Result<std::unique_ptr<MemoryFile>> MemoryFile::create(uint64_t length_bytes,
                    it->file_.get(), 0) == MAP_FAILED) {
     return no("mapping a file", address_limit_hint());
   }
-  // The administrator chooses whether a memfd has huge pages; this advice is stronger.
-  if (chunk_bytes < huge_page_bytes) advise_page_size(it->base_, length_bytes, chunk_bytes);
+  // The administrator chooses whether a memfd has large pages; this advice is stronger.
+  if (gives_folios_of(chunk_bytes)) {
+    kernel::madvise(it->base_, length_bytes, MADV_HUGEPAGE);
+  } else if (chunk_bytes < huge_page_bytes) {
+    advise_page_size(it->base_, length_bytes, chunk_bytes);
+  }
   kernel::keep_to_process(it->base_, length_bytes);
   return it;
 }
@@ -92,9 +97,9 @@ void MemoryFile::finish_chunk(uint64_t offset_bytes) const {
   kernel::madvise(base_ + offset_bytes, chunk_bytes_, MADV_DONTNEED);
 }
 
-void MemoryFile::give_back_chunk(uint64_t offset_bytes) const {
+void MemoryFile::give_back(uint64_t offset_bytes, uint64_t length_bytes) const {
   const int done = fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                             static_cast<off_t>(offset_bytes), static_cast<off_t>(chunk_bytes_));
+                             static_cast<off_t>(offset_bytes), static_cast<off_t>(length_bytes));
   if (done != 0 && is_refusal(errno)) end_refused("fallocate", errno);
   // The call is for whole chunks of an unsealed file in memory and has no reason to fail. A chunk
   // that stayed would be shown with bytes that nobody looks after.

@@ -35,8 +35,8 @@ class MemoryFile final : public FileBacking {
   /// The chunk is complete, and the owner will not come back to it. The owner's mapping drops the
   /// chunk, so that only views show it, and it counts once as this process's memory.
   void finish_chunk(uint64_t offset_bytes) const;
-  /// Takes the chunk's pages out of every view and gives them back.
-  void give_back_chunk(uint64_t offset_bytes) const;
+  /// Takes the pages of whole chunks out of every view and gives them back.
+  void give_back(uint64_t offset_bytes, uint64_t length_bytes) const;
 
   /// Opened for reading only: enough for views, and not for changing the memory.
   int view_fd() const override { return view_.get(); }

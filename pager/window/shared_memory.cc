@@ -34,6 +34,25 @@ Outcome place(Region& region, uint32_t index, bool has_huge_pages) {
   return Outcome::done;
 }
 
+// Whether the region has each chunk of the run as a whole, shows none of them yet, and nobody waits
+// for one elsewhere.
+bool shows_alone(const ShownFile& file, const Run& run, const Region& region) {
+  bool is_alone = true;
+  for (uint32_t i = 0; i < run.count && is_alone; ++i) {
+    bool is_there = false;
+    file.for_each_view(run.first + i, [&](const Region& view, uint32_t index) {
+      const Region::Notes& notes = view.notes(index);
+      if (&view != &region) {
+        is_alone = is_alone && !notes.is_waited_for;
+      } else {
+        is_there = view.edge(index) == nullptr && !notes.is_placed;
+      }
+    });
+    is_alone = is_alone && is_there;
+  }
+  return is_alone;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<BackingMemory>> SharedMemory::open(const BackingOptions& options,
@@ -103,6 +122,23 @@ Outcome SharedMemory::show(const ShownFile& file, ChunkId chunk, bool is_waited_
   return outcome;
 }
 
+// Chunks lie side by side in a view as they do in memory, so one call shows them all where only the
+// region that was touched last is to show them. (A call that fails may have shown pages. They are
+// the right ones, and stay.)
+bool SharedMemory::show_together(const ShownFile& file, const Run& run) {
+  Region* const region = file.favoured;
+  if (region == nullptr || !shows_alone(file, run, *region)) return false;
+  const uint32_t index = file.index_in(*region, run.first);
+  const Outcome outcome =
+      region->space().uffd().show(region->chunk_address(index), run.count * region->chunk_bytes());
+  if (outcome != Outcome::done) return false;
+  for (uint32_t i = 0; i < run.count; ++i) {
+    region->notes(index + i).is_placed = true;
+    table_.map(run.first + i, true);
+  }
+  return true;
+}
+
 // Hides only in this process, and loses no page that the engine wrote. (Eviction does not hide: it
 // takes the memory itself away.)
 bool SharedMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
@@ -123,8 +159,18 @@ bool SharedMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
 }
 
 void SharedMemory::give_back(const ShownFile& file, ChunkId chunk) {
-  memory_of(file).give_back_chunk(file.offset_of(chunk));
+  memory_of(file).give_back(file.offset_of(chunk), chunk_bytes_);
   note_gone(file, chunk);
+}
+
+// The kernel takes them out of every view in one step.
+uint32_t SharedMemory::evict(const ShownFile& file, const Run& run) {
+  memory_of(file).give_back(file.offset_of(run.first), run.count * chunk_bytes_);
+  for (uint32_t i = 0; i < run.count; ++i) {
+    note_gone(file, run.first + i);
+    table_.release(run.first + i);
+  }
+  return run.count;
 }
 
 uint64_t SharedMemory::engine_bytes(const ProcessMemory& all, uint32_t) const {

@@ -27,7 +27,9 @@ class SharedMemory final : public ViewMemory {
   void finish_read(const ShownFile& file, ChunkId chunk) override;
   fault::Outcome show(const ShownFile& file, ChunkId chunk, bool is_waited_for,
                       bool is_retry) override;
+  bool show_together(const ShownFile& file, const Run& run) override;
   bool hide(const ShownFile& file, ChunkId chunk, bool is_used_whole) override;
+  uint32_t evict(const ShownFile& file, const Run& run) override;
   uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const override;
 
  private:

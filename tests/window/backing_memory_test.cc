@@ -126,6 +126,51 @@ TEST_P(BackingMemoryTest, ShowsWhatWasRead) {
   EXPECT_EQ(last_byte(1), 0x11);
 }
 
+// A kind that cannot do it in one step does nothing.
+TEST_P(BackingMemoryTest, NeighboursAreShownAndEvictedTogether) {
+  for (ChunkId chunk = 0; chunk < 3; ++chunk) read(chunk, static_cast<unsigned char>(0x20 + chunk));
+  const bool is_together = memory_->show_together(file_, {0, 3});
+  EXPECT_EQ(is_together, GetParam().mapper != std::string("copy"));
+  for (ChunkId chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(table_.state(chunk), is_together ? ChunkState::mapped : ChunkState::ready);
+    EXPECT_EQ(file_.is_placed(chunk), is_together);
+    if (!is_together) {
+      ASSERT_EQ(show(chunk), fault::Outcome::done);
+    }
+    EXPECT_EQ(first_byte(chunk), 0x20 + chunk);
+    EXPECT_EQ(last_byte(chunk), 0x20 + chunk);
+  }
+  for (uint32_t evicted = 0; evicted < 3;) {
+    const uint32_t count = memory_->evict(file_, {evicted, 3 - evicted});
+    ASSERT_GT(count, 0u);
+    evicted += count;
+  }
+  for (ChunkId chunk = 0; chunk < 3; ++chunk) {
+    EXPECT_EQ(table_.state(chunk), ChunkState::absent);
+    EXPECT_FALSE(file_.is_placed(chunk));
+  }
+  // What comes next into their place is seen, and nothing of what went.
+  read(1, 0x77);
+  ASSERT_EQ(show(1), fault::Outcome::done);
+  EXPECT_EQ(first_byte(1), 0x77);
+}
+
+// One of them is shown already, or waited for in another region: each goes by itself.
+TEST_P(BackingMemoryTest, ChunksThatDifferAreNotShownTogether) {
+  read(0, 0x31);
+  read(1, 0x32);
+  ASSERT_EQ(show(1), fault::Outcome::done);
+  EXPECT_FALSE(memory_->show_together(file_, {0, 2}));
+  EXPECT_EQ(table_.state(0), ChunkState::ready);
+  read(2, 0x33);
+  read(3, 0x34);
+  add_region();
+  file_.regions.front()->notes(3).is_waited_for = true;
+  EXPECT_FALSE(memory_->show_together(file_, {2, 2}));
+  EXPECT_EQ(table_.state(2), ChunkState::ready);
+  EXPECT_EQ(table_.state(3), ChunkState::ready);
+}
+
 TEST_P(BackingMemoryTest, HidesAndShowsAgain) {
   read(0, 0x22);
   ASSERT_EQ(show(0), fault::Outcome::done);

@@ -17,6 +17,7 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/io/reader.h"
 #include "pager/window/backing_memory.h"
+#include "pager/window/large_folios.h"
 #include "pager/window/module_window.h"
 #include "tools/commands/doctor/doctor_facts.h"
 #include "tools/commands/run/engine_file.h"
@@ -83,17 +84,9 @@ std::optional<Error> try_uring() {
   return reader.error();
 }
 
-/// `always [madvise] never` → "madvise".
-std::string chosen_word(const std::string& path) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;) {
-    if (word.front() == '[' && word.back() == ']') return word.substr(1, word.size() - 2);
-  }
-  return "";
-}
-
 HugePageFacts probe_huge_pages() {
   const std::string directory = "/sys/kernel/mm/transparent_hugepage/";
+  using window::chosen_word;
   HugePageFacts facts;
   facts.mode = chosen_word(directory + "enabled");
   facts.mode_of_2mib = chosen_word(directory + "hugepages-2048kB/enabled");

@@ -9,7 +9,7 @@ set -euo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
 
-PROGRAMS=(tools/weightpager bench/cuda_alias)
+PROGRAMS=(tools/weightpager bench/cuda_alias bench/touching_threads)
 # The tests on a GPU, and those of the threads that serve faults, read and compute.
 TEST_FOLDERS=(cuda api attach control io pager pipeline serve shadow telemetry window)
 # What every Linux with a C++ compiler has.

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Everything that wants a GPU or many processors, in one call of ten minutes, on a machine to which build/gpu was
 # carried (tools/scripts/gpu/pack.sh): the tests of folder cuda, those of threads, the two ways of a layer's place
-# (bench/cuda_alias.cu), a network on CPU and GPU with the same answers, and the five networks in every pipeline.
+# (bench/cuda_alias.cu), faults by threads, a network on CPU and GPU with the same answers, and the five networks in every
+# pipeline.
 # Results go to $OUT, or build/gpu/results. Ends with the number of steps that failed.
 #
 #   tools/scripts/gpu/run_all.sh [NETWORK…]      (yolov3 yolov4 yolov4-p6 resnet152 densenet201)
 #   tools/scripts/gpu/run_all.sh matrices        only PyTorch's threads (bench/swept_matrices.py), without a GPU, too
+#   tools/scripts/gpu/run_all.sh faults          only faults by threads (bench/touching_threads.cc), without a GPU, too
 set -uo pipefail
 # shellcheck source=tools/scripts/lib/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/../lib/common.sh"
@@ -95,6 +97,11 @@ bench_matrices() {
   return $status
 }
 
+# Faults a second, and how long threads wait, by threads: half a minute.
+bench_faults() {
+  timeout 100 touching_threads --folder "${WP_TMPFS:-/dev/shm}" --json "$OUT/touching_threads.json"
+}
+
 main() {
   case ${1:-} in -h | --help) usage && exit 0 ;; esac
   local networks=("$@") net program
@@ -105,6 +112,10 @@ main() {
   export PATH=$FOLDER/bin:$PATH LD_LIBRARY_PATH=$FOLDER/lib:${LD_LIBRARY_PATH:-}
   if [[ ${1:-} == matrices ]]; then
     step "PyTorch by $(nproc) threads" bench_matrices
+    return "$FAILED"
+  fi
+  if [[ ${1:-} == faults ]]; then
+    step "faults by 1 to 64 threads" bench_faults
     return "$FAILED"
   fi
   # Without one the tests would all be skipped, and nothing would have failed.
@@ -118,6 +129,7 @@ main() {
     [[ $program == */test_cuda ]] || step "tests of ${program##*/test_}" run_tests "${program##*/}" 150 "$((($(nproc) + 1) / 2))"
   done
   step "cuda_alias" run_alias
+  step "faults by 1 to 64 threads" bench_faults
   for net in "${networks[@]}"; do
     step "$net" bench_network "$net"
     if [[ $net == resnet152 ]]; then
