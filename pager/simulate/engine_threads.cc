@@ -23,13 +23,13 @@ void EngineThreads::begin_pass(size_t pass, uint64_t now_ns) {
     clocks_.front() = now_ns;
     return;
   }
-  const auto first = std::ranges::lower_bound(trace_.parts, begin, {}, &Part::begin);
+  const auto first = std::ranges::lower_bound(trace_.parts, begin, {}, &ThreadPart::begin);
   begin_matrix(static_cast<size_t>(first - trace_.parts.begin()));
 }
 
 void EngineThreads::begin_matrix(size_t part) {
   next_taken_ = part;
-  const auto meets = [](const Part& it) { return it.is_met; };
+  const auto meets = [](const ThreadPart& it) { return it.is_met; };
   const auto from = trace_.parts.begin() + static_cast<std::ptrdiff_t>(part) + 1;
   matrix_end_ =
       static_cast<size_t>(std::find_if(from, trace_.parts.end(), meets) - trace_.parts.begin());
@@ -113,6 +113,19 @@ void EngineThreads::find_next() {
   for (uint32_t thread = 1; thread < clocks_.size(); ++thread) {
     if (clocks_[thread] < clocks_[next_]) next_ = thread;
   }
+}
+
+std::vector<uint64_t> undisturbed_passes_ns(const Trace& trace) {
+  EngineThreads threads(trace, trace.threads);
+  std::vector<uint64_t> passes_ns;
+  for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
+    threads.begin_pass(pass, 0);
+    while (!threads.is_pass_over()) {
+      if (threads.step() != EngineThreads::Step::nothing) threads.compute();
+    }
+    passes_ns.push_back(threads.end_ns());
+  }
+  return passes_ns;
 }
 
 }  // namespace weightpager::simulate

@@ -83,4 +83,7 @@ class EngineThreads {
   bool is_over_ = true;
 };
 
+/// By pass: how long it takes if every chunk is there, on enough processors.
+std::vector<uint64_t> undisturbed_passes_ns(const Trace& trace);
+
 }  // namespace weightpager::simulate

@@ -37,7 +37,7 @@ inline constexpr uint32_t any_thread = UINT32_MAX;
 
 /// Touches that one thread makes one after the other: from `begin` in Trace::touches to where the
 /// next part begins.
-struct Part {
+struct ThreadPart {
   uint64_t begin = 0;
   uint32_t thread = any_thread;
   /// All threads have ended what lies before, when any of them begins this part or a later one.
@@ -56,7 +56,7 @@ struct Trace {
   /// Threads of the engine.
   uint32_t threads = 1;
   /// By `begin`, the first at 0. Empty if there is one thread. Threads meet where a pass begins.
-  std::vector<Part> parts;
+  std::vector<ThreadPart> parts;
 
   uint64_t model_bytes() const { return chunks * chunk_bytes; }
   /// Of all threads together.
