@@ -55,6 +55,7 @@ void PassFollower::add_learned_chunks(const std::vector<ChunkId>& learned) {
 void PassFollower::install_order(std::vector<ChunkId> order) {
   order_.install(std::move(order));
   add_shared_visits();
+  pins_.spread(order_);
   order_change_ = OrderChange::replaced;
   use_order();
 }

@@ -20,6 +20,9 @@ class Pins {
   /// Nothing is pinned. `order` says which chunks shall stay, and which are revisited; the table
   /// has `chunks` chunks.
   void reset(const ChunkOrder& order, uint32_t chunks);
+  /// The order is another one: its chunks take turns in being pinned, evenly along it. Chunks keep
+  /// their turns while visits are added or taken out, so that pins stay where they are.
+  void spread(const PassOrder& order);
   /// Pins `count` chunks of the order, and no others. What is streamed stays for about `ring`
   /// positions.
   void choose(const PassOrder& order, uint32_t count, uint32_t ring);
@@ -31,6 +34,7 @@ class Pins {
 
   std::vector<bool> is_pinned_;  // by chunk
   std::vector<Class> classes_;   // by chunk
+  std::vector<double> turns_;    // by chunk, from 0 to 1: those with the least are pinned first
 };
 
 }  // namespace weightpager::policy

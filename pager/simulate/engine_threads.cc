@@ -65,6 +65,7 @@ void EngineThreads::set_part(Thread& thread, size_t part) {
 EngineThreads::Step EngineThreads::step() {
   Thread& thread = threads_[next_];
   if (thread.has_waited) return Step::go_on;
+  if (thread.has_computed) return Step::leave;
   if (thread.at < thread.end) return Step::touch;
   if (!take_part(thread, next_)) meet();
   return Step::nothing;
@@ -96,7 +97,8 @@ void EngineThreads::resume(uint32_t thread, uint64_t go_on_ns) {
 uint64_t EngineThreads::compute() {
   Thread& thread = threads_[next_];
   thread.has_waited = false;
-  const uint64_t compute_ns = trace_.touches[thread.at++].compute_ns;
+  thread.has_computed = true;
+  const uint64_t compute_ns = trace_.touches[thread.at].compute_ns;
   uint64_t begin_ns = clocks_[next_];
   if (!processors_ns_.empty()) {
     uint64_t& free_ns = *std::ranges::min_element(processors_ns_);
@@ -104,8 +106,15 @@ uint64_t EngineThreads::compute() {
     free_ns = begin_ns + compute_ns;
   }
   clocks_[next_] = begin_ns + compute_ns;
+  if (threads_.size() == 1) leave();
   find_next();
   return begin_ns;
+}
+
+void EngineThreads::leave() {
+  Thread& thread = threads_[next_];
+  thread.has_computed = false;
+  ++thread.at;
 }
 
 void EngineThreads::find_next() {
@@ -121,7 +130,9 @@ std::vector<uint64_t> undisturbed_passes_ns(const Trace& trace) {
   for (size_t pass = 0; pass < trace.pass_begins.size(); ++pass) {
     threads.begin_pass(pass, 0);
     while (!threads.is_pass_over()) {
-      if (threads.step() != EngineThreads::Step::nothing) threads.compute();
+      const EngineThreads::Step step = threads.step();
+      if (step == EngineThreads::Step::leave) threads.leave();
+      if (step == EngineThreads::Step::touch) threads.compute();
     }
     passes_ns.push_back(threads.end_ns());
   }

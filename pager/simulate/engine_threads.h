@@ -10,6 +10,10 @@
 //
 // Knows no chunk's state, no pager. A trace of one thread is one part a pass. Cost: O(threads) a
 // touch.
+//
+// The last chunk that a thread was given stays until the next one is delivered, by every policy's
+// rules; so a lone thread has its chunk while it computes. Of many threads one may lose its chunk to
+// what the others want. It then has to wait once more, however much of the chunk was left.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +31,7 @@ class EngineThreads {
   enum class Step : uint8_t {
     touch,    // a chunk
     go_on,    // it has waited, and now computes from the chunk
+    leave,    // it has computed from the chunk, which must still be there: otherwise it waits again
     nothing,  // it has ended its part, and took the next one or waits for the others
   };
 
@@ -47,14 +52,16 @@ class EngineThreads {
 
   /// The touch that the thread came to last.
   const Touch& touch(uint32_t thread) const { return trace_.touches[threads_[thread].at]; }
-  uint64_t clock_ns(uint32_t thread) const { return clocks_[thread]; }
+  /// Whether it has computed from that chunk.
+  bool has_computed(uint32_t thread) const { return threads_[thread].has_computed; }
   /// The next thread waits for its chunk.
   void wait();
   /// The thread that waited goes on at this time.
   void resume(uint32_t thread, uint64_t go_on_ns);
-  /// The next thread computes from its chunk, and goes on to its next touch. Returns when computing
-  /// begins.
+  /// The next thread computes from its chunk. Returns when computing begins.
   uint64_t compute();
+  /// The next thread goes on to its next touch.
+  void leave();
 
  private:
   struct Thread {
@@ -62,6 +69,7 @@ class EngineThreads {
     uint64_t end = 0;  // of its part
     size_t next_own = 0;
     bool has_waited = false;
+    bool has_computed = false;
   };
 
   void begin_matrix(size_t part);

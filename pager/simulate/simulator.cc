@@ -14,6 +14,8 @@ namespace {
 // Lets the engine's threads and the pager take their steps in the order of their clocks; where both
 // are at one time the pager goes first.
 class Simulator {
+  static constexpr policy::ChunkState mapped = policy::ChunkState::mapped;
+
  public:
   Simulator(const Trace& trace, const SimulatorOptions& options)
       : trace_(trace),
@@ -76,7 +78,10 @@ class Simulator {
     const EngineThreads::Step step = threads_.step();
     if (step == EngineThreads::Step::nothing) return;
     const Touch& touch = threads_.touch(thread);
-    if (step == EngineThreads::Step::touch && !pager_.touch(thread, touch, now_ns)) {
+    const bool has_left =
+        step == EngineThreads::Step::leave && pager_.table().state(touch.chunk) == mapped;
+    if (has_left) return threads_.leave();
+    if (step != EngineThreads::Step::go_on && !pager_.touch(thread, touch, now_ns)) {
       waits_since_ns_[thread] = now_ns;
       return threads_.wait();
     }
@@ -84,6 +89,7 @@ class Simulator {
       pager_.keep(TimelineSpan::Kind::stall, touch.chunk, waits_since_ns_[thread], now_ns);
       pass_counts().stall_ns += now_ns - waits_since_ns_[thread];
     }
+    if (threads_.has_computed(thread)) return threads_.leave();
     const uint64_t begin_ns = threads_.compute();
     pager_.keep(TimelineSpan::Kind::compute, touch.chunk, begin_ns, begin_ns + touch.compute_ns);
     pass_counts().compute_ns += touch.compute_ns;
