@@ -27,10 +27,12 @@ void Cursor::forget() {
   candidate_ = nowhere;
 }
 
-// A short ring cannot afford to keep much of what is behind the cursor.
+// A short ring cannot afford to keep much of what is behind the cursor. What was found to be needed
+// stays, as far as the ring allows.
 void Cursor::set_ring(uint32_t chunks, bool is_streaming) {
   ring_ = chunks;
-  if (is_streaming) linger_ = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
+  const uint32_t least = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
+  if (is_streaming) linger_ = std::clamp(linger_, least, std::max(least, chunks / 2));
 }
 
 uint64_t Cursor::passes_until(uint64_t place) const {
@@ -52,7 +54,8 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
   if (backward <= behind_max) {
     candidate_ = nowhere;
     const bool is_too_early = backward > 0 && is_absent;
-    return {.is_cramped = is_too_early && !linger_longer(backward)};
+    const bool is_early = is_too_early && backward > chunks_in(threads_apart_bytes);
+    return {.is_cramped = is_too_early && !linger_longer(backward), .is_early = is_early};
   }
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);

@@ -43,6 +43,7 @@ class Cursor {
     uint64_t place = 0;       // where the engine is now, unless `move` is none
     bool is_stray = false;    // far from where the engine should be
     bool is_cramped = false;  // a longer ring would have kept the chunk
+    bool is_early = false;    // the chunk was evicted too early, and not a moment ago
   };
 
   /// `table` and `order` outlive the cursor.

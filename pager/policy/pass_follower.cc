@@ -55,7 +55,6 @@ void PassFollower::add_learned_chunks(const std::vector<ChunkId>& learned) {
 void PassFollower::install_order(std::vector<ChunkId> order) {
   order_.install(std::move(order));
   add_shared_visits();
-  pins_.spread(order_);
   order_change_ = OrderChange::replaced;
   use_order();
 }
@@ -160,6 +159,7 @@ void PassFollower::follow(ChunkId chunk) {
   const Cursor::Sighting seen = cursor_.see(chunk, is_absent);
   const bool is_missed = seen.is_stray && is_absent;
   if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
+  if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
   if (seen.is_cramped) learner_.note_cramped();
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
   if (seen.move == Cursor::Move::jump) jump_to(seen.place);
@@ -169,9 +169,12 @@ void PassFollower::follow(ChunkId chunk) {
 // doubtful: a visit that the order lacks explains it better, and the next pass shows whether it is
 // one.
 bool PassFollower::note_missed(ChunkId chunk) {
-  if (learner_.is_learning()) return true;
+  return learner_.is_learning() || note_revisit(chunk) == Revisits::Kind::elsewhere;
+}
+
+Revisits::Kind PassFollower::note_revisit(ChunkId chunk) {
   const auto position = static_cast<uint32_t>(cursor_.place() % order_.size());
-  return revisits_.note(chunk, position, shares_.ring) == Revisits::Kind::elsewhere;
+  return revisits_.note(chunk, position, shares_.ring);
 }
 
 // The engine follows the order, so reading ahead pays: further each time, until slots are the

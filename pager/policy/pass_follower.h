@@ -99,6 +99,7 @@ class PassFollower {
   void divide();
   void follow(ChunkId chunk);
   bool note_missed(ChunkId chunk);
+  Revisits::Kind note_revisit(ChunkId chunk);
   void advance_to(uint64_t place);
   void jump_to(uint64_t place);
   void leave_behind(uint64_t place);

@@ -20,9 +20,6 @@ class Pins {
   /// Nothing is pinned. `order` says which chunks shall stay, and which are revisited; the table
   /// has `chunks` chunks.
   void reset(const ChunkOrder& order, uint32_t chunks);
-  /// The order is another one: its chunks take turns in being pinned, evenly along it. Chunks keep
-  /// their turns while visits are added or taken out, so that pins stay where they are.
-  void spread(const PassOrder& order);
   /// Pins `count` chunks of the order, and no others. What is streamed stays for about `ring`
   /// positions.
   void choose(const PassOrder& order, uint32_t count, uint32_t ring);
@@ -31,6 +28,10 @@ class Pins {
  private:
   // Chunks of a lower class are pinned before others.
   enum Class : uint8_t { kept, revisited, other };
+
+  static constexpr double no_turn = -1;
+
+  void take_turns(const PassOrder& order);
 
   std::vector<bool> is_pinned_;  // by chunk
   std::vector<Class> classes_;   // by chunk
