@@ -114,6 +114,7 @@ class Cursor {
   uint64_t offered_before_ = 0;   // … and everything before this has been offered for eviction
   uint32_t ring_ = 0;
   uint32_t linger_;               // chunks behind the cursor that may still be in use
+  uint32_t linger_needed_ = 0;    // by what was found missing
   uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
 };
 

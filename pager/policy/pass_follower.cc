@@ -242,12 +242,26 @@ void PassFollower::reconsider() {
   }
 }
 
+// Whether chunks that follow each other lie far apart in the order of before, so that pins that
+// were even there are not even here.
+bool PassFollower::is_scattered(const std::vector<ChunkId>& order) const {
+  const uint32_t near = order_.size() / 16;
+  uint32_t far = 0;
+  for (size_t at = 1; at < order.size(); ++at) {
+    const uint32_t before = order_.position(order[at - 1]);
+    far += std::min(order_.ahead(order[at], before), order_.behind(order[at], before)) > near;
+  }
+  return far > order.size() / 8;
+}
+
 void PassFollower::correct_order() {
   learner_.note_correction();
   is_order_learned_ = true;
   ++statistics_.order_corrections;
   ++statistics_.profiles_learned;
-  install_order(reordered(order_.first_visits(), learner_.seen()));
+  std::vector<ChunkId> order = reordered(order_.first_visits(), learner_.seen());
+  if (is_scattered(order)) pins_.forget_turns();
+  install_order(std::move(order));
 }
 
 // ---- What is read and evicted ----

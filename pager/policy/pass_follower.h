@@ -105,6 +105,7 @@ class PassFollower {
   void leave_behind(uint64_t place);
   void end_pass(uint64_t passes);
   void reconsider();
+  bool is_scattered(const std::vector<ChunkId>& order) const;
   void correct_order();
 
   const ChunkTable& table_;

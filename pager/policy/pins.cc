@@ -55,10 +55,11 @@ void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
   for (ChunkId chunk : order.kept) classes_[chunk] = kept;
 }
 
+void Pins::forget_turns() { std::ranges::fill(turns_, no_turn); }
+
 // Multiples of the golden ratio fill the circle evenly for every count, and a larger set contains
 // each smaller one, so that a window that grows or shrinks moves as few pins as possible. A chunk
-// keeps its turn when the order changes: each pin that moves is a read, and an order that was
-// learned has mostly the same matrices one after the other.
+// keeps its turn when the order changes a little: each pin that moves is a read.
 void Pins::take_turns(const PassOrder& order) {
   constexpr double golden_ratio = 0.6180339887498949;
   for (uint32_t position = 0; position < order.size(); ++position) {

@@ -113,7 +113,7 @@ uint64_t EngineThreads::compute() {
 
 void EngineThreads::leave() {
   Thread& thread = threads_[next_];
-  thread.has_computed = false;
+  thread.has_waited = thread.has_computed = false;
   ++thread.at;
 }
 
