@@ -62,15 +62,6 @@ void EngineThreads::set_part(Thread& thread, size_t part) {
       part + 1 < trace_.parts.size() ? trace_.parts[part + 1].begin : trace_.touches.size();
 }
 
-EngineThreads::Step EngineThreads::step() {
-  Thread& thread = threads_[next_];
-  if (thread.has_waited) return Step::go_on;
-  if (thread.has_computed) return Step::leave;
-  if (thread.at < thread.end) return Step::touch;
-  if (!take_part(thread, next_)) meet();
-  return Step::nothing;
-}
-
 // The next thread has done its share of the matrix. The last one to do so ends it for all.
 void EngineThreads::meet() {
   met_ns_ = std::exchange(clocks_[next_], never_ns);
@@ -92,36 +83,6 @@ void EngineThreads::resume(uint32_t thread, uint64_t go_on_ns) {
   threads_[thread].has_waited = true;
   clocks_[thread] = go_on_ns;
   find_next();
-}
-
-uint64_t EngineThreads::compute() {
-  Thread& thread = threads_[next_];
-  thread.has_waited = false;
-  thread.has_computed = true;
-  const uint64_t compute_ns = trace_.touches[thread.at].compute_ns;
-  uint64_t begin_ns = clocks_[next_];
-  if (!processors_ns_.empty()) {
-    uint64_t& free_ns = *std::ranges::min_element(processors_ns_);
-    begin_ns = std::max(begin_ns, free_ns);
-    free_ns = begin_ns + compute_ns;
-  }
-  clocks_[next_] = begin_ns + compute_ns;
-  if (threads_.size() == 1) leave();
-  find_next();
-  return begin_ns;
-}
-
-void EngineThreads::leave() {
-  Thread& thread = threads_[next_];
-  thread.has_waited = thread.has_computed = false;
-  ++thread.at;
-}
-
-void EngineThreads::find_next() {
-  next_ = 0;
-  for (uint32_t thread = 1; thread < clocks_.size(); ++thread) {
-    if (clocks_[thread] < clocks_[next_]) next_ = thread;
-  }
 }
 
 std::vector<uint64_t> undisturbed_passes_ns(const Trace& trace) {

@@ -12,10 +12,11 @@
 // touch.
 //
 // The last chunk that a thread was given stays until the next one is delivered, by every policy's
-// rules; so a lone thread has its chunk while it computes. Of many threads one may lose its chunk to
-// what the others want. It then has to wait once more, however much of the chunk was left.
+// rules; so a lone thread has its chunk while it computes. Of many threads one may lose its chunk
+// to what the others want. It then has to wait once more, however much of the chunk was left.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -90,6 +91,47 @@ class EngineThreads {
   uint64_t met_ns_ = 0;    // when the last one of them did
   bool is_over_ = true;
 };
+
+// Several times a touch.
+
+inline EngineThreads::Step EngineThreads::step() {
+  Thread& thread = threads_[next_];
+  if (thread.has_waited) return Step::go_on;
+  if (thread.has_computed) return Step::leave;
+  if (thread.at < thread.end) return Step::touch;
+  if (!take_part(thread, next_)) meet();
+  return Step::nothing;
+}
+
+inline uint64_t EngineThreads::compute() {
+  Thread& thread = threads_[next_];
+  thread.has_waited = false;
+  thread.has_computed = true;
+  const uint64_t compute_ns = trace_.touches[thread.at].compute_ns;
+  uint64_t begin_ns = clocks_[next_];
+  if (!processors_ns_.empty()) {
+    uint64_t& free_ns = *std::ranges::min_element(processors_ns_);
+    begin_ns = std::max(begin_ns, free_ns);
+    free_ns = begin_ns + compute_ns;
+  }
+  clocks_[next_] = begin_ns + compute_ns;
+  if (threads_.size() == 1) leave();
+  find_next();
+  return begin_ns;
+}
+
+inline void EngineThreads::leave() {
+  Thread& thread = threads_[next_];
+  thread.has_waited = thread.has_computed = false;
+  ++thread.at;
+}
+
+inline void EngineThreads::find_next() {
+  next_ = 0;
+  for (uint32_t thread = 1; thread < clocks_.size(); ++thread) {
+    if (clocks_[thread] < clocks_[next_]) next_ = thread;
+  }
+}
 
 /// By pass: how long it takes if every chunk is there, on enough processors.
 std::vector<uint64_t> undisturbed_passes_ns(const Trace& trace);

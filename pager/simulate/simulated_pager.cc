@@ -7,7 +7,6 @@
 #include "pager/base/units.h"
 #include "pager/io/model_file.h"
 #include "pager/io/reader.h"
-#include "pager/simulate/engine_threads.h"
 
 namespace weightpager::simulate {
 
@@ -39,8 +38,7 @@ SimulatedPager::SimulatedPager(const Trace& trace, const SimulatorOptions& optio
       policy_(policy::make_policy(options.policy, table_,
                                   settings_for(trace, options.window_chunks), future_)),
       disk_(options.disk, options.seed),
-      reads_(table_, disk_, trace.chunk_bytes, options.handling.request_ns),
-      rung_ns_(never_ns) {
+      reads_(table_, disk_, trace.chunk_bytes, options.handling.request_ns) {
   reads_max_ = settings_for(trace, options.window_chunks).reads_max + policy::demand_reads_max;
   table_.add_chunks(trace.chunks);
   const uint32_t slots = std::max(options.window_chunks, options.resize_chunks);
@@ -69,11 +67,9 @@ void SimulatedPager::resize(uint32_t chunks, uint64_t now_ns) {
   ring(now_ns);
 }
 
-bool SimulatedPager::touch(uint32_t thread, const Touch& touch, uint64_t now_ns) {
-  ++run_.events;
-  delivered_ = no_chunk;
-  if (table_.state(touch.chunk) == ChunkState::mapped) {
-    if (!policy_->sees_every_touch()) return true;
+bool SimulatedPager::touch_seen(uint32_t thread, const Touch& touch, uint64_t now_ns,
+                                bool is_mapped) {
+  if (is_mapped) {
     policy_->on_time(now_ns);
     policy_->on_touch(touch.chunk, touch.offset_bytes);
     ring(now_ns);
@@ -92,13 +88,6 @@ void SimulatedPager::stand_still() {
 }
 
 // ---- What it does ----
-
-uint64_t SimulatedPager::next_step_ns() const {
-  if (doing_ != Doing::sleeping) return pager_ns_;
-  const uint64_t read_ns = disk_.is_idle() ? never_ns : disk_.next_finish_ns();
-  const uint64_t fault_ns = faults_.empty() ? never_ns : faults_.front().seen_ns;
-  return std::max(pager_ns_, std::min({read_ns, fault_ns, rung_ns_}));
-}
 
 // Does the next of the things that it does in a turn; afterwards pager_ns_ is when that is done.
 void SimulatedPager::step() {
@@ -157,6 +146,7 @@ void SimulatedPager::map_wanted() {
 }
 
 void SimulatedPager::take_faults() {
+  if (faults_.empty()) return;
   size_t taken = 0;
   while (taken < faults_.size() && faults_[taken].seen_ns <= turn_began_ns_) {
     take_fault(faults_[taken++]);
@@ -199,6 +189,7 @@ void SimulatedPager::map(const Run& run) {
 
 // The threads that wait for the chunk run on.
 void SimulatedPager::serve(ChunkId chunk) {
+  if (waiters_.empty()) return;
   std::erase_if(waiters_, [&](const Waiter& waiter) {
     if (waiter.chunk != chunk) return false;
     served_.push_back({waiter.thread, pager_ns_});
@@ -264,9 +255,9 @@ void SimulatedPager::take_out(uint32_t chunks) {
   pager_ns_ += handling_.to_take_out(trace_.chunk_bytes, chunks);
 }
 
-void SimulatedPager::keep(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns,
-                          uint64_t end_ns) {
-  if (!keeps_timeline_ || end_ns <= pass_began_ns_ || begin_ns == end_ns) return;
+void SimulatedPager::add_to_timeline(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns,
+                                     uint64_t end_ns) {
+  if (end_ns <= pass_began_ns_ || begin_ns == end_ns) return;
   begin_ns = std::max(begin_ns, pass_began_ns_) - pass_began_ns_;
   run_.timeline.push_back({kind, chunk, begin_ns, end_ns - pass_began_ns_});
 }

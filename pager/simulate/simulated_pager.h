@@ -8,11 +8,13 @@
 // The caller has the clock: it asks when the next step comes and lets it happen.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "pager/simulate/disk_model.h"
+#include "pager/simulate/engine_threads.h"
 #include "pager/simulate/read_gatherer.h"
 #include "pager/simulate/simulator.h"
 
@@ -33,10 +35,21 @@ class SimulatedPager {
   void begin_pass(uint64_t now_ns, bool keeps_timeline);
   void resize(uint32_t chunks, uint64_t now_ns);
   /// A thread touches a chunk. Returns false if the chunk is not mapped: then the thread waits.
-  bool touch(uint32_t thread, const Touch& touch, uint64_t now_ns);
+  bool touch(uint32_t thread, const Touch& touch, uint64_t now_ns) {
+    ++run_.events;
+    delivered_ = window::no_chunk;
+    const bool is_mapped = table_.state(touch.chunk) == policy::ChunkState::mapped;
+    if (is_mapped && !policy_->sees_every_touch()) return true;
+    return touch_seen(thread, touch, now_ns, is_mapped);
+  }
 
   /// When the pager takes its next step; never_ns if nothing is left to do.
-  uint64_t next_step_ns() const;
+  uint64_t next_step_ns() const {
+    if (doing_ != Doing::sleeping) return pager_ns_;
+    const uint64_t read_ns = disk_.is_idle() ? never_ns : disk_.next_finish_ns();
+    const uint64_t fault_ns = faults_.empty() ? never_ns : faults_.front().seen_ns;
+    return std::max(pager_ns_, std::min({read_ns, fault_ns, rung_ns_}));
+  }
   void step();
   /// The time up to which the pager has worked.
   uint64_t clock_ns() const { return pager_ns_; }
@@ -51,7 +64,10 @@ class SimulatedPager {
   /// Puts what the policy has learned into the run.
   void end();
 
-  void keep(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns, uint64_t end_ns);
+  /// Adds it to the timeline, if the pass's is kept.
+  void keep(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns, uint64_t end_ns) {
+    if (keeps_timeline_) add_to_timeline(kind, chunk, begin_ns, end_ns);
+  }
 
  private:
   // What the thread does now, within one turn of its loop.
@@ -67,6 +83,8 @@ class SimulatedPager {
     uint32_t thread = 0;
   };
 
+  bool touch_seen(uint32_t thread, const Touch& touch, uint64_t now_ns, bool is_mapped);
+  void add_to_timeline(TimelineSpan::Kind kind, ChunkId chunk, uint64_t begin_ns, uint64_t end_ns);
   PassCounts& counts() { return run_.passes.back(); }
   /// Wakes the pager, though nothing was read and no thread waits.
   void ring(uint64_t now_ns);
@@ -103,7 +121,7 @@ class SimulatedPager {
   Doing doing_ = Doing::sleeping;
   uint64_t pager_ns_ = 0;
   uint64_t turn_began_ns_ = 0;
-  uint64_t rung_ns_;
+  uint64_t rung_ns_ = never_ns;
   std::vector<Fault> faults_;    // not taken yet, in the order of their times
   std::vector<Waiter> waiters_;  // whose faults were taken, in that order
   std::vector<Served> served_;
