@@ -27,10 +27,13 @@ void Cursor::forget() {
   candidate_ = nowhere;
 }
 
-// A short ring cannot afford to keep much of what is behind the cursor.
+// A short ring cannot afford to keep much of what is behind the cursor. Most of what was found to
+// be needed stays needed; visits that were added to the order may have made the rest superfluous.
 void Cursor::set_ring(uint32_t chunks, bool is_streaming) {
   ring_ = chunks;
-  if (is_streaming) linger_ = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
+  const uint32_t least = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
+  linger_needed_ = linger_needed_ * 3 / 4;
+  if (is_streaming) linger_ = std::max(least, std::min(linger_needed_, chunks / 2));
 }
 
 uint64_t Cursor::passes_until(uint64_t place) const {
@@ -52,7 +55,8 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
   if (backward <= behind_max) {
     candidate_ = nowhere;
     const bool is_too_early = backward > 0 && is_absent;
-    return {.is_cramped = is_too_early && !linger_longer(backward)};
+    const bool is_early = is_too_early && backward > chunks_in(threads_apart_bytes);
+    return {.is_cramped = is_too_early && !linger_longer(backward), .is_early = is_early};
   }
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
@@ -80,6 +84,7 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
 bool Cursor::linger_longer(uint32_t backward) {
   const bool had_room = linger_ < ring_ / 2;
   linger_ = std::max(linger_, std::min({backward + 1, linger_ * 2, ring_ / 2}));
+  linger_needed_ = linger_;
   consumed_before_ = std::min(consumed_before_, lingers_from());
   skip_consumed();
   return had_room;

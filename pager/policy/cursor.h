@@ -43,6 +43,7 @@ class Cursor {
     uint64_t place = 0;       // where the engine is now, unless `move` is none
     bool is_stray = false;    // far from where the engine should be
     bool is_cramped = false;  // a longer ring would have kept the chunk
+    bool is_early = false;    // the chunk was evicted too early, and not a moment ago
   };
 
   /// `table` and `order` outlive the cursor.
@@ -113,6 +114,7 @@ class Cursor {
   uint64_t offered_before_ = 0;   // … and everything before this has been offered for eviction
   uint32_t ring_ = 0;
   uint32_t linger_;               // chunks behind the cursor that may still be in use
+  uint32_t linger_needed_ = 0;    // by what was found missing
   uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
 };
 

@@ -159,6 +159,7 @@ void PassFollower::follow(ChunkId chunk) {
   const Cursor::Sighting seen = cursor_.see(chunk, is_absent);
   const bool is_missed = seen.is_stray && is_absent;
   if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
+  if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
   if (seen.is_cramped) learner_.note_cramped();
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
   if (seen.move == Cursor::Move::jump) jump_to(seen.place);
@@ -168,9 +169,12 @@ void PassFollower::follow(ChunkId chunk) {
 // doubtful: a visit that the order lacks explains it better, and the next pass shows whether it is
 // one.
 bool PassFollower::note_missed(ChunkId chunk) {
-  if (learner_.is_learning()) return true;
+  return learner_.is_learning() || note_revisit(chunk) == Revisits::Kind::elsewhere;
+}
+
+Revisits::Kind PassFollower::note_revisit(ChunkId chunk) {
   const auto position = static_cast<uint32_t>(cursor_.place() % order_.size());
-  return revisits_.note(chunk, position, shares_.ring) == Revisits::Kind::elsewhere;
+  return revisits_.note(chunk, position, shares_.ring);
 }
 
 // The engine follows the order, so reading ahead pays: further each time, until slots are the
@@ -238,12 +242,26 @@ void PassFollower::reconsider() {
   }
 }
 
+// Whether chunks that follow each other lie far apart in the order of before, so that pins that
+// were even there are not even here.
+bool PassFollower::is_scattered(const std::vector<ChunkId>& order) const {
+  const uint32_t near = order_.size() / 16;
+  uint32_t far = 0;
+  for (size_t at = 1; at < order.size(); ++at) {
+    const uint32_t before = order_.position(order[at - 1]);
+    far += std::min(order_.ahead(order[at], before), order_.behind(order[at], before)) > near;
+  }
+  return far > order.size() / 8;
+}
+
 void PassFollower::correct_order() {
   learner_.note_correction();
   is_order_learned_ = true;
   ++statistics_.order_corrections;
   ++statistics_.profiles_learned;
-  install_order(reordered(order_.first_visits(), learner_.seen()));
+  std::vector<ChunkId> order = reordered(order_.first_visits(), learner_.seen());
+  if (is_scattered(order)) pins_.forget_turns();
+  install_order(std::move(order));
 }
 
 // ---- What is read and evicted ----

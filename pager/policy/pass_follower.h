@@ -99,11 +99,13 @@ class PassFollower {
   void divide();
   void follow(ChunkId chunk);
   bool note_missed(ChunkId chunk);
+  Revisits::Kind note_revisit(ChunkId chunk);
   void advance_to(uint64_t place);
   void jump_to(uint64_t place);
   void leave_behind(uint64_t place);
   void end_pass(uint64_t passes);
   void reconsider();
+  bool is_scattered(const std::vector<ChunkId>& order) const;
   void correct_order();
 
   const ChunkTable& table_;

@@ -50,19 +50,31 @@ uint32_t reads_of(const PassOrder& order, ChunkId chunk, uint32_t ring) {
 void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
   is_pinned_.assign(chunks, false);
   classes_.assign(chunks, other);
+  turns_.assign(chunks, no_turn);
   for (ChunkId chunk : order.revisited) classes_[chunk] = revisited;
   for (ChunkId chunk : order.kept) classes_[chunk] = kept;
 }
 
+void Pins::forget_turns() { std::ranges::fill(turns_, no_turn); }
+
 // Multiples of the golden ratio fill the circle evenly for every count, and a larger set contains
-// each smaller one, so that a window that grows or shrinks moves as few pins as possible.
-void Pins::choose(const PassOrder& order, uint32_t count, uint32_t ring) {
+// each smaller one, so that a window that grows or shrinks moves as few pins as possible. A chunk
+// keeps its turn when the order changes a little: each pin that moves is a read.
+void Pins::take_turns(const PassOrder& order) {
   constexpr double golden_ratio = 0.6180339887498949;
+  for (uint32_t position = 0; position < order.size(); ++position) {
+    double& turn = turns_[order[position]];
+    if (turn == no_turn) turn = position * golden_ratio - std::floor(position * golden_ratio);
+  }
+}
+
+void Pins::choose(const PassOrder& order, uint32_t count, uint32_t ring) {
+  take_turns(order);
   const std::vector<float> shares = pinned_shares(order, count);
   std::vector<double> ranks(order.size());
   for (uint32_t position = 0; position < order.size(); ++position) {
-    const double turn = position * golden_ratio - std::floor(position * golden_ratio);
     const ChunkId chunk = order[position];
+    const double turn = turns_[chunk];
     const bool is_read_again = classes_[chunk] == other && reads_of(order, chunk, ring) > 1;
     const Class of_chunk = is_read_again ? revisited : classes_[chunk];
     ranks[position] = of_chunk == kept        ? turn - 2

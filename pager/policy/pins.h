@@ -20,6 +20,9 @@ class Pins {
   /// Nothing is pinned. `order` says which chunks shall stay, and which are revisited; the table
   /// has `chunks` chunks.
   void reset(const ChunkOrder& order, uint32_t chunks);
+  /// The order will be quite another one: chunks take turns anew, evenly along it. Otherwise pins
+  /// stay where they are, as far as possible.
+  void forget_turns();
   /// Pins `count` chunks of the order, and no others. What is streamed stays for about `ring`
   /// positions.
   void choose(const PassOrder& order, uint32_t count, uint32_t ring);
@@ -29,8 +32,13 @@ class Pins {
   // Chunks of a lower class are pinned before others.
   enum Class : uint8_t { kept, revisited, other };
 
+  static constexpr double no_turn = -1;
+
+  void take_turns(const PassOrder& order);
+
   std::vector<bool> is_pinned_;  // by chunk
   std::vector<Class> classes_;   // by chunk
+  std::vector<double> turns_;    // by chunk, from 0 to 1: those with the least are pinned first
 };
 
 }  // namespace weightpager::policy

@@ -12,6 +12,9 @@
 // them: rows that many tokens have in common are no matrix that every pass goes through.
 // What lies beside chunks of the order belongs to them.
 //
+// So are chunks between the strips of threads found: the thread behind begins with one when the
+// matrix begins, and the thread before comes to it at its end, by when it may have been evicted.
+//
 // Knows the order that is assumed, and does not change it. Cost: O(1) a touch; some 20 bytes a
 // chunk of the table. Only `reset` allocates, and `take_found` where visits were found.
 #pragma once

@@ -89,6 +89,7 @@ class Walker {
         random_(workload.seed + 1),
         is_of_experts_(model.tensors.size(), false) {
     trace_.name = std::move(name);
+    trace_.threads = workload.threads;
     trace_.chunk_bytes = policy::chunk_bytes_for(model);
     for (uint32_t file = 0; file < model.files.size(); ++file) add_file(file);
     for (const model::Expert& expert : model.experts) {
@@ -109,7 +110,8 @@ class Walker {
     for (uint32_t pass = 0; pass < workload_.passes; ++pass) {
       const bool drifts = workload_.drift_passes > 0 && pass > 0;
       if (drifts && pass % workload_.drift_passes == 0) router.drift();
-      trace_.pass_begins.push_back(trace_.touches.size());
+      joins_from_ = trace_.touches.size();
+      trace_.pass_begins.push_back(joins_from_);
       walk_pass(pass < workload_.prompt_passes, router);
     }
     return std::move(trace_);
@@ -131,7 +133,7 @@ class Walker {
 
   void walk_pass(bool is_prompt, Router& router) {
     const double factor = is_prompt ? workload_.prompt_factor : 1;
-    compute_ns_per_byte_ = factor * 1e9 / workload_.compute_bytes_per_s;
+    compute_ns_per_byte_ = factor * 1e9 / workload_.compute_bytes_per_s * workload_.threads;
     for (uint32_t layer = 0; layer < model_.layers.size(); ++layer) {
       const model::Layer& it = model_.layers[layer];
       if (it.access == model::Access::sparse) {
@@ -171,8 +173,20 @@ class Walker {
     }
   }
 
-  // If the tensor before ends in this tensor's first chunk, the two touch that chunk once.
+  // By all threads, which meet before.
   void touch(uint32_t file, uint64_t begin, uint64_t length_bytes) {
+    if (workload_.threads == 1) return touch_alone(file, begin, length_bytes);
+    const auto shares = divide_matrix(length_bytes, workload_.threads, workload_.division);
+    for (const MatrixShare& share : shares) {
+      joins_from_ = trace_.touches.size();
+      trace_.parts.push_back({joins_from_, share.thread, share.begin_bytes == 0});
+      touch_alone(file, begin + share.begin_bytes, share.end_bytes - share.begin_bytes);
+    }
+  }
+
+  // If what the thread touched before ends in this tensor's first chunk, it touches that chunk
+  // once.
+  void touch_alone(uint32_t file, uint64_t begin, uint64_t length_bytes) {
     const uint64_t chunk_bytes = trace_.chunk_bytes;
     for (uint64_t at = begin; at < begin + length_bytes;) {
       const uint64_t end =
@@ -181,7 +195,7 @@ class Walker {
       const auto compute_ns =
           static_cast<uint64_t>(static_cast<double>(end - at) * compute_ns_per_byte_);
       const bool goes_on =
-          trace_.touches.size() > trace_.pass_begins.back() && trace_.touches.back().chunk == chunk;
+          trace_.touches.size() > joins_from_ && trace_.touches.back().chunk == chunk;
       if (goes_on) {
         trace_.touches.back().compute_ns += compute_ns;
       } else {
@@ -198,6 +212,7 @@ class Walker {
   std::vector<uint32_t> experts_begin_;  // by layer: in Model::experts
   std::vector<ChunkId> file_begins_;
   double compute_ns_per_byte_ = 0;
+  uint64_t joins_from_ = 0;  // in Trace::touches: where the pass, or the thread's part, began
   Trace trace_;
 };
 
@@ -250,9 +265,10 @@ Trace interleave(const std::vector<Trace>& traces, std::string name) {
   Trace all;
   all.name = std::move(name);
   all.chunk_bytes = traces.front().chunk_bytes;
+  all.threads = traces.front().threads;
   std::vector<ChunkId> first_chunks;
   for (const Trace& trace : traces) {
-    WP_ASSERT(trace.chunk_bytes == all.chunk_bytes &&
+    WP_ASSERT(trace.chunk_bytes == all.chunk_bytes && trace.threads == all.threads &&
               trace.pass_begins.size() == traces.front().pass_begins.size());
     const ChunkId first = all.chunks;
     const auto first_position = static_cast<uint32_t>(all.order.cyclic.size());
@@ -276,9 +292,15 @@ Trace interleave(const std::vector<Trace>& traces, std::string name) {
   for (size_t pass = 0; pass < traces.front().pass_begins.size(); ++pass) {
     all.pass_begins.push_back(all.touches.size());
     for (size_t i = 0; i < traces.size(); ++i) {
+      const uint64_t end = traces[i].pass_end(pass);
+      for (const ThreadPart& part : traces[i].parts) {
+        if (part.begin < traces[i].pass_begins[pass] || part.begin >= end) continue;
+        const uint64_t shifted = part.begin - traces[i].pass_begins[pass] + all.touches.size();
+        all.parts.push_back({shifted, part.thread, part.is_met});
+      }
       const auto begin = traces[i].touches.begin();
       for (auto it = begin + static_cast<std::ptrdiff_t>(traces[i].pass_begins[pass]);
-           it != begin + static_cast<std::ptrdiff_t>(traces[i].pass_end(pass)); ++it) {
+           it != begin + static_cast<std::ptrdiff_t>(end); ++it) {
         all.touches.push_back({first_chunks[i] + it->chunk, it->offset_bytes, it->compute_ns});
       }
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pager/model/model.h"
+#include "pager/simulate/divide_matrix.h"
 #include "pager/simulate/trace.h"
 
 namespace weightpager::simulate {
@@ -30,6 +31,9 @@ struct Workload {
   /// Each time after this many passes, one expert in eight of each layer changes its rank; 0:
   /// never.
   uint32_t drift_passes = 0;
+  /// All of them work on one matrix, and then on the next one (divide_matrix.h).
+  uint32_t threads = 1;
+  Division division = Division::strips;
   uint64_t seed = 1;
 };
 
@@ -50,7 +54,7 @@ model::Model model_of(const TraceShape& shape);
 Trace make_trace(const model::Model& model, const Workload& workload, std::string name);
 
 /// Several models in one window, a pass of one after a pass of another. All have chunks of one
-/// size, and the same number of passes.
+/// size, and the same numbers of passes and threads.
 Trace interleave(const std::vector<Trace>& traces, std::string name);
 
 /// Touches chunks at random, with no known order: `touches` in all, 100 a "pass".

@@ -2,12 +2,11 @@
 // it reads.
 //
 // The policies, the chunk table and the rules for what is read, shown and taken out together are
-// those of the live pager; only disk, clock and engine are simulated. The engine is one thread that
-// touches what the trace says; a touch of a chunk that is not mapped is a fault. The pager is
-// another thread, which does one thing after the other, as in PagerLoop::serve: it wakes, takes
-// what was read, then the fault, then does what the policy wants, and each of these takes its time
-// (handling.h). The window's memory is there from the beginning. Deterministic. Cost: some hundred
-// nanoseconds an event (bench/simulate_bench.cc).
+// those of the live pager; only disk, clock and engine are simulated. The engine's threads touch
+// what the trace says (engine_threads.h); a touch of a chunk that is not mapped is a fault. The
+// pager is another thread, which does one thing after the other (simulated_pager.h). The window's
+// memory is there from the beginning. Deterministic. Cost: some hundred nanoseconds an event
+// (bench/simulate_bench.cc), and one more for each thread.
 #pragma once
 
 #include <atomic>
@@ -26,7 +25,8 @@ namespace weightpager::simulate {
 
 struct Situation {
   const policy::ChunkTable& table;
-  /// The chunk that the engine waits for, as far as the pager knows, or no_chunk.
+  /// The chunk that the engine waits for, as far as the pager knows, or no_chunk. If several
+  /// threads wait: for the longest time.
   ChunkId waited_for;
   /// The chunk that the engine computes from, if the pager saw the engine wait for it, otherwise
   /// no_chunk: the policy cannot know of other chunks. (If the chunk arrives while the engine's
@@ -40,6 +40,8 @@ struct SimulatorOptions {
   DiskModel disk;
   Handling handling;
   uint64_t seed = 1;
+  /// The engine's threads compute on so many; the pager has one more.
+  uint32_t processors = UINT32_MAX;
   /// A mapped chunk keeps its slot, as with mappers `move` and `collapse`. Mapper `copy` frees the
   /// slot, so that nothing can be hidden.
   bool keeps_slot = true;
@@ -60,8 +62,8 @@ struct SimulatorOptions {
 
 struct PassCounts {
   uint64_t time_ns = 0;
-  uint64_t stall_ns = 0;
-  uint64_t compute_ns = 0;
+  uint64_t stall_ns = 0;      // of all threads together
+  uint64_t compute_ns = 0;    // of all threads together
   uint64_t reads = 0;         // chunks, counted when their reading begins
   uint64_t demand_reads = 0;  // … that an engine thread waited for
   uint64_t late_touches = 0;  // touches of chunks that were being read
@@ -92,7 +94,8 @@ struct SimulatedRun {
 /// The smallest window for any policy: it has room for some threads and a read ahead.
 inline constexpr uint32_t window_chunks_min = 16;
 
-/// Fails if the policy is unknown, the window smaller than window_chunks_min, or the run abandoned.
+/// Fails if the policy is unknown, the window smaller than window_chunks_min, or the run abandoned;
+/// and for `belady` if there are several threads, since their touches have no order beforehand.
 Result<SimulatedRun> simulate(const Trace& trace, const SimulatorOptions& options);
 
 }  // namespace weightpager::simulate

@@ -18,8 +18,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr char magic[8] = {'W', 'P', 'T', 'R', 'A', 'C', 'E', '\n'};
-constexpr uint32_t format_version = 2;
+constexpr uint32_t format_version = 3;
 constexpr uint32_t version_with_shared = 2;
+constexpr uint32_t version_with_threads = 3;
+constexpr uint32_t threads_max = 4096;
 constexpr uint64_t name_bytes_max = 4096;
 // 32 TiB in chunks of 2 MiB. There is a bound because memory for all chunks is allocated at once.
 constexpr uint64_t chunks_max = 1u << 24;
@@ -78,6 +80,17 @@ void put_experts(const std::vector<policy::ExpertChunks>& experts, Writer& write
         writer.put(part.end_bytes);
       }
     }
+  }
+}
+
+void put_parts(const Trace& trace, Writer& writer) {
+  writer.put(trace.threads);
+  writer.put(trace.parts.size());
+  uint64_t before = 0;
+  for (const ThreadPart& part : trace.parts) {
+    writer.put_step(part.begin, before);
+    const uint64_t thread = part.thread == any_thread ? 0 : uint64_t{part.thread} + 1;
+    writer.put(2 * thread + part.is_met);
   }
 }
 
@@ -166,6 +179,18 @@ std::vector<policy::ExpertChunks> take_experts(Reader& reader) {
     }
   }
   return experts;
+}
+
+std::vector<ThreadPart> take_parts(Reader& reader) {
+  std::vector<ThreadPart> parts(reader.take_count(2));
+  uint64_t before = 0;
+  for (ThreadPart& part : parts) {
+    part.begin = reader.take_step(before);
+    const uint64_t coded = reader.take();
+    part.is_met = coded % 2 == 1;
+    part.thread = coded < 2 ? any_thread : reader.take_32(coded / 2 - 1);
+  }
+  return parts;
 }
 
 std::vector<Touch> take_touches(Reader& reader) {
@@ -259,12 +284,38 @@ std::string wrong_touches(const Trace& trace) {
   return {};
 }
 
+std::string wrong_parts(const Trace& trace) {
+  if (trace.threads == 0 || trace.threads > threads_max) {
+    return fmt::format("{} threads, expected 1 to {}", trace.threads, threads_max);
+  }
+  if (trace.parts.empty() != (trace.threads == 1)) {
+    return fmt::format("{} parts of {} threads", trace.parts.size(), trace.threads);
+  }
+  auto pass = trace.pass_begins.begin();
+  uint64_t end = 0;  // of the part before, at least
+  for (const ThreadPart& part : trace.parts) {
+    const bool is_first = end == 0;
+    if (is_first ? part.begin != 0 : part.begin < end) return "parts begin in no order";
+    end = part.begin + 1;
+    if (part.begin >= trace.touches.size()) return "a part begins outside of the touches";
+    if (part.thread != any_thread && part.thread >= trace.threads) {
+      return fmt::format("a part is of thread {}, of {}", part.thread, trace.threads);
+    }
+    const bool begins_pass = pass != trace.pass_begins.end() && part.begin == *pass;
+    if (begins_pass && !part.is_met) return "threads do not meet where a pass begins";
+    if (begins_pass) ++pass;
+  }
+  const bool has_all = trace.parts.empty() || pass == trace.pass_begins.end();
+  return has_all ? "" : "a pass begins within a part";
+}
+
 std::string whatever_is_wrong(const Trace& trace) {
   if (std::string wrong = wrong_sizes(trace); !wrong.empty()) return wrong;
   std::vector<bool> is_cyclic(trace.chunks, false);
   if (std::string wrong = wrong_order(trace, is_cyclic); !wrong.empty()) return wrong;
   if (std::string wrong = wrong_experts(trace, is_cyclic); !wrong.empty()) return wrong;
-  return wrong_touches(trace);
+  if (std::string wrong = wrong_touches(trace); !wrong.empty()) return wrong;
+  return wrong_parts(trace);
 }
 
 }  // namespace
@@ -280,6 +331,8 @@ std::vector<std::byte> encode(const Trace& trace) {
   writer.put_list(trace.order.shared);
   put_experts(trace.order.experts, writer);
   writer.put_list(trace.pass_begins);
+  const bool has_threads = trace.threads > 1;
+  if (has_threads) put_parts(trace, writer);
   writer.put(trace.touches.size());
   uint64_t before = 0;
   for (const Touch& touch : trace.touches) {
@@ -288,7 +341,8 @@ std::vector<std::byte> encode(const Trace& trace) {
     writer.put(touch.compute_ns);
   }
   const std::vector<std::byte>& body = writer.bytes();
-  Head head{{}, format_version, 0, body.size(), XXH3_64bits(body.data(), body.size())};
+  const uint32_t version = has_threads ? version_with_threads : version_with_shared;
+  Head head{{}, version, 0, body.size(), XXH3_64bits(body.data(), body.size())};
   std::memcpy(head.magic, magic, sizeof magic);
   std::vector<std::byte> bytes(sizeof head + body.size());
   std::memcpy(bytes.data(), &head, sizeof head);
@@ -336,6 +390,10 @@ Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name) 
   if (head.version >= version_with_shared) trace.order.shared = reader.take_list<ChunkId>();
   trace.order.experts = take_experts(reader);
   trace.pass_begins = reader.take_list<uint64_t>();
+  if (head.version >= version_with_threads) {
+    trace.threads = reader.take_32(reader.take());
+    trace.parts = take_parts(reader);
+  }
   trace.touches = take_touches(reader);
   if (!reader.is_sound() || !reader.is_at_end()) {
     return fail(fmt::format("{}, byte {}: not the number that a trace has there", name,

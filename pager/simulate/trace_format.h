@@ -1,7 +1,7 @@
 // Traces as bytes.
 //
 //     8 bytes   "WPTRACE\n"
-//     4         version, 2 (1 has no `shared`)
+//     4         version: 3 with threads, otherwise 2 (1 has no `shared`)
 //     4         0
 //     8         length of what follows the checksum
 //     8         checksum of that: XXH3, 64 bits, seed 0
@@ -21,6 +21,9 @@
 //     experts: count, each: layer, count of slabs, each: count of parts, each:
 //         step of the chunk (to the part before, across slabs and experts), begin_bytes, end_bytes
 //     pass_begins: count, steps
+//     threads, and parts: count, each: step of begin, 2 (thread + 1) + is_met (thread + 1 = 0:
+//     any);
+//         of version 3 only
 //     touches: count, each: step of the chunk, offset_bytes + 1 (0: anywhere), compute_ns
 //
 // About 6 bytes a touch. A reader refuses a trace that is damaged, contradicts itself or goes on
@@ -39,7 +42,8 @@ namespace weightpager::simulate {
 
 std::vector<std::byte> encode(const Trace& trace);
 
-/// Fails for anything but a sound trace of this version. `name` is the file's, for messages.
+/// Fails for anything but a sound trace of one of these versions. `name` is the file's, for
+/// messages.
 Result<Trace> decode(std::span<const std::byte> bytes, const std::string& name);
 
 /// Whether these are the first bytes of a trace, damaged or not.

@@ -66,3 +66,15 @@ refused 1 'cannot be written' "$trace" --html "$SCRATCH/none/report.html"
 refused 1 'none.gguf' "$SCRATCH/none.gguf"
 echo '{"name": "slow"}' >"$SCRATCH/disk.json"
 refused 2 'not a disk' "$trace" --disk "$SCRATCH/disk.json"
+
+# Threads: what they will do is not known beforehand, so belady has no part in it; a live run has one.
+weightpager trace make dense --layers 10 --dense 40MiB --passes 8 --threads 16 -o "$SCRATCH/threads.trace"
+weightpager bench policies "$SCRATCH/threads.trace" --window 25% --json "$report.json"
+expect_status 0
+holds 'all(.windows[].policies[]; .policy != "belady") and (.windows[0].policies | length > 5)' 'all but belady'
+weightpager bench policies "$SCRATCH/threads.trace" --policy belady
+expect_status 2
+expect_error 'knows the future'
+weightpager bench policies "$SCRATCH/threads.trace" --live --threads 2
+expect_status 2
+expect_error 'a live run has one thread'

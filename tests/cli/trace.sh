@@ -14,6 +14,21 @@ for kind in dense prompt moe drifting interleaved random; do
   cmp "$SCRATCH/$kind.trace" "$SCRATCH/again.trace" || fail "$kind: JSON lost something"
 done
 
+# Threads: in the same bytes again, told by `show`, and not for touches at random.
+for division in '' --pieces; do
+  # shellcheck disable=SC2086  # nothing is no word
+  weightpager trace make dense --layers 4 --dense 15MiB --passes 2 --threads 3 $division -o "$SCRATCH/threads.trace"
+  expect_status 0
+  weightpager trace convert "$SCRATCH/threads.trace" -o "$SCRATCH/threads.json"
+  weightpager trace convert "$SCRATCH/threads.json" -o "$SCRATCH/again.trace"
+  cmp "$SCRATCH/threads.trace" "$SCRATCH/again.trace" || fail "threads$division: JSON lost something"
+done
+weightpager trace show "$SCRATCH/threads.trace"
+grep -q 'by 3 threads together' "$OUT" || fail "$(cat "$OUT")"
+weightpager trace make random --threads 3 -o "$SCRATCH/x.trace"
+expect_status 2
+expect_error "random touches are one thread's"
+
 dense=$SCRATCH/dense.trace
 weightpager trace show "$dense" --top 3
 expect_status 0

@@ -164,6 +164,30 @@ TEST(Cursor, WhatWasEvictedTooEarlyLingersLonger) {
   EXPECT_FALSE(it.cursor.is_around(310 - ring / 2 - 1));
 }
 
+// A chunk between two strips: seen at once, and told apart from one that was left a moment ago.
+TEST(Cursor, SaysThatAChunkWasEvictedTooEarly) {
+  Engine it;
+  it.touch(300);
+  it.touch(320);
+  EXPECT_TRUE(it.touch(300, true).is_early);
+  EXPECT_FALSE(it.touch(300).is_early);
+  EXPECT_FALSE(it.touch(317, true).is_early);
+}
+
+// Another ring of the same length: what was found to be needed does not have to be found again.
+TEST(Cursor, ANewRingKeepsMostOfWhatLingered) {
+  Engine it;
+  it.touch(300);
+  it.touch(330);
+  it.touch(310, true);
+  it.touch(310, true);
+  it.touch(310, true);  // 4, 8, 16, 21 chunks
+  it.cursor.set_ring(ring, true);
+  it.touch(350);
+  EXPECT_TRUE(it.cursor.is_around(350 - 15));  // three quarters of 21
+  EXPECT_FALSE(it.cursor.is_around(350 - 16));
+}
+
 TEST(Cursor, FindsTheChunkThatIsNeededLast) {
   Engine it;
   EXPECT_EQ(it.cursor.find_farthest([](ChunkId) { return true; }), window::no_chunk);

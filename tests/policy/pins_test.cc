@@ -84,5 +84,38 @@ TEST(Pins, WhatIsNotInTheOrderIsNotPinned) {
   EXPECT_EQ(count(pins, 500, chunks), 100u);
 }
 
+// A visit in front shifts all positions behind it, and yet no pin moves; unless the order is quite
+// another one, along which pins are to be even.
+TEST(Pins, StayWhereTheyAreUntilTurnsAreForgotten) {
+  PassOrder order = all_in_order();
+  Pins pins;
+  pins.reset({}, chunks);
+  pins.choose(order, 300, ring);
+  const Pins before = pins;
+  const auto moved = [&] {
+    uint32_t count = 0;
+    for (ChunkId chunk = 0; chunk < chunks; ++chunk) {
+      count += before.contains(chunk) && !pins.contains(chunk);
+    }
+    return count;
+  };
+  order.insert({{.behind = 10, .chunk = 40}});
+  pins.choose(order, 300, ring);
+  EXPECT_EQ(moved(), 0u);
+
+  Chunks by_twos;
+  for (ChunkId chunk = 0; chunk < chunks; chunk += 2) by_twos.push_back(chunk);
+  for (ChunkId chunk = 1; chunk < chunks; chunk += 2) by_twos.push_back(chunk);
+  order.install(by_twos);
+  pins.forget_turns();
+  pins.choose(order, 300, ring);
+  EXPECT_GT(moved(), 100u);
+  for (size_t from = 0; from < chunks; from += 100) {
+    uint32_t pinned = 0;
+    for (size_t at = from; at < from + 100; ++at) pinned += pins.contains(by_twos[at]);
+    EXPECT_NEAR(pinned, 30, 2) << from;
+  }
+}
+
 }  // namespace
 }  // namespace weightpager::policy::pins_test

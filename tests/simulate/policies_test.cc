@@ -7,6 +7,7 @@
 #include <set>
 
 #include "pager/policy/baselines/belady.h"
+#include "pager/simulate/engine_threads.h"
 #include "pager/simulate/simulator.h"
 #include "tests/simulate/random_trace.h"
 
@@ -141,6 +142,38 @@ TEST(Policies, ReadaheadReadsFurtherEachTime) {
   const PassCounts it = later_passes(run(trace, "readahead", 200));
   EXPECT_EQ(it.reads, uint64_t{3} * model_chunks);
   EXPECT_LT(it.demand_reads, it.reads / 20);
+}
+
+// Each thread has its strip of every layer. Every policy is judged: nobody is faster than computing
+// or reading what does not fit, and pin-stream, which learns where threads go, comes near to that
+// and is faster than those who read on demand, or all of the model.
+TEST(Policies, OfMatricesThatThreadsSweepPinStreamReadsWhatDoesNotFit) {
+  constexpr uint32_t window = model_chunks / 4;
+  constexpr double gb_per_s = 7;
+  for (const uint32_t threads : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
+    Workload work = workload(8);
+    work.threads = threads;
+    const TraceShape shape{.layers = layers,
+                           .dense_bytes = layer_chunks * chunk_bytes_max - 3 * KiB};
+    const Trace trace = make_trace(model_of(shape), work, "threads");
+    const double missing = trace.chunks - window;
+    const double compute_ns = static_cast<double>(undisturbed_passes_ns(trace).back());
+    const double least_ns = std::max(missing * chunk_bytes_max / gb_per_s, compute_ns);
+    const SimulatedRun ours = run(trace, "pin-stream", window, gb_per_s);
+    const double ours_ns = static_cast<double>(later_passes(ours).time_ns) / 5;
+    EXPECT_LE(reads_per_pass(ours), 1.03 * (missing + ours.ring_chunks)) << threads;
+    EXPECT_LE(ours_ns, least_ns / 0.85) << threads;
+    for (const policy::NamedPolicy& policy : policy::named_policies()) {
+      if (policy.needs_future) continue;
+      const SimulatedRun its = run(trace, std::string(policy.name), window, gb_per_s);
+      const double its_ns = static_cast<double>(later_passes(its).time_ns) / 5;
+      EXPECT_GE(reads_per_pass(its), 0.99 * missing) << policy.name << " " << threads;
+      EXPECT_GE(its_ns, 0.99 * least_ns) << policy.name << " " << threads;
+      const bool keeps_nothing = policy.name == "lru" || policy.name == "demand" ||
+                                 policy.name == "readahead" || policy.name == "ring";
+      if (keeps_nothing) EXPECT_LT(ours_ns, its_ns) << policy.name << " " << threads;
+    }
+  }
 }
 
 // Half of the layers compute ten times as long as the others: their reads hide, the others' do not.

@@ -53,6 +53,15 @@ Trace trace_of(const Json& json) {
   for (const Json& it : json.at("pass_begins").get_ref<const Json::array_t&>()) {
     trace.pass_begins.push_back(number_of(it));
   }
+  if (json.contains("threads")) {
+    trace.threads = number_32_of(json.at("threads"));
+    for (const Json& part : json.at("parts").get_ref<const Json::array_t&>()) {
+      const Json& thread = part.at(1);
+      trace.parts.push_back({number_of(part.at(0)),
+                             thread.is_null() ? simulate::any_thread : number_32_of(thread),
+                             part.at(2).get<bool>()});
+    }
+  }
   for (const Json& from : json.at("experts").get_ref<const Json::array_t&>()) {
     policy::ExpertChunks expert{.layer = number_32_of(from.at("layer")), .slabs = {}};
     for (const Json& slab : from.at("slabs").get_ref<const Json::array_t&>()) {
@@ -88,6 +97,14 @@ std::string trace_json(const Trace& trace) {
                {"pass_begins", trace.pass_begins},
                {"touches", Json::array()}};
   for (const auto& expert : trace.order.experts) json["experts"].push_back(expert_json(expert));
+  if (trace.threads > 1) {
+    json["threads"] = trace.threads;
+    json["parts"] = Json::array();
+    for (const simulate::ThreadPart& part : trace.parts) {
+      const Json thread = part.thread == simulate::any_thread ? Json() : Json(part.thread);
+      json["parts"].push_back({part.begin, thread, part.is_met});
+    }
+  }
   for (const Touch& touch : trace.touches) {
     const Json offset = touch.offset_bytes == policy::anywhere ? Json() : Json(touch.offset_bytes);
     json["touches"].push_back({touch.chunk, offset, touch.compute_ns});

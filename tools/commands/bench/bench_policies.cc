@@ -32,6 +32,7 @@ using simulate::Trace;
 
 constexpr uint32_t passes_max = 10'000;
 constexpr uint32_t repeats_max = 1000;
+constexpr uint32_t threads_max = 1024;
 constexpr uint32_t warm_up_passes_default = 4;
 // Other processes may read this share of a run's own bytes from the disk while it is measured.
 constexpr double others_share_max = 0.05;
@@ -74,6 +75,7 @@ Command bench_policies_description() {
                   {0, "repeats", "N",
                    "repeats of each live run, in turns; the middle one counts (1)"},
                   {0, "compute", "GB/S", "the speed of computing through a MODEL's weights (20)"},
+                  {0, "threads", "N", "threads that work through each matrix of a MODEL (1)"},
                   {0, "zipf", "X", "routing of a MODEL's experts: 0.01 nearly even (1)"},
                   {0, "seed", "N", "another seed, other routing and jitter (1)"},
                   {0, "json", "FILE", "write all figures to FILE"},
@@ -153,6 +155,10 @@ Result<PoliciesOptions> read_policies_options(const Arguments& arguments) {
   const auto seed = parse_count(arguments.value("seed").value_or("1"), "--seed", UINT32_MAX);
   if (!seed) return tl::make_unexpected(seed.error());
   options.workload.seed = *seed;
+  const auto threads =
+      parse_count(arguments.value("threads").value_or("1"), "--threads", threads_max);
+  if (!threads) return tl::make_unexpected(threads.error());
+  options.workload.threads = *threads;
   const auto compute =
       parse_number(arguments.value("compute").value_or("20"), "--compute", bandwidths_gb_per_s);
   if (!compute) return tl::make_unexpected(compute.error());
@@ -187,6 +193,19 @@ Result<Subject> read_subject(const PoliciesOptions& options) {
   if (options.is_live) subject.trace = in_naps(std::move(subject.trace));
   subject.model = std::move(*model);
   return subject;
+}
+
+/// The policies that can be told all that they need to know of the trace.
+Result<std::vector<std::string>> policies_for(const Trace& trace, const PoliciesOptions& options,
+                                              bool are_all) {
+  if (trace.threads == 1) return options.policies;
+  std::vector<std::string> names;
+  for (const std::string& name : options.policies) {
+    auto known = policy::check_policy(name, true);
+    if (!known && !are_all) return forward_error(std::move(known));
+    if (known) names.push_back(name);
+  }
+  return names;
 }
 
 Result<std::vector<uint32_t>> read_windows(const std::string& text, const Trace& trace,
@@ -381,6 +400,8 @@ int compare(const Arguments& arguments, const PoliciesOptions& options) {
   const auto windows =
       read_windows(arguments.value("window").value_or("10%,25%,50%"), trace, options.is_live);
   if (!windows) return misuse(windows.error());
+  const auto policies = policies_for(trace, options, !arguments.has("policy"));
+  if (!policies) return misuse(policies.error());
   const auto warm_up = choose_warm_up(options, trace);
   if (!warm_up) return misuse(warm_up.error());
   auto reports = open_reports(arguments);
@@ -395,8 +416,8 @@ int compare(const Arguments& arguments, const PoliciesOptions& options) {
     if (!measured) return failure(measured.error());
     machine = std::move(*measured);
   }
-  PolicyComparison comparison = simulate_policies(trace, machine, *windows, options.policies,
-                                                  *warm_up, options.workload.seed);
+  PolicyComparison comparison =
+      simulate_policies(trace, machine, *windows, *policies, *warm_up, options.workload.seed);
 #ifndef NDEBUG
   comparison.remarks.push_back("this is a build for debugging: live times are not comparable");
 #endif
@@ -418,6 +439,10 @@ int compare_as_asked(const Arguments& arguments) {
   }
   if (arguments.has("live") && arguments.has("simulate")) {
     return misuse({"--live simulates, too: --simulate is not needed", "leave one of them out"});
+  }
+  if (arguments.has("live") && arguments.has("threads")) {
+    return misuse(
+        {"--threads is for simulations: a live run has one thread", "leave one of them out"});
   }
   const auto options = read_policies_options(arguments);
   if (!options) return misuse(options.error());

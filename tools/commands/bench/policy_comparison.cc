@@ -6,6 +6,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/policy/baselines/belady.h"
+#include "pager/simulate/engine_threads.h"
 
 namespace weightpager::tools {
 
@@ -65,8 +66,9 @@ PolicyComparison simulate_policies(const Trace& trace, const Machine& machine,
                               .remarks = {}};
   const uint64_t first = trace.pass_begins[warm_up_passes];
   const size_t passes = trace.pass_begins.size() - warm_up_passes;
-  for (uint64_t place = first; place < trace.touches.size(); ++place) {
-    comparison.compute_ns += trace.touches[place].compute_ns;
+  const auto undisturbed_ns = simulate::undisturbed_passes_ns(trace);
+  for (const uint64_t pass_ns : std::span(undisturbed_ns).subspan(warm_up_passes)) {
+    comparison.compute_ns += pass_ns;
   }
   comparison.compute_ns /= passes;
 

@@ -75,7 +75,7 @@ struct PolicyComparison {
   size_t passes = 0;
   size_t warm_up_passes = 0;
   uint32_t repeats = 1;     // of each live run; the report shows the one in the middle
-  uint64_t compute_ns = 0;  // a pass, on average
+  uint64_t compute_ns = 0;  // a pass if nothing is to be read, on average
   Machine machine;
   std::vector<WindowRuns> windows;
   /// Why these figures may not be comparable with others.

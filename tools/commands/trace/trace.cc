@@ -28,6 +28,7 @@ constexpr uint32_t count_max = 1'000'000;
 /// A larger model would have more chunks than a trace may have.
 constexpr uint64_t model_bytes_max = uint64_t{32} * 1024 * GiB;
 constexpr uint32_t touches_shown = 40;
+constexpr uint32_t threads_max = 1024;
 
 }  // namespace
 
@@ -58,6 +59,8 @@ Command trace_description() {
                   {0, "slab", "SIZE", "size of an expert's gate, up or down (moe: 4MiB)"},
                   {0, "passes", "N", "passes over the layers (8)"},
                   {0, "zipf", "X", "routing: 0.01 nearly even, 1 with favourites (1)"},
+                  {0, "threads", "N", "threads of the engine (1)"},
+                  {0, "pieces", "", "threads take small pieces in turns, not a strip each"},
                   {0, "compute", "GB/S", "how fast the engine goes through resident weights (20)"},
                   {0, "seed", "N", "another seed, other routing (1)"}},
       .examples =
@@ -79,8 +82,10 @@ void print_head(const Trace& trace) {
   fmt::print("  order    {} chunks of every pass, {} layers, {} revisited, {} experts\n",
              trace.order.cyclic.size(), trace.order.layer_begins.size(),
              trace.order.revisited.size(), trace.order.experts.size());
-  fmt::print("  touches  {} in {} passes, {} ms of computing\n", trace.touches.size(),
-             trace.pass_begins.size(), milliseconds_text(trace.compute_ns()));
+  const std::string by =
+      trace.threads > 1 ? fmt::format(" by {} threads together", trace.threads) : "";
+  fmt::print("  touches  {} in {} passes, {} ms of computing{}\n", trace.touches.size(),
+             trace.pass_begins.size(), milliseconds_text(trace.compute_ns()), by);
 }
 
 int show(const Trace& trace, uint32_t top) {
@@ -154,9 +159,10 @@ Status take_size(const Arguments& arguments, const std::string& option, uint64_t
 }
 
 template <typename Number>
-Status take_count(const Arguments& arguments, const std::string& option, Number& value) {
+Status take_count(const Arguments& arguments, const std::string& option, Number& value,
+                  uint32_t most = count_max) {
   if (!arguments.has(option)) return {};
-  const auto count = parse_count(*arguments.value(option), "--" + option, count_max);
+  const auto count = parse_count(*arguments.value(option), "--" + option, most);
   if (!count) return tl::make_unexpected(count.error());
   value = *count;
   return {};
@@ -197,9 +203,14 @@ Result<Recipe> read_recipe(const Arguments& arguments, const std::string& kind) 
       take_number(arguments, "zipf", zipf_exponents, 1, recipe.work.zipf_exponent),
       take_number(arguments, "compute", bandwidths_gb_per_s, 1e9, recipe.work.compute_bytes_per_s),
       take_count(arguments, "seed", recipe.work.seed),
+      take_count(arguments, "threads", recipe.work.threads, threads_max),
   };
   for (const Status& outcome : outcomes) {
     if (!outcome) return tl::make_unexpected(outcome.error());
+  }
+  if (arguments.has("pieces")) recipe.work.division = simulate::Division::pieces;
+  if (kind == "random" && recipe.work.threads > 1) {
+    return fail("--threads: random touches are one thread's", "leave it out, or make another kind");
   }
   if (shape.experts > 0 && (shape.slab_bytes == 0 || shape.experts_used == 0)) {
     return fail("a mixture needs --slab and --experts-used", "weightpager trace make moe -o FILE");
