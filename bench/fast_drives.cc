@@ -8,9 +8,11 @@
 //
 // One line of JSON for each mapper, window and size of chunks, and a table. A round is so many
 // passes by the pager, then by each reader as many bytes, in requests of the same size, with as
-// many in flight. Rates and processor times are those of the median round.
+// many in flight. Rates and processor times are those of the median round. With --speeds a drive of
+// that speed is pretended instead (bench/pretended_drives.h), or a volume that is striped over
+// several.
 //
-//     build/release/bench/fast_drives FILE [--json FILE]   (a file of 1 GiB or more)
+//     build/release/bench/fast_drives FILE [--json FILE]   (FILE: 1 GiB or more)
 #include <fmt/format.h>
 
 #include <cxxopts.hpp>
@@ -22,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/pretended_drives.h"
 #include "bench/raw_reads.h"
 #include "pager/base/median.h"
 #include "pager/base/units.h"
@@ -46,6 +49,7 @@ struct Setting {
   std::string mapper;
   uint64_t window_percent = 0;
   uint64_t chunk_bytes = 0;
+  PretendedDrives drives;  // of no speed: the file's own
 };
 
 struct Rounds {
@@ -147,8 +151,10 @@ Json row_of(const Setting& setting, const Telemetry& telemetry, const std::vecto
               {"reader", telemetry.reader},
               {"window_percent", setting.window_percent},
               {"chunk_bytes", setting.chunk_bytes},
+              {"drives", setting.drives.drives},
               {"bytes_per_s", median_of(paged, rate)}};
-  double best = 0;
+  double best = setting.drives.bytes_per_s;
+  if (best > 0) row["raw_bytes_per_s"] = {{"pretended", best}};
   for (const auto& [name, legs] : raw) {
     row["raw_bytes_per_s"][name] = median_of(legs, rate);
     best = std::max(best, median_of(legs, rate));
@@ -174,6 +180,14 @@ Result<Json> measure(const std::string& path, const io::ModelFile& file, const m
   options.device = io::device_limits(file.fd());
   options.telemetry = *telemetry;
   options.gets_memory_first = true;
+  const bool is_pretended = setting.drives.bytes_per_s > 0;
+  if (is_pretended) {
+    options.device = {.read_bytes = chunk_bytes_max, .queue_depth = 16};
+    options.open_reader = [&](const io::ReaderOptions& wanted) {
+      return Result<std::unique_ptr<io::Reader>>(
+          std::make_unique<PretendedReader>(setting.drives, wanted));
+    };
+  }
   auto pager = Pager::start(options);
   if (!pager) return forward_error(std::move(pager));
   RegionRequest request;
@@ -203,6 +217,7 @@ Result<Json> measure(const std::string& path, const io::ModelFile& file, const m
       return (*telemetry)->read_bytes - before;
     }));
     wait_until_idle(**telemetry);
+    if (is_pretended) continue;
     const double bytes = paged.back().bytes;
     raw["io_uring"].push_back(timed([&] { return uring->read(buffers, bytes); }));
     raw["pread"].push_back(timed([&] { return pread->read(buffers, bytes); }));
@@ -215,19 +230,19 @@ Result<Json> measure(const std::string& path, const io::ModelFile& file, const m
 }
 
 void print(const Json& row) {
-  const auto& cpu = row["cpu_s_per_GiB"];
-  std::string others;
-  for (const auto& [name, seconds] : cpu.items()) {
-    if (seconds.get<double>() >= 0.0005)
-      others += fmt::format(" {} {:.3f}", name, seconds.get<double>());
-  }
-  fmt::print("| {} | {} | {} % | {} KiB | {:.2f} |", row["mapper"].get<std::string>(),
-             row["reader"].get<std::string>(), row["window_percent"].get<uint64_t>(),
-             row["chunk_bytes"].get<uint64_t>() / KiB, row["bytes_per_s"].get<double>() / 1e9);
+  std::string raw;
   for (const auto& [name, rate] : row["raw_bytes_per_s"].items()) {
-    fmt::print(" {:.2f} |", rate.get<double>() / 1e9);
+    raw += fmt::format(" {} {:.2f}", name, rate.get<double>() / 1e9);
   }
-  fmt::print(" {:.2f} |{} |\n", row["of_raw"].get<double>(), others);
+  std::string processors;
+  for (const auto& [name, seconds] : row["cpu_s_per_GiB"].items()) {
+    if (seconds.get<double>() < 0.0005) continue;
+    processors += fmt::format(" {} {:.3f}", name, seconds.get<double>());
+  }
+  fmt::print("| {} | {} | {} % | {} KiB | {:.2f} |{} | {:.2f} |{} |\n",
+             row["mapper"].get<std::string>(), row["reader"].get<std::string>(),
+             row["window_percent"].get<uint64_t>(), row["chunk_bytes"].get<uint64_t>() / KiB,
+             row["bytes_per_s"].get<double>() / 1e9, raw, row["of_raw"].get<double>(), processors);
   std::fflush(stdout);
 }
 
@@ -242,8 +257,8 @@ int run(const std::string& path, const std::vector<Setting>& settings, const Rou
   const RawBuffers buffers;
   Json rows = Json::array();
   fmt::print(
-      "| mapper | reader | window | chunks | GB/s | raw, io_uring | raw, pread | of the best | "
-      "processor s per GiB, by thread |\n|---|---|---|---|---|---|---|---|---|\n");
+      "| mapper | reader | window | chunks | GB/s | raw | of the best | processor s per GiB, by "
+      "thread |\n|---|---|---|---|---|---|---|---|\n");
   for (const Setting& setting : settings) {
     auto row = measure(path, *file, *model, setting, rounds, buffers);
     if (!row) {
@@ -270,6 +285,9 @@ int main(int argc, char** argv) {
   add("mappers", "", cxxopts::value<Words>()->default_value("move,collapse,copy"));
   add("windows", "percent of the file", cxxopts::value<Numbers>()->default_value("12,25,50"));
   add("chunks", "KiB", cxxopts::value<Numbers>()->default_value("2048,512,128"));
+  add("speeds", "GB/s of pretended drives", cxxopts::value<Numbers>()->default_value("0"));
+  add("drives", "that a pretended volume is striped over",
+      cxxopts::value<uint32_t>()->default_value("1"));
   add("passes", "in a round", cxxopts::value<uint64_t>()->default_value("4"));
   add("rounds", "", cxxopts::value<uint64_t>()->default_value("5"));
   add("json", "write it all to this file", cxxopts::value<std::string>()->default_value(""));
@@ -281,7 +299,12 @@ int main(int argc, char** argv) {
       for (const auto& mapper : arguments["mappers"].as<Words>())
         for (const uint64_t window : arguments["windows"].as<Numbers>())
           for (const uint64_t chunk : arguments["chunks"].as<Numbers>())
-            settings.push_back({mapper, window, chunk * weightpager::KiB});
+            for (const uint64_t speed : arguments["speeds"].as<Numbers>())
+              settings.push_back({mapper,
+                                  window,
+                                  chunk * weightpager::KiB,
+                                  {.bytes_per_s = static_cast<double>(speed) * 1e9,
+                                   .drives = arguments["drives"].as<uint32_t>()}});
       return weightpager::run(
           arguments["file"].as<std::string>(), settings,
           {arguments["passes"].as<uint64_t>(), arguments["rounds"].as<uint64_t>()},

@@ -1,5 +1,5 @@
-// The pread reader, for systems that refuse io_uring: a few threads, each with one request at the
-// device.
+// The pread reader, for systems that refuse io_uring, and for files in memory: a few threads, each
+// with one request at the device.
 //
 // The pager's thread puts pieces into a queue. The threads take them out, call pread, and note
 // which reads are finished. An eventfd is readable while there are finished reads, so the pager can
@@ -32,6 +32,12 @@ namespace {
 
 /// On a device with the usual 2 MiB requests, 8 threads keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
+
+/// Copies keep a processor busy each: more of them at once would only delay one another.
+uint32_t useful_threads(const ReaderOptions& options) {
+  if (!options.reads_are_copies) return threads_max;
+  return std::clamp(std::thread::hardware_concurrency(), 1u, threads_max);
+}
 
 int64_t answer_to(const ReadRequest& request) {
   const ssize_t bytes = kernel::pread(request.fd, request.buffer, request.length_bytes,
@@ -180,7 +186,8 @@ void PreadReader::fetch_finished() {
 
 Result<std::unique_ptr<Reader>> open_pread_reader(const ReaderOptions& options) {
   auto reader = std::make_unique<PreadReader>(options);
-  if (Status started = reader->start_threads(std::min(options.reads_max, threads_max)); !started) {
+  if (Status started = reader->start_threads(std::min(options.reads_max, useful_threads(options)));
+      !started) {
     return forward_error(std::move(started));
   }
   return reader;

@@ -59,6 +59,7 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
   reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
   reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
+  reader_options.reads_are_copies = options_.device.reads_are_copies;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
