@@ -33,12 +33,6 @@ namespace {
 /// On a device with the usual 2 MiB requests, 8 threads keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
 
-/// Copies keep a processor busy each: more of them at once would only delay one another.
-uint32_t useful_threads(const ReaderOptions& options) {
-  if (!options.reads_are_copies) return threads_max;
-  return std::clamp(std::thread::hardware_concurrency(), 1u, threads_max);
-}
-
 int64_t answer_to(const ReadRequest& request) {
   const ssize_t bytes = kernel::pread(request.fd, request.buffer, request.length_bytes,
                                       static_cast<off_t>(request.offset_bytes));
@@ -186,8 +180,7 @@ void PreadReader::fetch_finished() {
 
 Result<std::unique_ptr<Reader>> open_pread_reader(const ReaderOptions& options) {
   auto reader = std::make_unique<PreadReader>(options);
-  if (Status started = reader->start_threads(std::min(options.reads_max, useful_threads(options)));
-      !started) {
+  if (Status started = reader->start_threads(std::min(options.reads_max, threads_max)); !started) {
     return forward_error(std::move(started));
   }
   return reader;
