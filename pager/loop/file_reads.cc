@@ -110,9 +110,19 @@ void FileReads::start_reader(const Run& run) {
 
 // ---- Take ----
 
-void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
+std::span<const io::Completion> FileReads::take_some(std::span<const io::Completion> finished,
+                                                     uint64_t now_ns) {
+  size_t count = 0;
+  for (uint64_t bytes = 0; count < finished.size() && bytes < window::move_bytes_max; ++count) {
+    bytes += (finished[count].tag >> tag_count_shift) * chunk_bytes_;
+  }
+  take(finished.first(count), now_ns);
+  return finished.subspan(count);
+}
+
+void FileReads::take(std::span<const io::Completion> finished, uint64_t now_ns) {
   Run wanted;
-  for (const io::Completion& completion : wakeup.completions) {
+  for (const io::Completion& completion : finished) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
     probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);
