@@ -206,10 +206,10 @@ DeviceLimits device_limits(int fd) {
       std::max(depth_min, queue_limit(queue, "nr_requests", unknown.queue_depth));
   const uint64_t depth = std::clamp(bytes_in_flight / read_bytes, depth_min, depth_max);
   const uint64_t readahead_bytes = queue_limit(queue, "read_ahead_kb", 0) * KiB;
-  return {
-      .read_bytes = static_cast<uint32_t>(read_bytes),
-      .queue_depth = static_cast<uint32_t>(depth),
-      .readahead_bytes = static_cast<uint32_t>(std::min<uint64_t>(readahead_bytes, UINT32_MAX))};
+  return {.read_bytes = static_cast<uint32_t>(read_bytes),
+          .queue_depth = static_cast<uint32_t>(depth),
+          .readahead_bytes = static_cast<uint32_t>(std::min<uint64_t>(readahead_bytes, UINT32_MAX)),
+          .reads_are_copies = lives_in_memory(fd)};
 }
 
 }  // namespace weightpager::io

@@ -52,10 +52,12 @@ struct DeviceLimits {
   uint32_t queue_depth = 16;
   /// The kernel's readahead for this device (what plain mmap gets), for reports; 0 if unknown.
   uint32_t readahead_bytes = 0;
+  /// The file lies in memory (tmpfs), and a read is a copy that a processor makes.
+  bool reads_are_copies = false;
 };
 
 /// The size and number of requests to keep in flight, from the sysfs queue limits of the block
-/// device under `fd`. Never fails: unknown devices (overlay, network) get the defaults.
+/// device under `fd`. Never fails: unknown devices (overlay, network) and memory get the defaults.
 DeviceLimits device_limits(int fd);
 
 }  // namespace weightpager::io

@@ -1,5 +1,5 @@
-// The pread reader, for systems that refuse io_uring: a few threads, each with one request at the
-// device.
+// The pread reader, for systems that refuse io_uring, and for files in memory: a few threads, each
+// with one request at the device.
 //
 // The pager's thread puts pieces into a queue. The threads take them out, call pread, and note
 // which reads are finished. An eventfd is readable while there are finished reads, so the pager can

@@ -2,9 +2,9 @@
 //
 // The pager starts reads and sleeps in one place, `wait`, which also wakes it when the watched file
 // descriptor (the userfaultfd) becomes readable. There are two readers: io_uring (uring_reader.cc:
-// one thread, no extra context switches) and pread (pread_reader.cc: a few threads, for kernels and
-// containers without io_uring). A reader hides short reads, EINTR and EAGAIN; its reports are
-// final. Both follow the same rules for that, which are in read_progress.h.
+// one thread, no extra context switches) and pread (pread_reader.cc: a few threads, for files in
+// memory, and for kernels and containers without io_uring). A reader hides short reads, EINTR and
+// EAGAIN; its reports are final. Both follow the same rules for that, which are in read_progress.h.
 #pragma once
 
 #include <cstddef>
@@ -65,6 +65,8 @@ struct ReaderOptions {
   uint32_t read_bytes_max = 2u << 20;
   /// A read longer than this is handed to the device in pieces of this size, a multiple of 4 KiB.
   uint32_t device_read_bytes = 2u << 20;
+  /// Most reads will be copies that processors make (DeviceLimits).
+  bool reads_are_copies = false;
   /// For tests only: changes the kernel's answers before the reader gets them (read_table.h).
   AnswerFilter* answer_filter = nullptr;
 };

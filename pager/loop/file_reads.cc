@@ -68,6 +68,7 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
   reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
   reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
   reader_options.device_read_bytes = options_.device.read_bytes;
+  reader_options.reads_are_copies = options_.device.reads_are_copies;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
@@ -133,9 +134,19 @@ io::DriveSet FileReads::to_ask(const ServedFile& served, io::DriveSet asked) con
 
 // ---- Take ----
 
-void FileReads::take(const io::Wakeup& wakeup, uint64_t now_ns) {
+std::span<const io::Completion> FileReads::take_some(std::span<const io::Completion> finished,
+                                                     uint64_t now_ns) {
+  size_t count = 0;
+  for (uint64_t bytes = 0; count < finished.size() && bytes < window::move_bytes_max; ++count) {
+    bytes += (finished[count].tag >> tag_count_shift) * chunk_bytes_;
+  }
+  take(finished.first(count), now_ns);
+  return finished.subspan(count);
+}
+
+void FileReads::take(std::span<const io::Completion> finished, uint64_t now_ns) {
   Run wanted;
-  for (io::Completion completion : wakeup.completions) {
+  for (io::Completion completion : finished) {
     const Run read{static_cast<ChunkId>(completion.tag),
                    static_cast<uint32_t>(completion.tag >> tag_count_shift)};
     probes::read_end(read.first, read.count, completion.length_bytes, completion.error_number);

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -42,8 +43,12 @@ class FileReads {
   void start(window::ChunkId chunk);
   void hand_over();
 
-  /// reading → ready, of what was read; what somebody waits for, or the policy wants, is shown.
-  void take(const io::Wakeup& wakeup, uint64_t now_ns);
+  /// reading → ready, of the first reads that are finished, as many as are shown together; what
+  /// somebody waits for, or the policy wants, is shown. Returns the others. The caller starts other
+  /// reads before it has these taken, since a disk may answer all reads at once, and would stand
+  /// still while all of it is shown.
+  std::span<const io::Completion> take_some(std::span<const io::Completion> finished,
+                                            uint64_t now_ns);
   /// Who waits for what does not come shall know for what, and why.
   void tell_of_hanging_read(uint64_t now_ns);
 
@@ -65,6 +70,7 @@ class FileReads {
 
   void start_reader(const window::Run& run, io::DriveSet asked = 0);
   io::DriveSet to_ask(const ServedFile& served, io::DriveSet asked) const;
+  void take(std::span<const io::Completion> finished, uint64_t now_ns);
   bool goes_along(const window::Run& run, window::ChunkId chunk, uint32_t count_max) const;
   std::byte* bytes_of(window::ChunkId chunk) const;
   bool reads_elsewhere(const window::Run& read, io::Completion& outcome);

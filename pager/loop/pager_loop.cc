@@ -181,7 +181,7 @@ void PagerLoop::serve() {
     policy_.policy().on_time(now_ns_);
 
     // 2. What was read is ready; what is waited for is shown, and its toucher runs on.
-    reads_.take(wakeup, now_ns_);
+    take_finished(wakeup.completions);
 
     // 3. Faults: ready chunks are shown at once, for the others the policy learns of the touch.
     if (wakeup.watched_fd_readable) faults_.take_all();
@@ -235,6 +235,14 @@ bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
   const bool has_come = !wakeup.completions.empty() || wakeup.watched_fd_readable;
   const bool will_come = waiters_.is_any_to_retry() || table_.is_slot_coming();
   return waiters_.chunks() > 0 && !has_come && !will_come;
+}
+
+// Faults and other reads do not wait until all of it is shown.
+void PagerLoop::take_finished(std::span<const io::Completion> finished) {
+  while (!(finished = reads_.take_some(finished, now_ns_)).empty()) {
+    faults_.take_all();
+    carry_out_policy();
+  }
 }
 
 void PagerLoop::carry_out_policy() {

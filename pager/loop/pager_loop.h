@@ -91,6 +91,7 @@ class PagerLoop {
   void serve();
   int64_t sleep_max_ns() const;
   bool waits_in_vain(const io::Wakeup& wakeup) const;
+  void take_finished(std::span<const io::Completion> finished);
   void carry_out_policy();
   void account();
   uint64_t engine_bytes() const;

@@ -113,6 +113,7 @@ TEST(DeviceLimits, UnknownDevicesGetTheDefaults) {
     EXPECT_EQ(limits.read_bytes, DeviceLimits{}.read_bytes);
     EXPECT_EQ(limits.queue_depth, DeviceLimits{}.queue_depth);
     EXPECT_EQ(limits.readahead_bytes, 0u);
+    EXPECT_EQ(limits.reads_are_copies, fd == memory);
   }
   close(memory);
 }
