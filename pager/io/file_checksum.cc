@@ -126,6 +126,19 @@ class WholeRead {
   std::array<bool, checksum_reads> has_come_{};
 };
 
+// Waits for a few seconds, which a file needs that was written just now and has its times in whole
+// seconds.
+std::optional<FileIdentity> identity_once_settled(int fd) {
+  constexpr int waits_max = 40;
+  constexpr useconds_t wait_us = 100'000;
+  auto identity = settled_identity_of(fd);
+  for (int i = 0; i < waits_max && identity && !identity->is_settled; ++i) {
+    usleep(wait_us);
+    identity = identity_of(fd);
+  }
+  return identity;
+}
+
 Result<FileChecksum> read_checksum(const std::string& path, const ModelFile& file,
                                    const FileIdentity& identity,
                                    const std::function<void(uint64_t)>& on_read) {
@@ -162,7 +175,7 @@ Result<FileChecksum> checksum_of(const std::string& path, const std::string& cac
                                  const std::function<void(uint64_t)>& on_read) {
   const auto file = ModelFile::open(path);
   if (!file) return tl::make_unexpected(file.error());
-  const auto identity = settled_identity_of(file->fd());
+  const auto identity = identity_once_settled(file->fd());
   if (!identity) return fail(path + ": the kernel does not say which file it is", "", EIO);
   if (const auto kept = find_kept(cache_directory, *identity)) return *kept;
   auto made = read_checksum(path, *file, *identity, on_read);

@@ -160,7 +160,7 @@ TEST_F(Mirrors, TheListOfCopiesIsReadAsItWasWritten) {
   write("b/a\nmodel.bin", 'a');
   write("c/a\nmodel.bin", 'a');
   const auto copies = check({model}, {at("b"), at("c")});
-  ASSERT_TRUE(copies);
+  ASSERT_TRUE(copies) << copies.error().message;
   const std::string text = format_copies(*copies);
   const auto read = parse_copies(text, "list");
   ASSERT_TRUE(read);
