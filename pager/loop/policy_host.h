@@ -75,6 +75,7 @@ class PolicyHost {
   void on_window_resized();
   /// Counts how the policy divides the window.
   void account_parts();
+  /// The same when an order was told, and something has been touched since.
   void account_parts_of_order();
   /// A file is served: an earlier run may have learned how it is used.
   void find_learned_profile();

@@ -126,13 +126,10 @@ class Simulator {
 }  // namespace
 
 Result<SimulatedRun> simulate(const Trace& trace, const SimulatorOptions& options) {
-  if (auto known = policy::check_policy(options.policy, false); !known) {
-    return forward_error(std::move(known));
-  }
-  const bool is_future_known = trace.threads == 1;
-  if (auto known = policy::check_policy(options.policy, !is_future_known); !known) {
-    return forward_error(std::move(known));
-  }
+  Status known = policy::check_policy(options.policy, false);
+  // The order of several threads' touches is not known beforehand, as in a live run.
+  if (known && trace.threads > 1) known = policy::check_policy(options.policy, true);
+  if (!known) return forward_error(std::move(known));
   if (options.window_chunks < window_chunks_min) {
     return fail("a window of " + format_size(options.window_chunks * trace.chunk_bytes) +
                     " is too small for chunks of " + format_size(trace.chunk_bytes),

@@ -54,13 +54,7 @@ done
 # A server reads from them for its guests.
 "$WEIGHTPAGER" serve "$model" --window 64MiB --name one --mirror "$SCRATCH/b" --json "$SCRATCH/run.json" 2>"$SCRATCH/said" &
 server=$!
-until grep -q 'weightpager run --attach one -- ENGINE' "$SCRATCH/said"; do
-  kill -0 "$server" || {
-    skip_for_lack "$SCRATCH/said"
-    fail "the server ended: $(cat "$SCRATCH/said")"
-  }
-  sleep 0.02
-done
+await_server "$server" one "$SCRATCH/said"
 weightpager run --attach one -- "${reading[@]}"
 expect_status 0
 cmp "$SCRATCH/sums" "$OUT" || fail "other bytes"

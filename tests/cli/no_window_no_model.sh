@@ -59,10 +59,7 @@ grep -q 'raise .ulimit -d' "$ERR" || fail "another hint: $(cat "$ERR")"
 
 "$WEIGHTPAGER" serve "$SCRATCH/model.gguf" --window 64MiB --name one >/dev/null 2>"$SCRATCH/said" &
 server=$!
-until grep -q 'run --attach one' "$SCRATCH/said"; do
-  kill -0 "$server" || fail "the server ended: $(cat "$SCRATCH/said")"
-  sleep 0.02
-done
+await_server "$server" one "$SCRATCH/said"
 weightpager run --attach one -- python3 "$SCRATCH/engine.py" pass "$SCRATCH/other.gguf"
 expect_no_memory 'not among the files that are served'
 weightpager run --attach one -- python3 "$SCRATCH/engine.py" "

@@ -58,10 +58,7 @@ served 1 --window 90% --quiet -- python3 engine.py "" new.gguf
 
 "$WEIGHTPAGER" serve new.gguf --window 32MiB --name odd >/dev/null 2>said &
 server=$!
-until grep -q 'run --attach odd' said; do
-  kill -0 "$server" || fail "the server ended: $(cat said)"
-  sleep 0.02
-done
+await_server "$server" odd said
 served 1 --attach odd -- python3 engine.py "" new.gguf
 
 rm sharded/model-00001-of-00002.safetensors

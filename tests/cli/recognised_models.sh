@@ -75,8 +75,5 @@ expect_refusal 'no choices in braces'
 
 "$WEIGHTPAGER" serve hub/snapshot/model.onnx_data --window 32MiB --name hub >/dev/null 2>said &
 server=$!
-until grep -q 'run --attach hub' said; do
-  kill -0 "$server" || fail "the server ended: $(cat said)"
-  sleep 0.02
-done
+await_server "$server" hub said
 served '' plain hub/blobs/1234 --attach hub

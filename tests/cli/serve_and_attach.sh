@@ -17,13 +17,7 @@ serve() {
   : >"$SCRATCH/said" # what the last one said is no sign of this one
   "$WEIGHTPAGER" serve "$SCRATCH/model.gguf" --window 64MiB --name one --json "$SCRATCH/report.json" 2>"$SCRATCH/said" &
   server=$!
-  until grep -q 'weightpager run --attach one -- ENGINE' "$SCRATCH/said"; do
-    kill -0 "$server" || {
-      skip_for_lack "$SCRATCH/said"
-      fail "the server ended: $(cat "$SCRATCH/said")"
-    }
-    sleep 0.02
-  done
+  await_server "$server" one "$SCRATCH/said"
 }
 # A program that maps the file, reads it all, and prints its sum.
 digest='import hashlib, mmap, sys

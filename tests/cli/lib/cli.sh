@@ -36,6 +36,17 @@ skip_for_lack() {
   skip "$said"
 }
 
+# await_server PID NAME FILE: until the server can be attached to; FILE has what it says on stderr.
+await_server() {
+  until grep -q "weightpager run --attach $2 -- ENGINE" "$3"; do
+    kill -0 "$1" || {
+      skip_for_lack "$3"
+      fail "the server ended: $(cat "$3")"
+    }
+    sleep 0.02
+  done
+}
+
 # require_programs NAME…: that this test calls.
 require_programs() {
   local name
