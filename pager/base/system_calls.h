@@ -69,6 +69,9 @@ inline ssize_t read(int fd, void* buffer, size_t count) {
 inline ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
   return syscall(SYS_pread64, fd, buffer, count, offset);
 }
+inline ssize_t pwrite(int fd, const void* buffer, size_t count, off_t offset) {
+  return syscall(SYS_pwrite64, fd, buffer, count, offset);
+}
 inline int fstat(int fd, struct stat* facts) {
   return static_cast<int>(syscall(SYS_fstat, fd, facts));
 }

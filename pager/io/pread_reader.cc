@@ -1,10 +1,10 @@
 // The pread reader, for systems that refuse io_uring, and for files in memory: a few threads, each
 // with one request at the device.
 //
-// The pager's thread puts pieces into a queue. The threads take them out, call pread, and note
-// which reads are finished. An eventfd is readable while there are finished reads, so the pager can
-// sleep on finished reads and on the watched descriptor at once. Cost: each piece wakes a thread,
-// and each read wakes the pager; no more requests are in flight than there are threads.
+// The pager's thread puts pieces into a queue. The threads take them out, call pread or pwrite,
+// and note what is finished. An eventfd is readable while anything is finished, so the pager can
+// sleep on that and on the watched descriptor at once. Cost: each piece wakes a thread,
+// and each read or write wakes the pager; no more requests are in flight than there are threads.
 //
 // One mutex guards all shared data. It is held for a few lines, never over a system call that can
 // block.
@@ -33,9 +33,11 @@ namespace {
 /// On a device with the usual 2 MiB requests, 8 threads keep 16 MiB in flight.
 constexpr uint32_t threads_max = 8;
 
-int64_t answer_to(const ReadRequest& request) {
-  const ssize_t bytes = kernel::pread(request.fd, request.buffer, request.length_bytes,
-                                      static_cast<off_t>(request.offset_bytes));
+int64_t answer_to(const KernelRequest& request) {
+  const auto offset = static_cast<off_t>(request.offset_bytes);
+  const ssize_t bytes =
+      request.is_write ? kernel::pwrite(request.fd, request.buffer, request.length_bytes, offset)
+                       : kernel::pread(request.fd, request.buffer, request.length_bytes, offset);
   return bytes >= 0 ? bytes : -errno;
 }
 
@@ -50,12 +52,15 @@ class PreadReader final : public Reader {
 
   Status start_threads(uint32_t count);
 
-  void start(const Read& read) override;
+  void start(const Read& read) override { take_on(read); }
+  void start_write(const Write& write) override { take_on(write); }
   Wakeup wait(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override { return reads_in_flight_; }
   const char* name() const override { return "pread"; }
 
  private:
+  template <typename Asked>
+  void take_on(const Asked& asked);
   void serve_queue();
   ReadTable::After serve_piece(PieceName name) WP_REQUIRES(mutex_);
   bool sleep(const Deadline& deadline);
@@ -103,10 +108,11 @@ Status PreadReader::start_threads(uint32_t count) {
   return {};
 }
 
-void PreadReader::start(const Read& read) {
+template <typename Asked>
+void PreadReader::take_on(const Asked& asked) {
   {
     const MutexLock lock(mutex_);
-    table_.add(read, [this](PieceName name) WP_UNCHECKED {
+    table_.add(asked, [this](PieceName name) WP_UNCHECKED {
       queue_.push(name);
       work_.wake_one();
     });
@@ -121,7 +127,7 @@ void PreadReader::serve_queue() {
     while (!is_ending_ && queue_.is_empty()) work_.wait(mutex_);
     if (queue_.is_empty()) return;
     const PieceName name = queue_.pop();
-    if (serve_piece(name) != ReadTable::After::read_finished) continue;
+    if (serve_piece(name) != ReadTable::After::row_finished) continue;
     finished_.push_back(table_.finish(name));
     if (finished_.size() == 1) {
       constexpr eventfd_t one = 1;
@@ -134,7 +140,7 @@ void PreadReader::serve_queue() {
 ReadTable::After PreadReader::serve_piece(PieceName name) {
   ReadTable::After after;
   do {
-    const ReadRequest request = table_.request(name);
+    const KernelRequest request = table_.request(name);
     mutex_.unlock();
     const int64_t answer = answer_to(request);
     mutex_.lock();
@@ -151,8 +157,8 @@ Wakeup PreadReader::wait(int64_t timeout_ns) {
   return {completions_, watched_fd_readable};
 }
 
-/// Sleeps until a read is finished, the watched descriptor is readable (returns true), or the time
-/// is over.
+/// Sleeps until something is finished, the watched descriptor is readable (returns true), or the
+/// time is over.
 bool PreadReader::sleep(const Deadline& deadline) {
   pollfd descriptors[] = {{.fd = finished_event_, .events = POLLIN, .revents = 0},
                           {.fd = watched_fd_, .events = POLLIN, .revents = 0}};

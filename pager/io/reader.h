@@ -1,10 +1,13 @@
-// Reads whole chunks from model files into slots, with many reads in flight.
+// Reads whole chunks from files into slots, and writes them from slots into files, with many in
+// flight.
 //
-// The pager starts reads and sleeps in one place, `wait`, which also wakes it when the watched file
+// Model files are read only. A spill file (pager/spill) is written, too. The pager starts reads and
+// writes, and sleeps in one place, `wait`, which also wakes it when the watched file
 // descriptor (the userfaultfd) becomes readable. There are two readers: io_uring (uring_reader.cc:
 // one thread, no extra context switches) and pread (pread_reader.cc: a few threads, for files in
-// memory, and for kernels and containers without io_uring). A reader hides short reads, EINTR and
+// memory, and for kernels and containers without io_uring). A reader hides short answers, EINTR and
 // EAGAIN; its reports are final. Both follow the same rules for that, which are in read_progress.h.
+// Reads and writes in flight are not ordered: who reads what was written waits for the write.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +19,10 @@
 
 namespace weightpager::io {
 
-/// Started reads go to the device when they have this many bytes together, at the latest. A caller
-/// that starts many small reads has work to do for each, and the device need not idle meanwhile. It
-/// is the size of one request to the device, so that neighbouring reads still become one request.
+/// Started reads and writes go to the device when they have this many bytes together, at the
+/// latest. A caller that starts many small ones has work to do for each, and the device need not
+/// idle meanwhile. It is the size of one request to the device, so that neighbouring reads still
+/// become one request.
 inline constexpr uint64_t submitted_at_once_bytes = 1u << 20;
 
 /// Reads `length_bytes` bytes at `offset_bytes` of the open file `fd` into `buffer`. For files that
@@ -33,12 +37,25 @@ struct Read {
   std::byte* buffer = nullptr;
 };
 
+/// Writes `length_bytes` bytes from `buffer` to `offset_bytes` of the open file `fd`. The alignment
+/// is as for reads. The buffer must stay valid, and its bytes the same, until the write is
+/// completed. A completed write without an error is in the file, though not proof against a power
+/// failure.
+struct Write {
+  uint64_t tag = 0;  // the caller's name for it, returned in the completion
+  int fd = -1;
+  uint64_t offset_bytes = 0;
+  uint32_t length_bytes = 0;
+  const std::byte* buffer = nullptr;
+};
+
+/// The final answer to a read or a write.
 struct Completion {
   uint64_t tag = 0;
   /// 0, or the errno of the first piece that failed.
   int error_number = 0;
-  /// Bytes that arrived without a gap from the read's start; fewer than asked for without an error
-  /// means: end of file.
+  /// Bytes that arrived without a gap from the start. Fewer than asked for without an error mean
+  /// the end of the file for a read; a write without an error is whole.
   uint32_t length_bytes = 0;
 };
 
@@ -59,11 +76,12 @@ struct ReaderOptions {
   /// Only the thread that creates the reader uses it. If false, any thread may use it, one after
   /// the other; with io_uring that costs the kernel a little more.
   bool is_of_one_thread = true;
-  /// The most reads (of the caller, not of the device) that are in flight at once.
+  /// The most reads and writes (of the caller, not of the device) that are in flight at once.
   uint32_t reads_max = 64;
-  /// The longest read of the caller.
+  /// The longest read or write of the caller.
   uint32_t read_bytes_max = 2u << 20;
-  /// A read longer than this is handed to the device in pieces of this size, a multiple of 4 KiB.
+  /// A read or write longer than this is handed to the device in pieces of this size, a multiple of
+  /// 4 KiB.
   uint32_t device_read_bytes = 2u << 20;
   /// Most reads will be copies that processors make (DeviceLimits).
   bool reads_are_copies = false;
@@ -72,25 +90,28 @@ struct ReaderOptions {
 };
 
 /// Unless ReaderOptions say otherwise, one thread creates, uses and destroys it.
-/// `start` and `wait` allocate nothing.
+/// `start`, `start_write` and `wait` allocate nothing.
 class Reader {
  public:
-  /// Waits for the reads in flight: until then the kernel writes into their buffers.
+  /// Waits for what is in flight: until then the kernel uses the buffers.
   virtual ~Reader() = default;
 
   /// Accepts the read, which reaches the device in the next `wait` at the latest. Requires
   /// reads_in_flight() < reads_max and a length of at most read_bytes_max.
   virtual void start(const Read& read) = 0;
 
-  /// Submits the reads that were started, then sleeps until a read is completed, the watched
+  /// The same for a write. Not every reader that stands in for a real one can write.
+  virtual void start_write(const Write& write);
+
+  /// Submits what was started, then sleeps until a read or write is completed, the watched
   /// descriptor is readable or `timeout_ns` has passed (negative: no limit; 0: does not sleep).
   virtual Wakeup wait(int64_t timeout_ns) = 0;
 
-  /// Like `wait`, but a completed read does not end the sleep; it is returned when the sleep ends.
-  /// For callers that do not need completed reads yet. A reader that cannot do this calls `wait`.
+  /// Like `wait`, but a completion does not end the sleep; it is returned when the sleep ends.
+  /// For callers that do not need completions yet. A reader that cannot do this calls `wait`.
   virtual Wakeup doze(int64_t timeout_ns) { return wait(timeout_ns); }
 
-  /// The number of reads that were started and not yet returned by `wait` or `doze`.
+  /// The number of reads and writes that were started and not yet returned by `wait` or `doze`.
   virtual uint32_t reads_in_flight() const = 0;
 
   /// "io_uring" or "pread".

@@ -1,4 +1,4 @@
-// The io_uring reader: the pager's thread itself keeps every read in flight.
+// The io_uring reader: the pager's thread itself keeps every read and write in flight.
 //
 // Requests go into a ring that is shared with the kernel, and answers come back through another
 // one. One system call, made in `wait`, submits the new requests and sleeps for the next answer.
@@ -74,18 +74,26 @@ class UringReader final : public Reader {
 
   void start(const Read& read) override {
     if (substitute_) return substitute_->start(read);
-    table_.add(read, [this](PieceName name) { waiting_.push(name); });
-    unsubmitted_bytes_ += read.length_bytes;
-    if (unsubmitted_bytes_ >= submitted_at_once_bytes) submit();
+    take_on(read);
+  }
+  void start_write(const Write& write) override {
+    if (substitute_) return substitute_->start_write(write);
+    take_on(write);
   }
   Wakeup wait(int64_t timeout_ns) override;
   Wakeup doze(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override {
-    return substitute_ ? substitute_->reads_in_flight() : table_.reads_in_flight();
+    return substitute_ ? substitute_->reads_in_flight() : table_.in_flight();
   }
   const char* name() const override { return substitute_ ? substitute_->name() : "io_uring"; }
 
  private:
+  template <typename Asked>
+  void take_on(const Asked& asked) {
+    table_.add(asked, [this](PieceName name) { waiting_.push(name); });
+    unsubmitted_bytes_ += asked.length_bytes;
+    if (unsubmitted_bytes_ >= submitted_at_once_bytes) submit();
+  }
   io_uring_sqe* new_entry();
   void ask_for_pieces();
   void ask_for_watched_fd();
@@ -203,10 +211,15 @@ void UringReader::ask_for_pieces() {
   const uint32_t pieces_max = ring_.sq.ring_entries - 1;
   for (; !waiting_.is_empty() && pieces_in_ring_ < pieces_max; pieces_in_ring_++) {
     const PieceName name = waiting_.pop();
-    const ReadRequest request = table_.request(name);
+    const KernelRequest request = table_.request(name);
     io_uring_sqe* entry = new_entry();
-    io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes,
-                       request.offset_bytes);
+    if (request.is_write) {
+      io_uring_prep_write(entry, request.fd, request.buffer, request.length_bytes,
+                          request.offset_bytes);
+    } else {
+      io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes,
+                         request.offset_bytes);
+    }
     io_uring_sqe_set_data64(entry, name);
   }
 }
@@ -243,7 +256,7 @@ void UringReader::check(int result) {
 
 /// Waits for the answers to the requests that the kernel has. Nobody may use their buffers before.
 /// Only on some kernels do these answers come without a call; if they do not come in time, the
-/// process ends. The buffers are read again afterwards.
+/// process ends. What was in flight is read, or written, again afterwards.
 void UringReader::await_last_answers(int error_number) {
   // The kernel has not got the requests that are still in the queue.
   const unsigned first = *ring_.sq.khead;
@@ -273,9 +286,10 @@ void UringReader::be_substituted(int error_number) {
   if (!substitute) end_refused("io_uring_enter", error_number);
   substitute_ = std::move(*substitute);
   waiting_.clear();
-  table_.hand_over([this](const Read& read) { substitute_->start(read); });
+  table_.hand_over(*substitute_);
   notice(
-      "io_uring is refused from now on: reading with threads, a little slower. A system call "
+      "io_uring is refused from now on: reading and writing with threads, a little slower. A "
+      "system call "
       "filter "
       "that the engine has set is the likely cause");
 }
@@ -302,7 +316,7 @@ void UringReader::take_answer(PieceName name, int answer) {
       return waiting_.push(name);
     case ReadTable::After::wait_for_others:
       return;
-    case ReadTable::After::read_finished:
+    case ReadTable::After::row_finished:
       completions_.push_back(table_.finish(name));
   }
 }

@@ -17,7 +17,7 @@ class Misbehaviour final : public AnswerFilter {
   using Change = std::function<int64_t(uint32_t call, int64_t answer)>;
   explicit Misbehaviour(Change change) : change_(std::move(change)) {}
 
-  int64_t filter(const ReadRequest& request, int64_t answer) override {
+  int64_t filter(const KernelRequest& request, int64_t answer) override {
     const int64_t changed = change_(calls_++, answer);
     const int64_t hidden_from = std::max<int64_t>(changed, 0);
     if (hidden_from < answer) {

@@ -29,16 +29,26 @@ FaultPlan device_ends_at(uint64_t size_bytes) {
   };
 }
 
-FaultyReader::FaultyReader(std::unique_ptr<Reader> real, uint32_t reads_max, FaultPlan plan)
-    : real_(std::move(real)), plan_(std::move(plan)), rows_(reads_max) {
+FaultyReader::FaultyReader(std::unique_ptr<Reader> real, uint32_t reads_max, FaultPlan plan,
+                           WriteFaultPlan write_plan)
+    : real_(std::move(real)),
+      plan_(std::move(plan)),
+      write_plan_(std::move(write_plan)),
+      rows_(reads_max) {
   completions_.reserve(reads_max);
 }
 
-void FaultyReader::start(const Read& read) {
+void FaultyReader::start(const Read& read) { take_on(read, plan_(reads_started_++, read)); }
+
+void FaultyReader::start_write(const Write& write) {
+  take_on(write, write_plan_ ? write_plan_(writes_started_++, write) : Fault{});
+}
+
+void FaultyReader::take_on(const std::variant<Read, Write>& asked, const Fault& fault) {
   const auto row = std::find_if(rows_.begin(), rows_.end(),
                                 [](const Row& it) { return it.state == Row::State::free; });
   WP_ASSERT(row != rows_.end());
-  *row = Row{.read = read, .fault = plan_(reads_started_++, read)};
+  *row = Row{.asked = asked, .fault = fault};
   row->due_ns = now_ns() + row->fault.delay_ns;
   if (row->fault.kind == Fault::Kind::hang && !is_released_) {
     row->state = Row::State::hanging;
@@ -49,8 +59,14 @@ void FaultyReader::start(const Read& read) {
 
 void FaultyReader::start_real(Row& row) {
   row.state = Row::State::reading;
-  Read renamed = row.read;
-  renamed.tag = static_cast<uint64_t>(&row - rows_.data());
+  const auto tag = static_cast<uint64_t>(&row - rows_.data());
+  if (const auto* write = std::get_if<Write>(&row.asked)) {
+    Write renamed = *write;
+    renamed.tag = tag;
+    return real_->start_write(renamed);
+  }
+  Read renamed = std::get<Read>(row.asked);
+  renamed.tag = tag;
   real_->start(renamed);
 }
 
@@ -86,7 +102,7 @@ void FaultyReader::start_hung_if_released() {
 void FaultyReader::take(const Completion& completion) {
   Row& row = rows_.at(completion.tag);
   row.completion = completion;
-  row.completion.tag = row.read.tag;
+  row.completion.tag = std::visit([](const auto& asked) { return asked.tag; }, row.asked);
   const Fault& fault = row.fault;
   if (fault.kind == Fault::Kind::error || fault.kind == Fault::Kind::cut) {
     row.completion.length_bytes = std::min(completion.length_bytes, fault.length_bytes);

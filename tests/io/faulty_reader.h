@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "pager/io/reader.h"
@@ -37,6 +38,10 @@ struct Fault {
 /// What happens to the reader's read `number` (from 0 on). Called by `start`, in its thread.
 using FaultPlan = std::function<Fault(uint64_t number, const Read& read)>;
 
+/// The same for the reader's write `number`. A write that meets a fault other than `late` and
+/// `hang` has been carried out as a whole all the same.
+using WriteFaultPlan = std::function<Fault(uint64_t number, const Write& write)>;
+
 /// Read `number` (from 0 on) meets `fault`.
 FaultPlan at_read(uint64_t number, const Fault& fault);
 
@@ -47,9 +52,11 @@ FaultPlan device_ends_at(uint64_t size_bytes);
 class FaultyReader final : public Reader {
  public:
   /// `reads_max` as the real reader was opened with.
-  FaultyReader(std::unique_ptr<Reader> real, uint32_t reads_max, FaultPlan plan);
+  FaultyReader(std::unique_ptr<Reader> real, uint32_t reads_max, FaultPlan plan,
+               WriteFaultPlan write_plan = {});
 
   void start(const Read& read) override;
+  void start_write(const Write& write) override;
   Wakeup wait(int64_t timeout_ns) override;
   uint32_t reads_in_flight() const override;
   const char* name() const override { return real_->name(); }
@@ -59,13 +66,14 @@ class FaultyReader final : public Reader {
 
  private:
   struct Row {
-    Read read;
+    std::variant<Read, Write> asked;
     Fault fault;
     int64_t due_ns = 0;
     enum class State { free, reading, hanging, delayed } state = State::free;
     Completion completion;
   };
 
+  void take_on(const std::variant<Read, Write>& asked, const Fault& fault);
   void start_hung_if_released();
   void start_real(Row& row);
   void take(const Completion& completion);
@@ -76,7 +84,9 @@ class FaultyReader final : public Reader {
 
   std::unique_ptr<Reader> real_;
   FaultPlan plan_;
+  WriteFaultPlan write_plan_;
   uint64_t reads_started_ = 0;
+  uint64_t writes_started_ = 0;
   std::vector<Row> rows_;
   std::vector<Completion> completions_;
   std::atomic<bool> is_released_{false};

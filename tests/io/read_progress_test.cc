@@ -27,7 +27,7 @@ Read aligned_read(uint32_t length_bytes) {
 void expect_request(const ReadProgress& progress, uint32_t piece, uint32_t begin_bytes,
                     uint32_t length_bytes) {
   const Read read = aligned_read(0);
-  const ReadRequest request = progress.request(piece);
+  const KernelRequest request = progress.request(piece);
   EXPECT_EQ(request.fd, read.fd);
   EXPECT_EQ(request.offset_bytes, read.offset_bytes + begin_bytes);
   EXPECT_EQ(request.length_bytes, length_bytes);
@@ -142,7 +142,7 @@ class UnhelpfulKernel {
  public:
   explicit UnhelpfulKernel(uint64_t file_bytes) : file_bytes_(file_bytes) {}
 
-  int64_t answer(const ReadRequest& request) {
+  int64_t answer(const KernelRequest& request) {
     const uint64_t left = file_bytes_ - std::min(file_bytes_, request.offset_bytes);
     const auto whole = static_cast<int64_t>(std::min<uint64_t>(left, request.length_bytes));
     const int64_t answer = ++calls_ % 10 == 0 ? whole : any_answer(whole);
@@ -193,7 +193,7 @@ TEST(ReadProgressProperty, TruthfulAnswersInAnyOrderGiveExactlyTheFilesBytes) {
         piece_bytes);
 
     UnhelpfulKernel kernel(file_bytes);
-    run(progress, file_bytes, [&](const ReadRequest& request) { return kernel.answer(request); });
+    run(progress, file_bytes, [&](const KernelRequest& request) { return kernel.answer(request); });
 
     const uint64_t left = file_bytes - std::min(file_bytes, offset_bytes);
     const Completion completion = progress.completion();
@@ -209,7 +209,7 @@ TEST(ReadProgressProperty, AnyAnswersWhateverEndTheRead) {
     const auto length_bytes = *rc::gen::inRange<uint32_t>(0, 64 * KiB);
     ReadProgress progress(16);
     progress.begin(aligned_read(length_bytes), 4 * KiB);
-    const uint32_t answers = run(progress, huge_file, [](const ReadRequest&) {
+    const uint32_t answers = run(progress, huge_file, [](const KernelRequest&) {
       return *rc::gen::oneOf(rc::gen::inRange<int64_t>(-40, 40), rc::gen::inRange<int64_t>(0, 9000),
                              rc::gen::just<int64_t>(-EAGAIN));
     });

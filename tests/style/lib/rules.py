@@ -25,7 +25,7 @@ METHODS_MAX = 40
 FIELDS_MAX = 25
 DOCUMENT_COLUMNS_MAX = 120
 # What all share; none of these knows another but base.
-GROUND_FLOOR = ("pager/base", "pager/io", "pager/telemetry", "pager/model")
+GROUND_FLOOR = ("pager/base", "pager/io", "pager/spill", "pager/telemetry", "pager/model")
 # Each may include itself and what stands before it. kmod has one header, which the kernel shares.
 STOREYS = ("kmod", "pager", "runtime", "tools", "tests", "bench")
 # The rooms of tools/, in the same way; the folders in tools/commands are one room.
