@@ -16,12 +16,14 @@
 #include <thread>
 #include <utility>
 
+#include "pager/base/plain_memory.h"
 #include "pager/base/result.h"
 
 namespace weightpager {
 
 /// Starts a thread with all signals blocked, under a name of at most 15 characters (ps -L shows
-/// it). Fails if the process, the user or the container may not have another thread.
+/// it), which takes plain memory. Fails if the process, the user or the container may not have
+/// another thread.
 template <typename Function>
 Result<std::thread> start_thread(const char* name, Function function) {
   sigset_t all;
@@ -31,7 +33,10 @@ Result<std::thread> start_thread(const char* name, Function function) {
   std::thread thread;
   int error_number = 0;
   try {
-    thread = std::thread(std::move(function));
+    thread = std::thread([function = std::move(function)]() mutable {
+      takes_plain_memory = true;
+      function();
+    });
   } catch (const std::system_error& error) {
     error_number = error.code().value();
   }

@@ -24,6 +24,7 @@
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/mutex.h"
+#include "pager/base/plain_memory.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/base/whole_file.h"
@@ -35,6 +36,7 @@
 #include "pager/policy/chunk_size.h"
 #include "pager/preload/control.h"
 #include "pager/preload/opened_files.h"
+#include "pager/preload/spilled_blocks.h"
 #include "pager/preload/witness.h"
 #include "pager/telemetry/telemetry.h"
 
@@ -113,6 +115,9 @@ class Inside {
  public:
   Inside() { is_inside = true; }
   ~Inside() { is_inside = false; }
+
+ private:
+  const PlainMemory plain_;
 };
 
 std::string environment(const char* name, const char* otherwise = "") {
@@ -457,6 +462,8 @@ __attribute__((constructor)) void begin_session() {
   session = it;
   note_loaded(it->configuration.run_directory);
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  // Behind that: what begins spilling locks is locked first at a fork.
+  begin_spilling();
   // Builds that link llama.cpp statically cannot be told through a symbol (ggml_profile.cc).
   if (it->configuration.wants_profiles) setenv("LLAMA_ARG_REPACK", "0", 0);
 }

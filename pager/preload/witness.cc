@@ -18,6 +18,7 @@
 
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/preload/error_kept.h"
 #include "pager/telemetry/marks.h"
 
 namespace weightpager::preload {
@@ -36,14 +37,6 @@ int own_process_id = 0;
 bool has_ended = false;
 
 int process_id() { return static_cast<int>(syscall(SYS_getpid)); }
-
-class ErrorKept {
- public:
-  ~ErrorKept() { errno = error_; }
-
- private:
-  const int error_ = errno;
-};
 
 /// Reads a file of /proc, or the head of a program, into the caller's memory.
 size_t read_head(const char* path, char* buffer, size_t size_bytes) {

@@ -1,0 +1,272 @@
+#include "pager/preload/spilled_blocks.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <utility>
+
+#include "pager/base/log.h"
+#include "pager/base/mutex.h"
+#include "pager/base/span.h"
+#include "pager/base/system_calls.h"
+#include "pager/base/units.h"
+#include "pager/preload/error_kept.h"
+#include "pager/preload/large_blocks.h"
+#include "pager/preload/short_lived_blocks.h"
+#include "pager/preload/spilled_memory.h"
+
+namespace weightpager::preload {
+
+std::atomic<size_t> spilled_bytes_min{SIZE_MAX};
+std::atomic<uintptr_t> spilled_begin{UINTPTR_MAX};
+std::atomic<uintptr_t> spilled_end{0};
+
+namespace {
+
+constexpr size_t spilled_bytes_min_otherwise = 4 * MiB;
+// Arenas are few and large, because each is a region of the pager's.
+constexpr size_t arena_bytes_min = GiB;
+// More than any address space has.
+constexpr size_t block_bytes_max = size_t{1} << 47;
+
+// Never destroyed: engine threads give blocks back until the process is gone.
+struct Spilling {
+  LargeBlocks blocks{spilled_chunk_bytes};
+  LargeBlocks plain{spilled_chunk_bytes};
+  Span plain_memory;  // empty if there is none
+  Mutex growing;      // held while an arena is added; taken before all others
+  uint64_t arenas_bytes WP_GUARDED_BY(growing) = 0;
+  bool has_told_of_no_room WP_GUARDED_BY(growing) = false;
+  Mutex lives_mutex;
+  ShortLivedBlocks lives WP_GUARDED_BY(lives_mutex);
+  // In a child process the pager serves nothing.
+  std::atomic<bool> is_child{false};
+};
+Spilling* spilling = nullptr;
+
+uintptr_t number_of(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+// To some milliseconds, which is enough for lives.
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * second_ns + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The whole chunks in a range; empty if there is none.
+struct Chunks {
+  uintptr_t begin;
+  uintptr_t end;
+};
+Chunks chunks_in(uintptr_t begin, uintptr_t end) {
+  const uintptr_t first = round_up(begin, spilled_chunk_bytes);
+  return {first, std::max(first, round_down(end, spilled_chunk_bytes))};
+}
+
+void forget(const Chunks& chunks) {
+  if (chunks.begin == chunks.end) return;
+  forget_spilled_memory(reinterpret_cast<std::byte*>(chunks.begin), chunks.end - chunks.begin);
+}
+
+void clear_part(uintptr_t from, uintptr_t to) {
+  if (from < to) std::memset(reinterpret_cast<void*>(from), 0, to - from);
+}
+
+// What no block ever had is zero already. Whole chunks are forgotten, because otherwise those that
+// are absent would be brought back to be overwritten.
+void clear_spilled(const LargeBlocks::Block& block) {
+  const uintptr_t begin = number_of(block.begin);
+  const uintptr_t used_end = begin + block.used_bytes;
+  const uintptr_t end = begin + block.reserved_bytes;
+  if (used_end == begin) return;
+  const Chunks chunks = chunks_in(begin, std::min(round_up(used_end, spilled_chunk_bytes), end));
+  forget(chunks);
+  clear_part(begin, std::min(chunks.begin, used_end));
+  clear_part(std::max(chunks.end, begin), used_end);
+}
+
+void widen_bounds(const Span& memory) {
+  spilled_begin.store(std::min(spilled_begin.load(), memory.begin));
+  spilled_end.store(std::max(spilled_end.load(), memory.end));
+}
+
+bool is_plain(const void* address) {
+  const Span& memory = spilling->plain_memory;
+  return number_of(address) >= memory.begin && number_of(address) < memory.end;
+}
+
+/// The blocks to which an address belongs.
+LargeBlocks& blocks_of(const void* address) {
+  return is_plain(address) ? spilling->plain : spilling->blocks;
+}
+
+bool add_arena(uint64_t length_bytes) WP_REQUIRES(spilling->growing) {
+  const PlainMemory plain;
+  std::byte* const begin = add_spilled_memory(length_bytes);
+  if (begin == nullptr) return false;
+  // Whoever gets a block there must find the bounds wide enough.
+  widen_bounds({number_of(begin), number_of(begin) + length_bytes});
+  if (!spilling->blocks.add_arena(begin, begin + length_bytes)) return false;
+  spilling->arenas_bytes += length_bytes;
+  return true;
+}
+
+std::optional<LargeBlocks::Block> take_from_more_memory(size_t bytes, size_t alignment,
+                                                        uint64_t now) {
+  const MutexLock lock(spilling->growing);
+  auto block = spilling->blocks.take(bytes, alignment, now);
+  if (block) return block;  // another thread has added an arena meanwhile
+  const size_t needed_bytes = spilling->blocks.arena_bytes_for(bytes, alignment);
+  // Each is as long as all before it, so that there are few.
+  const bool is_added =
+      add_arena(std::max({needed_bytes, arena_bytes_min, spilling->arenas_bytes})) ||
+      add_arena(needed_bytes);
+  if (is_added) block = spilling->blocks.take(bytes, alignment, now);
+  if (!block && !spilling->has_told_of_no_room) {
+    spilling->has_told_of_no_room = true;
+    notice("no room for more spilled memory: " + format_size(bytes) +
+           " and more stay in the engine's own memory, beyond the window");
+  }
+  return block;
+}
+
+// A block that the pager does not serve, if its like does not live long.
+std::optional<LargeBlocks::Block> take_plain(size_t bytes, size_t alignment, uint64_t now) {
+  const MutexLock lock(spilling->lives_mutex);
+  if (!spilling->lives.shall_be_plain(bytes, now)) return std::nullopt;
+  const auto block = spilling->plain.take(bytes, alignment, now);
+  if (block) spilling->lives.note_plain(number_of(block->begin), bytes, now);
+  return block;
+}
+
+void give_plain(void* address) {
+  const MutexLock lock(spilling->lives_mutex);
+  if (!spilling->plain.give(address)) return;
+  spilling->lives.note_plain_end(number_of(address), now_ns());
+  if (!spilling->lives.is_idle()) return;
+  const Span& memory = spilling->plain_memory;
+  kernel::madvise(reinterpret_cast<void*>(memory.begin), memory.length_bytes(), MADV_DONTNEED);
+}
+
+void make_plain_memory() {
+  const size_t length_bytes = ShortLivedBlocks::plain_bytes_max;
+  void* const memory =
+      kernel::mmap(nullptr, length_bytes + spilled_chunk_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return;
+  const uintptr_t begin = round_up(number_of(memory), spilled_chunk_bytes);
+  auto* const first = reinterpret_cast<std::byte*>(begin);
+  if (!spilling->plain.add_arena(first, first + length_bytes)) return;
+  spilling->plain_memory = {begin, begin + length_bytes};
+  widen_bounds(spilling->plain_memory);
+}
+
+// While a thread forks, it holds all locks that the child needs. Libraries that were begun before
+// this one may allocate in that time, in handlers of their own.
+thread_local bool is_forking __attribute__((tls_model("initial-exec"))) = false;
+thread_local bool took_plain_memory __attribute__((tls_model("initial-exec"))) = false;
+
+// The child adds no arena, so it needs no `growing`, which is held for long.
+void before_fork() WP_LOCKS(spilling->lives_mutex) {
+  spilling->lives_mutex.lock();
+  spilling->blocks.before_fork();
+  spilling->plain.before_fork();
+  took_plain_memory = std::exchange(takes_plain_memory, true);
+  is_forking = true;
+}
+
+void after_fork() WP_UNLOCKS(spilling->lives_mutex) {
+  is_forking = false;
+  takes_plain_memory = took_plain_memory;
+  spilling->plain.after_fork();
+  spilling->blocks.after_fork();
+  spilling->lives_mutex.unlock();
+}
+
+// The child has what its parent had. What it asks for from now on is libc's.
+void after_fork_in_child() {
+  spilled_bytes_min.store(SIZE_MAX);
+  spilling->is_child.store(true);
+  after_fork();
+}
+
+}  // namespace
+
+void begin_spilling() {
+  const char* const folder = std::getenv("WEIGHTPAGER_SPILL");
+  if (folder == nullptr || *folder == 0) return;
+  size_t bytes_min = spilled_bytes_min_otherwise;
+  if (const char* const text = std::getenv("WEIGHTPAGER_SPILL_MIN"))
+    bytes_min = std::strtoull(text, nullptr, 10);
+  spilling = new Spilling;
+  make_plain_memory();
+  pthread_atfork(before_fork, after_fork, after_fork_in_child);
+  spilled_bytes_min.store(std::max<size_t>(bytes_min, os_page_bytes));
+}
+
+void* take_large(size_t bytes, size_t alignment, bool must_be_zero) {
+  if (bytes > block_bytes_max || alignment > block_bytes_max) return nullptr;
+  const ErrorKept kept;
+  const uint64_t now = now_ns();
+  if (const auto block = take_plain(bytes, alignment, now)) {
+    const uintptr_t begin = number_of(block->begin);
+    if (must_be_zero) clear_part(begin, begin + block->used_bytes);
+    return block->begin;
+  }
+  auto block = spilling->blocks.take(bytes, alignment, now);
+  if (!block) block = take_from_more_memory(bytes, alignment, now);
+  if (!block) return nullptr;
+  if (must_be_zero) clear_spilled(*block);
+  const MutexLock lock(spilling->lives_mutex);
+  spilling->lives.note_spilled(bytes);
+  return block->begin;
+}
+
+bool give_large(void* address) {
+  if (is_forking) return true;  // the block stays taken: its locks are held
+  const ErrorKept kept;
+  const auto block = blocks_of(address).find(address);
+  if (!block) return false;
+  if (is_plain(address)) {
+    give_plain(address);
+    return true;
+  }
+  const uint64_t life_ns = now_ns() - block->note;
+  // Short-lived blocks come back to the same place, so they stay in memory.
+  const bool is_over = life_ns >= ShortLivedBlocks::short_life_ns;
+  if (is_over && !spilling->is_child.load()) {
+    const uintptr_t begin = number_of(block->begin);
+    forget(chunks_in(begin, begin + block->reserved_bytes));
+  }
+  spilling->blocks.give(address);
+  const MutexLock lock(spilling->lives_mutex);
+  spilling->lives.note_spilled_end(block->asked_bytes, life_ns);
+  return true;
+}
+
+size_t large_room_bytes(const void* address) {
+  const auto block = blocks_of(address).find(address);
+  return block ? block->reserved_bytes : 0;
+}
+
+size_t large_asked_bytes(const void* address) {
+  const auto block = blocks_of(address).find(address);
+  return block ? block->asked_bytes : 0;
+}
+
+// A short-lived block is known by its length.
+bool resize_large(void* address, size_t bytes) {
+  return bytes <= block_bytes_max && !is_plain(address) &&
+         spilling->blocks.resize_in_place(address, bytes);
+}
+
+bool is_in_spilled_block(const void* begin, size_t length_bytes) {
+  return !spilling->is_child.load(std::memory_order_relaxed) &&
+         spilling->blocks.is_in_one_block(begin, length_bytes);
+}
+
+}  // namespace weightpager::preload

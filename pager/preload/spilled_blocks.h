@@ -1,0 +1,50 @@
+// The engine's large blocks in memory that the pager serves ("spilled"), so that the pager can take
+// them out of memory and bring them back. Those that do not live long (short_lived_blocks.h) lie in
+// plain memory beside it, and come back to the same addresses.
+//
+// Active only if the environment asks for it: WEIGHTPAGER_SPILL (a folder, which the pager writes
+// to) and WEIGHTPAGER_SPILL_MIN (bytes; smaller requests go to libc). All functions are
+// thread-safe, and cheap for addresses and sizes that are none of these blocks'.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "pager/base/plain_memory.h"
+
+namespace weightpager::preload {
+
+/// Requests of fewer bytes are libc's. As long as nothing is spilled, all are.
+extern std::atomic<size_t> spilled_bytes_min __attribute__((visibility("hidden")));
+/// All large blocks lie in between.
+extern std::atomic<uintptr_t> spilled_begin __attribute__((visibility("hidden")));
+extern std::atomic<uintptr_t> spilled_end __attribute__((visibility("hidden")));
+inline bool may_be_large(const void* address) {
+  const auto number = reinterpret_cast<uintptr_t>(address);
+  return number >= spilled_begin.load(std::memory_order_relaxed) &&
+         number < spilled_end.load(std::memory_order_relaxed);
+}
+
+/// Whether a request of this thread's is for a large block.
+inline bool asks_for_large(size_t bytes) {
+  return bytes >= spilled_bytes_min.load(std::memory_order_relaxed) && !takes_plain_memory;
+}
+
+/// Called once, when the session begins.
+void begin_spilling();
+
+/// A block that begins at a page. Returns nullptr if there is no room in addresses (which is told
+/// once). The block is zero if it must be; otherwise it has any bytes.
+void* take_large(size_t bytes, size_t alignment, bool must_be_zero);
+/// Returns false if no large block begins there.
+bool give_large(void* block);
+/// What a large block has room for, and what was asked for; 0 if no large block begins there.
+size_t large_room_bytes(const void* block);
+size_t large_asked_bytes(const void* block);
+/// Makes a large block shorter or longer where it is. Returns false if that cannot be.
+bool resize_large(void* block, size_t bytes);
+/// Whether one spilled block has the whole range, and the pager serves it in this process.
+bool is_in_spilled_block(const void* begin, size_t length_bytes);
+
+}  // namespace weightpager::preload

@@ -1,0 +1,30 @@
+// Spilled memory, as the pager offers it: address ranges whose chunks the pager takes out of memory
+// and brings back.
+//
+// What is written in a chunk is kept, in a spill file if there is no room. What was never written
+// is zero.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pager/base/result.h"
+#include "pager/base/units.h"
+
+namespace weightpager::preload {
+
+/// Ranges begin and end at multiples of it.
+inline constexpr uint64_t spilled_chunk_bytes = 2 * MiB;
+
+/// A new range of this length, a multiple of the chunk's. Returns nullptr if there can be none.
+std::byte* add_spilled_memory(uint64_t length_bytes);
+
+/// Whole chunks become zeros, and take no memory until they are touched again.
+void forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
+
+/// Whole chunks get the bytes of a file from an offset on, when they are touched or before. The
+/// descriptor may be closed, and the file's name removed, as soon as the function has returned. If
+/// it fails, the chunks have any bytes.
+Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes);
+
+}  // namespace weightpager::preload
