@@ -170,8 +170,9 @@ void make_plain_memory() {
 thread_local bool is_forking __attribute__((tls_model("initial-exec"))) = false;
 thread_local bool took_plain_memory __attribute__((tls_model("initial-exec"))) = false;
 
-// The child adds no arena, so it needs no `growing`, which is held for long.
-void before_fork() WP_LOCKS(spilling->lives_mutex) {
+// The child adds no arena, so it needs no `growing`, which is held for long. (Clang cannot know
+// that after_fork() unlocks what before_fork() has locked.)
+void before_fork() WP_UNCHECKED {
   spilling->lives_mutex.lock();
   spilling->blocks.before_fork();
   spilling->plain.before_fork();
@@ -179,7 +180,7 @@ void before_fork() WP_LOCKS(spilling->lives_mutex) {
   is_forking = true;
 }
 
-void after_fork() WP_UNLOCKS(spilling->lives_mutex) {
+void after_fork() WP_UNCHECKED {
   is_forking = false;
   takes_plain_memory = took_plain_memory;
   spilling->plain.after_fork();

@@ -2,6 +2,7 @@
 // tests of the pager lean on it.
 #include "tests/io/faulty_reader.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -89,6 +90,30 @@ TEST_P(FaultyReaderTest, OneReadFails) {
     EXPECT_EQ(completion.error_number, EIO);
     EXPECT_EQ(completion.length_bytes, 4096u);
   }
+}
+
+TEST_P(FaultyReaderTest, OneWriteFails) {
+  const PatternFile empty(0);
+  const int fd = ::open(empty.path().c_str(), O_RDWR | O_CLOEXEC);
+  FaultyReader reader(
+      open({.reads_max = pieces, .read_bytes_max = piece_bytes}), pieces,
+      [](uint64_t, const Read&) { return Fault{}; },
+      [](uint64_t number, const Write&) -> Fault {
+        if (number != 2) return {};
+        return {.kind = Fault::Kind::error, .error_number = ENOSPC};
+      });
+  for (uint32_t number = 0; number < 4; ++number) {
+    reader.start_write({.tag = number + 100,
+                        .fd = fd,
+                        .offset_bytes = uint64_t{number} * piece_bytes,
+                        .length_bytes = piece_bytes,
+                        .buffer = buffers_.at(number).data()});
+  }
+  for (const Completion& completion : finish_all(reader)) {
+    EXPECT_EQ(completion.error_number, completion.tag == 102 ? ENOSPC : 0);
+    EXPECT_EQ(completion.length_bytes, completion.tag == 102 ? 0 : piece_bytes);
+  }
+  close(fd);
 }
 
 TEST_P(FaultyReaderTest, ADeviceMayEndBeforeItsFile) {

@@ -71,6 +71,20 @@ TEST_F(ReadProgressTest, GoesOnFromTheLastAlignedByte) {
   expect_completion(progress_, 0, 16 * KiB);
 }
 
+TEST_F(ReadProgressTest, AWriteHasNoEndOfFile) {
+  const Read read = aligned_read(16 * KiB);
+  const Write write{read.tag, read.fd, read.offset_bytes, read.length_bytes, read.buffer};
+  progress_.begin(write, 16 * KiB);
+  EXPECT_TRUE(progress_.request(0).is_write);
+  EXPECT_FALSE(progress_.take_answer(0, 8 * KiB, read.offset_bytes + 8 * KiB));
+  expect_request(progress_, 0, 8 * KiB, 8 * KiB);
+  for (uint32_t i = 1; i < ReadProgress::patience_answers; ++i) {
+    EXPECT_FALSE(progress_.take_answer(0, 0, huge_file));
+  }
+  EXPECT_TRUE(progress_.take_answer(0, 0, huge_file));
+  expect_completion(progress_, EIO, 8 * KiB);
+}
+
 TEST_F(ReadProgressTest, GoesOnAtTheByteWhereTheReadIsNotAligned) {
   Read read = aligned_read(16 * KiB);
   read.offset_bytes++;
@@ -189,7 +203,7 @@ TEST(ReadProgressProperty, TruthfulAnswersInAnyOrderGiveExactlyTheFilesBytes) {
     Buffer buffer(length_bytes);
     ReadProgress progress(8);
     progress.begin(
-        {.offset_bytes = offset_bytes, .length_bytes = length_bytes, .buffer = buffer.data()},
+        Read{.offset_bytes = offset_bytes, .length_bytes = length_bytes, .buffer = buffer.data()},
         piece_bytes);
 
     UnhelpfulKernel kernel(file_bytes);

@@ -1,5 +1,6 @@
 // io_uring_enter is taken from a thread that reads with it: the reads that were asked for, and all
 // later ones, arrive nevertheless.
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -55,6 +56,42 @@ TEST_P(RefusedUringTest, ReadsGoOnWhenTheCallIsTakenAway) {
     EXPECT_EQ(reader->name(), std::string_view("pread"));
     expect_exact(*reader, file, read_bytes, read_bytes);
   }).join();
+}
+
+TEST_P(RefusedUringTest, SoDoWrites) {
+  constexpr uint32_t write_bytes = 1 * MiB;
+  constexpr uint32_t writes = 8;
+  const PatternFile empty(0);
+  const int fd = ::open(empty.path().c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
+  std::thread([&] {
+    const auto reader = open({.device_read_bytes = 64 * KiB});
+    if (!refuse_here(SYS_io_uring_enter)) return;
+    std::vector<Buffer> buffers;
+    for (uint32_t i = 0; i < writes; ++i) {
+      buffers.emplace_back(write_bytes);
+      fill_with_pattern({buffers.back().data(), write_bytes}, uint64_t{i} * write_bytes);
+      reader->start_write({.tag = i,
+                           .fd = fd,
+                           .offset_bytes = uint64_t{i} * write_bytes,
+                           .length_bytes = write_bytes,
+                           .buffer = buffers.back().data()});
+    }
+    const auto completions = finish_all(*reader);
+    EXPECT_EQ(completions.size(), writes);
+    for (const Completion& it : completions) EXPECT_EQ(it.error_number, 0);
+    EXPECT_EQ(reader->name(), std::string_view("pread"));
+    for (uint32_t i = 0; i < writes; ++i) {
+      Buffer read(write_bytes);
+      EXPECT_EQ(read_alone(*reader, {.fd = fd,
+                                     .offset_bytes = uint64_t{i} * write_bytes,
+                                     .length_bytes = write_bytes,
+                                     .buffer = read.data()})
+                    .length_bytes,
+                write_bytes);
+      EXPECT_EQ(first_difference(read.first(write_bytes), uint64_t{i} * write_bytes), std::nullopt);
+    }
+  }).join();
+  close(fd);
 }
 
 TEST_P(RefusedUringTest, NoReaderIsOpenedThatCouldNotRead) {

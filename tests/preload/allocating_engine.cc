@@ -378,7 +378,7 @@ void use_at_random(const File& file, uint32_t seed, int steps) {
 int threads(const File& file) {
   std::vector<std::thread> running;
   for (uint32_t self = 1; self <= 8; ++self)
-    running.emplace_back([&, self] { use_at_random(file, self, 400); });
+    running.emplace_back([&, self] { use_at_random(file, self, 150); });
   for (auto& thread : running) thread.join();
   return 0;
 }
@@ -462,5 +462,6 @@ int main(int argc, char** argv) {
   if (call == "threads") return threads(file);
   if (call == "fork") return forked(file);
   if (call == "short-lives") return short_lives(file);
+  if (call == "not-spilled") return begins_at_page(malloc(8 * mib)) ? 1 : 0;
   return 2;
 }

@@ -11,18 +11,21 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <random>
 #include <set>
 
 #include "pager/base/units.h"
+#include "pager/io/open_reader.h"
 #include "tests/base/lacks.h"
+#include "tests/io/pattern_file.h"
 
 namespace weightpager::spill {
 namespace {
 
-constexpr uint64_t chunk_bytes = 2 * MiB;
+constexpr uint32_t chunk_bytes = 2 * MiB;
 
 class Folder {
  public:
@@ -180,6 +183,75 @@ TEST(SpillFileTest, ALimitOnFilesIsFilledAndNotCrossed) {
     EXPECT_EQ(file.take_place(), 5 * chunk_bytes);
   }
   EXPECT_EQ(file.take_place(), 11 * chunk_bytes) << "there is room again";
+}
+
+/// A file system of its own, `size` large, in a file of `folder`.
+class SmallDisk {
+ public:
+  SmallDisk(const std::string& folder, const std::string& size) : path_(folder + "/disk") {
+    std::filesystem::create_directory(path_);
+    const std::string image = folder + "/image";
+    const std::string script = "exec 2>&1; truncate -s " + size + " '" + image +
+                               "' && mkfs.ext4 -q -m 0 '" + image + "' && mount -o loop '" + image +
+                               "' '" + path_ + "'";
+    is_mounted_ = system((script + " > /dev/null").c_str()) == 0;
+  }
+  ~SmallDisk() {
+    if (is_mounted_ && system(("umount '" + path_ + "'").c_str()) != 0) ADD_FAILURE() << path_;
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  bool is_mounted() const { return is_mounted_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool is_mounted_ = false;
+};
+
+// Every place that was given out can be written and read back; then the disk is full, and says so.
+TEST(SpillFileTest, AFullDiskShowsBeforeAPlaceIsPromised) {
+  const Folder folder;
+  const SmallDisk disk(folder.path(), "90M");
+  WP_SKIP_FOR(lack_unless(disk.is_mounted(), "this user may not mount a small file system"));
+  SpillFile file = make_file(disk.path());
+  std::vector<uint64_t> places;
+  while (const auto place = file.take_place()) places.push_back(*place);
+  EXPECT_EQ(file.last_error(), ENOSPC);
+  EXPECT_GT(places.size(), 32u) << "the step is made smaller until the disk is full";
+  EXPECT_LT(*room_bytes(disk.path()), 2 * chunk_bytes);
+  EXPECT_EQ(std::set(places.begin(), places.end()).size(), places.size());
+
+  auto reader = io::open_best_reader({.reads_max = 16});
+  ASSERT_TRUE(reader) << reader.error().message;
+  std::vector<io::Buffer> buffers;
+  for (int i = 0; i < 16; ++i) buffers.emplace_back(chunk_bytes);
+  const auto finish_all = [&](uint32_t in_flight_max) {
+    while ((*reader)->reads_in_flight() > in_flight_max) {
+      for (const io::Completion& it : (*reader)->wait(-1).completions) {
+        EXPECT_EQ(it.error_number, 0);
+        EXPECT_EQ(it.length_bytes, chunk_bytes);
+      }
+    }
+  };
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (i % 16 == 0) finish_all(0);
+    std::byte* buffer = buffers[i % 16].data();
+    io::fill_with_pattern({buffer, chunk_bytes}, places[i]);
+    (*reader)->start_write({i, file.fd(), places[i], chunk_bytes, buffer});
+  }
+  finish_all(0);
+  for (size_t i = 0; i < places.size(); ++i) {
+    (*reader)->start({i, file.fd(), places[i], chunk_bytes, buffers[0].data()});
+    finish_all(0);
+    ASSERT_EQ(io::first_difference(buffers[0].first(chunk_bytes), places[i]), std::nullopt);
+  }
+
+  file.give_place(places[3]);
+  EXPECT_EQ(file.take_place(), places[3]);
+  for (const uint64_t place : places) file.give_place(place);
+  file.shrink();
+  EXPECT_GT(*room_bytes(disk.path()), 32 * chunk_bytes);
 }
 
 TEST(SpillFileTest, FoldersThatWillNotDoAreRefusedWithTheOption) {

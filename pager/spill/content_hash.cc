@@ -1,0 +1,35 @@
+#include "pager/spill/content_hash.h"
+
+#include <algorithm>
+#include <cstring>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "pager/base/units.h"
+
+namespace weightpager::spill {
+namespace {
+
+alignas(64) constexpr std::byte zeros[os_page_bytes] = {};
+
+}  // namespace
+
+ContentHash content_hash(const std::byte* bytes, uint64_t length_bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes, length_bytes);
+  return {hash.low64, hash.high64};
+}
+
+// The page of zeros stays in the nearest cache, so only `bytes` come from memory. The C library's
+// memcmp uses the widest vectors that the processor has.
+bool is_all_zero(const std::byte* bytes, uint64_t length_bytes) {
+  while (length_bytes > 0) {
+    const uint64_t compared_bytes = std::min<uint64_t>(length_bytes, sizeof zeros);
+    if (std::memcmp(bytes, zeros, compared_bytes) != 0) return false;
+    bytes += compared_bytes;
+    length_bytes -= compared_bytes;
+  }
+  return true;
+}
+
+}  // namespace weightpager::spill
