@@ -1,5 +1,6 @@
 #include "pager/pager.h"
 
+#include <chrono>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -7,6 +8,13 @@
 #include "pager/base/units.h"
 
 namespace weightpager {
+
+namespace {
+
+// Writes to the spill file end after about as long.
+constexpr std::chrono::microseconds fork_pause{200};
+
+}  // namespace
 
 Result<std::unique_ptr<Pager>> Pager::start(const PagerOptions& options) {
   WP_ASSERT(options.window_bytes >= window_bytes_min && options.telemetry != nullptr);
@@ -63,6 +71,42 @@ std::vector<Span> Pager::written_spans() {
 
 void Pager::residency(std::byte* address, uint64_t length_bytes, unsigned char* pages) {
   loop_.execute([&] { loop_.regions().residency(address, length_bytes, pages); });
+}
+
+// ---- Spilled memory ----
+
+Result<std::byte*> Pager::add_spilled_memory(const SpilledMemoryRequest& request) {
+  Result<std::byte*> address = nullptr;
+  loop_.execute([&] {
+    address = loop_.regions().add_spilled_memory(request);
+    loop_.note_start();
+  });
+  return address;
+}
+
+bool Pager::forget(std::byte* address, uint64_t length_bytes) {
+  bool is_all = false;
+  loop_.execute([&] { is_all = loop_.spilling().forget(address, length_bytes); });
+  return is_all;
+}
+
+Result<uint64_t> Pager::read_lazily(const LazyRead& read) {
+  Result<uint64_t> done_bytes = uint64_t{0};
+  loop_.execute([&] { done_bytes = loop_.spilling().read_lazily(read); });
+  return done_bytes;
+}
+
+std::vector<InheritedPart> Pager::begin_fork() {
+  std::vector<InheritedPart> parts;
+  for (bool is_done = false; !is_done;) {
+    loop_.execute([&] { is_done = loop_.spilling().begin_fork(parts); });
+    if (!is_done) std::this_thread::sleep_for(fork_pause);
+  }
+  return parts;
+}
+
+void Pager::end_fork() {
+  loop_.execute([&] { loop_.spilling().end_fork(); });
 }
 
 // ---- Whoever looks on ----

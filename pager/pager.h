@@ -71,6 +71,23 @@ class Pager final : public PagingService {
   /// The same of every chunk that is not pinned.
   uint32_t drop();
 
+  // Memory of the engine's own. Requires options.spill_folder.
+
+  /// Reserves memory that reads as zeros; returns its address.
+  Result<std::byte*> add_spilled_memory(const SpilledMemoryRequest& request);
+  /// The chunks that lie wholly in the range read as zeros from now on. Returns false if some could
+  /// not be taken out, because somebody pins their pages: their bytes are as before.
+  bool forget(std::byte* address, uint64_t length_bytes);
+  /// The memory has the file's bytes from now on, which are read when they are touched. Requires
+  /// whole chunks. Returns how many bytes, from the first one on, that holds for; what lies behind
+  /// them is as before.
+  Result<uint64_t> read_lazily(const LazyRead& read);
+  /// To be called before fork(2): returns the parts of spilled memory that the child has to map
+  /// itself. Nothing of it leaves the window until end_fork(), which the parent calls after
+  /// fork(2).
+  std::vector<InheritedPart> begin_fork();
+  void end_fork();
+
   // For guests: other processes that attach to this pager (pager/attach). Requires
   // options.serves_guests.
 

@@ -38,13 +38,15 @@ constexpr size_t events_max = 2048;
 
 // Indexed by telemetry::EventKind and window::ChunkState.
 constexpr std::array kind_names = {"touch", "served", "read", "arrive", "map", "evict", "hide"};
-constexpr std::array state_names = {"absent", "reading", "ready", "mapped", "failed"};
+constexpr std::array state_names = {"absent", "reading", "ready", "mapped", "failed", "leaving"};
+// Of these, the states that ChunkView knows.
+constexpr size_t viewed_states = 5;
 constexpr char state_letters[] = ".rymx";
 constexpr char pinned_letters[] = "_RYMX";
 
 /// The bytes of a layer or tensor, by the state of the chunks that hold them.
 struct Residency {
-  std::array<uint64_t, state_names.size()> bytes{};
+  std::array<uint64_t, viewed_states> bytes{};
   uint64_t pinned_bytes = 0;
 
   void add(const ChunkView& chunk, uint64_t size_bytes) {

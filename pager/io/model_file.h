@@ -20,6 +20,9 @@ class ModelFile {
   static Result<ModelFile> open(const std::string& path, const FileIdentity& expected,
                                 const std::string& name);
 
+  /// No file, with fd() -1: for memory that no file is behind.
+  static ModelFile none() { return {}; }
+
   ModelFile(ModelFile&& other) noexcept;
   ModelFile& operator=(ModelFile&& other) noexcept;
   ~ModelFile();

@@ -105,7 +105,10 @@ bool ChunkMover::hide(ChunkId chunk, bool is_used_whole) {
                              parts_.table.slot(chunk) != window::no_slot &&
                              !parts_.waiters.are_at(chunk);
   if (!can_be_hidden) return false;
-  if (!parts_.memory.backing().hide(parts_.files.owner(chunk), chunk, is_used_whole)) return false;
+  const ServedFile& served = parts_.files.owner(chunk);
+  // What is to be written to the spill file has to lie in its slot.
+  is_used_whole = is_used_whole && !served.is_spilled();
+  if (!parts_.memory.backing().hide(served, chunk, is_used_whole)) return false;
   account_hide(1, began_ns);
   return true;
 }

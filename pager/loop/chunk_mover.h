@@ -11,6 +11,7 @@
 
 #include "pager/loop/policy_host.h"
 #include "pager/loop/served_files.h"
+#include "pager/loop/spill_store.h"
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/loop/window_memory.h"
@@ -28,6 +29,7 @@ struct LoopParts {
   TouchRecorder& recorder;
   PolicyHost& policy;
   WindowMemory& memory;
+  SpillStore& spills;
   telemetry::Telemetry& telemetry;
 };
 
@@ -62,11 +64,13 @@ class ChunkMover {
   /// touches it again.
   void stop_waiting(window::ChunkId chunk);
 
+  /// Counts and notes that these chunks have become absent.
+  void account_evicted(const window::Run& run);
+
  private:
   void account_show(uint32_t chunks, uint64_t began_ns);
   void account_hide(uint32_t chunks, uint64_t began_ns);
   uint32_t not_waited_for(const window::Run& run) const;
-  void account_evicted(const window::Run& run);
 
   const LoopParts parts_;
 };

@@ -66,13 +66,15 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
   reader_options.watched_fd = watched_fd;
   // And one that is put together; should all fail, their chunks are read again one by one.
   reader_options.reads_max = (reads_max_ + 1) * read_chunks_max_;
-  reader_options.read_bytes_max = static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_);
+  reader_options.read_bytes_max =
+      static_cast<uint32_t>(read_chunks_max_ * chunk_bytes_ + BounceBuffers::margin_bytes);
   reader_options.device_read_bytes = options_.device.read_bytes;
   reader_options.reads_are_copies = options_.device.reads_are_copies;
   auto reader = options_.open_reader ? options_.open_reader(reader_options)
                                      : io::open_best_reader(reader_options);
   if (!reader) return forward_error(std::move(reader));
   reader_ = std::move(*reader);
+  for (auto* chunks : {&zeros_, &zeros_taken_, &to_bounce_}) chunks->reserve(reads_max_);
   return {};
 }
 
@@ -81,6 +83,10 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
 // What lies behind the chunks that are to be read already goes with them.
 void FileReads::start(ChunkId chunk) {
   parts_.table.start_read(chunk);
+  ServedFile& served = parts_.files.owner(chunk);
+  const bool is_zeros =
+      served.is_spilled() && served.spilled->home(chunk - served.first_chunk) == spill::Home::zeros;
+  if (is_zeros) return zeros_.push_back(chunk);
   if (!goes_along(to_start_, chunk, read_chunks_max_)) {
     hand_over();
     to_start_ = {chunk, 0};
@@ -93,7 +99,24 @@ void FileReads::start(ChunkId chunk) {
 bool FileReads::goes_along(const Run& run, ChunkId chunk, uint32_t count_max) const {
   return window::comes_next(run, chunk, count_max) &&
          &parts_.files.owner(chunk) == &parts_.files.owner(run.first) &&
-         bytes_of(chunk) == bytes_of(run.first) + run.count * chunk_bytes_;
+         bytes_of(chunk) == bytes_of(run.first) + run.count * chunk_bytes_ &&
+         lies_behind(chunk - 1, chunk);
+}
+
+// Whether the chunk lies behind the one before it on the disk, too, and both can be read into their
+// slots. A chunk that has come since may be at home elsewhere by now: only what is read counts.
+bool FileReads::lies_behind(ChunkId before, ChunkId chunk) const {
+  const ServedFile& served = parts_.files.owner(chunk);
+  if (!served.is_spilled() || parts_.table.state(chunk) != ChunkState::reading) return true;
+  const ReadPlace first = home_of(before);
+  const ReadPlace second = home_of(chunk);
+  return first.is_aligned() && second.fd == first.fd &&
+         second.offset_bytes == first.offset_bytes + chunk_bytes_;
+}
+
+ReadPlace FileReads::home_of(ChunkId chunk) const {
+  const ServedFile& served = parts_.files.owner(chunk);
+  return parts_.spills.home_of(*served.spilled, chunk - served.first_chunk);
 }
 
 std::byte* FileReads::bytes_of(ChunkId chunk) const {
@@ -103,6 +126,51 @@ std::byte* FileReads::bytes_of(ChunkId chunk) const {
 void FileReads::hand_over() {
   if (to_start_.count > 0) start_reader(to_start_);
   to_start_.count = 0;
+}
+
+// The run's chunks lie side by side at home.
+void FileReads::start_at_home(const Run& run, const ReadPlace& home) {
+  if (!home.is_aligned()) return start_bounced(run.first, home);
+  reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
+                  .fd = home.fd,
+                  .offset_bytes = home.offset_bytes,
+                  .length_bytes = static_cast<uint32_t>(run.count * chunk_bytes_),
+                  .buffer = bytes_of(run.first)});
+}
+
+// A direct read begins and ends where the disk's sectors do, so it goes into memory that has room
+// for a little more.
+void FileReads::start_bounced(ChunkId chunk, const ReadPlace& home) {
+  std::byte* const buffer = bounces_.take();
+  if (buffer == nullptr) return to_bounce_.push_back(chunk);
+  const uint64_t begin = round_down(home.offset_bytes, home.alignment_bytes);
+  const uint64_t end = round_up(home.offset_bytes + chunk_bytes_, home.alignment_bytes);
+  notes_[chunk].bounced = buffer + (home.offset_bytes - begin);
+  reader_->start({.tag = uint64_t{1} << tag_count_shift | chunk,
+                  .fd = home.fd,
+                  .offset_bytes = begin,
+                  .length_bytes = static_cast<uint32_t>(end - begin),
+                  .buffer = buffer});
+}
+
+// The chunk's bytes go to its slot, and the buffer to the next chunk that waits for one. Returns
+// how many bytes of the chunk have arrived.
+uint64_t FileReads::take_bounced(ChunkId chunk, uint64_t arrived_bytes) {
+  const std::byte* const bytes = std::exchange(notes_[chunk].bounced, nullptr);
+  if (bytes == nullptr) return arrived_bytes;
+  const uint64_t before_bytes = bounces_.offset_of(bytes);
+  arrived_bytes = std::min(arrived_bytes - std::min(arrived_bytes, before_bytes), chunk_bytes_);
+  std::memcpy(bytes_of(chunk), bytes, arrived_bytes);
+  bounces_.give(bytes);
+  while (!to_bounce_.empty()) {
+    const ChunkId next = to_bounce_.front();
+    to_bounce_.erase(to_bounce_.begin());
+    // It may be at home elsewhere by now.
+    if (take_doomed(next)) continue;
+    start_bounced(next, home_of(next));
+    break;
+  }
+  return arrived_bytes;
 }
 
 // From a drive that was not asked for it before.
@@ -117,6 +185,7 @@ void FileReads::start_reader(const Run& run, io::DriveSet asked) {
   notes_[run.first].began_ns = now_ns;
   probes::read_begin(run.first, run.count, served.offset_of(run.first), length_bytes);
   parts_.recorder.note(EventKind::read, run.first, run.count);
+  if (served.is_spilled()) return start_at_home(run, home_of(run.first));
   reader_->start({.tag = uint64_t{run.count} << tag_count_shift | run.first,
                   .fd = served.file_on(drive).fd(),
                   .offset_bytes = served.offset_of(run.first),
@@ -161,11 +230,13 @@ void FileReads::take(std::span<const io::Completion> finished, uint64_t now_ns) 
     }
     for (uint32_t i = 0; i < read.count; ++i) {
       const uint64_t begin_bytes = i * chunk_bytes_;
-      const uint64_t arrived_bytes = std::min(
-          std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes, chunk_bytes_);
       const ChunkId chunk = read.first + i;
+      const uint64_t arrived_bytes = take_bounced(
+          chunk, std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes);
       if (reads_again(chunk)) continue;
-      if (!take_chunk(chunk, completion.error_number, arrived_bytes)) continue;
+      if (!take_chunk(chunk, completion.error_number, std::min(arrived_bytes, chunk_bytes_))) {
+        continue;
+      }
       if (!goes_along(wanted, chunk, show_chunks_max_)) {
         chunks_.show(wanted);
         wanted = {chunk, 0};
@@ -246,14 +317,8 @@ void FileReads::give_up_copy(const ServedFile& served, ServedCopy& copy) {
 // reading → ready. Returns whether it is to be shown.
 bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) {
   ServedFile& served = parts_.files.owner(chunk);
-  if (notes_[chunk].is_doomed) {
-    notes_[chunk].is_doomed = false;
-    parts_.table.finish_read(chunk);
-    parts_.memory.backing().release(served, chunk);
-    parts_.files.drop_unused_files();
-    parts_.policy.unpin_unserved();
-    return false;
-  }
+  if (take_doomed(chunk)) return false;
+  if (served.is_spilled()) return take_spilled(served, chunk, error_number, arrived_bytes);
   if (error_number != 0) {
     chunks_.fail(chunk, "reading the model file failed", error_number);
     return false;
@@ -269,10 +334,92 @@ bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_byt
     kernel::fadvise(file.fd(), static_cast<off_t>(served.offset_of(chunk)),
                     static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
   }
+  return make_ready(served, chunk);
+}
+
+// reading → ready. Returns whether the chunk is to be shown.
+bool FileReads::make_ready(const ServedFile& served, ChunkId chunk) {
   parts_.memory.backing().finish_read(served, chunk);
   parts_.table.finish_read(chunk);
   const bool wants_show = parts_.policy.policy().on_ready(chunk) && !parts_.recorder.is_recording();
   return wants_show || parts_.waiters.are_at(chunk);
+}
+
+// reading → absent, of a chunk whose bytes nobody needs. Who touches spilled memory that got other
+// content meanwhile needs that.
+bool FileReads::take_doomed(ChunkId chunk) {
+  if (!std::exchange(notes_[chunk].is_doomed, false)) return false;
+  parts_.table.finish_read(chunk);
+  parts_.memory.backing().release(parts_.files.owner(chunk), chunk);
+  if (parts_.waiters.are_at(chunk)) parts_.policy.policy().on_touch(chunk, policy::anywhere);
+  parts_.files.drop_unused_files();
+  parts_.policy.unpin_unserved();
+  return true;
+}
+
+// ---- Spilled memory ----
+
+void FileReads::take_zeros() {
+  zeros_taken_.clear();
+  zeros_taken_.swap(zeros_);
+  for (const ChunkId chunk : zeros_taken_) {
+    if (take_doomed(chunk)) continue;
+    ServedFile& served = parts_.files.owner(chunk);
+    std::memset(bytes_of(chunk), 0, chunk_bytes_);
+    note_use(served, chunk);
+    if (make_ready(served, chunk)) chunks_.show(chunk);
+  }
+}
+
+void FileReads::note_use(ServedFile& served, ChunkId chunk) {
+  const uint32_t index = chunk - served.first_chunk;
+  if (served.spilled->is_in_use(index)) return;
+  served.spilled->note_use(index);
+  parts_.policy.note_order_grows();
+}
+
+// What was read from a file has to be what the engine has read there.
+bool FileReads::take_spilled(ServedFile& served, ChunkId chunk, int error_number,
+                             uint64_t arrived_bytes) {
+  spill::SpilledChunks& content = *served.spilled;
+  const uint32_t index = chunk - served.first_chunk;
+  const bool is_of_file = content.home(index) == spill::Home::file;
+  const bool is_unchanged = !is_of_file || parts_.spills.is_unchanged(content.file(index));
+  const bool is_whole = arrived_bytes == chunk_bytes_;
+  if (error_number != 0 || !is_whole || !is_unchanged) {
+    fail_spilled(served, chunk, error_number != 0 ? error_number : EIO);
+    return false;
+  }
+  const ReadPlace home = home_of(chunk);
+  if (!home.is_direct) {
+    kernel::fadvise(home.fd, static_cast<off_t>(home.offset_bytes),
+                    static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
+  }
+  if (!content.has_hash(index)) {
+    content.set_hash(index, spill::content_hash(bytes_of(chunk), chunk_bytes_));
+  }
+  if (!is_of_file) add(parts_.telemetry.spill_read_bytes, chunk_bytes_);
+  note_use(served, chunk);
+  return make_ready(served, chunk);
+}
+
+void FileReads::fail_spilled(const ServedFile& served, ChunkId chunk, int error_number) {
+  const uint32_t index = chunk - served.first_chunk;
+  const spill::SpilledChunks& content = *served.spilled;
+  char text[1024];
+  if (content.home(index) == spill::Home::spill_file) {
+    std::snprintf(text, sizeof text,
+                  "reading it back from the spill file in %s failed (see `dmesg`)",
+                  parts_.spills.folder().c_str());
+  } else {
+    const uint32_t file = content.file(index);
+    std::snprintf(
+        text, sizeof text, "bytes %" PRIu64 " to %" PRIu64 " of %s, which it was read from, %s",
+        content.offset_bytes(index), content.offset_bytes(index) + chunk_bytes_,
+        parts_.spills.file(file).name.c_str(),
+        parts_.spills.is_unchanged(file) ? "cannot be read (see `dmesg`)" : "were changed since");
+  }
+  chunks_.fail(chunk, text, error_number);
 }
 
 // The file ends within the chunk now: its bytes up to there are good, pages behind are sealed.

@@ -21,6 +21,7 @@
 #include "pager/base/result.h"
 #include "pager/io/drive_choice.h"
 #include "pager/io/reader.h"
+#include "pager/loop/bounce_buffers.h"
 #include "pager/loop/chunk_mover.h"
 #include "pager/loop/pager_options.h"
 
@@ -38,9 +39,15 @@ class FileReads {
   /// So many chunks there are now.
   void resize(uint32_t chunks) { notes_.resize(chunks); }
 
-  bool can_start() const { return reader_->reads_in_flight() < reads_max_; }
+  bool can_start() const {
+    return reader_->reads_in_flight() < reads_max_ && zeros_.size() < reads_max_;
+  }
   /// absent → reading. Begins when hand_over() is called, or a chunk that does not lie behind.
   void start(window::ChunkId chunk);
+  /// Whether chunks of zeros, which need no read, are there: take_zeros() is due.
+  bool has_zeros() const { return !zeros_.empty(); }
+  /// reading → ready, of these.
+  void take_zeros();
   void hand_over();
 
   /// reading → ready, of the first reads that are finished, as many as are shown together; what
@@ -52,6 +59,8 @@ class FileReads {
   /// Who waits for what does not come shall know for what, and why.
   void tell_of_hanging_read(uint64_t now_ns);
 
+  /// Buffers for reads that are not aligned, if there are none yet.
+  Status prepare_bounces() { return bounces_.open(chunk_bytes_); }
   /// Nobody shows the chunk any more: it goes as soon as its read ends. Requires that it is being
   /// read.
   void doom(window::ChunkId chunk) { notes_[chunk].is_doomed = true; }
@@ -60,16 +69,28 @@ class FileReads {
 
  private:
   struct Notes {
-    bool is_doomed = false;      // removed while it was being read
-    bool is_stale = false;       // its file was changed while it was being read: once more
-    bool is_read_again = false;  // and then no more
-    uint64_t began_ns = 0;       // of a run, the first one's
-    uint32_t drive = 0;          // that reads it
-    io::DriveSet asked = 0;      // drives that could not read it; of a run, the first one's
+    bool is_doomed = false;        // removed while it was being read
+    bool is_stale = false;         // its file was changed while it was being read: once more
+    bool is_read_again = false;    // and then no more
+    uint64_t began_ns = 0;         // of a run, the first one's
+    uint32_t drive = 0;            // that reads it
+    io::DriveSet asked = 0;        // drives that could not read it; of a run, the first one's
+    std::byte* bounced = nullptr;  // where its bytes come instead of its slot
   };
 
   void start_reader(const window::Run& run, io::DriveSet asked = 0);
   io::DriveSet to_ask(const ServedFile& served, io::DriveSet asked) const;
+  void start_at_home(const window::Run& run, const ReadPlace& home);
+  void start_bounced(window::ChunkId chunk, const ReadPlace& home);
+  ReadPlace home_of(window::ChunkId chunk) const;
+  bool lies_behind(window::ChunkId before, window::ChunkId chunk) const;
+  bool take_spilled(ServedFile& served, window::ChunkId chunk, int error_number,
+                    uint64_t arrived_bytes);
+  void fail_spilled(const ServedFile& served, window::ChunkId chunk, int error_number);
+  uint64_t take_bounced(window::ChunkId chunk, uint64_t arrived_bytes);
+  bool take_doomed(window::ChunkId chunk);
+  bool make_ready(const ServedFile& served, window::ChunkId chunk);
+  void note_use(ServedFile& served, window::ChunkId chunk);
   void take(std::span<const io::Completion> finished, uint64_t now_ns);
   bool goes_along(const window::Run& run, window::ChunkId chunk, uint32_t count_max) const;
   std::byte* bytes_of(window::ChunkId chunk) const;
@@ -89,8 +110,12 @@ class FileReads {
   const LoopParts parts_;
   ChunkMover& chunks_;
   std::unique_ptr<io::Reader> reader_;
-  std::vector<Notes> notes_;  // by chunk
-  window::Run to_start_;      // as one request
+  std::vector<Notes> notes_;                  // by chunk
+  std::vector<window::ChunkId> zeros_;        // are to be taken
+  std::vector<window::ChunkId> zeros_taken_;  // meanwhile
+  BounceBuffers bounces_;
+  std::vector<window::ChunkId> to_bounce_;  // wait for a buffer
+  window::Run to_start_;                    // as one request
   uint32_t reads_max_ = 0;
   io::DriveChoice drives_;
   io::DriveSet failing_drives_ = 0;

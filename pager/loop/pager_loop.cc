@@ -50,9 +50,10 @@ PagerLoop::PagerLoop(const PagerOptions& options)
       waiters_(telemetry_),
       policy_({options_, table_, files_, waiters_, recorder_, doorbell_}),
       memory_(options_, table_, files_, policy_),
-      parts_{table_, files_, waiters_, recorder_, policy_, memory_, telemetry_},
+      parts_{table_, files_, waiters_, recorder_, policy_, memory_, spills_, telemetry_},
       chunks_(parts_),
       reads_(options_, parts_, chunks_),
+      spilling_(options_, parts_, chunks_, reads_),
       faults_(parts_, chunks_, spaces_, doorbell_),
       regions_(options_, parts_, chunks_, reads_, spaces_) {}
 
@@ -82,6 +83,7 @@ Status PagerLoop::open_everything() {
 
   // 2. How chunks are shown, and the memory that they lie in.
   if (auto opened = memory_.open(spaces_.own(), doorbell_); !opened) return opened;
+  if (auto opened = open_spill_file(); !opened) return opened;
 
   // 3. What is to be read and to go.
   if (auto begun = begin_policy(); !begun) return begun;
@@ -107,6 +109,7 @@ Status PagerLoop::open_everything() {
 void PagerLoop::close_everything() {
   reads_.close();
   files_.close();
+  spills_.close();
   memory_.close_headroom();
   spaces_.close();
   // Last, because their threads may be ringing: with the userfaultfd gone nobody waits at the
@@ -126,6 +129,21 @@ Status PagerLoop::open_userfaultfd() {
         "not resident. To mend it: setfacl -m u:$USER:rw /dev/userfaultfd");
   }
   return {};
+}
+
+Status PagerLoop::open_spill_file() {
+  if (options_.spill_folder.empty()) return {};
+  if (!memory_.backing().can_spill()) {
+    return fail(std::string("--spill: mapper ") + memory_.backing().name() +
+                    " cannot take out what the engine has written",
+                "the mapper move can: Linux 6.8 and later, --mapper move or auto");
+  }
+  if (is_user_mode_only_) {
+    return fail(
+        "--spill: no right to serve faults inside system calls, which read files into memory",
+        "setfacl -m u:$USER:rw /dev/userfaultfd, or sysctl vm.unprivileged_userfaultfd=1");
+  }
+  return spills_.open(options_.spill_folder, options_.chunk_bytes);
 }
 
 Status PagerLoop::begin_policy() {
@@ -148,6 +166,7 @@ Status PagerLoop::open_reads() {
   if (touch_fd >= 0) {
     if (auto done = spaces_.watch(touch_fd); !done) return done;
   }
+  reads_finished_.reserve(policy_settings_.reads_max + policy::demand_reads_max);
   return reads_.open(policy_settings_.reads_max, spaces_.watched_fd());
 }
 
@@ -180,8 +199,10 @@ void PagerLoop::serve() {
     policy_.set_time(now_ns_);
     policy_.policy().on_time(now_ns_);
 
-    // 2. What was read is ready; what is waited for is shown, and its toucher runs on.
-    take_finished(wakeup.completions);
+    // 2. What was written is gone. What was read, or is zeros, is ready; what is waited for is
+    // shown, and its toucher runs on.
+    take_finished(take_written(wakeup.completions));
+    reads_.take_zeros();
 
     // 3. Faults: ready chunks are shown at once, for the others the policy learns of the touch.
     if (wakeup.watched_fd_readable) faults_.take_all();
@@ -198,8 +219,9 @@ void PagerLoop::serve() {
     // 7. Less memory than the window was meant to have, or more again.
     memory_.follow_limit(now_ns_);
 
-    // 8. Files that were changed: what was read before goes.
+    // 8. Files that were changed: what was read before goes. A spill folder that was full.
     reads_.look_at_files(now_ns_);
+    spilling_.look_for_room(now_ns_);
 
     // 9. Threads wait, and nothing came for a while: what is under way may never end.
     if (waits_in_vain(wakeup)) {
@@ -223,6 +245,7 @@ void PagerLoop::serve() {
 // again for chunks whose pages it held, or threads wait: then it may be that nothing under way
 // helps them.
 int64_t PagerLoop::sleep_max_ns() const {
+  if (reads_.has_zeros()) return 0;
   if (waiters_.is_any_to_retry() || recorder_.is_hiding(table_.chunks())) return retry_interval_ns;
   if (waiters_.chunks() > 0) {
     return reads_.reader().reads_in_flight() > 0 ? standstill_read_ns : standstill_retry_ns;
@@ -237,6 +260,20 @@ bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
   return waiters_.chunks() > 0 && !has_come && !will_come;
 }
 
+// Returns what was read.
+std::span<const io::Completion> PagerLoop::take_written(std::span<const io::Completion> finished) {
+  if (!spills_.is_open()) return finished;
+  reads_finished_.clear();
+  for (const io::Completion& it : finished) {
+    if (Spilling::is_write(it)) {
+      spilling_.take(it);
+    } else {
+      reads_finished_.push_back(it);
+    }
+  }
+  return reads_finished_;
+}
+
 // Faults and other reads do not wait until all of it is shown.
 void PagerLoop::take_finished(std::span<const io::Completion> finished) {
   while (!(finished = reads_.take_some(finished, now_ns_)).empty()) {
@@ -247,7 +284,7 @@ void PagerLoop::take_finished(std::span<const io::Completion> finished) {
 
 void PagerLoop::carry_out_policy() {
   bool has_wishes = true;
-  while (has_wishes && reads_.can_start()) {
+  while (has_wishes && reads_.can_start() && spilling_.can_start()) {
     const Action action = policy_.policy().next();
     switch (action.kind) {
       case Action::Kind::none:
@@ -257,7 +294,7 @@ void PagerLoop::carry_out_policy() {
         reads_.start(action.chunk);
         break;
       case Action::Kind::evict:
-        chunks_.evict(Run{action.chunk, action.count});
+        evict_run(Run{action.chunk, action.count});
         break;
       case Action::Kind::hide:
         if (chunks_.hide(action.chunk, action.is_used_whole)) {
@@ -270,6 +307,11 @@ void PagerLoop::carry_out_policy() {
   }
   reads_.hand_over();
   memory_.backing().flush_hidden();
+}
+
+void PagerLoop::evict_run(const Run& run) {
+  if (files_.owner(run.first).is_spilled()) return spilling_.evict(run);
+  chunks_.evict(run);
 }
 
 // ---- Counters ----
@@ -333,7 +375,9 @@ uint32_t PagerLoop::look(ChunkId first, std::span<ChunkView> states) const {
   const uint32_t chunks = table_.chunks();
   const size_t count = std::min<size_t>(states.size(), chunks - std::min(first, chunks));
   for (uint32_t i = 0; i < count; ++i) {
-    states[i] = {table_.state(first + i), policy_.policy().is_pinned(first + i)};
+    const ChunkState state = table_.state(first + i);
+    states[i] = {state == ChunkState::leaving ? ChunkState::ready : state,
+                 policy_.policy().is_pinned(first + i)};
   }
   return chunks;
 }
@@ -350,7 +394,7 @@ uint32_t PagerLoop::evict(std::span<const ChunkId> chunks) {
     if (!files_.has_owner(chunk)) continue;
     const ChunkState state = table_.state(chunk);
     if (state != ChunkState::ready && state != ChunkState::mapped) continue;
-    chunks_.evict(Run{chunk, 1});
+    evict_run(Run{chunk, 1});
     if (!table_.is_resident(chunk)) ++evicted;
   }
   policy_.tell_order();

@@ -3,16 +3,18 @@
 // Way of a fault: fault/ → FaultIntake → policy/ says what → FileReads brings it into memory →
 // ChunkMover shows it → the engine runs on. Start reading at PagerLoop::serve (pager_loop.cc).
 //
-// The loop owns five parts, each with a file of its own, and four activities that work on them:
+// The loop owns six parts, each with a file of its own, and five activities that work on them:
 //
 //     ServedFiles    files and regions, and whose each chunk is
 //     Waiters        threads that stand still, and for how long
 //     WindowMemory   the window's size, and the memory behind it
 //     PolicyHost     which policy decides, and what it is told
 //     TouchRecorder  what is written down of touches and steps
+//     SpillStore     where memory of the engine's own lies while it is not in the window
 //
 //     FaultIntake    takes faults; a ready chunk is shown at once
 //     FileReads      reads chunks, and takes what has arrived
+//     Spilling       writes memory of the engine's own out before it goes
 //     ChunkMover     shows, hides, evicts and fails chunks
 //     RegionCommands does what engines and guests ask for
 //
@@ -25,6 +27,7 @@
 #include <cstdint>
 #include <future>
 #include <span>
+#include <vector>
 
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
@@ -39,6 +42,8 @@
 #include "pager/loop/policy_host.h"
 #include "pager/loop/region_commands.h"
 #include "pager/loop/served_files.h"
+#include "pager/loop/spill_store.h"
+#include "pager/loop/spilling.h"
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/loop/window_memory.h"
@@ -66,6 +71,7 @@ class PagerLoop {
   /// one on.
   void note_start();
   RegionCommands& regions() { return regions_; }
+  Spilling& spilling() { return spilling_; }
   AddressSpaces& spaces() { return spaces_; }
   PolicyHost& policy() { return policy_; }
   TouchRecorder& recorder() { return recorder_; }
@@ -85,6 +91,7 @@ class PagerLoop {
   Status open_everything();
   void close_everything();
   Status open_userfaultfd();
+  Status open_spill_file();
   Status begin_policy();
   Status open_reads();
   void get_all_memory();
@@ -92,6 +99,8 @@ class PagerLoop {
   int64_t sleep_max_ns() const;
   bool waits_in_vain(const io::Wakeup& wakeup) const;
   void take_finished(std::span<const io::Completion> finished);
+  std::span<const io::Completion> take_written(std::span<const io::Completion> finished);
+  void evict_run(const window::Run& run);
   void carry_out_policy();
   void account();
   uint64_t engine_bytes() const;
@@ -109,13 +118,16 @@ class PagerLoop {
   TouchRecorder recorder_;
   PolicyHost policy_;
   WindowMemory memory_;
+  SpillStore spills_;
   const LoopParts parts_;
   ChunkMover chunks_;
   FileReads reads_;
+  Spilling spilling_;
   FaultIntake faults_;
   RegionCommands regions_;
   OwnedFd process_status_;
   policy::Settings policy_settings_;
+  std::vector<io::Completion> reads_finished_;
   uint64_t now_ns_ = 0;
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;

@@ -52,6 +52,9 @@ struct PagerOptions {
   /// wait for the kernel to hand it out. (Not memory that is shared, which comes as it is read
   /// into.)
   bool gets_memory_first = false;
+  /// The folder of the spill file (spill/spill_file.h); "": no memory of the engine's own can be
+  /// served. Requires the mapper "move".
+  std::string spill_folder;
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;

@@ -13,6 +13,7 @@
 #include "pager/io/mirrors.h"
 #include "pager/io/model_file.h"
 #include "pager/model/model.h"
+#include "pager/spill/spilled_chunks.h"
 
 namespace weightpager {
 
@@ -40,6 +41,38 @@ inline Result<io::ModelFile> open_file_of(const RegionRequest& request) {
   return request.file ? io::ModelFile::open(request.path, *request.file, request.name)
                       : io::ModelFile::open(request.path);
 }
+
+/// Memory of the engine's own: zeros at first.
+struct SpilledMemoryRequest {
+  /// For messages.
+  std::string name;
+  /// A multiple of the chunk size.
+  uint64_t length_bytes = 0;
+  /// Outlives the pager.
+  spill::BlocksInUse blocks;
+};
+
+/// A file's bytes that the engine has read into spilled memory, or believes to have.
+struct LazyRead {
+  std::byte* address = nullptr;
+  uint64_t length_bytes = 0;
+  /// A /proc/…/fd/N link to the file, and which file it has to lead to.
+  std::string link;
+  io::FileIdentity file;
+  std::string name;  // for messages
+  uint64_t offset_bytes = 0;
+};
+
+/// Memory of the engine's own that a child process does not inherit: the child has to map the file
+/// there.
+struct InheritedPart {
+  std::byte* address = nullptr;
+  uint64_t length_bytes = 0;
+  /// A link to the file, good for child processes. "": its bytes do not begin at a page's border,
+  /// so they cannot be mapped.
+  std::string link;
+  uint64_t offset_bytes = 0;
+};
 
 enum class Advice : uint32_t {
   will_need,

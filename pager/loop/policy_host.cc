@@ -21,6 +21,7 @@ namespace {
 // For the policies on paper: a fast disk's, as what is slow about a slow one is its bandwidth.
 constexpr uint64_t read_latency_ns = 80'000;
 constexpr uint64_t order_interval_ns = 100'000'000;
+constexpr uint64_t growing_pause_ns = 200'000'000;
 
 void ring(void* doorbell) { static_cast<fault::Doorbell*>(doorbell)->ring(); }
 
@@ -77,6 +78,8 @@ policy::ChunkOrder PolicyHost::find_order(uint32_t& shown_chunks) const {
   for (const auto& [region, served] : files_.regions()) {
     for (uint32_t i = 0; i < region->chunks(); ++i) {
       if (!region->is_live(i)) continue;
+      // What was never touched need not be read ahead.
+      if (served->is_spilled() && !served->spilled->is_in_use(i)) continue;
       const ChunkId chunk = served->chunk_of(*region, i);
       shown_chunks += is_shown[chunk] ? 0 : 1;
       is_shown[chunk] = true;
@@ -90,6 +93,7 @@ policy::ChunkOrder PolicyHost::find_order(uint32_t& shown_chunks) const {
 
 void PolicyHost::tell_order() {
   is_order_stale_ = false;
+  order_grew_ns_ = 0;
   order_told_ns_ = now_ns_;
   uint32_t shown_chunks = 0;
   const policy::ChunkOrder order = find_order(shown_chunks);
@@ -115,7 +119,8 @@ void PolicyHost::tell_order() {
 
 // What the engine wrote is not read ahead any more; told now and then, not at each write.
 void PolicyHost::tell_order_if_stale() {
-  if (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns) tell_order();
+  const bool has_grown = order_grew_ns_ != 0 && now_ns_ - order_grew_ns_ > growing_pause_ns;
+  if (has_grown || (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns)) tell_order();
 }
 
 // At the end an engine unmaps everything, perhaps piece by piece; the report shall say how it was
@@ -184,7 +189,8 @@ void PolicyHost::keep_learned_profile() {
   if (learned == profiles_learned_) return;
   profiles_learned_ = learned;
   earlier_.reset();
-  const policy::AccessProfile access_profile = policy_->access_profile();
+  policy::AccessProfile access_profile = policy_->access_profile();
+  erase_spilled(access_profile);
   if (options_.access_profile_record == nullptr || access_profile.is_empty()) return;
   const auto kept =
       profiles::stored_access_profile(access_profile, options_.chunk_bytes, files_.numbered());
@@ -192,6 +198,18 @@ void PolicyHost::keep_learned_profile() {
   notice(
       "the engine's order has more parts than there is room for: it will not be kept for the "
       "next start");
+}
+
+// Memory of the engine's own is another one in the next run.
+void PolicyHost::erase_spilled(policy::AccessProfile& access_profile) const {
+  size_t kept = 0;
+  for (size_t i = 0; i < access_profile.order.size(); ++i) {
+    if (files_.owner(access_profile.order[i]).is_spilled()) continue;
+    access_profile.order[kept] = access_profile.order[i];
+    access_profile.computed_ns[kept++] = access_profile.computed_ns[i];
+  }
+  access_profile.order.resize(kept);
+  access_profile.computed_ns.resize(kept);
 }
 
 // ---- Which policy it is ----

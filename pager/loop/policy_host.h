@@ -70,6 +70,8 @@ class PolicyHost {
   void tell_order();
   /// The engine made chunks its own: the order is told anew, but not at each write.
   void note_order_stale() { is_order_stale_ = true; }
+  /// Spilled memory has more content: the order is told anew when it grows no more for a moment.
+  void note_order_grows() { order_grew_ns_ = now_ns_; }
   void tell_order_if_stale();
   /// The window's size has changed; before begin() nobody has to be told.
   void on_window_resized();
@@ -105,6 +107,7 @@ class PolicyHost {
   shadow::AdaptationProgress progress() const;
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
   policy::AccessProfile access_profile() const;
+  void erase_spilled(policy::AccessProfile& access_profile) const;
   uint64_t touches() const;
 
   const PagerOptions& options_;
@@ -125,6 +128,7 @@ class PolicyHost {
   uint64_t profiles_learned_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t order_told_ns_ = 0;
+  uint64_t order_grew_ns_ = 0;  // 0: it has not since it was told
   bool is_order_stale_ = false;
   bool are_parts_stale_ = false;
   uint64_t touches_at_order_ = 0;

@@ -75,13 +75,18 @@ Result<ServedFile*> RegionCommands::serve_anew(const RegionRequest& request, io:
       profiles::profiled_file(request.name, served->size_bytes, served->layers->model());
   if (auto done = parts_.memory.backing().add_file(*served); !done)
     return forward_error(std::move(done));
-  ServedFile& added = parts_.files.add(std::move(served));
-  parts_.waiters.resize(parts_.table.chunks());
-  reads_.resize(parts_.table.chunks());
-  parts_.recorder.add_file(request.name, added.first_chunk, added.chunks);
+  ServedFile& added = take_in(std::move(served));
   add(parts_.telemetry.models, 1);
   parts_.policy.find_learned_profile();
   return &added;
+}
+
+ServedFile& RegionCommands::take_in(std::unique_ptr<ServedFile> served) {
+  ServedFile& added = parts_.files.add(std::move(served));
+  parts_.waiters.resize(parts_.table.chunks());
+  reads_.resize(parts_.table.chunks());
+  parts_.recorder.add_file(added.name, added.first_chunk, added.chunks);
+  return added;
 }
 
 Result<const ServedFile*> RegionCommands::keep_file(const RegionRequest& request) {
@@ -122,6 +127,8 @@ void RegionCommands::forsake_file(const ServedFile* file) {
 void RegionCommands::give_up(const ServedFile& served, ChunkId chunk) {
   if (parts_.table.state(chunk) == ChunkState::reading) {
     reads_.doom(chunk);
+  } else if (parts_.table.state(chunk) == ChunkState::leaving) {
+    return;  // goes when its write ends
   } else if (parts_.table.is_resident(chunk)) {
     parts_.memory.backing().release(served, chunk);
   }
@@ -148,6 +155,26 @@ Result<std::byte*> RegionCommands::add_region(const RegionRequest& request) {
   if (!region) return forward_error(std::move(region));
   std::byte* const address = (*region)->address();
   show_in(**served, std::move(*region));
+  return address;
+}
+
+Result<std::byte*> RegionCommands::add_spilled_memory(const SpilledMemoryRequest& request) {
+  WP_ASSERT(request.length_bytes > 0 && request.length_bytes % options_.chunk_bytes == 0);
+  const auto chunks = static_cast<uint32_t>(request.length_bytes / options_.chunk_bytes);
+  auto served = std::make_unique<ServedFile>(request.length_bytes,
+                                             spill::SpilledChunks(chunks, request.blocks));
+  served->chunk_bytes = options_.chunk_bytes;
+  served->chunks = chunks;
+  served->name = request.name;
+  served->layers = std::make_shared<ServedLayers>(
+      request.name, served->size_bytes, model::in_file_order(request.name, served->size_bytes),
+      options_.chunk_bytes, chunks);
+  auto region = parts_.memory.backing().reserve(*served, {.length_bytes = request.length_bytes,
+                                                          .file_size_bytes = request.length_bytes,
+                                                          .is_spilled = true});
+  if (!region) return forward_error(std::move(region));
+  std::byte* const address = (*region)->address();
+  show_in(take_in(std::move(served)), std::move(*region));
   return address;
 }
 

@@ -26,6 +26,7 @@ class RegionCommands {
                  FileReads& reads, AddressSpaces& spaces);
 
   Result<std::byte*> add_region(const RegionRequest& request);
+  Result<std::byte*> add_spilled_memory(const SpilledMemoryRequest& request);
   void remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
   void advise(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes,
               Advice advice);
@@ -44,6 +45,7 @@ class RegionCommands {
  private:
   Result<ServedFile*> serve_file(const RegionRequest& request);
   Result<ServedFile*> serve_anew(const RegionRequest& request, io::ModelFile file);
+  ServedFile& take_in(std::unique_ptr<ServedFile> served);
   ServedFile& kept_file(const ServedFile* file) const;
   void show_in(ServedFile& served, std::unique_ptr<window::Region> region);
   void remove_pages(const ServedRegion& of, uint32_t index, uint32_t first_page, uint32_t count);

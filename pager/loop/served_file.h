@@ -1,5 +1,6 @@
 // A model file that is being served: its chunks, the regions that show them (window/shown_file.h),
-// and whether the file still is what was read of it.
+// and whether the file still is what was read of it. Or memory of the engine's own, which is served
+// as a file is, and whose chunks each have a home of their own (spill/spilled_chunks.h).
 //
 // A file that is changed while it is served is served anew, as another one, to who maps it from
 // then on: what was read before the change stays among those who mapped it before.
@@ -9,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "pager/io/model_file.h"
 #include "pager/loop/served_layers.h"
 #include "pager/profiles/stored_access_profile.h"
+#include "pager/spill/spilled_chunks.h"
 #include "pager/window/region.h"
 #include "pager/window/shown_file.h"
 
@@ -36,7 +39,17 @@ struct ServedFile : window::ShownFile {
     size_bytes = file.size_bytes();
   }
 
+  /// Memory of the engine's own, of this many chunks.
+  ServedFile(uint64_t memory_bytes, spill::SpilledChunks content)
+      : file(io::ModelFile::none()), spilled(std::move(content)) {
+    size_bytes = memory_bytes;
+  }
+
+  /// Whether it is memory of the engine's own, and no file.
+  bool is_spilled() const { return spilled.has_value(); }
+
   io::ModelFile file;
+  std::optional<spill::SpilledChunks> spilled;
   std::string name;  // for messages
   std::shared_ptr<ServedLayers> layers;
   profiles::ProfiledFile profiled;  // what access profiles know it by

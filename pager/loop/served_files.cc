@@ -39,13 +39,17 @@ ChunkId ServedFiles::take_chunk_ids(uint32_t count) {
 
 std::vector<profiles::NumberedFile> ServedFiles::numbered() const {
   std::vector<profiles::NumberedFile> files;
-  for (const auto& served : files_) files.push_back({served->profiled, served->first_chunk});
+  for (const auto& served : files_) {
+    if (!served->is_spilled()) files.push_back({served->profiled, served->first_chunk});
+  }
   return files;
 }
 
 std::vector<profiles::ProfiledFile> ServedFiles::profiled() const {
   std::vector<profiles::ProfiledFile> files;
-  for (const auto& served : files_) files.push_back(served->profiled);
+  for (const auto& served : files_) {
+    if (!served->is_spilled()) files.push_back(served->profiled);
+  }
   return files;
 }
 
@@ -105,12 +109,14 @@ void ServedFiles::drop_unused_files() {
 bool ServedFiles::is_in_use(const ServedFile& served) const {
   if (!served.regions.empty() || served.is_kept) return true;
   for (uint32_t i = 0; i < served.chunks; ++i) {
-    if (table_.state(served.first_chunk + i) == ChunkState::reading) return true;
+    const ChunkState state = table_.state(served.first_chunk + i);
+    if (state == ChunkState::reading || state == ChunkState::leaving) return true;
   }
   return false;
 }
 
 bool look_at(ServedFile& served) {
+  if (served.is_spilled()) return false;
   const auto now = io::identity_of(served.file.fd());
   if (!now || now->looks_like(served.seen)) return false;
   const bool is_stale = served.seen.may_have_other_bytes(*now);

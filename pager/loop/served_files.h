@@ -36,6 +36,7 @@ class ServedFiles {
   bool has_owner(window::ChunkId chunk) const {
     return chunk < owners_.size() && owners_[chunk] != nullptr;
   }
+  /// Model files, which a later run can know again.
   std::vector<profiles::NumberedFile> numbered() const;
   std::vector<profiles::ProfiledFile> profiled() const;
 

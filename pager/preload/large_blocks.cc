@@ -228,6 +228,16 @@ bool LargeBlocks::lengthen(Segment* block, size_t length_bytes) {
   return true;
 }
 
+bool LargeBlocks::is_chunk_in_use(const void* chunk) const {
+  const auto address = reinterpret_cast<uintptr_t>(chunk);
+  const size_t count = arena_count_.load();
+  for (size_t i = 0; i < count; ++i) {
+    if (address < arenas_[i].begin || address >= arenas_[i].end) continue;
+    return is_chunk_in_use(i, (address - arenas_[i].begin) / chunk_bytes_);
+  }
+  return true;
+}
+
 bool LargeBlocks::is_chunk_in_use(size_t arena, size_t chunk) const {
   WP_ASSERT(arena < arena_count_.load());
   return arenas_[arena].blocks_of_chunk[chunk].load() != 0;

@@ -70,6 +70,9 @@ class LargeBlocks {
   /// 0 on in the order in which they were added.
   bool is_chunk_in_use(size_t arena, size_t chunk) const;
 
+  /// The same for the chunk that begins there. True if no arena has it: then nothing is known.
+  bool is_chunk_in_use(const void* chunk) const;
+
   /// Around a fork, so that the child finds the blocks in order.
   void before_fork() WP_LOCKS(mutex_) { mutex_.lock(); }
   void after_fork() WP_UNLOCKS(mutex_) { mutex_.unlock(); }

@@ -36,64 +36,26 @@
 #include "pager/policy/chunk_size.h"
 #include "pager/preload/control.h"
 #include "pager/preload/opened_files.h"
+#include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
 #include "pager/preload/witness.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::preload {
+
+Session* session = nullptr;
+thread_local bool is_inside __attribute__((tls_model("initial-exec"))) = false;
+
+std::string environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
 namespace {
 
 // Smaller mappings are configuration or vocabularies, or not worth a fault.
 constexpr uint64_t mapping_bytes_min = 2 * MiB;
 constexpr uint64_t copies_text_bytes_max = 16 * MiB;
-
-struct Mapped {
-  Range range;
-  // A child process sees the file itself. Here the file is mapped without access, so that a child
-  // needs no right to open it; 0 if it is not mapped.
-  uintptr_t plain = 0;
-  // The link by which a child opens the file if it is not mapped.
-  std::string link;
-  std::string path;
-  dev_t device = 0;
-  ino_t inode = 0;
-  uint64_t offset_bytes = 0;
-  int protection = 0;
-  int flags = 0;
-};
-
-struct Configuration {
-  uint64_t window_bytes = 0;
-  std::vector<std::string> globs;    // the user's
-  std::vector<model::FileId> files;  // models that the starter of the engine has named
-  std::string mapper = "auto";
-  std::string policy;
-  std::string server_socket;  // "" for a pager of its own
-  std::string run_directory;
-  std::vector<io::CheckedCopy> copies;   // of models, on other drives
-  bool has_mirrors = false;              // somebody asked for them
-  std::string access_profile_directory;  // "" if nothing is learned from run to run
-  bool records_touches = false;
-  bool wants_profiles = true;
-};
-
-// Never destroyed: engine threads may run until the process is gone.
-struct Session {
-  Configuration configuration;
-  // Set under the mutex. Atomic, because the process may end while another thread holds the mutex.
-  std::atomic<telemetry::Telemetry*> telemetry{nullptr};
-  Mutex mutex;  // the pager's thread never takes it
-  std::unique_ptr<PagingService> pager WP_GUARDED_BY(mutex);
-  std::vector<Mapped> mapped WP_GUARDED_BY(mutex);
-  // The ranges that the engine had written at the last fork; a child inherits them.
-  std::vector<Span> written WP_GUARDED_BY(mutex);
-  // The ranges that the engine has forbidden itself to access (PROT_NONE).
-  std::vector<Span> hidden WP_GUARDED_BY(mutex);
-  bool has_failed WP_GUARDED_BY(mutex) = false;
-  bool has_told_of_no_copy WP_GUARDED_BY(mutex) = false;
-};
-
-Session* session = nullptr;
 
 // The ranges of regions. Every memory call of the engine looks at them without a lock. They are
 // written under the session's mutex. An entry is in change while the engine maps or unmaps its
@@ -108,22 +70,6 @@ std::atomic<bool> has_published{false};
 
 std::atomic<const char*> profile_text{nullptr};
 std::atomic<bool> is_user_mode_only{false};
-// The session's own calls must not come back to it.
-thread_local bool is_inside __attribute__((tls_model("initial-exec"))) = false;
-
-class Inside {
- public:
-  Inside() { is_inside = true; }
-  ~Inside() { is_inside = false; }
-
- private:
-  const PlainMemory plain_;
-};
-
-std::string environment(const char* name, const char* otherwise = "") {
-  const char* value = std::getenv(name);
-  return value == nullptr ? otherwise : value;
-}
 
 Configuration read_configuration() {
   Configuration it;
@@ -142,6 +88,7 @@ Configuration read_configuration() {
   it.access_profile_directory = environment("WEIGHTPAGER_ACCESS_PROFILES");
   it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
+  it.spill_folder = environment("WEIGHTPAGER_SPILL");
   return it;
 }
 
@@ -194,12 +141,18 @@ bool is_address_space_limited() {
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
+// Memory of the engine's own is served by the mapper move only (window/backing_memory.h).
+std::string mapper_for(const Configuration& configuration) {
+  const bool spills = !configuration.spill_folder.empty() && configuration.mapper == "auto";
+  return spills ? "move" : configuration.mapper;
+}
+
 uint64_t window_bytes_max_of(uint64_t window_bytes) {
   return is_address_space_limited() ? window_bytes : std::max(window_bytes, memory_limit().bytes);
 }
 
-Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& model,
-                                                    bool is_writable) {
+Result<std::unique_ptr<PagingService>> open_service(const PagerPurpose& purpose)
+    WP_REQUIRES(session->mutex) {
   const Configuration& configuration = session->configuration;
   telemetry::Telemetry* const telemetry = session->telemetry;
   if (!configuration.server_socket.empty()) {
@@ -212,12 +165,12 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
   options.window_bytes_max = window_bytes_max_of(configuration.window_bytes);
-  options.mapper = configuration.mapper;
+  options.mapper = mapper_for(configuration);
   options.policy = configuration.policy;
-  // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.
-  options.expects_writable = is_writable || model.format == model::Format::safetensors;
-  options.chunk_bytes = policy::chunk_bytes_for(model);
-  options.device = io::device_limits(fd, configuration.copies);
+  options.expects_writable = purpose.expects_writable;
+  options.chunk_bytes = purpose.chunk_bytes;
+  options.device = io::device_limits(purpose.fd, configuration.copies);
+  options.spill_folder = configuration.spill_folder;
   options.follows_memory_limit = true;
   options.telemetry = telemetry;
   if (configuration.records_touches) {
@@ -235,32 +188,8 @@ Result<std::unique_ptr<PagingService>> open_service(int fd, const model::Model& 
   if (!pager) return forward_error(std::move(pager));
   open_control_socket([answers = std::make_shared<control::PagerAnswers>(**pager, *telemetry)](
                           std::string_view request) { return answers->answer(request); });
+  session->own_pager = pager->get();
   return pager;
-}
-
-// Starts the pager for the first model and its kind of mapping. Returns false if no pager can be
-// had; the reason is told once.
-bool start_pager(int fd, const model::Model& model, bool is_writable) WP_REQUIRES(session->mutex) {
-  if (session->pager) return true;
-  note_paging();
-  auto telemetry = telemetry::create(session->configuration.run_directory);
-  if (!telemetry) {
-    notice(telemetry.error().message + ": there will be no summary");
-    telemetry = telemetry::create("");
-  }
-  if (telemetry) session->telemetry = *telemetry;
-  auto pager =
-      telemetry ? open_service(fd, model, is_writable) : forward_error(std::move(telemetry));
-  if (!pager) {
-    session->has_failed = true;
-    report_error(pager.error().message + "; to map a model fails with ENOMEM");
-    if (!pager.error().hint.empty()) notice("hint: " + pager.error().hint);
-    return false;
-  }
-  session->pager = std::move(*pager);
-  is_user_mode_only.store(session->pager->is_user_mode_only());
-  show_profile();
-  return true;
 }
 
 // The name may belong to another file by now.
@@ -299,16 +228,6 @@ std::vector<io::CheckedCopy> copies_of_file(const std::string& name,
 void* refuse_mapping() {
   errno = ENOMEM;
   return MAP_FAILED;
-}
-
-void publish_ranges() WP_REQUIRES(session->mutex) {
-  for (size_t i = 0; i < session->mapped.size(); ++i) {
-    published[i].end.store(0);
-    published[i].begin.store(session->mapped[i].range.begin);
-    published[i].end.store(session->mapped[i].range.end);
-  }
-  published_count.store(session->mapped.size());
-  has_published.store(true);
 }
 
 // Calls `act(address, length_bytes)` for each part of a range that is outside of regions; the
@@ -355,9 +274,14 @@ void before_fork() WP_LOCKS(session->mutex) {
   before_fork_of_control_socket();
   Inside inside;
   if (session->pager) session->written = session->pager->written_spans();
+  before_fork_of_arenas();
 }
 
-void after_fork_in_parent() WP_UNLOCKS(session->mutex) { session->mutex.unlock(); }
+void after_fork_in_parent() WP_UNLOCKS(session->mutex) {
+  Inside inside;
+  after_fork_of_arenas_in_parent();
+  session->mutex.unlock();
+}
 
 // Calls `act(begin, end)` for each part that the parent did not write.
 template <typename Act>
@@ -408,6 +332,7 @@ void note_ranges_in_child() WP_REQUIRES(session->mutex) {
 
 void after_fork_in_child() WP_UNLOCKS(session->mutex) {
   note_ranges_in_child();
+  after_fork_of_arenas_in_child();
   for (const Mapped& mapped : session->mapped) {
     if (mapped.plain != 0) {
       for_each_unwritten_part(mapped, [&](uintptr_t begin, uintptr_t end) {
@@ -429,6 +354,7 @@ void after_fork_in_child() WP_UNLOCKS(session->mutex) {
   // The pager's thread exists in the parent only, so the parent's object must not be destroyed
   // here. If the child maps a model itself, it gets a pager of its own.
   (void)session->pager.release();
+  session->own_pager = nullptr;
   forget_control_socket();
   session->telemetry = nullptr;
   session->mapped.clear();
@@ -480,6 +406,40 @@ __attribute__((destructor)) void end_session() {
 
 }  // namespace
 
+bool start_pager(const PagerPurpose& purpose) {
+  if (session->pager) return true;
+  note_paging();
+  auto telemetry = telemetry::create(session->configuration.run_directory);
+  if (!telemetry) {
+    notice(telemetry.error().message + ": there will be no summary");
+    telemetry = telemetry::create("");
+  }
+  if (telemetry) session->telemetry = *telemetry;
+  auto pager = telemetry ? open_service(purpose) : forward_error(std::move(telemetry));
+  if (!pager) {
+    session->has_failed = true;
+    report_error(pager.error().message + "; to map a model fails with ENOMEM");
+    if (!pager.error().hint.empty()) notice("hint: " + pager.error().hint);
+    return false;
+  }
+  session->pager = std::move(*pager);
+  is_user_mode_only.store(session->pager->is_user_mode_only());
+  show_profile();
+  return true;
+}
+
+void publish_ranges() {
+  std::vector<Range> ranges = session->arenas;
+  for (const Mapped& mapped : session->mapped) ranges.push_back(mapped.range);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    published[i].end.store(0);
+    published[i].begin.store(ranges[i].begin);
+    published[i].end.store(ranges[i].end);
+  }
+  published_count.store(ranges.size());
+  has_published.store(true);
+}
+
 bool is_active() { return session != nullptr && !is_inside; }
 
 bool wants_profiles() { return is_active() && session->configuration.wants_profiles; }
@@ -510,14 +470,16 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
 
   const MutexLock lock(session->mutex);
   // One place stays free, because a partial munmap can turn one range into two.
-  if (session->mapped.size() + 1 >= regions_max) {
+  if (session->mapped.size() + session->arenas.size() + 1 >= regions_max) {
     notice(path + ": more than " + std::to_string(regions_max) + " mappings of models; not paged");
     return nullptr;
   }
   if (session->has_failed) return refuse_mapping();
   const model::Model model = layers_of(is_named(path, facts) ? path : link_of_descriptor(fd),
                                        static_cast<uint64_t>(facts.st_size));
-  if (!start_pager(fd, model, is_writable)) return refuse_mapping();
+  // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.
+  const bool expects_writable = is_writable || model.format == model::Format::safetensors;
+  if (!start_pager({fd, policy::chunk_bytes_for(model), expects_writable})) return refuse_mapping();
   // The descriptor belongs to this thread; the pager's thread has a table of its own. The pager's
   // thread opens the file through this descriptor, so it is the same file even if the name means
   // another one by now.
@@ -584,7 +546,8 @@ bool touches_region(const void* address, size_t length) {
 int unmap(void* address, size_t length) {
   Inside inside;
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  if (begin % os_page_bytes != 0 || length == 0) {
+  // Blocks of malloc are not the engine's to unmap.
+  if (begin % os_page_bytes != 0 || length == 0 || touches_arena(address, length)) {
     errno = EINVAL;
     return -1;
   }
@@ -631,6 +594,7 @@ int protect(void* address, size_t length, int protection) {
     return -1;
   }
   const uintptr_t end = begin + round_up(length, os_page_bytes);
+  if (touches_arena(address, length)) return protect_arena(protection);
   const MutexLock lock(session->mutex);
   const auto is_within = [&](const Mapped& mapped) {
     return mapped.range.end > begin && mapped.range.begin < end;
@@ -674,6 +638,9 @@ void consumed(void* address, size_t length) {
 
 void discard(void* address, size_t length) {
   Inside inside;
+  if (touches_arena(address, length)) {
+    return clear_in_arena(static_cast<std::byte*>(address), length);
+  }
   const MutexLock lock(session->mutex);
   session->pager->advise(static_cast<std::byte*>(address), length, Advice::discard);
   const auto begin = reinterpret_cast<uintptr_t>(address);

@@ -265,6 +265,8 @@ bool resize_large(void* address, size_t bytes) {
          spilling->blocks.resize_in_place(address, bytes);
 }
 
+bool is_any_block_in(const void* chunk) { return spilling->blocks.is_chunk_in_use(chunk); }
+
 bool is_in_spilled_block(const void* begin, size_t length_bytes) {
   return !spilling->is_child.load(std::memory_order_relaxed) &&
          spilling->blocks.is_in_one_block(begin, length_bytes);

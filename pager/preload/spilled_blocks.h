@@ -44,6 +44,9 @@ size_t large_room_bytes(const void* block);
 size_t large_asked_bytes(const void* block);
 /// Makes a large block shorter or longer where it is. Returns false if that cannot be.
 bool resize_large(void* block, size_t bytes);
+/// Whether any block has a part of the chunk of spilled memory that begins there. Takes no lock,
+/// and is for the pager's thread.
+bool is_any_block_in(const void* chunk);
 /// Whether one spilled block has the whole range, and the pager serves it in this process.
 bool is_in_spilled_block(const void* begin, size_t length_bytes);
 

@@ -1,44 +1,179 @@
-// Spilled memory that stays in memory: it is the kernel's anonymous memory, and files are read at
-// once.
+// Memory of the engine's own, between the engine's allocator (spilled_blocks.cc) and the pager.
+//
+// The memory comes in arenas, each a region of the pager's (spill/spilled_chunks.h). The pager
+// starts with the first arena, if no model was mapped before. What malloc hands out has no
+// protection of its own: the engine may make a block inaccessible, but is not stopped when it
+// touches the block then.
 #include "pager/preload/spilled_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
+#include <string>
+#include <utility>
 
+#include "pager/base/log.h"
+#include "pager/base/owned_fd.h"
+#include "pager/base/plain_memory.h"
 #include "pager/base/system_calls.h"
+#include "pager/base/units.h"
+#include "pager/preload/session_state.h"
+#include "pager/preload/spilled_blocks.h"
 
 namespace weightpager::preload {
 
+namespace {
+
+// Their bounds, for whoever must not take a lock; none is ever taken away.
+std::atomic<uintptr_t> arenas_begin{UINTPTR_MAX};
+std::atomic<uintptr_t> arenas_end{0};
+
+// The device of the folder tells how many requests to keep in flight.
+OwnedFd open_spill_folder() {
+  return OwnedFd(
+      ::open(session->configuration.spill_folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::string name_of_descriptor(int fd) {
+  char text[PATH_MAX];
+  const ssize_t length =
+      readlink(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), text, sizeof text);
+  return length > 0 ? std::string(text, static_cast<size_t>(length)) : "a file that was read";
+}
+
+// Where an arena begins; 0 while it is being made. Never destroyed.
+using ArenaBegin = std::atomic<uintptr_t>;
+
+bool has_block(const void* arena_begin, uint64_t offset_bytes) {
+  const uintptr_t begin = static_cast<const ArenaBegin*>(arena_begin)->load();
+  return begin == 0 || is_any_block_in(reinterpret_cast<const void*>(begin + offset_bytes));
+}
+
+}  // namespace
+
+// ---- For the allocator ----
+
 std::byte* add_spilled_memory(uint64_t length_bytes) {
-  const uint64_t reserved_bytes = length_bytes + spilled_chunk_bytes;
-  void* const memory = kernel::mmap(nullptr, reserved_bytes, PROT_READ | PROT_WRITE,
-                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  const auto begin = reinterpret_cast<uintptr_t>(memory);
-  const uintptr_t aligned = round_up(begin, spilled_chunk_bytes);
-  if (aligned > begin) kernel::munmap(memory, aligned - begin);
-  kernel::munmap(reinterpret_cast<void*>(aligned + length_bytes),
-                 begin + reserved_bytes - (aligned + length_bytes));
-  return reinterpret_cast<std::byte*>(aligned);
+  const PlainMemory plain;
+  const Inside inside;
+  const MutexLock lock(session->mutex);
+  if (session->has_failed) return nullptr;
+  if (!start_pager({.fd = open_spill_folder().get()})) return nullptr;
+  if (session->own_pager == nullptr) return nullptr;
+  auto* const known_begin = new ArenaBegin(0);
+  auto address = session->own_pager->add_spilled_memory(
+      {.name = "memory of the engine's own, part " + std::to_string(session->arenas.size() + 1),
+       .length_bytes = length_bytes,
+       .blocks = {has_block, known_begin}});
+  if (!address) {
+    report_error(address.error().message + "; the engine's memory is not served");
+    return nullptr;
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(*address);
+  known_begin->store(begin);
+  session->arenas.push_back({begin, begin + length_bytes});
+  arenas_begin.store(std::min(arenas_begin.load(), begin));
+  arenas_end.store(std::max(arenas_end.load(), begin + length_bytes));
+  publish_ranges();
+  return *address;
 }
 
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
-  kernel::madvise(begin, length_bytes, MADV_DONTNEED);
+  const PlainMemory plain;
+  const Inside inside;
+  bool is_forgotten = false;
+  {
+    const MutexLock lock(session->mutex);
+    is_forgotten = session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
+  }
+  // Somebody pins pages of it.
+  if (!is_forgotten) std::memset(begin, 0, length_bytes);
 }
 
 Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes) {
-  for (uint64_t done = 0; done < length_bytes;) {
-    const ssize_t got = kernel::pread(fd, to + done, length_bytes - done,
-                                      static_cast<off_t>(file_offset_bytes + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0)
-      return fail(got < 0 ? std::strerror(errno) : "end of file", "", got < 0 ? errno : 0);
-    done += static_cast<uint64_t>(got);
+  const PlainMemory plain;
+  const Inside inside;
+  const auto identity = io::settled_identity_of(fd);
+  if (!identity) return fail("a descriptor of no file", "", EBADF);
+  Result<uint64_t> noted = uint64_t{0};
+  {
+    const MutexLock lock(session->mutex);
+    if (session->own_pager == nullptr) return fail("no pager", "", ENODEV);
+    noted = session->own_pager->read_lazily({.address = to,
+                                             .length_bytes = length_bytes,
+                                             .link = link_of_descriptor(fd),
+                                             .file = *identity,
+                                             .name = name_of_descriptor(fd),
+                                             .offset_bytes = file_offset_bytes});
   }
+  if (!noted) return forward_error(std::move(noted));
+  if (*noted < length_bytes) return fail("pages of the block are pinned", "", EBUSY);
   return {};
+}
+
+// ---- For memory calls ----
+
+bool touches_arena(const void* address, size_t length) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  if (begin >= arenas_end.load() || begin + length <= arenas_begin.load()) return false;
+  const MutexLock lock(session->mutex);
+  return std::any_of(session->arenas.begin(), session->arenas.end(), [&](const Range& arena) {
+    return begin < arena.end && arena.begin < begin + length;
+  });
+}
+
+// The kernel moves no page between places that are protected otherwise.
+int protect_arena(int protection) {
+  if ((protection & PROT_EXEC) == 0) return 0;
+  notice("a block of the engine's memory is to be executed: refused, since --spill serves it");
+  errno = EACCES;
+  return -1;
+}
+
+void clear_in_arena(std::byte* address, size_t length) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t first = round_up(begin, spilled_chunk_bytes);
+  const uintptr_t last = round_down(begin + length, spilled_chunk_bytes);
+  if (first >= last) {
+    std::memset(address, 0, length);
+    return;
+  }
+  std::memset(address, 0, first - begin);
+  forget_spilled_memory(reinterpret_cast<std::byte*>(first), last - first);
+  std::memset(reinterpret_cast<void*>(last), 0, begin + length - last);
+}
+
+// ---- Child processes ----
+
+void before_fork_of_arenas() {
+  session->inherited.clear();
+  if (!session->arenas.empty()) session->inherited = session->own_pager->begin_fork();
+}
+
+void after_fork_of_arenas_in_parent() {
+  if (!session->arenas.empty()) session->own_pager->end_fork();
+}
+
+// What was in the window is inherited. What was not is mapped from where it lies; what cannot be
+// mapped, or not opened, is a SIGSEGV when it is touched, and never zeros.
+void after_fork_of_arenas_in_child() {
+  for (const InheritedPart& part : session->inherited) {
+    const int fd = part.link.empty() ? -1 : ::open(part.link.c_str(), O_RDONLY | O_CLOEXEC);
+    const bool is_mapped =
+        fd >= 0 && kernel::mmap(part.address, part.length_bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
+                                static_cast<off_t>(part.offset_bytes)) != MAP_FAILED;
+    if (!is_mapped) kernel::mprotect(part.address, part.length_bytes, PROT_NONE);
+    if (fd >= 0) ::close(fd);
+  }
+  session->arenas.clear();
 }
 
 }  // namespace weightpager::preload

@@ -17,7 +17,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 9;
+inline constexpr uint32_t telemetry_version = 10;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -52,6 +52,11 @@ struct Telemetry {
   // Weights that the engine wrote to: its own memory from then on. Counted as it happens; of shared
   // memory, where the kernel does not tell, when a child process is made.
   Counter written_bytes;
+  // Memory of the engine's own that is served (pager/spill).
+  Counter spill_written_bytes;  // to the spill file
+  Counter spill_read_bytes;     // … and back
+  Counter lazy_read_bytes;      // that the engine read from files, to be read when it touches them
+  Counter spill_errors;         // writes to the spill file that failed
 
   // What happened, in chunks. Faults by what the chunk was like when the pager took the fault.
   Counter faults_demand;    // touched while absent: the engine waited for a whole read

@@ -165,6 +165,10 @@ class BackingMemory {
   /// The same for a chunk that no region shows any more.
   void release(const ShownFile& file, ChunkId chunk);
 
+  /// Whether what the engine writes in a region is in the chunk's slot when the chunk is hidden, so
+  /// that regions of spilled memory (Extent::is_spilled) can be served.
+  virtual bool can_spill() const { return false; }
+
   // ---- Fail and seal: touching the chunk is SIGBUS. ----
 
   /// absent, reading, ready or mapped → failed. If the chunk has failed before, threads that wait

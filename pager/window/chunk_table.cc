@@ -112,9 +112,25 @@ void ChunkTable::hide(ChunkId chunk) {
   it.state = ChunkState::ready;
 }
 
+void ChunkTable::begin_leaving(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::ready && it.slot != no_slot);
+  it.state = ChunkState::leaving;
+  ++leaving_;
+}
+
+void ChunkTable::stay(ChunkId chunk) {
+  Chunk& it = chunks_[chunk];
+  WP_ASSERT(it.state == ChunkState::leaving);
+  it.state = ChunkState::ready;
+  --leaving_;
+}
+
 void ChunkTable::release(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
-  WP_ASSERT(it.state == ChunkState::ready || it.state == ChunkState::mapped);
+  const bool is_leaving = it.state == ChunkState::leaving;
+  WP_ASSERT(is_leaving || it.state == ChunkState::ready || it.state == ChunkState::mapped);
+  if (is_leaving) --leaving_;
   it.state = ChunkState::absent;
   --resident_;
   give_back_slot(it);
@@ -122,7 +138,8 @@ void ChunkTable::release(ChunkId chunk) {
 
 void ChunkTable::fail(ChunkId chunk) {
   Chunk& it = chunks_[chunk];
-  WP_ASSERT(it.state != ChunkState::mapped && it.state != ChunkState::failed);
+  WP_ASSERT(it.state != ChunkState::mapped && it.state != ChunkState::failed &&
+            it.state != ChunkState::leaving);
   if (it.state == ChunkState::reading) --reading_;
   if (it.state != ChunkState::absent) --resident_;
   it.state = ChunkState::failed;

@@ -5,6 +5,12 @@
 //        └──────── fail ────────┘◀────── release ─────┘  └──── hide ────┤
 //        └◀──────────────────────── release ────────────────────────────┘
 //
+// A chunk that the engine has written has to be written to the spill file before it can go:
+//
+//     ready ──begin_leaving──▶ leaving ──release──▶ absent
+//       ▲                         │
+//       └──────────stay───────────┘
+//
 // A slot is memory that one chunk can be read into. A chunk that is moved into a region keeps its
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
 // the region instead. Either way a chunk that is not absent counts against `resident_max`, the
@@ -30,6 +36,7 @@ enum class ChunkState : uint8_t {
             // touching it faults, and is served in µs
   mapped,   // the engine reads it without the pager
   failed,   // could not be read: touching it gives SIGBUS
+  leaving,  // its slot is being written to the spill file: a touch waits until that is done
 };
 
 class ChunkTable {
@@ -54,6 +61,7 @@ class ChunkTable {
   uint32_t resident() const { return resident_; }
   uint32_t resident_max() const { return resident_max_; }
   uint32_t reading() const { return reading_; }
+  uint32_t leaving() const { return leaving_; }
   uint32_t free_slots() const { return free_slots_.count(); }
   /// Reads that could start now without evicting anything.
   uint32_t room() const {
@@ -86,7 +94,11 @@ class ChunkTable {
   uint32_t bring_together(ChunkId first, uint32_t count);
   /// mapped → ready: touching it will fault. Only for a chunk that kept its slot.
   void hide(ChunkId chunk);
-  /// ready or mapped → absent. The slot, if it has one, is free again.
+  /// ready → leaving. The chunk has to have a slot.
+  void begin_leaving(ChunkId chunk);
+  /// leaving → ready: it was touched meanwhile, or could not be written.
+  void stay(ChunkId chunk);
+  /// ready, mapped or leaving → absent. The slot, if it has one, is free again.
   void release(ChunkId chunk);
   /// absent, reading or ready → failed. The slot, if it has one, is free again.
   void fail(ChunkId chunk);
@@ -109,6 +121,7 @@ class ChunkTable {
   uint32_t resident_max_;
   uint32_t resident_ = 0;
   uint32_t reading_ = 0;
+  uint32_t leaving_ = 0;
   bool are_slots_being_made_ = false;
 };
 

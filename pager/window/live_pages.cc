@@ -33,7 +33,7 @@ Outcome move_in(Region& region, ChunkRun run, std::byte* slots) {
   if (outcome != Outcome::done) return outcome;
   // Waiting threads go on only when the pages are protected, because one of them may be about to
   // write.
-  uffd.protect(chunks, length_bytes, true);
+  if (!region.extent().is_spilled) uffd.protect(chunks, length_bytes, true);
   bool is_waited_for = false;
   for (uint32_t i = 0; i < run.count; ++i) {
     is_waited_for = is_waited_for || region.notes(run.index + i).is_waited_for;

@@ -57,6 +57,7 @@ Status MovedMemory::probe(AddressSpace& space, uint64_t chunk_bytes) {
 }
 
 bool MovedMemory::moves_into(const Region& region, uint32_t index) const {
+  if (region.extent().is_spilled) return true;
   return !region.extent().is_writable && region.edge(index) == nullptr &&
          !region.notes(index).is_divided;
 }

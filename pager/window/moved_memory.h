@@ -21,6 +21,7 @@ class MovedMemory final : public SlotMemory {
   static Status probe(AddressSpace& space, uint64_t chunk_bytes);
 
   const char* name() const override { return "move"; }
+  bool can_spill() const override { return true; }
   bool needs_staging(bool is_any_region_writable) const override { return is_any_region_writable; }
 
   fault::Outcome show(const ShownFile& file, ChunkId chunk, bool is_waited_for,

@@ -40,6 +40,9 @@ struct Extent {
   uint64_t file_size_bytes = 0;
   /// MAP_PRIVATE and PROT_WRITE: what the engine writes is kept, for it alone.
   bool is_writable = false;
+  /// Memory of the engine's own (pager/spill): what it writes is part of the chunk, which goes and
+  /// comes with it. Slots are always moved into such a region, never copied.
+  bool is_spilled = false;
 };
 
 /// Pages of one chunk, with room for the largest.

@@ -38,7 +38,9 @@ FaultyReader::FaultyReader(std::unique_ptr<Reader> real, uint32_t reads_max, Fau
   completions_.reserve(reads_max);
 }
 
-void FaultyReader::start(const Read& read) { take_on(read, plan_(reads_started_++, read)); }
+void FaultyReader::start(const Read& read) {
+  take_on(read, plan_ ? plan_(reads_started_++, read) : Fault{});
+}
 
 void FaultyReader::start_write(const Write& write) {
   take_on(write, write_plan_ ? write_plan_(writes_started_++, write) : Fault{});
@@ -137,11 +139,12 @@ FaultPlan at_read(uint64_t number, const Fault& fault) {
   return [=](uint64_t at, const Read&) { return at == number ? fault : Fault{}; };
 }
 
-std::function<Result<std::unique_ptr<Reader>>(const ReaderOptions&)> faulty_pread(FaultPlan plan) {
-  return [plan](const ReaderOptions& options) -> Result<std::unique_ptr<Reader>> {
+std::function<Result<std::unique_ptr<Reader>>(const ReaderOptions&)> faulty_pread(
+    FaultPlan plan, WriteFaultPlan write_plan) {
+  return [plan, write_plan](const ReaderOptions& options) -> Result<std::unique_ptr<Reader>> {
     auto real = open_pread_reader(options);
     if (!real) return real;
-    return std::make_unique<FaultyReader>(std::move(*real), options.reads_max, plan);
+    return std::make_unique<FaultyReader>(std::move(*real), options.reads_max, plan, write_plan);
   };
 }
 

@@ -92,7 +92,9 @@ class FaultyReader final : public Reader {
   std::atomic<bool> is_released_{false};
 };
 
-/// For `open_reader` of whatever has such an option: pread, going wrong as planned.
-std::function<Result<std::unique_ptr<Reader>>(const ReaderOptions&)> faulty_pread(FaultPlan plan);
+/// For `open_reader` of whatever has such an option: pread, going wrong as planned. Without a plan
+/// nothing goes wrong.
+std::function<Result<std::unique_ptr<Reader>>(const ReaderOptions&)> faulty_pread(
+    FaultPlan plan, WriteFaultPlan write_plan = {});
 
 }  // namespace weightpager::io

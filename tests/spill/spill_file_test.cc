@@ -81,7 +81,9 @@ TEST(SpillFileTest, PlacesFollowEachOtherAndTheirRoomIsReserved) {
   for (uint64_t place = 0; place < 40; ++place) {
     EXPECT_EQ(file.take_place(), place * chunk_bytes);
     EXPECT_GE(file.reserved_bytes(), (place + 1) * chunk_bytes);
-    if (file.is_reserved()) EXPECT_GE(disk_bytes(file), file.reserved_bytes());
+    if (file.is_reserved()) {
+      EXPECT_GE(disk_bytes(file), file.reserved_bytes());
+    }
   }
   EXPECT_EQ(file.reserved_bytes(), 128 * MiB);
   EXPECT_EQ(file.places_in_use(), 40u);
@@ -164,7 +166,9 @@ TEST(SpillFileTest, RandomTakingAndGivingIsAsInTheModel) {
     ASSERT_EQ(file.places_in_use(), taken.size());
     ASSERT_EQ(file.places_held_back(), held_back.size());
     ASSERT_EQ(file.highest_places_in_use(), highest);
-    if (!taken.empty()) ASSERT_GE(file.reserved_bytes(), *taken.rbegin() + place_bytes);
+    if (!taken.empty()) {
+      ASSERT_GE(file.reserved_bytes(), *taken.rbegin() + place_bytes);
+    }
   }
 }
 
@@ -265,7 +269,9 @@ TEST(SpillFileTest, FoldersThatWillNotDoAreRefusedWithTheOption) {
     ASSERT_FALSE(file) << path;
     EXPECT_NE(file.error().message.find(path), std::string::npos) << file.error().message;
     EXPECT_NE(file.error().hint.find("--spill DIR"), std::string::npos) << file.error().hint;
-    if (error_number != 0) EXPECT_EQ(file.error().error_number, error_number) << path;
+    if (error_number != 0) {
+      EXPECT_EQ(file.error().error_number, error_number) << path;
+    }
   }
 }
 

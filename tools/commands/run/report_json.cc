@@ -50,6 +50,7 @@ Json config_json(const RunReport& report) {
   return {{"window", options.window},   {"window_bytes", report.window_bytes},
           {"match", options.match},     {"mapper", options.mapper},
           {"policy", options.policy},   {"mirrors", options.mirrors},
+          {"spill", options.spill_folder},
           {"profile", options.profile}, {"engine", options.engine}};
 }
 

@@ -18,6 +18,7 @@
 #include "pager/control/client.h"
 #include "pager/fault/userfaultfd.h"
 #include "pager/model/recognise.h"
+#include "pager/spill/spill_file.h"
 #include "pager/window/address_space.h"
 #include "pager/window/backing_memory.h"
 #include "tools/arguments/http_option.h"
@@ -88,6 +89,10 @@ Command run_description() {
       {0, "record", "FILE",
        "write the engine's touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
+      {0, "spill", "DIR",
+       "serve the engine's own large memory, too: weights that it\n"
+       "reads, converts or repacks. What does not fit into the\n"
+       "window goes to a file in DIR, which vanishes with the run"},
       mirror_option(),
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
@@ -189,7 +194,7 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", run_example);
   }
-  for (const char* own : {"window", "mapper", "policy", "record", "mirror", "http"}) {
+  for (const char* own : {"window", "mapper", "policy", "record", "spill", "mirror", "http"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -203,8 +208,10 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   options.json_path = arguments.value("json").value_or("");
   options.record_path = arguments.value("record").value_or("");
   options.http_port = arguments.value("http").value_or("");
+  options.spill_folder = arguments.value("spill").value_or("");
   options.quiet = arguments.has("quiet");
-  options.profile = !arguments.has("no-profile");
+  // Copies of weights are served, so there is no need to keep engines from making them.
+  options.profile = !arguments.has("no-profile") && !arguments.has("spill");
   options.engine = std::move(engine);
   if (auto mapper = check_mapper(options.mapper); !mapper) return forward_error(std::move(mapper));
   if (auto known = check_live_policy(options.policy); !known)
@@ -258,6 +265,7 @@ Environment engine_environment(const RunPlan& plan) {
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
+      {"WEIGHTPAGER_SPILL", only_if(!options.spill_folder.empty(), options.spill_folder)},
       {"WEIGHTPAGER_MIRRORS", only_if(!plan.copies.empty(), plan.copies)},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
@@ -328,6 +336,32 @@ Status check_mapper_works(const std::string& name) {
   return mapper ? Status() : forward_error(std::move(mapper));
 }
 
+/// Makes a spill file where the engine will make one, and looks for what serving memory takes.
+Status check_spilling(RunOptions& options) {
+  if (options.spill_folder.empty()) return {};
+  std::error_code failed;
+  const auto folder = std::filesystem::absolute(options.spill_folder, failed);
+  // The engine may change its directory.
+  if (!failed) options.spill_folder = folder.lexically_normal().string();
+  if (auto file = spill::SpillFile::create(options.spill_folder, chunk_bytes_max); !file)
+    return forward_error(std::move(file));
+  auto uffd = fault::Userfaultfd::open();
+  if (!uffd) return forward_error(std::move(uffd));
+  if (!uffd->has_move()) {
+    return fail("--spill: this kernel cannot move pages (UFFDIO_MOVE)",
+                "Linux 6.8 and later can; without --spill weights that are mapped are served");
+  }
+  if (uffd->is_user_mode_only()) {
+    return fail("--spill: no right to serve faults inside system calls",
+                "setfacl -m u:$USER:rw /dev/userfaultfd");
+  }
+  if (options.mapper != "auto" && options.mapper != "move") {
+    return fail(fmt::format("--spill and --mapper {} exclude each other", options.mapper),
+                "memory of the engine's own is served by the mapper move");
+  }
+  return {};
+}
+
 /// Checks the mirrors and leaves the list of what they have for the pagers; "" without mirrors.
 Result<std::string> leave_copies(const RunOptions& options, const std::vector<std::string>& models,
                                  const RunDirectory& directory) {
@@ -337,7 +371,8 @@ Result<std::string> leave_copies(const RunOptions& options, const std::vector<st
   return directory.leave("mirrors", io::format_copies(*copies));
 }
 
-Result<RunPlan> make_plan(const RunOptions& options, const std::string& engine) {
+Result<RunPlan> make_plan(RunOptions options, const std::string& engine) {
+  if (auto works = check_spilling(options); !works) return forward_error(std::move(works));
   RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
   auto globs = absolute_globs(options.match);
   const auto models = find_model_files(options.engine, globs);

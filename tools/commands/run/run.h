@@ -25,6 +25,7 @@ struct RunOptions {
   std::string record_path;  // "" for no trace
   std::string http_port;    // "" for no live page
   std::vector<std::string> mirrors;
+  std::string spill_folder;  // "": the engine's own memory is not served
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

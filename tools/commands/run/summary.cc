@@ -148,6 +148,18 @@ std::string mirrors_text(const RunReport& report, const Telemetry& process) {
   return text;
 }
 
+/// What became of memory of the engine's own.
+std::string spilled_text(const Telemetry& process) {
+  std::string text = fmt::format("{} written, {} read back; {} of files read when touched",
+                                 format_size(process.spill_written_bytes),
+                                 format_size(process.spill_read_bytes),
+                                 format_size(process.lazy_read_bytes));
+  if (process.spill_errors > 0) {
+    text += fmt::format("; {} writes failed, as the lines above say", process.spill_errors.load());
+  }
+  return text;
+}
+
 /// Of the policy only if it is not the one that most have.
 std::string other_policy(std::string_view policy) {
   return policy.empty() || policy == policy::default_policy ? ""
@@ -192,6 +204,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                               format_size(static_cast<uint64_t>(ratio.read_bytes_per_second)),
                               ratio.read_model_multiple));
   if (!report.options.mirrors.empty()) text += row("mirrors", mirrors_text(report, process));
+  if (!report.options.spill_folder.empty()) text += row("spilled", spilled_text(process));
   if (process.expert_uses > 0) text += row("experts", experts_text(process));
   text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
                                      seconds(ratio.elapsed_ns)));

@@ -1,0 +1,57 @@
+#include "pager/loop/spill_store.h"
+
+#include <utility>
+
+#include "pager/base/units.h"
+#include "pager/io/file_identity.h"
+
+namespace weightpager {
+
+using spill::Home;
+
+Status SpillStore::open(const std::string& folder, uint64_t chunk_bytes) {
+  auto file = spill::SpillFile::create(folder, chunk_bytes);
+  if (!file) return forward_error(std::move(file));
+  folder_ = folder;
+  spill_file_.emplace(std::move(*file));
+  return {};
+}
+
+void SpillStore::close() {
+  spill_file_.reset();
+  files_.clear();
+}
+
+Result<uint32_t> SpillStore::add_file(const std::string& link, const io::FileIdentity& identity,
+                                      const std::string& name) {
+  for (uint32_t number = 0; number < files_.size(); ++number) {
+    if (files_[number].file.identity().holds_until(identity)) return number;
+  }
+  auto file = io::ModelFile::open(link, identity, name);
+  if (!file) return forward_error(std::move(file));
+  files_.push_back({.file = std::move(*file), .name = name});
+  return static_cast<uint32_t>(files_.size() - 1);
+}
+
+bool SpillStore::is_unchanged(uint32_t number) const {
+  const io::ModelFile& file = files_[number].file;
+  const auto now = io::identity_of(file.fd());
+  return now && file.identity().holds_until(*now);
+}
+
+ReadPlace SpillStore::home_of(const spill::SpilledChunks& chunks, uint32_t chunk) const {
+  const uint64_t offset_bytes = chunks.offset_bytes(chunk);
+  if (chunks.home(chunk) == Home::spill_file) {
+    return {.fd = spill_file_->fd(),
+            .offset_bytes = offset_bytes,
+            .alignment_bytes = os_page_bytes,
+            .is_direct = spill_file_->is_direct()};
+  }
+  const io::ModelFile& file = files_[chunks.file(chunk)].file;
+  return {.fd = file.fd(),
+          .offset_bytes = offset_bytes,
+          .alignment_bytes = file.alignment_bytes(),
+          .is_direct = file.is_direct()};
+}
+
+}  // namespace weightpager

@@ -1,0 +1,69 @@
+// Where spilled memory is kept while it is not in the window: the spill file, and the files that
+// the engine read into its memory.
+//
+// The files are opened once more by the pager's thread, which has a descriptor table of its own,
+// and stay open. A file that was changed since the engine read it has no bytes any more that could
+// be shown.
+//
+// Used by the pager's thread only. Opening and adding allocate; reading does not.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/io/model_file.h"
+#include "pager/spill/spill_file.h"
+#include "pager/spill/spilled_chunks.h"
+
+namespace weightpager {
+
+/// Where bytes are read from.
+struct ReadPlace {
+  int fd = -1;
+  uint64_t offset_bytes = 0;
+  /// What offset, length and memory have to be multiples of.
+  uint32_t alignment_bytes = 1;
+  /// False: what was read lies in the page cache, too.
+  bool is_direct = true;
+
+  bool is_aligned() const { return offset_bytes % alignment_bytes == 0; }
+};
+
+class SpillStore {
+ public:
+  /// A file that the engine read into spilled memory.
+  struct File {
+    io::ModelFile file;
+    std::string name;
+    bool is_change_told = false;
+  };
+
+  /// Makes the spill file in this folder, for chunks of this size.
+  Status open(const std::string& folder, uint64_t chunk_bytes);
+  void close();
+  bool is_open() const { return spill_file_.has_value(); }
+  /// Requires is_open().
+  spill::SpillFile& spill_file() { return *spill_file_; }
+  const std::string& folder() const { return folder_; }
+
+  /// The number of the file that the link leads to, which has to have this identity; opens it if it
+  /// is new.
+  Result<uint32_t> add_file(const std::string& link, const io::FileIdentity& identity,
+                            const std::string& name);
+  File& file(uint32_t number) { return files_[number]; }
+  /// Whether the file still is what the engine read.
+  bool is_unchanged(uint32_t number) const;
+
+  /// Requires a home that is not `zeros`.
+  ReadPlace home_of(const spill::SpilledChunks& chunks, uint32_t chunk) const;
+
+ private:
+  std::string folder_;
+  std::optional<spill::SpillFile> spill_file_;
+  std::vector<File> files_;
+};
+
+}  // namespace weightpager

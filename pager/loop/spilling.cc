@@ -1,0 +1,324 @@
+#include "pager/loop/spilling.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "pager/base/assert.h"
+#include "pager/base/log.h"
+#include "pager/base/owned_fd.h"
+#include "pager/base/span.h"
+#include "pager/base/system_calls.h"
+#include "pager/base/units.h"
+
+namespace weightpager {
+
+using policy::ChunkId;
+using spill::ContentHash;
+using spill::SpilledChunks;
+using telemetry::add;
+using window::ChunkState;
+using window::Region;
+using window::Run;
+
+namespace {
+
+// In a write's name, beside its chunk. The names of reads have a number of chunks there.
+constexpr uint64_t write_mark = uint64_t{1} << 63;
+// Writes in flight: enough to keep a device busy, and a small part of the window.
+constexpr uint32_t writes_in_flight_max = 8;
+constexpr uint32_t window_parts = 8;
+constexpr uint64_t room_interval_ns = second_ns;
+
+uint32_t index_of(const ServedFile& served, ChunkId chunk) { return chunk - served.first_chunk; }
+
+// Calls `act(served, chunk)` for the chunks of spilled memory that lie wholly in the range, until
+// it returns false.
+template <typename Act>
+void for_each_whole_chunk(const LoopParts& parts, const std::byte* address, uint64_t length_bytes,
+                          Act act) {
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  const Span range{begin, begin + length_bytes};
+  for (const ServedRegion& it : parts.files.regions()) {
+    if (!it.served->is_spilled()) continue;
+    const Span part = it.region->part_of(range);
+    const uint64_t chunk_bytes = it.region->chunk_bytes();
+    for (uintptr_t at = round_up(part.begin, chunk_bytes); at + chunk_bytes <= part.end;
+         at += chunk_bytes) {
+      if (!act(*it.served, it.served->chunk_of(*it.region, it.region->chunk_index(at)))) return;
+    }
+  }
+}
+
+}  // namespace
+
+Spilling::Spilling(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks,
+                   FileReads& reads)
+    : options_(options), parts_(parts), chunks_(chunks), reads_(reads) {
+  writes_.reserve(writes_in_flight_max);
+}
+
+uint32_t Spilling::writes_max() const {
+  return std::clamp(parts_.table.resident_max() / window_parts, 1u, writes_in_flight_max);
+}
+
+bool Spilling::is_write(const io::Completion& completion) {
+  return (completion.tag & write_mark) != 0;
+}
+
+// ---- Out of the window ----
+
+void Spilling::evict(const Run& run) {
+  ServedFile& served = parts_.files.owner(run.first);
+  for (ChunkId chunk = run.first; chunk < run.first + run.count; ++chunk) {
+    if (parts_.waiters.are_at(chunk) || !evict(served, chunk)) {
+      parts_.policy.policy().on_refused(chunk);
+    }
+  }
+  parts_.memory.trim_slots();
+  parts_.memory.ask_for_slots();
+}
+
+// Returns false if the chunk stays.
+bool Spilling::evict(ServedFile& served, ChunkId chunk) {
+  if (parts_.table.state(chunk) == ChunkState::mapped && !chunks_.hide(chunk, false)) return false;
+  SpilledChunks& content = *served.spilled;
+  const uint32_t index = index_of(served, chunk);
+  if (!content.has_block_at(served.offset_of(chunk))) {
+    give_place_back(served, index);
+    content.forget(index);
+    drop(served, chunk);
+    return true;
+  }
+  const std::byte* const bytes = parts_.memory.backing().bytes_of(served, chunk);
+  const bool is_all_zero =
+      content.home(index) == spill::Home::zeros && spill::is_all_zero(bytes, options_.chunk_bytes);
+  const ContentHash hash =
+      is_all_zero ? ContentHash{} : spill::content_hash(bytes, options_.chunk_bytes);
+  if (!content.is_at_home(index, hash, is_all_zero)) return start_write(served, chunk, hash);
+  drop(served, chunk);
+  return true;
+}
+
+bool Spilling::start_write(ServedFile& served, ChunkId chunk, const ContentHash& hash) {
+  spill::SpillFile& file = parts_.spills.spill_file();
+  const auto place = has_no_room_ ? std::nullopt : file.take_place();
+  if (!place) {
+    if (!std::exchange(has_no_room_, true)) tell_no_room(file.last_error());
+    return false;
+  }
+  WP_ASSERT(writes_.size() < writes_in_flight_max);
+  writes_.push_back({.chunk = chunk, .place = *place, .hash = hash});
+  parts_.table.begin_leaving(chunk);
+  reads_.reader().start_write({.tag = write_mark | chunk,
+                               .fd = file.fd(),
+                               .offset_bytes = *place,
+                               .length_bytes = static_cast<uint32_t>(options_.chunk_bytes),
+                               .buffer = parts_.memory.backing().bytes_of(served, chunk)});
+  return true;
+}
+
+void Spilling::take(const io::Completion& written) {
+  const auto chunk = static_cast<ChunkId>(written.tag);
+  const auto found = std::find_if(writes_.begin(), writes_.end(),
+                                  [&](const Write& write) { return write.chunk == chunk; });
+  WP_ASSERT(found != writes_.end());
+  const Write write = *found;
+  writes_.erase(found);
+  ServedFile& served = parts_.files.owner(chunk);
+  const uint32_t index = index_of(served, chunk);
+  if (write.is_superseded || !served.is_shown(chunk)) {
+    parts_.spills.spill_file().give_place(write.place);
+    drop(served, chunk);
+    return parts_.files.drop_unused_files();
+  }
+  const bool is_whole = written.length_bytes == options_.chunk_bytes;
+  if (written.error_number != 0 || !is_whole) {
+    return keep_in_window(served, write, written.error_number == 0 ? EIO : written.error_number);
+  }
+  give_place_back(served, index);
+  served.spilled->move_to_spill_file(index, write.place, write.hash);
+  add(parts_.telemetry.spill_written_bytes, options_.chunk_bytes);
+  if (!parts_.waiters.are_at(chunk)) return drop(served, chunk);
+  parts_.table.stay(chunk);
+  parts_.policy.policy().on_refused(chunk);
+  chunks_.show(chunk);
+}
+
+// The place is never used again: what failed there once may do so again.
+void Spilling::keep_in_window(ServedFile& served, const Write& write, int error_number) {
+  parts_.table.stay(write.chunk);
+  parts_.policy.policy().on_refused(write.chunk);
+  add(parts_.telemetry.spill_errors, 1);
+  tell_failed_write(served, write, error_number);
+  if (parts_.waiters.are_at(write.chunk)) chunks_.show(write.chunk);
+}
+
+// Once: a disk that fails does so again and again.
+void Spilling::tell_failed_write(const ServedFile& served, const Write& write, int error_number) {
+  if (std::exchange(has_told_of_failed_write_, true)) return;
+  char text[1024];
+  std::snprintf(
+      text, sizeof text,
+      "%s: writing bytes %" PRIu64 " to %" PRIu64
+      " of the spill file failed: %s (errno %d); what should have gone there (%s) stays in "
+      "memory, and so does what fails later. See `dmesg`; --spill takes another folder",
+      parts_.spills.folder().c_str(), write.place, write.place + options_.chunk_bytes,
+      std::strerror(error_number), error_number, served.name.c_str());
+  report_error(text);
+}
+
+// ready or leaving → absent. Who touched the chunk meanwhile needs it anew.
+void Spilling::drop(ServedFile& served, ChunkId chunk) {
+  parts_.memory.backing().release(served, chunk);
+  chunks_.account_evicted({chunk, 1});
+  if (parts_.waiters.are_at(chunk)) parts_.policy.policy().on_touch(chunk, policy::anywhere);
+}
+
+void Spilling::give_place_back(ServedFile& served, uint32_t index) {
+  if (const auto place = served.spilled->place(index))
+    parts_.spills.spill_file().give_place(*place);
+}
+
+void Spilling::tell_no_room(int error_number) {
+  if (std::exchange(has_told_of_no_room_, true)) return;
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "%s: no room for more of the engine's memory: %s (errno %d). Nothing is lost: the "
+                "engine waits until there is room. Free some (see `df`), or use a larger --window "
+                "or another folder for --spill",
+                parts_.spills.folder().c_str(), std::strerror(error_number), error_number);
+  report_error(text);
+}
+
+void Spilling::look_for_room(uint64_t now_ns) {
+  if (!has_no_room_ || now_ns - looked_for_room_ns_ < room_interval_ns) return;
+  looked_for_room_ns_ = now_ns;
+  has_no_room_ = false;
+  parts_.policy.policy().on_standstill();
+}
+
+// ---- Commands ----
+
+bool Spilling::forget(std::byte* address, uint64_t length_bytes) {
+  bool is_all = true;
+  for_each_whole_chunk(parts_, address, length_bytes, [&](ServedFile& served, ChunkId chunk) {
+    const bool is_empty = empty(served, chunk);
+    if (is_empty) served.spilled->forget(index_of(served, chunk));
+    is_all = is_all && is_empty;
+    return true;
+  });
+  return is_all;
+}
+
+Result<uint64_t> Spilling::read_lazily(const LazyRead& read) {
+  auto number = parts_.spills.add_file(read.link, read.file, read.name);
+  if (!number) return forward_error(std::move(number));
+  if (auto done = reads_.prepare_bounces(); !done) return forward_error(std::move(done));
+  uint64_t done_bytes = 0;
+  for_each_whole_chunk(parts_, read.address, read.length_bytes,
+                       [&](ServedFile& served, ChunkId chunk) {
+                         if (!empty(served, chunk)) return false;
+                         served.spilled->move_to_file(index_of(served, chunk), *number,
+                                                      read.offset_bytes + done_bytes);
+                         done_bytes += options_.chunk_bytes;
+                         return true;
+                       });
+  add(parts_.telemetry.lazy_read_bytes, done_bytes);
+  if (done_bytes > 0) parts_.policy.note_order_grows();
+  return done_bytes;
+}
+
+// Writes in flight end first: the kernel does not share pages with a child that a device reads
+// from, and what is half written is not at home. What is ready is shown, since a slot is not
+// inherited.
+bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
+  is_forking_ = true;
+  parts.clear();
+  if (!writes_.empty()) return false;
+  bool is_all_shown = true;
+  for (const ServedRegion& it : parts_.files.regions()) {
+    for (uint32_t index = 0; it.served->is_spilled() && index < it.region->chunks(); ++index) {
+      const ChunkId chunk = it.served->chunk_of(*it.region, index);
+      if (parts_.table.state(chunk) == ChunkState::ready) chunks_.show(chunk);
+      const ChunkState state = parts_.table.state(chunk);
+      is_all_shown = is_all_shown && state != ChunkState::ready;
+      const bool is_elsewhere = state == ChunkState::absent || state == ChunkState::reading;
+      if (is_elsewhere) add_inherited(*it.served, index, it.region->chunk_address(index), parts);
+    }
+  }
+  if (!is_all_shown) return false;
+  // A child that lives on needs these places as they are.
+  parts_.spills.spill_file().hold_all();
+  advise_children(MADV_DOFORK);
+  return true;
+}
+
+void Spilling::end_fork() {
+  advise_children(MADV_DONTFORK);
+  is_forking_ = false;
+}
+
+void Spilling::add_inherited(const ServedFile& served, uint32_t index, std::byte* address,
+                             std::vector<InheritedPart>& parts) const {
+  const SpilledChunks& content = *served.spilled;
+  if (content.home(index) == spill::Home::zeros) return;
+  const ReadPlace home = parts_.spills.home_of(content, index);
+  const bool can_be_mapped = home.offset_bytes % os_page_bytes == 0;
+  InheritedPart part{.address = address,
+                     .length_bytes = options_.chunk_bytes,
+                     .link = can_be_mapped ? link_of_descriptor(home.fd) : "",
+                     .offset_bytes = can_be_mapped ? home.offset_bytes : 0};
+  if (!parts.empty()) {
+    InheritedPart& last = parts.back();
+    const bool is_behind =
+        last.address + last.length_bytes == part.address && last.link == part.link &&
+        (part.link.empty() || last.offset_bytes + last.length_bytes == part.offset_bytes);
+    if (is_behind) {
+      last.length_bytes += part.length_bytes;
+      return;
+    }
+  }
+  parts.push_back(std::move(part));
+}
+
+void Spilling::advise_children(int advice) const {
+  for (const ServedRegion& it : parts_.files.regions()) {
+    if (!it.served->is_spilled()) continue;
+    kernel::madvise(it.region->address(), it.region->length_bytes(), advice);
+  }
+}
+
+// The chunk loses its content and its place. Returns false if it cannot be taken out now.
+bool Spilling::empty(ServedFile& served, ChunkId chunk) {
+  switch (parts_.table.state(chunk)) {
+    case ChunkState::absent:
+      break;
+    case ChunkState::failed:
+      return false;
+    case ChunkState::reading:
+      reads_.doom(chunk);
+      break;
+    case ChunkState::leaving:
+      for (Write& write : writes_) {
+        if (write.chunk == chunk) write.is_superseded = true;
+      }
+      break;
+    case ChunkState::mapped:
+      if (!chunks_.hide(chunk, false)) return false;
+      drop(served, chunk);
+      break;
+    case ChunkState::ready:
+      drop(served, chunk);
+      break;
+  }
+  give_place_back(served, index_of(served, chunk));
+  return true;
+}
+
+}  // namespace weightpager

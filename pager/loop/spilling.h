@@ -1,0 +1,91 @@
+// Spilled memory: chunks that the engine wrote go to the spill file before they leave the window.
+//
+// A chunk is first taken out of the engine's sight. If its home has the same bytes already
+// (spill/spilled_chunks.h), the chunk is dropped. Otherwise its slot is written, and is free when
+// the write has ended. Whoever touches the chunk meanwhile waits for that: a page that a device
+// reads from cannot be moved. What cannot be written, because the folder is full or the disk fails,
+// stays in the window.
+//
+// Used by the pager's thread only; only the commands allocate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pager/base/result.h"
+#include "pager/io/file_identity.h"
+#include "pager/io/reader.h"
+#include "pager/loop/chunk_mover.h"
+#include "pager/loop/file_reads.h"
+#include "pager/loop/pager_options.h"
+#include "pager/loop/paging_service.h"
+
+namespace weightpager {
+
+class Spilling {
+ public:
+  Spilling(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks,
+           FileReads& reads);
+
+  /// Whether another chunk may be taken out that has to be written.
+  bool can_start() const { return writes_.size() < writes_max() && !is_forking_; }
+  /// ready or mapped → absent or leaving. The policy is told of what cannot go.
+  void evict(const window::Run& run);
+
+  static bool is_write(const io::Completion& completion);
+  /// leaving → absent; or → ready, if a thread waits for the chunk or it could not be written.
+  void take(const io::Completion& written);
+  /// Now and then: what found no room in the folder may find some now.
+  void look_for_room(uint64_t now_ns);
+
+  // ---- Commands ----
+
+  /// What lies in the chunks that are wholly in the range is zeros from now on. Returns false if
+  /// some chunks could not be taken out: their bytes are as before.
+  bool forget(std::byte* address, uint64_t length_bytes);
+  /// From now on the memory has the file's bytes from `offset_bytes` on. Requires whole chunks.
+  /// Returns how many bytes, from the first one on, were taken: what lies behind them is as before.
+  Result<uint64_t> read_lazily(const LazyRead& read);
+  /// A child process is about to be made, which inherits what is shown now; the parts of the memory
+  /// that lie elsewhere are added to `parts`. Nothing leaves the window until end_fork(). Returns
+  /// false if that takes another moment: call it again.
+  bool begin_fork(std::vector<InheritedPart>& parts);
+  void end_fork();
+
+ private:
+  struct Write {
+    window::ChunkId chunk = window::no_chunk;
+    uint64_t place = 0;
+    spill::ContentHash hash;
+    /// The content is not needed any more.
+    bool is_superseded = false;
+  };
+
+  uint32_t writes_max() const;
+  bool evict(ServedFile& served, window::ChunkId chunk);
+  bool start_write(ServedFile& served, window::ChunkId chunk, const spill::ContentHash& hash);
+  void keep_in_window(ServedFile& served, const Write& write, int error_number);
+  void drop(ServedFile& served, window::ChunkId chunk);
+  bool empty(ServedFile& served, window::ChunkId chunk);
+  void give_place_back(ServedFile& served, uint32_t index);
+  void tell_failed_write(const ServedFile& served, const Write& write, int error_number);
+  void tell_no_room(int error_number);
+  void add_inherited(const ServedFile& served, uint32_t index, std::byte* address,
+                     std::vector<InheritedPart>& parts) const;
+  void advise_children(int advice) const;
+
+  const PagerOptions& options_;
+  const LoopParts parts_;
+  ChunkMover& chunks_;
+  FileReads& reads_;
+  std::vector<Write> writes_;  // in flight
+  bool is_forking_ = false;
+  bool has_no_room_ = false;
+  bool has_told_of_no_room_ = false;
+  bool has_told_of_failed_write_ = false;
+  uint64_t looked_for_room_ns_ = 0;
+};
+
+}  // namespace weightpager

@@ -1,0 +1,97 @@
+// Where the bytes of each chunk of spilled memory are while the chunk is not in the window.
+//
+// Problem. Spilled memory is the engine's own: nobody but the engine knows what it will write
+// there. A chunk that has to go must not be written to the disk if the disk has its bytes already,
+// since a disk writes slower than it reads, and wears out.
+//
+// Idea. Each chunk has a home:
+//
+//     zeros       nobody has written the chunk yet, or its block was freed
+//     spill file  a place in the spill file has what the chunk held when it went last
+//     file        the engine read a file into the chunk: from this byte of that file on
+//
+// A home comes with the content's hash. A chunk that leaves with the hash it came with was only
+// read, and is dropped; any other chunk is written to a place of the spill file first. So nobody
+// has to watch for writes while the engine computes, and whoever writes, the engine, the kernel or
+// a device, is noticed.
+//
+// Pure bookkeeping: no memory of the engine's, no I/O, no clock. Cost: 40 bytes a chunk; O(1).
+// Used by the pager's thread only.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "pager/spill/content_hash.h"
+
+namespace weightpager::spill {
+
+enum class Home : uint8_t { zeros, spill_file, file };
+
+/// Asks, from the pager's thread, whether any block of the engine's lies in the chunk that begins so
+/// many bytes behind the memory's first byte. What lies in a chunk without a block is never asked
+/// for again.
+struct BlocksInUse {
+  bool (*is_any_at)(const void* context, uint64_t offset_bytes) = nullptr;  // nullptr: always
+  const void* context = nullptr;
+
+  bool is_any(uint64_t offset_bytes) const {
+    return is_any_at == nullptr || is_any_at(context, offset_bytes);
+  }
+};
+
+class SpilledChunks {
+ public:
+  SpilledChunks(uint32_t chunks, BlocksInUse blocks) : chunks_(chunks), blocks_(blocks) {}
+
+  Home home(uint32_t chunk) const { return chunks_[chunk].home; }
+  /// Of `spill_file`: the place. Of `file`: the byte. Requires a home that is not `zeros`.
+  uint64_t offset_bytes(uint32_t chunk) const { return chunks_[chunk].offset_bytes; }
+  /// Of `file`: which one, as the caller numbers them.
+  uint32_t file(uint32_t chunk) const { return chunks_[chunk].file; }
+
+  /// Whether the chunk was ever touched or read into, since its last block was freed.
+  bool is_in_use(uint32_t chunk) const { return chunks_[chunk].is_in_use; }
+  void note_use(uint32_t chunk) { chunks_[chunk].is_in_use = true; }
+  /// Whether a block lies in the chunk that begins there: its content has to be kept.
+  bool has_block_at(uint64_t offset_bytes) const { return blocks_.is_any(offset_bytes); }
+
+  /// Whether the hash of what the home has is known yet. It is not of a file that was never read.
+  bool has_hash(uint32_t chunk) const { return chunks_[chunk].has_hash; }
+  /// What was read from the chunk's home has this hash.
+  void set_hash(uint32_t chunk, const ContentHash& hash);
+  /// Whether the home has the content with this hash already. Requires has_hash() or `zeros`.
+  bool is_at_home(uint32_t chunk, const ContentHash& hash, bool is_all_zero) const;
+
+  /// The place in the spill file that the chunk owns, if its home is there.
+  std::optional<uint64_t> place(uint32_t chunk) const;
+  /// The content with this hash has been written to the place.
+  void move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash);
+  /// The content is that of a file from a byte on. The place, if any, is the caller's to give back
+  /// before.
+  void move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes);
+  /// The content is zeros, and the chunk is not in use. The same holds for its place.
+  void forget(uint32_t chunk);
+
+  uint32_t chunks() const { return static_cast<uint32_t>(chunks_.size()); }
+  /// How often the chunk left with other bytes than it had come with, at most 255. What is written
+  /// in every pass is not a weight.
+  uint32_t writes(uint32_t chunk) const { return chunks_[chunk].writes; }
+
+ private:
+  struct Chunk {
+    Home home = Home::zeros;
+    bool is_in_use = false;
+    bool has_hash = false;
+    uint8_t writes = 0;
+    uint32_t file = 0;
+    uint64_t offset_bytes = 0;
+    ContentHash hash;
+  };
+
+  std::vector<Chunk> chunks_;
+  BlocksInUse blocks_;
+};
+
+}  // namespace weightpager::spill

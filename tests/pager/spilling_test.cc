@@ -1,0 +1,351 @@
+// Memory of the engine's own, several times as large as the window: what is written there is what
+// is read there, whoever writes, reads, frees and forgets, and whatever the disk does.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csetjmp>
+#include <csignal>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/base/sanitized.h"
+#include "tests/io/faulty_reader.h"
+#include "tests/pager/model_file_fixture.h"
+
+namespace weightpager {
+namespace {
+
+constexpr uint64_t spilled_window_bytes = 32 * MiB;
+constexpr uint64_t spilled_bytes = 96 * MiB;
+thread_local sigjmp_buf after_spill_signal;
+
+/// Whether the word could be loaded; otherwise SIGBUS was raised.
+bool can_load_spilled(const std::byte* address, uint64_t& word) {
+  if (sigsetjmp(after_spill_signal, 1) != 0) return false;
+  word = *reinterpret_cast<const volatile uint64_t*>(address);
+  return true;
+}
+
+class SpillingTest : public PagerTest {
+ protected:
+  void SetUp() override {
+    WP_SKIP_FOR(lack_for_mapper(mapper()));
+    telemetry_ = *telemetry::create("");
+    struct sigaction action = {};
+    action.sa_handler = [](int signal) { siglongjmp(after_spill_signal, signal); };
+    sigaction(SIGBUS, &action, &before_);
+  }
+  void TearDown() override {
+    if (telemetry_ == nullptr) return;
+    if (memory_ != nullptr) pager_->remove(memory_, bytes_);
+    sigaction(SIGBUS, &before_, nullptr);
+  }
+
+  void serve(uint64_t length_bytes = spilled_bytes, PagerOptions options = {}) {
+    options.spill_folder = ".";
+    start(spilled_window_bytes, options);
+    ASSERT_NE(pager_, nullptr);
+    auto address = pager_->add_spilled_memory(
+        {.name = "memory", .length_bytes = length_bytes, .blocks = {&is_in_use, &freed_from_}});
+    ASSERT_TRUE(address) << address.error().message;
+    memory_ = *address;
+    bytes_ = length_bytes;
+  }
+
+  static bool is_in_use(const void* freed_from, uint64_t offset_bytes) {
+    return offset_bytes < static_cast<const std::atomic<uint64_t>*>(freed_from)->load();
+  }
+
+  volatile uint64_t& word(uint64_t offset_bytes) const {
+    return *reinterpret_cast<volatile uint64_t*>(memory_ + offset_bytes);
+  }
+  void fill(uint64_t seed = 0) const {
+    for (uint64_t at = 0; at < bytes_; at += 8) word(at) = word_at(at) + seed;
+  }
+  uint64_t wrong_words(uint64_t seed = 0) const {
+    uint64_t wrong = 0;
+    for (uint64_t at = 0; at < bytes_; at += 8) wrong += word(at) == word_at(at) + seed ? 0 : 1;
+    return wrong;
+  }
+
+  Result<uint64_t> read_lazily(const PatternFile& file, uint64_t offset_bytes, uint64_t to_bytes,
+                               uint64_t length_bytes) {
+    return pager_->read_lazily({.address = memory_ + to_bytes,
+                                .length_bytes = length_bytes,
+                                .link = file.path(),
+                                .file = *io::settled_identity_of(file.path()),
+                                .name = file.path(),
+                                .offset_bytes = offset_bytes});
+  }
+
+  std::byte* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+  std::atomic<uint64_t> freed_from_{UINT64_MAX};
+  struct sigaction before_ = {};
+};
+
+TEST_P(SpillingTest, IsZerosAtFirst) {
+  serve();
+  for (uint64_t at = 0; at < bytes_; at += 4096) ASSERT_EQ(word(at), 0u) << at;
+  // Zeros need no place on the disk.
+  EXPECT_EQ(telemetry_->spill_written_bytes, 0u);
+  EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
+}
+
+TEST_P(SpillingTest, KeepsWhatIsWritten) {
+  serve();
+  fill();
+  for (int pass = 0; pass < 3; ++pass) ASSERT_EQ(wrong_words(), 0u) << pass;
+  EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
+}
+
+TEST_P(SpillingTest, WritesOnceWhatIsOnlyRead) {
+  serve();
+  fill();
+  ASSERT_EQ(wrong_words(), 0u);
+  ASSERT_EQ(wrong_words(), 0u);
+  const uint64_t written_bytes = telemetry_->spill_written_bytes;
+  EXPECT_LE(written_bytes, bytes_);
+  EXPECT_GE(written_bytes, bytes_ - spilled_window_bytes);
+  for (int pass = 0; pass < 3; ++pass) ASSERT_EQ(wrong_words(), 0u);
+  EXPECT_EQ(telemetry_->spill_written_bytes, written_bytes);
+}
+
+TEST_P(SpillingTest, NoticesEveryLaterWrite) {
+  serve();
+  fill();
+  for (uint64_t pass = 1; pass <= 3; ++pass) {
+    // One word of each chunk, another one in each pass.
+    for (uint64_t at = pass * 8; at < bytes_; at += chunk_bytes()) word(at) = at + pass;
+    for (uint64_t at = 0; at < bytes_; at += 8) {
+      const uint64_t within = at % chunk_bytes();
+      const bool is_changed = within >= 8 && within <= pass * 8;
+      ASSERT_EQ(word(at), is_changed ? at + within / 8 : word_at(at)) << at;
+    }
+  }
+}
+
+TEST_P(SpillingTest, ForgetsWhatIsGivenUp) {
+  serve();
+  fill();
+  EXPECT_TRUE(pager_->forget(memory_ + 4096, bytes_ - 4096));
+  for (uint64_t at = chunk_bytes(); at < bytes_; at += 4096) ASSERT_EQ(word(at), 0u) << at;
+  // Of the first chunk only a part was given up.
+  for (uint64_t at = 0; at < chunk_bytes(); at += 8) ASSERT_EQ(word(at), word_at(at));
+}
+
+TEST_P(SpillingTest, DropsWhatNoBlockLiesIn) {
+  freed_from_ = 0;
+  serve();
+  fill();
+  EXPECT_EQ(telemetry_->spill_written_bytes, 0u);
+}
+
+TEST_P(SpillingTest, ReadsFilesWhenTheyAreTouched) {
+  serve();
+  const PatternFile file(48 * MiB);
+  // At the beginning of a sector, of a page, and within them.
+  for (const uint64_t offset_bytes : {uint64_t{0}, uint64_t{4096}, uint64_t{512}, uint64_t{1608}}) {
+    const uint64_t length_bytes = 40 * MiB;
+    ASSERT_EQ(*read_lazily(file, offset_bytes, 8 * MiB, length_bytes), length_bytes);
+    for (uint64_t at = 0; at < length_bytes; at += 8) {
+      ASSERT_EQ(word(8 * MiB + at), word_at(offset_bytes + at)) << offset_bytes << " " << at;
+    }
+  }
+  EXPECT_EQ(telemetry_->spill_written_bytes, 0u);
+}
+
+TEST_P(SpillingTest, KeepsWhatIsWrittenOverAFile) {
+  serve();
+  const PatternFile file(64 * MiB);
+  ASSERT_TRUE(read_lazily(file, 0, 0, 64 * MiB));
+  for (uint64_t at = 8; at < 64 * MiB; at += 4 * MiB) word(at) = at;
+  for (int pass = 0; pass < 2; ++pass) {
+    for (uint64_t at = 0; at < 64 * MiB; at += 8) {
+      ASSERT_EQ(word(at), at % (4 * MiB) == 8 ? at : word_at(at)) << at;
+    }
+  }
+  // The file's other chunks need no place.
+  EXPECT_LE(telemetry_->spill_written_bytes, 16 * 2 * MiB);
+}
+
+TEST_P(SpillingTest, AFileThatWasChangedIsNeverShown) {
+  serve();
+  const PatternFile file(48 * MiB);
+  ASSERT_TRUE(read_lazily(file, 0, 0, 48 * MiB));
+  ASSERT_EQ(word(0), word_at(0));
+  file.turn_over();
+  uint64_t loaded = 0;
+  EXPECT_FALSE(can_load_spilled(memory_ + 40 * MiB, loaded));
+  EXPECT_GE(telemetry_->read_errors, 1u);
+}
+
+// Each thread owns words of all chunks, writes and reads them, and now and then all of them forget.
+TEST_P(SpillingTest, ManyThreadsReadAndWrite) {
+  serve();
+  constexpr uint64_t threads = 8;
+  const int steps = cases(600, 200);
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> engine;
+  for (uint64_t thread = 0; thread < threads; ++thread) {
+    engine.emplace_back([&, thread] {
+      std::mt19937_64 random(thread);
+      std::vector<uint64_t> model(bytes_ / 4096);
+      for (int step = 0; step < steps; ++step) {
+        const uint64_t page = random() % model.size();
+        volatile uint64_t& it = word(page * 4096 + thread * 8);
+        if (it != model[page]) ++wrong;
+        if (random() % 3 == 0) it = model[page] = random();
+      }
+    });
+  }
+  for (std::thread& thread : engine) thread.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+// What could not be written stays in memory, and nothing else is lost.
+TEST_P(SpillingTest, AWriteThatFailsLosesNothing) {
+  PagerOptions options;
+  options.open_reader = io::faulty_pread({}, [](uint64_t number, const io::Write&) -> io::Fault {
+    if (number % 5 != 2) return {};
+    return {.kind = io::Fault::Kind::error, .error_number = number % 2 == 0 ? EIO : ENOSPC};
+  });
+  serve(spilled_bytes, options);
+  fill();
+  ASSERT_EQ(wrong_words(), 0u);
+  EXPECT_GE(telemetry_->spill_errors, 1u);
+}
+
+TEST_P(SpillingTest, AShortWriteLosesNothing) {
+  PagerOptions options;
+  options.open_reader = io::faulty_pread({}, [](uint64_t number, const io::Write&) -> io::Fault {
+    if (number != 3) return {};
+    return {.kind = io::Fault::Kind::cut, .length_bytes = 4096};
+  });
+  serve(spilled_bytes, options);
+  fill();
+  ASSERT_EQ(wrong_words(), 0u);
+  EXPECT_EQ(telemetry_->spill_errors, 1u);
+}
+
+// Never zeros: who touches what cannot be read back gets SIGBUS.
+TEST_P(SpillingTest, WhatCannotBeReadBackIsNeverShown) {
+  PagerOptions options;
+  options.open_reader = io::faulty_pread([](uint64_t number, const io::Read&) -> io::Fault {
+    if (number != 4) return {};
+    return {.kind = io::Fault::Kind::error, .error_number = EIO, .length_bytes = 0};
+  });
+  serve(spilled_bytes, options);
+  fill();
+  uint64_t failed = 0;
+  uint64_t wrong = 0;
+  for (uint64_t at = 0; at < bytes_; at += 4096) {
+    uint64_t loaded = 0;
+    if (!can_load_spilled(memory_ + at, loaded)) {
+      ++failed;
+    } else {
+      wrong += loaded == word_at(at) ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(wrong, 0u);
+  // A read of several chunks is done once more for each of them.
+  EXPECT_LE(failed, chunk_bytes() / 4096);
+}
+
+// The engine waits while the folder is full, and goes on when there is room.
+TEST_P(SpillingTest, AFullFolderIsWaitedFor) {
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{.rlim_cur = 16 * MiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  serve();
+  std::atomic<bool> is_filled{false};
+  std::thread engine([&] {
+    fill();
+    is_filled = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_FALSE(is_filled);
+  setrlimit(RLIMIT_FSIZE, &before);
+  engine.join();
+  ASSERT_EQ(wrong_words(), 0u);
+}
+
+// A child has what its parent had when it was made, and keeps it, whatever the parent does then.
+TEST_P(SpillingTest, AChildKeepsWhatItInherited) {
+  serve();
+  fill();
+  const std::vector<InheritedPart> parts = pager_->begin_fork();
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const InheritedPart& part : parts) {
+      const int fd = open(part.link.c_str(), O_RDONLY);
+      if (fd < 0 ||
+          mmap(part.address, part.length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
+               static_cast<off_t>(part.offset_bytes)) == MAP_FAILED) {
+        _exit(2);
+      }
+      close(fd);
+    }
+    // Meanwhile the parent writes all of it anew.
+    usleep(300'000);
+    _exit(wrong_words() == 0 ? 0 : 1);
+  }
+  pager_->end_fork();
+  fill(12345);
+  ASSERT_EQ(wrong_words(12345), 0u);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  ASSERT_EQ(wrong_words(12345), 0u);
+}
+
+// A block that is freed and a file that is read again while chunks come and go.
+TEST_P(SpillingTest, ContentThatIsReplacedWhileItMoves) {
+  serve();
+  const PatternFile file(32 * MiB);
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    // Keeps the window busy.
+    std::mt19937_64 random(5);
+    while (!is_over) word(48 * MiB + random() % (48 * MiB) / 8 * 8) = random();
+  });
+  std::mt19937_64 random(6);
+  uint64_t wrong = 0;
+  for (int round = 0; round < cases(40, 10); ++round) {
+    const uint64_t first = random() % 12 * 2 * MiB;
+    const uint64_t length = (1 + random() % 4) * 2 * MiB;
+    for (uint64_t at = first; at < first + length; at += 4096) word(at) = at + 1;
+    if (random() % 2 == 0) {
+      const bool is_forgotten = pager_->forget(memory_ + first, length);
+      for (uint64_t at = first; is_forgotten && at < first + length; at += 4096) {
+        wrong += word(at) == 0 ? 0 : 1;
+      }
+    } else {
+      const auto noted = read_lazily(file, 40, first, length);
+      for (uint64_t at = first; at < first + *noted; at += 4096) {
+        wrong += word(at) == word_at(40 + at - first) ? 0 : 1;
+      }
+    }
+  }
+  is_over = true;
+  other.join();
+  EXPECT_EQ(wrong, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mappers, SpillingTest,
+                         ::testing::Values(MapperAndChunk{"move", 2 * MiB},
+                                           MapperAndChunk{"move", 128 * KiB}),
+                         name_of);
+
+}  // namespace
+}  // namespace weightpager
