@@ -77,7 +77,9 @@ Result<std::unique_ptr<Region>> ModuleMemory::reserve(const ShownFile& file, con
 void ModuleMemory::on_region_added(const ShownFile& file, const Region& region) {
   for (uint32_t i = 0; i < region.chunks(); ++i) {
     const ChunkId chunk = file.chunk_of(region, i);
-    if (!table_.is_resident(chunk)) window_->give_back(number_of(file), chunk - file.first_chunk);
+    if (!table_.is_resident(chunk)) {
+      window_->give_back(number_of(file), chunk - file.first_chunk, 1);
+    }
   }
 }
 
@@ -103,14 +105,18 @@ bool ModuleMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   return true;
 }
 
-// All chunks leave every view in one step; then each gives its memory back.
+// One call for all of them, wherever their slots are: the module knows them.
 uint32_t ModuleMemory::evict(const ShownFile& file, const Run& run) {
-  if (run.count > 1) window_->hide(number_of(file), run.first - file.first_chunk, run.count);
-  return ViewMemory::evict(file, run);
+  window_->give_back(number_of(file), run.first - file.first_chunk, run.count);
+  for (uint32_t i = 0; i < run.count; ++i) {
+    note_gone(file, run.first + i);
+    table_.release(run.first + i);
+  }
+  return run.count;
 }
 
 void ModuleMemory::give_back(const ShownFile& file, ChunkId chunk) {
-  window_->give_back(number_of(file), chunk - file.first_chunk);
+  window_->give_back(number_of(file), chunk - file.first_chunk, 1);
   note_gone(file, chunk);
 }
 
