@@ -122,7 +122,8 @@ def markdown(report):
         f"{resident['own_bytes'] / 2**20:.0f} MiB (the engine's own) + 64 MiB.",
         "",
         "| readahead | kernel mmap s/token | weightpager s/token | ratio | kernel read MB/token "
-        "| weightpager read MB/token | its thread, ms/token | experts missed | read / missing: of chunks | of experts | promised |",
+        "| weightpager read MB/token | its thread, ms/token | experts missed | read / missing: of chunks "
+        "| of experts | promised |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for plan in report["plans"]:
