@@ -77,9 +77,7 @@ Result<std::unique_ptr<Region>> ModuleMemory::reserve(const ShownFile& file, con
 void ModuleMemory::on_region_added(const ShownFile& file, const Region& region) {
   for (uint32_t i = 0; i < region.chunks(); ++i) {
     const ChunkId chunk = file.chunk_of(region, i);
-    if (!table_.is_resident(chunk)) {
-      window_->give_back(number_of(file), chunk - file.first_chunk, 1);
-    }
+    if (!table_.is_resident(chunk)) window_->give_back(number_of(file), chunk - file.first_chunk);
   }
 }
 
@@ -105,18 +103,14 @@ bool ModuleMemory::hide(const ShownFile& file, ChunkId chunk, bool) {
   return true;
 }
 
-// One call for all of them, wherever their slots are: the module knows them.
+// All chunks leave every view in one step; then each gives its memory back.
 uint32_t ModuleMemory::evict(const ShownFile& file, const Run& run) {
-  window_->give_back(number_of(file), run.first - file.first_chunk, run.count);
-  for (uint32_t i = 0; i < run.count; ++i) {
-    note_gone(file, run.first + i);
-    table_.release(run.first + i);
-  }
-  return run.count;
+  if (run.count > 1) window_->hide(number_of(file), run.first - file.first_chunk, run.count);
+  return ViewMemory::evict(file, run);
 }
 
 void ModuleMemory::give_back(const ShownFile& file, ChunkId chunk) {
-  window_->give_back(number_of(file), chunk - file.first_chunk, 1);
+  window_->give_back(number_of(file), chunk - file.first_chunk);
   note_gone(file, chunk);
 }
 

@@ -100,8 +100,8 @@ void ModuleWindow::hide(uint32_t file, uint32_t chunk, uint32_t count) const {
   WP_ASSERT(change(WP_IOC_HIDE, file, chunk, 0, count) == 0);
 }
 
-void ModuleWindow::give_back(uint32_t file, uint32_t chunk, uint32_t count) const {
-  WP_ASSERT(change(WP_IOC_EVICT, file, chunk, 0, count) == 0);
+void ModuleWindow::give_back(uint32_t file, uint32_t chunk) const {
+  WP_ASSERT(change(WP_IOC_EVICT, file, chunk, 0, 1) == 0);
 }
 
 void ModuleWindow::poison(uint32_t file, uint32_t chunk) const {

@@ -50,9 +50,8 @@ class ModuleWindow {
   fault::Outcome show(uint32_t file, uint32_t chunk, SlotId slot) const;
   /// Takes chunks out of every view, in one step; the bytes stay.
   void hide(uint32_t file, uint32_t chunk, uint32_t count) const;
-  /// The chunks show no slot any more, and are not poisoned. What is shown leaves every view in one
-  /// step.
-  void give_back(uint32_t file, uint32_t chunk, uint32_t count) const;
+  /// The chunk shows no slot any more, and is not poisoned.
+  void give_back(uint32_t file, uint32_t chunk) const;
   /// Touching the chunk is SIGBUS until it is shown or given back. Threads that wait for it get
   /// SIGBUS, too.
   void poison(uint32_t file, uint32_t chunk) const;
