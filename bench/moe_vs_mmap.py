@@ -12,6 +12,8 @@ once, and every expert that was used while something of it was not in the window
 chunks that were missing, which is what the policy can be blamed for; "of experts" counts the experts' bytes. The
 difference is what whole chunks cost: slabs begin and end in the middle of them.
 
+The processor time of the pager's thread is told for a token after the first, too.
+
 Writes bench/results/DATE-moe_vs_mmap.json and prints a Markdown table.
 
     bench/moe_vs_mmap.py                          the table of docs/explanation/benchmarks.md (a quarter of an hour, root)
@@ -81,6 +83,7 @@ def evaluate(plan, report):
     for arm, runs in valid.items():
         plan[f"{arm}_token_read_bytes"] = machine.median([statistics.mean(run["pass_read_bytes"][1:])
                                                           for run in runs])
+    plan["pager_s"] = machine.median([statistics.mean(run["pass_pager_s"][1:]) for run in valid["weightpager"]])
     model = report["model"]
     counters = [run["pager"]["processes"][0] for run in valid["weightpager"]]
     plan["missed_share"] = machine.median(
@@ -119,8 +122,9 @@ def markdown(report):
         f"{resident['own_bytes'] / 2**20:.0f} MiB (the engine's own) + 64 MiB.",
         "",
         "| readahead | kernel mmap s/token | weightpager s/token | ratio | kernel read MB/token "
-        "| weightpager read MB/token | experts missed | read / missing: of chunks | of experts | promised |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| weightpager read MB/token | its thread, ms/token | experts missed | read / missing: of chunks "
+        "| of experts | promised |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for plan in report["plans"]:
         share = plan["missed_share"]
@@ -128,6 +132,7 @@ def markdown(report):
             f"| {plan['readahead_kib']} KiB | {number(plan['kernel_s'], 3)} | {number(plan['weightpager_s'], 3)} "
             f"| {number(plan['ratio'])} | {megabytes(plan['kernel_token_read_bytes'])} "
             f"| {megabytes(plan['weightpager_token_read_bytes'])} "
+            f"| {number(None if plan['pager_s'] is None else 1e3 * plan['pager_s'], 1)} "
             f"| {number(None if share is None else 100 * share, 0)} % | {number(plan['read_of_chunks'])} "
             f"| {number(plan['read_of_experts'])} | {verdict(plan, report)} |")
     return "\n".join(lines)

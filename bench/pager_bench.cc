@@ -76,7 +76,7 @@ BENCHMARK(make_slots)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(
 
 // One pass over the file through a window of 256 MiB, touching a byte of every chunk: the disk sets
 // the pace; cpu_s_per_GiB is the CPU time of the whole process, pager and toucher.
-void stream(benchmark::State& state, const char* mapper) {
+void stream(benchmark::State& state, const char* mapper, uint64_t chunk_bytes = chunk_bytes_max) {
   const char* path = std::getenv("WP_BENCH_FILE");
   if (path == nullptr) return state.SkipWithError("set WP_BENCH_FILE to a file of some GiB");
   auto telemetry = telemetry::create("");
@@ -85,6 +85,7 @@ void stream(benchmark::State& state, const char* mapper) {
   PagerOptions options;
   options.window_bytes = 256 * MiB;
   options.mapper = mapper;
+  options.chunk_bytes = chunk_bytes;
   options.device = io::device_limits(file->fd());
   options.telemetry = *telemetry;
   auto pager = Pager::start(options);
@@ -99,7 +100,7 @@ void stream(benchmark::State& state, const char* mapper) {
   if (!region) return state.SkipWithError(region.error().message.c_str());
 
   const auto pass = [&] {
-    for (uint64_t at = 0; at < file->size_bytes(); at += chunk_bytes_max) {
+    for (uint64_t at = 0; at < file->size_bytes(); at += chunk_bytes) {
       benchmark::DoNotOptimize(*reinterpret_cast<const volatile char*>(*region + at));
     }
   };
@@ -116,6 +117,12 @@ void stream(benchmark::State& state, const char* mapper) {
 BENCHMARK_CAPTURE(stream, move, "move")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(stream, collapse, "collapse")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK_CAPTURE(stream, copy, "copy")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(stream, move_128KiB, "move", 128 * KiB)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(stream, collapse_128KiB, "collapse", 128 * KiB)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace weightpager

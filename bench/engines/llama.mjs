@@ -10,6 +10,7 @@
 //   first_token_s     from first evaluation to the first token (the whole prompt, one batch)
 //   token_s           seconds of each following token; token_s_median is their median
 //   load_read_bytes   bytes read from disks while it loaded; pass_read_bytes: for each token, the first included
+//   pass_pager_s      processor time of weightpager's thread in this process, for each token; null where there is none
 //   rss_max_bytes     peak resident memory of the process, shared file pages included
 //   rss_anon_bytes    anonymous memory at the end: much of the model's size when the engine copied it
 //   rss_own_bytes     resident at the end outside the mapping of the model: what the engine needs for
@@ -128,20 +129,25 @@ async function generate(sequence, prompt, count) {
     const tokens = [];
     const seconds = [];
     const readBytes = [];
+    const pagerSeconds = [];
     let readBefore = diskReadBytes();
+    let pagerBefore = pagerRanSeconds();
     let before = performance.now();
     for await (const token of sequence.evaluate(prompt, {temperature: 0, yieldEogToken: true})) {
         const now = performance.now();
         const read = diskReadBytes();
+        const pager = pagerRanSeconds();
         tokens.push(token);
         seconds.push((now - before) / 1000);
         readBytes.push(read - readBefore);
+        pagerSeconds.push(pager == null ? null : rounded(pager - pagerBefore));
         before = now;
         readBefore = read;
+        pagerBefore = pager;
         if (tokens.length === count)
             break;
     }
-    return {tokens, seconds, readBytes};
+    return {tokens, seconds, readBytes, pagerSeconds};
 }
 
 function median(numbers) {
@@ -162,6 +168,16 @@ function diskReadBytes() {
     return Number(/^read_bytes: (\d+)$/m.exec(fs.readFileSync("/proc/self/io", "utf8"))[1]);
 }
 
+// The first field of schedstat: nanoseconds on a processor.
+function pagerRanSeconds() {
+    const tasks = "/proc/self/task";
+    pagerThread ??= fs.readdirSync(tasks)
+        .find((task) => fs.readFileSync(`${tasks}/${task}/comm`, "utf8") === "wp-pager\n");
+    if (pagerThread == null)
+        return null;
+    return parseInt(fs.readFileSync(`${tasks}/${pagerThread}/schedstat`, "utf8"), 10) / 1e9;
+}
+
 // Sums smaps over all mappings but the model's own.
 function ownBytes(modelPath) {
     let ofModel = false;
@@ -175,6 +191,7 @@ function ownBytes(modelPath) {
     return sum;
 }
 
+let pagerThread;
 const rounded = (seconds) => Math.round(seconds * 1e6) / 1e6;
 
 const options = readOptions();
@@ -185,7 +202,7 @@ const {model, context} = await load(engine, options);
 const loadSeconds = (performance.now() - loadStart) / 1000;
 const loadReadBytes = diskReadBytes() - readBeforeLoad;
 const prompt = promptOf(options.promptTokens, model.fileInfo.metadata.tokenizer.ggml.tokens.length);
-const {tokens, seconds, readBytes} = await generate(context.getSequence(), prompt, options.tokens);
+const {tokens, seconds, readBytes, pagerSeconds} = await generate(context.getSequence(), prompt, options.tokens);
 
 const report = {
     engine: "llama.cpp",
@@ -199,6 +216,7 @@ const report = {
     token_s_median: seconds.length > 1 ? rounded(median(seconds.slice(1))) : null,
     load_read_bytes: loadReadBytes,
     pass_read_bytes: readBytes,
+    pass_pager_s: pagerSeconds,
     rss_max_bytes: statusBytes("VmHWM"),
     rss_anon_bytes: statusBytes("RssAnon"),
     rss_own_bytes: ownBytes(options.model)

@@ -64,7 +64,7 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
   const uint32_t forward = forward_distance(chunk);
   if (forward <= ahead + leap_max) {
     candidate_ = nowhere;
-    return {Move::advance, cursor_ + forward};
+    return {goes_on(cursor_ + forward) ? Move::advance : Move::none, cursor_ + forward};
   }
 
   // Far from where the engine should be. Two such touches in a row that follow each other say that
@@ -78,6 +78,20 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
                             position - candidate_ <= chunks_in(leap_bytes);
   candidate_ = position;
   return {is_confirmed ? Move::jump : Move::none, place, !is_cramped, is_cramped};
+}
+
+// Whether a touch at `place`, ahead of the cursor, means that the engine has come there.
+bool Cursor::goes_on(uint64_t place) {
+  const uint64_t untouched = next_unmapped(cursor_ + 1, place);
+  const bool is_confirmed = untouched < leap_ && leap_ < place;
+  if (untouched == place || is_confirmed) return true;
+  leap_ = place;
+  return false;
+}
+
+uint64_t Cursor::next_unmapped(uint64_t from, uint64_t end) const {
+  while (from < end && table_.state(order_.chunk_at(from)) == ChunkState::mapped) ++from;
+  return from;
 }
 
 // Returns whether the ring had room for that.
@@ -104,6 +118,7 @@ void Cursor::advance(uint64_t place) {
 void Cursor::jump(uint64_t place) {
   is_set_ = true;
   cursor_ = frontier_ = place;
+  leap_ = 0;
   consumed_before_ = lingers_from();
   skip_consumed();
   candidate_ = nowhere;

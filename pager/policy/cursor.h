@@ -6,8 +6,11 @@
 // nowhere near (an engine looks at a tensor elsewhere). Each may say where the engine is.
 //
 // Idea. A touch a little behind the cursor says nothing new. A touch that is not too far ahead
-// takes the cursor there. A touch far away is a stray, unless the next one goes on from there: then
-// the engine has jumped. Three places move along the order, and across the end of a pass:
+// takes the cursor there, unless a chunk in between is not mapped: no engine passes such a chunk
+// without a touch, so another thread touched too far ahead, or the order is a little wrong there. A
+// second touch further on says that the chunk was left out. A touch far away is a stray, unless the
+// next one goes on from there: then the engine has jumped. Three places move along the order, and
+// across the end of a pass:
 //
 //     consumed_before ≤ cursor ≤ frontier
 //
@@ -16,7 +19,7 @@
 // thread may still use it. A chunk that is missing there was evicted too early, so chunks linger
 // longer from then on, up to half of the ring.
 //
-// Knows the order and the chunk table, and changes neither. Cost: O(1) a touch, O(1) amortised a
+// Knows the order and the chunk table, and changes neither. Cost: O(1) amortised a touch and a
 // chunk that the engine passes. Allocates nothing.
 #pragma once
 
@@ -103,6 +106,9 @@ class Cursor {
   /// Chunks from this place up to the cursor may still be in use.
   uint64_t lingers_from() const { return cursor_ - std::min<uint64_t>(linger_, cursor_); }
   bool linger_longer(uint32_t backward);
+  bool goes_on(uint64_t place);
+  /// The first place from `from` on whose chunk is not mapped, or `end`.
+  uint64_t next_unmapped(uint64_t from, uint64_t end) const;
 
   const ChunkTable& table_;
   const PassOrder& order_;
@@ -116,6 +122,7 @@ class Cursor {
   uint32_t linger_;               // chunks behind the cursor that may still be in use
   uint32_t linger_needed_ = 0;    // by what was found missing
   uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor
+  uint64_t leap_ = 0;             // place of the last touch that left out an untouched chunk
 };
 
 template <typename IsIt>

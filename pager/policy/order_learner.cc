@@ -1,7 +1,5 @@
 #include "pager/policy/order_learner.h"
 
-#include "pager/policy/cursor.h"
-
 namespace weightpager::policy {
 namespace {
 
@@ -71,8 +69,7 @@ void OrderLearner::note_arrival() {
 
 // Whether many first touches lay behind earlier ones, by more than threads out of step do. The
 // first half does not count, because an engine that loads looks at places all over the model.
-bool OrderLearner::is_contradicted() const {
-  const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / chunk_bytes_);
+bool OrderLearner::is_contradicted(uint32_t apart_max) const {
   const uint32_t size = order_.size();
   uint32_t behind = 0;
   uint32_t farthest = order_.position(seen_[seen_.size() / 2]);

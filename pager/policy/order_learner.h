@@ -32,8 +32,7 @@ class OrderLearner {
   enum class Doubt { none, order, ring };
 
   /// `order`, the one that is assumed, outlives the learner.
-  OrderLearner(const PassOrder& order, uint64_t chunk_bytes)
-      : order_(order), chunk_bytes_(chunk_bytes) {}
+  explicit OrderLearner(const PassOrder& order) : order_(order) {}
 
   /// Begins to learn, and forgets what was seen. The table has `chunks` chunks.
   void reset(uint32_t chunks);
@@ -64,8 +63,9 @@ class OrderLearner {
   /// A touch would have found its chunk, had the ring been longer.
   void note_cramped() { ++cramped_; }
 
-  /// Whether the pass that was seen contradicts the order.
-  bool is_contradicted() const;
+  /// Whether the pass that was seen contradicts the order. First touches that come up to
+  /// `apart_max` chunks behind their place are threads out of step.
+  bool is_contradicted(uint32_t apart_max) const;
   /// The order was replaced by what was seen.
   void note_correction() { is_corrected_ = true; }
   /// What the counted touches make doubtful. Returns `ring` at most once.
@@ -86,7 +86,6 @@ class OrderLearner {
   void end();
 
   const PassOrder& order_;
-  const uint64_t chunk_bytes_;
   bool is_learning_ = true;
   std::vector<ChunkId> seen_;
   std::vector<uint32_t> touch_ranks_;      // by chunk: its index in seen_

@@ -20,7 +20,7 @@ PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
     : table_(table),
       settings_(settings),
       above_(above),
-      learner_(order_, settings.chunk_bytes),
+      learner_(order_),
       revisits_(order_, settings.chunk_bytes),
       cursor_(table, order_, settings.chunk_bytes) {}
 
@@ -146,7 +146,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
   is_rearranged_ = false;
   follow(chunk);
   reconsider();
-  if (learner_.note_order(chunk) && learner_.is_contradicted()) correct_order();
+  if (learner_.note_order(chunk) && learner_.is_contradicted(apart_max())) correct_order();
   if (!cursor_.is_set() && order_.contains(chunk)) {
     jump_to(cursor_.place_of(chunk));
   }
@@ -252,6 +252,14 @@ bool PassFollower::is_scattered(const std::vector<ChunkId>& order) const {
     far += std::min(order_.ahead(order[at], before), order_.behind(order[at], before)) > near;
   }
   return far > order.size() / 8;
+}
+
+// How far behind its place a first touch may come without a contradiction. Of an order that a whole
+// run has learned the differences are the threads' chance, as long as the ring holds them.
+uint32_t PassFollower::apart_max() const {
+  const auto usual = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
+  const bool is_from_profile = is_order_learned_ && statistics_.order_corrections == 0;
+  return is_from_profile ? std::max(usual, shares_.ring) : usual;
 }
 
 void PassFollower::correct_order() {

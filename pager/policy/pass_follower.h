@@ -106,6 +106,7 @@ class PassFollower {
   void end_pass(uint64_t passes);
   void reconsider();
   bool is_scattered(const std::vector<ChunkId>& order) const;
+  uint32_t apart_max() const;
   void correct_order();
 
   const ChunkTable& table_;

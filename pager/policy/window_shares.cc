@@ -11,8 +11,9 @@ namespace {
 constexpr uint64_t ring_bytes_min = 8 * MiB;
 constexpr uint64_t ring_bytes_max = 128 * MiB;
 // Outside the cyclic order an engine looks at rows here and there, and each row takes a chunk,
-// whatever the chunk's size.
-constexpr uint32_t sparse_chunks_max = 16;
+// whatever the chunk's size. A pin saves a read in every pass; such a place does so only if each
+// pass comes back to it, and a token needs one row.
+constexpr uint32_t sparse_chunks_max = 4;
 
 uint32_t ring_length(const WindowNeeds& needs, uint32_t for_order) {
   const auto chunks_in = [&](uint64_t bytes) {

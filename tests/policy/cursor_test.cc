@@ -33,6 +33,16 @@ struct Engine {
     table.finish_read(chunk);
   }
 
+  /// The engine goes through all chunks from where it is to this one.
+  Cursor::Sighting go_to(ChunkId chunk) {
+    for (uint64_t place = cursor.place() + 1; place < cursor.place_of(chunk); ++place) {
+      const ChunkId between = order.chunk_at(place);
+      if (table.state(between) == ChunkState::absent) read(between);
+      if (table.state(between) == ChunkState::ready) table.map(between, true);
+    }
+    return touch(chunk);
+  }
+
   /// A touch, and what the cursor makes of it.
   Cursor::Sighting touch(ChunkId chunk, bool is_absent = false) {
     const Cursor::Sighting seen = cursor.see(chunk, is_absent);
@@ -61,8 +71,38 @@ TEST(Cursor, GoesOnAcrossTheEndOfThePass) {
   const uint64_t before = it.cursor.place();
   const uint64_t place = it.cursor.place_of(5);
   EXPECT_EQ(it.cursor.passes_until(place), 1u);
-  EXPECT_EQ(it.touch(5).move, Move::advance);
+  EXPECT_EQ(it.go_to(5).move, Move::advance);
   EXPECT_EQ(it.cursor.place(), before + 15);
+}
+
+// An engine cannot pass a chunk that is not mapped without a touch. So a chunk that is touched too
+// soon is out of order, and all that lies before it is still needed.
+TEST(Cursor, DoesNotFollowATouchOverAnUntouchedChunk) {
+  Engine it;
+  it.touch(300);
+  it.read(310);
+  EXPECT_EQ(it.touch(320).move, Move::none);
+  EXPECT_EQ(it.position(), 300u);
+  EXPECT_EQ(it.go_to(310).move, Move::advance);
+  EXPECT_EQ(it.go_to(325).move, Move::advance);
+}
+
+TEST(Cursor, TwoTouchesBeyondAnUntouchedChunkSayThatItIsLeftOut) {
+  Engine it;
+  it.touch(300);
+  EXPECT_EQ(it.touch(310).move, Move::none);
+  EXPECT_EQ(it.touch(308).move, Move::none);  // no further than before
+  EXPECT_EQ(it.touch(309).move, Move::advance);
+  EXPECT_EQ(it.position(), 309u);
+}
+
+TEST(Cursor, AnEarlierLeapSaysNothingAboutOtherChunks) {
+  Engine it;
+  it.touch(300);
+  it.touch(305);
+  EXPECT_EQ(it.go_to(304).move, Move::advance);
+  EXPECT_EQ(it.go_to(310).move, Move::advance);
+  EXPECT_EQ(it.touch(320).move, Move::none);
 }
 
 TEST(Cursor, ATouchALittleBehindSaysNothing) {
@@ -82,7 +122,7 @@ TEST(Cursor, AChunkThatIsVisitedAgainIsExpectedAtEachVisit) {
   it.touch(650);
   it.touch(660);
   ASSERT_EQ(it.position(), 660u);
-  const Cursor::Sighting seen = it.touch(100);
+  const Cursor::Sighting seen = it.go_to(100);
   EXPECT_EQ(seen.move, Move::advance);
   EXPECT_EQ(seen.place % it.order.size(), 680u);
   EXPECT_TRUE(it.cursor.is_around(100));
@@ -139,7 +179,7 @@ TEST(Cursor, WhatGoesIsAskedForAgain) {
 TEST(Cursor, OffersWhatItLeftBehindOnceAndALittleLate) {
   Engine it;
   it.touch(300);
-  it.touch(310);
+  it.go_to(310);
   Chunks consumed;
   for (ChunkId chunk; (chunk = it.cursor.next_consumed()) != window::no_chunk;) {
     consumed.push_back(chunk);
@@ -153,7 +193,7 @@ TEST(Cursor, OffersWhatItLeftBehindOnceAndALittleLate) {
 TEST(Cursor, WhatWasEvictedTooEarlyLingersLonger) {
   Engine it;
   it.touch(300);
-  it.touch(310);
+  it.go_to(310);
   it.cursor.skip_consumed();
   EXPECT_FALSE(it.touch(305, true).is_cramped);
   EXPECT_TRUE(it.cursor.is_around(304));
@@ -168,7 +208,7 @@ TEST(Cursor, WhatWasEvictedTooEarlyLingersLonger) {
 TEST(Cursor, SaysThatAChunkWasEvictedTooEarly) {
   Engine it;
   it.touch(300);
-  it.touch(320);
+  it.go_to(320);
   EXPECT_TRUE(it.touch(300, true).is_early);
   EXPECT_FALSE(it.touch(300).is_early);
   EXPECT_FALSE(it.touch(317, true).is_early);
@@ -178,12 +218,12 @@ TEST(Cursor, SaysThatAChunkWasEvictedTooEarly) {
 TEST(Cursor, ANewRingKeepsMostOfWhatLingered) {
   Engine it;
   it.touch(300);
-  it.touch(330);
+  it.go_to(330);
   it.touch(310, true);
   it.touch(310, true);
   it.touch(310, true);  // 4, 8, 16, 21 chunks
   it.cursor.set_ring(ring, true);
-  it.touch(350);
+  it.go_to(350);
   EXPECT_TRUE(it.cursor.is_around(350 - 15));  // three quarters of 21
   EXPECT_FALSE(it.cursor.is_around(350 - 16));
 }

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <vector>
 
-#include "pager/base/units.h"
-
 namespace weightpager::policy::order_learner_test {
 namespace {
 
@@ -16,6 +14,7 @@ using Chunks = std::vector<ChunkId>;
 using Doubt = OrderLearner::Doubt;
 
 constexpr uint32_t chunks = 400;
+constexpr uint32_t apart_max = 4;
 
 Chunks range(ChunkId first, ChunkId end) {
   Chunks all(end - first);
@@ -25,7 +24,7 @@ Chunks range(ChunkId first, ChunkId end) {
 
 // Somebody who learns the order of an engine that is assumed to go by the numbers of chunks.
 struct Pupil {
-  Pupil() : learner(order, 2 * MiB) {
+  Pupil() : learner(order) {
     order.reset(chunks);
     order.install(range(0, chunks));
     learner.reset(chunks);
@@ -62,7 +61,7 @@ TEST(OrderLearner, APassIsOverWhenTheEngineIsBackAtWhatItTouchedLongAgo) {
   EXPECT_TRUE(it.learner.is_learning());
   EXPECT_EQ(it.show(pass), 8u);
   EXPECT_FALSE(it.learner.is_learning());
-  EXPECT_FALSE(it.learner.is_contradicted());
+  EXPECT_FALSE(it.learner.is_contradicted(apart_max));
   EXPECT_TRUE(std::ranges::equal(it.learner.seen(), pass));
 }
 
@@ -73,7 +72,7 @@ TEST(OrderLearner, LayersBackToFrontContradictTheOrder) {
     for (ChunkId chunk : range(layer * 20, layer * 20 + 20)) pass.push_back(chunk);
   }
   it.show_pass(pass);
-  EXPECT_TRUE(it.learner.is_contradicted());
+  EXPECT_TRUE(it.learner.is_contradicted(apart_max));
   EXPECT_TRUE(std::ranges::equal(it.learner.seen(), pass));
 }
 
@@ -82,7 +81,18 @@ TEST(OrderLearner, ThreadsOutOfStepDoNot) {
   Chunks pass = range(0, chunks);
   for (size_t i = 0; i + 1 < pass.size(); i += 2) std::swap(pass[i], pass[i + 1]);
   it.show_pass(pass);
-  EXPECT_FALSE(it.learner.is_contradicted());
+  EXPECT_FALSE(it.learner.is_contradicted(apart_max));
+}
+
+TEST(OrderLearner, HowFarOutOfStepThreadsMayBeIsTheCallersToSay) {
+  Pupil it;
+  Chunks pass = range(0, chunks);
+  for (auto block = pass.begin(); block != pass.end(); block += 20) {
+    std::rotate(block, block + 10, block + 20);
+  }
+  it.show_pass(pass);
+  EXPECT_TRUE(it.learner.is_contradicted(apart_max));
+  EXPECT_FALSE(it.learner.is_contradicted(20));
 }
 
 TEST(OrderLearner, LoadingIsNoPass) {

@@ -76,6 +76,31 @@ TEST(PassFollower, TheOrderThatIsSeenReplacesTheOneThatWasDeclared) {
   EXPECT_EQ(it.follower.access_profile().order, executed);
 }
 
+// Which of many threads is ahead is chance. So one pass does not replace what a run has learned,
+// with all the visits that were found, unless it differs by more than the ring holds.
+TEST(PassFollower, AnOrderOfAnEarlierRunIsNotReplacedForThreadsOutOfStep) {
+  for (const ChunkId apart : {10u, 40u}) {
+    for (const bool is_from_profile : {false, true}) {
+      SeenEngine it;
+      ChunkOrder order{.cyclic = range(0, chunks)};
+      if (is_from_profile) {
+        order.access_profile = {.order = order.cyclic,
+                                .computed_ns = std::vector<float>(chunks, 0)};
+      }
+      it.follower.set_order(order);
+      ASSERT_EQ(it.follower.shares().ring, 20u);
+      Chunks executed = order.cyclic;
+      for (auto block = executed.begin(); block != executed.end(); block += 2 * apart) {
+        if (executed.end() - block < 2 * apart) break;
+        std::rotate(block, block + apart, block + 2 * apart);
+      }
+      for (int pass = 0; pass < 2; ++pass) it.pass(executed);
+      const bool is_kept = is_from_profile && apart < 20;
+      EXPECT_EQ(it.follower.statistics().order_corrections, is_kept ? 0u : 1u) << apart;
+    }
+  }
+}
+
 // Five tensors: chunk 40 has the end of the first and the beginning of the second, chunk 160 those
 // of the fourth and the fifth. The engine takes the last one first.
 TEST(PassFollower, AChunkOfTwoTensorsIsVisitedWithEachWhereTheyAreApart) {

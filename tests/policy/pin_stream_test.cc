@@ -18,6 +18,7 @@ namespace weightpager::policy {
 namespace {
 
 using Chunks = std::vector<ChunkId>;
+using Pace = std::vector<float>;
 
 // All chunks are cyclic, in the order of their numbers.
 struct Cyclic : Simulation {
@@ -237,6 +238,27 @@ TEST(PinStream, ASingleLeapIsNotFollowed) {
     if (chunk == 300) it.touch(355);
   }
   EXPECT_LE(it.counts_since(before).demand_reads, 2u);
+}
+
+// Where a matrix was found that every pass goes through, its place is known by the last touch that
+// was seen before it. A chunk that the order has behind the matrix, and that is touched before it,
+// does not take the cursor over the matrix: nothing of it would be there when the engine comes.
+TEST(PinStream, AMatrixALittleTooEarlyInTheOrderIsReadOnce) {
+  const Chunks executed = Simulation::range(0, 1000);
+  Chunks known = executed;
+  const auto begin = known.begin() + 500;
+  std::rotate(begin - 15, begin, begin + 72);  // the matrix has 72 chunks
+  for (const uint32_t window : {500u, 720u, 850u}) {
+    Simulation it(1000, window);
+    it.policy.set_order({.cyclic = executed,
+                         .revisited = {},
+                         .access_profile = {.order = known, .computed_ns = Pace(1000, 0)}});
+    for (int pass = 0; pass < 4; ++pass) it.pass(executed);
+    const auto before = it.counts;
+    for (int pass = 0; pass < 16; ++pass) it.pass(executed);
+    EXPECT_LE(it.counts_since(before).reads, 16 * (1000 - it.policy.pinned_chunks())) << window;
+    EXPECT_EQ(it.counts_since(before).demand_reads, 0u) << window;
+  }
 }
 
 // An engine that looks at a few places all over the model while it loads has not made a pass.
