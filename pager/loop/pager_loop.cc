@@ -166,7 +166,6 @@ Status PagerLoop::open_reads() {
   if (touch_fd >= 0) {
     if (auto done = spaces_.watch(touch_fd); !done) return done;
   }
-  reads_finished_.reserve(policy_settings_.reads_max + policy::demand_reads_max);
   return reads_.open(policy_settings_.reads_max, spaces_.watched_fd());
 }
 
@@ -201,7 +200,7 @@ void PagerLoop::serve() {
 
     // 2. What was written is gone. What was read, or is zeros, is ready; what is waited for is
     // shown, and its toucher runs on.
-    take_finished(take_written(wakeup.completions));
+    take_finished(spilling_.take_writes(wakeup.completions));
     reads_.take_zeros();
 
     // 3. Faults: ready chunks are shown at once, for the others the policy learns of the touch.
@@ -258,20 +257,6 @@ bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
   const bool has_come = !wakeup.completions.empty() || wakeup.watched_fd_readable;
   const bool will_come = waiters_.is_any_to_retry() || table_.is_slot_coming();
   return waiters_.chunks() > 0 && !has_come && !will_come;
-}
-
-// Returns what was read.
-std::span<const io::Completion> PagerLoop::take_written(std::span<const io::Completion> finished) {
-  if (!spills_.is_open()) return finished;
-  reads_finished_.clear();
-  for (const io::Completion& it : finished) {
-    if (Spilling::is_write(it)) {
-      spilling_.take(it);
-    } else {
-      reads_finished_.push_back(it);
-    }
-  }
-  return reads_finished_;
 }
 
 // Faults and other reads do not wait until all of it is shown.

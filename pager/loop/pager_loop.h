@@ -27,7 +27,6 @@
 #include <cstdint>
 #include <future>
 #include <span>
-#include <vector>
 
 #include "pager/base/owned_fd.h"
 #include "pager/base/result.h"
@@ -99,7 +98,6 @@ class PagerLoop {
   int64_t sleep_max_ns() const;
   bool waits_in_vain(const io::Wakeup& wakeup) const;
   void take_finished(std::span<const io::Completion> finished);
-  std::span<const io::Completion> take_written(std::span<const io::Completion> finished);
   void evict_run(const window::Run& run);
   void carry_out_policy();
   void account();
@@ -127,7 +125,6 @@ class PagerLoop {
   RegionCommands regions_;
   OwnedFd process_status_;
   policy::Settings policy_settings_;
-  std::vector<io::Completion> reads_finished_;
   uint64_t now_ns_ = 0;
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;

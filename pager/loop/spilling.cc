@@ -22,6 +22,7 @@ using policy::ChunkId;
 using spill::ContentHash;
 using spill::SpilledChunks;
 using telemetry::add;
+using telemetry::set;
 using window::ChunkState;
 using window::Region;
 using window::Run;
@@ -33,9 +34,25 @@ constexpr uint64_t write_mark = uint64_t{1} << 63;
 // Writes in flight: enough to keep a device busy, and a small part of the window.
 constexpr uint32_t writes_in_flight_max = 8;
 constexpr uint32_t window_parts = 8;
+// More than are in flight at once.
+constexpr uint32_t reads_finished_max = 1024;
 constexpr uint64_t room_interval_ns = second_ns;
 
 uint32_t index_of(const ServedFile& served, ChunkId chunk) { return chunk - served.first_chunk; }
+
+// The kernel moves no page that a child may have inherited, even when the child is gone, before
+// somebody writes to it. A byte that is exchanged for itself is such a write, and harms nobody who
+// writes at the same time. (Pages that a device uses are this process's own already.)
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize("thread")))
+#endif
+void make_own(std::byte* address, uint64_t length_bytes) {
+  for (uint64_t at = 0; at < length_bytes; at += os_page_bytes) {
+    auto* const byte = reinterpret_cast<uint8_t*>(address + at);
+    uint8_t value = __atomic_load_n(byte, __ATOMIC_RELAXED);
+    __atomic_compare_exchange_n(byte, &value, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  }
+}
 
 // Calls `act(served, chunk)` for the chunks of spilled memory that lie wholly in the range, until
 // it returns false.
@@ -61,14 +78,26 @@ Spilling::Spilling(const PagerOptions& options, const LoopParts& parts, ChunkMov
                    FileReads& reads)
     : options_(options), parts_(parts), chunks_(chunks), reads_(reads) {
   writes_.reserve(writes_in_flight_max);
+  reads_finished_.reserve(reads_finished_max);
 }
 
 uint32_t Spilling::writes_max() const {
   return std::clamp(parts_.table.resident_max() / window_parts, 1u, writes_in_flight_max);
 }
 
-bool Spilling::is_write(const io::Completion& completion) {
-  return (completion.tag & write_mark) != 0;
+std::span<const io::Completion> Spilling::take_writes(std::span<const io::Completion> finished) {
+  if (!parts_.spills.is_open()) return finished;
+  reads_finished_.clear();
+  for (const io::Completion& it : finished) {
+    if ((it.tag & write_mark) != 0) {
+      take(it);
+    } else {
+      reads_finished_.push_back(it);
+    }
+  }
+  set(parts_.telemetry.spill_file_bytes,
+      parts_.spills.spill_file().places_in_use() * options_.chunk_bytes);
+  return reads_finished_;
 }
 
 // ---- Out of the window ----
@@ -86,7 +115,7 @@ void Spilling::evict(const Run& run) {
 
 // Returns false if the chunk stays.
 bool Spilling::evict(ServedFile& served, ChunkId chunk) {
-  if (parts_.table.state(chunk) == ChunkState::mapped && !chunks_.hide(chunk, false)) return false;
+  if (parts_.table.state(chunk) == ChunkState::mapped && !hide(served, chunk)) return false;
   SpilledChunks& content = *served.spilled;
   const uint32_t index = index_of(served, chunk);
   if (!content.has_block_at(served.offset_of(chunk))) {
@@ -103,6 +132,15 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   if (!content.is_at_home(index, hash, is_all_zero)) return start_write(served, chunk, hash);
   drop(served, chunk);
   return true;
+}
+
+bool Spilling::hide(const ServedFile& served, ChunkId chunk) {
+  if (chunks_.hide(chunk, false)) return true;
+  if (!has_forked_) return false;
+  served.for_each_view(chunk, [](const Region& region, uint32_t index) {
+    make_own(region.chunk_address(index), region.chunk_bytes());
+  });
+  return chunks_.hide(chunk, false);
 }
 
 bool Spilling::start_write(ServedFile& served, ChunkId chunk, const ContentHash& hash) {
@@ -256,6 +294,7 @@ bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
   // A child that lives on needs these places as they are.
   parts_.spills.spill_file().hold_all();
   advise_children(MADV_DOFORK);
+  has_forked_ = true;
   return true;
 }
 
@@ -310,7 +349,7 @@ bool Spilling::empty(ServedFile& served, ChunkId chunk) {
       }
       break;
     case ChunkState::mapped:
-      if (!chunks_.hide(chunk, false)) return false;
+      if (!hide(served, chunk)) return false;
       drop(served, chunk);
       break;
     case ChunkState::ready:

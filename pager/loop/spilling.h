@@ -11,7 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "pager/base/result.h"
@@ -34,9 +34,9 @@ class Spilling {
   /// ready or mapped → absent or leaving. The policy is told of what cannot go.
   void evict(const window::Run& run);
 
-  static bool is_write(const io::Completion& completion);
-  /// leaving → absent; or → ready, if a thread waits for the chunk or it could not be written.
-  void take(const io::Completion& written);
+  /// leaving → absent, of the writes among what is finished; or → ready, if a thread waits for the
+  /// chunk or it could not be written. Returns the reads, until the next call.
+  std::span<const io::Completion> take_writes(std::span<const io::Completion> finished);
   /// Now and then: what found no room in the folder may find some now.
   void look_for_room(uint64_t now_ns);
 
@@ -64,7 +64,9 @@ class Spilling {
   };
 
   uint32_t writes_max() const;
+  void take(const io::Completion& written);
   bool evict(ServedFile& served, window::ChunkId chunk);
+  bool hide(const ServedFile& served, window::ChunkId chunk);
   bool start_write(ServedFile& served, window::ChunkId chunk, const spill::ContentHash& hash);
   void keep_in_window(ServedFile& served, const Write& write, int error_number);
   void drop(ServedFile& served, window::ChunkId chunk);
@@ -81,7 +83,9 @@ class Spilling {
   ChunkMover& chunks_;
   FileReads& reads_;
   std::vector<Write> writes_;  // in flight
+  std::vector<io::Completion> reads_finished_;
   bool is_forking_ = false;
+  bool has_forked_ = false;
   bool has_no_room_ = false;
   bool has_told_of_no_room_ = false;
   bool has_told_of_failed_write_ = false;

@@ -71,8 +71,8 @@ std::atomic<bool> has_published{false};
 std::atomic<const char*> profile_text{nullptr};
 std::atomic<bool> is_user_mode_only{false};
 
-Configuration read_configuration() {
-  Configuration it;
+SessionConfiguration read_configuration() {
+  SessionConfiguration it;
   it.window_bytes = std::strtoull(environment("WEIGHTPAGER_WINDOW", "0").c_str(), nullptr, 10);
   const std::string match = environment("WEIGHTPAGER_MATCH");
   for (size_t begin = 0; begin < match.size();) {
@@ -93,7 +93,7 @@ Configuration read_configuration() {
 }
 
 // Copies that the starter of the engine has checked.
-void read_copies(Configuration& it) {
+void read_copies(SessionConfiguration& it) {
   const std::string path = environment("WEIGHTPAGER_MIRRORS");
   if (path.empty()) return;
   const auto text = read_whole_file(path, copies_text_bytes_max, "a list of copies");
@@ -119,7 +119,7 @@ std::string name_of(const std::string& path) {
 bool is_model(int fd, const std::string& path) {
   struct stat facts;
   if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
-  const Configuration& known = session->configuration;
+  const SessionConfiguration& known = session->configuration;
   const model::FileId file{facts.st_dev, facts.st_ino};
   const bool is_listed =
       std::find(known.files.begin(), known.files.end(), file) != known.files.end();
@@ -142,7 +142,7 @@ bool is_address_space_limited() {
 }
 
 // Memory of the engine's own is served by the mapper move only (window/backing_memory.h).
-std::string mapper_for(const Configuration& configuration) {
+std::string mapper_for(const SessionConfiguration& configuration) {
   const bool spills = !configuration.spill_folder.empty() && configuration.mapper == "auto";
   return spills ? "move" : configuration.mapper;
 }
@@ -153,7 +153,7 @@ uint64_t window_bytes_max_of(uint64_t window_bytes) {
 
 Result<std::unique_ptr<PagingService>> open_service(const PagerPurpose& purpose)
     WP_REQUIRES(session->mutex) {
-  const Configuration& configuration = session->configuration;
+  const SessionConfiguration& configuration = session->configuration;
   telemetry::Telemetry* const telemetry = session->telemetry;
   if (!configuration.server_socket.empty()) {
     auto attached = attach::AttachedPager::start(configuration.server_socket, telemetry);
@@ -213,7 +213,7 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
 std::vector<io::CheckedCopy> copies_of_file(const std::string& name,
                                             const std::optional<io::FileIdentity>& file)
     WP_REQUIRES(session->mutex) {
-  const Configuration& known = session->configuration;
+  const SessionConfiguration& known = session->configuration;
   auto copies = file ? io::copies_of(known.copies, *file) : std::vector<io::CheckedCopy>{};
   if (!known.has_mirrors || !copies.empty() || std::exchange(session->has_told_of_no_copy, true))
     return copies;

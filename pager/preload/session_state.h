@@ -37,7 +37,7 @@ struct Mapped {
   int flags = 0;
 };
 
-struct Configuration {
+struct SessionConfiguration {
   uint64_t window_bytes = 0;
   std::vector<std::string> globs;    // the user's
   std::vector<model::FileId> files;  // models that the starter of the engine has named
@@ -55,7 +55,7 @@ struct Configuration {
 
 // Never destroyed: engine threads may run until the process is gone.
 struct Session {
-  Configuration configuration;
+  SessionConfiguration configuration;
   // Set under the mutex. Atomic, because the process may end while another thread holds the mutex.
   std::atomic<telemetry::Telemetry*> telemetry{nullptr};
   Mutex mutex;  // the pager's thread never takes it

@@ -109,7 +109,6 @@ std::optional<uint64_t> SpillFile::take_place() {
   }
   free_.take(*place);
   places_in_use_++;
-  highest_places_in_use_ = std::max(highest_places_in_use_, places_in_use_);
   return *place * place_bytes_;
 }
 

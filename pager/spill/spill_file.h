@@ -38,8 +38,6 @@ class SpillFile {
   /// Reads and writes bypass the page cache. If not, each is also a copy in memory, which the
   /// kernel drops when it needs the room.
   bool is_direct() const { return is_direct_; }
-  /// False on file systems that cannot reserve blocks: there a write may find the disk full.
-  bool is_reserved() const { return is_reserved_; }
   uint64_t place_bytes() const { return place_bytes_; }
 
   /// The offset of the lowest free place. Nothing if the file cannot grow: see last_error().
@@ -59,9 +57,6 @@ class SpillFile {
 
   /// Places that were taken and not given back.
   uint64_t places_in_use() const { return places_in_use_; }
-  uint64_t highest_places_in_use() const { return highest_places_in_use_; }
-  /// Places that were given back, and are kept because they are held.
-  uint64_t places_held_back() const { return places_ - free_.count() - places_in_use_; }
   /// The file's length on the disk.
   uint64_t reserved_bytes() const { return places_ * place_bytes_; }
 
@@ -76,7 +71,6 @@ class SpillFile {
   uint64_t place_bytes_ = 0;
   uint64_t places_ = 0;  // that the file has
   uint64_t places_in_use_ = 0;
-  uint64_t highest_places_in_use_ = 0;
   int last_error_ = 0;
   FreePlaces free_;
   std::vector<bool> is_held_;

@@ -29,9 +29,9 @@ namespace weightpager::spill {
 
 enum class Home : uint8_t { zeros, spill_file, file };
 
-/// Asks, from the pager's thread, whether any block of the engine's lies in the chunk that begins so
-/// many bytes behind the memory's first byte. What lies in a chunk without a block is never asked
-/// for again.
+/// Asks, from the pager's thread, whether any block of the engine's lies in the chunk that begins
+/// so many bytes behind the memory's first byte. What lies in a chunk without a block is never
+/// asked for again.
 struct BlocksInUse {
   bool (*is_any_at)(const void* context, uint64_t offset_bytes) = nullptr;  // nullptr: always
   const void* context = nullptr;

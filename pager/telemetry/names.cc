@@ -9,7 +9,7 @@ namespace {
 constexpr bool total = true;
 constexpr bool gauge = false;
 
-constexpr std::array<NamedCounter, 48> counters{{
+constexpr std::array<NamedCounter, 49> counters{{
     {"window_bytes", &Telemetry::window_bytes, gauge, "the memory budget"},
     {"chunk_bytes", &Telemetry::chunk_bytes, gauge, "the unit of residency"},
     {"resident_bytes", &Telemetry::resident_bytes, gauge, "window memory that holds chunks"},
@@ -28,6 +28,7 @@ constexpr std::array<NamedCounter, 48> counters{{
     {"spill_read_bytes", &Telemetry::spill_read_bytes, total, "… and read back"},
     {"lazy_read_bytes", &Telemetry::lazy_read_bytes, total,
      "bytes of files that the engine read, to be read when they are touched"},
+    {"spill_file_bytes", &Telemetry::spill_file_bytes, gauge, "what the spill file holds"},
     {"spill_errors", &Telemetry::spill_errors, total, "writes to the spill file that failed"},
     {"faults_demand", &Telemetry::faults_demand, total, "touches that waited for a whole read"},
     {"faults_late", &Telemetry::faults_late, total, "touches that waited for the rest of a read"},

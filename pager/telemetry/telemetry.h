@@ -56,6 +56,7 @@ struct Telemetry {
   Counter spill_written_bytes;  // to the spill file
   Counter spill_read_bytes;     // … and back
   Counter lazy_read_bytes;      // that the engine read from files, to be read when it touches them
+  Counter spill_file_bytes;     // that the spill file holds now
   Counter spill_errors;         // writes to the spill file that failed
 
   // What happened, in chunks. Faults by what the chunk was like when the pager took the fault.

@@ -192,7 +192,7 @@ TEST_P(SpillingTest, AFileThatWasChangedIsNeverShown) {
 TEST_P(SpillingTest, ManyThreadsReadAndWrite) {
   serve();
   constexpr uint64_t threads = 8;
-  const int steps = cases(600, 200);
+  const int steps = cases(120, 50);
   std::atomic<uint64_t> wrong{0};
   std::vector<std::thread> engine;
   for (uint64_t thread = 0; thread < threads; ++thread) {
@@ -307,6 +307,24 @@ TEST_P(SpillingTest, AChildKeepsWhatItInherited) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   ASSERT_EQ(wrong_words(12345), 0u);
+}
+
+// What a child has inherited can go, also while the child lives, and when nobody writes to it.
+TEST_P(SpillingTest, WhatAChildSharesLeavesTheWindow) {
+  serve();
+  fill();
+  static_cast<void>(pager_->begin_fork());
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  pager_->end_fork();
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_words(), 0u);
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_words(), 0u);
+  EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
 }
 
 // A block that is freed and a file that is read again while chunks come and go.

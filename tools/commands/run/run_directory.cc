@@ -182,7 +182,7 @@ std::vector<const telemetry::Telemetry*> RunDirectory::paged_processes() const {
     const auto telemetry = telemetry::open(entry.path().string());
     if (!telemetry) {
       print_error(telemetry.error());
-    } else if ((*telemetry)->models > 0) {
+    } else if ((*telemetry)->models > 0 || (*telemetry)->started_ns > 0) {
       processes.push_back(*telemetry);
     }
   }
