@@ -652,7 +652,10 @@ void discard(void* address, size_t length) {
 void residency(void* address, size_t length, unsigned char* pages) {
   Inside inside;
   const MutexLock lock(session->mutex);
-  session->pager->residency(static_cast<std::byte*>(address), length, pages);
+  // The pager's thread fills it, which must not touch memory that it serves.
+  std::vector<unsigned char> plain(length / os_page_bytes);
+  session->pager->residency(static_cast<std::byte*>(address), length, plain.data());
+  std::copy(plain.begin(), plain.end(), pages);
 }
 
 }  // namespace weightpager::preload

@@ -50,8 +50,8 @@ Status SlotMemory::check_writable(const std::string& file_name) const {
 Result<std::unique_ptr<Region>> SlotMemory::reserve(const ShownFile&, const Extent& extent) {
   auto region = Region::reserve(extent, chunk_bytes_, own_);
   if (!region || (*region)->live_bytes() == 0) return region;
-  auto done = own_.uffd().register_range((*region)->address(), (*region)->live_bytes(),
-                                         !extent.is_spilled);
+  auto done =
+      own_.uffd().register_range((*region)->address(), (*region)->live_bytes(), !extent.is_spilled);
   if (!done) return forward_error(std::move(done));
   return region;
 }

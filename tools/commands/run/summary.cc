@@ -150,10 +150,10 @@ std::string mirrors_text(const RunReport& report, const Telemetry& process) {
 
 /// What became of memory of the engine's own.
 std::string spilled_text(const Telemetry& process) {
-  std::string text = fmt::format("{} written, {} read back; {} of files read when touched",
-                                 format_size(process.spill_written_bytes),
-                                 format_size(process.spill_read_bytes),
-                                 format_size(process.lazy_read_bytes));
+  std::string text =
+      fmt::format("{} written, {} read back; {} of files read when touched",
+                  format_size(process.spill_written_bytes), format_size(process.spill_read_bytes),
+                  format_size(process.lazy_read_bytes));
   if (process.spill_errors > 0) {
     text += fmt::format("; {} writes failed, as the lines above say", process.spill_errors.load());
   }
