@@ -144,13 +144,14 @@ bool Spilling::hide(const ServedFile& served, ChunkId chunk) {
 }
 
 bool Spilling::start_write(ServedFile& served, ChunkId chunk, const ContentHash& hash) {
+  // Of a run of chunks only the first ones find room.
+  if (writes_.size() >= writes_in_flight_max) return false;
   spill::SpillFile& file = parts_.spills.spill_file();
   const auto place = has_no_room_ ? std::nullopt : file.take_place();
   if (!place) {
     if (!std::exchange(has_no_room_, true)) tell_no_room(file.last_error());
     return false;
   }
-  WP_ASSERT(writes_.size() < writes_in_flight_max);
   writes_.push_back({.chunk = chunk, .place = *place, .hash = hash});
   parts_.table.begin_leaving(chunk);
   reads_.reader().start_write({.tag = write_mark | chunk,
@@ -337,9 +338,8 @@ void Spilling::advise_children(int advice) const {
 bool Spilling::empty(ServedFile& served, ChunkId chunk) {
   switch (parts_.table.state(chunk)) {
     case ChunkState::absent:
+    case ChunkState::failed:  // a touch stays SIGBUS
       break;
-    case ChunkState::failed:
-      return false;
     case ChunkState::reading:
       reads_.doom(chunk);
       break;

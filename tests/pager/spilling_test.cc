@@ -133,6 +133,17 @@ TEST_P(SpillingTest, NoticesEveryLaterWrite) {
   }
 }
 
+// More at once than can be written at once.
+TEST_P(SpillingTest, ManyChunksAreToGoTogether) {
+  serve();
+  fill();
+  for (int round = 0; round < 3; ++round) {
+    word(round * 8) = word_at(round * 8);
+    pager_->drop();
+    ASSERT_EQ(wrong_words(), 0u);
+  }
+}
+
 TEST_P(SpillingTest, ForgetsWhatIsGivenUp) {
   serve();
   fill();
@@ -256,6 +267,8 @@ TEST_P(SpillingTest, WhatCannotBeReadBackIsNeverShown) {
     }
   }
   EXPECT_EQ(wrong, 0u);
+  // It can be given up like any other, and stays SIGBUS.
+  EXPECT_TRUE(pager_->forget(memory_, bytes_));
   // A read of several chunks is done once more for each of them.
   EXPECT_LE(failed, chunk_bytes() / 4096);
 }
