@@ -40,7 +40,7 @@ constexpr size_t malloc_alignment = 16;
 
 // ---- The next library's functions ----
 
-#define WP_ANSWERED(each)                                                                    \
+#define WP_ALLOCATING(each)                                                                  \
   each(malloc) each(calloc) each(realloc) each(reallocarray) each(free) each(posix_memalign) \
       each(aligned_alloc) each(memalign) each(valloc) each(pvalloc) each(malloc_usable_size)
 
@@ -73,8 +73,8 @@ void look_up(Function*& function, const char* name) {
 
 void look_up_all() {
   is_looking_up = true;
-#define WP_LOOK_UP(name) look_up(next.name, #name);
-  WP_ANSWERED(WP_LOOK_UP)
+#define WP_LOOK_UP_ALLOCATING(name) look_up(next.name, #name);
+  WP_ALLOCATING(WP_LOOK_UP_ALLOCATING)
   is_looking_up = false;
 }
 

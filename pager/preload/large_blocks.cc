@@ -10,7 +10,7 @@
 namespace weightpager::preload {
 namespace {
 
-uintptr_t number_of(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+uintptr_t number_of_byte(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
 LargeBlocks::Block block_of(const Segment& segment) {
   return {reinterpret_cast<std::byte*>(segment.begin), segment.asked_bytes, segment.length_bytes,
@@ -30,8 +30,8 @@ bool is_about_as_long(size_t bytes, size_t place_bytes) {
 }  // namespace
 
 bool LargeBlocks::add_arena(std::byte* begin, std::byte* end) {
-  const uintptr_t first = number_of(begin);
-  const uintptr_t last = number_of(end);
+  const uintptr_t first = number_of_byte(begin);
+  const uintptr_t last = number_of_byte(end);
   WP_ASSERT(first % chunk_bytes_ == 0 && last % chunk_bytes_ == 0 && first < last);
   const size_t counters_bytes = (last - first) / chunk_bytes_ * sizeof(std::atomic<uint32_t>);
   const MutexLock lock(mutex_);
@@ -172,9 +172,9 @@ std::optional<LargeBlocks::Block> LargeBlocks::find(const void* begin) const {
 
 bool LargeBlocks::is_in_one_block(const void* begin, size_t length_bytes) const {
   const MutexLock lock(mutex_);
-  const Segment* const segment = segments_.at(number_of(begin));
+  const Segment* const segment = segments_.at(number_of_byte(begin));
   return segment != nullptr && !segment->is_free &&
-         length_bytes <= segment->end() - number_of(begin);
+         length_bytes <= segment->end() - number_of_byte(begin);
 }
 
 bool LargeBlocks::resize_in_place(const void* begin, size_t bytes) {
@@ -244,9 +244,9 @@ bool LargeBlocks::is_chunk_in_use(size_t arena, size_t chunk) const {
 }
 
 Segment* LargeBlocks::block_at(const void* begin) const {
-  Segment* const segment = segments_.at(number_of(begin));
+  Segment* const segment = segments_.at(number_of_byte(begin));
   const bool is_block =
-      segment != nullptr && !segment->is_free && segment->begin == number_of(begin);
+      segment != nullptr && !segment->is_free && segment->begin == number_of_byte(begin);
   return is_block ? segment : nullptr;
 }
 

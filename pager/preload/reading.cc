@@ -52,14 +52,14 @@ constexpr size_t call_bytes_max = 0x7ffff000;
 
 // ---- The next library's functions ----
 
-#define WP_ANSWERED(each)                                                          \
+#define WP_READING(each)                                                           \
   each(read) each(pread64) each(readv) each(preadv64) each(preadv64v2) each(fread) \
       each(fread_unlocked) each(__read_chk) each(__pread64_chk) each(__fread_chk)  \
           each(__fread_unlocked_chk)
 
-#define WP_MEMBER(name) decltype(&::name) name##_ = nullptr;
+#define WP_READER_MEMBER(name) decltype(&::name) name##_ = nullptr;
 struct NextReaders {
-  WP_ANSWERED(WP_MEMBER)
+  WP_READING(WP_READER_MEMBER)
 };
 NextReaders next_readers;
 
@@ -68,12 +68,12 @@ Function look_up_reader(Function& function, const char* name) {
   if (function == nullptr) function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
   return function;
 }
-#define WP_NEXT(name) look_up_reader(next_readers.name##_, #name)
+#define WP_NEXT_READER(name) look_up_reader(next_readers.name##_, #name)
 
 // A child between fork and exec must not look them up.
 __attribute__((constructor(101))) void look_up_readers() {
-#define WP_LOOK_UP(name) WP_NEXT(name);
-  WP_ANSWERED(WP_LOOK_UP)
+#define WP_LOOK_UP_READER(name) WP_NEXT_READER(name);
+  WP_READING(WP_LOOK_UP_READER)
 }
 
 // An allocator that reads its settings, or one inside a look-up, may read before the constructor.
@@ -269,12 +269,12 @@ WP_INTERPOSE ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
 
 WP_INTERPOSE ssize_t readv(int fd, const iovec* targets, int count) {
   if (const auto got = read_lazily(fd, targets_of(targets, count))) return *got;
-  return WP_NEXT(readv)(fd, targets, count);
+  return WP_NEXT_READER(readv)(fd, targets, count);
 }
 
 WP_INTERPOSE ssize_t preadv64(int fd, const iovec* targets, int count, off64_t offset) {
   if (const auto got = read_lazily_at(fd, targets_of(targets, count), offset)) return *got;
-  return WP_NEXT(preadv64)(fd, targets, count, offset);
+  return WP_NEXT_READER(preadv64)(fd, targets, count, offset);
 }
 
 WP_INTERPOSE ssize_t preadv(int fd, const iovec* targets, int count, off_t offset) {
@@ -289,7 +289,7 @@ WP_INTERPOSE ssize_t preadv64v2(int fd, const iovec* targets, int count, off64_t
     const auto got = offset == -1 ? read_lazily(fd, all) : read_lazily_at(fd, all, offset);
     if (got) return *got;
   }
-  return WP_NEXT(preadv64v2)(fd, targets, count, offset, flags);
+  return WP_NEXT_READER(preadv64v2)(fd, targets, count, offset, flags);
 }
 
 WP_INTERPOSE ssize_t preadv2(int fd, const iovec* targets, int count, off_t offset, int flags) {
@@ -298,25 +298,25 @@ WP_INTERPOSE ssize_t preadv2(int fd, const iovec* targets, int count, off_t offs
 
 // libc's streams read large buffers without calling the functions above.
 WP_INTERPOSE size_t fread(void* to, size_t size, size_t count, FILE* stream) {
-  const auto real = WP_NEXT(fread);
+  const auto real = WP_NEXT_READER(fread);
   if (!may_read_lazily(to, size, count)) return real(to, size, count, stream);
   return read_locked_stream(real, to, size, count, stream);
 }
 
 WP_INTERPOSE size_t fread_unlocked(void* to, size_t size, size_t count, FILE* stream) {
-  const auto real = WP_NEXT(fread_unlocked);
+  const auto real = WP_NEXT_READER(fread_unlocked);
   if (!may_read_lazily(to, size, count)) return real(to, size, count, stream);
   return read_stream(real, to, size, count, stream);
 }
 
 WP_INTERPOSE ssize_t __read_chk(int fd, void* to, size_t bytes, size_t room_bytes) {
-  if (bytes > room_bytes) return WP_NEXT(__read_chk)(fd, to, bytes, room_bytes);
+  if (bytes > room_bytes) return WP_NEXT_READER(__read_chk)(fd, to, bytes, room_bytes);
   return read(fd, to, bytes);
 }
 
 WP_INTERPOSE ssize_t __pread64_chk(int fd, void* to, size_t bytes, off64_t offset,
                                    size_t room_bytes) {
-  if (bytes > room_bytes) return WP_NEXT(__pread64_chk)(fd, to, bytes, offset, room_bytes);
+  if (bytes > room_bytes) return WP_NEXT_READER(__pread64_chk)(fd, to, bytes, offset, room_bytes);
   return pread64(fd, to, bytes, offset);
 }
 
@@ -328,7 +328,7 @@ WP_INTERPOSE size_t __fread_chk(void* to, size_t room_bytes, size_t size, size_t
                                 FILE* stream) {
   size_t bytes = 0;
   const bool is_too_much = __builtin_mul_overflow(size, count, &bytes) || bytes > room_bytes;
-  if (is_too_much) return WP_NEXT(__fread_chk)(to, room_bytes, size, count, stream);
+  if (is_too_much) return WP_NEXT_READER(__fread_chk)(to, room_bytes, size, count, stream);
   return fread(to, size, count, stream);
 }
 
@@ -336,6 +336,6 @@ WP_INTERPOSE size_t __fread_unlocked_chk(void* to, size_t room_bytes, size_t siz
                                          FILE* stream) {
   size_t bytes = 0;
   const bool is_too_much = __builtin_mul_overflow(size, count, &bytes) || bytes > room_bytes;
-  if (is_too_much) return WP_NEXT(__fread_unlocked_chk)(to, room_bytes, size, count, stream);
+  if (is_too_much) return WP_NEXT_READER(__fread_unlocked_chk)(to, room_bytes, size, count, stream);
   return fread_unlocked(to, size, count, stream);
 }
