@@ -106,6 +106,7 @@ bool ChunkMover::hide(ChunkId chunk, bool is_used_whole) {
                              !parts_.waiters.are_at(chunk);
   if (!can_be_hidden) return false;
   const ServedFile& served = parts_.files.owner(chunk);
+  if (served.is_spilled() && is_spilled_held_) return false;
   // What is to be written to the spill file has to lie in its slot.
   is_used_whole = is_used_whole && !served.is_spilled();
   if (!parts_.memory.backing().hide(served, chunk, is_used_whole)) return false;

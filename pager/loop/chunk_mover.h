@@ -44,6 +44,10 @@ class ChunkMover {
   /// Chunks that could not be shown because the kernel still held their pages.
   void retry();
 
+  /// Whether spilled memory stays in sight for now: a child process is being made, which inherits
+  /// only what it sees.
+  void hold_spilled(bool is_held) { is_spilled_held_ = is_held; }
+
   /// mapped → ready, where that is possible now: the next touch will be noticed.
   bool hide(window::ChunkId chunk, bool is_used_whole);
   /// Some of the chunks that were shown before a sample began.
@@ -73,6 +77,7 @@ class ChunkMover {
   uint32_t not_waited_for(const window::Run& run) const;
 
   const LoopParts parts_;
+  bool is_spilled_held_ = false;
 };
 
 /// Tells that bytes of a file do not come, and counts it.

@@ -225,7 +225,9 @@ void FileReads::take(std::span<const io::Completion> finished, uint64_t now_ns) 
     if (reads_elsewhere(read, completion)) continue;
     // An error stays where it is: the others' bytes may be fine.
     if (completion.error_number != 0 && read.count > 1) {
-      for (uint32_t i = 0; i < read.count; ++i) start_reader({read.first + i, 1});
+      for (uint32_t i = 0; i < read.count; ++i) {
+        if (!take_doomed(read.first + i)) start_reader({read.first + i, 1});
+      }
       continue;
     }
     for (uint32_t i = 0; i < read.count; ++i) {

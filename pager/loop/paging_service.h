@@ -68,8 +68,8 @@ struct LazyRead {
 struct InheritedPart {
   std::byte* address = nullptr;
   uint64_t length_bytes = 0;
-  /// A link to the file, good for child processes. "": its bytes do not begin at a page's border,
-  /// so they cannot be mapped.
+  /// A link to the file, good for child processes. "": the file has other bytes now, or they do not
+  /// begin at a page's border, so that they cannot be mapped.
   std::string link;
   uint64_t offset_bytes = 0;
 };

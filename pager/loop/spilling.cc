@@ -278,6 +278,7 @@ Result<uint64_t> Spilling::read_lazily(const LazyRead& read) {
 // inherited.
 bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
   is_forking_ = true;
+  chunks_.hold_spilled(true);
   parts.clear();
   if (!writes_.empty()) return false;
   bool is_all_shown = true;
@@ -301,6 +302,7 @@ bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
 
 void Spilling::end_fork() {
   advise_children(MADV_DONTFORK);
+  chunks_.hold_spilled(false);
   is_forking_ = false;
 }
 
@@ -309,7 +311,9 @@ void Spilling::add_inherited(const ServedFile& served, uint32_t index, std::byte
   const SpilledChunks& content = *served.spilled;
   if (content.home(index) == spill::Home::zeros) return;
   const ReadPlace home = parts_.spills.home_of(content, index);
-  const bool can_be_mapped = home.offset_bytes % os_page_bytes == 0;
+  const bool is_there = content.home(index) == spill::Home::spill_file ||
+                        parts_.spills.is_unchanged(content.file(index));
+  const bool can_be_mapped = is_there && home.offset_bytes % os_page_bytes == 0;
   InheritedPart part{.address = address,
                      .length_bytes = options_.chunk_bytes,
                      .link = can_be_mapped ? link_of_descriptor(home.fd) : "",

@@ -298,6 +298,8 @@ TEST_P(SpillingTest, AChildKeepsWhatItInherited) {
   serve();
   fill();
   const std::vector<InheritedPart> parts = pager_->begin_fork();
+  // What is to go now stays until the child is there.
+  pager_->drop();
   const pid_t child = fork();
   if (child == 0) {
     for (const InheritedPart& part : parts) {
