@@ -38,7 +38,6 @@ class SpillStore {
   struct File {
     io::ModelFile file;
     std::string name;
-    bool is_change_told = false;
   };
 
   /// Makes the spill file in this folder, for chunks of this size.

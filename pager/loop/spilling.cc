@@ -283,7 +283,8 @@ bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
   if (!writes_.empty()) return false;
   bool is_all_shown = true;
   for (const ServedRegion& it : parts_.files.regions()) {
-    for (uint32_t index = 0; it.served->is_spilled() && index < it.region->chunks(); ++index) {
+    if (!it.served->is_spilled()) continue;
+    for (uint32_t index = 0; index < it.region->chunks(); ++index) {
       const ChunkId chunk = it.served->chunk_of(*it.region, index);
       if (parts_.table.state(chunk) == ChunkState::ready) chunks_.show(chunk);
       const ChunkState state = parts_.table.state(chunk);

@@ -85,22 +85,15 @@ ssize_t read_by_next(int fd, void* to, size_t bytes) {
 // ---- What is noted ----
 
 /// The whole chunks in a target.
-struct Chunks {
-  std::byte* begin;
-  size_t length_bytes;
-};
-
-Chunks chunks_of(void* to, size_t bytes) {
-  const auto number = reinterpret_cast<uintptr_t>(to);
-  const uintptr_t begin = weightpager::round_up(number, preload::spilled_chunk_bytes);
-  const uintptr_t end = weightpager::round_down(number + bytes, preload::spilled_chunk_bytes);
-  return {reinterpret_cast<std::byte*>(begin), begin < end ? end - begin : 0};
+weightpager::Span chunks_of(void* to, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(to);
+  return preload::whole_chunks({begin, begin + bytes});
 }
 
 /// Whether the target has whole chunks of a spilled block. Cheap for all others.
 bool has_chunks(void* to, size_t bytes) {
   return bytes >= preload::spilled_chunk_bytes && preload::may_be_large(to) &&
-         !weightpager::takes_plain_memory && chunks_of(to, bytes).length_bytes != 0 &&
+         !weightpager::takes_plain_memory && !chunks_of(to, bytes).is_empty() &&
          preload::is_in_spilled_block(to, bytes);
 }
 
@@ -144,14 +137,15 @@ bool read_fully(int fd, void* to, size_t bytes, off_t offset) {
 /// Fills a target from the file's offset on: by notes, and at the ends by reading.
 bool fill(int fd, void* to, size_t bytes, off_t offset) {
   if (!has_chunks(to, bytes)) return read_fully(fd, to, bytes, offset);
-  const Chunks chunks = chunks_of(to, bytes);
-  const auto front_bytes = static_cast<size_t>(chunks.begin - static_cast<std::byte*>(to));
-  const size_t noted_end = front_bytes + chunks.length_bytes;
+  const weightpager::Span chunks = chunks_of(to, bytes);
+  auto* const first = reinterpret_cast<std::byte*>(chunks.begin);
+  const auto front_bytes = static_cast<size_t>(first - static_cast<std::byte*>(to));
+  const size_t noted_end = front_bytes + chunks.length_bytes();
   return read_fully(fd, to, front_bytes, offset) &&
-         read_fully(fd, chunks.begin + chunks.length_bytes, bytes - noted_end,
+         read_fully(fd, first + chunks.length_bytes(), bytes - noted_end,
                     offset + static_cast<off_t>(noted_end)) &&
-         preload::note_lazy_read(fd, static_cast<uint64_t>(offset) + front_bytes, chunks.begin,
-                                 chunks.length_bytes);
+         preload::note_lazy_read(fd, static_cast<uint64_t>(offset) + front_bytes, first,
+                                 chunks.length_bytes());
 }
 
 /// Fills the targets with so many bytes, which the file has.
@@ -222,10 +216,7 @@ size_t read_stream(Fread* real, void* to, size_t size, size_t count, FILE* strea
   const off64_t offset = ftello64(stream);
   const auto file_bytes = weights_file_bytes(fd);
   if (!file_bytes || offset < 0) return real(to, size, count, stream);
-  const size_t there_bytes =
-      offset >= *file_bytes
-          ? 0
-          : static_cast<size_t>(std::min(static_cast<off_t>(bytes), *file_bytes - offset));
+  const size_t there_bytes = bytes_to_read(bytes, offset, *file_bytes);
   const off64_t after = offset + static_cast<off64_t>(there_bytes);
   const bool is_read = fill(fd, to, there_bytes, offset) && fseeko64(stream, after, SEEK_SET) == 0;
   if (!is_read) return real(to, size, count, stream);

@@ -51,6 +51,13 @@ std::string environment(const char* name, const char* otherwise) {
   return value == nullptr ? otherwise : value;
 }
 
+std::string path_of(int fd) {
+  char text[PATH_MAX];
+  const std::string link = "/proc/thread-self/fd/" + std::to_string(fd);
+  const ssize_t length = readlink(link.c_str(), text, sizeof text);
+  return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
+}
+
 namespace {
 
 // Smaller mappings are configuration or vocabularies, or not worth a fault.
@@ -101,13 +108,6 @@ void read_copies(SessionConfiguration& it) {
   it.has_mirrors = copies.has_value();
   if (copies) it.copies = std::move(*copies);
   if (!copies) notice(copies.error().message + ": models are read from their own drives only");
-}
-
-std::string path_of(int fd) {
-  char text[PATH_MAX];
-  const std::string link = "/proc/thread-self/fd/" + std::to_string(fd);
-  const ssize_t length = readlink(link.c_str(), text, sizeof text);
-  return length > 0 ? std::string(text, static_cast<size_t>(length)) : std::string();
 }
 
 /// The name of a file; if the file has no name any more, the last one.

@@ -94,6 +94,9 @@ class Inside {
 /// The value of a variable of the environment.
 std::string environment(const char* name, const char* otherwise = "");
 
+/// The path of an open file; "" if it cannot be told.
+std::string path_of(int fd);
+
 /// What a pager is started for.
 struct PagerPurpose {
   /// A descriptor on the device that most reads go to.

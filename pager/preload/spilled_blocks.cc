@@ -57,19 +57,9 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(now.tv_sec) * second_ns + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// The whole chunks in a range; empty if there is none.
-struct Chunks {
-  uintptr_t begin;
-  uintptr_t end;
-};
-Chunks chunks_in(uintptr_t begin, uintptr_t end) {
-  const uintptr_t first = round_up(begin, spilled_chunk_bytes);
-  return {first, std::max(first, round_down(end, spilled_chunk_bytes))};
-}
-
-void forget(const Chunks& chunks) {
-  if (chunks.begin == chunks.end) return;
-  forget_spilled_memory(reinterpret_cast<std::byte*>(chunks.begin), chunks.end - chunks.begin);
+void forget(const Span& chunks) {
+  if (chunks.is_empty()) return;
+  forget_spilled_memory(reinterpret_cast<std::byte*>(chunks.begin), chunks.length_bytes());
 }
 
 void clear_part(uintptr_t from, uintptr_t to) {
@@ -83,7 +73,7 @@ void clear_spilled(const LargeBlocks::Block& block) {
   const uintptr_t used_end = begin + block.used_bytes;
   const uintptr_t end = begin + block.reserved_bytes;
   if (used_end == begin) return;
-  const Chunks chunks = chunks_in(begin, std::min(round_up(used_end, spilled_chunk_bytes), end));
+  const Span chunks = whole_chunks({begin, std::min(round_up(used_end, spilled_chunk_bytes), end)});
   forget(chunks);
   clear_part(begin, std::min(chunks.begin, used_end));
   clear_part(std::max(chunks.end, begin), used_end);
@@ -241,7 +231,7 @@ bool give_large(void* address) {
   const bool is_over = life_ns >= ShortLivedBlocks::short_life_ns;
   if (is_over && !spilling->is_child.load()) {
     const uintptr_t begin = number_of(block->begin);
-    forget(chunks_in(begin, begin + block->reserved_bytes));
+    forget(whole_chunks({begin, begin + block->reserved_bytes}));
   }
   spilling->blocks.give(address);
   const MutexLock lock(spilling->lives_mutex);

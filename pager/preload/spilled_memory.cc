@@ -8,20 +8,17 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "pager/base/log.h"
 #include "pager/base/owned_fd.h"
-#include "pager/base/plain_memory.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/preload/session_state.h"
@@ -31,21 +28,10 @@ namespace weightpager::preload {
 
 namespace {
 
-// Their bounds, for whoever must not take a lock; none is ever taken away.
-std::atomic<uintptr_t> arenas_begin{UINTPTR_MAX};
-std::atomic<uintptr_t> arenas_end{0};
-
 // The device of the folder tells how many requests to keep in flight.
 OwnedFd open_spill_folder() {
   return OwnedFd(
       ::open(session->configuration.spill_folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-}
-
-std::string name_of_descriptor(int fd) {
-  char text[PATH_MAX];
-  const ssize_t length =
-      readlink(("/proc/thread-self/fd/" + std::to_string(fd)).c_str(), text, sizeof text);
-  return length > 0 ? std::string(text, static_cast<size_t>(length)) : "a file that was read";
 }
 
 // Where an arena begins; 0 while it is being made. Never destroyed.
@@ -61,7 +47,6 @@ bool has_block(const void* arena_begin, uint64_t offset_bytes) {
 // ---- For the allocator ----
 
 std::byte* add_spilled_memory(uint64_t length_bytes) {
-  const PlainMemory plain;
   const Inside inside;
   const MutexLock lock(session->mutex);
   if (session->has_failed) return nullptr;
@@ -79,14 +64,11 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(*address);
   known_begin->store(begin);
   session->arenas.push_back({begin, begin + length_bytes});
-  arenas_begin.store(std::min(arenas_begin.load(), begin));
-  arenas_end.store(std::max(arenas_end.load(), begin + length_bytes));
   publish_ranges();
   return *address;
 }
 
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
-  const PlainMemory plain;
   const Inside inside;
   bool is_forgotten = false;
   {
@@ -98,7 +80,6 @@ void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
 }
 
 Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes) {
-  const PlainMemory plain;
   const Inside inside;
   const auto identity = io::settled_identity_of(fd);
   if (!identity) return fail("a descriptor of no file", "", EBADF);
@@ -110,7 +91,7 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
                                              .length_bytes = length_bytes,
                                              .link = link_of_descriptor(fd),
                                              .file = *identity,
-                                             .name = name_of_descriptor(fd),
+                                             .name = path_of(fd),
                                              .offset_bytes = file_offset_bytes});
   }
   if (!noted) return forward_error(std::move(noted));
@@ -122,7 +103,7 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
 
 bool touches_arena(const void* address, size_t length) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  if (begin >= arenas_end.load() || begin + length <= arenas_begin.load()) return false;
+  if (begin >= spilled_end.load() || begin + length <= spilled_begin.load()) return false;
   const MutexLock lock(session->mutex);
   return std::any_of(session->arenas.begin(), session->arenas.end(), [&](const Range& arena) {
     return begin < arena.end && arena.begin < begin + length;
@@ -139,15 +120,14 @@ int protect_arena(int protection) {
 
 void clear_in_arena(std::byte* address, size_t length) {
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  const uintptr_t first = round_up(begin, spilled_chunk_bytes);
-  const uintptr_t last = round_down(begin + length, spilled_chunk_bytes);
-  if (first >= last) {
+  const Span chunks = whole_chunks({begin, begin + length});
+  if (chunks.is_empty()) {
     std::memset(address, 0, length);
     return;
   }
-  std::memset(address, 0, first - begin);
-  forget_spilled_memory(reinterpret_cast<std::byte*>(first), last - first);
-  std::memset(reinterpret_cast<void*>(last), 0, begin + length - last);
+  std::memset(address, 0, chunks.begin - begin);
+  forget_spilled_memory(reinterpret_cast<std::byte*>(chunks.begin), chunks.length_bytes());
+  std::memset(reinterpret_cast<void*>(chunks.end), 0, begin + length - chunks.end);
 }
 
 // ---- Child processes ----

@@ -5,16 +5,24 @@
 // is zero.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "pager/base/result.h"
+#include "pager/base/span.h"
 #include "pager/base/units.h"
 
 namespace weightpager::preload {
 
 /// Ranges begin and end at multiples of it.
 inline constexpr uint64_t spilled_chunk_bytes = 2 * MiB;
+
+/// The whole chunks in a range; empty if there is none.
+inline Span whole_chunks(const Span& range) {
+  const uintptr_t begin = round_up(range.begin, spilled_chunk_bytes);
+  return {begin, std::max(begin, round_down(range.end, spilled_chunk_bytes))};
+}
 
 /// A new range of this length, a multiple of the chunk's. Returns nullptr if there can be none.
 std::byte* add_spilled_memory(uint64_t length_bytes);

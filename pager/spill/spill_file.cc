@@ -163,8 +163,8 @@ int SpillFile::reserve(uint64_t places) {
                        static_cast<off_t>(places * place_bytes_));
   } while (result != 0 && errno == EINTR);
   if (result == 0) return 0;
+  // There a write may find the disk full, which the pager outlives, too.
   if (errno != EOPNOTSUPP) return errno;
-  is_reserved_ = false;
   return ftruncate(fd(), static_cast<off_t>(size_bytes)) == 0 ? 0 : errno;
 }
 

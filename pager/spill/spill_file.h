@@ -67,7 +67,6 @@ class SpillFile {
 
   OwnedFd file_;
   bool is_direct_ = false;
-  bool is_reserved_ = true;
   uint64_t place_bytes_ = 0;
   uint64_t places_ = 0;  // that the file has
   uint64_t places_in_use_ = 0;

@@ -1,7 +1,5 @@
 #include "pager/spill/spilled_chunks.h"
 
-#include <algorithm>
-
 #include "pager/base/assert.h"
 
 namespace weightpager::spill {
@@ -25,22 +23,18 @@ std::optional<uint64_t> SpilledChunks::place(uint32_t chunk) const {
 }
 
 void SpilledChunks::move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash) {
-  Chunk& it = chunks_[chunk];
-  const auto writes = static_cast<uint8_t>(std::min(it.writes + 1, 255));
-  it = {.home = Home::spill_file,
-        .is_in_use = true,
-        .has_hash = true,
-        .writes = writes,
-        .file = 0,
-        .offset_bytes = place,
-        .hash = hash};
+  chunks_[chunk] = {.home = Home::spill_file,
+                    .is_in_use = true,
+                    .has_hash = true,
+                    .file = 0,
+                    .offset_bytes = place,
+                    .hash = hash};
 }
 
 void SpilledChunks::move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes) {
   chunks_[chunk] = {.home = Home::file,
                     .is_in_use = true,
                     .has_hash = false,
-                    .writes = 0,
                     .file = file,
                     .offset_bytes = offset_bytes,
                     .hash = {}};

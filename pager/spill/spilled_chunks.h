@@ -74,17 +74,11 @@ class SpilledChunks {
   /// The content is zeros, and the chunk is not in use. The same holds for its place.
   void forget(uint32_t chunk);
 
-  uint32_t chunks() const { return static_cast<uint32_t>(chunks_.size()); }
-  /// How often the chunk left with other bytes than it had come with, at most 255. What is written
-  /// in every pass is not a weight.
-  uint32_t writes(uint32_t chunk) const { return chunks_[chunk].writes; }
-
  private:
   struct Chunk {
     Home home = Home::zeros;
     bool is_in_use = false;
     bool has_hash = false;
-    uint8_t writes = 0;
     uint32_t file = 0;
     uint64_t offset_bytes = 0;
     ContentHash hash;
