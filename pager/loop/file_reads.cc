@@ -84,6 +84,7 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
 void FileReads::start(ChunkId chunk) {
   parts_.table.start_read(chunk);
   ServedFile& served = parts_.files.owner(chunk);
+  parts_.memory.backing().prepare_slot(served, chunk);
   const bool is_zeros =
       served.is_spilled() && served.spilled->home(chunk - served.first_chunk) == spill::Home::zeros;
   if (is_zeros) return zeros_.push_back(chunk);

@@ -33,14 +33,16 @@ WindowMemory::WindowMemory(const PagerOptions& options, window::ChunkTable& tabl
           chunks_, static_cast<uint32_t>(options.window_bytes_max / options.chunk_bytes))) {}
 
 Status WindowMemory::open(window::AddressSpace& own, fault::Doorbell& doorbell) {
-  const auto name =
-      window::choose_mapper(options_.mapper, own, options_.chunk_bytes, options_.expects_writable);
+  const bool spills = !options_.spill_folder.empty();
+  const auto name = window::choose_mapper(options_.mapper, own, options_.chunk_bytes,
+                                          options_.expects_writable, spills);
   if (!name) return tl::make_unexpected(name.error());
   auto backing = window::open_backing_memory(*name,
                                              {.slots = chunks_,
                                               .slots_max = chunks_max_,
                                               .chunk_bytes = options_.chunk_bytes,
                                               .hides_writable = options_.touch_record != nullptr,
+                                              .spills = spills,
                                               .before_memory = options_.before_memory},
                                              {own, table_, doorbell});
   if (!backing) return forward_error(std::move(backing));

@@ -1,6 +1,9 @@
 #include "pager/window/backing_memory.h"
 
+#include <utility>
+
 #include "pager/base/assert.h"
+#include "pager/window/mixed_memory.h"
 #include "pager/window/module_memory.h"
 #include "pager/window/moved_memory.h"
 #include "pager/window/shared_memory.h"
@@ -61,10 +64,12 @@ Result<std::unique_ptr<BackingMemory>> open_backing_memory(std::string_view name
                                                            const BackingOptions& options,
                                                            const BackingParts& parts) {
   if (name == "move") return MovedMemory::open(options, parts);
-  if (name == "collapse") return SharedMemory::open(options, parts);
-  if (name == "module") return ModuleMemory::open(options, parts);
-  WP_ASSERT(name == "copy");
-  return CopiedMemory::open(options, parts);
+  if (name == "copy") return CopiedMemory::open(options, parts);
+  WP_ASSERT(name == "collapse" || name == "module");
+  auto views =
+      name == "collapse" ? SharedMemory::open(options, parts) : ModuleMemory::open(options, parts);
+  if (!views || !options.spills) return views;
+  return MixedMemory::open(std::move(*views), options, parts);
 }
 
 }  // namespace weightpager::window

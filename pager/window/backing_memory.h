@@ -12,6 +12,8 @@
 //     collapse  shared_memory.h  a file in memory that regions of any process are views of
 //     module    module_memory.h  the same in the hands of the kernel module (kmod/)
 //
+// mixed_memory.h joins two of them: views for files, and slots for the engine's own memory.
+//
 // For each chunk the loop gets memory (`bytes_of`), reads into it (`finish_read`), shows the chunk
 // (`show`), perhaps hides it (`hide`), and gives its memory back (`evict`, `release`). A chunk that
 // cannot be read is failed (`fail_chunk`) and sealed (`seal`). Each implementation updates the
@@ -55,6 +57,8 @@ struct BackingOptions {
   /// meanwhile: some 30 µs each time. Without this their touches are seen again only after
   /// eviction.
   bool hides_writable = false;
+  /// Regions of spilled memory (Extent::is_spilled) will be reserved, too.
+  bool spills = false;
   /// Called on other threads before they get memory for some slots, with the first of these slots:
   /// for tests of memory that comes slowly.
   std::function<void(SlotId)> before_memory;
@@ -120,6 +124,8 @@ class BackingMemory {
   /// Whether chunks are read into slots that they do not stay in: the window then keeps some free.
   virtual bool needs_staging(bool is_any_region_writable) const = 0;
 
+  /// A chunk has just been given a slot, and is about to be read into.
+  virtual void prepare_slot(const ShownFile&, ChunkId) {}
   /// Where a chunk that has a slot is read to. Neighbours in a file may lie beside each other.
   virtual std::byte* bytes_of(const ShownFile& file, ChunkId chunk) const = 0;
   /// The chunk's bytes have all arrived; the caller tells the table.
@@ -198,6 +204,7 @@ class BackingMemory {
   virtual uint64_t engine_bytes(const ProcessMemory& all, uint32_t window_chunks) const = 0;
 
  protected:
+  friend class MixedMemory;  // gives memory back for the two kinds that it joins
   BackingMemory(const BackingOptions& options, const BackingParts& parts);
 
   /// A chunk's memory leaves every region, and goes back to the kernel or into the chunk's slot.
@@ -222,9 +229,11 @@ const char* shared_mapper_name();
 /// Returns the mapper `name`, one of mapper_names, if it works here. For "auto" it returns the best
 /// mapper that works here; `expects_writable`: regions will be writable, and chunks are not moved
 /// into those. Tries mappers with real memory of `space`, which is this process's. An explicit
-/// mapper that does not work is an error, and is never replaced in silence.
+/// mapper that does not work is an error, and is never replaced in silence. `spills`: spilled
+/// memory will be served, too, which the mapper has to be able to.
 Result<std::string_view> choose_mapper(std::string_view name, AddressSpace& space,
-                                       uint64_t chunk_bytes, bool expects_writable = false);
+                                       uint64_t chunk_bytes, bool expects_writable = false,
+                                       bool spills = false);
 
 /// `name`: what choose_mapper() returned.
 Result<std::unique_ptr<BackingMemory>> open_backing_memory(std::string_view name,

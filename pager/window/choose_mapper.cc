@@ -24,8 +24,13 @@ Status probe(std::string_view name, AddressSpace& space, uint64_t chunk_bytes) {
   return CopiedMemory::probe(space, chunk_bytes);
 }
 
-Result<std::string_view> probed(std::string_view name, AddressSpace& space, uint64_t chunk_bytes) {
-  if (auto works = probe(name, space, chunk_bytes); !works) return forward_error(std::move(works));
+Result<std::string_view> probed(std::string_view name, AddressSpace& space, uint64_t chunk_bytes,
+                                bool spills) {
+  auto works = probe(name, space, chunk_bytes);
+  // Views go together with moved memory (mixed_memory.h).
+  const bool needs_move = spills && (name == "collapse" || name == "module");
+  if (works && needs_move) works = probe("move", space, chunk_bytes);
+  if (!works) return forward_error(std::move(works));
   return name;
 }
 
@@ -46,10 +51,11 @@ const char* shared_mapper_name() {
 }
 
 Result<std::string_view> choose_mapper(std::string_view name, AddressSpace& space,
-                                       uint64_t chunk_bytes, bool expects_writable) {
+                                       uint64_t chunk_bytes, bool expects_writable, bool spills) {
   WP_ASSERT(is_mapper_name(name));
   if (name != "auto") {
-    return probed(*std::find(mapper_names.begin(), mapper_names.end(), name), space, chunk_bytes);
+    return probed(*std::find(mapper_names.begin(), mapper_names.end(), name), space, chunk_bytes,
+                  spills);
   }
   std::vector<const char*> best_first = {"move"};
   if (is_shared_memory_cheap(chunk_bytes)) {
@@ -57,9 +63,9 @@ Result<std::string_view> choose_mapper(std::string_view name, AddressSpace& spac
   }
   best_first.insert(best_first.begin(), "module");
   for (const char* candidate : best_first) {
-    if (auto works = probed(candidate, space, chunk_bytes)) return works;
+    if (auto works = probed(candidate, space, chunk_bytes, spills)) return works;
   }
-  return probed("copy", space, chunk_bytes);
+  return probed("copy", space, chunk_bytes, spills);
 }
 
 }  // namespace weightpager::window

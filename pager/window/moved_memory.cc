@@ -34,6 +34,16 @@ Result<std::unique_ptr<BackingMemory>> MovedMemory::open(const BackingOptions& o
   return std::unique_ptr<BackingMemory>(new MovedMemory(options, parts, std::move(*pool)));
 }
 
+Result<std::unique_ptr<MovedMemory>> MovedMemory::open_empty(const BackingOptions& options,
+                                                             const BackingParts& parts) {
+  auto pool = make_pool(options);
+  if (!pool) return forward_error(std::move(pool));
+  std::unique_ptr<MovedMemory> it(new MovedMemory(options, parts, std::move(*pool)));
+  // Small slots stay registered (refill_slot).
+  if (options.chunk_bytes < huge_page_bytes) it->on_slots_made(0, it->slots_max());
+  return it;
+}
+
 MovedMemory::MovedMemory(const BackingOptions& options, const BackingParts& parts,
                          std::unique_ptr<SlotPool> pool)
     : SlotMemory(options, parts, std::move(pool)) {
@@ -81,6 +91,21 @@ bool MovedMemory::refill_slot(SlotId slot) {
   pool_->refill(slot);
   on_slots_made(slot, 1);
   return true;
+}
+
+// The kernel may ask to try again while the process's mappings change.
+void MovedMemory::fill_slot(SlotId slot) {
+  if (chunk_bytes_ == huge_page_bytes) {
+    refill_slot(slot);
+    return;
+  }
+  Outcome outcome = Outcome::busy;
+  while (outcome == Outcome::busy) {
+    outcome = own_.uffd().copy(pool_->address(slot), no_bytes, chunk_bytes_);
+  }
+  if (outcome == Outcome::done) return;
+  report_error("no memory for a chunk of the window: errno " + std::to_string(errno));
+  std::abort();
 }
 
 void MovedMemory::empty_slot(SlotId slot) {

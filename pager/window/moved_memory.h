@@ -17,6 +17,9 @@ class MovedMemory final : public SlotMemory {
  public:
   static Result<std::unique_ptr<BackingMemory>> open(const BackingOptions& options,
                                                      const BackingParts& parts);
+  /// The same for the caller who gives slots their memory one by one: for mixed_memory.h.
+  static Result<std::unique_ptr<MovedMemory>> open_empty(const BackingOptions& options,
+                                                         const BackingParts& parts);
   /// Moves a chunk into a region of `space` and out again, and looks at the bytes.
   static Status probe(AddressSpace& space, uint64_t chunk_bytes);
 
@@ -33,13 +36,16 @@ class MovedMemory final : public SlotMemory {
   void leave_region(const ShownFile& file, Region& region, uint32_t index) override;
   uint32_t evict(const ShownFile& file, const Run& run) override;
 
+  /// Gives a free slot, of memory that was opened empty, its memory.
+  void fill_slot(SlotId slot);
+  void empty_slot(SlotId slot) override;
+
  private:
   MovedMemory(const BackingOptions& options, const BackingParts& parts,
               std::unique_ptr<SlotPool> pool);
   bool moves_into(const Region& region, uint32_t index) const override;
   void on_slots_made(SlotId first, uint32_t count) override;
   bool refill_slot(SlotId slot) override;
-  void empty_slot(SlotId slot) override;
 
   Region* moves_to(const ShownFile& file, ChunkId chunk) const;
   uint32_t evict_together(const ShownFile& file, const Run& run);

@@ -11,11 +11,14 @@
 #include <atomic>
 #include <csetjmp>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "pager/base/whole_file.h"
 #include "tests/base/sanitized.h"
 #include "tests/io/faulty_reader.h"
 #include "tests/pager/model_file_fixture.h"
@@ -32,6 +35,16 @@ bool can_load_spilled(const std::byte* address, uint64_t& word) {
   if (sigsetjmp(after_spill_signal, 1) != 0) return false;
   word = *reinterpret_cast<const volatile uint64_t*>(address);
   return true;
+}
+
+/// Anonymous and shared memory.
+uint64_t resident_bytes_of_process() {
+  const auto status = read_whole_file("/proc/self/status", MiB, "the process's status");
+  uint64_t sum_bytes = 0;
+  for (const char* key : {"RssAnon:", "RssShmem:"})
+    sum_bytes +=
+        std::strtoull(status->c_str() + status->find(key) + std::strlen(key), nullptr, 10) * KiB;
+  return sum_bytes;
 }
 
 class SpillingTest : public PagerTest {
@@ -375,9 +388,34 @@ TEST_P(SpillingTest, ContentThatIsReplacedWhileItMoves) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// Files in views and spilled memory take turns with the same permits.
+TEST_P(SpillingTest, SharesTheWindowWithModels) {
+  serve();
+  const PatternFile file(48 * MiB);
+  std::byte* const model = map_writable(file);
+  fill();
+  const uint64_t before_bytes = resident_bytes_of_process();
+  for (int pass = 0; pass < 3; ++pass) {
+    uint64_t wrong = 0;
+    std::thread other([&] {
+      for (uint64_t at = 0; at < file.size_bytes(); at += 8)
+        wrong += load(model + at) == word_at(at) ? 0 : 1;
+    });
+    EXPECT_EQ(wrong_words(), 0u) << pass;
+    other.join();
+    EXPECT_EQ(wrong, 0u) << pass;
+    // Neither kind keeps memory for a chunk of the other. The window was full before.
+    EXPECT_LE(resident_bytes_of_process(), before_bytes + spilled_window_bytes / 4) << pass;
+  }
+  EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
+  pager_->remove(model, file.size_bytes());
+}
+
 INSTANTIATE_TEST_SUITE_P(Mappers, SpillingTest,
                          ::testing::Values(MapperAndChunk{"move", 2 * MiB},
-                                           MapperAndChunk{"move", 128 * KiB}),
+                                           MapperAndChunk{"move", 128 * KiB},
+                                           MapperAndChunk{"collapse", 2 * MiB},
+                                           MapperAndChunk{"collapse", 128 * KiB}),
                          name_of);
 
 }  // namespace
