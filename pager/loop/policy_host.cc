@@ -91,12 +91,13 @@ policy::ChunkOrder PolicyHost::find_order(uint32_t& shown_chunks) const {
   return order;
 }
 
-void PolicyHost::tell_order() {
+void PolicyHost::tell(bool is_load_over) {
   is_order_stale_ = false;
   order_grew_ns_ = 0;
   order_told_ns_ = now_ns_;
   uint32_t shown_chunks = 0;
-  const policy::ChunkOrder order = find_order(shown_chunks);
+  policy::ChunkOrder order = find_order(shown_chunks);
+  order.is_load_over = is_load_over;
   policy_->set_order(order);
   if (adaptation_) {
     // A mixture's policy compares its rules itself (policy/expert_rules.h), and a sample as short
@@ -120,7 +121,8 @@ void PolicyHost::tell_order() {
 // What the engine wrote is not read ahead any more; told now and then, not at each write.
 void PolicyHost::tell_order_if_stale() {
   const bool has_grown = order_grew_ns_ != 0 && now_ns_ - order_grew_ns_ > growing_pause_ns;
-  if (has_grown || (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns)) tell_order();
+  if (has_grown || (is_order_stale_ && now_ns_ - order_told_ns_ > order_interval_ns))
+    tell(has_grown);
 }
 
 // At the end an engine unmaps everything, perhaps piece by piece; the report shall say how it was
@@ -190,7 +192,10 @@ void PolicyHost::keep_learned_profile() {
   profiles_learned_ = learned;
   earlier_.reset();
   policy::AccessProfile access_profile = policy_->access_profile();
+  const size_t visits = access_profile.order.size();
   erase_spilled(access_profile);
+  // Most of what the engine uses is memory of its own. Without that, the order says little.
+  if (access_profile.order.size() < visits / 2) return;
   if (options_.access_profile_record == nullptr || access_profile.is_empty()) return;
   const auto kept =
       profiles::stored_access_profile(access_profile, options_.chunk_bytes, files_.numbered());

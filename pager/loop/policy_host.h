@@ -67,7 +67,7 @@ class PolicyHost {
   void set_time(uint64_t now_ns);
 
   /// The order of chunks has changed: files, regions, pins, or what was written.
-  void tell_order();
+  void tell_order() { tell(false); }
   /// The engine made chunks its own: the order is told anew, but not at each write.
   void note_order_stale() { is_order_stale_ = true; }
   /// Spilled memory has more content: the order is told anew when it grows no more for a moment.
@@ -106,6 +106,7 @@ class PolicyHost {
   void adopt(std::string_view name);
   shadow::AdaptationProgress progress() const;
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
+  void tell(bool is_load_over);
   policy::AccessProfile access_profile() const;
   void erase_spilled(policy::AccessProfile& access_profile) const;
   uint64_t touches() const;

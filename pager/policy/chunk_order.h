@@ -58,6 +58,9 @@ struct ChunkOrder {
   std::vector<ExpertChunks> experts;
   /// Speaks of all these chunks or of some of them; mostly empty.
   AccessProfile access_profile;
+  /// The engine has loaded its weights. It may not use again what it used for that, such as weights
+  /// that it has copied.
+  bool is_load_over = false;
 };
 
 }  // namespace weightpager::policy

@@ -38,6 +38,8 @@ class OrderLearner {
   void reset(uint32_t chunks);
   /// Begins to learn once more. No chunk counts as unused any more.
   void begin_anew();
+  /// Whatever is mapped is hidden once, so that the next pass shows what is still in use.
+  void watch_all() { unseen_from_ = 0; }
 
   bool is_learning() const { return is_learning_; }
   /// Whether the chunk was touched since learning began.

@@ -30,6 +30,8 @@ void PassFollower::set_order(const ChunkOrder& order) {
   chunks_ = table_.chunks();
   order_.reset(chunks_);
   learner_.reset(chunks_);
+  drops_unseen_ = order.is_load_over;
+  if (drops_unseen_) learner_.watch_all();
   revisits_.reset(chunks_);
   ahead_.reset(chunks_);
   pins_.reset(order, chunks_);
@@ -74,6 +76,15 @@ bool PassFollower::edit_order() {
   if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
   use_order();
   return true;
+}
+
+// The first whole pass after the engine has loaded shows what it uses. What it needed for loading
+// only, such as weights that it has copied, loses its pins and is not read ahead any more.
+void PassFollower::drop_unseen() {
+  drops_unseen_ = false;
+  order_.erase_if([&](ChunkId chunk) { return !learner_.has_seen(chunk); });
+  if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
+  use_order();
 }
 
 // A chunk that two tensors share is visited with each of them, where the order has them apart.
@@ -146,7 +157,10 @@ bool PassFollower::note_touch(ChunkId chunk) {
   is_rearranged_ = false;
   follow(chunk);
   reconsider();
-  if (learner_.note_order(chunk) && learner_.is_contradicted(apart_max())) correct_order();
+  if (learner_.note_order(chunk)) {
+    if (learner_.is_contradicted(apart_max())) correct_order();
+    if (drops_unseen_) drop_unseen();
+  }
   if (!cursor_.is_set() && order_.contains(chunk)) {
     jump_to(cursor_.place_of(chunk));
   }

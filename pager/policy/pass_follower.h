@@ -94,6 +94,7 @@ class PassFollower {
   void add_learned_chunks(const std::vector<ChunkId>& learned);
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
+  void drop_unseen();
   void add_shared_visits();
   void use_order();
   void divide();
@@ -115,6 +116,7 @@ class PassFollower {
   uint32_t chunks_ = 0;                  // of the table, when the order was set
   std::vector<ChunkId> declared_order_;  // what set_order said
   std::vector<ChunkId> shared_;          // by two tensors each
+  bool drops_unseen_ = false;            // when the first pass has been seen
   bool is_order_learned_ = false;        // from the engine, in this run or an earlier one
   PassOrder order_;
   OrderLearner learner_;

@@ -141,12 +141,6 @@ bool is_address_space_limited() {
   return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Memory of the engine's own is served by the mapper move only (window/backing_memory.h).
-std::string mapper_for(const SessionConfiguration& configuration) {
-  const bool spills = !configuration.spill_folder.empty() && configuration.mapper == "auto";
-  return spills ? "move" : configuration.mapper;
-}
-
 uint64_t window_bytes_max_of(uint64_t window_bytes) {
   return is_address_space_limited() ? window_bytes : std::max(window_bytes, memory_limit().bytes);
 }
@@ -165,7 +159,7 @@ Result<std::unique_ptr<PagingService>> open_service(const PagerPurpose& purpose)
   PagerOptions options;
   options.window_bytes = configuration.window_bytes;
   options.window_bytes_max = window_bytes_max_of(configuration.window_bytes);
-  options.mapper = mapper_for(configuration);
+  options.mapper = configuration.mapper;
   options.policy = configuration.policy;
   options.expects_writable = purpose.expects_writable;
   options.chunk_bytes = purpose.chunk_bytes;

@@ -28,6 +28,11 @@ std::atomic<uintptr_t> spilled_end{0};
 namespace {
 
 constexpr size_t spilled_bytes_min_otherwise = 4 * MiB;
+// While a process's large blocks are no more than this together, and no more than this part of the
+// window, all of them are plain. Their notes have the mark, beside the time.
+constexpr size_t first_bytes_max = 64 * MiB;
+constexpr size_t first_part_of_window = 8;
+constexpr uint64_t first_mark = uint64_t{1} << 63;
 // Arenas are few and large, because each is a region of the pager's.
 constexpr size_t arena_bytes_min = GiB;
 // More than any address space has.
@@ -43,6 +48,8 @@ struct Spilling {
   bool has_told_of_no_room WP_GUARDED_BY(growing) = false;
   Mutex lives_mutex;
   ShortLivedBlocks lives WP_GUARDED_BY(lives_mutex);
+  size_t first_bytes WP_GUARDED_BY(lives_mutex) = 0;
+  size_t first_bytes_max WP_GUARDED_BY(lives_mutex) = 0;  // 0 once a block was spilled
   // In a child process the pager serves nothing.
   std::atomic<bool> is_child{false};
 };
@@ -124,20 +131,48 @@ std::optional<LargeBlocks::Block> take_from_more_memory(size_t bytes, size_t ali
   return block;
 }
 
-// A block that the pager does not serve, if its like does not live long.
+std::optional<LargeBlocks::Block> take_first(size_t bytes, size_t alignment, uint64_t now)
+    WP_REQUIRES(spilling->lives_mutex) {
+  const bool has_room = bytes <= spilling->first_bytes_max &&
+                        spilling->first_bytes <= spilling->first_bytes_max - bytes;
+  const auto block =
+      has_room ? spilling->plain.take(bytes, alignment, first_mark | now) : std::nullopt;
+  if (block) {
+    spilling->first_bytes += bytes;
+  } else {
+    spilling->first_bytes_max = 0;
+  }
+  return block;
+}
+
+// A block that the pager does not serve: one of the first, or one whose like does not live long.
 std::optional<LargeBlocks::Block> take_plain(size_t bytes, size_t alignment, uint64_t now) {
   const MutexLock lock(spilling->lives_mutex);
+  if (auto block = take_first(bytes, alignment, now)) return block;
   if (!spilling->lives.shall_be_plain(bytes, now)) return std::nullopt;
   const auto block = spilling->plain.take(bytes, alignment, now);
   if (block) spilling->lives.note_plain(number_of(block->begin), bytes, now);
   return block;
 }
 
+// Frees the memory of one of the first blocks, unless the next one like it will soon need it.
+void end_first(const LargeBlocks::Block& block, uint64_t now) WP_REQUIRES(spilling->lives_mutex) {
+  spilling->first_bytes -= block.asked_bytes;
+  if (now - (block.note & ~first_mark) < ShortLivedBlocks::short_life_ns) return;
+  kernel::madvise(block.begin, block.reserved_bytes, MADV_DONTNEED);
+}
+
 void give_plain(void* address) {
   const MutexLock lock(spilling->lives_mutex);
-  if (!spilling->plain.give(address)) return;
-  spilling->lives.note_plain_end(number_of(address), now_ns());
-  if (!spilling->lives.is_idle()) return;
+  const auto block = spilling->plain.find(address);
+  if (!block) return;
+  if ((block->note & first_mark) != 0) {
+    end_first(*block, now_ns());
+  } else {
+    spilling->lives.note_plain_end(number_of(address), now_ns());
+  }
+  spilling->plain.give(address);
+  if (!spilling->lives.is_idle() || spilling->first_bytes > 0) return;
   const Span& memory = spilling->plain_memory;
   kernel::madvise(reinterpret_cast<void*>(memory.begin), memory.length_bytes(), MADV_DONTNEED);
 }
@@ -195,6 +230,11 @@ void begin_spilling() {
     bytes_min = std::strtoull(text, nullptr, 10);
   spilling = new Spilling;
   make_plain_memory();
+  if (const char* const window = std::getenv("WEIGHTPAGER_WINDOW")) {
+    const MutexLock lock(spilling->lives_mutex);
+    spilling->first_bytes_max =
+        std::min<size_t>(first_bytes_max, std::strtoull(window, nullptr, 10) / first_part_of_window);
+  }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
   spilled_bytes_min.store(std::max<size_t>(bytes_min, os_page_bytes));
 }

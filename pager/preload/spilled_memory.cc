@@ -50,7 +50,8 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   const Inside inside;
   const MutexLock lock(session->mutex);
   if (session->has_failed) return nullptr;
-  if (!start_pager({.fd = open_spill_folder().get()})) return nullptr;
+  // Files that are mapped later may be mapped writable.
+  if (!start_pager({.fd = open_spill_folder().get(), .expects_writable = true})) return nullptr;
   if (session->own_pager == nullptr) return nullptr;
   auto* const known_begin = new ArenaBegin(0);
   auto address = session->own_pager->add_spilled_memory(

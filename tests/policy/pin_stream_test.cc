@@ -103,6 +103,17 @@ TEST(PinStream, SteadyReadsAverageExactlyTheStreamedShare) {
   EXPECT_NEAR(reads_per_pass, 400 - it.policy.pinned_chunks(), 4);
 }
 
+// Weights that the engine has copied: half of the order is not used again.
+TEST(PinStream, WhatWasOnlyUsedWhileLoadingLeavesTheWindow) {
+  Cyclic it(400, 160);
+  it.pass(Simulation::range(0, 400));
+  it.policy.set_order({.cyclic = Simulation::range(0, 400), .is_load_over = true});
+  const Chunks used = Simulation::range(200, 400);
+  for (int pass = 0; pass < 4; ++pass) it.pass(used);
+  for (ChunkId chunk = 0; chunk < 200; ++chunk) EXPECT_FALSE(it.policy.is_pinned(chunk)) << chunk;
+  EXPECT_LE(it.pass(used).reads, 200 - it.policy.pinned_chunks() + 4);
+}
+
 TEST(PinStream, SteadyPassesHaveNoDemandReads) {
   Cyclic it(400, 160);
   const Chunks order = Simulation::range(0, 400);

@@ -17,6 +17,7 @@
 #include "pager/base/user_cache.h"
 #include "pager/control/client.h"
 #include "pager/fault/userfaultfd.h"
+#include "pager/model/model.h"
 #include "pager/model/recognise.h"
 #include "pager/spill/spill_file.h"
 #include "pager/window/address_space.h"
@@ -210,8 +211,7 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   options.http_port = arguments.value("http").value_or("");
   options.spill_folder = arguments.value("spill").value_or("");
   options.quiet = arguments.has("quiet");
-  // Copies of weights are served, so there is no need to keep engines from making them.
-  options.profile = !arguments.has("no-profile") && !arguments.has("spill");
+  options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
   if (auto mapper = check_mapper(options.mapper); !mapper) return forward_error(std::move(mapper));
   if (auto known = check_live_policy(options.policy); !known)
@@ -355,11 +355,21 @@ Status check_spilling(RunOptions& options) {
     return fail("--spill: no right to serve faults inside system calls",
                 "setfacl -m u:$USER:rw /dev/userfaultfd");
   }
-  if (options.mapper != "auto" && options.mapper != "move") {
-    return fail(fmt::format("--spill and --mapper {} exclude each other", options.mapper),
-                "memory of the engine's own is served by the mapper move");
+  if (options.mapper == "copy") {
+    return fail("--spill and --mapper copy exclude each other",
+                "with auto, move, collapse and module what the engine writes can be taken out");
   }
   return {};
+}
+
+/// Copies of weights that are served need not be kept from being made. But a copy of a mixture is
+/// memory like any other: nothing tells where its experts are.
+void choose_profile(RunOptions& options, const std::vector<std::string>& models) {
+  const bool is_any_mixture = std::any_of(models.begin(), models.end(), [](const auto& path) {
+    const auto model = model::open_model_file(path);
+    return model && !model->experts.empty();
+  });
+  options.profile = options.profile && (options.spill_folder.empty() || is_any_mixture);
 }
 
 /// Checks the mirrors and leaves the list of what they have for the pagers; "" without mirrors.
@@ -376,6 +386,7 @@ Result<RunPlan> make_plan(RunOptions options, const std::string& engine) {
   RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
   auto globs = absolute_globs(options.match);
   const auto models = find_model_files(options.engine, globs);
+  choose_profile(report.options, models);
   auto window_bytes = check_memory(options, models, report.memory_limit);
   if (!window_bytes) return forward_error(std::move(window_bytes));
   report.window_bytes = *window_bytes;
