@@ -107,7 +107,8 @@ class Cursor {
   uint64_t lingers_from() const { return cursor_ - std::min<uint64_t>(linger_, cursor_); }
   bool linger_longer(uint32_t backward);
   bool goes_on(uint64_t place);
-  /// The first place from `from` on whose chunk is not mapped, or `end`.
+  /// The first place from `from` on whose chunk is not mapped although a pass makes that visit, or
+  /// `end`.
   uint64_t next_unmapped(uint64_t from, uint64_t end) const;
 
   const ChunkTable& table_;

@@ -4,6 +4,9 @@ namespace weightpager::policy {
 namespace {
 
 constexpr uint32_t begun_anew_max = 4;
+// A longer ring takes pins for good. While the window fills, and before visits that the order lacks
+// are found, many touches look as if threads were apart.
+constexpr uint32_t cramped_rounds_min = 2;
 // When this many chunks in a row were touched before, the next pass has begun.
 constexpr size_t touched_again_max = 8;
 // Fewer first touches say nothing about an order.
@@ -55,7 +58,7 @@ bool OrderLearner::note_order(ChunkId chunk) {
 
 void OrderLearner::end() {
   is_learning_ = false;
-  arrivals_ = strays_ = cramped_ = 0;
+  arrivals_ = strays_ = cramped_ = cramped_rounds_ = 0;
 }
 
 void OrderLearner::note_untouched(ChunkId chunk) {
@@ -64,7 +67,9 @@ void OrderLearner::note_untouched(ChunkId chunk) {
 
 // A few such touches among so many reads come from threads out of step.
 void OrderLearner::note_arrival() {
-  if (++arrivals_ >= order_.size() && !is_learning_) arrivals_ = strays_ = cramped_ = 0;
+  if (++arrivals_ < order_.size() || is_learning_) return;
+  cramped_rounds_ = is_much(cramped_) ? cramped_rounds_ + 1 : 0;
+  arrivals_ = strays_ = cramped_ = 0;
 }
 
 // Whether many first touches lay behind earlier ones, by more than threads out of step do. The
@@ -92,7 +97,9 @@ OrderLearner::Doubt OrderLearner::doubt() {
   const bool is_first_order = is_corrected_ && begun_anew_ == 0;
   const bool may_learn = is_much(strays_) && begun_anew_ < begun_anew_max;
   if (is_first_order || may_learn) return Doubt::order;
-  if (!is_much(cramped_) || are_threads_apart_) return Doubt::none;
+  if (!is_much(cramped_) || cramped_rounds_ < cramped_rounds_min || are_threads_apart_) {
+    return Doubt::none;
+  }
   are_threads_apart_ = true;
   return Doubt::ring;
 }

@@ -37,7 +37,7 @@ void PassOrder::insert(std::vector<Visit> visits) {
     if (!pace_.empty()) pace.push_back(pace_[position]);
     for (; next != visits.end() && next->behind == position; ++next) {
       chunks.push_back(next->chunk);
-      doubts.push_back(0);
+      doubts.push_back(next->is_certain ? certain : 0);
       if (!pace_.empty()) pace.push_back(pace_[position]);
     }
   }

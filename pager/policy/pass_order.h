@@ -33,6 +33,7 @@ class PassOrder {
   struct Visit {
     uint32_t behind = 0;
     ChunkId chunk = window::no_chunk;
+    bool is_certain = false;  // the engine was seen to make it
   };
 
   /// Makes the order empty. The table has `chunks` chunks.

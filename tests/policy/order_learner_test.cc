@@ -142,9 +142,15 @@ TEST(OrderLearner, FewStraysAmongManyReadsAreForgotten) {
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
 }
 
-TEST(OrderLearner, CrampedTouchesAskForALongerRingOnce) {
+// One pass like that says little: the window fills, or visits are about to be found.
+TEST(OrderLearner, CrampedTouchesInThreePassesAskForALongerRingOnce) {
   Pupil it;
   it.show_pass(range(0, chunks));
+  for (int pass = 0; pass < 2; ++pass) {
+    it.note_cramped(13);
+    EXPECT_EQ(it.learner.doubt(), Doubt::none);
+    for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+  }
   it.note_cramped(13);
   EXPECT_FALSE(it.learner.are_threads_apart());
   EXPECT_EQ(it.learner.doubt(), Doubt::ring);

@@ -142,6 +142,15 @@ TEST(PassOrder, WhatIsKnownOfAVisitMovesWithIt) {
   EXPECT_EQ(all_of(order), (Chunks{5, 1, 5, 4, 0}));
 }
 
+TEST(PassOrder, AVisitThatWasSeenIsNotDoubted) {
+  PassOrder order;
+  order.reset(6);
+  order.install({4, 1, 5});
+  order.insert({{.behind = 1, .chunk = 4, .is_certain = true}});
+  EXPECT_TRUE(order.is_doubtful(0));
+  EXPECT_FALSE(order.is_doubtful(2));
+}
+
 TEST(PassOrder, TheNearestVisit) {
   PassOrder order;
   order.reset(20);
