@@ -10,7 +10,7 @@
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
 // are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
 // from where the engine should be say that the order is wrong: the engine is watched for another
-// pass. Many touches of chunks that a longer ring would have kept, three counts in a row, say that
+// pass. Many touches of chunks that a longer ring would have kept, two counts in a row, say that
 // its threads work far apart: the ring is to be widened. A chunk that two passes left untouched is
 // not part of the pass.
 //
