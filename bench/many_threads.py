@@ -5,6 +5,11 @@ The model is made up: a Llama of 4 GiB in bf16, whose first and last matrices ha
 pass goes through all of it, as PyTorch does in swept_matrices.py. The file has a header and no weights. The ceiling is
 max(computing, (model - window) / disk). Passes count from the third on. The disk of this machine plays no part.
 
+The bound is what no policy beats, not even one that knows the future. A chunk that stays takes its place for the whole
+pass, and one that does not takes one while it is read and while a thread computes from it. All that fits into window x
+time, so of N chunks in a window of W at least N - W + (the time that the others take) / (time of a pass) are read. At
+best, those are read from which threads compute for the shortest time.
+
     bench/many_threads.py           writes bench/results/DATE-many_threads.json and prints Markdown
     bench/many_threads.py --quick   does it work at all
 """
@@ -12,6 +17,7 @@ max(computing, (model - window) / disk). Passes count from the third on. The dis
 import argparse
 import datetime
 import json
+import math
 import pathlib
 import struct
 import subprocess
@@ -79,15 +85,36 @@ def simulate(model, threads, gb_per_s, options, folder):
     return json.loads(report.read_text())
 
 
-def evaluate(report, gb_per_s):
-    """By window: the part of the ceiling, and what is read of what is allowed."""
+def computing_from_a_chunk(threads, compute_gb_per_s):
+    """By chunk, in ns: how long the thread computes from it that has most of it."""
+    sizes = [2 * rows * columns for _, rows, columns in MATRICES] * LAYERS + [2 * WORDS * WIDTH] * 2
+    times = []
+    for size in sizes:
+        part_bytes = min(machine.CHUNK_BYTES, size / threads)
+        times += [part_bytes * threads / compute_gb_per_s] * (size // machine.CHUNK_BYTES)
+    return sorted(times)
+
+
+def least_pass_ns(report, window, gb_per_s, threads, compute_gb_per_s):
+    missing = (report["model_bytes"] - window["window_bytes"]) / machine.CHUNK_BYTES
+    chunk_ns = machine.CHUNK_BYTES / gb_per_s
+    places_ns = sum(computing_from_a_chunk(threads, compute_gb_per_s)[:int(missing)]) + missing * chunk_ns
+    reading_ns = missing * chunk_ns  # pass = (missing + places_ns / pass) * chunk_ns
+    return max(report["compute_ns"], (reading_ns + math.sqrt(reading_ns ** 2 + 4 * places_ns * chunk_ns)) / 2)
+
+
+def evaluate(report, gb_per_s, threads, compute_gb_per_s):
+    """By window: the part of the ceiling and of the bound, what is read of what is allowed, and how busy the disk is."""
     cells = []
     for percent, window in zip(WINDOWS, report["windows"], strict=True):
         figures = window["policies"][0]["simulated"]
         missing = report["model_bytes"] - window["window_bytes"]
         ceiling_ns = max(report["compute_ns"], missing / gb_per_s)
         ring_bytes = min(128 << 20, window["window_bytes"] // 4, missing)
-        cells.append({"window_percent": percent, "pass_ns": figures["pass_ns_mean"],
+        least_ns = least_pass_ns(report, window, gb_per_s, threads, compute_gb_per_s)
+        cells.append({"window_percent": percent, "pass_ns": figures["pass_ns_mean"], "least_pass_ns": least_ns,
+                      "bound_of_ceiling": ceiling_ns / least_ns,
+                      "disk_busy": figures["read_bytes"] / gb_per_s / figures["pass_ns_mean"],
                       "of_ceiling": ceiling_ns / figures["pass_ns_mean"], "read_bytes": figures["read_bytes"],
                       "reads_ratio": figures["read_bytes"] / (missing + ring_bytes),
                       "of_missing": figures["read_bytes"] / missing, "demand_reads": figures["demand_reads"]})
@@ -98,7 +125,8 @@ def markdown(rows):
     lines = ["| threads | disk, GB/s | " + " | ".join(f"{it} %" for it in WINDOWS) + " |",
              "|---|---|" + "---|" * len(WINDOWS)]
     for row in rows:
-        cells = (f"{it['of_ceiling']:.2f}; {it['reads_ratio']:.2f}" for it in row["windows"])
+        cells = (f"{it['of_ceiling']:.2f} ({it['bound_of_ceiling']:.2f}); {it['reads_ratio']:.2f}; {it['disk_busy']:.2f}"
+                 for it in row["windows"])
         lines.append(f"| {row['threads']} | {row['disk_gb_per_s']} | " + " | ".join(cells) + " |")
     cells = [it for row in rows for it in row["windows"]]
     lines += ["", f"Least of the ceiling {min(it['of_ceiling'] for it in cells):.3f} (promised {CEILING_PROMISED}), most "
@@ -120,7 +148,7 @@ def main():
             for gb_per_s in disks:
                 report = simulate(model, count, gb_per_s, options, pathlib.Path(folder))
                 rows.append({"threads": count, "disk_gb_per_s": gb_per_s, "compute_ns": report["compute_ns"],
-                             "windows": evaluate(report, gb_per_s)})
+                             "windows": evaluate(report, gb_per_s, count, options.compute)})
     output.write_text(json.dumps({"date": date, "commit": machine.commit_of(WEIGHTPAGER), "policy": options.policy,
                                   "compute_gb_per_s": options.compute, "passes": options.passes, "rows": rows},
                                  indent=1) + "\n")

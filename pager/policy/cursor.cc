@@ -90,7 +90,11 @@ bool Cursor::goes_on(uint64_t place) {
 }
 
 uint64_t Cursor::next_unmapped(uint64_t from, uint64_t end) const {
-  while (from < end && table_.state(order_.chunk_at(from)) == ChunkState::mapped) ++from;
+  const auto is_passed = [&](uint64_t place) {
+    return table_.state(order_.chunk_at(place)) == ChunkState::mapped ||
+           order_.is_doubtful(static_cast<uint32_t>(place % order_.size()));
+  };
+  while (from < end && is_passed(from)) ++from;
   return from;
 }
 

@@ -60,6 +60,7 @@ class Cursor {
   /// Whether it is known where the engine is. Most functions below require that.
   bool is_set() const { return is_set_; }
   uint64_t place() const { return cursor_; }
+  uint32_t position() const { return static_cast<uint32_t>(cursor_ % order_.size()); }
   /// How many passes end before the engine comes to `place`.
   uint64_t passes_until(uint64_t place) const;
   /// Whether a visit of the chunk lies between the first chunk that lingers and the frontier. False
@@ -100,14 +101,14 @@ class Cursor {
   static constexpr uint32_t nowhere = PassOrder::nowhere;
 
   uint32_t chunks_in(uint64_t bytes) const { return static_cast<uint32_t>(bytes / chunk_bytes_); }
-  uint32_t position() const { return static_cast<uint32_t>(cursor_ % order_.size()); }
   uint32_t forward_distance(ChunkId chunk) const { return order_.ahead(chunk, position()); }
   uint32_t backward_distance(ChunkId chunk) const { return order_.behind(chunk, position()); }
   /// Chunks from this place up to the cursor may still be in use.
   uint64_t lingers_from() const { return cursor_ - std::min<uint64_t>(linger_, cursor_); }
   bool linger_longer(uint32_t backward);
   bool goes_on(uint64_t place);
-  /// The first place from `from` on whose chunk is not mapped, or `end`.
+  /// The first place from `from` on whose chunk is not mapped although a pass makes that visit, or
+  /// `end`.
   uint64_t next_unmapped(uint64_t from, uint64_t end) const;
 
   const ChunkTable& table_;

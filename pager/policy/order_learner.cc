@@ -4,6 +4,11 @@ namespace weightpager::policy {
 namespace {
 
 constexpr uint32_t begun_anew_max = 4;
+// A longer ring takes pins for good. While the window fills, and before visits that the order lacks
+// are found, many touches look as if threads were apart.
+constexpr uint32_t cramped_rounds_min = 1;
+// So many times as many touches say it at once.
+constexpr uint32_t clearly_times = 2;
 // When this many chunks in a row were touched before, the next pass has begun.
 constexpr size_t touched_again_max = 8;
 // Fewer first touches say nothing about an order.
@@ -55,7 +60,7 @@ bool OrderLearner::note_order(ChunkId chunk) {
 
 void OrderLearner::end() {
   is_learning_ = false;
-  arrivals_ = strays_ = cramped_ = 0;
+  arrivals_ = strays_ = cramped_ = cramped_rounds_ = 0;
 }
 
 void OrderLearner::note_untouched(ChunkId chunk) {
@@ -64,7 +69,9 @@ void OrderLearner::note_untouched(ChunkId chunk) {
 
 // A few such touches among so many reads come from threads out of step.
 void OrderLearner::note_arrival() {
-  if (++arrivals_ >= order_.size() && !is_learning_) arrivals_ = strays_ = cramped_ = 0;
+  if (++arrivals_ < order_.size() || is_learning_) return;
+  cramped_rounds_ = is_much(cramped_) ? cramped_rounds_ + 1 : 0;
+  arrivals_ = strays_ = cramped_ = 0;
 }
 
 // Whether many first touches lay behind earlier ones, by more than threads out of step do. The
@@ -92,7 +99,8 @@ OrderLearner::Doubt OrderLearner::doubt() {
   const bool is_first_order = is_corrected_ && begun_anew_ == 0;
   const bool may_learn = is_much(strays_) && begun_anew_ < begun_anew_max;
   if (is_first_order || may_learn) return Doubt::order;
-  if (!is_much(cramped_) || are_threads_apart_) return Doubt::none;
+  const bool is_lasting = is_much(cramped_) && cramped_rounds_ >= cramped_rounds_min;
+  if (are_threads_apart_ || !(is_lasting || is_much(cramped_ / clearly_times))) return Doubt::none;
   are_threads_apart_ = true;
   return Doubt::ring;
 }

@@ -10,8 +10,9 @@
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
 // are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
 // from where the engine should be say that the order is wrong: the engine is watched for another
-// pass. Many touches of chunks that a longer ring would have kept say that its threads work far
-// apart: the ring is to be widened. A chunk that two passes left untouched is not part of the pass.
+// pass. Many touches of chunks that a longer ring would have kept, two counts in a row, say that
+// its threads work far apart: the ring is to be widened. A chunk that two passes left untouched is
+// not part of the pass.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
 // that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.
@@ -97,7 +98,8 @@ class OrderLearner {
 
   uint32_t strays_ = 0;
   uint32_t cramped_ = 0;
-  uint32_t arrivals_ = 0;  // reads since strays_ and cramped_ were last 0
+  uint32_t cramped_rounds_ = 0;  // in so many counts in a row cramped_ was much
+  uint32_t arrivals_ = 0;        // reads since strays_ and cramped_ were last 0
   uint32_t begun_anew_ = 0;
   bool is_corrected_ = false;
   bool are_threads_apart_ = false;

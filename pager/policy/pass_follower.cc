@@ -1,6 +1,7 @@
 #include "pager/policy/pass_follower.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "pager/policy/reordered.h"
@@ -62,17 +63,23 @@ void PassFollower::install_order(std::vector<ChunkId> order) {
 }
 
 // A chunk that two passes left untouched is not part of the pass: it loses its pin and its visits.
-// And visits that were found missing are added. Returns false if there is nothing to edit.
+// So does a chunk lose a visit that two passes did not make. And visits that were found missing are
+// added. Returns false if there is nothing to edit.
 bool PassFollower::edit_order() {
-  const auto is_unused = [&](ChunkId chunk) { return learner_.is_unused(chunk); };
+  const auto is_gone = [&](uint32_t at) {
+    return learner_.is_unused(order_[at]) || order_.is_idle(at);
+  };
   auto missing = revisits_.take_found();
-  if (missing.empty() && std::ranges::none_of(order_.chunks(), is_unused)) return false;
+  const auto positions = std::views::iota(0u, order_.size());
+  if (missing.empty() && std::ranges::none_of(positions, is_gone)) return false;
   if (!missing.empty() && order_.size() < visits_of_each_max * order_.chunk_count()) {
     order_.insert(std::move(missing));
     is_order_learned_ = true;
     ++statistics_.profiles_learned;
   }
-  order_.erase_if(is_unused);
+  const uint32_t visits = order_.size();
+  order_.erase_if(is_gone);
+  if (is_order_learned_ && order_.size() < visits) ++statistics_.profiles_learned;
   if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
   use_order();
   return true;
@@ -128,8 +135,25 @@ void PassFollower::divide() {
                            .above_largest = above_.chunks_of_largest,
                            .wants_widest_ring = learner_.are_threads_apart()});
   cursor_.set_ring(shares_.ring, shares_.is_streaming);
-  pins_.choose(order_, shares_.pinned, shares_.ring);
+  held_.choose(order_, shares_.ring, shares_.pinned / 2);
+  shares_.held = held_.places();
+  shares_.pinned -= shares_.held;
+  pins_.choose(order_, held_, shares_.pinned, shares_.ring);
   is_rearranged_ = true;
+}
+
+bool PassFollower::is_needed(ChunkId chunk) const {
+  if (!cursor_.is_set() || !order_.contains(chunk)) return false;
+  if (cursor_.is_around(chunk)) return true;
+  const uint32_t back = order_.behind(chunk, cursor_.position());
+  return held_.contains((cursor_.position() + order_.size() - back) % order_.size());
+}
+
+bool PassFollower::is_expected(ChunkId chunk) const {
+  if (!cursor_.is_set() || !learner_.has_seen(chunk)) return false;
+  const uint32_t visit =
+      (cursor_.position() + order_.ahead(chunk, cursor_.position())) % order_.size();
+  return !order_.is_doubtful(visit);
 }
 
 AccessProfile PassFollower::access_profile() const {
@@ -171,6 +195,9 @@ bool PassFollower::note_touch(ChunkId chunk) {
 void PassFollower::follow(ChunkId chunk) {
   const bool is_absent = table_.state(chunk) == ChunkState::absent;
   const Cursor::Sighting seen = cursor_.see(chunk, is_absent);
+  if (!seen.is_stray && cursor_.is_set()) {
+    order_.note_made(order_.nearest_visit(chunk, cursor_.position()));
+  }
   const bool is_missed = seen.is_stray && is_absent;
   if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
   if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
@@ -187,8 +214,7 @@ bool PassFollower::note_missed(ChunkId chunk) {
 }
 
 Revisits::Kind PassFollower::note_revisit(ChunkId chunk) {
-  const auto position = static_cast<uint32_t>(cursor_.place() % order_.size());
-  return revisits_.note(chunk, position, shares_.ring);
+  return revisits_.note(chunk, cursor_.position(), shares_.ring);
 }
 
 // The engine follows the order, so reading ahead pays: further each time, until slots are the
@@ -215,6 +241,7 @@ void PassFollower::leave_behind(uint64_t place) {
   for (uint64_t behind = cursor_.place(); behind < place; ++behind) {
     const ChunkId chunk = order_.chunk_at(behind);
     const ChunkState state = table_.state(chunk);
+    if (state != ChunkState::mapped) order_.note_not_made(behind % order_.size());
     if (!learner_.has_seen(chunk) && state != ChunkState::mapped) learner_.note_untouched(chunk);
     const bool was_in_time = ahead_.note_passed(chunk, state == ChunkState::reading);
     statistics_.prefetch_hidden += was_in_time;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "pager/policy/cursor.h"
+#include "pager/policy/held_visits.h"
 #include "pager/policy/layer_above.h"
 #include "pager/policy/order_learner.h"
 #include "pager/policy/pass_order.h"
@@ -77,9 +78,10 @@ class PassFollower {
   const PassOrder& order() const { return order_; }
   const WindowShares& shares() const { return shares_; }
   bool is_pinned(ChunkId chunk) const { return chunk < chunks_ && pins_.contains(chunk); }
-  /// Whether the chunk is in use, or about to be: the cursor has yet to leave it behind.
-  bool is_around_cursor(ChunkId chunk) const { return cursor_.is_around(chunk); }
-  bool has_seen(ChunkId chunk) const { return learner_.has_seen(chunk); }
+  /// Whether the chunk is in use, or about to be, or held until its next visit.
+  bool is_needed(ChunkId chunk) const;
+  /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
+  bool is_expected(ChunkId chunk) const;
   bool are_threads_apart() const { return learner_.are_threads_apart(); }
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
@@ -124,6 +126,7 @@ class PassFollower {
   Cursor cursor_;
   ReadAhead ahead_;
   Pins pins_;
+  HeldVisits held_;
   WindowShares shares_;
   bool is_rearranged_ = false;  // since the touch began
   OrderChange order_change_ = OrderChange::none;

@@ -7,7 +7,11 @@
 // place = pass · size + position. With the order goes its pace: how long the engine computes from
 // each chunk.
 //
-// Cost: O(1) a question, O(N) when the order changes; 4 bytes for each chunk of the table, 8 or 12
+// Of a chunk with several visits some may be wrong: an engine that loads looks at places all over
+// the model, and a tensor's border may be said to be visited with a tensor that is not used. A
+// visit is certain once the engine was seen to make it, and idle if it was seen not to.
+//
+// Cost: O(1) a question, O(N) when the order changes; 4 bytes for each chunk of the table, 9 or 13
 // for each visit.
 #pragma once
 
@@ -29,6 +33,7 @@ class PassOrder {
   struct Visit {
     uint32_t behind = 0;
     ChunkId chunk = window::no_chunk;
+    bool is_certain = false;  // the engine was seen to make it
   };
 
   /// Makes the order empty. The table has `chunks` chunks.
@@ -38,8 +43,8 @@ class PassOrder {
   /// Adds visits, each behind a position of the order as it was before. A visit takes its pace from
   /// the one before it.
   void insert(std::vector<Visit> visits);
-  /// Takes out all chunks of which `is_gone` is true. The others keep their pace.
-  void erase_if(const std::function<bool(ChunkId)>& is_gone);
+  /// Takes out all visits at whose position `is_gone` is true. The others keep their pace.
+  void erase_if(const std::function<bool(uint32_t)>& is_gone);
   /// How long the engine computes from each chunk of the order, in any unit.
   void set_pace(std::vector<float> pace);
 
@@ -76,13 +81,31 @@ class PassOrder {
   /// How many positions behind the chunk's last visit, up to `position`. Requires contains(chunk).
   uint32_t behind(ChunkId chunk, uint32_t position) const;
   bool contains(ChunkId chunk) const { return positions_[chunk] != nowhere; }
+
+  /// The visit that is nearest to `position`. Requires contains(chunk).
+  uint32_t nearest_visit(ChunkId chunk, uint32_t position) const;
+  /// The engine made the visit, or did not in this pass. Only the visits of chunks that have
+  /// several are doubted.
+  void note_made(uint32_t position) { doubts_[position] = certain; }
+  void note_not_made(uint32_t position);
+  /// Whether it is not known yet if a pass makes this visit.
+  bool is_doubtful(uint32_t position) const {
+    return next_visits_[position] != position && doubts_[position] != certain;
+  }
+  /// Whether two passes did not make the visit, and another visit of the chunk is certain.
+  bool is_idle(uint32_t position) const;
+
   /// By position. Empty if no pace is known: all chunks then count as equally long.
   std::span<const float> pace() const { return pace_; }
 
  private:
+  static constexpr uint8_t certain = UINT8_MAX;
+  static constexpr uint8_t idle_after = 2;
+
   void index_positions();
 
   std::vector<ChunkId> chunks_;
+  std::vector<uint8_t> doubts_;  // by position: passes that did not make the visit, or `certain`
   std::vector<uint32_t> positions_;    // by chunk: its first visit
   std::vector<uint32_t> next_visits_;  // by position
   uint32_t chunk_count_ = 0;

@@ -59,7 +59,7 @@ bool PinStream::on_ready(ChunkId chunk) {
   is_at_standstill_ = false;
   follower_.note_arrival();
   victims_.note_arrival(chunk);
-  if (!follower_.order().contains(chunk) || !follower_.has_seen(chunk)) return false;
+  if (!follower_.order().contains(chunk) || !follower_.is_expected(chunk)) return false;
   if (follower_.is_pinned(chunk)) return true;
   if (++since_tripwire_ < std::max(ring_chunks() / tripwires_of_ring, 1u)) return true;
   since_tripwire_ = 0;

@@ -34,13 +34,13 @@ std::vector<float> pinned_shares(const PassOrder& order, uint32_t count) {
 }
 
 // How often a pass reads the chunk if it is streamed: it is gone by the next visit unless that one
-// is near.
-uint32_t reads_of(const PassOrder& order, ChunkId chunk, uint32_t ring) {
+// is near, or the chunk is held.
+uint32_t reads_of(const PassOrder& order, const HeldVisits& held, ChunkId chunk, uint32_t near) {
   uint32_t reads = 0;
   order.for_each_visit(chunk, [&](uint32_t at) {
     const uint32_t next = order.next_visit(at);
     const uint32_t apart = next > at ? next - at : next + order.size() - at;
-    reads += apart > ring;
+    reads += apart > near && !held.contains(at);
   });
   return reads;
 }
@@ -68,14 +68,14 @@ void Pins::take_turns(const PassOrder& order) {
   }
 }
 
-void Pins::choose(const PassOrder& order, uint32_t count, uint32_t ring) {
+void Pins::choose(const PassOrder& order, const HeldVisits& held, uint32_t count, uint32_t near) {
   take_turns(order);
   const std::vector<float> shares = pinned_shares(order, count);
   std::vector<double> ranks(order.size());
   for (uint32_t position = 0; position < order.size(); ++position) {
     const ChunkId chunk = order[position];
     const double turn = turns_[chunk];
-    const bool is_read_again = classes_[chunk] == other && reads_of(order, chunk, ring) > 1;
+    const bool is_read_again = classes_[chunk] == other && reads_of(order, held, chunk, near) > 1;
     const Class of_chunk = is_read_again ? revisited : classes_[chunk];
     ranks[position] = of_chunk == kept        ? turn - 2
                       : of_chunk == revisited ? turn - 1

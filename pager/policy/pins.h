@@ -3,7 +3,8 @@
 // Reads of the chunks that do not stay hide under the engine's computing. So pins are spread evenly
 // through the order. Where the engine's pace is known, they are spread so that reads of streamed
 // chunks need the same share of the computing time everywhere. Chunks that the user wants to stay
-// are pinned first, then chunks that a pass would read more than once.
+// are pinned first, then chunks that a pass would read more than once, although some are held from
+// one visit until the next (held_visits.h).
 //
 // Cost: O(N log N) to choose them; a bit and a byte for each chunk.
 #pragma once
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pager/policy/held_visits.h"
 #include "pager/policy/pass_order.h"
 
 namespace weightpager::policy {
@@ -23,9 +25,9 @@ class Pins {
   /// The order will be quite another one: chunks take turns anew, evenly along it. Otherwise pins
   /// stay where they are, as far as possible.
   void forget_turns();
-  /// Pins `count` chunks of the order, and no others. What is streamed stays for about `ring`
-  /// positions.
-  void choose(const PassOrder& order, uint32_t count, uint32_t ring);
+  /// Pins `count` chunks of the order, and no others. What is streamed stays for about `near`
+  /// positions, or until the next visit if that one is held for.
+  void choose(const PassOrder& order, const HeldVisits& held, uint32_t count, uint32_t near);
   bool contains(ChunkId chunk) const { return is_pinned_[chunk]; }
 
  private:

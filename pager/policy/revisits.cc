@@ -27,7 +27,7 @@ Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) 
   const uint32_t size = order_.size();
   const uint32_t earlier = back <= apart ? (position + size - back) % size : position;
   is_found_[chunk] = true;
-  found_.push_back({.behind = earlier, .chunk = chunk});
+  found_.push_back({.behind = earlier, .chunk = chunk, .is_certain = true});
   return Kind::found;
 }
 

@@ -27,7 +27,7 @@ void Victims::list_anew() {
     if (!table_.is_resident(chunk) || follower_.is_pinned(chunk) || above_.owns(chunk)) continue;
     if (!follower_.order().contains(chunk)) {
       clock_.add(chunk);
-    } else if (!follower_.is_around_cursor(chunk)) {
+    } else if (!follower_.is_needed(chunk)) {
       consumed_.add(chunk);
     }
   }
@@ -35,7 +35,7 @@ void Victims::list_anew() {
 
 // A chunk that is still being read is listed when it has arrived.
 void Victims::add_consumed(ChunkId chunk) {
-  if (follower_.is_pinned(chunk) || clock_.contains(chunk)) return;
+  if (follower_.is_pinned(chunk) || follower_.is_needed(chunk) || clock_.contains(chunk)) return;
   if (evictability_.is_evictable(chunk)) consumed_.add(chunk);
 }
 
@@ -51,7 +51,7 @@ void Victims::note_arrival(ChunkId chunk) {
   if (above_.owns(chunk)) return;
   const bool is_listed = follower_.is_pinned(chunk) || consumed_.contains(chunk);
   const bool is_cyclic = follower_.order().contains(chunk);
-  if (is_cyclic && (is_listed || follower_.is_around_cursor(chunk))) return;
+  if (is_cyclic && (is_listed || follower_.is_needed(chunk))) return;
   clock_.add(chunk);
 }
 

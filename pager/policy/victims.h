@@ -68,10 +68,8 @@ class Victims {
 
  private:
   bool is_recent(ChunkId chunk) const;
-  /// Whether the chunk is in use, or about to be.
-  bool is_protected(ChunkId chunk) const {
-    return is_recent(chunk) || follower_.is_around_cursor(chunk);
-  }
+  /// Whether the chunk was just delivered, or is needed.
+  bool is_protected(ChunkId chunk) const { return is_recent(chunk) || follower_.is_needed(chunk); }
   bool has_reason_to_stay(ChunkId chunk) const;
 
   const ChunkTable& table_;

@@ -1,11 +1,12 @@
 // How the window is divided: what stays, what is streamed, what is left for everything else.
 //
 // Of a window of T chunks, P = T − R − Q stay for good ("pinned"), R are the ring through which the
-// others are streamed, and Q serve what is not cyclic (embedding rows). The ring is a quarter of
-// the window, within bounds; where fewer chunks are missing from the window, the ring has only as
-// many chunks as are missing. A layer above (a mixture's experts) gets what the cycle leaves, and
-// at least an eighth of the window, because chunks that every pass needs are worth more than chunks
-// that some passes need.
+// others are streamed, and Q serve what is not cyclic (embedding rows). A few of the P places go to
+// chunks that a pass soon comes back to (held_visits.h). The ring is a quarter of the window,
+// within bounds; where fewer chunks are missing from the window, the ring has only as many chunks
+// as are missing. A layer above (a mixture's experts) gets what the cycle leaves, and at least an
+// eighth of the window, because chunks that every pass needs are worth more than chunks that some
+// passes need.
 //
 // A pure function. Cost: O(1).
 #pragma once
@@ -32,6 +33,7 @@ struct WindowNeeds {
 struct WindowShares {
   uint32_t ring = 0;
   uint32_t pinned = 0;
+  uint32_t held = 0;  // from one visit until the next one
   uint32_t sparse = 0;
   uint32_t above = 0;
   /// Some chunk of the order does not fit.

@@ -96,6 +96,21 @@ TEST(Cursor, TwoTouchesBeyondAnUntouchedChunkSayThatItIsLeftOut) {
   EXPECT_EQ(it.position(), 309u);
 }
 
+// Chunk 910 is said to be visited behind 304, too, and nobody was seen to make that visit. It may
+// be none, so the engine has gone on, though the chunk is not mapped.
+TEST(Cursor, ADoubtfulVisitHoldsNothingUp) {
+  for (const bool is_certain : {false, true}) {
+    Engine it;
+    it.order.insert({{.behind = 304, .chunk = 910, .is_certain = is_certain}});
+    it.touch(300);
+    for (ChunkId chunk = 301; chunk < 310; ++chunk) {
+      it.read(chunk);
+      it.table.map(chunk, true);
+    }
+    EXPECT_EQ(it.touch(310).move, is_certain ? Move::none : Move::advance);
+  }
+}
+
 TEST(Cursor, AnEarlierLeapSaysNothingAboutOtherChunks) {
   Engine it;
   it.touch(300);

@@ -142,14 +142,27 @@ TEST(OrderLearner, FewStraysAmongManyReadsAreForgotten) {
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
 }
 
-TEST(OrderLearner, CrampedTouchesAskForALongerRingOnce) {
+// One pass like that says little: the window fills, or visits are about to be found.
+TEST(OrderLearner, CrampedTouchesInTwoPassesAskForALongerRingOnce) {
   Pupil it;
   it.show_pass(range(0, chunks));
+  it.note_cramped(13);
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+  for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
   it.note_cramped(13);
   EXPECT_FALSE(it.learner.are_threads_apart());
   EXPECT_EQ(it.learner.doubt(), Doubt::ring);
   EXPECT_TRUE(it.learner.are_threads_apart());
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
+}
+
+TEST(OrderLearner, TwiceAsManyCrampedTouchesAskAtOnce) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.note_cramped(25);
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+  it.note_cramped(1);
+  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
 }
 
 // It may have been learned while the engine loaded.

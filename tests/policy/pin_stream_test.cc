@@ -214,6 +214,36 @@ TEST(PinStream, LearnsTheOrderInsideLayers) {
   }
 }
 
+// Each matrix ends in the chunk in which the next one of the file begins, and the engine takes them
+// by name. So it comes to such a chunk twice, further apart than the ring is long, and there are
+// more of these chunks than pins. A pass reads them once, and so it does where the engine looked at
+// all of them while it loaded.
+TEST(PinStream, WhatTwoMatricesShareIsReadOnce) {
+  constexpr ChunkId layers = 15;
+  constexpr ChunkId layer_chunks = 34;
+  const std::vector<std::pair<ChunkId, ChunkId>> by_name = {{24, 34}, {4, 14}, {14, 24}, {0, 4}};
+  Chunks executed, shared;
+  for (ChunkId begin = 0; begin < layers * layer_chunks; begin += layer_chunks) {
+    for (const auto& [first, last] : by_name) {
+      for (ChunkId at = first; at <= last; ++at) executed.push_back(begin + at);
+    }
+    for (ChunkId border : {4, 14, 24, 34}) shared.push_back(begin + border);
+  }
+  const ChunkId chunks = layers * layer_chunks + 1;
+  for (const uint32_t window : {61u, 125u, 255u}) {
+    for (const bool looks_around : {false, true}) {
+      Simulation it(chunks, window);
+      it.policy.set_order({.cyclic = Simulation::range(0, chunks), .shared = shared});
+      if (looks_around) it.pass(shared);
+      for (int pass = 0; pass < 8; ++pass) it.pass(executed);
+      const auto counts = it.pass(executed);
+      EXPECT_LE(counts.demand_reads, 3u) << window << looks_around;
+      EXPECT_LE(counts.reads, chunks - window + it.policy.ring_chunks() + 4)
+          << window << looks_around;
+    }
+  }
+}
+
 // Unpacked matrices: each is walked through again and again before the next one's turn, and its
 // last chunk holds the beginning of the next.
 Chunks matrices_walked_through_again(uint32_t matrices) {

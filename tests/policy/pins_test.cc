@@ -24,6 +24,12 @@ PassOrder all_in_order() {
   return order;
 }
 
+HeldVisits nothing_held() {
+  HeldVisits held;
+  held.choose(all_in_order(), ring, 0);
+  return held;
+}
+
 uint32_t count(const Pins& pins, ChunkId first, ChunkId end) {
   uint32_t pinned = 0;
   for (ChunkId chunk = first; chunk < end; ++chunk) pinned += pins.contains(chunk);
@@ -33,7 +39,7 @@ uint32_t count(const Pins& pins, ChunkId first, ChunkId end) {
 TEST(Pins, AreSpreadEvenly) {
   Pins pins;
   pins.reset({}, chunks);
-  pins.choose(all_in_order(), 300, ring);
+  pins.choose(all_in_order(), nothing_held(), 300, ring);
   EXPECT_EQ(count(pins, 0, chunks), 300u);
   for (ChunkId chunk = 0; chunk < chunks; chunk += 100) {
     EXPECT_NEAR(count(pins, chunk, chunk + 100), 30, 2) << "from " << chunk;
@@ -45,8 +51,8 @@ TEST(Pins, MoreOfThemContainFewer) {
   Pins more;
   few.reset({}, chunks);
   more.reset({}, chunks);
-  few.choose(all_in_order(), 200, ring);
-  more.choose(all_in_order(), 230, ring);
+  few.choose(all_in_order(), nothing_held(), 200, ring);
+  more.choose(all_in_order(), nothing_held(), 230, ring);
   for (ChunkId chunk = 0; chunk < chunks; ++chunk) {
     EXPECT_TRUE(more.contains(chunk) || !few.contains(chunk)) << chunk;
   }
@@ -55,9 +61,9 @@ TEST(Pins, MoreOfThemContainFewer) {
 TEST(Pins, WhatTheUserWantsComesFirstAndThenWhatIsRevisited) {
   Pins pins;
   pins.reset({.revisited = {10, 20, 30}, .kept = {501, 502}}, chunks);
-  pins.choose(all_in_order(), 2, ring);
+  pins.choose(all_in_order(), nothing_held(), 2, ring);
   EXPECT_TRUE(pins.contains(501) && pins.contains(502));
-  pins.choose(all_in_order(), 5, ring);
+  pins.choose(all_in_order(), nothing_held(), 5, ring);
   EXPECT_EQ(count(pins, 0, 31), 3u);
 }
 
@@ -69,17 +75,17 @@ TEST(Pins, LieWhereLittleTimeIsComputed) {
   order.set_pace(pace);
   Pins pins;
   pins.reset({}, chunks);
-  pins.choose(order, 500, ring);
+  pins.choose(order, nothing_held(), 500, ring);
   EXPECT_NEAR(count(pins, 0, chunks / 2), 500 - 500 * 10 / 11, 5);
   EXPECT_NEAR(count(pins, chunks / 2, chunks), 500 - 500 / 11, 5);
 }
 
 TEST(Pins, WhatIsNotInTheOrderIsNotPinned) {
   PassOrder order = all_in_order();
-  order.erase_if([](ChunkId chunk) { return chunk < 500; });
+  order.erase_if([](uint32_t position) { return position < 500; });
   Pins pins;
   pins.reset({.kept = {3}}, chunks);
-  pins.choose(order, 100, ring);
+  pins.choose(order, nothing_held(), 100, ring);
   EXPECT_EQ(count(pins, 0, 500), 0u);
   EXPECT_EQ(count(pins, 500, chunks), 100u);
 }
@@ -90,7 +96,7 @@ TEST(Pins, StayWhereTheyAreUntilTurnsAreForgotten) {
   PassOrder order = all_in_order();
   Pins pins;
   pins.reset({}, chunks);
-  pins.choose(order, 300, ring);
+  pins.choose(order, nothing_held(), 300, ring);
   const Pins before = pins;
   const auto moved = [&] {
     uint32_t count = 0;
@@ -100,7 +106,7 @@ TEST(Pins, StayWhereTheyAreUntilTurnsAreForgotten) {
     return count;
   };
   order.insert({{.behind = 10, .chunk = 40}});
-  pins.choose(order, 300, ring);
+  pins.choose(order, nothing_held(), 300, ring);
   EXPECT_EQ(moved(), 0u);
 
   Chunks by_twos;
@@ -108,13 +114,31 @@ TEST(Pins, StayWhereTheyAreUntilTurnsAreForgotten) {
   for (ChunkId chunk = 1; chunk < chunks; chunk += 2) by_twos.push_back(chunk);
   order.install(by_twos);
   pins.forget_turns();
-  pins.choose(order, 300, ring);
+  pins.choose(order, nothing_held(), 300, ring);
   EXPECT_GT(moved(), 100u);
   for (size_t from = 0; from < chunks; from += 100) {
     uint32_t pinned = 0;
     for (size_t at = from; at < from + 100; ++at) pinned += pins.contains(by_twos[at]);
     EXPECT_NEAR(pinned, 30, 2) << from;
   }
+}
+
+// A pass reads chunk 100 twice, and the others once, since they are held between their visits.
+TEST(Pins, WhatIsHeldIsNotPinnedBeforeOthers) {
+  PassOrder order = all_in_order();
+  order.insert({{.behind = 170, .chunk = 110},
+                {.behind = 180, .chunk = 100},
+                {.behind = 360, .chunk = 300}});
+  HeldVisits held;
+  held.choose(order, ring, 1);
+  ASSERT_EQ(held.places(), 1u);
+  Pins pins;
+  pins.reset({}, chunks);
+  pins.choose(order, held, 1, ring);
+  EXPECT_TRUE(pins.contains(100));
+  pins.choose(order, held, 3, ring);
+  EXPECT_TRUE(pins.contains(100));
+  EXPECT_FALSE(pins.contains(110) && pins.contains(300));
 }
 
 }  // namespace
