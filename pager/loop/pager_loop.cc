@@ -136,7 +136,7 @@ Status PagerLoop::open_spill_file() {
   if (!memory_.backing().can_spill()) {
     return fail(std::string("--spill: mapper ") + memory_.backing().name() +
                     " cannot take out what the engine has written",
-                "the mapper move can: Linux 6.8 and later, --mapper move or auto");
+                "leave out --mapper; Linux 6.8 and later can");
   }
   if (is_user_mode_only_) {
     return fail(

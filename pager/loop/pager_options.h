@@ -53,7 +53,7 @@ struct PagerOptions {
   /// into.)
   bool gets_memory_first = false;
   /// The folder of the spill file (spill/spill_file.h); "": no memory of the engine's own can be
-  /// served. Requires the mapper "move".
+  /// served. Not with the mapper "copy".
   std::string spill_folder;
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
