@@ -65,6 +65,18 @@ TEST_F(SummaryTest, HasAllNumbers) {
             "  advice    the disk is the bound: a window of 2.5 GiB would halve the reading\n");
 }
 
+TEST_F(SummaryTest, TellsOfMemoryThatNobodyServed) {
+  report_.processes.clear();
+  report_.findings = {{"static_program", 0, "", "/x is statically linked", "use another build"}};
+  EXPECT_EQ(summary_text(report_),
+            "weightpager: no model was mapped: /x is statically linked; use another build\n");
+  report_.largest_process_bytes = 2 * GiB;
+  EXPECT_EQ(
+      summary_text(report_),
+      "weightpager: no model was mapped: /x is statically linked; use another build; 2.0 GiB of "
+      "memory were held outside any window\n");
+}
+
 TEST_F(SummaryTest, FitsEightLinesOf80AsciiColumnsAtWorst) {
   memset(process_.command, 'c', sizeof(process_.command) - 1);
   memset(process_.profile, 'p', sizeof(process_.profile) - 1);

@@ -224,9 +224,17 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
   return text;
 }
 
+/// What nobody paged, if it is worth a word.
+std::string unserved_memory_text(const RunReport& report) {
+  if (report.largest_process_bytes < unserved_bytes_small) return "";
+  return fmt::format("; {} of memory were held outside any window",
+                     format_size(report.largest_process_bytes));
+}
+
 std::string no_model_text(const RunReport& report) {
   if (!report.findings.empty()) {
-    return fmt::format("weightpager: no model was mapped: {}\n", sentence(report.findings.front()));
+    return fmt::format("weightpager: no model was mapped: {}{}\n",
+                       sentence(report.findings.front()), unserved_memory_text(report));
   }
   std::string looked_for;
   for (const std::string& pattern : model_patterns(report.options.match))
