@@ -47,7 +47,8 @@ struct MemoryBlock {
 std::vector<MemoryBlock> memory_blocks(const FileView& memory, std::span<const ChunkView> chunks,
                                        uint64_t chunk_bytes);
 
-/// What most of the block is: "weights.bin @ 4096", "written" or "zeros". `files`: the names of the files by number.
+/// What most of the block is: "weights.bin @ 4096", "written" or "zeros". `files`: the names of the
+/// files by number.
 std::string content_text(const MemoryBlock& block, std::span<const std::string> files);
 
 }  // namespace weightpager::control

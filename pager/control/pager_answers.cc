@@ -26,7 +26,7 @@ constexpr uint64_t files_age_ns = 200'000'000;
 constexpr uint64_t chunks_age_ns = 50'000'000;
 constexpr uint64_t looking_share = 50;
 // One command keeps the pager from its work for as long as these take: some 50 µs.
-constexpr uint32_t chunks_at_once = 1u << 16;
+constexpr uint32_t chunks_at_once = 1u << 14;
 constexpr uint64_t changes_apart_ns = 50'000'000;
 
 // This keeps an answer below some hundred KiB.

@@ -92,6 +92,15 @@ grep -qE '^weightpager_large_blocks_by_size\{bytes_min="67108864"\} 1$' "$OUT" |
 grep -qE '^weightpager_large_blocks_held_bytes\{holds="file"\} 6[0-9]{7}$' "$OUT" || fail "metrics: $(grep blocks "$OUT")"
 curl -sf "http://127.0.0.1:$HTTP_PORT/api/residency?model=0&by=block" >"$OUT"
 jq -e '.rows[0].name | startswith("weights.bin @")' "$OUT" >/dev/null || fail "the page's rows: $(cat "$OUT")"
+# The page in a browser, where there is one.
+BROWSER=$(command -v chromium || command -v chromium-browser || command -v google-chrome) || BROWSER=
+if [[ -n $BROWSER ]]; then
+  timeout 100 "$BROWSER" --headless=new --no-sandbox --disable-gpu --user-data-dir="$SCRATCH/browser" \
+    --virtual-time-budget=2000 --dump-dom "http://127.0.0.1:$HTTP_PORT/" >"$SCRATCH/page" 2>"$SCRATCH/browser.log" ||
+    fail "the browser failed: $(tail -n 3 "$SCRATCH/browser.log")"
+  grep -qE '<tr><td>weights.bin @ [0-9]+</td><td>64</td>' "$SCRATCH/page" || fail "no row of a block on the page"
+  grep -qE 'id="held-lazy">6[0-9]<' "$SCRATCH/page" || fail "the page does not say what blocks hold"
+fi
 
 kill "$LIVE_PID"
 wait "$LIVE_RUN" || true
