@@ -29,7 +29,7 @@ written = bytearray(b"x") * (48 * MiB)
 zeros = bytearray(24 * MiB)
 gone = bytearray(20 * MiB)
 del gone
-print("ready", flush=True)
+print("ready", os.getpid(), flush=True)
 parent = os.getppid()
 while os.getppid() == parent:
     sum(read[::65536]) + sum(written[::65536])
@@ -49,7 +49,7 @@ until grep -q ready "$SCRATCH/engine.out"; do
   }
   sleep 0.1
 done
-LIVE_PID=$("$WEIGHTPAGER" ps --json | jq 'select(.command == "python3").process_id')
+LIVE_PID=$(sed -n 's/^ready //p' "$SCRATCH/engine.out")
 await_page
 
 # map: a row for each block, the largest first, with what it holds.
