@@ -122,6 +122,11 @@ size_t Pager::look(std::span<FileView> views) {
   return files;
 }
 
+std::vector<std::string> Pager::lazy_files() {
+  std::vector<std::string> names;
+  loop_.execute([&] { names = loop_.lazy_files(); });
+  return names;
+}
 uint32_t Pager::look(policy::ChunkId first, std::span<ChunkView> states) {
   uint32_t chunks = 0;
   loop_.execute([&] { chunks = loop_.look(first, states); });

@@ -57,6 +57,8 @@ class Pager final : public PagingService {
   /// The states of the chunks from `first` on, as many as `states` has room for; returns how many
   /// chunks there are. A nanosecond a chunk of the pager's time.
   uint32_t look(policy::ChunkId first, std::span<ChunkView> states);
+  /// The names of the files that the engine read into memory of its own, by their numbers.
+  std::vector<std::string> lazy_files();
   /// Events go there from now on, which outlives the pager or the next call; nullptr: nowhere.
   void trace_to(telemetry::EventRing* events);
   /// Fails, listing the names, if there is no such policy that can be used live.

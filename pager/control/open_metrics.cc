@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <map>
 #include <string_view>
 
 #include "pager/control/metrics_text.h"
@@ -118,9 +120,32 @@ void add_histograms(MetricsText& text, const Telemetry& telemetry) {
   add_histogram(text, {}, telemetry.read_latency_ns);
 }
 
+/// A line for each size from a power of two to the next one, so that there are few however many
+/// blocks there are.
+void add_blocks(MetricsText& text, const std::vector<MemoryBlock>& blocks) {
+  std::map<uint64_t, uint64_t> by_size;
+  uint64_t written_bytes = 0, lazy_bytes = 0, zero_bytes = 0;
+  for (const MemoryBlock& it : blocks) {
+    ++by_size[std::bit_floor(it.size_bytes)];
+    written_bytes += it.written_bytes;
+    lazy_bytes += it.lazy_bytes;
+    zero_bytes += it.zero_bytes;
+  }
+  text.add_family({"weightpager_large_blocks_by_size", ""}, "gauge",
+                  "large blocks of the engine's own, from this size to twice the size");
+  for (const auto& [bytes, count] : by_size)
+    text.add("", {{"bytes_min", std::to_string(bytes)}}, count);
+  text.add_family({"weightpager_large_blocks_held_bytes", "bytes"}, "gauge",
+                  "what these blocks hold: written, of files that the engine read, zeros");
+  text.add("", {{"holds", "written"}}, written_bytes);
+  text.add("", {{"holds", "file"}}, lazy_bytes);
+  text.add("", {{"holds", "zeros"}}, zero_bytes);
+}
+
 }  // namespace
 
-std::string open_metrics(const Telemetry& telemetry, const std::vector<LayerStall>& layers) {
+std::string open_metrics(const Telemetry& telemetry, const std::vector<LayerStall>& layers,
+                         const std::vector<MemoryBlock>& blocks) {
   MetricsText text;
   add_info(text, telemetry);
   for (const telemetry::NamedCounter& it : telemetry::named_counters()) {
@@ -135,6 +160,7 @@ std::string open_metrics(const Telemetry& telemetry, const std::vector<LayerStal
                      {{"model", it.model}, {"layer", std::to_string(it.layer)}, {"name", it.name}},
                      it.stall_ns);
   }
+  if (!blocks.empty()) add_blocks(text, blocks);
   return text.end();
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "pager/control/memory_blocks.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::control {
@@ -24,8 +25,10 @@ struct LayerStall {
   uint64_t stall_ns = 0;
 };
 
-/// Ends with "# EOF" and a line break.
+/// `blocks`: of the engine's own memory, which are counted by size and by what they hold. Ends with
+/// "# EOF" and a line break.
 std::string open_metrics(const telemetry::Telemetry& telemetry,
-                         const std::vector<LayerStall>& layers);
+                         const std::vector<LayerStall>& layers,
+                         const std::vector<MemoryBlock>& blocks = {});
 
 }  // namespace weightpager::control

@@ -26,44 +26,33 @@ constexpr uint64_t files_age_ns = 200'000'000;
 constexpr uint64_t chunks_age_ns = 50'000'000;
 constexpr uint64_t looking_share = 50;
 // One command keeps the pager from its work for as long as these take: some 50 µs.
-constexpr uint32_t chunks_at_once = 1u << 16;
+constexpr uint32_t chunks_at_once = 1u << 14;
 constexpr uint64_t changes_apart_ns = 50'000'000;
 
 // This keeps an answer below some hundred KiB.
 constexpr uint64_t models_max = 256;
 constexpr uint64_t layers_max = 1024;
 constexpr uint64_t tensors_max = 1024;
+constexpr uint64_t blocks_max = 1024;
 constexpr uint64_t chunks_max = 1u << 16;
 constexpr size_t events_max = 2048;
 
 // Indexed by telemetry::EventKind and window::ChunkState.
 constexpr std::array kind_names = {"touch", "served", "read", "arrive", "map", "evict", "hide"};
 constexpr std::array state_names = {"absent", "reading", "ready", "mapped", "failed", "leaving"};
-// Of these, the states that ChunkView knows.
-constexpr size_t viewed_states = 5;
 constexpr char state_letters[] = ".rymx";
 constexpr char pinned_letters[] = "_RYMX";
 
-/// The bytes of a layer or tensor, by the state of the chunks that hold them.
-struct Residency {
-  std::array<uint64_t, viewed_states> bytes{};
-  uint64_t pinned_bytes = 0;
-
-  void add(const ChunkView& chunk, uint64_t size_bytes) {
-    bytes[static_cast<size_t>(chunk.state)] += size_bytes;
-    if (chunk.is_pinned) pinned_bytes += size_bytes;
+Json residency_json(const StateBytes& residency, const std::string& name, uint64_t size_bytes) {
+  Json row = {{"name", name}, {"size_bytes", size_bytes}};
+  for (size_t i = 0; i < residency.bytes.size(); ++i) {
+    row[std::string(state_names[i]) + "_bytes"] = residency.bytes[i];
   }
-  Json json(const std::string& name, uint64_t size_bytes) const {
-    Json row = {{"name", name}, {"size_bytes", size_bytes}};
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      row[std::string(state_names[i]) + "_bytes"] = bytes[i];
-    }
-    row["pinned_bytes"] = pinned_bytes;
-    return row;
-  }
-};
+  row["pinned_bytes"] = residency.pinned_bytes;
+  return row;
+}
 
-void add_tensor(Residency& residency, const model::Tensor& tensor, uint64_t chunk_bytes,
+void add_tensor(StateBytes& residency, const model::Tensor& tensor, uint64_t chunk_bytes,
                 std::span<const ChunkView> chunks) {
   const uint64_t end = tensor.offset_bytes + tensor.size_bytes;
   for (uint64_t at = tensor.offset_bytes; at < end;) {
@@ -102,11 +91,11 @@ Json chunk_ranges(const model::Model& model, std::span<const uint32_t> tensors,
 Json layer_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
                std::span<const ChunkView> chunks) {
   const model::Layer& layer = layers.model().layers[index];
-  Residency residency;
+  StateBytes residency;
   for (const uint32_t tensor : layer.tensors) {
     add_tensor(residency, layers.model().tensors[tensor], chunk_bytes, chunks);
   }
-  Json row = residency.json(layer.name, layer.size_bytes);
+  Json row = residency_json(residency, layer.name, layer.size_bytes);
   row["stall_ns"] = layers.stall_ns(index);
   row["chunks"] = chunk_ranges(layers.model(), layer.tensors, chunk_bytes);
   return row;
@@ -115,10 +104,26 @@ Json layer_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
 Json tensor_row(const ServedLayers& layers, uint32_t index, uint64_t chunk_bytes,
                 std::span<const ChunkView> chunks) {
   const model::Tensor& tensor = layers.model().tensors[index];
-  Residency residency;
+  StateBytes residency;
   add_tensor(residency, tensor, chunk_bytes, chunks);
-  Json row = residency.json(tensor.name, tensor.size_bytes);
+  Json row = residency_json(residency, tensor.name, tensor.size_bytes);
   row["chunks"] = chunk_ranges(layers.model(), std::span(&index, 1), chunk_bytes);
+  return row;
+}
+
+Json block_row(const MemoryBlock& block, std::span<const std::string> files, uint64_t chunk_bytes) {
+  Json row = residency_json(block.residency, content_text(block, files), block.size_bytes);
+  row["offset_bytes"] = block.offset_bytes;
+  row["written_bytes"] = block.written_bytes;
+  row["lazy_bytes"] = block.lazy_bytes;
+  row["zero_bytes"] = block.zero_bytes;
+  if (block.lazy_file && *block.lazy_file < files.size()) {
+    row["file"] = files[*block.lazy_file];
+    row["file_offset_bytes"] = block.lazy_offset_bytes;
+  }
+  const uint64_t first = block.offset_bytes / chunk_bytes;
+  const uint64_t end = (block.offset_bytes + block.size_bytes - 1) / chunk_bytes + 1;
+  row["chunks"] = Json::array({Json::array({first, end - first})});
   return row;
 }
 
@@ -203,6 +208,7 @@ Result<Json> PagerAnswers::hello(const ControlRequest& request) {
   for (const FileView& file : files_) {
     if (json["models"].size() == models_max) break;
     json["models"].push_back({{"name", file.layers->name()},
+                              {"kind", file.is_memory ? "memory" : "file"},
                               {"size_bytes", file.layers->size_bytes()},
                               {"chunks", file.chunks},
                               {"layers", file.layers->model().layers.size()},
@@ -222,6 +228,7 @@ Result<Json> PagerAnswers::stat(const ControlRequest& request) {
   }
   json["cursor"] = nullptr;
   look_at_files();
+  json["memory"] = memory_json();
   const auto chunk = static_cast<window::ChunkId>(telemetry_.cursor_chunk);
   const size_t model = file_of(chunk);
   if (model == files_.size()) return json;
@@ -233,6 +240,26 @@ Result<Json> PagerAnswers::stat(const ControlRequest& request) {
                     {"layers", file.layers->model().layers.size()},
                     {"name", file.layers->model().layers[layer].name}};
   return json;
+}
+
+// What all blocks together hold.
+Json PagerAnswers::memory_json() {
+  const auto blocks = all_blocks();
+  const bool has_memory =
+      std::any_of(files_.begin(), files_.end(), [](const FileView& it) { return it.is_memory; });
+  if (!has_memory) return nullptr;
+  MemoryBlock all;
+  for (const MemoryBlock& it : blocks) {
+    all.size_bytes += it.size_bytes;
+    all.written_bytes += it.written_bytes;
+    all.lazy_bytes += it.lazy_bytes;
+    all.zero_bytes += it.zero_bytes;
+  }
+  return {{"blocks", blocks.size()},
+          {"size_bytes", all.size_bytes},
+          {"written_bytes", all.written_bytes},
+          {"lazy_bytes", all.lazy_bytes},
+          {"zero_bytes", all.zero_bytes}};
 }
 
 Result<Json> PagerAnswers::histograms(const ControlRequest& request) {
@@ -254,7 +281,7 @@ Result<Json> PagerAnswers::metrics(const ControlRequest& request) {
       layers.push_back({file.layers->name(), i, named[i].name, file.layers->stall_ns(i)});
     }
   }
-  return Json{{"text", open_metrics(telemetry_, layers)}};
+  return Json{{"text", open_metrics(telemetry_, layers, all_blocks())}};
 }
 
 Result<Json> PagerAnswers::residency(const ControlRequest& request) {
@@ -269,20 +296,22 @@ Result<Json> PagerAnswers::residency(const ControlRequest& request) {
   const std::string what = by->value_or("layer");
   const FileView& file = **model;
   const model::Model& named = file.layers->model();
+  look_at_chunks();
+  const std::span chunks = chunks_of(file);
+  const auto blocks = what == "block" ? blocks_of(file) : std::vector<MemoryBlock>{};
   const uint64_t total = what == "layer"    ? named.layers.size()
                          : what == "tensor" ? named.tensors.size()
                          : what == "chunk"  ? file.chunks
+                         : what == "block"  ? blocks.size()
                                             : UINT64_MAX;
-  if (total == UINT64_MAX) return fail("by: unknown " + what, "there are layer, tensor, chunk");
+  if (total == UINT64_MAX)
+    return fail("by: unknown " + what, "there are layer, tensor, chunk, block");
   const auto part = part_of(request, total,
                             what == "layer"    ? layers_max
                             : what == "tensor" ? tensors_max
+                            : what == "block"  ? blocks_max
                                                : chunks_max);
   if (!part) return tl::make_unexpected(part.error());
-  look_at_chunks();
-  const size_t begin = std::min<size_t>(file.first_chunk, chunks_.size());
-  const std::span chunks =
-      std::span(chunks_).subspan(begin, std::min<size_t>(file.chunks, chunks_.size() - begin));
   Json json = {{"model", &file - files_.data()},
                {"name", file.layers->name()},
                {"chunk_bytes", telemetry_.chunk_bytes.load()},
@@ -300,6 +329,13 @@ Result<Json> PagerAnswers::residency(const ControlRequest& request) {
     return json;
   }
   json["rows"] = Json::array();
+  if (what == "block") {
+    const std::vector<std::string> files =
+        total > 0 ? pager_.lazy_files() : std::vector<std::string>{};
+    for (const MemoryBlock& it : std::span(blocks).subspan(part->first, part->count))
+      json["rows"].push_back(block_row(it, files, telemetry_.chunk_bytes));
+    return json;
+  }
   const auto row_of = what == "layer" ? layer_row : tensor_row;
   for (uint64_t i = part->first; i < part->first + part->count; ++i) {
     json["rows"].push_back(
@@ -499,6 +535,29 @@ void PagerAnswers::look_at_chunks() {
     break;
   }
   looking_took_ns_ = monotonic_ns() - now_ns;
+}
+
+std::span<const ChunkView> PagerAnswers::chunks_of(const FileView& file) const {
+  const size_t begin = std::min<size_t>(file.first_chunk, chunks_.size());
+  return std::span(chunks_).subspan(begin, std::min<size_t>(file.chunks, chunks_.size() - begin));
+}
+
+// Those of files are none. Chunks and blocks are looked at one after the other, so a block that
+// came in between may have chunks of another.
+std::vector<MemoryBlock> PagerAnswers::blocks_of(const FileView& file) const {
+  if (!file.is_memory) return {};
+  return memory_blocks(file, chunks_of(file), telemetry_.chunk_bytes);
+}
+
+std::vector<MemoryBlock> PagerAnswers::all_blocks() {
+  std::vector<MemoryBlock> all;
+  for (const FileView& file : files_) {
+    if (!file.is_memory) continue;
+    look_at_chunks();
+    const auto blocks = blocks_of(file);
+    all.insert(all.end(), blocks.begin(), blocks.end());
+  }
+  return all;
 }
 
 size_t PagerAnswers::file_of(window::ChunkId chunk) const {

@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "pager/control/memory_blocks.h"
 #include "pager/control/request.h"
 #include "pager/pager.h"
 #include "pager/telemetry/event_ring.h"
@@ -48,12 +50,17 @@ class PagerAnswers {
   Result<Json> drop(const std::string& what);
   Json eviction_json(uint64_t resident_bytes_before, uint32_t evicted_chunks) const;
 
+  Json memory_json();
+
   void look_at_files();
   void look_at_chunks();
   Result<const FileView*> model_meant(const ControlRequest& request);
   Result<std::vector<window::ChunkId>> chunks_of_layers(const ControlRequest& request,
                                                         const std::string& text,
                                                         const std::string& key);
+  std::span<const ChunkView> chunks_of(const FileView& file) const;
+  std::vector<MemoryBlock> blocks_of(const FileView& file) const;
+  std::vector<MemoryBlock> all_blocks();
   std::string policy_text() const;
   /// Index into files_, or files_.size().
   size_t file_of(window::ChunkId chunk) const;

@@ -40,6 +40,16 @@ constexpr int64_t standstill_read_ns = 100'000'000;
 constexpr uint64_t sample_interval_ns = 200'000'000;
 constexpr std::chrono::milliseconds memory_pause{1};
 
+void look_at_home(const ServedFile& served, ChunkId chunk, ChunkView& view) {
+  if (!served.is_spilled()) return;
+  const spill::SpilledChunks& content = *served.spilled;
+  const uint32_t index = chunk - served.first_chunk;
+  view.home = content.home(index);
+  if (view.home == spill::Home::zeros) return;
+  view.lazy_file = content.file(index);
+  view.offset_bytes = content.offset_bytes(index);
+}
+
 }  // namespace
 
 PagerLoop::PagerLoop(const PagerOptions& options)
@@ -351,7 +361,8 @@ uint64_t PagerLoop::engine_bytes() const {
 size_t PagerLoop::look(std::span<FileView> views) const {
   const auto& files = files_.files();
   for (size_t i = 0; i < std::min(files.size(), views.size()); ++i) {
-    views[i] = {files[i]->first_chunk, files[i]->chunks, files[i]->layers};
+    views[i] = {files[i]->first_chunk, files[i]->chunks, files[i]->layers, files[i]->is_spilled(),
+                files[i]->is_spilled() ? files[i]->spilled->blocks() : spill::BlocksInUse{}};
   }
   return files.size();
 }
@@ -363,8 +374,15 @@ uint32_t PagerLoop::look(ChunkId first, std::span<ChunkView> states) const {
     const ChunkState state = table_.state(first + i);
     states[i] = {state == ChunkState::leaving ? ChunkState::ready : state,
                  policy_.policy().is_pinned(first + i)};
+    if (files_.has_owner(first + i)) look_at_home(files_.owner(first + i), first + i, states[i]);
   }
   return chunks;
+}
+
+std::vector<std::string> PagerLoop::lazy_files() const {
+  std::vector<std::string> names;
+  for (const SpillStore::File& it : spills_.files()) names.push_back(it.name);
+  return names;
 }
 
 uint64_t PagerLoop::resize(uint64_t window_bytes) {

@@ -77,6 +77,7 @@ class PagerLoop {
 
   size_t look(std::span<FileView> views) const;
   uint32_t look(window::ChunkId first, std::span<ChunkView> states) const;
+  std::vector<std::string> lazy_files() const;
   uint64_t resize(uint64_t window_bytes);
   uint32_t evict(std::span<const window::ChunkId> chunks);
   uint32_t drop();

@@ -77,6 +77,7 @@ Result<ServedFile*> RegionCommands::serve_anew(const RegionRequest& request, io:
     return forward_error(std::move(done));
   ServedFile& added = take_in(std::move(served));
   add(parts_.telemetry.models, 1);
+  add(parts_.telemetry.mapped_file_bytes, added.size_bytes);
   parts_.policy.find_learned_profile();
   return &added;
 }

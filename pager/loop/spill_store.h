@@ -52,6 +52,7 @@ class SpillStore {
   /// is new.
   Result<uint32_t> add_file(const std::string& link, const io::FileIdentity& identity,
                             const std::string& name);
+  const std::vector<File>& files() const { return files_; }
   File& file(uint32_t number) { return files_[number]; }
   /// Whether the file still is what the engine read.
   bool is_unchanged(uint32_t number) const;

@@ -18,6 +18,7 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/preload/session.h"
+#include "pager/preload/unseen_memory.h"
 #include "pager/preload/witness.h"
 
 #ifndef MADV_POPULATE_READ
@@ -51,6 +52,7 @@ void* map(void* address, size_t length, int protection, int flags, int fd, off_t
     if (region != nullptr) return region;
     preload::note_plain_mapping(length, protection, flags, fd);
   }
+  if ((flags & MAP_ANONYMOUS) != 0) preload::note_anonymous_mapping(length);
   // A fixed mapping over a region replaces that part of it.
   if ((flags & MAP_FIXED) != 0 && preload::touches_region(address, length)) {
     preload::unmap(address, length);

@@ -38,6 +38,7 @@
 #include "pager/preload/opened_files.h"
 #include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
+#include "pager/preload/unseen_memory.h"
 #include "pager/preload/witness.h"
 #include "pager/telemetry/telemetry.h"
 
@@ -392,6 +393,7 @@ __attribute__((constructor)) void begin_session() {
 __attribute__((destructor)) void end_session() {
   if (session == nullptr) return;
   note_end();
+  note_unseen_memory();
   telemetry::Telemetry* const telemetry = session->telemetry;
   if (telemetry == nullptr) return;
   remove_control_socket();

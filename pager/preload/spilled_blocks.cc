@@ -17,6 +17,7 @@
 #include "pager/preload/error_kept.h"
 #include "pager/preload/large_blocks.h"
 #include "pager/preload/short_lived_blocks.h"
+#include "pager/preload/shown_blocks.h"
 #include "pager/preload/spilled_memory.h"
 
 namespace weightpager::preload {
@@ -42,6 +43,7 @@ constexpr size_t block_bytes_max = size_t{1} << 47;
 struct Spilling {
   LargeBlocks blocks{spilled_chunk_bytes};
   LargeBlocks plain{spilled_chunk_bytes};
+  ShownBlocks shown;  // of those that the pager serves
   Span plain_memory;  // empty if there is none
   Mutex growing;      // held while an arena is added; taken before all others
   uint64_t arenas_bytes WP_GUARDED_BY(growing) = 0;
@@ -89,6 +91,18 @@ void clear_spilled(const LargeBlocks::Block& block) {
 void widen_bounds(const Span& memory) {
   spilled_begin.store(std::min(spilled_begin.load(), memory.begin));
   spilled_end.store(std::max(spilled_end.load(), memory.end));
+}
+
+// ---- What others see of blocks ----
+
+void show_block(const LargeBlocks::Block& block) {
+  spilling->shown.add(number_of(block.begin), block.reserved_bytes);
+  count_blocks(1, static_cast<int64_t>(block.reserved_bytes));
+}
+
+void hide_block(const LargeBlocks::Block& block) {
+  spilling->shown.remove(number_of(block.begin));
+  count_blocks(-1, -static_cast<int64_t>(block.reserved_bytes));
 }
 
 bool is_plain(const void* address) {
@@ -252,6 +266,7 @@ void* take_large(size_t bytes, size_t alignment, bool must_be_zero) {
   if (!block) block = take_from_more_memory(bytes, alignment, now);
   if (!block) return nullptr;
   if (must_be_zero) clear_spilled(*block);
+  show_block(*block);
   const MutexLock lock(spilling->lives_mutex);
   spilling->lives.note_spilled(bytes);
   return block->begin;
@@ -273,6 +288,7 @@ bool give_large(void* address) {
     const uintptr_t begin = number_of(block->begin);
     forget(whole_chunks({begin, begin + block->reserved_bytes}));
   }
+  hide_block(*block);
   spilling->blocks.give(address);
   const MutexLock lock(spilling->lives_mutex);
   spilling->lives.note_spilled_end(block->asked_bytes, life_ns);
@@ -291,11 +307,24 @@ size_t large_asked_bytes(const void* address) {
 
 // A short-lived block is known by its length.
 bool resize_large(void* address, size_t bytes) {
-  return bytes <= block_bytes_max && !is_plain(address) &&
-         spilling->blocks.resize_in_place(address, bytes);
+  if (bytes > block_bytes_max || is_plain(address)) return false;
+  const size_t before_bytes = large_room_bytes(address);
+  if (!spilling->blocks.resize_in_place(address, bytes)) return false;
+  const size_t after_bytes = round_up(bytes, os_page_bytes);
+  spilling->shown.resize(number_of(address), after_bytes);
+  count_blocks(0, static_cast<int64_t>(after_bytes) - static_cast<int64_t>(before_bytes));
+  return true;
 }
 
 bool is_any_block_in(const void* chunk) { return spilling->blocks.is_chunk_in_use(chunk); }
+
+size_t list_blocks(const Span& arena, std::span<Span> blocks) {
+  const size_t count = spilling->shown.list(arena, blocks);
+  for (Span& block : blocks.first(count)) {
+    block = {block.begin - arena.begin, block.end - arena.begin};
+  }
+  return count;
+}
 
 bool is_in_spilled_block(const void* begin, size_t length_bytes) {
   return !spilling->is_child.load(std::memory_order_relaxed) &&

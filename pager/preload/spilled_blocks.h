@@ -13,8 +13,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "pager/base/plain_memory.h"
+#include "pager/base/span.h"
 
 namespace weightpager::preload {
 
@@ -50,6 +52,8 @@ bool resize_large(void* block, size_t bytes);
 /// Whether any block has a part of the chunk of spilled memory that begins there. Takes no lock,
 /// and is for the pager's thread.
 bool is_any_block_in(const void* chunk);
+/// The blocks that begin in an arena, by their bytes from its first one on. Takes no lock.
+size_t list_blocks(const Span& arena, std::span<Span> blocks);
 /// Whether one spilled block has the whole range, and the pager serves it in this process.
 bool is_in_spilled_block(const void* begin, size_t length_bytes);
 

@@ -34,12 +34,21 @@ OwnedFd open_spill_folder() {
       ::open(session->configuration.spill_folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// Where an arena begins; 0 while it is being made. Never destroyed.
-using ArenaBegin = std::atomic<uintptr_t>;
+// Never destroyed: the pager asks for its blocks as long as it runs.
+struct Arena {
+  uint64_t length_bytes = 0;
+  std::atomic<uintptr_t> begin{0};  // 0 while it is being made
+};
 
-bool has_block(const void* arena_begin, uint64_t offset_bytes) {
-  const uintptr_t begin = static_cast<const ArenaBegin*>(arena_begin)->load();
+bool has_block(const void* arena, uint64_t offset_bytes) {
+  const uintptr_t begin = static_cast<const Arena*>(arena)->begin.load();
   return begin == 0 || is_any_block_in(reinterpret_cast<const void*>(begin + offset_bytes));
+}
+
+size_t blocks_of_arena(const void* context, std::span<Span> blocks) {
+  const auto& arena = *static_cast<const Arena*>(context);
+  const uintptr_t begin = arena.begin.load();
+  return begin == 0 ? 0 : list_blocks({begin, begin + arena.length_bytes}, blocks);
 }
 
 }  // namespace
@@ -53,17 +62,17 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   // Files that are mapped later may be mapped writable.
   if (!start_pager({.fd = open_spill_folder().get(), .expects_writable = true})) return nullptr;
   if (session->own_pager == nullptr) return nullptr;
-  auto* const known_begin = new ArenaBegin(0);
+  auto* const arena = new Arena{.length_bytes = length_bytes};
   auto address = session->own_pager->add_spilled_memory(
       {.name = "memory of the engine's own, part " + std::to_string(session->arenas.size() + 1),
        .length_bytes = length_bytes,
-       .blocks = {has_block, known_begin}});
+       .blocks = {has_block, arena, blocks_of_arena}});
   if (!address) {
     report_error(address.error().message + "; the engine's memory is not served");
     return nullptr;
   }
   const auto begin = reinterpret_cast<uintptr_t>(*address);
-  known_begin->store(begin);
+  arena->begin.store(begin);
   session->arenas.push_back({begin, begin + length_bytes});
   publish_ranges();
   return *address;
@@ -98,6 +107,20 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
   if (!noted) return forward_error(std::move(noted));
   if (*noted < length_bytes) return fail("pages of the block are pinned", "", EBUSY);
   return {};
+}
+
+void count_blocks(int64_t blocks, int64_t length_bytes) {
+  telemetry::Telemetry* const counters = session->telemetry;
+  if (counters == nullptr) return;
+  // Modulo 2^64 a negative number is subtracted. Any thread may count here, others only read.
+  counters->blocks.fetch_add(static_cast<uint64_t>(blocks), std::memory_order_relaxed);
+  const auto more_bytes = static_cast<uint64_t>(length_bytes);
+  const uint64_t bytes =
+      counters->block_bytes.fetch_add(more_bytes, std::memory_order_relaxed) + more_bytes;
+  uint64_t most_bytes = counters->block_bytes_max;
+  while (length_bytes > 0 && bytes > most_bytes &&
+         !counters->block_bytes_max.compare_exchange_weak(most_bytes, bytes)) {
+  }
 }
 
 // ---- For memory calls ----

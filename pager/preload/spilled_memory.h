@@ -27,6 +27,9 @@ inline Span whole_chunks(const Span& range) {
 /// A new range of this length, a multiple of the chunk's. Returns nullptr if there can be none.
 std::byte* add_spilled_memory(uint64_t length_bytes);
 
+/// So many blocks more lie in such memory, of so many bytes more.
+void count_blocks(int64_t blocks, int64_t length_bytes);
+
 /// Whole chunks become zeros, and take no memory until they are touched again.
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
 

@@ -1,7 +1,6 @@
 #include "pager/preload/witness.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,6 +15,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "pager/base/program_file.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/preload/error_kept.h"
@@ -38,8 +38,8 @@ bool has_ended = false;
 
 int process_id() { return static_cast<int>(syscall(SYS_getpid)); }
 
-/// Reads a file of /proc, or the head of a program, into the caller's memory.
-size_t read_head(const char* path, char* buffer, size_t size_bytes) {
+/// Reads a file of /proc into the caller's memory.
+size_t read_text(const char* path, char* buffer, size_t size_bytes) {
   const int fd = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC));
   if (fd < 0) return 0;
   const ssize_t got = kernel::read(fd, buffer, size_bytes);
@@ -88,7 +88,7 @@ bool is_new(const struct stat& facts) {
 /// The bytes that this process has read by system calls, from any file.
 uint64_t bytes_read() {
   char text[128] = {};
-  read_head("/proc/self/io", text, sizeof text - 1);
+  read_text("/proc/self/io", text, sizeof text - 1);
   const char* const number = std::strstr(text, "rchar: ");
   return number == nullptr ? 0 : std::strtoull(number + 7, nullptr, 10);
 }
@@ -139,35 +139,6 @@ bool gains_rights(const char* path, const struct stat& facts) {
   if ((facts.st_mode & S_ISUID) != 0 && facts.st_uid != geteuid()) return true;
   if ((facts.st_mode & S_ISGID) != 0 && facts.st_gid != getegid()) return true;
   return geteuid() != 0 && getxattr(path, "security.capability", nullptr, 0) > 0;
-}
-
-/// Whether the program cannot load the interposer. For a script, the program that reads it counts.
-bool cannot_load(const char* path, bool is_script_allowed) {
-  alignas(Elf64_Ehdr) char head[4096];
-  const size_t head_bytes = read_head(path, head, sizeof head);
-  if (is_script_allowed && head_bytes > 2 && std::memcmp(head, "#!", 2) == 0) {
-    char* const end = head + head_bytes;
-    char* const begin = std::find_if(head + 2, end, [](char it) { return it != ' '; });
-    char* const after =
-        std::find_if(begin, end, [](char it) { return it == ' ' || it == '\n' || it == '\t'; });
-    if (after == end) return false;
-    *after = '\0';
-    return cannot_load(begin, false);
-  }
-  Elf64_Ehdr header;
-  if (head_bytes < sizeof header) return false;
-  std::memcpy(&header, head, sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64) return true;
-  const uint64_t segments_bytes = uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
-  if (header.e_phoff > head_bytes || segments_bytes > head_bytes - header.e_phoff) return false;
-  for (size_t i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    std::memcpy(&segment, head + header.e_phoff + i * sizeof segment, sizeof segment);
-    if (segment.p_type == PT_INTERP) return false;
-  }
-  // The dynamic loader, called by its name, names no loader, but loads LD_PRELOAD.
-  return std::strstr(path, "/ld-") == nullptr;
 }
 
 bool is_program(const char* path, struct stat& facts) {
@@ -279,9 +250,13 @@ void note_start(Start start, const char* path, bool is_searched, char* const* ar
   if (start == Start::in_its_place && is_own && forked_from != 0)
     leave_mark(MarkKind::child_started, path);
   const uint64_t has_model = gets_model(arguments) ? 1 : 0;
-  if (cannot_load(path, true)) {
+  const ProgramFile program = program_behind(path);
+  // The kernel gives a script no rights, but may give some to the program that reads the script.
+  const char* const read_by = program.is_script() ? program.interpreter : path;
+  if (program.is_script() && stat(read_by, &facts) != 0) return;
+  if (program.preloading != Preloading::works) {
     leave_mark(MarkKind::cannot_load, path, has_model);
-  } else if (gains_rights(path, facts)) {
+  } else if (gains_rights(read_by, facts)) {
     leave_mark(MarkKind::gains_rights, path, has_model);
   } else if (!brings_interposer(environment)) {
     leave_mark(MarkKind::lost_environment, path, has_model);

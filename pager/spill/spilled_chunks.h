@@ -21,8 +21,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "pager/base/span.h"
 #include "pager/spill/content_hash.h"
 
 namespace weightpager::spill {
@@ -35,6 +37,9 @@ enum class Home : uint8_t { zeros, spill_file, file };
 struct BlocksInUse {
   bool (*is_any_at)(const void* context, uint64_t offset_bytes) = nullptr;  // nullptr: always
   const void* context = nullptr;
+  /// Lists the blocks by their bytes in the memory, in any order, as many as there is room for;
+  /// returns how many. May be asked from any thread, and waits for none. nullptr: none is known.
+  size_t (*list)(const void* context, std::span<Span> blocks) = nullptr;
 
   bool is_any(uint64_t offset_bytes) const {
     return is_any_at == nullptr || is_any_at(context, offset_bytes);
@@ -54,6 +59,7 @@ class SpilledChunks {
   /// Whether the chunk was ever touched or read into, since its last block was freed.
   bool is_in_use(uint32_t chunk) const { return chunks_[chunk].is_in_use; }
   void note_use(uint32_t chunk) { chunks_[chunk].is_in_use = true; }
+  const BlocksInUse& blocks() const { return blocks_; }
   /// Whether a block lies in the chunk that begins there: its content has to be kept.
   bool has_block_at(uint64_t offset_bytes) const { return blocks_.is_any(offset_bytes); }
 

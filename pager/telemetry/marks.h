@@ -24,13 +24,15 @@ enum class MarkKind : uint32_t {
   read = 4,              // at the end: bytes that were read since; subject: as of `opened`
   mapped_plain = 5,      // a model was mapped as the kernel does; amount: bytes
   lost_environment = 6,  // subject is started without the interposer; amount: 1 if it gets a model
-  cannot_load = 7,       // subject is started and static; amount: as above
+  cannot_load = 7,       // subject is started, and no library gets into it; amount: as above
   gains_rights = 8,      // subject is started and the kernel ignores LD_PRELOAD; amount: as above
   forked = 9,            // a child; amount: of whose weights it has the plain file, 0: of nobody's
   forking = 12,          // a child is about to be made, which may outlive who makes it
   child_started = 10,    // … runs another program from here on
   child_touched = 11,    // … at its end; amount: bytes of the plain file that it has touched
   paging = 13,           // the first model is about to be paged
+  unseen_memory = 14,    // at the end; amount: bytes of memory that nobody asked the interposer for
+  deep_bound = 15,       // a library was opened that allocates past the interposer; subject: it
 };
 
 /// How a model was mapped that the interposer left to the kernel.

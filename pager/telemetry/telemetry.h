@@ -17,7 +17,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 10;
+inline constexpr uint32_t telemetry_version = 11;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -58,6 +58,10 @@ struct Telemetry {
   Counter lazy_read_bytes;      // that the engine read from files, to be read when it touches them
   Counter spill_file_bytes;     // that the spill file holds now
   Counter spill_errors;         // writes to the spill file that failed
+  Counter blocks;               // of the engine's that lie in such memory now
+  Counter block_bytes;          // … their length
+  Counter block_bytes_max;      // … at most
+  Counter mapped_file_bytes;    // sizes of the files that the engine mapped
 
   // What happened, in chunks. Faults by what the chunk was like when the pager took the fault.
   Counter faults_demand;    // touched while absent: the engine waited for a whole read

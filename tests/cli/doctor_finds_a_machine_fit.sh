@@ -26,3 +26,24 @@ expect_row model ok 'gguf llama'
 jq -e '.rows[] | select(.id == "reading").facts | .read_bytes > 67108864 and .bytes_per_second > 0' "$OUT" \
   >/dev/null || fail "the model was not read: $(cat "$OUT")"
 expect_row window info 'holds 50 %'
+
+# A folder for --spill. Not $SCRATCH, which may lie in memory.
+folder=$(mktemp -d -p "$PWD" spill.XXXXXX)
+trap 'rm -rf -- "$SCRATCH" "$folder"' EXIT
+doctor --json --window 32MiB --spill "$folder" "$SCRATCH/model.gguf"
+expect_status 0
+expect_row spill_wear info ''
+jq -e --arg folder "$folder" '[.rows[] | {(.id): .facts}] | add |
+  .spill_folder.works and .spill_folder.folder == $folder and .spill_folder.type != "" and
+  .spill_room.room_bytes > .spill_room.needed_bytes and .spill_room.needed_bytes > 40000000 and
+  .spill_writing.bytes_per_second > 0 and .spill_writing.written_bytes <= 268435456 and
+  .spill_wear.start_bytes_max == .spill_room.needed_bytes' "$OUT" >/dev/null || fail "the folder: $(cat "$OUT")"
+[[ -z $(ls -A "$folder") ]] || fail "something is left in the folder"
+doctor --json --spill "$folder/nowhere"
+expect_status 1
+expect_row spill_folder fail 'make the folder first'
+if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then
+  doctor --json --spill /dev/shm
+  expect_status 1
+  expect_row spill_folder fail 'its file system is in memory'
+fi

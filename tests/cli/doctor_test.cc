@@ -88,6 +88,7 @@ TEST_F(DoctorTest, FindsNothingWhereNothingIsWrong) {
       "kernel: info: Linux 6.18.0 x86_64\n"
       "userfaultfd: ok: all faults, through /dev/userfaultfd\n"
       "mapper: ok: move: chunks get into place without a copy\n"
+      "spilling: ok: weights that engines read, convert or repack can be served (run --spill)\n"
       "kernel_module: ok: works: GPUs' drivers, too, wait for weights that are not in memory\n"
       "written_pages: ok: found by asynchronous write protection and PAGEMAP_SCAN\n"
       "io_uring: ok: works\n"
@@ -214,6 +215,72 @@ TEST_F(DoctorTest, NoMapperIsAFailure) {
   facts_.system.mapper = {"", {"mapping a chunk: Invalid argument", "ulimit -v unlimited", 0}};
   EXPECT_EQ(judged("mapper"),
             "fail: none works: mapping a chunk: Invalid argument | ulimit -v unlimited");
+}
+
+// --- memory of the engine's own -----------------------------------------------------------------
+
+SpillFacts well_folder() {
+  SpillFacts spill;
+  spill.folder = "/var/tmp";
+  spill.filesystem = "ext4";
+  spill.source = "/dev/vda1";
+  spill.is_direct = true;
+  spill.is_rotational = false;
+  spill.room_bytes = 100 * GiB;
+  spill.writing = {256'000'000, second_ns / 4, {}};
+  return spill;
+}
+
+TEST_F(DoctorTest, SpillingTakesMovesAndAllFaults) {
+  facts_.system.userfaultfd.error_of(Door::device) = EACCES;
+  facts_.system.userfaultfd.error_of(Door::system_call) = EPERM;
+  EXPECT_EQ(judged("spilling"),
+            "warn: run --spill is refused: no right to serve faults inside system calls | sudo "
+            "setfacl -m u:ada:rw /dev/userfaultfd (package acl; lasts until the next boot)");
+  facts_.system.userfaultfd.features = write_protection;
+  EXPECT_EQ(
+      judged("spilling"),
+      "warn: run --spill is refused: this kernel cannot move pages (UFFDIO_MOVE) | boot Linux "
+      "6.8 or newer");
+}
+
+TEST_F(DoctorTest, ASpillFolderIsJudgedByRoomSpeedAndWear) {
+  EXPECT_EQ(judged("spill_folder"), "no such row");
+  facts_.spill = well_folder();
+  EXPECT_EQ(judged("spill_folder"), "ok: /var/tmp: ext4 on /dev/vda1");
+  EXPECT_EQ(judged("spill_room"), "ok: 100.0 GiB free");
+  EXPECT_EQ(judged("spill_writing"), "ok: 1.02 GB/s over 0.2 s");
+  EXPECT_EQ(
+      judged("spill_wear"),
+      "info: an engine that converts or repacks its weights writes what does not fit into the "
+      "window at each start; one that reads or maps them, nothing (`spill_written_bytes` of "
+      "run --json)");
+  facts_.spill->is_rotational = true;
+  EXPECT_TRUE(
+      judged("spill_wear")
+          .ends_with("; the kernel takes this disk for a spinning one, which does not wear"));
+  add_model(well_model());
+  facts_.window_bytes = 1 * GiB;
+  facts_.spill->room_bytes = 2 * GiB;
+  facts_.spill->writing.elapsed_ns = second_ns;
+  EXPECT_EQ(
+      judged("spill_room"),
+      "warn: 2.0 GiB free: an engine that converts or repacks this model needs 3.0 GiB | free "
+      "some (`df`), or --spill a folder on another disk");
+  EXPECT_EQ(judged("spill_writing"),
+            "warn: 0.26 GB/s over 1.0 s; what does not fit of a repacked copy takes 12.6 s: slow, "
+            "and each start waits for it | --spill /a/folder/on/a/local/solid-state/disk");
+  facts_.spill->is_direct = false;
+  EXPECT_EQ(judged("spill_folder").rfind("warn: /var/tmp: ext4 on /dev/vda1: no O_DIRECT", 0), 0u);
+}
+
+TEST_F(DoctorTest, AFolderThatCannotTakeASpillFileIsAFailure) {
+  facts_.spill =
+      SpillFacts{.folder = "/dev/shm",
+                 .problem = Error{"its file system is in memory", "--spill DIR", EINVAL}};
+  EXPECT_EQ(judged("spill_folder"), "fail: its file system is in memory | --spill DIR");
+  EXPECT_EQ(judged("spill_writing"), "no such row");
+  EXPECT_EQ(verdict(), RowVerdict::fail);
 }
 
 // --- reading and memory -------------------------------------------------------------------------

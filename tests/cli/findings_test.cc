@@ -26,7 +26,7 @@ Mark mark(MarkKind kind, int32_t process_id, const char* subject = "", uint64_t 
 
 class FindingsTest : public testing::Test {
  protected:
-  std::vector<Finding> found() const { return findings(marks_, processes_, "/engine", around_); }
+  std::vector<Finding> found() const { return findings(marks_, processes_, engine_, around_); }
   std::string first_cause() const { return found().empty() ? "" : found().front().cause; }
   void serve(int32_t process_id) {
     served_.process_id = process_id;
@@ -35,8 +35,15 @@ class FindingsTest : public testing::Test {
 
   std::vector<Mark> marks_ = {mark(MarkKind::loaded, 10, "/bin/sh")};
   std::vector<const Telemetry*> processes_;
+  std::string engine_ = "/engine";
   Surroundings around_ = {[](const Mark&) { return false; },
-                          [](const std::string& program) { return program == "/go"; }};
+                          [](const std::string& program) {
+                            ProgramFile file;
+                            file.is_go = program == "/go";
+                            if (program == "/static") file.preloading = Preloading::static_linked;
+                            if (program == "/narrow") file.preloading = Preloading::narrow;
+                            return file;
+                          }};
   Telemetry served_;
 };
 
@@ -44,6 +51,19 @@ TEST_F(FindingsTest, NoMarkAtAllMeansNotLoaded) {
   EXPECT_TRUE(found().empty());
   marks_.clear();
   EXPECT_EQ(first_cause(), "not_loaded");
+}
+
+TEST_F(FindingsTest, AnEngineThatNoLibraryGetsIntoIsNamedWithTheReason) {
+  marks_.clear();
+  engine_ = "/static";
+  EXPECT_EQ(first_cause(), "static_program");
+  EXPECT_EQ(found()[0].text, "/static is statically linked, so weightpager's library is not in it");
+  engine_ = "/narrow";
+  EXPECT_EQ(first_cause(), "other_program");
+  marks_ = {mark(MarkKind::loaded, 10, "/bin/sh"), mark(MarkKind::cannot_load, 10, "/narrow", 1)};
+  EXPECT_EQ(found()[0].text,
+            "engine (pid 10) started /narrow, which is a 32-bit program, so weightpager's library "
+            "is not in it");
 }
 
 TEST_F(FindingsTest, AStartThatGetsAModelTellsMoreThanALaterOne) {
@@ -81,6 +101,36 @@ TEST_F(FindingsTest, WhoRunsOnMayStillMap) {
 TEST_F(FindingsTest, GoCallsTheKernelItself) {
   marks_.push_back(mark(MarkKind::loaded, 12, "/go"));
   EXPECT_EQ(first_cause(), "own_system_calls");
+}
+
+TEST_F(FindingsTest, MemoryThatWasGotPastTheLibraryIsToldOfServedProcessesToo) {
+  serve(10);
+  around_.is_spilling = true;
+  marks_.push_back(mark(MarkKind::unseen_memory, 10, "", 600 * MiB));
+  marks_.push_back(mark(MarkKind::deep_bound, 11, "/lib/deep.so"));
+  ASSERT_EQ(found().size(), 2u);
+  EXPECT_EQ(found()[0].cause, "own_memory");
+  EXPECT_EQ(found()[0].text,
+            "engine (pid 10) held 600.0 MiB of memory that it got by system calls of its own, "
+            "neither by malloc nor by mmap: it is not served");
+  EXPECT_EQ(found()[1].cause, "deep_bound");
+}
+
+TEST_F(FindingsTest, GosOwnMemoryIsToldOfThoughItsCLibrariesAreServed) {
+  serve(12);
+  around_.is_spilling = true;
+  marks_.push_back(mark(MarkKind::loaded, 12, "/go"));
+  served_.engine_bytes_max = 100 * MiB;
+  EXPECT_TRUE(found().empty());
+  served_.engine_bytes_max = 1 * GiB;
+  EXPECT_EQ(first_cause(), "own_system_calls");
+}
+
+TEST_F(FindingsTest, WhatWasReadIsServedWithSpill) {
+  marks_.push_back(mark(MarkKind::opened, 12, "/m.gguf", 10 * MiB));
+  EXPECT_NE(found()[0].cure.find("give --spill DIR"), std::string::npos);
+  around_.is_spilling = true;
+  EXPECT_EQ(found()[0].cure.find("--spill"), std::string::npos);
 }
 
 TEST_F(FindingsTest, OfAServedProcessOnlyWhatWasNotServedIsTold) {

@@ -65,6 +65,34 @@ TEST_F(SummaryTest, HasAllNumbers) {
             "  advice    the disk is the bound: a window of 2.5 GiB would halve the reading\n");
 }
 
+TEST_F(SummaryTest, TellsWhereTheEnginesOwnMemoryCameFromAndWentTo) {
+  report_.options.spill_folder = "/var/tmp";
+  process_.mapped_file_bytes = 1 * GiB;
+  process_.block_bytes_max = 3 * GiB;
+  process_.lazy_read_bytes = 2 * GiB;
+  process_.spill_written_bytes = 512 * MiB;
+  process_.spill_read_bytes = 4 * GiB;
+  const std::string text = summary_text(report_);
+  EXPECT_NE(
+      text.find("  mapped    1.0 GiB of files\n"
+                "  spilled   3.0 GiB of blocks at most; read lazily 2.0 GiB; written 512.0 MiB,\n"
+                "            read back 4.0 GiB\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST_F(SummaryTest, TellsOfMemoryThatNobodyServed) {
+  report_.processes.clear();
+  report_.findings = {{"static_program", 0, "", "/x is statically linked", "use another build"}};
+  EXPECT_EQ(summary_text(report_),
+            "weightpager: no model was mapped: /x is statically linked; use another build\n");
+  report_.largest_process_bytes = 2 * GiB;
+  EXPECT_EQ(
+      summary_text(report_),
+      "weightpager: no model was mapped: /x is statically linked; use another build; 2.0 GiB of "
+      "memory were held outside any window\n");
+}
+
 TEST_F(SummaryTest, FitsEightLinesOf80AsciiColumnsAtWorst) {
   memset(process_.command, 'c', sizeof(process_.command) - 1);
   memset(process_.profile, 'p', sizeof(process_.profile) - 1);

@@ -164,5 +164,27 @@ TEST(TopFrame, AMessageTakesTheKeysPlace) {
   EXPECT_TRUE(plain(top_frame(view, {80, 24}, false).back()).starts_with(view.message));
 }
 
+TEST(TopFrame, HasALineOfTheEnginesOwnMemoryWhereItIsServed) {
+  TopView view = busy();
+  const auto lines_about_memory = [&] {
+    std::vector<std::string> found;
+    for (const Line& line : top_frame(view, {80, 24}, false)) {
+      if (plain(line).rfind("memory ", 0) == 0) found.push_back(plain(line));
+    }
+    return found;
+  };
+  EXPECT_TRUE(lines_about_memory().empty());
+  view.memory = HeldMemory{7, 512 * MiB, 300 * MiB, 200 * MiB, 12 * MiB};
+  ASSERT_EQ(lines_about_memory().size(), 1u);
+  EXPECT_EQ(lines_about_memory()[0],
+            "memory   7 blocks, 512 MiB: written 300, of files 200, zeros 12");
+  view.rows = {{{.name = "written", .size_bytes = 4 * MiB, .written_bytes = 4 * MiB}, {}}};
+  const std::vector<Line> lines = top_frame(view, {80, 24}, false);
+  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const Line& line) {
+    return plain(line).rfind("written                    4    0    0      - ", 0) == 0;
+  }));
+  EXPECT_EQ(top_frame(view, {80, 24}, false).size(), 24u);
+}
+
 }  // namespace
 }  // namespace weightpager::tools

@@ -8,8 +8,8 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/lib/package.sh"
 
 symbols_of() { nm -D --defined-only "$1" | awk '{ print $NF }' | LC_ALL=C sort -u; }
 
-# Where a sanitizer's runtime answers the allocator's calls, the interposer does not.
-ALLOCATOR='malloc|calloc|realloc|reallocarray|free|malloc_usable_size|posix_memalign|aligned_alloc|memalign|p?valloc'
+# Where a sanitizer's runtime answers the allocator's calls and dlopen, the interposer does not.
+ALLOCATOR='dlopen|malloc|calloc|realloc|reallocarray|free|malloc_usable_size|posix_memalign|aligned_alloc|memalign|p?valloc'
 listed() {
   if grep -qs '^WP_SANITIZE:[A-Z]*=.' "$BUILD/CMakeCache.txt"; then
     grep -vxE "#.*|$ALLOCATOR" "$1"

@@ -46,14 +46,26 @@ Command stat_description() {
               "Columns: memory in use and size of the window; bytes read; faults that waited\n"
               "for a whole read (demand), for the rest of one (late) or for microseconds (trip);\n"
               "chunks that were there before the engine came (hidden); share of the time with a\n"
-              "thread waiting (stall); passes so far; the layer that was touched last\n",
+              "thread waiting (stall); passes so far; the layer that was touched last. With\n"
+              "run --spill, instead of trip and layer: bytes written to the spill file; the\n"
+              "engine's large blocks, their number and size\n",
           .exit_status = live_exit_status,
           .operands = Operands::pagers};
 }
 
 namespace {
 
-void print_header() {
+/// Whether memory of the engine's own is served, too: two columns are about that then.
+bool has_memory(const Json& stat) { return !stat.value("memory", Json()).is_null(); }
+
+void print_header(const Json& stat) {
+  if (has_memory(stat)) {
+    fmt::print("{:>8} {:>7} {:>6} {:>6} {:>6} {:>5} {:>6} {:>5} {:>6}  {}\n", "resident", "window",
+               "read", "spill", "demand", "late", "hidden", "stall", "passes", "blocks");
+    fmt::print("{:>8} {:>7} {:>6} {:>6} {:>6} {:>5} {:>6} {:>5} {:>6}  {}\n", "MiB", "MiB", "MiB/s",
+               "MiB/s", "/s", "/s", "/s", "%", "", "n: MiB");
+    return;
+  }
   fmt::print("{:>8} {:>7} {:>6} {:>6} {:>5} {:>6} {:>6} {:>5} {:>6}  {}\n", "resident", "window",
              "read", "demand", "late", "trip", "hidden", "stall", "passes", "layer");
   fmt::print("{:>8} {:>7} {:>6} {:>6} {:>5} {:>6} {:>6} {:>5} {:>6}\n", "MiB", "MiB", "MiB/s", "/s",
@@ -106,6 +118,19 @@ void print_row(const Json& stat, const Json& former) {
     const uint64_t before = is_first ? 0 : former.at(key).get<uint64_t>();
     return static_cast<double>(stat.at(key).get<uint64_t>() - before) / seconds;
   };
+  if (has_memory(stat)) {
+    const Json& memory = stat.at("memory");
+    fmt::print(
+        "{:>8.0f} {:>7.0f} {:>6.0f} {:>6.0f} {:>6.0f} {:>5.0f} {:>6.0f} {:>5.1f} {:>6}  {}: "
+        "{:.0f}\n",
+        mebibytes_of(stat, "resident_bytes"), mebibytes_of(stat, "window_bytes"),
+        rate("read_bytes") / static_cast<double>(MiB),
+        rate("spill_written_bytes") / static_cast<double>(MiB), rate("faults_demand"),
+        rate("faults_late"), rate("prefetch_hidden"), std::min(rate("stall_ns") / 1e7, 100.0),
+        stat.at("passes").get<uint64_t>(), memory.at("blocks").get<uint64_t>(),
+        mebibytes_of(memory, "size_bytes"));
+    return;
+  }
   fmt::print("{:>8.0f} {:>7.0f} {:>6.0f} {:>6.0f} {:>5.0f} {:>6.0f} {:>6.0f} {:>5.1f} {:>6}  {}\n",
              mebibytes_of(stat, "resident_bytes"), mebibytes_of(stat, "window_bytes"),
              rate("read_bytes") / static_cast<double>(MiB), rate("faults_demand"),
@@ -164,7 +189,7 @@ int watch(control::Client& client, const Watching& watching) {
     } else if (stat->contains("server_process_id")) {
       print_guest(*stat, row == 0);
     } else {
-      if (row % static_cast<uint32_t>(rows_on_a_screen()) == 0) print_header();
+      if (row % static_cast<uint32_t>(rows_on_a_screen()) == 0) print_header(*stat);
       print_row(*stat, former);
     }
     // A pipe's reader wants each row at once.

@@ -54,6 +54,11 @@ Residency residency_of(const Json& row) {
           .failed_bytes = bytes("failed_bytes"),
           .pinned_bytes = bytes("pinned_bytes"),
           .stall_ns = row.value("stall_ns", uint64_t{0}),
+          .written_bytes = row.value("written_bytes", uint64_t{0}),
+          .lazy_bytes = row.value("lazy_bytes", uint64_t{0}),
+          .zero_bytes = row.value("zero_bytes", uint64_t{0}),
+          .file = row.value("file", ""),
+          .file_offset_bytes = row.value("file_offset_bytes", uint64_t{0}),
           .chunks = row.at("chunks").get<std::vector<std::pair<uint64_t, uint64_t>>>()};
 }
 
@@ -88,6 +93,13 @@ void Residency::add(const Residency& other) {
   failed_bytes += other.failed_bytes;
   pinned_bytes += other.pinned_bytes;
   stall_ns += other.stall_ns;
+  written_bytes += other.written_bytes;
+  lazy_bytes += other.lazy_bytes;
+  zero_bytes += other.zero_bytes;
+}
+
+const char* rows_of(const Json& model, const char* by) {
+  return model.value("kind", "file") == "memory" ? "block" : by;
 }
 
 Result<std::vector<Residency>> ask_residency(control::Client& client, size_t model,

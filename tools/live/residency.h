@@ -13,7 +13,7 @@
 
 namespace weightpager::tools {
 
-/// A layer or tensor, or several of them.
+/// A layer, tensor or block, or several of them.
 struct Residency {
   std::string name;
   uint64_t size_bytes = 0;
@@ -25,14 +25,25 @@ struct Residency {
   uint64_t failed_bytes = 0;
   uint64_t pinned_bytes = 0;  // of pinned chunks, resident or not
   uint64_t stall_ns = 0;      // only for layers
+  // Of a block of the engine's own memory: what it holds, and the file that the engine read into
+  // it.
+  uint64_t written_bytes = 0;
+  uint64_t lazy_bytes = 0;
+  uint64_t zero_bytes = 0;
+  std::string file;
+  uint64_t file_offset_bytes = 0;
   /// Its chunks in the file: [first, count], in order.
   std::vector<std::pair<uint64_t, uint64_t>> chunks;
 
+  bool is_block() const { return written_bytes + lazy_bytes + zero_bytes > 0; }
   uint64_t resident_bytes() const { return mapped_bytes + ready_bytes; }
   void add(const Residency& other);
 };
 
-/// Asks for rows until all of them are there. `by`: "layer" or "tensor".
+/// What the rows of a model of `hello` are: "block" of the engine's own memory, else `by`, which is
+/// "layer" or "tensor".
+const char* rows_of(const control::Client::Json& model, const char* by);
+/// Asks for rows until all of them are there. `by`: "layer", "tensor" or "block".
 Result<std::vector<Residency>> ask_residency(control::Client& client, size_t model, const char* by);
 /// One letter for each chunk; docs/reference/control.md lists the letters.
 Result<std::string> ask_chunk_states(control::Client& client, size_t model);

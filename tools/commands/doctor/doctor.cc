@@ -26,10 +26,14 @@ Command doctor_description() {
           .options = {{'w', "window", "SIZE",
                        "compare this window with memory, limits and model: 1GiB,\n"
                        "or 25% of MODEL"},
+                      {0, "spill", "DIR",
+                       "look at this folder for `run --spill`, too: room, speed,\n"
+                       "wear; writes 256 MiB there at most, for a second"},
                       {0, "json", "", "print JSON: the same rows with all facts"}},
           .examples =
               "  weightpager doctor\n"
               "  weightpager doctor --window 1GiB model.gguf\n"
+              "  weightpager doctor --window 1GiB --spill /var/tmp model.gguf\n"
               "  weightpager doctor --json | jq '.rows[] | select(.verdict == \"fail\")'\n",
           .environment = "  NO_COLOR  if set and not empty, no colours on a terminal\n",
           .exit_status =
@@ -71,6 +75,7 @@ int examine(const Arguments& arguments) {
   if (!window_bytes) return misuse(window_bytes.error());
   facts.window_bytes = *window_bytes;
   facts.system = collect_system_facts();
+  if (const auto folder = arguments.value("spill")) facts.spill = collect_spill_facts(*folder);
   facts.cuda = collect_cuda_facts();
 
   const std::vector<Row> rows = judge(facts);

@@ -3,7 +3,7 @@
 // Facts are plain data. They are collected here by trying things: features are probed, versions are
 // not compared. Pure functions in doctor_rows.h judge them, so the judgement can be tested for
 // machines that are not at hand. Cost: milliseconds, except for the reading speed of a model
-// (1.5 s).
+// (1.5 s) and the writing speed of a folder (1 s).
 #pragma once
 
 #include <cstdint>
@@ -100,6 +100,27 @@ struct ModelFacts {
   ReadingFacts reading;
 };
 
+/// A measurement of the writing speed, or the reason why there is none.
+struct WritingFacts {
+  uint64_t written_bytes = 0;
+  uint64_t elapsed_ns = 0;
+  std::optional<Error> problem;
+};
+
+/// The folder of `run --spill`.
+struct SpillFacts {
+  std::string folder;
+  /// Why no spill file can be made there; all below is unknown then.
+  std::optional<Error> problem;
+  std::string filesystem;
+  std::string source;
+  bool is_direct = false;
+  /// nullopt: the kernel does not tell.
+  std::optional<bool> is_rotational;
+  uint64_t room_bytes = 0;
+  WritingFacts writing;
+};
+
 struct CudaDevice {
   std::string name;
   uint64_t memory_bytes = 0;
@@ -121,12 +142,16 @@ struct Facts {
   /// nullopt without MODEL; an error if the model cannot be read or trusted.
   std::optional<Result<ModelFacts>> model;
   std::optional<uint64_t> window_bytes;
+  /// nullopt without --spill.
+  std::optional<SpillFacts> spill;
   CudaFacts cuda;
 };
 
 SystemFacts collect_system_facts();
 /// Facts about all files of the model that `path` belongs to. Reads the model for 1.5 s at most.
 Result<ModelFacts> collect_model_facts(const std::string& path);
+/// Writes to the folder for a second and 256 MiB at most.
+SpillFacts collect_spill_facts(const std::string& folder);
 CudaFacts collect_cuda_facts();
 
 }  // namespace weightpager::tools

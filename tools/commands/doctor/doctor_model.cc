@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "pager/base/units.h"
 #include "pager/io/reader.h"
@@ -15,6 +13,7 @@
 #include "pager/model/recognise.h"
 #include "tools/commands/doctor/doctor_facts.h"
 #include "tools/probes/huge_memory.h"
+#include "tools/probes/mount_of.h"
 
 namespace weightpager::tools {
 namespace {
@@ -22,23 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds measured_time_max{1500};
-
-/// Finds the mount that `fd` lies on in /proc. A line is `36 35 98:0 /root /mount/point options … -
-/// type source`.
-void find_filesystem(int fd, ModelFacts& facts) {
-  std::ifstream information(fmt::format("/proc/self/fdinfo/{}", fd));
-  std::string key, mount;
-  while (information >> key >> mount && key != "mnt_id:") continue;
-  std::ifstream mounts("/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    std::istringstream words(line);
-    std::string word;
-    if (!(words >> word) || word != mount) continue;
-    while (words >> word && word != "-") continue;
-    words >> facts.filesystem >> facts.source;
-    return;
-  }
-}
 
 std::unique_ptr<io::Reader> open_reader(const io::DeviceLimits& device, uint32_t reads_max) {
   io::ReaderOptions options;
@@ -151,7 +133,9 @@ Result<ModelFacts> collect_model_facts(const std::string& path) {
       facts.cached_file = shown->files[index].path;
     }
   }
-  find_filesystem(files->front().fd(), facts);
+  const Mount mount = mount_of(files->front().fd());
+  facts.filesystem = mount.filesystem;
+  facts.source = mount.source;
   facts.device = io::device_limits(files->front().fd());
   facts.reading = measure_reading(*files, facts.device);
   return facts;

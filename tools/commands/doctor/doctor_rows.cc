@@ -469,6 +469,128 @@ void add_model_rows(std::vector<Row>& rows, const Facts& facts) {
   rows.push_back(workers_row());
 }
 
+// --- memory of the engine's own -----------------------------------------------------------------
+
+/// What serving such memory takes of the kernel, whatever the folder.
+Row spilling_row(const UserfaultfdAccess& access) {
+  const bool has_move = (access.features & UFFD_FEATURE_MOVE) != 0;
+  const bool works = has_move && access.serves_all_faults();
+  Row row{"spilling", RowVerdict::ok, "", "", {{"works", works}}};
+  if (!access.is_available()) {
+    row.verdict = RowVerdict::information;
+    row.finding = untried;
+  } else if (works) {
+    row.finding = "weights that engines read, convert or repack can be served (run --spill)";
+  } else if (!has_move) {
+    row.verdict = RowVerdict::warn;
+    row.finding = "run --spill is refused: this kernel cannot move pages (UFFDIO_MOVE)";
+    row.cure = "boot Linux 6.8 or newer";
+  } else {
+    row.verdict = RowVerdict::warn;
+    row.finding = "run --spill is refused: no right to serve faults inside system calls";
+    row.cure = userfaultfd_cure(access);
+  }
+  return row;
+}
+
+Row spill_folder_row(const SpillFacts& spill) {
+  Row row{"spill_folder", RowVerdict::ok, "", "", {}};
+  row.facts = {{"folder", spill.folder}, {"works", !spill.problem.has_value()}};
+  if (spill.problem) {
+    row.verdict = RowVerdict::fail;
+    row.finding = spill.problem->message;
+    row.cure = spill.problem->hint;
+    return row;
+  }
+  row.facts["type"] = spill.filesystem;
+  row.facts["source"] = spill.source;
+  row.facts["is_direct"] = spill.is_direct;
+  row.finding = fmt::format("{}: {} on {}", spill.folder, spill.filesystem, spill.source);
+  if (spill.is_direct) return row;
+  row.verdict = RowVerdict::warn;
+  row.finding += ": no O_DIRECT, so what is written lies in the page cache, too";
+  row.cure = "--spill /a/folder/on/ext4-xfs-or-btrfs";
+  return row;
+}
+
+/// What an engine that converts or repacks all of the model writes when it starts; nullopt if that
+/// is not known.
+std::optional<uint64_t> written_at_start_bytes(const Facts& facts) {
+  if (!facts.model || !*facts.model || !facts.window_bytes) return std::nullopt;
+  const uint64_t model_bytes = (*facts.model)->size_bytes;
+  return model_bytes - std::min(model_bytes, *facts.window_bytes);
+}
+
+Row spill_room_row(const Facts& facts, const SpillFacts& spill) {
+  const auto needed_bytes = written_at_start_bytes(facts);
+  Row row{"spill_room", RowVerdict::ok, format_size(spill.room_bytes) + " free", "", {}};
+  row.facts = {{"room_bytes", spill.room_bytes}};
+  row.facts["needed_bytes"] = needed_bytes ? Json(*needed_bytes) : Json(nullptr);
+  if (!needed_bytes || *needed_bytes <= spill.room_bytes) return row;
+  row.verdict = RowVerdict::warn;
+  row.finding += fmt::format(": an engine that converts or repacks this model needs {}",
+                             format_size(*needed_bytes));
+  row.cure = "free some (`df`), or --spill a folder on another disk";
+  return row;
+}
+
+Row spill_writing_row(const Facts& facts, const SpillFacts& spill) {
+  const WritingFacts& writing = spill.writing;
+  const bool is_measured = !writing.problem && writing.written_bytes >= measurable_bytes / 4;
+  const double speed = writing.elapsed_ns == 0 ? 0
+                                               : static_cast<double>(writing.written_bytes) /
+                                                     seconds(writing.elapsed_ns);
+  Row row{"spill_writing", RowVerdict::ok, "", "", {}};
+  row.facts = {{"bytes_per_second", is_measured ? Json(speed) : Json(nullptr)},
+               {"written_bytes", writing.written_bytes},
+               {"elapsed_ns", writing.elapsed_ns}};
+  if (writing.problem) {
+    row.verdict = RowVerdict::fail;
+    row.finding = writing.problem->message;
+    row.cure = writing.problem->hint;
+    return row;
+  }
+  if (!is_measured) {
+    row.verdict = RowVerdict::information;
+    row.finding = "not measured: too little room";
+    return row;
+  }
+  row.finding = fmt::format("{:.2f} GB/s over {:.1f} s", speed / 1e9, seconds(writing.elapsed_ns));
+  if (const auto bytes = written_at_start_bytes(facts)) {
+    row.finding += fmt::format("; what does not fit of a repacked copy takes {:.1f} s",
+                               static_cast<double>(*bytes) / speed);
+  }
+  if (speed >= slow_bytes_per_second) return row;
+  row.verdict = RowVerdict::warn;
+  row.finding += ": slow, and each start waits for it";
+  row.cure = "--spill /a/folder/on/a/local/solid-state/disk";
+  return row;
+}
+
+Row spill_wear_row(const Facts& facts, const SpillFacts& spill) {
+  const auto bytes = written_at_start_bytes(facts);
+  Row row{"spill_wear", RowVerdict::information, "", "", {}};
+  row.facts = {{"is_rotational", spill.is_rotational ? Json(*spill.is_rotational) : Json(nullptr)},
+               {"start_bytes_max", bytes ? Json(*bytes) : Json(nullptr)}};
+  row.finding = fmt::format(
+      "an engine that converts or repacks its weights writes {} at each start; one that reads or "
+      "maps them, nothing (`spill_written_bytes` of run --json)",
+      bytes ? "up to " + format_size(*bytes) : "what does not fit into the window");
+  // Virtual disks are often taken for spinning ones.
+  if (spill.is_rotational.value_or(false))
+    row.finding += "; the kernel takes this disk for a spinning one, which does not wear";
+  return row;
+}
+
+void add_spill_rows(std::vector<Row>& rows, const Facts& facts) {
+  if (!facts.spill) return;
+  rows.push_back(spill_folder_row(*facts.spill));
+  if (facts.spill->problem) return;
+  rows.push_back(spill_room_row(facts, *facts.spill));
+  rows.push_back(spill_writing_row(facts, *facts.spill));
+  rows.push_back(spill_wear_row(facts, *facts.spill));
+}
+
 // --- CUDA ---------------------------------------------------------------------------------------
 
 Row cuda_device_row(size_t number, const CudaDevice& device) {
@@ -527,6 +649,7 @@ std::vector<Row> judge(const Facts& facts) {
   std::vector<Row> rows = {kernel_row(system),
                            userfaultfd_row(system.userfaultfd),
                            mapper_row(system),
+                           spilling_row(system.userfaultfd),
                            module_row(system.module_problem),
                            written_pages_row(system),
                            uring_row(system),
@@ -540,6 +663,7 @@ std::vector<Row> judge(const Facts& facts) {
                            swap_row(system.swap),
                            control_row(system)};
   add_model_rows(rows, facts);
+  add_spill_rows(rows, facts);
   add_cuda_rows(rows, facts.cuda);
   return rows;
 }

@@ -1,6 +1,5 @@
 #include "tools/commands/run/engine_file.h"
 
-#include <elf.h>
 #include <fmt/core.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -11,9 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <vector>
 
@@ -57,15 +54,22 @@ tl::unexpected<Error> not_executable(const std::string& path) {
               fmt::format("chmod +x {}", shell_line({path})), EACCES);
 }
 
-tl::unexpected<Error> more_rights(const std::string& path, const char* why) {
-  return fail(fmt::format("{}: {}, so Linux ignores LD_PRELOAD for it", path, why),
+/// A program, and the beginning of what is told of it.
+struct Subject {
+  std::string path;
+  std::string text;  // "engine:"; of who reads a script, "run.sh: its interpreter /bin/sh"
+};
+
+tl::unexpected<Error> more_rights(const Subject& subject, const char* why) {
+  return fail(fmt::format("{} {}, so Linux ignores LD_PRELOAD for it", subject.text, why),
               fmt::format("run a copy, which has no such rights: install -m 755 {} COPY",
-                          shell_line({path})));
+                          shell_line({subject.path})));
 }
 
 /// Fails if the program gains rights. Rights that the user has already, or that exec does not give,
 /// do not count.
-Status check_rights(const std::string& path) {
+Status check_rights(const Subject& subject) {
+  const std::string& path = subject.path;
   struct stat status = {};
   struct statvfs filesystem = {};
   const bool gives_none =
@@ -73,68 +77,75 @@ Status check_rights(const std::string& path) {
       (statvfs(path.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOSUID) != 0);
   if (gives_none || stat(path.c_str(), &status) != 0) return {};
   if ((status.st_mode & S_ISUID) && status.st_uid != getuid()) {
-    return more_rights(path, "is setuid");
+    return more_rights(subject, "is setuid");
   }
   if ((status.st_mode & S_ISGID) && (status.st_mode & S_IXGRP) && status.st_gid != getgid()) {
-    return more_rights(path, "is setgid");
+    return more_rights(subject, "is setgid");
   }
   if (getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) {
-    return more_rights(path, "has file capabilities");
+    return more_rights(subject, "has file capabilities");
   }
   return {};
 }
 
-/// A dynamically linked program names its dynamic loader in a program header.
-bool names_loader(std::ifstream& file, const Elf64_Ehdr& header) {
-  file.seekg(static_cast<std::streamoff>(header.e_phoff));
-  for (int index = 0; index < header.e_phnum; ++index) {
-    Elf64_Phdr segment = {};
-    if (!file.read(reinterpret_cast<char*>(&segment), sizeof(segment))) return false;
-    if (segment.p_type == PT_INTERP) return true;
-  }
-  return false;
-}
-
 /// If ld-linux-x86-64.so.2 is called by its name, it loads the libraries of LD_PRELOAD.
-bool is_loader(const std::string& path) {
+ProgramFile behind(const std::string& path) {
   std::error_code ignored;
-  const std::string name = fs::canonical(path, ignored).filename().string();
-  return name.starts_with("ld-") && name.find(".so") != std::string::npos;
-}
-
-enum class Linking { fit, static_program, narrow };
-
-Linking linking_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  Elf64_Ehdr header = {};
-  file.read(reinterpret_cast<char*>(&header), sizeof(header));
-  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return Linking::fit;
-  if (header.e_ident[EI_CLASS] != ELFCLASS64) return Linking::narrow;
-  const bool is_fit = (file && names_loader(file, header)) || is_loader(path);
-  return is_fit ? Linking::fit : Linking::static_program;
+  const std::string whole = fs::canonical(path, ignored).string();
+  return program_behind(whole.empty() ? path.c_str() : whole.c_str());
 }
 
 /// Whether an argument names a program that can be preloaded; the engine may start that program.
 bool names_fit_program(const std::vector<std::string>& arguments) {
   return std::any_of(arguments.begin() + 1, arguments.end(), [](const std::string& argument) {
     const auto program = find_engine(argument);
-    return program && linking_of(*program) == Linking::fit;
+    return program && behind(*program).preloading == Preloading::works;
   });
 }
 
-Status check_linking(const std::string& path, const std::vector<std::string>& arguments,
-                     bool has_models) {
-  const Linking linking = linking_of(path);
-  if (linking == Linking::fit) return {};
-  if (linking == Linking::narrow) {
-    return fail(fmt::format("{}: is a 32-bit program", path), "use a 64-bit build of the engine");
+/// `#!/usr/bin/env python3` leads on to python3; "" if the first line leads nowhere else.
+std::string started_by_env(const ProgramFile& program) {
+  if (fs::path(program.interpreter).filename() != "env") return "";
+  std::istringstream words(program.argument);
+  for (std::string word; words >> word;) {
+    if (word.starts_with('-') || word.find('=') != std::string::npos) continue;
+    const auto found = find_engine(word);
+    return found ? *found : "";
   }
-  if (!has_models || names_fit_program(arguments)) {
-    notice(path + ": is statically linked: only engines that it starts are paged");
-    return {};
+  return "";
+}
+
+tl::unexpected<Error> no_loader(const Subject& subject, const char* loader) {
+  return fail(fmt::format("{} its loader {} is not there", subject.text, loader),
+              "install the C library that it was built for, or use a build for this system",
+              ENOENT);
+}
+
+Status check_program(const Subject& subject, const ProgramFile& program,
+                     const std::vector<std::string>& arguments, bool has_models) {
+  if (auto rights = check_rights(subject); !rights) return rights;
+  if (program.preloading == Preloading::narrow || program.preloading == Preloading::other_machine ||
+      program.preloading == Preloading::other_c_library) {
+    const Unloadable words = unloadable(program);
+    return fail(fmt::format("{} {}", subject.text, words.what), words.cure);
   }
-  return fail(fmt::format("{}: is statically linked, so it ignores LD_PRELOAD", path),
-              "use a dynamically linked build of the engine");
+  const bool is_static = program.preloading == Preloading::static_linked;
+  if (is_static && has_models && !names_fit_program(arguments)) {
+    const Unloadable words = unloadable(program);
+    return fail(fmt::format("{} {}, so it ignores LD_PRELOAD", subject.text, words.what),
+                words.cure);
+  }
+  if (is_static)
+    notice(subject.text + " is statically linked: only engines that it starts are paged");
+  if (is_static) return {};
+  if (program.loader[0] != '\0' && access(program.loader, F_OK) != 0)
+    return no_loader(subject, program.loader);
+  if (program.is_go) {
+    notice(subject.text +
+           " is a Go program, which calls the kernel itself: of its files and memory only those of "
+           "its C libraries are paged, and those of programs that it starts");
+  }
+  return {};
 }
 
 }  // namespace
@@ -151,10 +162,33 @@ Result<std::string> find_engine(const std::string& name) {
   return not_executable(refused);
 }
 
+Unloadable unloadable(const ProgramFile& program) {
+  switch (program.preloading) {
+    case Preloading::narrow:
+      return {"is a 32-bit program", "use a 64-bit build of the engine"};
+    case Preloading::other_machine:
+      return {"is a program for another kind of processor", "use a build of the engine for x86-64"};
+    case Preloading::other_c_library:
+      return {fmt::format("is built for another C library (its loader is {})", program.loader),
+              "use a build of the engine for glibc, as Debian and Fedora have it, not Alpine"};
+    default:
+      return {program.is_go ? "is a statically linked Go program" : "is statically linked",
+              "use a dynamically linked build of the engine"};
+  }
+}
+
 Status check_preloadable(const std::string& path, const std::vector<std::string>& arguments,
                          bool has_models) {
-  if (auto rights = check_rights(path); !rights) return rights;
-  return check_linking(path, arguments, has_models);
+  const ProgramFile program = behind(path);
+  if (!program.is_script())
+    return check_program({path, path + ":"}, program, arguments, has_models);
+  const auto read_by = [&](const std::string& reader) {
+    return Subject{reader, fmt::format("{}: its interpreter {}", path, reader)};
+  };
+  auto fit = check_program(read_by(program.interpreter), program, arguments, has_models);
+  const std::string next = started_by_env(program);
+  if (!fit || next.empty()) return fit;
+  return check_program(read_by(next), behind(next), arguments, has_models);
 }
 
 Result<std::string> find_interposer() {

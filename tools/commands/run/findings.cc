@@ -1,19 +1,15 @@
 #include "tools/commands/run/findings.h"
 
-#include <elf.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <set>
-#include <string_view>
 #include <thread>
 
 #include "pager/base/units.h"
+#include "tools/commands/run/engine_file.h"
 #include "tools/commands/run/process_facts.h"
 
 namespace weightpager::tools {
@@ -53,13 +49,23 @@ Finding plain_mapping(const Mark& mark) {
                "the lines above say why");
 }
 
+/// Why the interposer is not in a program.
+const char* cause_of(const ProgramFile& program) {
+  const bool is_other = program.preloading == Preloading::narrow ||
+                        program.preloading == Preloading::other_machine ||
+                        program.preloading == Preloading::other_c_library;
+  return is_other ? "other_program" : "static_program";
+}
+
 /// A program was started without the interposer.
-Finding unloaded_start(const Mark& mark) {
+Finding unloaded_start(const Mark& mark, const Surroundings& surroundings) {
   const std::string start = fmt::format("{} started {}, ", name_of(mark), mark.subject);
   if (mark.kind == MarkKind::cannot_load) {
-    return about(mark, "static_program",
-                 start + "which is statically linked, so weightpager's library is not in it",
-                 "use a dynamically linked build of the engine");
+    const ProgramFile program = surroundings.look_at(mark.subject);
+    const Unloadable words = unloadable(program);
+    return about(mark, cause_of(program),
+                 start + "which " + words.what + ", so weightpager's library is not in it",
+                 words.cure);
   }
   if (mark.kind == MarkKind::gains_rights) {
     return about(mark, "gains_rights",
@@ -104,8 +110,64 @@ class Marks {
   const std::vector<Mark>& marks_;
 };
 
+/// Memory that a process got past the interposer, although memory is to be served.
+std::vector<Finding> memory_not_served(const Marks& marks) {
+  std::vector<Finding> found;
+  for (const Mark* mark : marks.last_of_each({MarkKind::unseen_memory})) {
+    found.push_back(
+        about(*mark, "own_memory",
+              fmt::format("{} held {} of memory that it got by system calls of its own, "
+                          "neither by malloc nor by mmap: it is not served",
+                          name_of(*mark), format_size(mark->amount)),
+              "use a build of the engine that allocates by the C library"));
+  }
+  for (const Mark* mark : marks.last_of_each({MarkKind::deep_bound})) {
+    found.push_back(
+        about(*mark, "deep_bound",
+              fmt::format("{} opened {} with RTLD_DEEPBIND: what that library allocates "
+                          "and reads is not served",
+                          name_of(*mark), mark->subject),
+              "let the engine open the library without that flag"));
+  }
+  return found;
+}
+
+/// Go's own memory and reads, in a process of which a C library's memory was served.
+std::vector<Finding> memory_of_go(const Marks& marks,
+                                  const std::vector<const Telemetry*>& processes,
+                                  const Surroundings& surroundings) {
+  std::vector<Finding> found;
+  for (const Telemetry* process : processes) {
+    const Mark* const mark = marks.last(MarkKind::loaded, process->process_id);
+    const bool is_large = process->engine_bytes_max >= unserved_bytes_small;
+    if (mark == nullptr || !is_large || !surroundings.look_at(mark->subject).is_go) continue;
+    found.push_back(about(*mark, "own_system_calls",
+                          fmt::format("{} is a Go program, which calls the kernel itself: {} of "
+                                      "memory outside the window may be Go's own",
+                                      name_of(*mark), format_size(process->engine_bytes_max)),
+                          "keep weights in its C libraries"));
+  }
+  return found;
+}
+
+/// No process has left a mark.
+Finding not_loaded(const std::string& engine, const Surroundings& surroundings) {
+  const ProgramFile program = surroundings.look_at(engine);
+  if (program.preloading == Preloading::works) {
+    return {"not_loaded", 0, "", "weightpager's library was not loaded into " + engine,
+            "does it start its engine in another container, or through a service?"};
+  }
+  const Unloadable words = unloadable(program);
+  const std::string subject =
+      program.is_script() ? fmt::format("{}, the interpreter of {},", program.interpreter, engine)
+                          : engine;
+  return {cause_of(program), 0, "",
+          fmt::format("{} {}, so weightpager's library is not in it", subject, words.what),
+          words.cure};
+}
+
 /// `opened`: the mark of a process that did not map the model that it opened.
-Finding unmapped(const Marks& marks, const Mark& opened) {
+Finding unmapped(const Marks& marks, const Mark& opened, bool is_spilling) {
   if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
     return about(
         opened, "not_begun",
@@ -120,7 +182,10 @@ Finding unmapped(const Marks& marks, const Mark& opened) {
         fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
   }
   const char* const cure =
-      "let the engine map its model (llama.cpp: without --no-mmap and --direct-io)";
+      is_spilling
+          ? "let the engine read it into large blocks (4 MiB and more) of malloc's, or map it"
+          : "let the engine map its model (llama.cpp: without --no-mmap and --direct-io), or "
+            "give --spill DIR";
   const Mark* const read = marks.last(MarkKind::read, opened.process_id);
   if (read != nullptr && read->amount >= opened.amount / 2) {
     return about(opened, "model_read",
@@ -175,37 +240,6 @@ std::vector<Finding> children(const Marks& marks) {
   return found;
 }
 
-/// Go leaves a note in every program that it builds.
-bool has_go_note(std::ifstream& file, const Elf64_Phdr& segment) {
-  constexpr uint64_t notes_bytes_max = 64 * KiB;
-  std::string notes(std::min<uint64_t>(segment.p_filesz, notes_bytes_max), '\0');
-  file.seekg(static_cast<std::streamoff>(segment.p_offset));
-  file.read(notes.data(), static_cast<std::streamsize>(notes.size()));
-  const char name[] = {4, 0, 0, 0};  // "Go\0\0", behind lengths and type
-  for (size_t at = notes.find(std::string_view("Go\0\0", 4)); file && at != std::string::npos;
-       at = notes.find(std::string_view("Go\0\0", 4), at + 1)) {
-    if (at >= sizeof(Elf64_Nhdr) && std::memcmp(&notes[at - sizeof(Elf64_Nhdr)], name, 4) == 0)
-      return true;
-  }
-  return false;
-}
-
-bool is_go_program(const std::string& path) {
-  struct stat facts;
-  if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
-  std::ifstream file(path, std::ios::binary);
-  Elf64_Ehdr header = {};
-  file.read(reinterpret_cast<char*>(&header), sizeof header);
-  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
-  for (int index = 0; index < header.e_phnum; ++index) {
-    Elf64_Phdr segment = {};
-    file.seekg(static_cast<std::streamoff>(header.e_phoff + index * sizeof segment));
-    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return false;
-    if (segment.p_type == PT_NOTE && has_go_note(file, segment)) return true;
-  }
-  return false;
-}
-
 bool is_running(const Mark& mark) {
   return mark.pid_namespace != 0 && mark.pid_namespace == pid_namespace() && mark.process_id > 0 &&
          start_ticks(mark.process_id) != 0;
@@ -213,7 +247,10 @@ bool is_running(const Mark& mark) {
 
 }  // namespace
 
-Surroundings this_machine() { return {is_running, is_go_program}; }
+Surroundings this_machine(bool is_spilling) {
+  return {is_running, [](const std::string& program) { return program_behind(program.c_str()); },
+          is_spilling};
+}
 
 std::vector<Mark> last_marks(const std::string& run_directory, const Surroundings& surroundings) {
   const auto count = [](const std::vector<Mark>& marks, MarkKind kind) {
@@ -248,6 +285,10 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
   std::vector<Finding> found = children(marks);
   for (const Mark* mark : marks.last_of_each({MarkKind::mapped_plain}))
     found.push_back(plain_mapping(*mark));
+  for (Finding& it : memory_not_served(marks)) found.push_back(std::move(it));
+  if (surroundings.is_spilling) {
+    for (Finding& it : memory_of_go(marks, processes, surroundings)) found.push_back(std::move(it));
+  }
   std::map<int32_t, const Mark*> alive;
   for (const Mark* mark : marks.last_of_each({MarkKind::loaded, MarkKind::forked})) {
     if (surroundings.is_running(*mark)) alive[mark->process_id] = mark;
@@ -262,28 +303,27 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
   }
 
   for (const Mark* mark : marks.last_of_each({MarkKind::opened})) {
-    if (!alive.contains(mark->process_id)) found.push_back(unmapped(marks, *mark));
+    if (!alive.contains(mark->process_id))
+      found.push_back(unmapped(marks, *mark, surroundings.is_spilling));
   }
   const auto add_starts = [&](bool has_model) {
     for (auto mark = all.rbegin(); mark != all.rend(); ++mark) {
       if (!is_unloaded_start(*mark) || (mark->amount != 0) != has_model) continue;
-      found.push_back(unloaded_start(*mark));
+      found.push_back(unloaded_start(*mark, surroundings));
       return;
     }
   };
   add_starts(true);
   add_running();
   for (const Mark* mark : marks.last_of_each({MarkKind::loaded})) {
-    if (!surroundings.is_go_program(mark->subject)) continue;
+    if (!surroundings.look_at(mark->subject).is_go) continue;
     found.push_back(about(*mark, "own_system_calls",
                           name_of(*mark) + " is a Go program, which calls the kernel itself",
                           "use an engine that maps its model by the C library's mmap"));
   }
   add_starts(false);
-  if (marks.last_of_each({MarkKind::loaded}).empty()) {
-    found.push_back({"not_loaded", 0, "", "weightpager's library was not loaded into " + engine,
-                     "is it statically linked, or does it start its engine in another container?"});
-  }
+  if (marks.last_of_each({MarkKind::loaded}).empty())
+    found.push_back(not_loaded(engine, surroundings));
   return found;
 }
 

@@ -7,10 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "pager/base/program_file.h"
+#include "pager/base/units.h"
 #include "pager/telemetry/marks.h"
 #include "pager/telemetry/telemetry.h"
 
 namespace weightpager::tools {
+
+/// Programs without weights have as much memory.
+inline constexpr uint64_t unserved_bytes_small = 256 * MiB;
 
 struct Finding {
   std::string cause;  // for programs: docs/reference/run.md lists them
@@ -23,9 +28,10 @@ struct Finding {
 /// Questions about processes and files that can be asked when a run ends.
 struct Surroundings {
   std::function<bool(const telemetry::Mark& mark)> is_running;
-  std::function<bool(const std::string& program)> is_go_program;
+  std::function<ProgramFile(const std::string& program)> look_at;
+  bool is_spilling = false;  // memory of the engine's own is served, too
 };
-Surroundings this_machine();
+Surroundings this_machine(bool is_spilling);
 
 /// The marks in this run directory. Waits a moment for the marks of the youngest children.
 std::vector<telemetry::Mark> last_marks(const std::string& run_directory,

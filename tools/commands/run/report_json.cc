@@ -79,6 +79,7 @@ std::string report_json(const RunReport& report) {
                {"config", config_json(report)},
                {"exit", exit_json(report.exit)},
                {"elapsed_ns", report.elapsed_ns},
+               {"largest_process_bytes", report.largest_process_bytes},
                {"processes", Json::array()},
                {"findings", Json::array()}};
   for (const Telemetry* process : report.processes) {

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -383,7 +384,7 @@ Result<std::string> leave_copies(const RunOptions& options, const std::vector<st
 
 Result<RunPlan> make_plan(RunOptions options, const std::string& engine) {
   if (auto works = check_spilling(options); !works) return forward_error(std::move(works));
-  RunReport report{options, 0, memory_limit(), {}, 0, {}, {}};
+  RunReport report{options, 0, memory_limit(), {}, 0, 0, {}, {}};
   auto globs = absolute_globs(options.match);
   const auto models = find_model_files(options.engine, globs);
   choose_profile(report.options, models);
@@ -422,6 +423,12 @@ Result<RunPlan> make_plan(RunOptions options, const std::string& engine) {
   return plan;
 }
 
+/// What the largest process of the engine's had in memory at most, by the kernel's account.
+uint64_t largest_child_bytes() {
+  rusage used{};
+  return getrusage(RUSAGE_CHILDREN, &used) == 0 ? static_cast<uint64_t>(used.ru_maxrss) * KiB : 0;
+}
+
 /// Runs the engine and reports on it. Fails only if the engine did not start.
 Result<EngineExit> carry_out(RunPlan plan) {
   RunReport& report = plan.report;
@@ -431,8 +438,10 @@ Result<EngineExit> carry_out(RunPlan plan) {
   report.elapsed_ns = now_ns() - started_ns;
   report.exit = *ended;
   report.processes = plan.directory.paged_processes();
-  report.findings = findings(last_marks(plan.directory.path(), this_machine()), report.processes,
-                             plan.engine, this_machine());
+  report.largest_process_bytes = largest_child_bytes();
+  const Surroundings here = this_machine(!report.options.spill_folder.empty());
+  report.findings =
+      findings(last_marks(plan.directory.path(), here), report.processes, plan.engine, here);
   if (!report.options.quiet) print(stderr, summary_text(report));
   if (plan.json) {
     // The engine's work is done: its exit status counts, even if the report cannot be written.

@@ -151,9 +151,9 @@ std::string mirrors_text(const RunReport& report, const Telemetry& process) {
 /// What became of memory of the engine's own.
 std::string spilled_text(const Telemetry& process) {
   std::string text =
-      fmt::format("{} written, {} read back; {} of files read when touched",
-                  format_size(process.spill_written_bytes), format_size(process.spill_read_bytes),
-                  format_size(process.lazy_read_bytes));
+      fmt::format("{} of blocks at most; read lazily {}; written {}, read back {}",
+                  format_size(process.block_bytes_max), format_size(process.lazy_read_bytes),
+                  format_size(process.spill_written_bytes), format_size(process.spill_read_bytes));
   if (process.spill_errors > 0) {
     text += fmt::format("; {} writes failed, as the lines above say", process.spill_errors.load());
   }
@@ -204,7 +204,11 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                               format_size(static_cast<uint64_t>(ratio.read_bytes_per_second)),
                               ratio.read_model_multiple));
   if (!report.options.mirrors.empty()) text += row("mirrors", mirrors_text(report, process));
-  if (!report.options.spill_folder.empty()) text += row("spilled", spilled_text(process));
+  if (!report.options.spill_folder.empty()) {
+    if (process.mapped_file_bytes > 0)
+      text += row("mapped", format_size(process.mapped_file_bytes) + " of files");
+    text += row("spilled", spilled_text(process));
+  }
   if (process.expert_uses > 0) text += row("experts", experts_text(process));
   text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
                                      seconds(ratio.elapsed_ns)));
@@ -224,9 +228,17 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
   return text;
 }
 
+/// What nobody paged, if it is worth a word.
+std::string unserved_memory_text(const RunReport& report) {
+  if (report.largest_process_bytes < unserved_bytes_small) return "";
+  return fmt::format("; {} of memory were held outside any window",
+                     format_size(report.largest_process_bytes));
+}
+
 std::string no_model_text(const RunReport& report) {
   if (!report.findings.empty()) {
-    return fmt::format("weightpager: no model was mapped: {}\n", sentence(report.findings.front()));
+    return fmt::format("weightpager: no model was mapped: {}{}\n",
+                       sentence(report.findings.front()), unserved_memory_text(report));
   }
   std::string looked_for;
   for (const std::string& pattern : model_patterns(report.options.match))

@@ -22,6 +22,7 @@ struct RunReport {
   MemoryLimit memory_limit;
   EngineExit exit;
   uint64_t elapsed_ns = 0;                             // from the engine's start to its end
+  uint64_t largest_process_bytes = 0;                  // most memory of a process of the engine's
   std::vector<const telemetry::Telemetry*> processes;  // those that mapped a model
   std::vector<Finding> findings;                       // what was not served, and why
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -49,9 +50,19 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t history_max = 512;
 constexpr size_t top_models_max = 16;
+constexpr size_t top_blocks_max = 64;
 constexpr uint64_t top_interval_ns_min = 50'000'000;
 // A key changes the window by one of so many parts.
 constexpr uint64_t window_parts = 8;
+
+/// What the engine's own memory holds; nothing where none is served.
+std::optional<HeldMemory> memory_of(const Json& stat) {
+  const Json memory = stat.value("memory", Json());
+  if (memory.is_null()) return std::nullopt;
+  const auto number = [&](const char* key) { return memory.at(key).get<uint64_t>(); };
+  return HeldMemory{number("blocks"), number("size_bytes"), number("written_bytes"),
+                    number("lazy_bytes"), number("zero_bytes")};
+}
 
 struct TopOptions {
   std::chrono::nanoseconds interval = std::chrono::seconds(1);
@@ -119,34 +130,43 @@ Status Watch::look() {
   return {};
 }
 
-// Rows are the layers of a single file, or the files if there are several. Also finds the layer
-// that the engine is in.
+// Rows are the layers of a single file, or the files if there are several, and the largest blocks
+// of the engine's own memory. Also finds the layer that the engine is in.
 Status Watch::look_at_rows(const Json& hello, const Json& stat, double seconds) {
   view_.command = hello.at("command").get<std::string>();
   view_.mapper = hello.at("mapper").get<std::string>();
   const Json& models = hello.at("models");
   const size_t model_count = std::min(models.size(), top_models_max);
+  const auto is_memory = [](const Json& model) { return model.value("kind", "file") == "memory"; };
+  const auto files = std::count_if(models.begin(), models.end(), std::not_fn(is_memory));
   std::vector<Residency> rows;
   for (size_t model = 0; model < model_count; ++model) {
-    auto layers = ask_residency(client_, model, "layer");
+    auto layers = ask_residency(client_, model, rows_of(models[model], "layer"));
     if (!layers) return tl::make_unexpected(layers.error());
-    if (model_count == 1) {
-      rows = std::move(*layers);
-      break;
+    if (is_memory(models[model]) || (files == 1 && model_count == 1)) {
+      layers->resize(
+          std::min(layers->size(), is_memory(models[model]) ? top_blocks_max : SIZE_MAX));
+      rows.insert(rows.end(), layers->begin(), layers->end());
+      continue;
     }
     const auto path = models[model].at("name").get<std::string>();
     Residency all{.name = path.substr(path.rfind('/') + 1)};
     for (const Residency& layer : *layers) all.add(layer);
     rows.push_back(std::move(all));
   }
-  view_.rows_are = model_count == 1 ? "layer" : "model";
+  const bool has_memory = static_cast<size_t>(files) < models.size();
+  view_.rows_are = has_memory         ? (files == 0 ? "block holds" : "model, block holds")
+                   : model_count == 1 ? "layer"
+                                      : "model";
+  view_.memory = memory_of(stat);
   view_.rows.clear();
   const bool is_comparable = former_rows_.size() == rows.size();
   for (size_t i = 0; i < rows.size(); ++i) {
     const uint64_t before_ns =
         is_comparable ? std::min(former_rows_[i].stall_ns, rows[i].stall_ns) : 0;
     const double stalled_s = static_cast<double>(rows[i].stall_ns - before_ns) / 1e9;
-    view_.rows.push_back({rows[i], std::min(stalled_s / seconds, 1.0)});
+    view_.rows.push_back({rows[i], std::nullopt});
+    if (!rows[i].is_block()) view_.rows.back().stall_share = std::min(stalled_s / seconds, 1.0);
   }
   former_rows_ = std::move(rows);
   const Json& cursor = stat.at("cursor");

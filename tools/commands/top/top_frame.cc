@@ -144,6 +144,15 @@ Line faults_line(const TopView& view) {
   return line;
 }
 
+Line memory_line(const HeldMemory& memory) {
+  Line line = labelled("memory");
+  line.push_back(
+      {fmt::format(" {} blocks, {:.0f} MiB: written {:.0f}, of files {:.0f}, zeros {:.0f}",
+                   memory.blocks, mebibytes(memory.size_bytes), mebibytes(memory.written_bytes),
+                   mebibytes(memory.lazy_bytes), mebibytes(memory.zero_bytes))});
+  return line;
+}
+
 std::vector<size_t> sorted(const TopView& view) {
   std::vector<size_t> order(view.rows.size());
   std::iota(order.begin(), order.end(), 0);
@@ -152,7 +161,8 @@ std::vector<size_t> sorted(const TopView& view) {
       return value(view.rows[left]) > value(view.rows[right]);
     });
   };
-  if (view.order == RowOrder::stall) by([](const TopRow& it) { return it.stall_share; });
+  if (view.order == RowOrder::stall)
+    by([](const TopRow& it) { return it.stall_share.value_or(0); });
   if (view.order == RowOrder::resident) {
     by([](const TopRow& it) { return it.residency.resident_bytes(); });
   }
@@ -162,10 +172,11 @@ std::vector<size_t> sorted(const TopView& view) {
 
 Line row_line(const TopRow& row, bool is_at_cursor, size_t columns, const Glyphs& glyphs) {
   const Residency& residency = row.residency;
+  const std::string stall = row.stall_share ? fmt::format("{:.1f}", 100 * *row.stall_share) : "-";
   const std::string figures = fmt::format(
-      "{:<{}.{}} {:>7.0f} {:>4.0f} {:>4.0f} {:>6.1f} ", residency.name, name_columns, name_columns,
+      "{:<{}.{}} {:>7.0f} {:>4.0f} {:>4.0f} {:>6} ", residency.name, name_columns, name_columns,
       mebibytes(residency.size_bytes), percent(residency.resident_bytes(), residency.size_bytes),
-      percent(residency.pinned_bytes, residency.size_bytes), 100 * row.stall_share);
+      percent(residency.pinned_bytes, residency.size_bytes), stall);
   const size_t rest = columns - std::min(columns, figures.size());
   return {{figures, is_at_cursor ? Style::bright : Style::plain},
           {share_strip(residency, rest, glyphs)}};
@@ -224,8 +235,9 @@ std::vector<Line> top_frame(const TopView& view, ScreenSize size, bool is_unicod
                              layer_line(view, columns, is_unicode),
                              read_line(view, columns, is_unicode),
                              stall_line(view, columns, is_unicode),
-                             faults_line(view),
-                             {}};
+                             faults_line(view)};
+  if (view.memory) lines.push_back(memory_line(*view.memory));
+  lines.emplace_back();
   const Glyphs& glyphs = is_unicode ? unicode_glyphs : ascii_glyphs;
   const size_t below = is_snapshot ? 0 : 1;
   const size_t lines_left =

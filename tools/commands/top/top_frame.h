@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,10 @@ using Line = std::vector<Text>;
 enum class RowOrder : uint8_t { place, stall, resident, size };
 inline constexpr const char* order_names[] = {"place", "stall", "resident", "size"};
 
-/// A layer; if several files are served, a file.
+/// A layer; if several files are served, a file; or a block of the engine's own memory.
 struct TopRow {
   Residency residency;
-  double stall_share = 0;  // of the time since the last look
+  std::optional<double> stall_share;  // of the time since the last look; of blocks not known
 };
 
 /// First touches of chunks since the last look, a second (docs/reference/glossary.md).
@@ -34,6 +35,15 @@ struct TouchRates {
   double late_per_s = 0;
   double tripwire_per_s = 0;
   double hidden_per_s = 0;
+};
+
+/// Large blocks of the engine's own (`run --spill`), and what they hold.
+struct HeldMemory {
+  uint64_t blocks = 0;
+  uint64_t size_bytes = 0;
+  uint64_t written_bytes = 0;
+  uint64_t lazy_bytes = 0;
+  uint64_t zero_bytes = 0;
 };
 
 struct TopView {
@@ -59,7 +69,9 @@ struct TopView {
   std::vector<double> read_history;  // bytes a second, oldest first
   std::vector<double> stall_history;
 
-  std::string rows_are;  // "layer" or "model"
+  std::optional<HeldMemory> memory;
+
+  std::string rows_are;  // "layer", "model", "block holds"
   std::vector<TopRow> rows;
   RowOrder order = RowOrder::place;
   bool is_paused = false;
