@@ -59,6 +59,8 @@ class PolicyHost {
   /// Ends the judge's thread, which may ring the doorbell until then.
   void end() { judge_.reset(); }
 
+  /// As begin() was told them.
+  const policy::Settings& settings() const { return settings_; }
   policy::Policy& policy() { return *policy_; }
   const policy::Policy& policy() const { return *policy_; }
   /// Of this policy and of former ones.
