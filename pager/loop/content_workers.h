@@ -42,10 +42,12 @@ struct ContentWork {
   /// `copied_bytes` bytes come from here first; nullptr: they are there.
   const std::byte* source = nullptr;
   uint64_t copied_bytes = 0;
-  bool looks_for_zeros = false;  // and hashes only what is not all zeros
+  bool looks_for_zeros = false;    // and hashes nothing that is all zeros
+  bool may_be_unfinished = false;  // hashes nothing that has a page of zeros
   bool hashes = false;
 
   bool is_all_zero = false;
+  bool is_unfinished = false;
   spill::ContentHash hash;
 };
 

@@ -65,6 +65,8 @@ class PolicyHost {
   const policy::Policy& policy() const { return *policy_; }
   /// Of this policy and of former ones.
   policy::PolicyStatistics statistics() const;
+  /// How often a thread stood still at a chunk since the beginning.
+  uint64_t touches() const;
   /// What on_time() and counters take the time for.
   void set_time(uint64_t now_ns);
 
@@ -110,7 +112,6 @@ class PolicyHost {
   policy::ChunkOrder find_order(uint32_t& shown_chunks) const;
   policy::AccessProfile access_profile() const;
   void erase_spilled(policy::AccessProfile& access_profile) const;
-  uint64_t touches() const;
 
   const PagerOptions& options_;
   telemetry::Telemetry& telemetry_;

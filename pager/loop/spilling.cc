@@ -121,11 +121,16 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   }
   parts_.table.begin_leaving(chunk);
   leaving_.push_back({.chunk = chunk});
+  const bool is_at_zeros = content.home(index) == spill::Home::zeros;
+  const bool may_be_unfinished =
+      is_at_zeros && !content.has_stayed(index) &&
+      unfinished_.may_stay(parts_.policy.touches(), parts_.table.resident_max());
   ContentWork work{.chunk = chunk,
                    .is_leaving = true,
                    .bytes = parts_.memory.backing().bytes_of(served, chunk),
                    .length_bytes = options_.chunk_bytes,
-                   .looks_for_zeros = content.home(index) == spill::Home::zeros,
+                   .looks_for_zeros = is_at_zeros,
+                   .may_be_unfinished = may_be_unfinished,
                    .hashes = true};
   if (!parts_.workers.start(work)) take(work);
   return true;
@@ -164,6 +169,11 @@ void Spilling::take(const ContentWork& looked_through) {
     return parts_.files.drop_unused_files();
   }
   if (parts_.waiters.are_at(chunk)) return keep_in_window(chunk);
+  if (looked_through.is_unfinished) {
+    served.spilled->note_stay(index_of(served, chunk));
+    unfinished_.note_stay(parts_.policy.touches());
+    return keep_in_window(chunk);
+  }
   leaving.hash = looked_through.hash;
   const bool is_at_home =
       served.spilled->is_at_home(index_of(served, chunk), leaving.hash, looked_through.is_all_zero);

@@ -22,6 +22,7 @@
 #include "pager/loop/file_reads.h"
 #include "pager/loop/pager_options.h"
 #include "pager/loop/paging_service.h"
+#include "pager/spill/unfinished_chunks.h"
 
 namespace weightpager {
 
@@ -91,6 +92,7 @@ class Spilling {
   ChunkMover& chunks_;
   FileReads& reads_;
   std::vector<Leaving> leaving_;  // looked through, or being written
+  spill::UnfinishedChunks unfinished_;
   std::vector<io::Completion> reads_finished_;
   bool is_forking_ = false;
   bool has_forked_ = false;

@@ -39,4 +39,11 @@ bool is_all_zero(const std::byte* bytes, uint64_t length_bytes) {
   return true;
 }
 
+bool has_zero_page(const std::byte* bytes, uint64_t length_bytes) {
+  for (uint64_t at = 0; at + os_page_bytes <= length_bytes; at += os_page_bytes) {
+    if (std::memcmp(bytes + at, zeros, os_page_bytes) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace weightpager::spill
