@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "pager/loop/content_workers.h"
 #include "pager/loop/policy_host.h"
 #include "pager/loop/served_files.h"
 #include "pager/loop/spill_store.h"
@@ -30,6 +31,7 @@ struct LoopParts {
   PolicyHost& policy;
   WindowMemory& memory;
   SpillStore& spills;
+  ContentWorkers& workers;
   telemetry::Telemetry& telemetry;
 };
 

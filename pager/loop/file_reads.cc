@@ -154,24 +154,45 @@ void FileReads::start_bounced(ChunkId chunk, const ReadPlace& home) {
                   .buffer = buffer});
 }
 
-// The chunk's bytes go to its slot, and the buffer to the next chunk that waits for one. Returns
-// how many bytes of the chunk have arrived.
-uint64_t FileReads::take_bounced(ChunkId chunk, uint64_t arrived_bytes) {
-  const std::byte* const bytes = std::exchange(notes_[chunk].bounced, nullptr);
-  if (bytes == nullptr) return arrived_bytes;
-  const uint64_t before_bytes = bounces_.offset_of(bytes);
-  arrived_bytes = std::min(arrived_bytes - std::min(arrived_bytes, before_bytes), chunk_bytes_);
-  std::memcpy(bytes_of(chunk), bytes, arrived_bytes);
-  bounces_.give(bytes);
+// Whether a worker has the chunk now. Bytes that came elsewhere are copied to the chunk's slot;
+// what is not known by its hash yet is hashed before anybody can write to it.
+bool FileReads::start_work(ChunkId chunk, Arrival& arrival) {
+  const std::byte* const bounced = notes_[chunk].bounced;
+  if (bounced != nullptr) {
+    const uint64_t before_bytes = bounces_.offset_of(bounced);
+    arrival.bytes -= std::min(arrival.bytes, before_bytes);
+  }
+  arrival.bytes = std::min(arrival.bytes, chunk_bytes_);
+  const ServedFile& served = parts_.files.owner(chunk);
+  if (!served.is_spilled()) return false;
+  const bool is_of_use =
+      arrival.error_number == 0 && arrival.bytes == chunk_bytes_ && !notes_[chunk].is_doomed;
+  const bool hashes = is_of_use && !served.spilled->has_hash(chunk - served.first_chunk);
+  const bool has_work = is_of_use && (bounced != nullptr || hashes);
+  ContentWork work{.chunk = chunk,
+                   .bytes = bytes_of(chunk),
+                   .length_bytes = chunk_bytes_,
+                   .source = bounced,
+                   .copied_bytes = chunk_bytes_,
+                   .hashes = hashes};
+  if (has_work && parts_.workers.start(work)) return true;
+  if (hashes) arrival.hash = work.hash;
+  give_bounce(chunk);
+  return false;
+}
+
+// The buffer goes to the next chunk that waits for one.
+void FileReads::give_bounce(ChunkId chunk) {
+  const std::byte* const bounced = std::exchange(notes_[chunk].bounced, nullptr);
+  if (bounced == nullptr) return;
+  bounces_.give(bounced);
   while (!to_bounce_.empty()) {
     const ChunkId next = to_bounce_.front();
     to_bounce_.erase(to_bounce_.begin());
     // It may be at home elsewhere by now.
     if (take_doomed(next)) continue;
-    start_bounced(next, home_of(next));
-    break;
+    return start_bounced(next, home_of(next));
   }
-  return arrived_bytes;
 }
 
 // From a drive that was not asked for it before.
@@ -233,21 +254,35 @@ void FileReads::take(std::span<const io::Completion> finished, uint64_t now_ns) 
     }
     for (uint32_t i = 0; i < read.count; ++i) {
       const uint64_t begin_bytes = i * chunk_bytes_;
-      const ChunkId chunk = read.first + i;
-      const uint64_t arrived_bytes = take_bounced(
-          chunk, std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes);
-      if (reads_again(chunk)) continue;
-      if (!take_chunk(chunk, completion.error_number, std::min(arrived_bytes, chunk_bytes_))) {
-        continue;
-      }
-      if (!goes_along(wanted, chunk, show_chunks_max_)) {
-        chunks_.show(wanted);
-        wanted = {chunk, 0};
-      }
-      ++wanted.count;
+      Arrival arrival{
+          .error_number = completion.error_number,
+          .bytes = std::max<uint64_t>(completion.length_bytes, begin_bytes) - begin_bytes};
+      if (!start_work(read.first + i, arrival)) take_arrival(read.first + i, arrival, wanted);
     }
   }
   chunks_.show(wanted);
+}
+
+void FileReads::take_worked(std::span<const ContentWork> done) {
+  Run wanted;
+  for (const ContentWork& work : done) {
+    if (work.is_leaving) continue;
+    give_bounce(work.chunk);
+    Arrival arrival{.bytes = chunk_bytes_};
+    if (work.hashes) arrival.hash = work.hash;
+    take_arrival(work.chunk, arrival, wanted);
+  }
+  chunks_.show(wanted);
+}
+
+// `wanted` are chunks that lie side by side, and are to be shown.
+void FileReads::take_arrival(ChunkId chunk, const Arrival& arrival, Run& wanted) {
+  if (reads_again(chunk) || !take_chunk(chunk, arrival)) return;
+  if (!goes_along(wanted, chunk, show_chunks_max_)) {
+    chunks_.show(wanted);
+    wanted = {chunk, 0};
+  }
+  ++wanted.count;
 }
 
 void FileReads::account_read(const Run& read, uint64_t arrived_bytes, uint64_t now_ns) {
@@ -318,14 +353,15 @@ void FileReads::give_up_copy(const ServedFile& served, ServedCopy& copy) {
 }
 
 // reading → ready. Returns whether it is to be shown.
-bool FileReads::take_chunk(ChunkId chunk, int error_number, uint64_t arrived_bytes) {
+bool FileReads::take_chunk(ChunkId chunk, const Arrival& arrival) {
   ServedFile& served = parts_.files.owner(chunk);
   if (take_doomed(chunk)) return false;
-  if (served.is_spilled()) return take_spilled(served, chunk, error_number, arrived_bytes);
-  if (error_number != 0) {
-    chunks_.fail(chunk, "reading the model file failed", error_number);
+  if (served.is_spilled()) return take_spilled(served, chunk, arrival);
+  if (arrival.error_number != 0) {
+    chunks_.fail(chunk, "reading the model file failed", arrival.error_number);
     return false;
   }
+  const uint64_t arrived_bytes = arrival.bytes;
   const bool is_short = arrived_bytes < served.bytes_of(chunk);
   if (is_short && !take_short_chunk(served, chunk, arrived_bytes)) return false;
   // The memory held another chunk before: behind the file's end mmap shows zeros.
@@ -382,15 +418,16 @@ void FileReads::note_use(ServedFile& served, ChunkId chunk) {
 }
 
 // What was read from a file has to be what the engine has read there.
-bool FileReads::take_spilled(ServedFile& served, ChunkId chunk, int error_number,
-                             uint64_t arrived_bytes) {
+bool FileReads::take_spilled(ServedFile& served, ChunkId chunk, const Arrival& arrival) {
   spill::SpilledChunks& content = *served.spilled;
   const uint32_t index = chunk - served.first_chunk;
   const bool is_of_file = content.home(index) == spill::Home::file;
   const bool is_unchanged = !is_of_file || parts_.spills.is_unchanged(content.file(index));
-  const bool is_whole = arrived_bytes == chunk_bytes_;
-  if (error_number != 0 || !is_whole || !is_unchanged) {
-    fail_spilled(served, chunk, error_number != 0 ? error_number : EIO);
+  const bool is_whole = arrival.bytes == chunk_bytes_;
+  if (arrival.error_number != 0 || !is_whole || !is_unchanged) {
+    char text[1024];
+    parts_.spills.describe_loss(content, index, text);
+    chunks_.fail(chunk, text, arrival.error_number != 0 ? arrival.error_number : EIO);
     return false;
   }
   const ReadPlace home = home_of(chunk);
@@ -398,31 +435,10 @@ bool FileReads::take_spilled(ServedFile& served, ChunkId chunk, int error_number
     kernel::fadvise(home.fd, static_cast<off_t>(home.offset_bytes),
                     static_cast<off_t>(chunk_bytes_), POSIX_FADV_DONTNEED);
   }
-  if (!content.has_hash(index)) {
-    content.set_hash(index, spill::content_hash(bytes_of(chunk), chunk_bytes_));
-  }
+  if (arrival.hash) content.set_hash(index, *arrival.hash);
   if (!is_of_file) add(parts_.telemetry.spill_read_bytes, chunk_bytes_);
   note_use(served, chunk);
   return make_ready(served, chunk);
-}
-
-void FileReads::fail_spilled(const ServedFile& served, ChunkId chunk, int error_number) {
-  const uint32_t index = chunk - served.first_chunk;
-  const spill::SpilledChunks& content = *served.spilled;
-  char text[1024];
-  if (content.home(index) == spill::Home::spill_file) {
-    std::snprintf(text, sizeof text,
-                  "reading it back from the spill file in %s failed (see `dmesg`)",
-                  parts_.spills.folder().c_str());
-  } else {
-    const uint32_t file = content.file(index);
-    std::snprintf(
-        text, sizeof text, "bytes %" PRIu64 " to %" PRIu64 " of %s, which it was read from, %s",
-        content.offset_bytes(index), content.offset_bytes(index) + chunk_bytes_,
-        parts_.spills.file(file).name.c_str(),
-        parts_.spills.is_unchanged(file) ? "cannot be read (see `dmesg`)" : "were changed since");
-  }
-  chunks_.fail(chunk, text, error_number);
 }
 
 // The file ends within the chunk now: its bytes up to there are good, pages behind are sealed.

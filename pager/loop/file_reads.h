@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,8 @@ class FileReads {
   /// still while all of it is shown.
   std::span<const io::Completion> take_some(std::span<const io::Completion> finished,
                                             uint64_t now_ns);
+  /// The same for chunks that a worker had: reading → ready.
+  void take_worked(std::span<const ContentWork> done);
   /// Who waits for what does not come shall know for what, and why.
   void tell_of_hanging_read(uint64_t now_ns);
 
@@ -77,6 +80,12 @@ class FileReads {
     io::DriveSet asked = 0;        // drives that could not read it; of a run, the first one's
     std::byte* bounced = nullptr;  // where its bytes come instead of its slot
   };
+  /// What came of a chunk's read.
+  struct Arrival {
+    int error_number = 0;
+    uint64_t bytes = 0;
+    std::optional<spill::ContentHash> hash;  // if it was not known
+  };
 
   void start_reader(const window::Run& run, io::DriveSet asked = 0);
   io::DriveSet to_ask(const ServedFile& served, io::DriveSet asked) const;
@@ -84,10 +93,10 @@ class FileReads {
   void start_bounced(window::ChunkId chunk, const ReadPlace& home);
   ReadPlace home_of(window::ChunkId chunk) const;
   bool lies_behind(window::ChunkId before, window::ChunkId chunk) const;
-  bool take_spilled(ServedFile& served, window::ChunkId chunk, int error_number,
-                    uint64_t arrived_bytes);
-  void fail_spilled(const ServedFile& served, window::ChunkId chunk, int error_number);
-  uint64_t take_bounced(window::ChunkId chunk, uint64_t arrived_bytes);
+  bool take_spilled(ServedFile& served, window::ChunkId chunk, const Arrival& arrival);
+  bool start_work(window::ChunkId chunk, Arrival& arrival);
+  void give_bounce(window::ChunkId chunk);
+  void take_arrival(window::ChunkId chunk, const Arrival& arrival, window::Run& wanted);
   bool take_doomed(window::ChunkId chunk);
   bool make_ready(const ServedFile& served, window::ChunkId chunk);
   void note_use(ServedFile& served, window::ChunkId chunk);
@@ -98,7 +107,7 @@ class FileReads {
   void account_read(const window::Run& read, uint64_t arrived_bytes, uint64_t now_ns);
   void give_up_drive(const window::Run& read, int error_number);
   void give_up_copy(const ServedFile& served, ServedCopy& copy);
-  bool take_chunk(window::ChunkId chunk, int error_number, uint64_t arrived_bytes);
+  bool take_chunk(window::ChunkId chunk, const Arrival& arrival);
   bool take_short_chunk(ServedFile& served, window::ChunkId chunk, uint64_t arrived_bytes);
   bool reads_again(window::ChunkId chunk);
   void drop_stale_chunks(const ServedFile& served);

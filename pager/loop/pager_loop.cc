@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -60,7 +61,7 @@ PagerLoop::PagerLoop(const PagerOptions& options)
       waiters_(telemetry_),
       policy_({options_, table_, files_, waiters_, recorder_, doorbell_}),
       memory_(options_, table_, files_, policy_),
-      parts_{table_, files_, waiters_, recorder_, policy_, memory_, spills_, telemetry_},
+      parts_{table_, files_, waiters_, recorder_, policy_, memory_, spills_, workers_, telemetry_},
       chunks_(parts_),
       reads_(options_, parts_, chunks_),
       spilling_(options_, parts_, chunks_, reads_),
@@ -93,7 +94,7 @@ Status PagerLoop::open_everything() {
 
   // 2. How chunks are shown, and the memory that they lie in.
   if (auto opened = memory_.open(spaces_.own(), doorbell_); !opened) return opened;
-  if (auto opened = open_spill_file(); !opened) return opened;
+  if (auto opened = open_spilling(); !opened) return opened;
 
   // 3. What is to be read and to go.
   if (auto begun = begin_policy(); !begun) return begun;
@@ -117,6 +118,7 @@ Status PagerLoop::open_everything() {
 
 // Descriptors exist in this thread's table only.
 void PagerLoop::close_everything() {
+  workers_.close();
   reads_.close();
   files_.close();
   spills_.close();
@@ -141,7 +143,7 @@ Status PagerLoop::open_userfaultfd() {
   return {};
 }
 
-Status PagerLoop::open_spill_file() {
+Status PagerLoop::open_spilling() {
   if (options_.spill_folder.empty()) return {};
   if (!memory_.backing().can_spill()) {
     return fail(std::string("--spill: mapper ") + memory_.backing().name() +
@@ -153,6 +155,7 @@ Status PagerLoop::open_spill_file() {
         "--spill: no right to serve faults inside system calls, which read files into memory",
         "setfacl -m u:$USER:rw /dev/userfaultfd, or sysctl vm.unprivileged_userfaultfd=1");
   }
+  if (auto opened = workers_.open(); !opened) return opened;
   return spills_.open(options_.spill_folder, options_.chunk_bytes);
 }
 
@@ -160,23 +163,26 @@ Status PagerLoop::begin_policy() {
   // Requests to the device times their size, in chunks.
   const uint64_t in_flight_bytes =
       uint64_t{options_.device.queue_depth} * options_.device.read_bytes;
-  policy_settings_ = {
+  const policy::Settings settings = {
       .chunk_bytes = options_.chunk_bytes,
       .reads_max = policy::reads_ahead_max(in_flight_bytes, options_.chunk_bytes, memory_.chunks()),
       .evictions_max = window::chunks_together(window::move_bytes_max, options_.chunk_bytes)};
-  return policy_.begin(policy_settings_, memory_.backing().can_hide());
+  return policy_.begin(settings, memory_.backing().can_hide());
 }
 
 // A reader looks at one more descriptor: the userfaultfd, or an epoll's where there are several.
 Status PagerLoop::open_reads() {
-  const int touch_fd = memory_.backing().touch_fd();
-  if (options_.serves_guests || touch_fd >= 0) {
+  const std::array more_fds = {memory_.backing().touch_fd(), workers_.fd()};
+  const bool has_more =
+      std::any_of(more_fds.begin(), more_fds.end(), [](int fd) { return fd >= 0; });
+  if (options_.serves_guests || has_more) {
     if (auto done = spaces_.watch_several(); !done) return done;
   }
-  if (touch_fd >= 0) {
-    if (auto done = spaces_.watch(touch_fd); !done) return done;
+  for (const int fd : more_fds) {
+    if (fd < 0) continue;
+    if (auto done = spaces_.watch(fd); !done) return done;
   }
-  return reads_.open(policy_settings_.reads_max, spaces_.watched_fd());
+  return reads_.open(policy_.settings().reads_max, spaces_.watched_fd());
 }
 
 void PagerLoop::get_all_memory() {
@@ -209,7 +215,8 @@ void PagerLoop::serve() {
     policy_.policy().on_time(now_ns_);
 
     // 2. What was written is gone. What was read, or is zeros, is ready; what is waited for is
-    // shown, and its toucher runs on.
+    // shown, and its toucher runs on. What was looked through goes, or is written first.
+    take_worked(wakeup.watched_fd_readable);
     take_finished(spilling_.take_writes(wakeup.completions));
     reads_.take_zeros();
 
@@ -257,7 +264,7 @@ int64_t PagerLoop::sleep_max_ns() const {
   if (reads_.has_zeros()) return 0;
   if (waiters_.is_any_to_retry() || recorder_.is_hiding(table_.chunks())) return retry_interval_ns;
   if (waiters_.chunks() > 0) {
-    return reads_.reader().reads_in_flight() > 0 ? standstill_read_ns : standstill_retry_ns;
+    return in_flight() > 0 ? standstill_read_ns : standstill_retry_ns;
   }
   return files_.regions().empty() ? -1 : static_cast<int64_t>(look_interval_ns);
 }
@@ -265,8 +272,16 @@ int64_t PagerLoop::sleep_max_ns() const {
 // Memory that is being made does come, and so do pages that the kernel holds.
 bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
   const bool has_come = !wakeup.completions.empty() || wakeup.watched_fd_readable;
-  const bool will_come = waiters_.is_any_to_retry() || table_.is_slot_coming();
+  const bool will_come =
+      waiters_.is_any_to_retry() || table_.is_slot_coming() || workers_.in_flight() > 0;
   return waiters_.chunks() > 0 && !has_come && !will_come;
+}
+
+// What threads may wait for comes first.
+void PagerLoop::take_worked(bool is_told) {
+  const std::span<const ContentWork> done = workers_.take_done(is_told);
+  reads_.take_worked(done);
+  spilling_.take_looked_through(done);
 }
 
 // Faults and other reads do not wait until all of it is shown.
@@ -279,7 +294,7 @@ void PagerLoop::take_finished(std::span<const io::Completion> finished) {
 
 void PagerLoop::carry_out_policy() {
   bool has_wishes = true;
-  while (has_wishes && reads_.can_start() && spilling_.can_start()) {
+  while (has_wishes && reads_.can_start() && !spilling_.is_forking()) {
     const Action action = policy_.policy().next();
     switch (action.kind) {
       case Action::Kind::none:

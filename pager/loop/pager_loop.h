@@ -3,7 +3,7 @@
 // Way of a fault: fault/ → FaultIntake → policy/ says what → FileReads brings it into memory →
 // ChunkMover shows it → the engine runs on. Start reading at PagerLoop::serve (pager_loop.cc).
 //
-// The loop owns six parts, each with a file of its own, and five activities that work on them:
+// The loop owns seven parts, each with a file of its own, and five activities that work on them:
 //
 //     ServedFiles    files and regions, and whose each chunk is
 //     Waiters        threads that stand still, and for how long
@@ -11,6 +11,7 @@
 //     PolicyHost     which policy decides, and what it is told
 //     TouchRecorder  what is written down of touches and steps
 //     SpillStore     where memory of the engine's own lies while it is not in the window
+//     ContentWorkers threads that go through the bytes of chunks
 //
 //     FaultIntake    takes faults; a ready chunk is shown at once
 //     FileReads      reads chunks, and takes what has arrived
@@ -34,6 +35,7 @@
 #include "pager/fault/doorbell.h"
 #include "pager/loop/address_spaces.h"
 #include "pager/loop/chunk_mover.h"
+#include "pager/loop/content_workers.h"
 #include "pager/loop/fault_intake.h"
 #include "pager/loop/file_reads.h"
 #include "pager/loop/pager_options.h"
@@ -91,13 +93,15 @@ class PagerLoop {
   Status open_everything();
   void close_everything();
   Status open_userfaultfd();
-  Status open_spill_file();
+  Status open_spilling();
   Status begin_policy();
   Status open_reads();
   void get_all_memory();
   void serve();
   int64_t sleep_max_ns() const;
   bool waits_in_vain(const io::Wakeup& wakeup) const;
+  uint32_t in_flight() const { return reads_.reader().reads_in_flight() + workers_.in_flight(); }
+  void take_worked(bool is_told);
   void take_finished(std::span<const io::Completion> finished);
   void evict_run(const window::Run& run);
   void carry_out_policy();
@@ -118,6 +122,7 @@ class PagerLoop {
   PolicyHost policy_;
   WindowMemory memory_;
   SpillStore spills_;
+  ContentWorkers workers_;
   const LoopParts parts_;
   ChunkMover chunks_;
   FileReads reads_;
@@ -125,7 +130,6 @@ class PagerLoop {
   FaultIntake faults_;
   RegionCommands regions_;
   OwnedFd process_status_;
-  policy::Settings policy_settings_;
   uint64_t now_ns_ = 0;
   uint64_t reading_since_ns_ = 0;
   uint64_t sampled_ns_ = 0;

@@ -59,10 +59,14 @@ class PolicyHost {
   /// Ends the judge's thread, which may ring the doorbell until then.
   void end() { judge_.reset(); }
 
+  /// As begin() was told them.
+  const policy::Settings& settings() const { return settings_; }
   policy::Policy& policy() { return *policy_; }
   const policy::Policy& policy() const { return *policy_; }
   /// Of this policy and of former ones.
   policy::PolicyStatistics statistics() const;
+  /// How often a thread stood still at a chunk since the beginning.
+  uint64_t touches() const;
   /// What on_time() and counters take the time for.
   void set_time(uint64_t now_ns);
 
@@ -109,7 +113,6 @@ class PolicyHost {
   void tell(bool is_load_over);
   policy::AccessProfile access_profile() const;
   void erase_spilled(policy::AccessProfile& access_profile) const;
-  uint64_t touches() const;
 
   const PagerOptions& options_;
   telemetry::Telemetry& telemetry_;

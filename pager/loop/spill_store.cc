@@ -1,5 +1,7 @@
 #include "pager/loop/spill_store.h"
 
+#include <cinttypes>
+#include <cstdio>
 #include <utility>
 
 #include "pager/base/units.h"
@@ -52,6 +54,22 @@ ReadPlace SpillStore::home_of(const spill::SpilledChunks& chunks, uint32_t chunk
           .offset_bytes = offset_bytes,
           .alignment_bytes = file.alignment_bytes(),
           .is_direct = file.is_direct()};
+}
+
+void SpillStore::describe_loss(const spill::SpilledChunks& chunks, uint32_t chunk,
+                               std::span<char> text) const {
+  if (chunks.home(chunk) == Home::spill_file) {
+    std::snprintf(text.data(), text.size(),
+                  "reading it back from the spill file in %s failed (see `dmesg`)",
+                  folder_.c_str());
+    return;
+  }
+  const uint32_t number = chunks.file(chunk);
+  const uint64_t offset_bytes = chunks.offset_bytes(chunk);
+  std::snprintf(text.data(), text.size(),
+                "bytes %" PRIu64 " to %" PRIu64 " of %s, which it was read from, %s", offset_bytes,
+                offset_bytes + spill_file_->place_bytes(), files_[number].name.c_str(),
+                is_unchanged(number) ? "cannot be read (see `dmesg`)" : "were changed since");
 }
 
 }  // namespace weightpager

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,6 @@ struct ReadPlace {
 
 class SpillStore {
  public:
-  /// A file that the engine read into spilled memory.
-  struct File {
-    io::ModelFile file;
-    std::string name;
-  };
-
   /// Makes the spill file in this folder, for chunks of this size.
   Status open(const std::string& folder, uint64_t chunk_bytes);
   void close();
@@ -53,14 +48,22 @@ class SpillStore {
   Result<uint32_t> add_file(const std::string& link, const io::FileIdentity& identity,
                             const std::string& name);
   const std::vector<File>& files() const { return files_; }
-  File& file(uint32_t number) { return files_[number]; }
   /// Whether the file still is what the engine read.
   bool is_unchanged(uint32_t number) const;
 
   /// Requires a home that is not `zeros`.
   ReadPlace home_of(const spill::SpilledChunks& chunks, uint32_t chunk) const;
+  /// Says what cannot be read from the chunk's home, and why. The same is required.
+  void describe_loss(const spill::SpilledChunks& chunks, uint32_t chunk,
+                     std::span<char> text) const;
 
  private:
+  /// A file that the engine read into spilled memory.
+  struct File {
+    io::ModelFile file;
+    std::string name;
+  };
+
   std::string folder_;
   std::optional<spill::SpillFile> spill_file_;
   std::vector<File> files_;

@@ -31,9 +31,8 @@ namespace {
 
 // In a write's name, beside its chunk. The names of reads have a number of chunks there.
 constexpr uint64_t write_mark = uint64_t{1} << 63;
-// Writes in flight: enough to keep a device busy, and a small part of the window.
-constexpr uint32_t writes_in_flight_max = 8;
-constexpr uint32_t window_parts = 8;
+// At least as many as may leave at once.
+constexpr uint32_t leaving_reserved = 64;
 // More than are in flight at once.
 constexpr uint32_t reads_finished_max = 1024;
 constexpr uint64_t room_interval_ns = second_ns;
@@ -77,12 +76,8 @@ void for_each_whole_chunk(const LoopParts& parts, const std::byte* address, uint
 Spilling::Spilling(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks,
                    FileReads& reads)
     : options_(options), parts_(parts), chunks_(chunks), reads_(reads) {
-  writes_.reserve(writes_in_flight_max);
+  leaving_.reserve(leaving_reserved);
   reads_finished_.reserve(reads_finished_max);
-}
-
-uint32_t Spilling::writes_max() const {
-  return std::clamp(parts_.table.resident_max() / window_parts, 1u, writes_in_flight_max);
 }
 
 std::span<const io::Completion> Spilling::take_writes(std::span<const io::Completion> finished) {
@@ -109,12 +104,12 @@ void Spilling::evict(const Run& run) {
       parts_.policy.policy().on_refused(chunk);
     }
   }
-  parts_.memory.trim_slots();
-  parts_.memory.ask_for_slots();
 }
 
 // Returns false if the chunk stays.
 bool Spilling::evict(ServedFile& served, ChunkId chunk) {
+  // Of a run of chunks only the first ones find room.
+  if (parts_.table.are_many_leaving()) return false;
   if (parts_.table.state(chunk) == ChunkState::mapped && !hide(served, chunk)) return false;
   SpilledChunks& content = *served.spilled;
   const uint32_t index = index_of(served, chunk);
@@ -124,13 +119,20 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
     drop(served, chunk);
     return true;
   }
-  const std::byte* const bytes = parts_.memory.backing().bytes_of(served, chunk);
-  const bool is_all_zero =
-      content.home(index) == spill::Home::zeros && spill::is_all_zero(bytes, options_.chunk_bytes);
-  const ContentHash hash =
-      is_all_zero ? ContentHash{} : spill::content_hash(bytes, options_.chunk_bytes);
-  if (!content.is_at_home(index, hash, is_all_zero)) return start_write(served, chunk, hash);
-  drop(served, chunk);
+  parts_.table.begin_leaving(chunk);
+  leaving_.push_back({.chunk = chunk});
+  const bool is_at_zeros = content.home(index) == spill::Home::zeros;
+  const bool may_be_unfinished =
+      is_at_zeros && !content.has_stayed(index) &&
+      unfinished_.may_stay(parts_.policy.touches(), parts_.table.resident_max());
+  ContentWork work{.chunk = chunk,
+                   .is_leaving = true,
+                   .bytes = parts_.memory.backing().bytes_of(served, chunk),
+                   .length_bytes = options_.chunk_bytes,
+                   .looks_for_zeros = is_at_zeros,
+                   .may_be_unfinished = may_be_unfinished,
+                   .hashes = true};
+  if (!parts_.workers.start(work)) take(work);
   return true;
 }
 
@@ -143,63 +145,97 @@ bool Spilling::hide(const ServedFile& served, ChunkId chunk) {
   return chunks_.hide(chunk, false);
 }
 
-bool Spilling::start_write(ServedFile& served, ChunkId chunk, const ContentHash& hash) {
-  // Of a run of chunks only the first ones find room.
-  if (writes_.size() >= writes_in_flight_max) return false;
+void Spilling::take_looked_through(std::span<const ContentWork> done) {
+  for (const ContentWork& work : done) {
+    if (work.is_leaving) take(work);
+  }
+}
+
+Spilling::Leaving Spilling::take_out(ChunkId chunk) {
+  const auto found = std::find_if(leaving_.begin(), leaving_.end(),
+                                  [&](const Leaving& it) { return it.chunk == chunk; });
+  WP_ASSERT(found != leaving_.end());
+  const Leaving leaving = *found;
+  leaving_.erase(found);
+  return leaving;
+}
+
+void Spilling::take(const ContentWork& looked_through) {
+  const ChunkId chunk = looked_through.chunk;
+  Leaving leaving = take_out(chunk);
+  ServedFile& served = parts_.files.owner(chunk);
+  if (leaving.is_superseded || !served.is_shown(chunk)) {
+    drop(served, chunk);
+    return parts_.files.drop_unused_files();
+  }
+  if (parts_.waiters.are_at(chunk)) return keep_in_window(chunk);
+  if (looked_through.is_unfinished) {
+    served.spilled->note_stay(index_of(served, chunk));
+    unfinished_.note_stay(parts_.policy.touches());
+    return keep_in_window(chunk);
+  }
+  leaving.hash = looked_through.hash;
+  const bool is_at_home =
+      served.spilled->is_at_home(index_of(served, chunk), leaving.hash, looked_through.is_all_zero);
+  if (is_at_home) return drop(served, chunk);
+  if (is_forking_ || !start_write(served, leaving)) keep_in_window(chunk);
+}
+
+bool Spilling::start_write(ServedFile& served, Leaving leaving) {
   spill::SpillFile& file = parts_.spills.spill_file();
   const auto place = has_no_room_ ? std::nullopt : file.take_place();
   if (!place) {
     if (!std::exchange(has_no_room_, true)) tell_no_room(file.last_error());
     return false;
   }
-  writes_.push_back({.chunk = chunk, .place = *place, .hash = hash});
-  parts_.table.begin_leaving(chunk);
-  reads_.reader().start_write({.tag = write_mark | chunk,
+  leaving.place = *place;
+  leaving_.push_back(leaving);
+  reads_.reader().start_write({.tag = write_mark | leaving.chunk,
                                .fd = file.fd(),
                                .offset_bytes = *place,
                                .length_bytes = static_cast<uint32_t>(options_.chunk_bytes),
-                               .buffer = parts_.memory.backing().bytes_of(served, chunk)});
+                               .buffer = parts_.memory.backing().bytes_of(served, leaving.chunk)});
   return true;
 }
 
 void Spilling::take(const io::Completion& written) {
   const auto chunk = static_cast<ChunkId>(written.tag);
-  const auto found = std::find_if(writes_.begin(), writes_.end(),
-                                  [&](const Write& write) { return write.chunk == chunk; });
-  WP_ASSERT(found != writes_.end());
-  const Write write = *found;
-  writes_.erase(found);
+  const Leaving leaving = take_out(chunk);
   ServedFile& served = parts_.files.owner(chunk);
   const uint32_t index = index_of(served, chunk);
-  if (write.is_superseded || !served.is_shown(chunk)) {
-    parts_.spills.spill_file().give_place(write.place);
+  if (leaving.is_superseded || !served.is_shown(chunk)) {
+    parts_.spills.spill_file().give_place(leaving.place);
     drop(served, chunk);
     return parts_.files.drop_unused_files();
   }
   const bool is_whole = written.length_bytes == options_.chunk_bytes;
   if (written.error_number != 0 || !is_whole) {
-    return keep_in_window(served, write, written.error_number == 0 ? EIO : written.error_number);
+    return keep_unwritten(served, leaving, written.error_number == 0 ? EIO : written.error_number);
   }
   give_place_back(served, index);
-  served.spilled->move_to_spill_file(index, write.place, write.hash);
+  served.spilled->move_to_spill_file(index, leaving.place, leaving.hash);
   add(parts_.telemetry.spill_written_bytes, options_.chunk_bytes);
   if (!parts_.waiters.are_at(chunk)) return drop(served, chunk);
+  keep_in_window(chunk);
+}
+
+// leaving → ready, or mapped, if a thread waits for the chunk.
+void Spilling::keep_in_window(ChunkId chunk) {
   parts_.table.stay(chunk);
   parts_.policy.policy().on_refused(chunk);
-  chunks_.show(chunk);
+  if (parts_.waiters.are_at(chunk)) chunks_.show(chunk);
 }
 
 // The place is never used again: what failed there once may do so again.
-void Spilling::keep_in_window(ServedFile& served, const Write& write, int error_number) {
-  parts_.table.stay(write.chunk);
-  parts_.policy.policy().on_refused(write.chunk);
+void Spilling::keep_unwritten(const ServedFile& served, const Leaving& leaving, int error_number) {
   add(parts_.telemetry.spill_errors, 1);
-  tell_failed_write(served, write, error_number);
-  if (parts_.waiters.are_at(write.chunk)) chunks_.show(write.chunk);
+  tell_failed_write(served, leaving, error_number);
+  keep_in_window(leaving.chunk);
 }
 
 // Once: a disk that fails does so again and again.
-void Spilling::tell_failed_write(const ServedFile& served, const Write& write, int error_number) {
+void Spilling::tell_failed_write(const ServedFile& served, const Leaving& leaving,
+                                 int error_number) {
   if (std::exchange(has_told_of_failed_write_, true)) return;
   char text[1024];
   std::snprintf(
@@ -207,7 +243,7 @@ void Spilling::tell_failed_write(const ServedFile& served, const Write& write, i
       "%s: writing bytes %" PRIu64 " to %" PRIu64
       " of the spill file failed: %s (errno %d); what should have gone there (%s) stays in "
       "memory, and so does what fails later. See `dmesg`; --spill takes another folder",
-      parts_.spills.folder().c_str(), write.place, write.place + options_.chunk_bytes,
+      parts_.spills.folder().c_str(), leaving.place, leaving.place + options_.chunk_bytes,
       std::strerror(error_number), error_number, served.name.c_str());
   report_error(text);
 }
@@ -216,6 +252,8 @@ void Spilling::tell_failed_write(const ServedFile& served, const Write& write, i
 void Spilling::drop(ServedFile& served, ChunkId chunk) {
   parts_.memory.backing().release(served, chunk);
   chunks_.account_evicted({chunk, 1});
+  parts_.memory.trim_slots();
+  parts_.memory.ask_for_slots();
   if (parts_.waiters.are_at(chunk)) parts_.policy.policy().on_touch(chunk, policy::anywhere);
 }
 
@@ -273,14 +311,14 @@ Result<uint64_t> Spilling::read_lazily(const LazyRead& read) {
   return done_bytes;
 }
 
-// Writes in flight end first: the kernel does not share pages with a child that a device reads
-// from, and what is half written is not at home. What is ready is shown, since a slot is not
-// inherited.
+// What is leaving is gone, or back, first: the kernel does not share pages with a child that a
+// device reads from, and what is half written is not at home. What is ready is shown, since a slot
+// is not inherited.
 bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
   is_forking_ = true;
   chunks_.hold_spilled(true);
   parts.clear();
-  if (!writes_.empty()) return false;
+  if (!leaving_.empty()) return false;
   bool is_all_shown = true;
   for (const ServedRegion& it : parts_.files.regions()) {
     if (!it.served->is_spilled()) continue;
@@ -349,8 +387,8 @@ bool Spilling::empty(ServedFile& served, ChunkId chunk) {
       reads_.doom(chunk);
       break;
     case ChunkState::leaving:
-      for (Write& write : writes_) {
-        if (write.chunk == chunk) write.is_superseded = true;
+      for (Leaving& leaving : leaving_) {
+        if (leaving.chunk == chunk) leaving.is_superseded = true;
       }
       break;
     case ChunkState::mapped:

@@ -1,10 +1,11 @@
 // Spilled memory: chunks that the engine wrote go to the spill file before they leave the window.
 //
-// A chunk is first taken out of the engine's sight. If its home has the same bytes already
-// (spill/spilled_chunks.h), the chunk is dropped. Otherwise its slot is written, and is free when
-// the write has ended. Whoever touches the chunk meanwhile waits for that: a page that a device
-// reads from cannot be moved. What cannot be written, because the folder is full or the disk fails,
-// stays in the window.
+// A chunk is first taken out of the engine's sight. Then a worker looks through its bytes
+// (content_workers.h). If its home has the same bytes already (spill/spilled_chunks.h), the chunk
+// is dropped. Otherwise its slot is written, and is free when the write has ended. Whoever touches
+// the chunk meanwhile waits for the step that is under way, since a page that is read from cannot
+// be moved; then the chunk comes back into sight. What cannot be written, because the folder is
+// full or the disk fails, stays in the window.
 //
 // Used by the pager's thread only; only the commands allocate.
 #pragma once
@@ -21,6 +22,7 @@
 #include "pager/loop/file_reads.h"
 #include "pager/loop/pager_options.h"
 #include "pager/loop/paging_service.h"
+#include "pager/spill/unfinished_chunks.h"
 
 namespace weightpager {
 
@@ -29,11 +31,15 @@ class Spilling {
   Spilling(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks,
            FileReads& reads);
 
-  /// Whether another chunk may be taken out that has to be written.
-  bool can_start() const { return writes_.size() < writes_max() && !is_forking_; }
+  /// A child process is being made: nothing is to be taken out.
+  bool is_forking() const { return is_forking_; }
   /// ready or mapped → absent or leaving. The policy is told of what cannot go.
   void evict(const window::Run& run);
 
+  /// leaving → absent, of the chunks among what workers have done that are at home; or → ready, if
+  /// a thread waits for the chunk or it cannot be written. The others are being written from now
+  /// on.
+  void take_looked_through(std::span<const ContentWork> done);
   /// leaving → absent, of the writes among what is finished; or → ready, if a thread waits for the
   /// chunk or it could not be written. Returns the reads, until the next call.
   std::span<const io::Completion> take_writes(std::span<const io::Completion> finished);
@@ -55,24 +61,27 @@ class Spilling {
   void end_fork();
 
  private:
-  struct Write {
+  struct Leaving {
     window::ChunkId chunk = window::no_chunk;
-    uint64_t place = 0;
-    spill::ContentHash hash;
     /// The content is not needed any more.
     bool is_superseded = false;
+    // What is being written:
+    uint64_t place = 0;
+    spill::ContentHash hash;
   };
 
-  uint32_t writes_max() const;
+  Leaving take_out(window::ChunkId chunk);
+  void take(const ContentWork& looked_through);
   void take(const io::Completion& written);
   bool evict(ServedFile& served, window::ChunkId chunk);
   bool hide(const ServedFile& served, window::ChunkId chunk);
-  bool start_write(ServedFile& served, window::ChunkId chunk, const spill::ContentHash& hash);
-  void keep_in_window(ServedFile& served, const Write& write, int error_number);
+  bool start_write(ServedFile& served, Leaving leaving);
+  void keep_in_window(window::ChunkId chunk);
+  void keep_unwritten(const ServedFile& served, const Leaving& leaving, int error_number);
   void drop(ServedFile& served, window::ChunkId chunk);
   bool empty(ServedFile& served, window::ChunkId chunk);
   void give_place_back(ServedFile& served, uint32_t index);
-  void tell_failed_write(const ServedFile& served, const Write& write, int error_number);
+  void tell_failed_write(const ServedFile& served, const Leaving& leaving, int error_number);
   void tell_no_room(int error_number);
   void add_inherited(const ServedFile& served, uint32_t index, std::byte* address,
                      std::vector<InheritedPart>& parts) const;
@@ -82,7 +91,8 @@ class Spilling {
   const LoopParts parts_;
   ChunkMover& chunks_;
   FileReads& reads_;
-  std::vector<Write> writes_;  // in flight
+  std::vector<Leaving> leaving_;  // looked through, or being written
+  spill::UnfinishedChunks unfinished_;
   std::vector<io::Completion> reads_finished_;
   bool is_forking_ = false;
   bool has_forked_ = false;

@@ -7,17 +7,24 @@
 #include <xxhash.h>
 
 #include "pager/base/units.h"
+#include "pager/spill/hash_by_avx2.h"
 
 namespace weightpager::spill {
 namespace {
 
 alignas(64) constexpr std::byte zeros[os_page_bytes] = {};
 
+// By SSE2, which every x86-64 has.
+ContentHash hash_by_sse2(const std::byte* bytes, uint64_t length_bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes, length_bytes);
+  return {hash.low64, hash.high64};
+}
+
 }  // namespace
 
 ContentHash content_hash(const std::byte* bytes, uint64_t length_bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes, length_bytes);
-  return {hash.low64, hash.high64};
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  return has_avx2 ? hash_by_avx2(bytes, length_bytes) : hash_by_sse2(bytes, length_bytes);
 }
 
 // The page of zeros stays in the nearest cache, so only `bytes` come from memory. The C library's
@@ -30,6 +37,13 @@ bool is_all_zero(const std::byte* bytes, uint64_t length_bytes) {
     length_bytes -= compared_bytes;
   }
   return true;
+}
+
+bool has_zero_page(const std::byte* bytes, uint64_t length_bytes) {
+  for (uint64_t at = 0; at + os_page_bytes <= length_bytes; at += os_page_bytes) {
+    if (std::memcmp(bytes + at, zeros, os_page_bytes) == 0) return true;
+  }
+  return false;
 }
 
 }  // namespace weightpager::spill

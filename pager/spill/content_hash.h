@@ -24,5 +24,7 @@ ContentHash content_hash(const std::byte* bytes, uint64_t length_bytes);
 
 /// Returns at the first 4 KiB that are not zero.
 bool is_all_zero(const std::byte* bytes, uint64_t length_bytes);
+/// Whether any page of 4 KiB is all zero. Of a page that is not, mostly the first bytes say so.
+bool has_zero_page(const std::byte* bytes, uint64_t length_bytes);
 
 }  // namespace weightpager::spill

@@ -26,6 +26,7 @@ void SpilledChunks::move_to_spill_file(uint32_t chunk, uint64_t place, const Con
   chunks_[chunk] = {.home = Home::spill_file,
                     .is_in_use = true,
                     .has_hash = true,
+                    .has_stayed = true,
                     .file = 0,
                     .offset_bytes = place,
                     .hash = hash};
@@ -35,6 +36,7 @@ void SpilledChunks::move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_
   chunks_[chunk] = {.home = Home::file,
                     .is_in_use = true,
                     .has_hash = false,
+                    .has_stayed = false,
                     .file = file,
                     .offset_bytes = offset_bytes,
                     .hash = {}};

@@ -60,6 +60,9 @@ class SpilledChunks {
   bool is_in_use(uint32_t chunk) const { return chunks_[chunk].is_in_use; }
   void note_use(uint32_t chunk) { chunks_[chunk].is_in_use = true; }
   const BlocksInUse& blocks() const { return blocks_; }
+  /// Whether the chunk has stayed once because it was not filled yet (unfinished_chunks.h).
+  bool has_stayed(uint32_t chunk) const { return chunks_[chunk].has_stayed; }
+  void note_stay(uint32_t chunk) { chunks_[chunk].has_stayed = true; }
   /// Whether a block lies in the chunk that begins there: its content has to be kept.
   bool has_block_at(uint64_t offset_bytes) const { return blocks_.is_any(offset_bytes); }
 
@@ -85,6 +88,7 @@ class SpilledChunks {
     Home home = Home::zeros;
     bool is_in_use = false;
     bool has_hash = false;
+    bool has_stayed = false;
     uint32_t file = 0;
     uint64_t offset_bytes = 0;
     ContentHash hash;

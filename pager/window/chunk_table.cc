@@ -1,5 +1,6 @@
 #include "pager/window/chunk_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weightpager::window {
@@ -7,6 +8,10 @@ namespace {
 
 // How far a neighbour may be. More chunks than are shown in one step need not lie side by side.
 constexpr uint32_t neighbours_max = 32;
+
+// Of the window, and at most, what leaves at once.
+constexpr uint32_t leaving_parts = 8;
+constexpr uint32_t leaving_max = 8;
 
 }  // namespace
 
@@ -117,6 +122,10 @@ void ChunkTable::begin_leaving(ChunkId chunk) {
   WP_ASSERT(it.state == ChunkState::ready && it.slot != no_slot);
   it.state = ChunkState::leaving;
   ++leaving_;
+}
+
+bool ChunkTable::are_many_leaving() const {
+  return leaving_ >= std::clamp(resident_max_ / leaving_parts, 1u, leaving_max);
 }
 
 void ChunkTable::stay(ChunkId chunk) {

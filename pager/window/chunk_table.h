@@ -5,11 +5,15 @@
 //        └──────── fail ────────┘◀────── release ─────┘  └──── hide ────┤
 //        └◀──────────────────────── release ────────────────────────────┘
 //
-// A chunk that the engine has written has to be written to the spill file before it can go:
+// A chunk of spilled memory leaves in two steps: whether the engine wrote to it has to be found
+// out, and what was written has to go to the spill file:
 //
 //     ready ──begin_leaving──▶ leaving ──release──▶ absent
 //       ▲                         │
 //       └──────────stay───────────┘
+//
+// Only so many leave at once: a small part of the window, and enough to keep a device busy. They
+// are room that comes, like slots that are being made.
 //
 // A slot is memory that one chunk can be read into. A chunk that is moved into a region keeps its
 // slot (the memory itself has moved); one that is copied gives the slot back and holds memory of
@@ -36,7 +40,7 @@ enum class ChunkState : uint8_t {
             // touching it faults, and is served in µs
   mapped,   // the engine reads it without the pager
   failed,   // could not be read: touching it gives SIGBUS
-  leaving,  // its slot is being written to the spill file: a touch waits until that is done
+  leaving,  // its slot is looked through, or written to the spill file: a touch waits until then
 };
 
 class ChunkTable {
@@ -62,6 +66,8 @@ class ChunkTable {
   uint32_t resident_max() const { return resident_max_; }
   uint32_t reading() const { return reading_; }
   uint32_t leaving() const { return leaving_; }
+  /// Whether as many chunks are leaving as may at once.
+  bool are_many_leaving() const;
   uint32_t free_slots() const { return free_slots_.count(); }
   /// Reads that could start now without evicting anything.
   uint32_t room() const {
@@ -71,11 +77,15 @@ class ChunkTable {
   void set_resident_max(uint32_t resident_max) { resident_max_ = resident_max; }
 
   /// Whether the window has room but no slot to read into. Only the eviction of chunks that hold a
-  /// slot would help.
-  bool lacks_slot() const { return free_slots() == 0 && resident_ < resident_max_; }
-  /// Whether the window lacks a slot and one is being made. It is worth waiting for, so nothing is
+  /// slot would help. Or whether no more chunks can leave before others have left.
+  bool lacks_slot() const {
+    return are_many_leaving() || (free_slots() == 0 && resident_ < resident_max_);
+  }
+  /// Whether the window lacks a slot and one is coming. It is worth waiting for, so nothing is
   /// evicted for it.
-  bool is_slot_coming() const { return lacks_slot() && are_slots_being_made_; }
+  bool is_slot_coming() const {
+    return lacks_slot() && (are_slots_being_made_ || are_many_leaving());
+  }
   /// Whether a read could start in the chunk's place, if the chunk went.
   bool leaves_room(ChunkId chunk) const { return !lacks_slot() || slot(chunk) != no_slot; }
   void expect_slots(bool are_being_made) { are_slots_being_made_ = are_being_made; }

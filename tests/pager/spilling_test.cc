@@ -132,6 +132,30 @@ TEST_P(SpillingTest, WritesOnceWhatIsOnlyRead) {
   EXPECT_EQ(telemetry_->spill_written_bytes, written_bytes);
 }
 
+// As an engine does that repacks tensor by tensor, and puts the end of one behind that of another:
+// between the two steps it reads more weights than the window has room for beside.
+TEST_P(SpillingTest, AChunkThatIsFilledInTwoStepsIsMostlyWrittenOnce) {
+  serve();
+  const PatternFile weights(48 * MiB);
+  const uint64_t repacked_bytes = bytes_ / 2;
+  ASSERT_TRUE(read_lazily(weights, 0, repacked_bytes, 48 * MiB));
+  uint64_t read_bytes = 0;
+  const auto fill_half = [&](uint64_t begin) {
+    for (uint64_t at = begin; at < begin + chunk_bytes() / 2; at += 8) word(at) = word_at(at);
+    for (int chunk = 0; chunk < 2; ++chunk, read_bytes += chunk_bytes()) {
+      EXPECT_EQ(word(repacked_bytes + read_bytes % repacked_bytes),
+                word_at(read_bytes % repacked_bytes));
+    }
+  };
+  const uint64_t lag_bytes = 4 * chunk_bytes();
+  for (uint64_t at = 0; at < repacked_bytes + lag_bytes; at += chunk_bytes()) {
+    if (at < repacked_bytes) fill_half(at);
+    if (at >= lag_bytes) fill_half(at - lag_bytes + chunk_bytes() / 2);
+  }
+  for (uint64_t at = 0; at < repacked_bytes; at += 8) ASSERT_EQ(word(at), word_at(at));
+  EXPECT_LE(telemetry_->spill_written_bytes, repacked_bytes + repacked_bytes / 4);
+}
+
 TEST_P(SpillingTest, NoticesEveryLaterWrite) {
   serve();
   fill();
@@ -409,6 +433,152 @@ TEST_P(SpillingTest, SharesTheWindowWithModels) {
   }
   EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
   pager_->remove(model, file.size_bytes());
+}
+
+// ---- Long ones ----
+
+// Operations of all threads together. The long run: WEIGHTPAGER_OPERATIONS=1000000.
+uint64_t operations() {
+  const char* const asked = std::getenv("WEIGHTPAGER_OPERATIONS");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10)
+                          : static_cast<uint64_t>(cases(40'000, 6'000));
+}
+
+// What eight threads do to memory that is one's own in turns, as an engine does to its blocks; a
+// model in plain memory says what every word has to be.
+class OwnedSlices {
+ public:
+  OwnedSlices(Pager& pager, std::byte* memory, uint64_t slice_bytes, uint64_t chunk_bytes,
+              const PatternFile& file)
+      : pager_(pager),
+        memory_(memory),
+        slice_bytes_(slice_bytes),
+        chunk_bytes_(chunk_bytes),
+        file_(file) {}
+
+  /// One thread's work on its own slice. Returns how many words were not as they had to be.
+  uint64_t work(uint64_t slice, uint64_t operations) {
+    std::mt19937_64 random(slice * 7919 + 1);
+    std::byte* const begin = memory_ + slice * slice_bytes_;
+    std::vector<uint64_t> model(slice_bytes_ / step_bytes);
+    const uint64_t per_chunk = chunk_bytes_ / step_bytes;
+    const uint64_t chunks = model.size() / per_chunk;
+    uint64_t near = 0;
+    uint64_t wrong = 0;
+    const auto at = [&](uint64_t i) -> volatile uint64_t& {
+      return *reinterpret_cast<volatile uint64_t*>(begin + i * step_bytes);
+    };
+    for (uint64_t done = 0; done < operations; ++done) {
+      // Mostly near by, or the disk alone would be tested.
+      if (random() % 32 == 0) near = random() % chunks;
+      const uint64_t i = near * per_chunk + random() % per_chunk;
+      const uint64_t kind = random() % 2000;
+      if (kind < 1000) {
+        wrong += at(i) == model[i] ? 0 : 1;
+      } else if (kind < 1980) {
+        at(i) = model[i] = random();
+      } else if (kind < 1984) {
+        free_part(random, begin, model);
+      } else if (kind < 1988) {
+        read_part(random, begin, model);
+      } else if (kind < 1992) {
+        wrong += move_part(random, at, model);
+      } else if (kind < 1993) {
+        pager_.drop();
+      } else {
+        for (uint64_t k = i; k < std::min<uint64_t>(i + 64, model.size()); ++k) {
+          wrong += at(k) == model[k] ? 0 : 1;
+        }
+      }
+    }
+    for (uint64_t i = 0; i < model.size(); ++i) wrong += at(i) == model[i] ? 0 : 1;
+    return wrong;
+  }
+
+ private:
+  static constexpr uint64_t step_bytes = 4096;
+  using Model = std::vector<uint64_t>;
+
+  /// A range of the model's words.
+  template <typename Random>
+  static Span range_in(Random& random, const Model& model) {
+    const uint64_t begin = random() % model.size();
+    return {begin, begin + 1 + random() % (model.size() - begin)};
+  }
+
+  /// free(): what lies in whole chunks is zeros, if they could be taken out.
+  template <typename Random>
+  void free_part(Random& random, std::byte* begin, Model& model) {
+    const Span part = range_in(random, model);
+    const bool is_forgotten =
+        pager_.forget(begin + part.begin * step_bytes, part.length_bytes() * step_bytes);
+    const uint64_t per_chunk = chunk_bytes_ / step_bytes;
+    for (uint64_t first = round_up(part.begin, per_chunk); first + per_chunk <= part.end;
+         first += per_chunk) {
+      bool is_zero = true;
+      for (uint64_t i = first; i < first + per_chunk; ++i) {
+        is_zero = is_zero && *reinterpret_cast<volatile uint64_t*>(begin + i * step_bytes) == 0;
+      }
+      // A chunk that could not be taken out is as before.
+      if (is_forgotten || is_zero) std::fill_n(model.begin() + first, per_chunk, 0);
+    }
+  }
+
+  /// read(): of a file, from a byte on that no sector begins at.
+  template <typename Random>
+  void read_part(Random& random, std::byte* begin, Model& model) {
+    const uint64_t per_chunk = chunk_bytes_ / step_bytes;
+    const uint64_t chunks = model.size() / per_chunk;
+    const uint64_t first = random() % chunks;
+    const uint64_t count = 1 + random() % std::min<uint64_t>(chunks - first, 4);
+    const uint64_t offset_bytes = random() % 512 * 8;
+    const auto taken = pager_.read_lazily({.address = begin + first * chunk_bytes_,
+                                           .length_bytes = count * chunk_bytes_,
+                                           .link = file_.path(),
+                                           .file = *io::settled_identity_of(file_.path()),
+                                           .name = file_.path(),
+                                           .offset_bytes = offset_bytes});
+    for (uint64_t i = 0; i < *taken / step_bytes; ++i) {
+      model[first * per_chunk + i] = word_at(offset_bytes + i * step_bytes);
+    }
+  }
+
+  /// realloc(): words go elsewhere.
+  template <typename Random, typename At>
+  static uint64_t move_part(Random& random, At at, Model& model) {
+    const Span from = range_in(random, model);
+    const uint64_t count = std::min<uint64_t>(from.length_bytes(), 100);
+    const uint64_t to = random() % (model.size() - count + 1);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t value = at(from.begin + i);
+      wrong += value == model[from.begin + i] ? 0 : 1;
+      at(to + i) = model[to + i] = value;
+    }
+    return wrong;
+  }
+
+  Pager& pager_;
+  std::byte* const memory_;
+  const uint64_t slice_bytes_;
+  const uint64_t chunk_bytes_;
+  const PatternFile& file_;
+};
+
+TEST_P(SpillingTest, EightThreadsDoAllKindsOfThingsAtRandom) {
+  serve();
+  constexpr uint64_t threads = 8;
+  const PatternFile file(16 * MiB);
+  OwnedSlices slices(*pager_, memory_, bytes_ / threads, chunk_bytes(), file);
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> engine;
+  for (uint64_t thread = 0; thread < threads; ++thread) {
+    engine.emplace_back([&, thread] { wrong += slices.work(thread, operations() / threads); });
+  }
+  for (std::thread& thread : engine) thread.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(telemetry_->read_errors, 0u);
+  EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mappers, SpillingTest,

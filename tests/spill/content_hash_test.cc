@@ -49,5 +49,16 @@ TEST(ContentHashTest, OneByteAnywhereIsNotAllZero) {
   }
 }
 
+TEST(ContentHashTest, APageOfZerosAnywhereIsFound) {
+  std::vector<std::byte> bytes(5 * 4096, std::byte{1});
+  EXPECT_FALSE(has_zero_page(bytes.data(), bytes.size()));
+  for (size_t page = 0; page < 5; ++page) {
+    std::fill_n(bytes.begin() + page * 4096, 4096, std::byte{0});
+    EXPECT_TRUE(has_zero_page(bytes.data(), bytes.size())) << page;
+    bytes[page * 4096 + 4095] = std::byte{1};
+    EXPECT_FALSE(has_zero_page(bytes.data(), bytes.size())) << page;
+  }
+}
+
 }  // namespace
 }  // namespace weightpager::spill
