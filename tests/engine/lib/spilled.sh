@@ -4,7 +4,7 @@
 # them. Source it behind tokens.sh or digests.sh.
 
 # Not in $SCRATCH, which may lie in memory.
-FOLDER=$(mktemp -d -p "$PWD" spill.XXXXXX)
+FOLDER=$(mktemp -d -p "${WEIGHTPAGER_BUILD:-$WP_BUILD}" spill.XXXXXX)
 trap 'rm -rf -- "$SCRATCH" "$FOLDER"' EXIT
 RUN_OPTIONS=(--spill "$FOLDER")
 
