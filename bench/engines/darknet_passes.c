@@ -48,6 +48,8 @@ int main(int count, char** arguments) {
     return 2;
   }
   const int passes = atoi(arguments[3]);
+  // Darknet tells of each layer there. The descriptor stays, for others that have something to say.
+  stderr = fopen("/dev/null", "w");
   double begin = now_s();
   network* net = load_network(arguments[1], arguments[2], 0);
   set_batch_network(net, 1);
