@@ -1,4 +1,4 @@
-"""One run of an engine: alone, inside a memory limit with the kernel's mmap, or there in a weightpager window.
+"""One run of an engine: alone, inside a memory limit with the kernel's mmap or swap, or there in a weightpager window.
 
 A program of bench/engines loads a model, computes, and says in the last line of its output, one JSON object, what
 it measured. Inside a limit it starts with the file out of the page cache. To what it said is added what the
@@ -41,22 +41,25 @@ def run_alone(command):
     return json.loads(lines[-1])
 
 
-def run_limited(model, limit_bytes, command):
+def run_limited(model, limit_bytes, command, swap=False):
+    """`swap`: the limit is on memory alone, and the kernel may swap beyond it."""
     machine.drop_page_cache(model)
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "group.json"
-        run = run_alone([str(ROOT / "tools/scripts/lib/cgroup.sh"), "--limit", str(limit_bytes), "--report", str(report),
-                         "--", *command])
+        run = run_alone([str(ROOT / "tools/scripts/lib/cgroup.sh"), "--limit", str(limit_bytes), *(["--swap"] if swap else []),
+                         "--report", str(report), "--", *command])
         run["group"] = json.loads(report.read_text()) if report.exists() else None
     return run
 
 
-def run_in_window(model, limit_bytes, window_bytes, command, match=None):
+def run_in_window(model, limit_bytes, window_bytes, command, match=None, spill=None):
+    """`spill`: the folder where memory of the engine's own goes that does not fit into the window."""
     with tempfile.TemporaryDirectory() as scratch:
         report = pathlib.Path(scratch) / "pager.json"
         run = run_limited(model, limit_bytes, [
             str(WEIGHTPAGER), "run", "-q", "--window", f"{window_bytes >> 20}MiB",
-            *(["--match", match] if match else []), "--json", str(report), "--", *command])
+            *(["--match", match] if match else []), *(["--spill", str(spill)] if spill else []),
+            "--json", str(report), "--", *command])
         run["pager"] = json.loads(report.read_text()) if report.exists() else None
     return run
 

@@ -16,6 +16,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 
 CHUNK_BYTES = 2 << 20
 
@@ -50,6 +51,31 @@ def readahead_kib(path):
     return int((queue / "read_ahead_kb").read_text()) if queue else None
 
 
+def end_by_finally():
+    """A run that is told to end must end by way of what puts things back."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(143))
+
+
+@contextlib.contextmanager
+def swap_file(folder, length_bytes):
+    """The kernel swaps to a file in the folder for the time of a run (root). Nothing is left of it, whatever happens."""
+    end_by_finally()
+    path = pathlib.Path(tempfile.mkdtemp(dir=folder, prefix="swap.")) / "file"
+    try:
+        path.touch(mode=0o600)
+        with open(path, "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, length_bytes)
+        for command in (["mkswap", path], ["swapon", path]):
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            if done.returncode != 0:
+                raise SystemExit(f"{done.stderr.strip()}: run as root, on a disk that may hold a swap file")
+        yield
+    finally:
+        subprocess.run(["swapoff", path], stderr=subprocess.DEVNULL)
+        shutil.rmtree(path.parent)
+
+
 @contextlib.contextmanager
 def readahead(path, kib):
     """Sets the disk's readahead for the time of a run and puts it back, whatever happens."""
@@ -65,8 +91,7 @@ def readahead(path, kib):
         setting.write_text(str(kib))
     except OSError as error:
         raise SystemExit(f"{setting}: {error.strerror}: run as root, or leave out --readahead") from error
-    # A run that is told to end must end by way of the finally below.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    end_by_finally()
     try:
         yield
     finally:
@@ -119,19 +144,29 @@ def drop_page_cache(path):
 
 
 def direct_bandwidth(path):
-    """Bytes per second of direct reads of the whole file: 2 MiB each, 16 in flight, into huge pages.
+    """Bytes per second of direct reads of the whole file: 2 MiB each, 16 in flight, into huge pages."""
+    return fio_bandwidth("read", f"--filename={path}", "--readonly", "--iodepth=16")
 
-    The tunable makes glibc ask for huge pages for fio's buffers; 4 KiB pages cost up to a fifth.
-    """
+
+def direct_write_bandwidth(folder, length_bytes):
+    """Bytes per second of direct writes to a new file there: 2 MiB each, 8 in flight. The file has its room before, as
+    a spill file has."""
+    with tempfile.NamedTemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, length_bytes)
+        return fio_bandwidth("write", f"--filename={file.name}", f"--size={length_bytes}", "--iodepth=8")
+
+
+def fio_bandwidth(direction, *options):
+    """The tunable makes glibc ask for huge pages for fio's buffers; 4 KiB pages cost up to a fifth."""
     if not shutil.which("fio"):
         raise SystemExit("fio is missing, which measures what the disk can do: tools/install.sh --bench")
-    command = ["fio", "--name=ceiling", f"--filename={path}", "--readonly", "--rw=read", "--bs=2M",
-               "--ioengine=io_uring", "--iodepth=16", "--direct=1", "--output-format=json"]
+    command = ["fio", "--name=ceiling", f"--rw={direction}", "--bs=2M", "--ioengine=io_uring", "--direct=1",
+               "--output-format=json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
                           env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
     # fio prints notes in front of its JSON.
     report = json.loads(done.stdout[done.stdout.index("{"):])
-    return report["jobs"][0]["read"]["bw_bytes"]
+    return report["jobs"][0][direction]["bw_bytes"]
 
 
 def median(numbers):

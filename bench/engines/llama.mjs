@@ -1,11 +1,12 @@
 // Runs released, unmodified llama.cpp (the npm package node-llama-cpp) on one GGUF file and times it.
 //
-// It asks for the plainest path through the engine: CPU only, weights mapped with mmap, a small context,
-// greedy sampling. The prompt is a fixed run of token numbers, so no tokenizer text is involved and
-// synthetic models serve as well as real ones. End-of-text tokens do not stop it: exactly --tokens
-// tokens come out, whatever the weights say. The last line of stdout is one JSON object:
+// It asks for the plainest path through the engine: CPU only, weights mapped with mmap (read with
+// --no-mmap), a small context, greedy sampling. The prompt is a fixed run of token numbers, so no
+// tokenizer text is involved and synthetic models serve as well as real ones; --text gives a trained
+// model words instead. End-of-text tokens do not stop it: exactly --tokens tokens come out, whatever
+// the weights say. The last line of stdout is one JSON object:
 //
-//   tokens            the token ids, to compare runs with
+//   tokens            the token ids, to compare runs with; with --text, text says what they mean
 //   load_s            from start of loading to a ready context
 //   first_token_s     from first evaluation to the first token (the whole prompt, one batch)
 //   token_s           seconds of each following token; token_s_median is their median
@@ -17,7 +18,7 @@
 //                     itself (under weightpager the mapping has no name, and this is no measure of it)
 //
 //   node bench/engines/llama.mjs --model FILE [--tokens 16] [--threads N] [--prompt-tokens 8]
-//                                [--context 256] [--verbose]
+//                                [--text WORDS] [--context 256] [--no-mmap] [--verbose]
 // The engine is looked for where tools/scripts/engine.sh puts it; WEIGHTPAGER_ENGINE names another folder.
 
 import fs from "node:fs";
@@ -48,13 +49,15 @@ function readOptions() {
                 tokens: {type: "string", default: "16"},
                 threads: {type: "string", default: String(os.cpus().length)},
                 "prompt-tokens": {type: "string", default: "8"},
+                text: {type: "string"},
                 context: {type: "string", default: "256"},
+                "no-mmap": {type: "boolean", default: false},
                 verbose: {type: "boolean", default: false}
             }
         }).values;
     } catch (error) {
         fail(`${error.message}\nusage: node llama.mjs --model FILE [--tokens 16] [--threads N] ` +
-            "[--prompt-tokens 8] [--context 256] [--verbose]");
+            "[--prompt-tokens 8] [--text WORDS] [--context 256] [--no-mmap] [--verbose]");
     }
     if (given.model == null)
         fail("which model? Example: node llama.mjs --model model.gguf --tokens 16");
@@ -65,7 +68,9 @@ function readOptions() {
         tokens: wholeNumber("tokens", given.tokens, 1),
         threads: wholeNumber("threads", given.threads, 1),
         promptTokens: wholeNumber("prompt-tokens", given["prompt-tokens"], 1),
+        text: given.text ?? null,
         context: wholeNumber("context", given.context, 16),
+        mmap: !given["no-mmap"],
         verbose: given.verbose
     };
     if (options.promptTokens + options.tokens > options.context)
@@ -104,7 +109,7 @@ async function load(engine, options) {
     const model = await llama.loadModel({
         modelPath: options.model,
         gpuLayers: 0,
-        useMmap: true,
+        useMmap: options.mmap,
         defaultContextFlashAttention: false,
         ignoreMemorySafetyChecks: true
     });
@@ -120,8 +125,11 @@ async function load(engine, options) {
 }
 
 // Token numbers spread over the vocabulary past its first (control) entries: the same for each run.
-function promptOf(count, vocabularySize) {
+function promptOf(model, {text, promptTokens: count}) {
+    if (text != null)
+        return model.tokenize(text);
     const first = 3;
+    const vocabularySize = model.fileInfo.metadata.tokenizer.ggml.tokens.length;
     return Array.from({length: count}, (_, i) => first + (i * 7919 + 17) % (vocabularySize - first));
 }
 
@@ -201,15 +209,16 @@ const loadStart = performance.now();
 const {model, context} = await load(engine, options);
 const loadSeconds = (performance.now() - loadStart) / 1000;
 const loadReadBytes = diskReadBytes() - readBeforeLoad;
-const prompt = promptOf(options.promptTokens, model.fileInfo.metadata.tokenizer.ggml.tokens.length);
+const prompt = promptOf(model, options);
 const {tokens, seconds, readBytes, pagerSeconds} = await generate(context.getSequence(), prompt, options.tokens);
 
 const report = {
     engine: "llama.cpp",
     model: options.model,
     threads: context.currentThreads || options.threads,
-    prompt_tokens: options.promptTokens,
+    prompt_tokens: prompt.length,
     tokens,
+    text: options.text == null ? null : model.detokenize(tokens),
     load_s: rounded(loadSeconds),
     first_token_s: rounded(seconds[0]),
     token_s: seconds.slice(1).map(rounded),

@@ -5,6 +5,7 @@ tools, so that the files are laid out as users have them.
     make_model.py torch --from DIR/model.safetensors -o model.pt    the same tensors as a PyTorch checkpoint
     make_model.py onnx --size 400MiB [--seed 1] -o model.onnx       a chain of F32 blocks, data in model.onnx.data
     make_model.py prepack --from model.onnx -o packed/model.onnx    the same with its matrices prepacked for this CPU
+    make_model.py ctranslate2 --size 400MiB [--seed 1] -o DIR       a language model of CTranslate2's, F32
 
 A prepacked model gives what the original gives, to the last bit: ONNX Runtime finds on disk what it would otherwise
 make in memory at each load. Its file holds both layouts, of which only the packed one stays mapped.
@@ -16,6 +17,7 @@ import pathlib
 import re
 
 WIDTH, INNER, ROWS = 1024, 4096, 4
+WORDS = 1024
 
 
 def size_of(text):
@@ -36,7 +38,10 @@ def parse_arguments():
     onnx.add_argument("--seed", type=int, default=1)
     prepack = kinds.add_parser("prepack")
     prepack.add_argument("--from", dest="source", type=pathlib.Path, required=True)
-    for kind in (torch, onnx, prepack):
+    ctranslate2 = kinds.add_parser("ctranslate2")
+    ctranslate2.add_argument("--size", type=size_of, required=True)
+    ctranslate2.add_argument("--seed", type=int, default=1)
+    for kind in (torch, onnx, prepack, ctranslate2):
         kind.add_argument("-o", "--output", type=pathlib.Path, required=True)
     return parser.parse_args()
 
@@ -98,10 +103,46 @@ def make_prepacked(options):
     onnxruntime.InferenceSession(str(options.source), session, providers=["CPUExecutionProvider"])
 
 
+def make_ctranslate2(options):
+    """A decoder as Llama's: gated feed-forward parts, RMS norms, rotary positions. 64 MiB a layer."""
+    import ctranslate2
+    import numpy
+    layers = max(1, options.size // (4 * (4 * WIDTH * WIDTH + 3 * WIDTH * INNER)))
+    specs = ctranslate2.specs
+    model = specs.TransformerDecoderModelSpec.from_config(
+        layers, WIDTH // 64, activation=specs.common_spec.Activation.SWISH, rms_norm=True, ffn_glu=True,
+        rotary_dim=64, rotary_interleave=False)
+    random = numpy.random.default_rng(options.seed)
+
+    def matrix(rows, columns):
+        return random.standard_normal((rows, columns), numpy.float32) / numpy.float32(columns) ** 0.5
+
+    ones = numpy.ones(WIDTH, numpy.float32)
+    decoder = model.decoder
+    decoder.scale_embeddings = False
+    decoder.embeddings.weight = matrix(WORDS, WIDTH)
+    decoder.projection.weight = matrix(WORDS, WIDTH)
+    decoder.layer_norm.gamma = ones
+    for layer in decoder.layer:
+        layer.self_attention.layer_norm.gamma = layer.ffn.layer_norm.gamma = ones
+        layer.self_attention.linear[0].weight = matrix(3 * WIDTH, WIDTH)
+        layer.self_attention.linear[1].weight = matrix(WIDTH, WIDTH)
+        layer.ffn.linear_0.weight = matrix(INNER, WIDTH)
+        layer.ffn.linear_0_noact.weight = matrix(INNER, WIDTH)
+        layer.ffn.linear_1.weight = matrix(WIDTH, INNER)
+    model.register_vocabulary(["<unk>", "<s>", "</s>", *(f"word{i}" for i in range(3, WORDS))])
+    model.config.bos_token, model.config.eos_token, model.config.unk_token = "<s>", "</s>", "<unk>"
+    model.config.layer_norm_epsilon = 1e-6
+    model.validate()
+    options.output.mkdir(exist_ok=True)
+    model.save(str(options.output))
+
+
 def main():
     options = parse_arguments()
     os.makedirs(options.output.parent, exist_ok=True)
-    {"torch": make_torch, "onnx": make_onnx, "prepack": make_prepacked}[options.kind](options)
+    {"torch": make_torch, "onnx": make_onnx, "prepack": make_prepacked,
+     "ctranslate2": make_ctranslate2}[options.kind](options)
 
 
 main()

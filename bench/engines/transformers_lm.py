@@ -3,9 +3,10 @@
 
 The prompt is a fixed run of token numbers, so that synthetic models serve as well as real ones, and no token
 ends the text: a pass is one token, the first pass the whole prompt. --offload FOLDER is the comparison: the
-same model with all of its weights on disk, brought in layer by layer by accelerate's disk_offload.
+same model with all of its weights on disk, brought in layer by layer by accelerate's disk_offload. --dtype float32
+converts a model of bfloat16 when it is loaded, into memory of the engine's own.
 
-    transformers_lm.py --model DIR [--passes 8] [--threads N] [--offload FOLDER]
+    transformers_lm.py --model DIR [--passes 8] [--threads N] [--dtype bfloat16] [--offload FOLDER]
 """
 
 import pathlib
@@ -14,6 +15,7 @@ import measured
 
 options_parser = measured.parser_for(__doc__, "a folder with config.json and *.safetensors")
 options_parser.add_argument("--offload", metavar="FOLDER", help="leave the weights on disk, by accelerate")
+options_parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
 options = options_parser.parse_args()
 
 import torch  # noqa: E402  (imports take seconds: after the options are known to be right)
@@ -26,7 +28,7 @@ def load():
     placed = {}
     if options.offload:
         placed = {"device_map": {"": "disk"}, "offload_folder": options.offload}
-    return transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.bfloat16,
+    return transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=getattr(torch, options.dtype),
                                                              local_files_only=True, **placed).eval()
 
 
@@ -46,7 +48,7 @@ def prompt(vocabulary_size):
 
 torch.set_num_threads(options.threads)
 transformers.utils.logging.disable_progress_bar()
-run = measured.Measured("transformers" + ("-offload" if options.offload else ""),
+run = measured.Measured("transformers" + ("-offload" if options.offload else "") + f"-{options.dtype}",
                         sorted(pathlib.Path(options.model).glob("*.safetensors")))
 model = load()
 run.loaded()

