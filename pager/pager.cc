@@ -96,6 +96,12 @@ Result<uint64_t> Pager::read_lazily(const LazyRead& read) {
   return done_bytes;
 }
 
+std::vector<std::byte*> Pager::give_up_file(const io::FileIdentity* file) {
+  std::vector<std::byte*> absent;
+  loop_.execute([&] { absent = loop_.spilling().give_up_file(file); });
+  return absent;
+}
+
 std::vector<InheritedPart> Pager::begin_fork() {
   std::vector<InheritedPart> parts;
   for (bool is_done = false; !is_done;) {

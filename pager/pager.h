@@ -84,6 +84,10 @@ class Pager final : public PagingService {
   /// whole chunks. Returns how many bytes, from the first one on, that holds for; what lies behind
   /// them is as before.
   Result<uint64_t> read_lazily(const LazyRead& read);
+  /// What was read lazily of this file does not depend on the file any more, once what begins at
+  /// the addresses that are returned has been touched. nullptr: the same of all that a child
+  /// process could not map.
+  std::vector<std::byte*> give_up_file(const io::FileIdentity* file);
   /// To be called before fork(2): returns the parts of spilled memory that the child has to map
   /// itself. Nothing of it leaves the window until end_fork(), which the parent calls after
   /// fork(2).

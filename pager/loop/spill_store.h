@@ -35,6 +35,12 @@ struct ReadPlace {
 
 class SpillStore {
  public:
+  /// A file that the engine read into spilled memory.
+  struct File {
+    io::ModelFile file;
+    std::string name;
+  };
+
   /// Makes the spill file in this folder, for chunks of this size.
   Status open(const std::string& folder, uint64_t chunk_bytes);
   void close();
@@ -47,6 +53,7 @@ class SpillStore {
   /// is new.
   Result<uint32_t> add_file(const std::string& link, const io::FileIdentity& identity,
                             const std::string& name);
+  /// By number.
   const std::vector<File>& files() const { return files_; }
   /// Whether the file still is what the engine read.
   bool is_unchanged(uint32_t number) const;
@@ -58,12 +65,6 @@ class SpillStore {
                      std::span<char> text) const;
 
  private:
-  /// A file that the engine read into spilled memory.
-  struct File {
-    io::ModelFile file;
-    std::string name;
-  };
-
   std::string folder_;
   std::optional<spill::SpillFile> spill_file_;
   std::vector<File> files_;

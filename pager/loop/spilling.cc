@@ -311,6 +311,29 @@ Result<uint64_t> Spilling::read_lazily(const LazyRead& read) {
   return done_bytes;
 }
 
+bool Spilling::depends_on(const SpilledChunks& content, uint32_t index,
+                          const io::FileIdentity* file) const {
+  if (content.home(index) != spill::Home::file) return false;
+  if (file == nullptr) return content.offset_bytes(index) % os_page_bytes != 0;
+  return parts_.spills.files()[content.file(index)].file.identity().is_of_file(*file);
+}
+
+std::vector<std::byte*> Spilling::give_up_file(const io::FileIdentity* file) {
+  std::vector<std::byte*> absent;
+  for (const ServedRegion& it : parts_.files.regions()) {
+    if (!it.served->is_spilled()) continue;
+    SpilledChunks& content = *it.served->spilled;
+    for (uint32_t index = 0; index < it.region->chunks(); ++index) {
+      if (!depends_on(content, index, file)) continue;
+      content.give_up_file(index);
+      const ChunkState state = parts_.table.state(it.served->chunk_of(*it.region, index));
+      if (state == ChunkState::absent || state == ChunkState::reading)
+        absent.push_back(it.region->chunk_address(index));
+    }
+  }
+  return absent;
+}
+
 // What is leaving is gone, or back, first: the kernel does not share pages with a child that a
 // device reads from, and what is half written is not at home. What is ready is shown, since a slot
 // is not inherited.

@@ -54,6 +54,10 @@ class Spilling {
   /// From now on the memory has the file's bytes from `offset_bytes` on. Requires whole chunks.
   /// Returns how many bytes, from the first one on, were taken: what lies behind them is as before.
   Result<uint64_t> read_lazily(const LazyRead& read);
+  /// The chunks of this file go to the spill file, and depend on the file no more. nullptr: of all
+  /// files, those chunks whose bytes a child process could not map. Returns where such chunks begin
+  /// that are not in memory: they have to be touched for that.
+  std::vector<std::byte*> give_up_file(const io::FileIdentity* file);
   /// A child process is about to be made, which inherits what is shown now; the parts of the memory
   /// that lie elsewhere are added to `parts`. Nothing leaves the window until end_fork(). Returns
   /// false if that takes another moment: call it again.
@@ -80,6 +84,8 @@ class Spilling {
   void keep_unwritten(const ServedFile& served, const Leaving& leaving, int error_number);
   void drop(ServedFile& served, window::ChunkId chunk);
   bool empty(ServedFile& served, window::ChunkId chunk);
+  bool depends_on(const spill::SpilledChunks& content, uint32_t index,
+                  const io::FileIdentity* file) const;
   void give_place_back(ServedFile& served, uint32_t index);
   void tell_failed_write(const ServedFile& served, const Leaving& leaving, int error_number);
   void tell_no_room(int error_number);

@@ -118,7 +118,8 @@ std::optional<off_t> weights_file_bytes(int fd) {
   if (kernel::fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
   if (facts.st_size < weights_file_bytes_min) return std::nullopt;
   const int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_WRONLY) return std::nullopt;
+  // Who may write by this descriptor may do so before the bytes are touched.
+  if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) != O_RDONLY) return std::nullopt;
   return facts.st_size;
 }
 

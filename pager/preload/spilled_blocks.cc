@@ -212,6 +212,7 @@ thread_local bool took_plain_memory __attribute__((tls_model("initial-exec"))) =
 // The child adds no arena, so it needs no `growing`, which is held for long. (Clang cannot know
 // that after_fork() unlocks what before_fork() has locked.)
 void before_fork() WP_UNCHECKED {
+  keep_lazily_read_for_child();
   spilling->lives_mutex.lock();
   spilling->blocks.before_fork();
   spilling->plain.before_fork();
@@ -246,8 +247,8 @@ void begin_spilling() {
   make_plain_memory();
   if (const char* const window = std::getenv("WEIGHTPAGER_WINDOW")) {
     const MutexLock lock(spilling->lives_mutex);
-    spilling->first_bytes_max =
-        std::min<size_t>(first_bytes_max, std::strtoull(window, nullptr, 10) / first_part_of_window);
+    spilling->first_bytes_max = std::min<size_t>(
+        first_bytes_max, std::strtoull(window, nullptr, 10) / first_part_of_window);
   }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
   spilled_bytes_min.store(std::max<size_t>(bytes_min, os_page_bytes));

@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,11 +17,13 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "pager/base/log.h"
 #include "pager/base/owned_fd.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
+#include "pager/preload/error_kept.h"
 #include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
 
@@ -32,6 +35,19 @@ namespace {
 OwnedFd open_spill_folder() {
   return OwnedFd(
       ::open(session->configuration.spill_folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+std::atomic<bool> has_read_lazily{false};
+
+// A page of each chunk is asked for, and a chunk that cannot be read is no signal yet.
+void keep_lazily_read(const io::FileIdentity* file) {
+  const Inside inside;
+  std::vector<std::byte*> absent;
+  {
+    const MutexLock lock(session->mutex);
+    if (session->own_pager != nullptr) absent = session->own_pager->give_up_file(file);
+  }
+  for (std::byte* const chunk : absent) kernel::madvise(chunk, os_page_bytes, MADV_POPULATE_READ);
 }
 
 // Never destroyed: the pager asks for its blocks as long as it runs.
@@ -105,8 +121,22 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
                                              .offset_bytes = file_offset_bytes});
   }
   if (!noted) return forward_error(std::move(noted));
+  has_read_lazily.store(true);
   if (*noted < length_bytes) return fail("pages of the block are pinned", "", EBUSY);
   return {};
+}
+
+void keep_lazily_read(int folder, const char* path) {
+  if (!has_read_lazily.load(std::memory_order_relaxed) || path == nullptr) return;
+  const ErrorKept kept;
+  struct stat facts;
+  if (fstatat(folder, path, &facts, 0) != 0 || !S_ISREG(facts.st_mode)) return;
+  const io::FileIdentity file{.device = facts.st_dev, .inode = facts.st_ino};
+  keep_lazily_read(&file);
+}
+
+void keep_lazily_read_for_child() {
+  if (has_read_lazily.load(std::memory_order_relaxed)) keep_lazily_read(nullptr);
 }
 
 void count_blocks(int64_t blocks, int64_t length_bytes) {

@@ -38,4 +38,10 @@ void forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
 /// it fails, the chunks have any bytes.
 Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes);
 
+/// The engine is about to open the file to write, or to cut it: what was read lazily of it is read
+/// now, and kept in the spill folder.
+void keep_lazily_read(int folder, const char* path);
+/// A child process is about to be made: the same of all bytes that the child could not map.
+void keep_lazily_read_for_child();
+
 }  // namespace weightpager::preload

@@ -13,7 +13,9 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
+#include "pager/preload/spilled_memory.h"
 #include "pager/preload/witness.h"
 
 #define WP_INTERPOSE extern "C" __attribute__((visibility("default")))
@@ -31,10 +33,11 @@ WP_INTERPOSE int __openat64_2(int folder, const char* path, int flags);
 
 namespace {
 
-#define WP_ANSWERED(each)                                                                    \
-  each(open) each(open64) each(openat) each(openat64) each(__open_2) each(__open64_2)        \
-      each(__openat_2) each(__openat64_2) each(fopen) each(fopen64) each(execve) each(execv) \
-          each(execvp) each(execvpe) each(posix_spawn) each(posix_spawnp) each(_exit) each(_Exit)
+#define WP_ANSWERED(each)                                                                        \
+  each(open) each(open64) each(openat) each(openat64) each(__open_2) each(__open64_2)            \
+      each(__openat_2) each(__openat64_2) each(fopen) each(fopen64) each(truncate)               \
+          each(truncate64) each(execve) each(execv) each(execvp) each(execvpe) each(posix_spawn) \
+              each(posix_spawnp) each(_exit) each(_Exit)
 
 #define WP_MEMBER(name) decltype(&::name) name##_ = nullptr;
 struct NextFunctions {
@@ -63,13 +66,23 @@ int tell_opened(int fd, int flags, int folder, const char* path) {
   return fd;
 }
 
+bool is_to_be_written(int flags) {
+  return (flags & O_PATH) == 0 && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0);
+}
+
 template <typename Function, typename... Arguments>
 int open_by(Function function, int folder, const char* path, int flags, mode_t mode,
             Arguments... arguments) {
+  if (is_to_be_written(flags)) preload::keep_lazily_read(folder, path);
   const int fd = function != nullptr
                      ? function(arguments...)
                      : static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
   return tell_opened(fd, flags, folder, path);
+}
+
+void tell_opening(const char* path, const char* mode) {
+  if (mode[0] != 'r' || std::strchr(mode, '+') != nullptr)
+    preload::keep_lazily_read(AT_FDCWD, path);
 }
 
 FILE* tell_opened(FILE* stream, const char* path, const char* mode) {
@@ -130,11 +143,23 @@ WP_INTERPOSE int __openat64_2(int folder, const char* path, int flags) {
 }
 
 WP_INTERPOSE FILE* fopen(const char* path, const char* mode) {
+  tell_opening(path, mode);
   return tell_opened(WP_NEXT(fopen)(path, mode), path, mode);
 }
 
 WP_INTERPOSE FILE* fopen64(const char* path, const char* mode) {
+  tell_opening(path, mode);
   return tell_opened(WP_NEXT(fopen64)(path, mode), path, mode);
+}
+
+WP_INTERPOSE int truncate(const char* path, off_t length) noexcept {
+  preload::keep_lazily_read(AT_FDCWD, path);
+  return WP_NEXT(truncate)(path, length);
+}
+
+WP_INTERPOSE int truncate64(const char* path, off64_t length) noexcept {
+  preload::keep_lazily_read(AT_FDCWD, path);
+  return WP_NEXT(truncate64)(path, length);
 }
 
 WP_INTERPOSE int execve(const char* path, char* const* arguments,

@@ -14,7 +14,12 @@ bool SpilledChunks::is_at_home(uint32_t chunk, const ContentHash& hash, bool is_
   const Chunk& it = chunks_[chunk];
   if (it.home == Home::zeros) return is_all_zero;
   WP_ASSERT(it.has_hash);
-  return it.hash == hash;
+  return !it.is_file_given_up && it.hash == hash;
+}
+
+void SpilledChunks::give_up_file(uint32_t chunk) {
+  WP_ASSERT(chunks_[chunk].home == Home::file);
+  chunks_[chunk].is_file_given_up = true;
 }
 
 std::optional<uint64_t> SpilledChunks::place(uint32_t chunk) const {

@@ -68,6 +68,12 @@ class SpilledChunks {
 
   /// Whether the hash of what the home has is known yet. It is not of a file that was never read.
   bool has_hash(uint32_t chunk) const { return chunks_[chunk].has_hash; }
+  /// The file will not do as a home any more: the chunk goes to the spill file when it leaves.
+  /// Requires the home `file`.
+  void give_up_file(uint32_t chunk);
+  /// Whether that was said of the chunk.
+  bool is_file_given_up(uint32_t chunk) const { return chunks_[chunk].is_file_given_up; }
+
   /// What was read from the chunk's home has this hash.
   void set_hash(uint32_t chunk, const ContentHash& hash);
   /// Whether the home has the content with this hash already. Requires has_hash() or `zeros`.
@@ -89,6 +95,7 @@ class SpilledChunks {
     bool is_in_use = false;
     bool has_hash = false;
     bool has_stayed = false;
+    bool is_file_given_up = false;
     uint32_t file = 0;
     uint64_t offset_bytes = 0;
     ContentHash hash;

@@ -21,7 +21,12 @@ MiB = 1 << 20
 read = bytearray(96 * MiB)
 with open(sys.argv[1], "rb", buffering=0) as file:
     assert file.readinto(read) == len(read)
+    # From a byte on that is no page's first.
+    odd = bytearray(32 * MiB)
+    file.seek(40)
+    assert file.readinto(odd) == len(odd)
 print(hashlib.sha256(read).hexdigest())
+expected = read[40:40 + len(odd)]
 
 # Written: blocks that do not fit into the window together.
 blocks = [bytearray(bytes([i + 1]) * (8 * MiB)) for i in range(12)]
@@ -30,14 +35,21 @@ for _ in range(2):
 # A child has them, too, and its parent goes on.
 child = os.fork()
 if child == 0:
-    os._exit(0 if all(block.count(i + 1) == 8 * MiB for i, block in enumerate(blocks)) else 1)
+    os._exit(0 if odd == expected and all(block.count(i + 1) == 8 * MiB for i, block in enumerate(blocks)) else 1)
 blocks[3][5] = 77
 assert os.waitpid(child, 0)[1] == 0
 assert blocks[3].count(4) == 8 * MiB - 1
+# The engine changes the file that it has read.
+with open(sys.argv[1], "r+b") as file:
+    file.truncate(MiB)
+    file.write(b"other bytes")
+assert odd == expected
 print(hashlib.sha256(read).hexdigest())
 PYTHON
 engine=(python3 "$SCRATCH/engine.py" "$folder/weights.bin")
+cp "$folder/weights.bin" "$SCRATCH/weights.bin"
 "${engine[@]}" >"$SCRATCH/plain"
+cp "$SCRATCH/weights.bin" "$folder/weights.bin"
 
 weightpager run --window 48MiB --spill "$folder" --json "$SCRATCH/run.json" -- "${engine[@]}"
 skip_for_lack "$ERR"

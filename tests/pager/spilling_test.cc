@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "pager/base/owned_fd.h"
 #include "pager/base/whole_file.h"
 #include "tests/base/sanitized.h"
 #include "tests/io/faulty_reader.h"
@@ -410,6 +411,38 @@ TEST_P(SpillingTest, ContentThatIsReplacedWhileItMoves) {
   is_over = true;
   other.join();
   EXPECT_EQ(wrong, 0u);
+}
+
+// Chunks whose bytes begin within a page of the file, and chunks whose bytes begin with one.
+TEST_P(SpillingTest, WhatIsGivenUpDependsOnTheFileNoMore) {
+  serve();
+  const PatternFile file(48 * MiB);
+  const uint64_t each_bytes = 40 * MiB;
+  ASSERT_EQ(*read_lazily(file, 40, 0, each_bytes), each_bytes);
+  ASSERT_EQ(*read_lazily(file, 4096, each_bytes, each_bytes), each_bytes);
+  const auto wrong = [&] {
+    uint64_t count = 0;
+    for (uint64_t at = 0; at < each_bytes; at += 8) {
+      count += word(at) == word_at(40 + at) ? 0 : 1;
+      count += word(each_bytes + at) == word_at(4096 + at) ? 0 : 1;
+    }
+    return count;
+  };
+  const auto touch_all = [](const std::vector<std::byte*>& chunks) {
+    for (const std::byte* chunk : chunks) load(chunk);
+  };
+  // Of what a child could not map all is absent yet.
+  const auto odd = pager_->give_up_file(nullptr);
+  EXPECT_EQ(odd.size(), each_bytes / chunk_bytes());
+  EXPECT_EQ(odd.front(), memory_);
+  touch_all(odd);
+  EXPECT_EQ(wrong(), 0u);
+  const auto identity = io::identity_of(OwnedFd(::open(file.path().c_str(), O_RDONLY)).get());
+  touch_all(pager_->give_up_file(&*identity));
+  file.turn_over();
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong(), 0u);
+  EXPECT_EQ(telemetry_->read_errors, 0u);
+  EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
 }
 
 // Files in views and spilled memory take turns with the same permits.
