@@ -40,6 +40,12 @@ void OrderLearner::begin_anew() {
   unseen_from_ = 0;
 }
 
+void OrderLearner::drop_unseen() {
+  for (ChunkId chunk = 0; chunk < touch_ranks_.size(); ++chunk) {
+    if (touch_ranks_[chunk] == never) untouched_passes_[chunk] = unused_after;
+  }
+}
+
 bool OrderLearner::note_order(ChunkId chunk) {
   uint32_t& rank = touch_ranks_[chunk];
   const size_t seen = seen_.size();

@@ -41,6 +41,9 @@ class OrderLearner {
   void begin_anew();
   /// Whatever is mapped is hidden once, so that the next pass shows what is still in use.
   void watch_all() { unseen_from_ = 0; }
+  /// What was not seen counts as unused. The first whole pass after the engine has loaded shows
+  /// what it uses; weights that it has copied are not among that.
+  void drop_unseen();
 
   bool is_learning() const { return is_learning_; }
   /// Whether the chunk was touched since learning began.

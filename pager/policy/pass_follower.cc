@@ -85,15 +85,6 @@ bool PassFollower::edit_order() {
   return true;
 }
 
-// The first whole pass after the engine has loaded shows what it uses. What it needed for loading
-// only, such as weights that it has copied, loses its pins and is not read ahead any more.
-void PassFollower::drop_unseen() {
-  drops_unseen_ = false;
-  order_.erase_if([&](ChunkId chunk) { return !learner_.has_seen(chunk); });
-  if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
-  use_order();
-}
-
 // A chunk that two tensors share is visited with each of them, where the order has them apart.
 void PassFollower::add_shared_visits() {
   const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
@@ -183,7 +174,10 @@ bool PassFollower::note_touch(ChunkId chunk) {
   reconsider();
   if (learner_.note_order(chunk)) {
     if (learner_.is_contradicted(apart_max())) correct_order();
-    if (drops_unseen_) drop_unseen();
+    if (std::exchange(drops_unseen_, false)) {
+      learner_.drop_unseen();
+      edit_order();
+    }
   }
   if (!cursor_.is_set() && order_.contains(chunk)) {
     jump_to(cursor_.place_of(chunk));

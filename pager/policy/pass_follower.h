@@ -96,7 +96,6 @@ class PassFollower {
   void add_learned_chunks(const std::vector<ChunkId>& learned);
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
-  void drop_unseen();
   void add_shared_visits();
   void use_order();
   void divide();
