@@ -141,7 +141,19 @@ TEST(ChunkTable, CountsStayTrueUnderRandomTransitions) {
         random() % 8 == 0 ? table.fail(chunk) : table.finish_read(chunk);
         break;
       case ChunkState::ready:
-        random() % 2 == 0 ? table.map(chunk, random() % 2 == 0) : table.release(chunk);
+        switch (random() % 4) {
+          case 0:
+            table.release(chunk);
+            break;
+          case 1:
+            table.begin_leaving(chunk);
+            break;
+          default:
+            table.map(chunk, random() % 2 == 0);
+        }
+        break;
+      case ChunkState::leaving:
+        random() % 2 == 0 ? table.stay(chunk) : table.release(chunk);
         break;
       case ChunkState::mapped:
         if (table.slot(chunk) != no_slot && random() % 2 == 0) table.bring_together(chunk, 1);
@@ -153,6 +165,7 @@ TEST(ChunkTable, CountsStayTrueUnderRandomTransitions) {
     }
     uint32_t resident = 0;
     uint32_t reading = 0;
+    uint32_t leaving = 0;
     uint32_t slots = table.free_slots();
     std::set<SlotId> held;
     for (ChunkId c = 0; c < chunks; ++c) {
@@ -161,10 +174,12 @@ TEST(ChunkTable, CountsStayTrueUnderRandomTransitions) {
       }
       resident += table.is_resident(c);
       reading += table.state(c) == ChunkState::reading;
+      leaving += table.state(c) == ChunkState::leaving;
       slots += table.slot(c) != no_slot;
     }
     ASSERT_EQ(table.resident(), resident);
     ASSERT_EQ(table.reading(), reading);
+    ASSERT_EQ(table.leaving(), leaving);
     ASSERT_EQ(slots, 12u);
   }
 }
