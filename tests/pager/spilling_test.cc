@@ -52,6 +52,7 @@ class SpillingTest : public PagerTest {
  protected:
   void SetUp() override {
     WP_SKIP_FOR(lack_for_mapper(mapper()));
+    WP_SKIP_FOR(lack_for_mapper("move"));  // whatever serves files
     telemetry_ = *telemetry::create("");
     struct sigaction action = {};
     action.sa_handler = [](int signal) { siglongjmp(after_spill_signal, signal); };
