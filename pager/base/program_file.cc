@@ -44,9 +44,7 @@ class OpenedProgram {
 std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 void copy_text(std::string_view text, char (&to)[ProgramFile::text_bytes]) {
-  const size_t bytes = std::min(text.size(), sizeof to - 1);
-  std::memcpy(to, text.data(), bytes);
-  to[bytes] = '\0';
+  to[text.copy(to, sizeof to - 1)] = '\0';
 }
 
 std::string_view trimmed(std::string_view text) {
