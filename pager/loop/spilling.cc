@@ -31,8 +31,6 @@ namespace {
 
 // In a write's name, beside its chunk. The names of reads have a number of chunks there.
 constexpr uint64_t write_mark = uint64_t{1} << 63;
-// At least as many as may leave at once.
-constexpr uint32_t leaving_reserved = 64;
 // More than are in flight at once.
 constexpr uint32_t reads_finished_max = 1024;
 constexpr uint64_t room_interval_ns = second_ns;
@@ -71,12 +69,22 @@ void for_each_whole_chunk(const LoopParts& parts, const std::byte* address, uint
   }
 }
 
+// Calls `act(served, region, index)` for each chunk of spilled memory.
+template <typename Act>
+void for_each_chunk(const ServedFiles& files, Act act) {
+  for (const ServedRegion& it : files.regions()) {
+    if (!it.served->is_spilled()) continue;
+    for (uint32_t index = 0; index < it.region->chunks(); ++index)
+      act(*it.served, *it.region, index);
+  }
+}
+
 }  // namespace
 
 Spilling::Spilling(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks,
                    FileReads& reads)
     : options_(options), parts_(parts), chunks_(chunks), reads_(reads) {
-  leaving_.reserve(leaving_reserved);
+  leaving_.reserve(window::ChunkTable::leaving_max);
   reads_finished_.reserve(reads_finished_max);
 }
 
@@ -318,19 +326,19 @@ bool Spilling::depends_on(const SpilledChunks& content, uint32_t index,
   return parts_.spills.files()[content.file(index)].file.identity().is_of_file(*file);
 }
 
+// Not in memory, or not whole.
+bool Spilling::is_elsewhere(ChunkId chunk) const {
+  const ChunkState state = parts_.table.state(chunk);
+  return state == ChunkState::absent || state == ChunkState::reading;
+}
+
 std::vector<std::byte*> Spilling::give_up_file(const io::FileIdentity* file) {
   std::vector<std::byte*> absent;
-  for (const ServedRegion& it : parts_.files.regions()) {
-    if (!it.served->is_spilled()) continue;
-    SpilledChunks& content = *it.served->spilled;
-    for (uint32_t index = 0; index < it.region->chunks(); ++index) {
-      if (!depends_on(content, index, file)) continue;
-      content.give_up_file(index);
-      const ChunkState state = parts_.table.state(it.served->chunk_of(*it.region, index));
-      if (state == ChunkState::absent || state == ChunkState::reading)
-        absent.push_back(it.region->chunk_address(index));
-    }
-  }
+  for_each_chunk(parts_.files, [&](ServedFile& served, const Region& region, uint32_t index) {
+    if (!depends_on(*served.spilled, index, file)) return;
+    served.spilled->give_up_file(index);
+    if (is_elsewhere(served.chunk_of(region, index))) absent.push_back(region.chunk_address(index));
+  });
   return absent;
 }
 
@@ -343,17 +351,12 @@ bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
   parts.clear();
   if (!leaving_.empty()) return false;
   bool is_all_shown = true;
-  for (const ServedRegion& it : parts_.files.regions()) {
-    if (!it.served->is_spilled()) continue;
-    for (uint32_t index = 0; index < it.region->chunks(); ++index) {
-      const ChunkId chunk = it.served->chunk_of(*it.region, index);
-      if (parts_.table.state(chunk) == ChunkState::ready) chunks_.show(chunk);
-      const ChunkState state = parts_.table.state(chunk);
-      is_all_shown = is_all_shown && state != ChunkState::ready;
-      const bool is_elsewhere = state == ChunkState::absent || state == ChunkState::reading;
-      if (is_elsewhere) add_inherited(*it.served, index, it.region->chunk_address(index), parts);
-    }
-  }
+  for_each_chunk(parts_.files, [&](ServedFile& served, const Region& region, uint32_t index) {
+    const ChunkId chunk = served.chunk_of(region, index);
+    if (parts_.table.state(chunk) == ChunkState::ready) chunks_.show(chunk);
+    is_all_shown = is_all_shown && parts_.table.state(chunk) != ChunkState::ready;
+    if (is_elsewhere(chunk)) add_inherited(served, index, region.chunk_address(index), parts);
+  });
   if (!is_all_shown) return false;
   // A child that lives on needs these places as they are.
   parts_.spills.spill_file().hold_all();

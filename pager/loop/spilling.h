@@ -84,6 +84,7 @@ class Spilling {
   void keep_unwritten(const ServedFile& served, const Leaving& leaving, int error_number);
   void drop(ServedFile& served, window::ChunkId chunk);
   bool empty(ServedFile& served, window::ChunkId chunk);
+  bool is_elsewhere(window::ChunkId chunk) const;
   bool depends_on(const spill::SpilledChunks& content, uint32_t index,
                   const io::FileIdentity* file) const;
   void give_place_back(ServedFile& served, uint32_t index);

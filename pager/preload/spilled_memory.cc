@@ -39,6 +39,12 @@ OwnedFd open_spill_folder() {
 
 std::atomic<bool> has_read_lazily{false};
 
+// Whether the caller is the engine: the interposer's own files are none that the engine has read,
+// and its threads must not wait for the pager.
+bool is_engine_with_lazy_reads() {
+  return has_read_lazily.load(std::memory_order_relaxed) && is_active() && !takes_plain_memory;
+}
+
 // A page of each chunk is asked for, and a chunk that cannot be read is no signal yet.
 void keep_lazily_read(const io::FileIdentity* file) {
   const Inside inside;
@@ -127,7 +133,7 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
 }
 
 void keep_lazily_read(int folder, const char* path) {
-  if (!has_read_lazily.load(std::memory_order_relaxed) || path == nullptr) return;
+  if (!is_engine_with_lazy_reads() || path == nullptr) return;
   const ErrorKept kept;
   struct stat facts;
   if (fstatat(folder, path, &facts, 0) != 0 || !S_ISREG(facts.st_mode)) return;
@@ -136,7 +142,7 @@ void keep_lazily_read(int folder, const char* path) {
 }
 
 void keep_lazily_read_for_child() {
-  if (has_read_lazily.load(std::memory_order_relaxed)) keep_lazily_read(nullptr);
+  if (is_engine_with_lazy_reads()) keep_lazily_read(nullptr);
 }
 
 void count_blocks(int64_t blocks, int64_t length_bytes) {

@@ -9,9 +9,8 @@ namespace {
 // How far a neighbour may be. More chunks than are shown in one step need not lie side by side.
 constexpr uint32_t neighbours_max = 32;
 
-// Of the window, and at most, what leaves at once.
+// Of the window, what leaves at once.
 constexpr uint32_t leaving_parts = 8;
-constexpr uint32_t leaving_max = 8;
 
 }  // namespace
 

@@ -45,6 +45,9 @@ enum class ChunkState : uint8_t {
 
 class ChunkTable {
  public:
+  /// No more chunks leave at once, however large the window is.
+  static constexpr uint32_t leaving_max = 8;
+
   /// At most `resident_max` chunks are resident (reading, ready or mapped) at once.
   explicit ChunkTable(uint32_t resident_max) : resident_max_(resident_max) {}
 

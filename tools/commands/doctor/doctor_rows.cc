@@ -389,6 +389,14 @@ double bytes_per_second(const ReadingFacts& reading) {
              : static_cast<double>(reading.read_bytes) / seconds(reading.elapsed_ns);
 }
 
+/// A speed that is not known: it could not be measured, or there was too little to measure.
+void say_not_measured(Row& row, const std::optional<Error>& problem,
+                      const std::string& too_little) {
+  row.verdict = problem ? RowVerdict::fail : RowVerdict::information;
+  row.finding = problem ? problem->message : "not measured: " + too_little;
+  if (problem) row.cure = problem->hint;
+}
+
 Row reading_row(const ModelFacts& model) {
   const ReadingFacts& reading = model.reading;
   const double speed = bytes_per_second(reading);
@@ -400,16 +408,9 @@ Row reading_row(const ModelFacts& model) {
                {"reader", reading.reader},
                {"buffer_bytes", reading.buffer_bytes},
                {"buffer_huge_bytes", reading.huge_bytes}};
-  if (reading.problem) {
-    row.verdict = RowVerdict::fail;
-    row.finding = reading.problem->message;
-    row.cure = reading.problem->hint;
-    return row;
-  }
   if (!is_measured) {
-    row.verdict = RowVerdict::information;
-    row.finding =
-        fmt::format("not measured: a model below {} tells nothing", format_size(measurable_bytes));
+    say_not_measured(row, reading.problem,
+                     fmt::format("a model below {} tells nothing", format_size(measurable_bytes)));
     return row;
   }
   row.finding = fmt::format(
@@ -544,15 +545,8 @@ Row spill_writing_row(const Facts& facts, const SpillFacts& spill) {
   row.facts = {{"bytes_per_second", is_measured ? Json(speed) : Json(nullptr)},
                {"written_bytes", writing.written_bytes},
                {"elapsed_ns", writing.elapsed_ns}};
-  if (writing.problem) {
-    row.verdict = RowVerdict::fail;
-    row.finding = writing.problem->message;
-    row.cure = writing.problem->hint;
-    return row;
-  }
   if (!is_measured) {
-    row.verdict = RowVerdict::information;
-    row.finding = "not measured: too little room";
+    say_not_measured(row, writing.problem, "too little room");
     return row;
   }
   row.finding = fmt::format("{:.2f} GB/s over {:.1f} s", speed / 1e9, seconds(writing.elapsed_ns));

@@ -16,6 +16,7 @@
 #include "pager/base/units.h"
 #include "pager/io/open_reader.h"
 #include "pager/spill/spill_file.h"
+#include "pager/window/chunk_table.h"
 #include "tools/commands/doctor/doctor_facts.h"
 #include "tools/probes/huge_memory.h"
 #include "tools/probes/mount_of.h"
@@ -28,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 // Enough to get past a drive's own cache of some megabytes, and no more: writing wears.
 constexpr uint64_t written_bytes_max = 256 * MiB;
 constexpr std::chrono::milliseconds writing_time_max{1000};
-// As in a run (pager/loop/spilling.cc).
-constexpr uint32_t writes_in_flight = 8;
+// As in a run.
+constexpr uint32_t writes_in_flight = window::ChunkTable::leaving_max;
 
 /// Whether the device spins, and so does not wear by writing.
 std::optional<bool> is_rotational(int fd) {

@@ -366,11 +366,11 @@ Status check_spilling(RunOptions& options) {
 /// Copies of weights that are served need not be kept from being made. But a copy of a mixture is
 /// memory like any other: nothing tells where its experts are.
 void choose_profile(RunOptions& options, const std::vector<std::string>& models) {
-  const bool is_any_mixture = std::any_of(models.begin(), models.end(), [](const auto& path) {
+  if (!options.profile || options.spill_folder.empty()) return;
+  options.profile = std::any_of(models.begin(), models.end(), [](const std::string& path) {
     const auto model = model::open_model_file(path);
     return model && !model->experts.empty();
   });
-  options.profile = options.profile && (options.spill_folder.empty() || is_any_mixture);
 }
 
 /// Checks the mirrors and leaves the list of what they have for the pagers; "" without mirrors.
