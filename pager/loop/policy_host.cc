@@ -290,6 +290,7 @@ shadow::AdaptationProgress PolicyHost::progress() const {
           .stall_ns = telemetry_.stall_ns,
           .chunks_read = telemetry_.read_bytes / options_.chunk_bytes,
           .passes = statistics().passes,
+          .is_memory_growing = order_grew_ns_ != 0,
           .touches_sampled = recorder_.touches_recorded()};
 }
 

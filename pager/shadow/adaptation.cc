@@ -17,6 +17,8 @@ constexpr double reads_excess_max = 0.1;
 constexpr uint32_t passes_sampled = 3;
 constexpr uint32_t touches_min = 256;
 constexpr uint32_t rest_passes_max = 1u << 20;
+// An engine that has read all its chunks so often does more than to load.
+constexpr uint32_t loading_passes_max = 8;
 
 bool differs(uint32_t before, uint32_t now) {
   return before > now + now / 4 || now > before + before / 4;
@@ -52,7 +54,7 @@ Adaptation::Step Adaptation::next(const AdaptationProgress& now) {
   switch (phase_) {
     case Phase::resting:
       if (!has_rested(now)) return Step::none;
-      if (!is_worth_a_look(now)) {
+      if (is_loading(now) || !is_worth_a_look(now)) {
         since_ = now;
         return Step::none;
       }
@@ -62,6 +64,7 @@ Adaptation::Step Adaptation::next(const AdaptationProgress& now) {
     case Phase::sampling:
       if (now.touches_sampled < touches_wanted()) return Step::none;
       sampling_took_ns_ = now.now_ns - since_.now_ns;
+      sampling_stall_ns_ = now.stall_ns - since_.stall_ns;
       wait_ns_ = sampled_wait_ns(now);
       phase_ = Phase::judging;
       since_ = now;
@@ -78,6 +81,7 @@ Adaptation::Step Adaptation::next(const AdaptationProgress& now) {
       since_ = now;
       return Step::sample;
     case Phase::proving:
+      if (has_lost(now)) return go_back(now);
       return now.touches_sampled < touches_wanted() ? Step::none : conclude(now);
   }
   return Step::none;
@@ -95,8 +99,13 @@ void Adaptation::on_verdict(const Verdict& verdict) {
 // Does the new policy do in earnest what it did on paper?
 Adaptation::Step Adaptation::conclude(const AdaptationProgress& now) {
   wait_ns_ = sampled_wait_ns(now);
+  if (wait_ns_ >= former_wait_ns_) return go_back(now);
   rest(now);
-  if (wait_ns_ < former_wait_ns_) return Step::end_sample;
+  return Step::end_sample;
+}
+
+Adaptation::Step Adaptation::go_back(const AdaptationProgress& now) {
+  rest(now);
   refuted_.push_back(policy_);
   policy_ = std::exchange(former_, {});
   wait_ns_ = std::exchange(former_wait_ns_, 0);
@@ -112,6 +121,10 @@ void Adaptation::rest(const AdaptationProgress& now) {
 bool Adaptation::has_rested(const AdaptationProgress& now) const {
   const uint64_t chunks_read = now.chunks_read - since_.chunks_read;
   return chunks_ > 0 && chunks_read >= uint64_t{chunks_} * rest_passes_;
+}
+
+bool Adaptation::is_loading(const AdaptationProgress& now) const {
+  return now.is_memory_growing && now.chunks_read < uint64_t{chunks_} * loading_passes_max;
 }
 
 // A cyclic engine needs the chunks that do not fit at each pass, whatever the policy.
@@ -130,6 +143,11 @@ bool Adaptation::is_worth_a_look(const AdaptationProgress& now) const {
 bool Adaptation::has_settled(const AdaptationProgress& now) const {
   return now.chunks_read - since_.chunks_read >= chunks_ ||
          now.now_ns - since_.now_ns >= 2 * sampling_took_ns_;
+}
+
+// As many touches as were sampled before may take long to come, if each waits for longer.
+bool Adaptation::has_lost(const AdaptationProgress& now) const {
+  return now.touches_sampled > 0 && now.stall_ns - since_.stall_ns > sampling_stall_ns_;
 }
 
 uint64_t Adaptation::sampled_wait_ns(const AdaptationProgress& now) const {

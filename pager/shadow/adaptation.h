@@ -8,8 +8,13 @@
 // Otherwise its touches are sampled, as many as three passes have, and the policies play the sample
 // on paper (judge.h). A policy that is faster there takes over, and has to prove itself: a second
 // sample shows how long the engine waits for each touch now. If that is no less than before, the
-// former policy comes back, and the new one is not tried again. After each judgement the next one
-// is twice as far away, until the window or the model changes.
+// former policy comes back, and the new one is not tried again; it comes back at once when the
+// trial has cost more waiting than the whole sample before. After each judgement the next one is
+// twice as far away, until the window or the model changes.
+//
+// An engine that still loads touches its weights in another order than it will compute. So no
+// sample begins while the engine's own memory grows, unless the engine has read so much meanwhile
+// that it must be computing.
 //
 // A pure state machine: the pager reports its progress, and carries out steps.
 #pragma once
@@ -23,12 +28,14 @@
 
 namespace weightpager::shadow {
 
-/// All but touches_sampled only grow.
+/// All counts but touches_sampled only grow.
 struct AdaptationProgress {
   uint64_t now_ns = 0;
   uint64_t stall_ns = 0;
   uint64_t chunks_read = 0;
   uint64_t passes = 0;
+  /// The engine has filled more memory of its own a moment ago.
+  bool is_memory_growing = false;
   /// Touches since the sample was begun.
   uint32_t touches_sampled = 0;
 };
@@ -78,10 +85,13 @@ class Adaptation {
   void begin_anew(const AdaptationProgress& now);
   void rest(const AdaptationProgress& now);
   bool has_rested(const AdaptationProgress& now) const;
+  bool is_loading(const AdaptationProgress& now) const;
   bool is_worth_a_look(const AdaptationProgress& now) const;
   bool has_settled(const AdaptationProgress& now) const;
+  bool has_lost(const AdaptationProgress& now) const;
   uint64_t sampled_wait_ns(const AdaptationProgress& now) const;
   Step conclude(const AdaptationProgress& now);
+  Step go_back(const AdaptationProgress& now);
   uint32_t touches_wanted() const;
 
   std::string_view policy_;
@@ -95,6 +105,7 @@ class Adaptation {
   uint32_t rest_passes_ = rest_passes_first;
   bool is_verdict_stale_ = false;
   uint64_t sampling_took_ns_ = 0;
+  uint64_t sampling_stall_ns_ = 0;
   uint64_t former_wait_ns_ = 0;
   uint64_t wait_ns_ = 0;
 

@@ -127,6 +127,46 @@ TEST_F(AdaptationTest, AWinnerOnPaperOnlyGoesAgainAndIsNotTriedTwice) {
   EXPECT_EQ(it_.next(now_), Step::none);
 }
 
+// Touches that wait for long come rarely, so their number alone would let a bad trial go on.
+TEST_F(AdaptationTest, ATrialEndsWhenItHasCostMoreWaitingThanTheSampleBefore) {
+  go_on(2 * chunks);
+  sample_and_ask(500'000);
+  it_.on_verdict({.best = "lru", .time_ratio = 0.5});
+  ASSERT_EQ(it_.next(now_), Step::adopt);
+  go_on(chunks);
+  ASSERT_EQ(it_.next(now_), Step::sample);
+  now_.touches_sampled = 30;
+  now_.stall_ns += 3 * chunks * uint64_t{500'000};
+  ASSERT_EQ(it_.next(now_), Step::none);
+  now_.stall_ns += 1;
+  EXPECT_EQ(it_.next(now_), Step::adopt);
+  EXPECT_EQ(it_.policy(), "expert");
+  ASSERT_EQ(it_.refuted().size(), 1u);
+  EXPECT_EQ(it_.refuted()[0], "lru");
+}
+
+TEST_F(AdaptationTest, AnEngineThatLoadsIsLeftAlone) {
+  now_.is_memory_growing = true;
+  for (int i = 0; i < 3; ++i) {
+    go_on(2 * chunks);
+    EXPECT_EQ(it_.next(now_), Step::none);
+  }
+  now_.is_memory_growing = false;
+  go_on(2 * chunks);
+  EXPECT_EQ(it_.next(now_), Step::sample);
+}
+
+// It computes, and takes more memory from time to time.
+TEST_F(AdaptationTest, AnEngineWhoseMemoryGrowsForEverIsLookedAt) {
+  now_.is_memory_growing = true;
+  for (int i = 0; i < 3; ++i) {
+    go_on(2 * chunks);
+    EXPECT_EQ(it_.next(now_), Step::none);
+  }
+  go_on(2 * chunks);
+  EXPECT_EQ(it_.next(now_), Step::sample);
+}
+
 TEST_F(AdaptationTest, OneThatReadsHardlyAnythingIsProvedAfterAWhile) {
   go_on(2 * chunks);
   sample_and_ask(500'000);
