@@ -36,7 +36,6 @@ void OrderLearner::begin_anew() {
   ++begun_anew_;
   begin();
   std::fill(touch_ranks_.begin(), touch_ranks_.end(), never);
-  std::fill(untouched_passes_.begin(), untouched_passes_.end(), uint8_t{0});
   unseen_from_ = 0;
 }
 
@@ -80,22 +79,26 @@ void OrderLearner::note_arrival() {
   arrivals_ = strays_ = cramped_ = 0;
 }
 
-// Whether many first touches lay behind earlier ones, by more than threads out of step do. The
-// first half does not count, because an engine that loads looks at places all over the model.
+// Whether many first touches lay behind earlier ones, by more than threads out of step do; or went
+// round the order more than once: an engine that goes to and fro between its two halves is always
+// less than half an order ahead. The first half of the touches does not count, because an engine
+// that loads looks at places all over the model.
 bool OrderLearner::is_contradicted(uint32_t apart_max) const {
   const uint32_t size = order_.size();
   uint32_t behind = 0;
+  uint64_t forward_all = 0;
   uint32_t farthest = order_.position(seen_[seen_.size() / 2]);
   for (size_t i = seen_.size() / 2; i < seen_.size(); ++i) {
     const uint32_t position = order_.position(seen_[i]);
     const uint32_t forward = (position + size - farthest) % size;
     if (forward <= size / 2) {
       farthest = position;
+      forward_all += forward;
     } else if (size - forward > apart_max) {
       ++behind;
     }
   }
-  return behind > std::max(4u, size / 100);
+  return behind > std::max(4u, size / 100) || forward_all > size;
 }
 
 // With an order that was learned while the engine loaded, threads can look as if they were apart.

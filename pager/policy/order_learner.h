@@ -66,6 +66,9 @@ class OrderLearner {
   void note_arrival();
   /// A touch was far from where the engine should be.
   void note_stray() { ++strays_; }
+  /// The engine went on from there. A pass in the assumed order has no such place, while single
+  /// strays come from threads, too.
+  void note_jump() { strays_ += strays_of_jump; }
   /// A touch would have found its chunk, had the ring been longer.
   void note_cramped() { ++cramped_; }
 
@@ -86,6 +89,7 @@ class OrderLearner {
  private:
   static constexpr uint32_t never = UINT32_MAX;
   static constexpr uint8_t unused_after = 2;
+  static constexpr uint32_t strays_of_jump = 2;
 
   bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
   void begin();

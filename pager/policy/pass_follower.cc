@@ -194,6 +194,7 @@ void PassFollower::follow(ChunkId chunk) {
   }
   const bool is_missed = seen.is_stray && is_absent;
   if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
+  if (seen.move == Cursor::Move::jump && cursor_.is_set()) learner_.note_jump();
   if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
   if (seen.is_cramped) learner_.note_cramped();
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
@@ -270,10 +271,7 @@ void PassFollower::reconsider() {
       // longer ring takes.
       return divide();
     case OrderLearner::Doubt::order:
-      learner_.begin_anew();
-      // Chunks that counted as unused get their positions again.
-      if (order_.chunk_count() == declared_order_.size()) return;
-      return install_order(reordered(declared_order_, order_.chunks()));
+      return learner_.begin_anew();
   }
 }
 

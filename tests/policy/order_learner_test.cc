@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "tests/policy/two_halves.h"
+
 namespace weightpager::policy::order_learner_test {
 namespace {
 
@@ -74,6 +76,21 @@ TEST(OrderLearner, LayersBackToFrontContradictTheOrder) {
   it.show_pass(pass);
   EXPECT_TRUE(it.learner.is_contradicted(apart_max));
   EXPECT_TRUE(std::ranges::equal(it.learner.seen(), pass));
+}
+
+// Each leap from one half to the other is less than half an order, and so looks like going forward.
+TEST(OrderLearner, GoingToAndFroBetweenTwoHalvesContradictsTheOrder) {
+  Pupil it;
+  it.show_pass(two_halves_in_turn(chunks, 8));
+  EXPECT_TRUE(it.learner.is_contradicted(apart_max));
+}
+
+TEST(OrderLearner, BeginningInTheMiddleDoesNot) {
+  Pupil it;
+  Chunks pass = range(0, chunks);
+  std::rotate(pass.begin(), pass.begin() + 150, pass.end());
+  it.show_pass(pass);
+  EXPECT_FALSE(it.learner.is_contradicted(apart_max));
 }
 
 TEST(OrderLearner, ThreadsOutOfStepDoNot) {

@@ -13,6 +13,7 @@
 #include "pager/base/units.h"
 #include "pager/policy/baselines/demand_paging.h"
 #include "tests/policy/simulation.h"
+#include "tests/policy/two_halves.h"
 
 namespace weightpager::policy {
 namespace {
@@ -330,6 +331,52 @@ TEST(PinStream, UntouchedChunksAreNoLongerRead) {
   const auto counts = it.pass(used);
   EXPECT_LE(counts.reads, 380 - it.policy.pinned_chunks() + it.policy.ring_chunks());
   EXPECT_EQ(it.policy.order().size(), 380u);
+}
+
+// Loading shows the order of memory, and the engine computes in another one.
+TEST(PinStream, LearnsToGoToAndFroBetweenTwoHalves) {
+  for (const uint32_t window : {60u, 80u, 120u, 160u}) {
+    Cyclic it(304, window);
+    const Chunks executed = two_halves_in_turn(304, 16);
+    it.pass(Simulation::range(0, 304));
+    for (int pass = 0; pass < 6; ++pass) it.pass(executed);
+    const auto counts = it.pass(executed);
+    EXPECT_LE(counts.demand_reads, 6u) << window;
+    EXPECT_LE(counts.reads, 304 - it.policy.pinned_chunks() + it.policy.ring_chunks()) << window;
+  }
+}
+
+// Weights that the engine has copied stay out of the window when its order is learned once more.
+TEST(PinStream, WhatIsNotUsedIsNotReadAgainWhileAnotherOrderIsLearned) {
+  Cyclic it(600, 120);
+  it.pass(Simulation::range(0, 600));
+  it.policy.set_order({.cyclic = Simulation::range(0, 600), .is_load_over = true});
+  for (int pass = 0; pass < 5; ++pass) it.pass(Simulation::range(300, 600));
+  ASSERT_EQ(it.policy.order().size(), 300u);
+  std::vector<bool> has_stayed;  // nothing needs its room
+  for (ChunkId chunk = 0; chunk < 300; ++chunk) has_stayed.push_back(it.table.is_resident(chunk));
+  Chunks executed;
+  for (ChunkId chunk : two_halves_in_turn(300, 20)) executed.push_back(300 + chunk);
+  for (int pass = 0; pass < 8; ++pass) {
+    it.pass(executed);
+    for (ChunkId chunk = 0; chunk < 300; ++chunk) {
+      EXPECT_LE(it.table.is_resident(chunk), has_stayed[chunk]) << chunk << " in pass " << pass;
+    }
+  }
+  EXPECT_LE(it.pass(executed).demand_reads, 6u);
+}
+
+TEST(PinStream, WhatIsUsedAgainAfterAWhileIsReadAheadAgain) {
+  Cyclic it(600, 120);
+  it.pass(Simulation::range(0, 600));
+  it.policy.set_order({.cyclic = Simulation::range(0, 600), .is_load_over = true});
+  for (int pass = 0; pass < 5; ++pass) it.pass(Simulation::range(300, 600));
+  ASSERT_EQ(it.policy.order().size(), 300u);
+  const Chunks all = Simulation::range(0, 600);
+  for (int pass = 0; pass < 6; ++pass) it.pass(all);
+  const auto counts = it.pass(all);
+  EXPECT_LE(counts.demand_reads, 6u);
+  EXPECT_LE(counts.reads, 600 - it.policy.pinned_chunks() + it.policy.ring_chunks());
 }
 
 TEST(PinStream, SparseChunksAreServedOnDemandWithinTheirShare) {
