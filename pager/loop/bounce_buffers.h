@@ -4,9 +4,6 @@
 // that the disk can address, so it fetches a little more than a chunk, into one of these buffers,
 // and the chunk's bytes are copied from there.
 //
-// Each request pins its buffer's pages for the kernel, one by one where they are small: of 2 MiB
-// that takes as long as copying does. So the buffers are huge pages, where the kernel has some.
-//
 // Cost: a copy of each such chunk, and 8 buffers of a chunk's size beside the window. Used by the
 // pager's thread only; `open` alone allocates.
 #pragma once
@@ -15,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pager/base/anonymous_memory.h"
 #include "pager/base/result.h"
 
 namespace weightpager {
@@ -25,6 +21,11 @@ class BounceBuffers {
   static constexpr uint32_t count = 8;
   /// A buffer is so much larger than a chunk.
   static constexpr uint64_t margin_bytes = 8192;
+
+  BounceBuffers() = default;
+  ~BounceBuffers();
+  BounceBuffers(const BounceBuffers&) = delete;
+  BounceBuffers& operator=(const BounceBuffers&) = delete;
 
   /// Gets the memory, if there is none yet.
   Status open(uint64_t chunk_bytes);
@@ -36,7 +37,7 @@ class BounceBuffers {
   uint64_t offset_of(const std::byte* within) const;
 
  private:
-  AnonymousMemory memory_;
+  std::byte* memory_ = nullptr;
   uint64_t buffer_bytes_ = 0;
   std::array<bool, count> is_taken_{};
 };
