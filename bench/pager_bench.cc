@@ -1,7 +1,8 @@
 // What the pager costs beside the disk: one chunk in and out of a region, a touch of a ready chunk,
-// and the CPU time of streaming a file through a small window.
+// the CPU time of streaming a file through a small window, and chunks of spilled memory: in for the
+// first time, out with a write, out without one and back.
 //
-//     WP_BENCH_FILE=model.gguf build/release/bench/pager_bench
+//     WP_BENCH_FILE=model.gguf WP_BENCH_SPILL=/var/tmp build/release/bench/pager_bench
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -123,6 +124,82 @@ BENCHMARK_CAPTURE(stream, move_128KiB, "move", 128 * KiB)
 BENCHMARK_CAPTURE(stream, collapse_128KiB, "collapse", 128 * KiB)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
+
+// ---- Spilled memory ----
+
+enum class Walk { fills, rewrites, reads };
+
+constexpr uint64_t spilled_memory_bytes = 512 * MiB;
+constexpr uint64_t spilled_window_bytes = 128 * MiB;
+
+/// The bytes of each of its chunks are others than before, if it writes.
+void walk(std::byte* memory, bool writes, uint64_t turn) {
+  for (uint64_t at = 0; at < spilled_memory_bytes; at += os_page_bytes) {
+    auto* const word = reinterpret_cast<volatile uint64_t*>(memory + at);
+    if (writes) {
+      *word = at * 0x9e3779b97f4a7c15u + turn + 1;
+    } else {
+      benchmark::DoNotOptimize(*word);
+    }
+  }
+}
+
+// A pass over memory four times as large as the window. `fills`: for the first time, so that each
+// chunk comes as zeros and goes with a write. `rewrites`: each chunk comes back from the spill
+// file, and goes with a write. `reads`: it goes without one.
+void spilled(benchmark::State& state, Walk kind) {
+  const char* const folder = std::getenv("WP_BENCH_SPILL");
+  if (folder == nullptr) return state.SkipWithError("set WP_BENCH_SPILL to a folder on a disk");
+  auto telemetry = telemetry::create("");
+  PagerOptions options;
+  options.window_bytes = spilled_window_bytes;
+  options.spill_folder = folder;
+  options.gets_memory_first = true;
+  options.telemetry = *telemetry;
+  auto pager = Pager::start(options);
+  if (!pager) return state.SkipWithError(pager.error().message.c_str());
+  const auto memory =
+      (*pager)->add_spilled_memory({.name = "memory", .length_bytes = spilled_memory_bytes});
+  if (!memory) return state.SkipWithError(memory.error().message.c_str());
+  if (kind != Walk::fills) {
+    walk(*memory, true, 0);
+    for (int pass = 0; pass < 3; ++pass) walk(*memory, false, 0);  // the order is learned
+  }
+  const telemetry::Telemetry& counters = **telemetry;
+  const uint64_t written_before = counters.spill_written_bytes;
+  const uint64_t read_before = counters.read_bytes;
+  const double cpu_before = cpu_seconds();
+  uint64_t turn = 0;
+  for (auto _ : state) {
+    walk(*memory, kind != Walk::reads, ++turn);
+    if (kind != Walk::fills) continue;
+    state.PauseTiming();
+    (*pager)->forget(*memory, spilled_memory_bytes);
+    state.ResumeTiming();
+  }
+  const auto passes = static_cast<double>(state.iterations());
+  const auto rate = [&](uint64_t bytes) {
+    return benchmark::Counter(static_cast<double>(bytes), benchmark::Counter::kIsRate,
+                              benchmark::Counter::OneK::kIs1000);
+  };
+  state.counters["cpu_ms_per_chunk"] =
+      1000 * (cpu_seconds() - cpu_before) / passes / (spilled_memory_bytes / chunk_bytes_max);
+  state.counters["written"] = rate(counters.spill_written_bytes - written_before);
+  state.counters["read"] = rate(counters.read_bytes - read_before);
+  (*pager)->remove(*memory, spilled_memory_bytes);
+}
+BENCHMARK_CAPTURE(spilled, in_as_zeros_out_with_write, Walk::fills)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->Iterations(3);
+BENCHMARK_CAPTURE(spilled, in_out_with_write, Walk::rewrites)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->Iterations(5);
+BENCHMARK_CAPTURE(spilled, in_out_clean, Walk::reads)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->Iterations(10);
 
 }  // namespace
 }  // namespace weightpager
