@@ -141,6 +141,7 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
                    .length_bytes = options_.chunk_bytes,
                    .looks_for_zeros = is_at_zeros,
                    .may_be_unfinished = may_be_unfinished,
+                   .looks_for_zero_page = is_at_zeros && parts_.spills.kept().is_open(),
                    .hashes = true};
   if (!parts_.workers.start(work)) take(work);
   return true;
@@ -185,6 +186,7 @@ void Spilling::take(const ContentWork& looked_through) {
     return keep_in_window(chunk);
   }
   leaving.hash = looked_through.hash;
+  leaving.is_stage = looked_through.has_zero_page;
   const bool is_at_home =
       served.spilled->is_at_home(index_of(served, chunk), leaving.hash, looked_through.is_all_zero);
   if (is_at_home) return drop(served, chunk);
@@ -289,6 +291,7 @@ void Spilling::take(const io::Completion& written) {
     parts_.spills.kept().add(leaving.place, leaving.hash);
     served.spilled->move_to_kept(index, {spill::KeptIndex::own_file, leaving.place}, leaving.hash,
                                  true);
+    if (leaving.is_stage) served.spilled->note_stage(index);
   } else {
     served.spilled->move_to_spill_file(index, leaving.place, leaving.hash);
   }
@@ -338,12 +341,14 @@ void Spilling::drop(ServedFile& served, ChunkId chunk) {
   if (parts_.waiters.are_at(chunk)) parts_.policy.policy().on_touch(chunk, policy::anywhere);
 }
 
-// `is_forgotten`: the engine wants the content no more, rather than having written another.
+// `is_forgotten`: the engine wants the content no more, rather than having written another. What
+// has come back is a weight. A stage of one is written by the next run, too.
 void Spilling::give_place_back(ServedFile& served, uint32_t index, bool is_forgotten) {
   const SpilledChunks& content = *served.spilled;
   if (const auto place = content.place(index)) parts_.spills.spill_file().give_place(*place);
   if (const auto place = content.kept_place(index))
-    parts_.spills.kept().end_use(*place, is_forgotten && content.has_come_back(index));
+    parts_.spills.kept().end_use(
+        *place, is_forgotten ? content.has_come_back(index) : content.is_stage(index));
 }
 
 void Spilling::tell_no_room(int error_number) {

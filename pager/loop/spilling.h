@@ -73,6 +73,7 @@ class Spilling {
     /// The content is not needed any more.
     bool is_superseded = false;
     spill::ContentHash hash;
+    bool is_stage = false;  // on the way to what the chunk will have
     // Where it is being written, in this run's kept file or in the spill file:
     bool is_to_be_kept = false;
     uint64_t place = 0;

@@ -27,6 +27,8 @@ namespace {
 constexpr std::string_view kept_prefix = "/kept-";
 constexpr std::string_view kept_index_suffix = ".index";
 constexpr std::string_view kept_chunks_suffix = ".chunks";
+// A run that is killed leaves as much behind that nobody uses.
+constexpr uint64_t kept_growth_bytes = 16 * MiB;
 constexpr uint64_t kept_index_bytes_max = 256 * MiB;
 constexpr int64_t unused_ns_max = int64_t{30} * 24 * 3600 * second_ns;
 // Who holds the folder's lock removes and makes some files, no more.
@@ -215,7 +217,7 @@ Status begin_own(KeptFolder& kept, const std::string& folder, uint64_t number,
     remove_pair(folder, number);
     return cannot_keep(kept.own_index_path, error_number);
   }
-  kept.own = SpillFile(std::move(chunks), place_bytes);
+  kept.own = SpillFile(std::move(chunks), place_bytes, kept_growth_bytes);
   return {};
 }
 

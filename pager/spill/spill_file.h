@@ -31,7 +31,7 @@ class SpillFile {
   /// `place_bytes` is a multiple of 4 KiB. The error says what helps.
   static Result<SpillFile> create(const std::string& folder, uint64_t place_bytes);
   /// Of an empty file that has a name (kept_folder.h).
-  SpillFile(OwnedFd file, uint64_t place_bytes);
+  SpillFile(OwnedFd file, uint64_t place_bytes, uint64_t growth_bytes);
   SpillFile() = default;
 
   SpillFile(SpillFile&&) noexcept = default;
@@ -72,6 +72,7 @@ class SpillFile {
   OwnedFd file_;
   bool is_direct_ = false;
   uint64_t place_bytes_ = 0;
+  uint64_t growth_bytes_ = 0;
   uint64_t places_ = 0;  // that the file has
   uint64_t places_in_use_ = 0;
   int last_error_ = 0;

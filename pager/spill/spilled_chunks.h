@@ -99,6 +99,10 @@ class SpilledChunks {
   /// The content has come back from home: the engine wants to read it, as it does its weights.
   void note_return(uint32_t chunk) { chunks_[chunk].has_come_back = true; }
   bool has_come_back(uint32_t chunk) const { return chunks_[chunk].has_come_back; }
+  /// The content at home is a stage of what the chunk will have: the engine had not filled the
+  /// chunk yet (unfinished_chunks.h).
+  void note_stage(uint32_t chunk) { chunks_[chunk].is_stage = true; }
+  bool is_stage(uint32_t chunk) const { return chunks_[chunk].is_stage; }
   /// The content is that of a file from a byte on. The place, if any, is the caller's to give back
   /// before.
   void move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes);
@@ -113,6 +117,7 @@ class SpilledChunks {
     bool has_stayed = false;
     bool is_file_given_up = false;
     bool has_come_back = false;
+    bool is_stage = false;
     uint8_t writes = 0;
     uint32_t file = 0;
     uint64_t offset_bytes = 0;
