@@ -20,7 +20,7 @@ static_assert(window::ChunkTable::leaving_max <= KeptWorker::comparisons_max);
 
 namespace {
 
-// What is kept though nobody uses it, beside as much as is in use.
+// What is kept though nobody uses it, beside as much as was in use at most.
 constexpr uint64_t unused_bytes_more = 64 * MiB;
 
 }  // namespace
@@ -103,7 +103,7 @@ void KeptChunks::end_use(const KeptPlace& place, bool is_worth_keeping) {
 
 std::optional<uint64_t> KeptChunks::take_place() {
   if (!kept_ || !is_adding_) return std::nullopt;
-  while (index_->unused() * chunk_bytes_ > index_->used() * chunk_bytes_ + unused_bytes_more)
+  while (index_->unused() * chunk_bytes_ > index_->used_max() * chunk_bytes_ + unused_bytes_more)
     free_unused();
   const bool may_grow = kept_->own.reserved_bytes() + chunk_bytes_ <= kept_->own_bytes_max;
   while (!may_grow && !kept_->own.has_free_place() && index_->unused() > 0) free_unused();

@@ -9,8 +9,8 @@
 // What the engine writes over again is no weight. It goes to the spill file after a few times, and
 // its place in the kept file is free again. Two things stay though they are at home nowhere: what
 // the engine frees, if it ever came back from its place, as weights do; and what it had filled in
-// part only when it left, since the next run will come by that, too. But no more of them than of
-// what is in use.
+// part only when it left, since the next run will come by that, too. But no more of them than was
+// ever in use at once.
 //
 // Used by the pager's thread only, which never waits for the disk here: a thread compares and
 // writes records (kept_worker.h).

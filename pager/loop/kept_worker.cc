@@ -34,7 +34,7 @@ int read_piece(int fd, std::byte* to, uint64_t length_bytes, uint64_t offset_byt
 }
 
 // A record that could not be written leaves a chunk that a later run does not find.
-void carry_out(const KeptNote& note) {
+void write_down(const KeptNote& note) {
   if (note.used_index != nullptr) return spill::note_kept_use(*note.used_index);
   static_cast<void>(kernel::pwrite(note.index_fd, note.record.data(), note.record.size(),
                                    static_cast<off_t>(note.offset_bytes)));
@@ -72,10 +72,10 @@ void KeptWorker::close() {
     thread_.join();
     Asked asked;
     while (asked_.pop(asked)) {
-      if (!asked.is_comparison) weightpager::carry_out(asked.note);
+      if (!asked.is_comparison) write_down(asked.note);
     }
     for (const Asked& it : waiting_) {
-      if (!it.is_comparison) weightpager::carry_out(it.note);
+      if (!it.is_comparison) write_down(it.note);
     }
     waiting_.clear();
   }
@@ -135,7 +135,7 @@ void KeptWorker::serve() {
       continue;
     }
     if (!asked.is_comparison) {
-      weightpager::carry_out(asked.note);
+      write_down(asked.note);
       continue;
     }
     carry_out(asked.comparison);

@@ -1,5 +1,6 @@
 #include "pager/spill/kept_index.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "pager/base/assert.h"
@@ -19,7 +20,7 @@ bool KeptIndex::add_own(const ContentHash& hash, uint64_t offset_bytes) {
   own_[place].hash = hash;
   own_[place].users = 1;
   own_[place].can_be_found = insert(hash, own_file, place);
-  used_++;
+  count_used();
   return own_[place].can_be_found;
 }
 
@@ -33,8 +34,10 @@ void KeptIndex::begin_use(const KeptPlace& place) {
   if (place.file != own_file) return;
   Own& own = own_[number_of(place)];
   if (own.is_unused) remove_unused(number_of(place));
-  if (own.users++ == 0) used_++;
+  if (own.users++ == 0) count_used();
 }
+
+void KeptIndex::count_used() { used_max_ = std::max(used_max_, ++used_); }
 
 bool KeptIndex::end_use(const KeptPlace& place, bool is_worth_keeping) {
   if (place.file != own_file) return false;

@@ -51,6 +51,8 @@ class KeptIndex {
 
   /// This run's places that somebody uses.
   uint64_t used() const { return used_; }
+  /// … and the most that there have been.
+  uint64_t used_max() const { return used_max_; }
   /// This run's places that are kept though nobody uses them.
   uint64_t unused() const { return unused_; }
   /// Gives away the place among these that has been unused for the longest time.
@@ -79,6 +81,7 @@ class KeptIndex {
   bool insert(const ContentHash& hash, uint32_t file, uint32_t place);
   void erase(const ContentHash& hash);
   void grow();
+  void count_used();
   void append_unused(uint32_t place);
   void remove_unused(uint32_t place);
   uint32_t number_of(const KeptPlace& place) const {
@@ -90,6 +93,7 @@ class KeptIndex {
   uint64_t contents_ = 0;
   std::vector<Own> own_;  // by place
   uint64_t used_ = 0;
+  uint64_t used_max_ = 0;
   uint64_t unused_ = 0;
   uint32_t first_unused_ = nowhere;
   uint32_t last_unused_ = nowhere;

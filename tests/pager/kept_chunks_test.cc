@@ -213,6 +213,20 @@ TEST_P(KeptChunksTest, WhatNeverCameBackGoesWhenItIsFreed) {
   expect_counts(bytes_, 0);
 }
 
+// As an engine ends: it frees its weights, and goes on for a while with other memory.
+TEST_P(KeptChunksTest, WhatIsFreedIsNotDrivenOutByLittle) {
+  constexpr uint64_t more_bytes = 112 * MiB;
+  begin(more_bytes);
+  fill();
+  empty_window();
+  ASSERT_EQ(wrong_words(), 0u);
+  expect_kept(bytes_);
+  ASSERT_TRUE(pager_->forget(memory_, bytes_));
+  for (uint64_t at = 0; at < chunk_bytes(); at += 8) word(at) = at + 1;
+  empty_window();
+  expect_kept(bytes_ + chunk_bytes());
+}
+
 // Freed over and over, as scratch is: it does not pile up.
 TEST_P(KeptChunksTest, WhatIsFreedDoesNotPileUp) {
   begin();

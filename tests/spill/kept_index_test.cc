@@ -74,6 +74,7 @@ TEST(KeptIndexTest, WhatIsWorthKeepingStaysUntilItsTurn) {
   for (uint64_t i = 0; i < 3; ++i) index.add_own(hash_number(i), i * place_bytes);
   for (const uint64_t i : {1, 0, 2}) EXPECT_FALSE(index.end_use(own_place(i), true));
   EXPECT_EQ(index.unused(), 3u);
+  EXPECT_EQ(index.used_max(), 3u);
   index.begin_use(own_place(0));
   EXPECT_FALSE(index.end_use(own_place(0), false)) << "somebody has said that it is worth it";
   EXPECT_EQ(index.take_unused(), place_bytes);
