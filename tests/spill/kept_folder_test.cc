@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "pager/base/units.h"
+#include "tests/base/lacks.h"
+#include "tests/spill/small_disk.h"
 
 namespace weightpager::spill {
 namespace {
@@ -160,6 +162,26 @@ TEST_F(KeptFolderTest, TheLeastRecentlyUsedOfManyGo) {
   const KeptFolder kept = open();
   EXPECT_EQ(kept.earlier.size(), kept_files_max);
   EXPECT_EQ(contents(kept.earlier[0]), (std::vector<uint64_t>{1}));
+}
+
+// Half of the room that the disk would have without what is kept.
+TEST_F(KeptFolderTest, WhatIsKeptLeavesRoomOnTheDisk) {
+  const SmallDisk disk(parent_, "200M");
+  WP_SKIP_FOR(lack_unless(disk.is_mounted(), "this user may not mount a small file system"));
+  folder_ = disk.path() + "/kept";
+  for (const uint64_t content : {1, 2}) {
+    KeptFolder kept = open();
+    for (uint64_t bytes = 0; bytes < 48 * MiB; bytes += kept_place_bytes) keep(kept, content);
+    EXPECT_EQ(kept.earlier.size(), content - 1) << "there is room for both";
+  }
+  const int other = ::open((disk.path() + "/other").c_str(), O_CREAT | O_WRONLY, 0600);
+  ASSERT_EQ(posix_fallocate(other, 0, 60 * MiB), 0);
+  ::close(other);
+  KeptFolder kept = open();
+  ASSERT_EQ(kept.earlier.size(), 1u);
+  EXPECT_EQ(contents(kept.earlier[0]).front(), 2u) << "used last";
+  EXPECT_LT(kept.own_bytes_max, 48 * MiB);
+  EXPECT_GT(kept.own_bytes_max, 0u);
 }
 
 TEST_F(KeptFolderTest, WhoHasAFileOpenGoesOnWithIt) {
