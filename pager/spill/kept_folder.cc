@@ -28,7 +28,7 @@ constexpr std::string_view kept_prefix = "/kept-";
 constexpr std::string_view kept_index_suffix = ".index";
 constexpr std::string_view kept_chunks_suffix = ".chunks";
 // A run that is killed leaves as much behind that nobody uses.
-constexpr uint64_t kept_growth_bytes = 16 * MiB;
+constexpr uint64_t kept_growth_bytes = 8 * MiB;
 constexpr uint64_t kept_index_bytes_max = 256 * MiB;
 constexpr int64_t unused_ns_max = int64_t{30} * 24 * 3600 * second_ns;
 // Who holds the folder's lock removes and makes some files, no more.

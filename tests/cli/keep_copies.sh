@@ -63,7 +63,7 @@ start one
 note "second start: written $(number spill_written_bytes), found $(number spill_found_bytes)"
 (($(number spill_found_bytes) >= 48 << 20)) || fail "found $(number spill_found_bytes) bytes only"
 # Activations: they leave once or twice in each of four turns.
-(($(number spill_written_bytes) <= 64 << 20)) || fail "written again: $(number spill_written_bytes) of $first"
+(($(number spill_written_bytes) <= 96 << 20)) || fail "written again: $(number spill_written_bytes) of $first"
 (($(number spill_kept_bytes) <= 24 << 20)) || fail "kept again: $(number spill_kept_bytes)"
 [[ -z $(ls -A "$folder/spill") ]] || fail "something is left in the folder of --spill"
 [[ $(stat -c %a "$kept") == 700 ]] || fail "the folder is not its owner's alone"
