@@ -21,7 +21,7 @@ void add_chunk(MemoryBlock& block, const ChunkView& chunk, uint64_t chunk_begin,
     block.lazy_file = chunk.lazy_file;
     const uint64_t front_bytes = chunk_begin - std::min(chunk_begin, block.offset_bytes);
     block.lazy_offset_bytes = chunk.offset_bytes - std::min(chunk.offset_bytes, front_bytes);
-  } else if (chunk.home == Home::spill_file || chunk.state != ChunkState::absent) {
+  } else if (chunk.home != Home::zeros || chunk.state != ChunkState::absent) {
     block.written_bytes += bytes;
   } else {
     block.zero_bytes += bytes;

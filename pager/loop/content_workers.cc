@@ -15,8 +15,9 @@ namespace weightpager {
 void carry_out(ContentWork& work) {
   if (work.source != nullptr) std::memcpy(work.bytes, work.source, work.copied_bytes);
   work.is_all_zero = work.looks_for_zeros && spill::is_all_zero(work.bytes, work.length_bytes);
-  work.is_unfinished = work.may_be_unfinished && !work.is_all_zero &&
+  work.has_zero_page = (work.may_be_unfinished || work.looks_for_zero_page) && !work.is_all_zero &&
                        spill::has_zero_page(work.bytes, work.length_bytes);
+  work.is_unfinished = work.may_be_unfinished && work.has_zero_page;
   if (work.hashes && !work.is_all_zero && !work.is_unfinished) {
     work.hash = spill::content_hash(work.bytes, work.length_bytes);
   }

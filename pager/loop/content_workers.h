@@ -44,9 +44,11 @@ struct ContentWork {
   uint64_t copied_bytes = 0;
   bool looks_for_zeros = false;    // and hashes nothing that is all zeros
   bool may_be_unfinished = false;  // hashes nothing that has a page of zeros
+  bool looks_for_zero_page = false;
   bool hashes = false;
 
   bool is_all_zero = false;
+  bool has_zero_page = false;  // where that was looked for, and not all are
   bool is_unfinished = false;
   spill::ContentHash hash;
 };

@@ -422,7 +422,7 @@ bool FileReads::take_spilled(ServedFile& served, ChunkId chunk, const Arrival& a
   spill::SpilledChunks& content = *served.spilled;
   const uint32_t index = chunk - served.first_chunk;
   const bool is_of_file = content.home(index) == spill::Home::file;
-  const bool is_unchanged = !is_of_file || parts_.spills.is_unchanged(content.file(index));
+  const bool is_unchanged = parts_.spills.is_home_unchanged(content, index);
   const bool is_whole = arrival.bytes == chunk_bytes_;
   if (arrival.error_number != 0 || !is_whole || !is_unchanged) {
     char text[1024];
@@ -437,6 +437,7 @@ bool FileReads::take_spilled(ServedFile& served, ChunkId chunk, const Arrival& a
   }
   if (arrival.hash) content.set_hash(index, *arrival.hash);
   if (!is_of_file) add(parts_.telemetry.spill_read_bytes, chunk_bytes_);
+  content.note_return(index);
   note_use(served, chunk);
   return make_ready(served, chunk);
 }

@@ -156,7 +156,13 @@ Status PagerLoop::open_spilling() {
         "setfacl -m u:$USER:rw /dev/userfaultfd, or sysctl vm.unprivileged_userfaultfd=1");
   }
   if (auto opened = workers_.open(); !opened) return opened;
-  return spills_.open(options_.spill_folder, options_.chunk_bytes);
+  if (auto opened = spills_.open(options_.spill_folder, options_.chunk_bytes); !opened)
+    return opened;
+  if (options_.kept_folder.empty()) return {};
+  const auto kept = spills_.kept().open(options_.kept_folder, options_.chunk_bytes);
+  // The engine can do without.
+  if (!kept) report_error(kept.error().message + "; nothing of this process is kept");
+  return {};
 }
 
 Status PagerLoop::begin_policy() {
@@ -172,7 +178,8 @@ Status PagerLoop::begin_policy() {
 
 // A reader looks at one more descriptor: the userfaultfd, or an epoll's where there are several.
 Status PagerLoop::open_reads() {
-  const std::array more_fds = {memory_.backing().touch_fd(), workers_.fd()};
+  const std::array more_fds = {memory_.backing().touch_fd(), workers_.fd(),
+                               spills_.kept().done_fd()};
   const bool has_more =
       std::any_of(more_fds.begin(), more_fds.end(), [](int fd) { return fd >= 0; });
   if (options_.serves_guests || has_more) {
@@ -272,8 +279,8 @@ int64_t PagerLoop::sleep_max_ns() const {
 // Memory that is being made does come, and so do pages that the kernel holds.
 bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
   const bool has_come = !wakeup.completions.empty() || wakeup.watched_fd_readable;
-  const bool will_come =
-      waiters_.is_any_to_retry() || table_.is_slot_coming() || workers_.in_flight() > 0;
+  const bool will_come = waiters_.is_any_to_retry() || table_.is_slot_coming() ||
+                         workers_.in_flight() > 0 || spills_.kept().in_flight() > 0;
   return waiters_.chunks() > 0 && !has_come && !will_come;
 }
 
@@ -282,6 +289,7 @@ void PagerLoop::take_worked(bool is_told) {
   const std::span<const ContentWork> done = workers_.take_done(is_told);
   reads_.take_worked(done);
   spilling_.take_looked_through(done);
+  spilling_.take_compared(spills_.kept().take_compared(is_told));
 }
 
 // Faults and other reads do not wait until all of it is shown.

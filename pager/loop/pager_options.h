@@ -55,6 +55,9 @@ struct PagerOptions {
   /// The folder of the spill file (spill/spill_file.h); "": no memory of the engine's own can be
   /// served. Not with the mapper "copy".
   std::string spill_folder;
+  /// The folder of chunks that outlive the run (spill/kept_folder.h); "": none does. Requires
+  /// spill_folder.
+  std::string kept_folder;
   /// What reads, where it shall be neither io_uring nor pread: tests of disks that go wrong. Called
   /// once, by the pager's thread.
   std::function<Result<std::unique_ptr<io::Reader>>(const io::ReaderOptions&)> open_reader;

@@ -20,6 +20,7 @@ Status SpillStore::open(const std::string& folder, uint64_t chunk_bytes) {
 }
 
 void SpillStore::close() {
+  kept_.close();
   spill_file_.reset();
   files_.clear();
 }
@@ -41,6 +42,19 @@ bool SpillStore::is_unchanged(uint32_t number) const {
   return now && file.identity().holds_until(*now);
 }
 
+bool SpillStore::is_home_unchanged(const spill::SpilledChunks& chunks, uint32_t chunk) const {
+  switch (chunks.home(chunk)) {
+    case Home::file:
+      return is_unchanged(chunks.file(chunk));
+    case Home::kept:
+      return kept_.is_unchanged(chunks.file(chunk));
+    case Home::zeros:
+    case Home::spill_file:
+      break;
+  }
+  return true;
+}
+
 ReadPlace SpillStore::home_of(const spill::SpilledChunks& chunks, uint32_t chunk) const {
   const uint64_t offset_bytes = chunks.offset_bytes(chunk);
   if (chunks.home(chunk) == Home::spill_file) {
@@ -48,6 +62,12 @@ ReadPlace SpillStore::home_of(const spill::SpilledChunks& chunks, uint32_t chunk
             .offset_bytes = offset_bytes,
             .alignment_bytes = os_page_bytes,
             .is_direct = spill_file_->is_direct()};
+  }
+  if (chunks.home(chunk) == Home::kept) {
+    return {.fd = kept_.fd(chunks.file(chunk)),
+            .offset_bytes = offset_bytes,
+            .alignment_bytes = os_page_bytes,
+            .is_direct = kept_.is_direct(chunks.file(chunk))};
   }
   const io::ModelFile& file = files_[chunks.file(chunk)].file;
   return {.fd = file.fd(),
@@ -62,6 +82,13 @@ void SpillStore::describe_loss(const spill::SpilledChunks& chunks, uint32_t chun
     std::snprintf(text.data(), text.size(),
                   "reading it back from the spill file in %s failed (see `dmesg`)",
                   folder_.c_str());
+    return;
+  }
+  if (chunks.home(chunk) == Home::kept) {
+    std::snprintf(
+        text.data(), text.size(),
+        "reading it back from what is kept in %s failed (see `dmesg`), or that was changed",
+        kept_.folder().c_str());
     return;
   }
   const uint32_t number = chunks.file(chunk);

@@ -1,5 +1,5 @@
-// Where spilled memory is kept while it is not in the window: the spill file, and the files that
-// the engine read into its memory.
+// Where spilled memory is kept while it is not in the window: the spill file, chunks that outlive
+// the run, and the files that the engine read into its memory.
 //
 // The files are opened once more by the pager's thread, which has a descriptor table of its own,
 // and stay open. A file that was changed since the engine read it has no bytes any more that could
@@ -16,6 +16,7 @@
 
 #include "pager/base/result.h"
 #include "pager/io/model_file.h"
+#include "pager/loop/kept_chunks.h"
 #include "pager/spill/spill_file.h"
 #include "pager/spill/spilled_chunks.h"
 
@@ -48,6 +49,9 @@ class SpillStore {
   /// Requires is_open().
   spill::SpillFile& spill_file() { return *spill_file_; }
   const std::string& folder() const { return folder_; }
+  /// Not open unless chunks are to be kept.
+  KeptChunks& kept() { return kept_; }
+  const KeptChunks& kept() const { return kept_; }
 
   /// The number of the file that the link leads to, which has to have this identity; opens it if it
   /// is new.
@@ -58,15 +62,18 @@ class SpillStore {
   /// Whether the file still is what the engine read.
   bool is_unchanged(uint32_t number) const;
 
-  /// Requires a home that is not `zeros`.
+  /// Whether the chunk's home has still what the chunk is to have. Requires a home that is not
+  /// `zeros`, as what follows.
+  bool is_home_unchanged(const spill::SpilledChunks& chunks, uint32_t chunk) const;
   ReadPlace home_of(const spill::SpilledChunks& chunks, uint32_t chunk) const;
-  /// Says what cannot be read from the chunk's home, and why. The same is required.
+  /// Says what cannot be read from the chunk's home, and why.
   void describe_loss(const spill::SpilledChunks& chunks, uint32_t chunk,
                      std::span<char> text) const;
 
  private:
   std::string folder_;
   std::optional<spill::SpillFile> spill_file_;
+  KeptChunks kept_;
   std::vector<File> files_;
 };
 

@@ -100,6 +100,8 @@ std::span<const io::Completion> Spilling::take_writes(std::span<const io::Comple
   }
   set(parts_.telemetry.spill_file_bytes,
       parts_.spills.spill_file().places_in_use() * options_.chunk_bytes);
+  if (parts_.spills.kept().is_open())
+    set(parts_.telemetry.spill_kept_bytes, parts_.spills.kept().own_bytes());
   return reads_finished_;
 }
 
@@ -122,7 +124,7 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   SpilledChunks& content = *served.spilled;
   const uint32_t index = index_of(served, chunk);
   if (!content.has_block_at(served.offset_of(chunk))) {
-    give_place_back(served, index);
+    give_place_back(served, index, true);
     content.forget(index);
     drop(served, chunk);
     return true;
@@ -139,6 +141,7 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
                    .length_bytes = options_.chunk_bytes,
                    .looks_for_zeros = is_at_zeros,
                    .may_be_unfinished = may_be_unfinished,
+                   .looks_for_zero_page = is_at_zeros && parts_.spills.kept().is_open(),
                    .hashes = true};
   if (!parts_.workers.start(work)) take(work);
   return true;
@@ -183,13 +186,63 @@ void Spilling::take(const ContentWork& looked_through) {
     return keep_in_window(chunk);
   }
   leaving.hash = looked_through.hash;
+  leaving.is_stage = looked_through.has_zero_page;
   const bool is_at_home =
       served.spilled->is_at_home(index_of(served, chunk), leaving.hash, looked_through.is_all_zero);
   if (is_at_home) return drop(served, chunk);
-  if (is_forking_ || !start_write(served, leaving)) keep_in_window(chunk);
+  if (is_forking_) return keep_in_window(chunk);
+  if (!start_comparison(served, leaving) && !start_write(served, leaving)) keep_in_window(chunk);
 }
 
-bool Spilling::start_write(ServedFile& served, Leaving leaving) {
+bool Spilling::start_comparison(const ServedFile& served, Leaving leaving) {
+  const std::byte* const bytes = parts_.memory.backing().bytes_of(served, leaving.chunk);
+  const auto place = parts_.spills.kept().compare(leaving.chunk, bytes, leaving.hash);
+  if (!place) return false;
+  leaving.kept = *place;
+  leaving_.push_back(leaving);
+  return true;
+}
+
+void Spilling::take_compared(std::span<const KeptComparison> done) {
+  for (const KeptComparison& compared : done) take(compared);
+}
+
+void Spilling::take(const KeptComparison& compared) {
+  const ChunkId chunk = compared.chunk;
+  const Leaving leaving = take_out(chunk);
+  ServedFile& served = parts_.files.owner(chunk);
+  KeptChunks& kept = parts_.spills.kept();
+  if (leaving.is_superseded || !served.is_shown(chunk)) {
+    kept.end_use(leaving.kept, false);
+    drop(served, chunk);
+    return parts_.files.drop_unused_files();
+  }
+  if (!compared.is_same) {
+    kept.distrust(leaving.hash, leaving.kept, compared.error_number);
+    kept.end_use(leaving.kept, false);
+    const bool is_wanted = is_forking_ || parts_.waiters.are_at(chunk);
+    if (is_wanted || !start_write(served, leaving)) keep_in_window(chunk);
+    return;
+  }
+  const uint32_t index = index_of(served, chunk);
+  give_place_back(served, index, false);
+  served.spilled->move_to_kept(index, leaving.kept, leaving.hash, false);
+  kept.note_home(leaving.kept);
+  add(parts_.telemetry.spill_found_bytes, options_.chunk_bytes);
+  if (!parts_.waiters.are_at(chunk)) return drop(served, chunk);
+  keep_in_window(chunk);
+}
+
+// What may be a weight is kept, as long as there is room for it.
+bool Spilling::take_place(const ServedFile& served, Leaving& leaving) {
+  leaving.is_to_be_kept = false;
+  if (served.spilled->may_be_kept(index_of(served, leaving.chunk))) {
+    if (const auto place = parts_.spills.kept().take_place()) {
+      leaving.is_to_be_kept = true;
+      leaving.place = *place;
+      return true;
+    }
+  }
   spill::SpillFile& file = parts_.spills.spill_file();
   const auto place = has_no_room_ ? std::nullopt : file.take_place();
   if (!place) {
@@ -197,10 +250,23 @@ bool Spilling::start_write(ServedFile& served, Leaving leaving) {
     return false;
   }
   leaving.place = *place;
+  return true;
+}
+
+// Nothing was written there that anybody needs.
+void Spilling::give_taken_place(const Leaving& leaving) {
+  if (leaving.is_to_be_kept) return parts_.spills.kept().give_place(leaving.place);
+  parts_.spills.spill_file().give_place(leaving.place);
+}
+
+bool Spilling::start_write(ServedFile& served, Leaving leaving) {
+  if (!take_place(served, leaving)) return false;
   leaving_.push_back(leaving);
+  const int fd = leaving.is_to_be_kept ? parts_.spills.kept().fd(spill::KeptIndex::own_file)
+                                       : parts_.spills.spill_file().fd();
   reads_.reader().start_write({.tag = write_mark | leaving.chunk,
-                               .fd = file.fd(),
-                               .offset_bytes = *place,
+                               .fd = fd,
+                               .offset_bytes = leaving.place,
                                .length_bytes = static_cast<uint32_t>(options_.chunk_bytes),
                                .buffer = parts_.memory.backing().bytes_of(served, leaving.chunk)});
   return true;
@@ -212,7 +278,7 @@ void Spilling::take(const io::Completion& written) {
   ServedFile& served = parts_.files.owner(chunk);
   const uint32_t index = index_of(served, chunk);
   if (leaving.is_superseded || !served.is_shown(chunk)) {
-    parts_.spills.spill_file().give_place(leaving.place);
+    give_taken_place(leaving);
     drop(served, chunk);
     return parts_.files.drop_unused_files();
   }
@@ -220,8 +286,15 @@ void Spilling::take(const io::Completion& written) {
   if (written.error_number != 0 || !is_whole) {
     return keep_unwritten(served, leaving, written.error_number == 0 ? EIO : written.error_number);
   }
-  give_place_back(served, index);
-  served.spilled->move_to_spill_file(index, leaving.place, leaving.hash);
+  give_place_back(served, index, false);
+  if (leaving.is_to_be_kept) {
+    parts_.spills.kept().add(leaving.place, leaving.hash);
+    served.spilled->move_to_kept(index, {spill::KeptIndex::own_file, leaving.place}, leaving.hash,
+                                 true);
+    if (leaving.is_stage) served.spilled->note_stage(index);
+  } else {
+    served.spilled->move_to_spill_file(index, leaving.place, leaving.hash);
+  }
   add(parts_.telemetry.spill_written_bytes, options_.chunk_bytes);
   if (!parts_.waiters.are_at(chunk)) return drop(served, chunk);
   keep_in_window(chunk);
@@ -236,6 +309,7 @@ void Spilling::keep_in_window(ChunkId chunk) {
 
 // The place is never used again: what failed there once may do so again.
 void Spilling::keep_unwritten(const ServedFile& served, const Leaving& leaving, int error_number) {
+  if (leaving.is_to_be_kept) parts_.spills.kept().give_up_own();
   add(parts_.telemetry.spill_errors, 1);
   tell_failed_write(served, leaving, error_number);
   keep_in_window(leaving.chunk);
@@ -249,9 +323,11 @@ void Spilling::tell_failed_write(const ServedFile& served, const Leaving& leavin
   std::snprintf(
       text, sizeof text,
       "%s: writing bytes %" PRIu64 " to %" PRIu64
-      " of the spill file failed: %s (errno %d); what should have gone there (%s) stays in "
+      " of %s failed: %s (errno %d); what should have gone there (%s) stays in "
       "memory, and so does what fails later. See `dmesg`; --spill takes another folder",
-      parts_.spills.folder().c_str(), leaving.place, leaving.place + options_.chunk_bytes,
+      (leaving.is_to_be_kept ? parts_.spills.kept().folder() : parts_.spills.folder()).c_str(),
+      leaving.place, leaving.place + options_.chunk_bytes,
+      leaving.is_to_be_kept ? "a file of kept chunks" : "the spill file",
       std::strerror(error_number), error_number, served.name.c_str());
   report_error(text);
 }
@@ -265,9 +341,14 @@ void Spilling::drop(ServedFile& served, ChunkId chunk) {
   if (parts_.waiters.are_at(chunk)) parts_.policy.policy().on_touch(chunk, policy::anywhere);
 }
 
-void Spilling::give_place_back(ServedFile& served, uint32_t index) {
-  if (const auto place = served.spilled->place(index))
-    parts_.spills.spill_file().give_place(*place);
+// `is_forgotten`: the engine wants the content no more, rather than having written another. What
+// has come back is a weight. A stage of one is written by the next run, too.
+void Spilling::give_place_back(ServedFile& served, uint32_t index, bool is_forgotten) {
+  const SpilledChunks& content = *served.spilled;
+  if (const auto place = content.place(index)) parts_.spills.spill_file().give_place(*place);
+  if (const auto place = content.kept_place(index))
+    parts_.spills.kept().end_use(
+        *place, is_forgotten ? content.has_come_back(index) : content.is_stage(index));
 }
 
 void Spilling::tell_no_room(int error_number) {
@@ -360,6 +441,7 @@ bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
   if (!is_all_shown) return false;
   // A child that lives on needs these places as they are.
   parts_.spills.spill_file().hold_all();
+  if (parts_.spills.kept().is_open()) parts_.spills.kept().hold_all();
   advise_children(MADV_DOFORK);
   has_forked_ = true;
   return true;
@@ -376,8 +458,7 @@ void Spilling::add_inherited(const ServedFile& served, uint32_t index, std::byte
   const SpilledChunks& content = *served.spilled;
   if (content.home(index) == spill::Home::zeros) return;
   const ReadPlace home = parts_.spills.home_of(content, index);
-  const bool is_there = content.home(index) == spill::Home::spill_file ||
-                        parts_.spills.is_unchanged(content.file(index));
+  const bool is_there = parts_.spills.is_home_unchanged(content, index);
   const bool can_be_mapped = is_there && home.offset_bytes % os_page_bytes == 0;
   InheritedPart part{.address = address,
                      .length_bytes = options_.chunk_bytes,
@@ -425,7 +506,7 @@ bool Spilling::empty(ServedFile& served, ChunkId chunk) {
       drop(served, chunk);
       break;
   }
-  give_place_back(served, index_of(served, chunk));
+  give_place_back(served, index_of(served, chunk), true);
   return true;
 }
 

@@ -40,6 +40,9 @@ class Spilling {
   /// a thread waits for the chunk or it cannot be written. The others are being written from now
   /// on.
   void take_looked_through(std::span<const ContentWork> done);
+  /// leaving → absent, of the chunks that were compared with kept ones (kept_chunks.h); or → ready,
+  /// if a thread waits for the chunk. Those that are not the same are being written from now on.
+  void take_compared(std::span<const KeptComparison> done);
   /// leaving → absent, of the writes among what is finished; or → ready, if a thread waits for the
   /// chunk or it could not be written. Returns the reads, until the next call.
   std::span<const io::Completion> take_writes(std::span<const io::Completion> finished);
@@ -69,17 +72,25 @@ class Spilling {
     window::ChunkId chunk = window::no_chunk;
     /// The content is not needed any more.
     bool is_superseded = false;
-    // What is being written:
-    uint64_t place = 0;
     spill::ContentHash hash;
+    bool is_stage = false;  // on the way to what the chunk will have
+    // Where it is being written, in this run's kept file or in the spill file:
+    bool is_to_be_kept = false;
+    uint64_t place = 0;
+    // What it is being compared with:
+    spill::KeptPlace kept;
   };
 
   Leaving take_out(window::ChunkId chunk);
   void take(const ContentWork& looked_through);
   void take(const io::Completion& written);
+  void take(const KeptComparison& compared);
+  bool start_comparison(const ServedFile& served, Leaving leaving);
   bool evict(ServedFile& served, window::ChunkId chunk);
   bool hide(const ServedFile& served, window::ChunkId chunk);
   bool start_write(ServedFile& served, Leaving leaving);
+  bool take_place(const ServedFile& served, Leaving& leaving);
+  void give_taken_place(const Leaving& leaving);
   void keep_in_window(window::ChunkId chunk);
   void keep_unwritten(const ServedFile& served, const Leaving& leaving, int error_number);
   void drop(ServedFile& served, window::ChunkId chunk);
@@ -87,7 +98,7 @@ class Spilling {
   bool is_elsewhere(window::ChunkId chunk) const;
   bool depends_on(const spill::SpilledChunks& content, uint32_t index,
                   const io::FileIdentity* file) const;
-  void give_place_back(ServedFile& served, uint32_t index);
+  void give_place_back(ServedFile& served, uint32_t index, bool is_forgotten);
   void tell_failed_write(const ServedFile& served, const Leaving& leaving, int error_number);
   void tell_no_room(int error_number);
   void add_inherited(const ServedFile& served, uint32_t index, std::byte* address,

@@ -97,6 +97,7 @@ SessionConfiguration read_configuration() {
   it.records_touches = environment("WEIGHTPAGER_RECORD", "0") == "1";
   it.wants_profiles = environment("WEIGHTPAGER_PROFILE", "1") != "0";
   it.spill_folder = environment("WEIGHTPAGER_SPILL");
+  it.kept_folder = environment("WEIGHTPAGER_KEEP_COPIES");
   return it;
 }
 
@@ -166,6 +167,7 @@ Result<std::unique_ptr<PagingService>> open_service(const PagerPurpose& purpose)
   options.chunk_bytes = purpose.chunk_bytes;
   options.device = io::device_limits(purpose.fd, configuration.copies);
   options.spill_folder = configuration.spill_folder;
+  options.kept_folder = configuration.kept_folder;
   options.follows_memory_limit = true;
   options.telemetry = telemetry;
   if (configuration.records_touches) {

@@ -51,6 +51,7 @@ struct SessionConfiguration {
   bool records_touches = false;
   bool wants_profiles = true;
   std::string spill_folder;  // "": memory of the engine's own is not served
+  std::string kept_folder;   // "": nothing of it is kept for the next run
 };
 
 // Never destroyed: engine threads may run until the process is gone.

@@ -20,7 +20,7 @@
 namespace weightpager::spill {
 namespace {
 
-constexpr uint64_t growth_bytes = 64 * MiB;
+constexpr uint64_t nameless_growth_bytes = 64 * MiB;
 
 const char* cure_of(int error_number) {
   switch (error_number) {
@@ -61,14 +61,6 @@ int open_nameless(const std::string& folder) {
   return named;
 }
 
-/// Whether what is written there stays in memory.
-bool lies_in_memory(int fd) {
-  struct statfs file_system;
-  if (fstatfs(fd, &file_system) != 0) return false;
-  const auto type = static_cast<uint32_t>(file_system.f_type);
-  return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
-}
-
 /// A file may not become longer than RLIMIT_FSIZE. The kernel would send SIGXFSZ, which ends most
 /// processes.
 bool is_within_limit(uint64_t size_bytes) {
@@ -84,6 +76,13 @@ bool is_lack_of_room(int error_number) {
 
 }  // namespace
 
+bool lies_in_memory(int fd) {
+  struct statfs file_system;
+  if (fstatfs(fd, &file_system) != 0) return false;
+  const auto type = static_cast<uint32_t>(file_system.f_type);
+  return type == TMPFS_MAGIC || type == RAMFS_MAGIC || type == HUGETLBFS_MAGIC;
+}
+
 Result<SpillFile> SpillFile::create(const std::string& folder, uint64_t place_bytes) {
   WP_ASSERT(place_bytes > 0 && place_bytes % os_page_bytes == 0);
   OwnedFd file(open_nameless(folder));
@@ -94,12 +93,14 @@ Result<SpillFile> SpillFile::create(const std::string& folder, uint64_t place_by
                             folder),
                 "name a folder on a disk: --spill DIR", EINVAL);
   }
-  const bool is_direct = fcntl(file.get(), F_SETFL, O_DIRECT) == 0;
-  return SpillFile(std::move(file), is_direct, place_bytes);
+  return SpillFile(std::move(file), place_bytes, nameless_growth_bytes);
 }
 
-SpillFile::SpillFile(OwnedFd file, bool is_direct, uint64_t place_bytes)
-    : file_(std::move(file)), is_direct_(is_direct), place_bytes_(place_bytes) {}
+SpillFile::SpillFile(OwnedFd file, uint64_t place_bytes, uint64_t growth_bytes)
+    : file_(std::move(file)),
+      is_direct_(fcntl(file_.get(), F_SETFL, O_DIRECT) == 0),
+      place_bytes_(place_bytes),
+      growth_bytes_(growth_bytes) {}
 
 std::optional<uint64_t> SpillFile::take_place() {
   auto place = free_.lowest();
@@ -136,7 +137,7 @@ void SpillFile::shrink() {
 
 /// Makes at least one place more, if it can.
 bool SpillFile::grow() {
-  uint64_t more = std::max<uint64_t>(1, growth_bytes / place_bytes_);
+  uint64_t more = std::max<uint64_t>(1, growth_bytes_ / place_bytes_);
   int error_number = reserve(more);
   while (is_lack_of_room(error_number) && more > 1) {
     more /= 2;

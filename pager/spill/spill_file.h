@@ -30,6 +30,9 @@ class SpillFile {
  public:
   /// `place_bytes` is a multiple of 4 KiB. The error says what helps.
   static Result<SpillFile> create(const std::string& folder, uint64_t place_bytes);
+  /// Of an empty file that has a name (kept_folder.h).
+  SpillFile(OwnedFd file, uint64_t place_bytes, uint64_t growth_bytes);
+  SpillFile() = default;
 
   SpillFile(SpillFile&&) noexcept = default;
   SpillFile& operator=(SpillFile&&) noexcept = default;
@@ -55,19 +58,21 @@ class SpillFile {
   /// flight.
   void shrink();
 
+  /// Whether a place can be taken without growth.
+  bool has_free_place() const { return free_.count() > 0; }
   /// Places that were taken and not given back.
   uint64_t places_in_use() const { return places_in_use_; }
   /// The file's length on the disk.
   uint64_t reserved_bytes() const { return places_ * place_bytes_; }
 
  private:
-  SpillFile(OwnedFd file, bool is_direct, uint64_t place_bytes);
   bool grow();
   int reserve(uint64_t places);
 
   OwnedFd file_;
   bool is_direct_ = false;
   uint64_t place_bytes_ = 0;
+  uint64_t growth_bytes_ = 0;
   uint64_t places_ = 0;  // that the file has
   uint64_t places_in_use_ = 0;
   int last_error_ = 0;
@@ -75,6 +80,8 @@ class SpillFile {
   std::vector<bool> is_held_;
 };
 
+/// Whether what is written to the file or folder stays in memory.
+bool lies_in_memory(int fd);
 /// What an unprivileged process may still write in `folder`'s file system.
 Result<uint64_t> room_bytes(const std::string& folder);
 

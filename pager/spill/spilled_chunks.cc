@@ -27,24 +27,39 @@ std::optional<uint64_t> SpilledChunks::place(uint32_t chunk) const {
   return chunks_[chunk].offset_bytes;
 }
 
+std::optional<KeptPlace> SpilledChunks::kept_place(uint32_t chunk) const {
+  const Chunk& it = chunks_[chunk];
+  if (it.home != Home::kept) return {};
+  return KeptPlace{it.file, it.offset_bytes};
+}
+
 void SpilledChunks::move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash) {
-  chunks_[chunk] = {.home = Home::spill_file,
-                    .is_in_use = true,
-                    .has_hash = true,
-                    .has_stayed = true,
-                    .file = 0,
-                    .offset_bytes = place,
-                    .hash = hash};
+  const uint8_t writes = chunks_[chunk].writes;
+  chunks_[chunk] = {};
+  Chunk& it = chunks_[chunk];
+  it.home = Home::spill_file;
+  it.is_in_use = it.has_hash = it.has_stayed = true;
+  it.writes = writes;
+  it.offset_bytes = place;
+  it.hash = hash;
+}
+
+void SpilledChunks::move_to_kept(uint32_t chunk, const KeptPlace& place, const ContentHash& hash,
+                                 bool was_written) {
+  move_to_spill_file(chunk, place.offset_bytes, hash);
+  Chunk& it = chunks_[chunk];
+  it.home = Home::kept;
+  it.file = place.file;
+  if (was_written) it.writes++;
 }
 
 void SpilledChunks::move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes) {
-  chunks_[chunk] = {.home = Home::file,
-                    .is_in_use = true,
-                    .has_hash = false,
-                    .has_stayed = false,
-                    .file = file,
-                    .offset_bytes = offset_bytes,
-                    .hash = {}};
+  chunks_[chunk] = {};
+  Chunk& it = chunks_[chunk];
+  it.home = Home::file;
+  it.is_in_use = true;
+  it.file = file;
+  it.offset_bytes = offset_bytes;
 }
 
 void SpilledChunks::forget(uint32_t chunk) { chunks_[chunk] = {}; }

@@ -9,6 +9,7 @@
 //     zeros       nobody has written the chunk yet, or its block was freed
 //     spill file  a place in the spill file has what the chunk held when it went last
 //     file        the engine read a file into the chunk: from this byte of that file on
+//     kept        a place in a file of chunks that outlive the run has it (kept_folder.h)
 //
 // A home comes with the content's hash. A chunk that leaves with the hash it came with was only
 // read, and is dropped; any other chunk is written to a place of the spill file first. So nobody
@@ -26,10 +27,11 @@
 
 #include "pager/base/span.h"
 #include "pager/spill/content_hash.h"
+#include "pager/spill/kept_index.h"
 
 namespace weightpager::spill {
 
-enum class Home : uint8_t { zeros, spill_file, file };
+enum class Home : uint8_t { zeros, spill_file, file, kept };
 
 /// Asks, from the pager's thread, whether any block of the engine's lies in the chunk that begins
 /// so many bytes behind the memory's first byte. What lies in a chunk without a block is never
@@ -48,12 +50,16 @@ struct BlocksInUse {
 
 class SpilledChunks {
  public:
+  /// What was written more often is written in every pass: it is no weight.
+  static constexpr uint8_t kept_writes_max = 3;
+
   SpilledChunks(uint32_t chunks, BlocksInUse blocks) : chunks_(chunks), blocks_(blocks) {}
 
   Home home(uint32_t chunk) const { return chunks_[chunk].home; }
-  /// Of `spill_file`: the place. Of `file`: the byte. Requires a home that is not `zeros`.
+  /// Of `spill_file` and `kept`: the place. Of `file`: the byte. Requires a home that is not
+  /// `zeros`.
   uint64_t offset_bytes(uint32_t chunk) const { return chunks_[chunk].offset_bytes; }
-  /// Of `file`: which one, as the caller numbers them.
+  /// Of `file` and `kept`: which one, as the caller numbers them.
   uint32_t file(uint32_t chunk) const { return chunks_[chunk].file; }
 
   /// Whether the chunk was ever touched or read into, since its last block was freed.
@@ -83,6 +89,20 @@ class SpilledChunks {
   std::optional<uint64_t> place(uint32_t chunk) const;
   /// The content with this hash has been written to the place.
   void move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash);
+  /// The place of a kept chunk that the chunk is at home at, if it is.
+  std::optional<KeptPlace> kept_place(uint32_t chunk) const;
+  /// The content with this hash is there already, or was written there.
+  void move_to_kept(uint32_t chunk, const KeptPlace& place, const ContentHash& hash,
+                    bool was_written);
+  /// Whether the chunk may be a weight, by how often it was written.
+  bool may_be_kept(uint32_t chunk) const { return chunks_[chunk].writes < kept_writes_max; }
+  /// The content has come back from home: the engine wants to read it, as it does its weights.
+  void note_return(uint32_t chunk) { chunks_[chunk].has_come_back = true; }
+  bool has_come_back(uint32_t chunk) const { return chunks_[chunk].has_come_back; }
+  /// The content at home is a stage of what the chunk will have: the engine had not filled the
+  /// chunk yet (unfinished_chunks.h).
+  void note_stage(uint32_t chunk) { chunks_[chunk].is_stage = true; }
+  bool is_stage(uint32_t chunk) const { return chunks_[chunk].is_stage; }
   /// The content is that of a file from a byte on. The place, if any, is the caller's to give back
   /// before.
   void move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes);
@@ -96,6 +116,9 @@ class SpilledChunks {
     bool has_hash = false;
     bool has_stayed = false;
     bool is_file_given_up = false;
+    bool has_come_back = false;
+    bool is_stage = false;
+    uint8_t writes = 0;
     uint32_t file = 0;
     uint64_t offset_bytes = 0;
     ContentHash hash;

@@ -9,7 +9,7 @@ namespace {
 constexpr bool total = true;
 constexpr bool gauge = false;
 
-constexpr std::array<NamedCounter, 53> counters{{
+constexpr std::array<NamedCounter, 55> counters{{
     {"window_bytes", &Telemetry::window_bytes, gauge, "the memory budget"},
     {"chunk_bytes", &Telemetry::chunk_bytes, gauge, "the unit of residency"},
     {"resident_bytes", &Telemetry::resident_bytes, gauge, "window memory that holds chunks"},
@@ -30,6 +30,10 @@ constexpr std::array<NamedCounter, 53> counters{{
      "bytes of files that the engine read, to be read when they are touched"},
     {"spill_file_bytes", &Telemetry::spill_file_bytes, gauge, "what the spill file holds"},
     {"spill_errors", &Telemetry::spill_errors, total, "writes to the spill file that failed"},
+    {"spill_found_bytes", &Telemetry::spill_found_bytes, total,
+     "memory of the engine's own that was not written because an earlier run has kept it"},
+    {"spill_kept_bytes", &Telemetry::spill_kept_bytes, gauge,
+     "memory of the engine's own that this run keeps for the next"},
     {"large_blocks", &Telemetry::blocks, gauge, "large blocks of the engine's own that are served"},
     {"large_block_bytes", &Telemetry::block_bytes, gauge, "their length"},
     {"large_block_bytes_max", &Telemetry::block_bytes_max, gauge, "the most of it so far"},

@@ -17,7 +17,7 @@
 namespace weightpager::telemetry {
 
 inline constexpr uint32_t telemetry_magic = 0x54505757;  // "WWPT"
-inline constexpr uint32_t telemetry_version = 11;
+inline constexpr uint32_t telemetry_version = 12;
 
 /// The "mapper" of a process whose weights another one pages.
 inline constexpr char attached[] = "attached";
@@ -58,6 +58,8 @@ struct Telemetry {
   Counter lazy_read_bytes;      // that the engine read from files, to be read when it touches them
   Counter spill_file_bytes;     // that the spill file holds now
   Counter spill_errors;         // writes to the spill file that failed
+  Counter spill_found_bytes;    // that had to go, and lay in the folder of --keep-copies already
+  Counter spill_kept_bytes;     // that this run keeps there for the next one
   Counter blocks;               // of the engine's that lie in such memory now
   Counter block_bytes;          // … their length
   Counter block_bytes_max;      // … at most

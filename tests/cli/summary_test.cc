@@ -81,6 +81,19 @@ TEST_F(SummaryTest, TellsWhereTheEnginesOwnMemoryCameFromAndWentTo) {
       << text;
 }
 
+TEST_F(SummaryTest, TellsWhatAnEarlierRunHasSaved) {
+  report_.options.spill_folder = "/var/tmp";
+  EXPECT_EQ(summary_text(report_).find("  copies "), std::string::npos);
+  report_.options.kept_folder = "/var/tmp/kept";
+  process_.spill_found_bytes = 494 * MiB;
+  process_.spill_kept_bytes = 2 * MiB;
+  const std::string text = summary_text(report_);
+  EXPECT_NE(
+      text.find("  copies    494.0 MiB found, not written again; 2.0 MiB kept for the next run\n"),
+      std::string::npos)
+      << text;
+}
+
 TEST_F(SummaryTest, TellsOfMemoryThatNobodyServed) {
   report_.processes.clear();
   report_.findings = {{"static_program", 0, "", "/x is statically linked", "use another build"}};

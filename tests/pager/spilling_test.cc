@@ -13,9 +13,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "pager/base/owned_fd.h"
@@ -90,6 +92,9 @@ class SpillingTest : public PagerTest {
     for (uint64_t at = 0; at < bytes_; at += 8) wrong += word(at) == word_at(at) + seed ? 0 : 1;
     return wrong;
   }
+
+  /// Returns how many words were not as they had to be.
+  uint64_t work_of_eight_threads();
 
   Result<uint64_t> read_lazily(const PatternFile& file, uint64_t offset_bytes, uint64_t to_bytes,
                                uint64_t length_bytes) {
@@ -601,8 +606,7 @@ class OwnedSlices {
   const PatternFile& file_;
 };
 
-TEST_P(SpillingTest, EightThreadsDoAllKindsOfThingsAtRandom) {
-  serve();
+uint64_t SpillingTest::work_of_eight_threads() {
   constexpr uint64_t threads = 8;
   const PatternFile file(16 * MiB);
   OwnedSlices slices(*pager_, memory_, bytes_ / threads, chunk_bytes(), file);
@@ -612,9 +616,33 @@ TEST_P(SpillingTest, EightThreadsDoAllKindsOfThingsAtRandom) {
     engine.emplace_back([&, thread] { wrong += slices.work(thread, operations() / threads); });
   }
   for (std::thread& thread : engine) thread.join();
-  EXPECT_EQ(wrong, 0u);
+  return wrong;
+}
+
+TEST_P(SpillingTest, EightThreadsDoAllKindsOfThingsAtRandom) {
+  serve();
+  EXPECT_EQ(work_of_eight_threads(), 0u);
   EXPECT_EQ(telemetry_->read_errors, 0u);
   EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
+}
+
+// The same while chunks are kept, and those of the run before are found: threads have the same
+// random numbers.
+TEST_P(SpillingTest, EightThreadsWhileChunksAreKept) {
+  std::string folder = "kept.XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  PagerOptions options;
+  options.kept_folder = folder;
+  for (int start = 1; start <= 2; ++start) {
+    serve(spilled_bytes, options);
+    EXPECT_EQ(work_of_eight_threads(), 0u);
+    EXPECT_EQ(telemetry_->read_errors, 0u);
+    EXPECT_EQ(telemetry_->spill_errors, 0u);
+    EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
+    pager_->remove(std::exchange(memory_, nullptr), bytes_);
+  }
+  pager_.reset();
+  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mappers, SpillingTest,

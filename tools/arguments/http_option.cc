@@ -35,8 +35,8 @@ Status check_free(uint16_t port) {
 
 Option http_option() {
   return {0, "http", "PORT",
-          "serve a live page and /metrics at 127.0.0.1:PORT (0: any\n"
-          "free port); every user of this machine can see them"};
+          "serve a live page and /metrics at 127.0.0.1:PORT (0:\n"
+          "any free port); every user of this machine can see them"};
 }
 
 Result<std::optional<uint16_t>> parse_http_port(const Arguments& arguments) {

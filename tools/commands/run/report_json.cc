@@ -50,8 +50,8 @@ Json config_json(const RunReport& report) {
   return {{"window", options.window},      {"window_bytes", report.window_bytes},
           {"match", options.match},        {"mapper", options.mapper},
           {"policy", options.policy},      {"mirrors", options.mirrors},
-          {"spill", options.spill_folder}, {"profile", options.profile},
-          {"engine", options.engine}};
+          {"spill", options.spill_folder}, {"keep_copies", options.kept_folder},
+          {"profile", options.profile},    {"engine", options.engine}};
 }
 
 Json exit_json(const EngineExit& exit) {

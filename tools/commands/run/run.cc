@@ -20,6 +20,7 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/model/model.h"
 #include "pager/model/recognise.h"
+#include "pager/spill/kept_folder.h"
 #include "pager/spill/spill_file.h"
 #include "pager/window/address_space.h"
 #include "pager/window/backing_memory.h"
@@ -68,8 +69,8 @@ Command run_description() {
       "  weightpager run --attach NAME [OPTIONS] -- ENGINE [ARGUMENTS]\n";
   command.options = {
       {'w', "window", "SIZE",
-       "memory for the model's weights: 1GiB, 512MiB, or a share\n"
-       "of the model: 25%"},
+       "memory for the model's weights: 1GiB, 512MiB, or a\n"
+       "share of the model: 25%"},
       {'a', "attach", "NAME", "share the window of `weightpager serve --name NAME`"},
       {'m', "match", "GLOB",
        fmt::format("page these files too; may be given several times;\n"
@@ -81,26 +82,32 @@ Command run_description() {
        "how chunks get into place: auto (default), move,\ncollapse, copy",
        {window::mapper_names.begin(), window::mapper_names.end()}},
       {0, "policy", "NAME",
-       "what to read ahead, keep and evict: auto (default) begins\n"
-       "with expert and changes to a policy that serves better;\n"
-       "`weightpager bench policies --help` lists all policies.\n"
-       "What they learn of the engine's order and pace is kept\n"
-       "for the next run, in ~/.cache/weightpager/learned-*.json",
+       "what to read ahead, keep and evict: auto (default)\n"
+       "begins with expert and changes to a policy that serves\n"
+       "better; `weightpager bench policies --help` lists all\n"
+       "policies. What they learn of the engine's order and\n"
+       "pace is kept for the next run, in\n"
+       "~/.cache/weightpager/learned-*.json",
        live_policies()},
       {0, "json", "FILE", "write the run's numbers to FILE"},
       {0, "record", "FILE",
        "write the engine's touches to FILE, as a trace for\n"
        "`weightpager bench policies`; slows the engine a little"},
       {0, "spill", "DIR",
-       "serve the engine's own large memory, too: weights that it\n"
-       "reads, converts or repacks. What does not fit into the\n"
-       "window goes to a file in DIR, which vanishes with the run"},
+       "serve the engine's own large memory, too: weights that\n"
+       "it reads, converts or repacks. What does not fit into\n"
+       "the window goes to a file in DIR, which vanishes with\n"
+       "the run"},
+      {0, "keep-copies", "DIR",
+       "with --spill: keep what is written, in DIR, a folder of\n"
+       "this user's own, for the next run, which does not write\n"
+       "what it finds there"},
       mirror_option(),
       http_option(),
       {'q', "quiet", "", "print no summary and no notices"},
       {0, "no-profile", "",
-       "do not adapt to known engines (ggml: no repacked copy of\n"
-       "the weights)"},
+       "do not adapt to known engines (ggml: no repacked copy\n"
+       "of the weights)"},
   };
   command.examples =
       "  weightpager run --window 1GiB -- llama-cli -m model.gguf -p Hello\n"
@@ -196,7 +203,8 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   if (!arguments.has("window") && !arguments.has("attach")) {
     return fail("--window is missing", run_example);
   }
-  for (const char* own : {"window", "mapper", "policy", "record", "spill", "mirror", "http"}) {
+  for (const char* own :
+       {"window", "mapper", "policy", "record", "spill", "keep-copies", "mirror", "http"}) {
     if (!arguments.has("attach") || !arguments.has(own)) continue;
     return fail(fmt::format("--attach and --{} exclude each other", own),
                 "the window is the server's: `weightpager serve --help`");
@@ -211,6 +219,11 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   options.record_path = arguments.value("record").value_or("");
   options.http_port = arguments.value("http").value_or("");
   options.spill_folder = arguments.value("spill").value_or("");
+  options.kept_folder = arguments.value("keep-copies").value_or("");
+  if (!options.kept_folder.empty() && options.spill_folder.empty()) {
+    return fail("--keep-copies needs --spill",
+                "name a folder for what need not be kept, too: --spill DIR");
+  }
   options.quiet = arguments.has("quiet");
   options.profile = !arguments.has("no-profile");
   options.engine = std::move(engine);
@@ -267,6 +280,7 @@ Environment engine_environment(const RunPlan& plan) {
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
       {"WEIGHTPAGER_SPILL", only_if(!options.spill_folder.empty(), options.spill_folder)},
+      {"WEIGHTPAGER_KEEP_COPIES", only_if(!options.kept_folder.empty(), options.kept_folder)},
       {"WEIGHTPAGER_MIRRORS", only_if(!plan.copies.empty(), plan.copies)},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
       {"WEIGHTPAGER_HTTP", only_if(!options.http_port.empty(), options.http_port)},
@@ -337,13 +351,21 @@ Status check_mapper_works(const std::string& name) {
   return mapper ? Status() : forward_error(std::move(mapper));
 }
 
+/// The engine may change its directory.
+std::string absolute_folder(const std::string& folder) {
+  std::error_code failed;
+  const auto absolute = std::filesystem::absolute(folder, failed);
+  return failed ? folder : absolute.lexically_normal().string();
+}
+
 /// Makes a spill file where the engine will make one, and looks for what serving memory takes.
 Status check_spilling(RunOptions& options) {
   if (options.spill_folder.empty()) return {};
-  std::error_code failed;
-  const auto folder = std::filesystem::absolute(options.spill_folder, failed);
-  // The engine may change its directory.
-  if (!failed) options.spill_folder = folder.lexically_normal().string();
+  options.spill_folder = absolute_folder(options.spill_folder);
+  if (!options.kept_folder.empty()) {
+    options.kept_folder = absolute_folder(options.kept_folder);
+    if (auto usable = spill::check_kept_folder(options.kept_folder); !usable) return usable;
+  }
   if (auto file = spill::SpillFile::create(options.spill_folder, chunk_bytes_max); !file)
     return forward_error(std::move(file));
   auto uffd = fault::Userfaultfd::open();

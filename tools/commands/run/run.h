@@ -26,6 +26,7 @@ struct RunOptions {
   std::string http_port;    // "" for no live page
   std::vector<std::string> mirrors;
   std::string spill_folder;  // "": the engine's own memory is not served
+  std::string kept_folder;   // "": nothing of it is kept for the next run
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

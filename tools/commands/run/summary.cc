@@ -160,6 +160,12 @@ std::string spilled_text(const Telemetry& process) {
   return text;
 }
 
+/// What earlier runs have saved this one, and what it saves the next.
+std::string kept_text(const Telemetry& process) {
+  return fmt::format("{} found, not written again; {} kept for the next run",
+                     format_size(process.spill_found_bytes), format_size(process.spill_kept_bytes));
+}
+
 /// Of the policy only if it is not the one that most have.
 std::string other_policy(std::string_view policy) {
   return policy.empty() || policy == policy::default_policy ? ""
@@ -208,6 +214,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
     if (process.mapped_file_bytes > 0)
       text += row("mapped", format_size(process.mapped_file_bytes) + " of files");
     text += row("spilled", spilled_text(process));
+    if (!report.options.kept_folder.empty()) text += row("copies", kept_text(process));
   }
   if (process.expert_uses > 0) text += row("experts", experts_text(process));
   text += row("stalled", fmt::format("{:.0f}% of {:.1f} s", 100 * ratio.stall_share,
