@@ -11,6 +11,9 @@ namespace {
 constexpr uint64_t chunks_per_slab = 16;
 // Next to its weights an expert may have scales or biases, which are no reason for small chunks.
 constexpr uint64_t weights_share = 16;
+constexpr uint64_t chunks_beside_copies = 64;
+// Smaller ones take longer to move than they save in reading.
+constexpr uint64_t chunk_bytes_beside_copies_min = 512 * KiB;
 
 uint64_t smallest_slab_bytes(const model::Expert& expert) {
   uint64_t largest_bytes = 0;
@@ -34,6 +37,15 @@ uint64_t chunk_bytes_for(const model::Model& model) {
   }
   uint64_t chunk_bytes = chunk_bytes_max;
   while (chunk_bytes > chunk_bytes_min && slab_bytes / chunk_bytes < chunks_per_slab) {
+    chunk_bytes /= 2;
+  }
+  return chunk_bytes;
+}
+
+uint64_t chunk_bytes_beside_copies(uint64_t window_bytes) {
+  uint64_t chunk_bytes = chunk_bytes_max;
+  while (chunk_bytes > chunk_bytes_beside_copies_min &&
+         window_bytes / chunk_bytes < chunks_beside_copies) {
     chunk_bytes /= 2;
   }
   return chunk_bytes;

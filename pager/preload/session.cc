@@ -205,6 +205,14 @@ model::Model layers_of(const std::string& path, uint64_t size_bytes) {
   return model::in_file_order(path, size_bytes);
 }
 
+// Writable regions are views, which small pages would make slow.
+uint64_t chunk_bytes_for(const model::Model& model, bool expects_writable) {
+  const SessionConfiguration& configuration = session->configuration;
+  const uint64_t chunk_bytes = policy::chunk_bytes_for(model);
+  if (configuration.spill_folder.empty() || expects_writable) return chunk_bytes;
+  return std::min(chunk_bytes, policy::chunk_bytes_beside_copies(configuration.window_bytes));
+}
+
 // The copies of the file. Files of a model that was not among the engine's arguments have none, and
 // nobody knows of them before they are mapped: that is told once.
 std::vector<io::CheckedCopy> copies_of_file(const std::string& name,
@@ -477,7 +485,8 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
                                        static_cast<uint64_t>(facts.st_size));
   // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.
   const bool expects_writable = is_writable || model.format == model::Format::safetensors;
-  if (!start_pager({fd, policy::chunk_bytes_for(model), expects_writable})) return refuse_mapping();
+  if (!start_pager({fd, chunk_bytes_for(model, expects_writable), expects_writable}))
+    return refuse_mapping();
   // The descriptor belongs to this thread; the pager's thread has a table of its own. The pager's
   // thread opens the file through this descriptor, so it is the same file even if the name means
   // another one by now.

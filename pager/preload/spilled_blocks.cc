@@ -32,7 +32,7 @@ constexpr size_t spilled_bytes_min_otherwise = 4 * MiB;
 // While a process's large blocks are no more than this together, and no more than this part of the
 // window, all of them are plain. Their notes have the mark, beside the time.
 constexpr size_t first_bytes_max = 64 * MiB;
-constexpr size_t first_part_of_window = 8;
+constexpr size_t first_part_of_window = 4;
 constexpr uint64_t first_mark = uint64_t{1} << 63;
 // Arenas are few and large, because each is a region of the pager's.
 constexpr size_t arena_bytes_min = GiB;

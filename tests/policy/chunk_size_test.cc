@@ -49,5 +49,15 @@ TEST(ChunkSize, ScalesBesideTheWeightsDoNotCount) {
   EXPECT_EQ(chunk_bytes_for(mixture_of({16 * MiB, 8 * KiB, 16 * MiB, 8 * KiB})), 1 * MiB);
 }
 
+TEST(ChunkSize, ASmallWindowBesideCopiesHas64OfThem) {
+  EXPECT_EQ(chunk_bytes_beside_copies(GiB), 2 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(128 * MiB), 2 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(128 * MiB - 1), 1 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(64 * MiB), 1 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(64 * MiB - 1), 512 * KiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(32 * MiB), 512 * KiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(16 * MiB), 512 * KiB);
+}
+
 }  // namespace
 }  // namespace weightpager::policy
