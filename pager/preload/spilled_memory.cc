@@ -14,8 +14,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,7 @@
 #include "pager/preload/error_kept.h"
 #include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
+#include "pager/preload/unseen_memory.h"
 
 namespace weightpager::preload {
 
@@ -100,15 +103,52 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   return *address;
 }
 
-void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
+bool try_to_forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
   const Inside inside;
-  bool is_forgotten = false;
-  {
-    const MutexLock lock(session->mutex);
-    is_forgotten = session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
+  const MutexLock lock(session->mutex);
+  return session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
+}
+
+void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
+  if (!try_to_forget_spilled_memory(begin, length_bytes)) std::memset(begin, 0, length_bytes);
+}
+
+bool withhold_spilled_memory(std::byte* begin, uint64_t length_bytes, int rights) {
+  const Inside inside;
+  const MutexLock lock(session->mutex);
+  return session->own_pager->withhold(begin, length_bytes, rights);
+}
+
+// The kernel holds pages for as long as a device reads or writes them.
+bool withdraw_spilled_memory(std::byte* chunk) {
+  const Inside inside;
+  constexpr int tries_max = 5000;
+  constexpr auto pause = std::chrono::milliseconds(1);
+  void* const plain = kernel::mmap(nullptr, spilled_chunk_bytes, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (plain == MAP_FAILED) return false;
+  note_anonymous_mapping(spilled_chunk_bytes);
+  for (int i = 0; i < tries_max; ++i) {
+    Withdrawn outcome = Withdrawn::done;
+    {
+      const MutexLock lock(session->mutex);
+      outcome =
+          session->own_pager->withdraw(chunk, spilled_chunk_bytes, static_cast<std::byte*>(plain));
+    }
+    if (outcome == Withdrawn::done) return true;
+    const bool is_there = outcome != Withdrawn::is_absent ||
+                          kernel::madvise(chunk, spilled_chunk_bytes, MADV_POPULATE_READ) == 0;
+    if (!is_there) break;
+    if (outcome == Withdrawn::is_busy) std::this_thread::sleep_for(pause);
   }
-  // Somebody pins pages of it.
-  if (!is_forgotten) std::memset(begin, 0, length_bytes);
+  kernel::munmap(plain, spilled_chunk_bytes);
+  return false;
+}
+
+void unmap_spilled_memory(std::byte* begin, uint64_t length_bytes) {
+  const Inside inside;
+  const MutexLock lock(session->mutex);
+  session->own_pager->remove(begin, length_bytes);
 }
 
 Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes) {
@@ -207,7 +247,7 @@ void after_fork_of_arenas_in_child() {
   for (const InheritedPart& part : session->inherited) {
     const int fd = part.link.empty() ? -1 : ::open(part.link.c_str(), O_RDONLY | O_CLOEXEC);
     const bool is_mapped =
-        fd >= 0 && kernel::mmap(part.address, part.length_bytes, PROT_READ | PROT_WRITE,
+        fd >= 0 && kernel::mmap(part.address, part.length_bytes, part.protection,
                                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
                                 static_cast<off_t>(part.offset_bytes)) != MAP_FAILED;
     if (!is_mapped) kernel::mprotect(part.address, part.length_bytes, PROT_NONE);
