@@ -191,7 +191,7 @@ bool empty_chunks(const Span& chunks) {
   if (!spilling->mapped.reserve_cuts(2) ||
       !withhold_spilled_memory(begin, chunks.length_bytes(), all_rights))
     return false;
-  if (try_to_forget_spilled_memory(begin, chunks.length_bytes())) return true;
+  if (forget_or_wait(begin, chunks.length_bytes())) return true;
   // A device may go on writing to pages that it holds: nobody must ever get these chunks again.
   withhold_spilled_memory(begin, chunks.length_bytes(), no_rights);
   unmap_spilled_memory(begin, chunks.length_bytes());
@@ -202,6 +202,11 @@ bool empty_chunks(const Span& chunks) {
   const bool is_noted = spilling->mapped.withdraw(chunks.begin, chunks.end);
   WP_ASSERT(is_noted);
   return true;
+}
+
+/// Their bytes are needed no more. What cannot be forgotten now is kept.
+void forget_if_can(const Span& chunks) {
+  if (!chunks.is_empty()) forget_or_wait(pointer_to(chunks.begin), chunks.length_bytes());
 }
 
 /// A part of a block, or all of it.
@@ -342,8 +347,12 @@ bool clear_part_of_block(const Part& part) {
   if (clear_edge(part.begin, chunks.begin) != 0 || clear_edge(chunks.end, part.end) != 0)
     return false;
   std::byte* const begin = pointer_to(chunks.begin);
-  if (try_to_forget_spilled_memory(begin, chunks.length_bytes())) return true;
-  // A device holds pages. The kernel would leave those to it, and give the engine new ones.
+  if (forget_or_wait(begin, chunks.length_bytes())) return true;
+  // Somebody holds pages.
+  if (part.block.withheld == 0) {
+    std::memset(begin, 0, chunks.length_bytes());
+    return true;
+  }
   return withdraw_chunks(chunks, "discarded what a device still reads or writes") &&
          kernel::madvise(begin, chunks.length_bytes(), MADV_DONTNEED) == 0;
 }
@@ -592,8 +601,8 @@ bool make_way(void* address, size_t length, bool keeps_bytes) {
   const bool is_done = for_each_mapped_part(*range, [&](const Part& part) {
     const bool is_served = part.kind == Kind::block || part.kind == Kind::free;
     if (is_of_session(part)) unmap_elsewhere(part);
-    if (part.kind == Kind::block && !keeps_bytes && !empty_chunks(own_chunks(part.begin, part.end)))
-      return false;
+    // The range must stay mapped, or another thread's mapping could get there.
+    if (part.kind == Kind::block && !keeps_bytes) forget_if_can(own_chunks(part.begin, part.end));
     return !is_served ||
            withdraw_chunks({part.begin, part.end}, "mapped something else over a part of it");
   });

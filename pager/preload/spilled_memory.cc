@@ -42,6 +42,8 @@ OwnedFd open_spill_folder() {
 
 std::atomic<bool> has_read_lazily{false};
 
+constexpr auto pause_for_pages = std::chrono::milliseconds(1);
+
 // Whether the caller is the engine: the interposer's own files are none that the engine has read,
 // and its threads must not wait for the pager.
 bool is_engine_with_lazy_reads() {
@@ -76,6 +78,12 @@ size_t blocks_of_arena(const void* context, std::span<Span> blocks) {
   return begin == 0 ? 0 : list_blocks({begin, begin + arena.length_bytes}, blocks);
 }
 
+bool try_to_forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
+  const Inside inside;
+  const MutexLock lock(session->mutex);
+  return session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
+}
+
 }  // namespace
 
 // ---- For the allocator ----
@@ -103,10 +111,14 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   return *address;
 }
 
-bool try_to_forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
-  const Inside inside;
-  const MutexLock lock(session->mutex);
-  return session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
+// The kernel may hold a page for a moment.
+bool forget_or_wait(std::byte* begin, uint64_t length_bytes) {
+  constexpr int tries_max = 20;
+  for (int i = 0; i < tries_max; ++i) {
+    if (try_to_forget_spilled_memory(begin, length_bytes)) return true;
+    std::this_thread::sleep_for(pause_for_pages);
+  }
+  return false;
 }
 
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
@@ -123,24 +135,30 @@ bool withhold_spilled_memory(std::byte* begin, uint64_t length_bytes, int rights
 bool withdraw_spilled_memory(std::byte* chunk) {
   const Inside inside;
   constexpr int tries_max = 5000;
-  constexpr auto pause = std::chrono::milliseconds(1);
   void* const plain = kernel::mmap(nullptr, spilled_chunk_bytes, PROT_READ | PROT_WRITE,
                                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (plain == MAP_FAILED) return false;
   note_anonymous_mapping(spilled_chunk_bytes);
+  Withdrawn outcome = Withdrawn::is_busy;
   for (int i = 0; i < tries_max; ++i) {
-    Withdrawn outcome = Withdrawn::done;
     {
       const MutexLock lock(session->mutex);
-      outcome =
-          session->own_pager->withdraw(chunk, spilled_chunk_bytes, static_cast<std::byte*>(plain));
+      outcome = session->own_pager->withdraw(chunk, spilled_chunk_bytes,
+                                             static_cast<std::byte*>(plain));
     }
     if (outcome == Withdrawn::done) return true;
-    const bool is_there = outcome != Withdrawn::is_absent ||
-                          kernel::madvise(chunk, spilled_chunk_bytes, MADV_POPULATE_READ) == 0;
-    if (!is_there) break;
-    if (outcome == Withdrawn::is_busy) std::this_thread::sleep_for(pause);
+    if (outcome == Withdrawn::is_busy) std::this_thread::sleep_for(pause_for_pages);
+    // By the next try it may have left again.
+    if (outcome == Withdrawn::is_absent &&
+        kernel::madvise(chunk, spilled_chunk_bytes, MADV_POPULATE_READ) != 0 && errno != EINTR &&
+        errno != EAGAIN)
+      break;
   }
+  notice(outcome == Withdrawn::is_busy
+             ? std::string("a device holds pages of mapped memory for long: a memory call on it is "
+                           "refused")
+             : std::string("mapped memory cannot be brought back: ") + std::strerror(errno) +
+                   "; a memory call on it is refused");
   kernel::munmap(plain, spilled_chunk_bytes);
   return false;
 }

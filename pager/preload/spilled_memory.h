@@ -33,8 +33,9 @@ void count_blocks(int64_t blocks, int64_t length_bytes);
 /// Whole chunks become zeros, and take no memory until they are touched again.
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
 
-/// The same, but returns false, and changes nothing in some of the chunks, if somebody pins pages.
-bool try_to_forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
+/// The same, but returns false, and changes nothing in some of the chunks, if somebody pins pages
+/// for long.
+bool forget_or_wait(std::byte* begin, uint64_t length_bytes);
 
 /// The engine does without these rights (PROT_ flags) in whole chunks. Returns false if the kernel
 /// has no room for one more mapping.

@@ -3,7 +3,7 @@
 // own account of every page, and compares.
 //
 //     mapping_engine random SEED STEPS    one thread, and child processes
-//     mapping_engine threads SEED STEPS   four threads with mappings of their own
+//     mapping_engine threads SEED STEPS   four threads with mappings of their own, and their children
 //     mapping_engine calls                what each call answers
 //     mapping_engine reading FILE         a file that is read into mappings
 //
@@ -216,7 +216,7 @@ class Engine {
     if (what < 92) return remap();
     if (what < 95) return map_over();
     if (what < 97) return ask();
-    if (is_alone_) fork_one();
+    fork_one();
   }
 
   void map() {
