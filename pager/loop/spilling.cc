@@ -17,6 +17,10 @@
 #include "pager/base/units.h"
 #include "pager/window/live_pages.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 namespace weightpager {
 
 using policy::ChunkId;
@@ -144,12 +148,19 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   return true;
 }
 
+// Of a huge page whose first part the engine wrote while a child had it, and other parts later, the
+// kernel moves nothing at all (Linux 6.18): it asks the first part for all. A new huge page helps.
 bool Spilling::hide(const ServedFile& served, ChunkId chunk) {
   if (chunks_.hide(chunk, false)) return true;
   if (!has_forked_) return false;
   served.for_each_view(chunk, [](Region& region, uint32_t index) {
     const window::AllAccess access(region, {index});
     make_own(region.chunk_address(index), region.chunk_bytes());
+  });
+  if (chunks_.hide(chunk, false)) return true;
+  served.for_each_view(chunk, [](Region& region, uint32_t index) {
+    const window::AllAccess access(region, {index});
+    kernel::madvise(region.chunk_address(index), region.chunk_bytes(), MADV_COLLAPSE);
   });
   return chunks_.hide(chunk, false);
 }

@@ -3,11 +3,14 @@
 // own account of every page, and compares.
 //
 //     mapping_engine random SEED STEPS    one thread, and child processes
-//     mapping_engine threads SEED STEPS   four threads with mappings of their own, and their children
-//     mapping_engine calls                what each call answers
-//     mapping_engine reading FILE         a file that is read into mappings
+//     mapping_engine threads SEED STEPS   four threads with mappings of their own, and their
+//     children mapping_engine calls                what each call answers mapping_engine
+//     shared-pages         memory that a child had mapping_engine allocator LIBRARY    an allocator
+//     that only the engine knows (77: none) mapping_engine reading FILE         a file that is read
+//     into mappings
 //
 // Exit 0: all as accounted. Otherwise each wrong page is printed, with what is there instead.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -524,6 +527,66 @@ int calls() {
   return 0;
 }
 
+// A child shares huge pages with its parent, which gets copies of what it writes meanwhile, and the
+// rest of each huge page when the child is gone.
+int shared_pages() {
+  constexpr size_t bytes = 32 * mib;
+  char* const block = map_some(bytes);
+  std::memset(block, 1, bytes);
+  int ends[2];
+  expect(pipe(ends) == 0, "pipe");
+  const pid_t child = fork();
+  expect(child >= 0, "fork");
+  if (child == 0) {
+    close(ends[1]);
+    char byte = 0;
+    std::_Exit(read(ends[0], &byte, 1) == 0 && block[5 * mib] == 1 ? 0 : 1);
+  }
+  for (size_t at = 0; at < bytes; at += 2 * mib) block[at] = 2;
+  close(ends[1]);
+  int status = 0;
+  expect(waitpid(child, &status, 0) == child, "waitpid");
+  expect(status == 0, "a child sees other bytes");
+  for (size_t at = page_bytes; at < bytes; at += page_bytes) {
+    if (at % (2 * mib) != 0) block[at] = 3;
+  }
+  // Each chunk has to leave the place where it is.
+  for (size_t at = 0; at < bytes; at += 2 * mib)
+    expect(mprotect(block + at + mib, page_bytes, PROT_READ) == 0, "mprotect");
+  for (size_t at = 0; at < bytes; at += page_bytes)
+    expect(block[at] == (at % (2 * mib) == 0 ? 2 : 3) && block[at + 1] == 1, "other bytes");
+  return 0;
+}
+
+// An allocator that is not the process's, as programs have one of their own.
+int allocator(const char* library) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    std::printf("%s\n", dlerror());
+    return 77;
+  }
+  const auto take = reinterpret_cast<void* (*)(size_t)>(dlsym(handle, "malloc"));
+  const auto give = reinterpret_cast<void (*)(void*)>(dlsym(handle, "free"));
+  expect(take != nullptr && give != nullptr && take != &malloc, "functions of the allocator");
+  std::vector<unsigned char*> blocks;
+  const auto bytes_of = [](size_t i) { return 3 * mib + i * (mib + 4096); };
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < 12; ++i) {
+      auto* const block = static_cast<unsigned char*>(take(bytes_of(i)));
+      expect(block != nullptr, "malloc");
+      std::memset(block, static_cast<int>(i + 1), bytes_of(i));
+      blocks.push_back(block);
+    }
+    for (size_t i = 0; i < 12; ++i) {
+      const unsigned char* const block = blocks[i];
+      for (size_t at = 0; at < bytes_of(i); at += 512) expect(block[at] == i + 1, "other bytes");
+    }
+    for (unsigned char* const block : blocks) give(block);
+    blocks.clear();
+  }
+  return 0;
+}
+
 int reading(const char* path) {
   const int fd = open(path, O_RDONLY);
   struct stat facts;
@@ -557,6 +620,8 @@ int main(int argc, char** argv) {
   signal(SIGSEGV, on_signal);
   signal(SIGBUS, on_signal);
   if (mode == "calls") return calls();
+  if (mode == "shared-pages") return shared_pages();
+  if (mode == "allocator" && argc == 3) return allocator(argv[2]);
   if (mode == "reading" && argc == 3) return reading(argv[2]);
   if (argc != 4) return 2;
   const uint64_t seed = std::strtoull(argv[2], nullptr, 10);
