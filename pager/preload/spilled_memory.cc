@@ -143,8 +143,8 @@ bool withdraw_spilled_memory(std::byte* chunk) {
   for (int i = 0; i < tries_max; ++i) {
     {
       const MutexLock lock(session->mutex);
-      outcome = session->own_pager->withdraw(chunk, spilled_chunk_bytes,
-                                             static_cast<std::byte*>(plain));
+      outcome =
+          session->own_pager->withdraw(chunk, spilled_chunk_bytes, static_cast<std::byte*>(plain));
     }
     if (outcome == Withdrawn::done) return true;
     if (outcome == Withdrawn::is_busy) std::this_thread::sleep_for(pause_for_pages);
