@@ -2,7 +2,7 @@
 // them out of memory and bring them back. Those that do not live long (short_lived_blocks.h) lie in
 // plain memory beside it, and come back to the same addresses.
 //
-// Nothing is spilled as long as a process's large blocks are small together: an eighth of the
+// Nothing is spilled as long as a process's large blocks are small together: a quarter of the
 // window, and 64 MiB at most. So a process that holds no weights starts no pager.
 //
 // Active only if the environment asks for it: WEIGHTPAGER_SPILL (a folder, which the pager writes

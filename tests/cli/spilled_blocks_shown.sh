@@ -52,6 +52,18 @@ done
 LIVE_PID=$(sed -n 's/^ready //p' "$SCRATCH/engine.out")
 await_page
 
+# What was filled with zeros is known as zeros when it has left the window.
+are_zeros_known() {
+  weightpager map "$LIVE_PID" --json
+  expect_status 0
+  jq -e '[.models[] | select(.kind == "memory")][0].rows[2] |
+    .name == "zeros" and .zero_bytes >= 10 * 1048576' "$OUT" >/dev/null
+}
+for ((try = 0; try < 600; ++try)); do
+  ! are_zeros_known || break
+  sleep 0.1
+done
+
 # map: a row for each block, the largest first, with what it holds.
 weightpager map "$LIVE_PID" --json
 expect_status 0

@@ -269,6 +269,172 @@ TEST(LargeBlocks, AMillionOperationsAsInASimpleModel) {
   use.give_all();
 }
 
+// ---- Blocks that are cut, and chunks that are withdrawn ----
+
+using Kind = LargeBlocks::Kind;
+
+TEST(LargeBlocks, ABlockThatIsCutIsTwoBlocksOfOneNote) {
+  LargeBlocks blocks(chunk_bytes);
+  Arenas arenas;
+  arenas.add(blocks, 64 * MiB);
+  const auto block = blocks.take(6 * MiB, chunk_bytes, 7);
+  ASSERT_TRUE(block);
+  const uintptr_t border = arenas_begin + 3 * MiB;
+  ASSERT_TRUE(blocks.cut(border));
+  const auto front = blocks.find(address(arenas_begin));
+  const auto back = blocks.find(address(border));
+  ASSERT_TRUE(front && back);
+  EXPECT_EQ(front->reserved_bytes, 3 * MiB);
+  EXPECT_EQ(back->reserved_bytes, 3 * MiB);
+  EXPECT_EQ(back->note, 7u);
+  EXPECT_FALSE(blocks.is_in_one_block(address(arenas_begin), 4 * MiB));
+  // Once more, at its ends, and outside: there is nothing to cut.
+  for (const uintptr_t at : {border, arenas_begin, arenas_begin + 6 * MiB, arenas_begin - 4096})
+    EXPECT_TRUE(blocks.cut(at));
+  EXPECT_EQ(blocks.find(address(arenas_begin))->reserved_bytes, 3 * MiB);
+
+  // The chunk across the border is in use until both are gone.
+  EXPECT_TRUE(blocks.give(front->begin));
+  EXPECT_FALSE(blocks.is_chunk_in_use(0, 0));
+  EXPECT_TRUE(blocks.is_chunk_in_use(0, 1));
+  EXPECT_TRUE(blocks.give(back->begin));
+  for (size_t chunk = 0; chunk < 3; ++chunk) EXPECT_FALSE(blocks.is_chunk_in_use(0, chunk));
+  EXPECT_TRUE(blocks.take(64 * MiB, chunk_bytes, 0));
+}
+
+TEST(LargeBlocks, RightsAreWithheldFromOnePartOfACutBlock) {
+  LargeBlocks blocks(chunk_bytes);
+  Arenas arenas;
+  arenas.add(blocks, 64 * MiB);
+  ASSERT_TRUE(blocks.take(8 * MiB, chunk_bytes, 0));
+  ASSERT_TRUE(blocks.cut(arenas_begin + 4 * MiB));
+  blocks.set_withheld(arenas_begin + 4 * MiB, 2);
+  EXPECT_EQ(blocks.find(address(arenas_begin))->withheld, 0);
+  EXPECT_EQ(blocks.find(address(arenas_begin + 4 * MiB))->withheld, 2);
+  EXPECT_TRUE(blocks.is_in_one_block(address(arenas_begin), 4 * MiB));
+  EXPECT_FALSE(blocks.is_in_one_block(address(arenas_begin + 4 * MiB), MiB));
+  EXPECT_TRUE(blocks.give(address(arenas_begin + 4 * MiB)));
+  const auto next = blocks.take(4 * MiB, chunk_bytes, 0);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->withheld, 0);
+}
+
+TEST(LargeBlocks, PartsOfARangeAreToldApart) {
+  LargeBlocks blocks(chunk_bytes);
+  Arenas arenas;
+  arenas.add(blocks, 64 * MiB);
+  ASSERT_TRUE(blocks.take(5 * MiB, chunk_bytes, 0));
+  const uintptr_t before = arenas_begin - 8 * MiB;
+  const uintptr_t behind = arenas_begin + 128 * MiB;
+  EXPECT_EQ(blocks.first_part(before, before + MiB).end, before + MiB);
+  auto part = blocks.first_part(before, behind);
+  EXPECT_EQ(part.kind, Kind::outside);
+  EXPECT_EQ(part.end, arenas_begin);
+  part = blocks.first_part(arenas_begin + MiB, behind);
+  EXPECT_EQ(part.kind, Kind::block);
+  EXPECT_EQ(part.end, arenas_begin + 5 * MiB);
+  EXPECT_EQ(part.block.first(), arenas_begin);
+  part = blocks.first_part(part.end, behind);
+  EXPECT_EQ(part.kind, Kind::free);
+  EXPECT_EQ(part.end, arenas_begin + 64 * MiB);
+  part = blocks.first_part(part.end, behind);
+  EXPECT_EQ(part.kind, Kind::outside);
+  EXPECT_EQ(part.end, behind);
+  EXPECT_FALSE(blocks.touches(before, arenas_begin));
+  EXPECT_TRUE(blocks.touches(before, arenas_begin + 1));
+  EXPECT_FALSE(blocks.touches(arenas_begin + 64 * MiB, behind));
+}
+
+TEST(LargeBlocks, AChunkIsOnlyInARangeThatHasAllOfItsBlocks) {
+  LargeBlocks blocks(chunk_bytes);
+  Arenas arenas;
+  arenas.add(blocks, 64 * MiB);
+  ASSERT_TRUE(blocks.take(5 * MiB, chunk_bytes, 0));
+  const uintptr_t last = arenas_begin + 4 * MiB;
+  EXPECT_TRUE(blocks.has_chunk_only_in(last, last, last + MiB));
+  EXPECT_FALSE(blocks.has_chunk_only_in(last, last + 4096, last + MiB));
+  EXPECT_FALSE(blocks.has_chunk_only_in(last, last, last + MiB - 4096));
+  EXPECT_TRUE(blocks.has_chunk_only_in(last + chunk_bytes, last, last + MiB));  // it has none
+  const uintptr_t middle = arenas_begin + chunk_bytes;
+  EXPECT_TRUE(blocks.has_chunk_only_in(middle, arenas_begin, last));
+  EXPECT_FALSE(blocks.has_chunk_only_in(middle, middle + 4096, last));
+}
+
+TEST(LargeBlocks, WithdrawnChunksAreNobodys) {
+  LargeBlocks blocks(chunk_bytes);
+  Arenas arenas;
+  arenas.add(blocks, 16 * MiB);
+  ASSERT_TRUE(blocks.take(7 * MiB, chunk_bytes, 3));
+  const uintptr_t begin = arenas_begin + 2 * MiB;
+  ASSERT_TRUE(blocks.withdraw(begin, begin + 2 * MiB));
+  EXPECT_EQ(blocks.find(address(arenas_begin))->reserved_bytes, 2 * MiB);
+  EXPECT_FALSE(blocks.find(address(begin)));
+  EXPECT_EQ(blocks.first_part(begin, begin + 64 * MiB).kind, Kind::withdrawn);
+  EXPECT_EQ(blocks.first_part(begin, begin + 64 * MiB).end, begin + 2 * MiB);
+  EXPECT_FALSE(blocks.is_in_one_block(address(begin), 4096));
+  EXPECT_EQ(blocks.find(address(begin + 2 * MiB))->note, 3u);
+  // Of one block's last pages, and of what is free behind them.
+  ASSERT_TRUE(blocks.withdraw(arenas_begin + 6 * MiB, arenas_begin + 8 * MiB));
+  EXPECT_TRUE(blocks.give(address(arenas_begin)));
+  EXPECT_TRUE(blocks.give(address(begin + 2 * MiB)));
+  EXPECT_FALSE(blocks.take(8 * MiB + 4096, chunk_bytes, 0));
+  const auto longest = blocks.take(8 * MiB, chunk_bytes, 0);
+  ASSERT_TRUE(longest);
+  EXPECT_EQ(longest->first(), arenas_begin + 8 * MiB);
+  // The place that was given back last comes first.
+  EXPECT_EQ(blocks.take(2 * MiB, chunk_bytes, 0)->first(), arenas_begin + 4 * MiB);
+  EXPECT_EQ(blocks.take(2 * MiB, chunk_bytes, 0)->first(), arenas_begin);
+  EXPECT_FALSE(blocks.take(4096, 4096, 0));
+}
+
+// Against an account of each page.
+TEST(LargeBlocks, CutAtRandomAllPagesAreAccountedFor) {
+  for (uint32_t seed = 1; seed <= 30; ++seed) {
+    std::mt19937 random(seed);
+    LargeBlocks blocks(chunk_bytes);
+    Arenas arenas;
+    constexpr size_t pages = 128 * MiB / 4096;
+    constexpr size_t pages_per_chunk = chunk_bytes / 4096;
+    arenas.add(blocks, pages * 4096);
+    std::vector<Kind> kinds(pages, Kind::free);
+    for (int step = 0; step < 400; ++step) {
+      const size_t page = random() % pages;
+      const uintptr_t at = arenas_begin + page * 4096;
+      if (random() % 3 == 0) {
+        const auto block = blocks.take(1 + random() % (10 * MiB), chunk_bytes, 0);
+        if (!block) continue;
+        const size_t first = (block->first() - arenas_begin) / 4096;
+        for (size_t i = first; i < first + block->reserved_bytes / 4096; ++i) {
+          ASSERT_EQ(kinds[i], Kind::free);
+          kinds[i] = Kind::block;
+        }
+      } else if (random() % 40 == 0) {
+        const size_t first = page / pages_per_chunk * pages_per_chunk;
+        const uintptr_t chunk = arenas_begin + first * 4096;
+        ASSERT_TRUE(blocks.withdraw(chunk, chunk + chunk_bytes));
+        for (size_t i = first; i < first + pages_per_chunk; ++i) kinds[i] = Kind::withdrawn;
+      } else if (kinds[page] == Kind::block) {
+        ASSERT_TRUE(blocks.cut(at));
+        const auto block = blocks.find(address(at));
+        ASSERT_TRUE(block);
+        const size_t last = (block->end() - arenas_begin) / 4096;
+        ASSERT_TRUE(blocks.give(address(at)));
+        for (size_t i = page; i < last; ++i) kinds[i] = Kind::free;
+      }
+    }
+    for (size_t i = 0; i < pages; ++i) {
+      const uintptr_t at = arenas_begin + i * 4096;
+      ASSERT_EQ(blocks.first_part(at, at + 4096).kind, kinds[i]) << "seed " << seed;
+    }
+    for (size_t chunk = 0; chunk < pages / pages_per_chunk; ++chunk) {
+      const auto first = kinds.begin() + static_cast<ptrdiff_t>(chunk * pages_per_chunk);
+      const bool is_used =
+          std::any_of(first, first + pages_per_chunk, [](Kind kind) { return kind != Kind::free; });
+      ASSERT_EQ(blocks.is_chunk_in_use(0, chunk), is_used) << "seed " << seed;
+    }
+  }
+}
+
 TEST(LargeBlocks, ThreadsGetDifferentBlocks) {
   LargeBlocks blocks(chunk_bytes);
   Arenas arenas;
