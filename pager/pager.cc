@@ -90,20 +90,6 @@ bool Pager::forget(std::byte* address, uint64_t length_bytes) {
   return is_all;
 }
 
-bool Pager::withhold(std::byte* address, uint64_t length_bytes, int rights) {
-  bool is_done = false;
-  loop_.execute([&] { is_done = loop_.withdrawal().withhold(address, length_bytes, rights); });
-  return is_done;
-}
-
-Withdrawn Pager::withdraw(std::byte* address, uint64_t length_bytes, std::byte* replacement) {
-  Withdrawn outcome = Withdrawn::is_busy;
-  loop_.execute([&] {
-    outcome = loop_.withdrawal().withdraw(loop_.spaces().own(), address, length_bytes, replacement);
-  });
-  return outcome;
-}
-
 Result<uint64_t> Pager::read_lazily(const LazyRead& read) {
   Result<uint64_t> done_bytes = uint64_t{0};
   loop_.execute([&] { done_bytes = loop_.spilling().read_lazily(read); });

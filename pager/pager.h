@@ -80,12 +80,6 @@ class Pager final : public PagingService {
   /// The chunks that lie wholly in the range read as zeros from now on. Returns false if some could
   /// not be taken out, because somebody pins their pages: their bytes are as before.
   bool forget(std::byte* address, uint64_t length_bytes);
-  /// The engine does without these rights (PROT_ flags) in whole chunks from now on: what it does
-  /// against that is SIGSEGV. Returns false if the kernel has no room for one more mapping.
-  bool withhold(std::byte* address, uint64_t length_bytes, int rights);
-  /// Whole chunks are served no more: `replacement`, a mapping of this length, gets their bytes and
-  /// comes to their place. Unless `done`, nothing has changed.
-  Withdrawn withdraw(std::byte* address, uint64_t length_bytes, std::byte* replacement);
   /// The memory has the file's bytes from now on, which are read when they are touched. Requires
   /// whole chunks. Returns how many bytes, from the first one on, that holds for; what lies behind
   /// them is as before.

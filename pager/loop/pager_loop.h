@@ -48,7 +48,6 @@
 #include "pager/loop/touch_recorder.h"
 #include "pager/loop/waiters.h"
 #include "pager/loop/window_memory.h"
-#include "pager/loop/withdrawal.h"
 
 namespace weightpager {
 
@@ -74,7 +73,6 @@ class PagerLoop {
   void note_start();
   RegionCommands& regions() { return regions_; }
   Spilling& spilling() { return spilling_; }
-  Withdrawal withdrawal() { return {parts_, spilling_, regions_}; }
   AddressSpaces& spaces() { return spaces_; }
   PolicyHost& policy() { return policy_; }
   TouchRecorder& recorder() { return recorder_; }

@@ -72,7 +72,6 @@ struct InheritedPart {
   /// begin at a page's border, so that they cannot be mapped.
   std::string link;
   uint64_t offset_bytes = 0;
-  int protection = 0;  // PROT_ flags
 };
 
 enum class Advice : uint32_t {

@@ -8,7 +8,6 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
-#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
@@ -219,8 +218,7 @@ void RegionCommands::remove_guest(AddressSpace* guest) {
   spaces_.remove_guest(guest);
 }
 
-void RegionCommands::remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes,
-                            std::byte* replacement) {
+void RegionCommands::remove(const AddressSpace& space, std::byte* address, uint64_t length_bytes) {
   const Span removed = pages_of(address, length_bytes);
   // First every region lets go, then memory is unmapped: one may lie in a hole of another.
   std::vector<Span> unmapped;
@@ -236,13 +234,7 @@ void RegionCommands::remove(const AddressSpace& space, std::byte* address, uint6
   for (const Span& span : unmapped) {
     auto* const at = reinterpret_cast<void*>(span.begin);
     // A guest unmaps its memory itself.
-    if (replacement != nullptr) {
-      const void* const moved = kernel::mremap(replacement, length_bytes, length_bytes,
-                                               MREMAP_MAYMOVE | MREMAP_FIXED, address);
-      if (moved == MAP_FAILED) end_refused("mremap", errno);
-    } else if (space.is_own()) {
-      kernel::munmap(at, span.length_bytes());
-    }
+    if (space.is_own()) kernel::munmap(at, span.length_bytes());
     space.uffd().wake(at, span.length_bytes());
   }
   if (unmapped.empty()) return;

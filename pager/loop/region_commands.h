@@ -27,9 +27,7 @@ class RegionCommands {
 
   Result<std::byte*> add_region(const RegionRequest& request);
   Result<std::byte*> add_spilled_memory(const SpilledMemoryRequest& request);
-  /// `replacement`: other memory of this process, which comes to the range's place in one step.
-  void remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes,
-              std::byte* replacement = nullptr);
+  void remove(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes);
   void advise(const window::AddressSpace& space, std::byte* address, uint64_t length_bytes,
               Advice advice);
   void protect(std::byte* address, uint64_t length_bytes, bool is_accessible);

@@ -15,11 +15,6 @@
 #include "pager/base/span.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
-#include "pager/window/live_pages.h"
-
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
 
 namespace weightpager {
 
@@ -129,7 +124,8 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   SpilledChunks& content = *served.spilled;
   const uint32_t index = index_of(served, chunk);
   if (!content.has_block_at(served.offset_of(chunk))) {
-    give_up(served, chunk);
+    give_place_back(served, index, true);
+    content.forget(index);
     drop(served, chunk);
     return true;
   }
@@ -151,27 +147,13 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   return true;
 }
 
-// Of a huge page whose first part the engine wrote while a child had it, and other parts later, the
-// kernel moves nothing at all (Linux 6.18): it asks the first part for all. A new huge page helps.
 bool Spilling::hide(const ServedFile& served, ChunkId chunk) {
   if (chunks_.hide(chunk, false)) return true;
   if (!has_forked_) return false;
-  served.for_each_view(chunk, [](Region& region, uint32_t index) {
-    const window::AllAccess access(region, {index});
+  served.for_each_view(chunk, [](const Region& region, uint32_t index) {
     make_own(region.chunk_address(index), region.chunk_bytes());
   });
-  if (chunks_.hide(chunk, false)) return true;
-  served.for_each_view(chunk, [](Region& region, uint32_t index) {
-    const window::AllAccess access(region, {index});
-    kernel::madvise(region.chunk_address(index), region.chunk_bytes(), MADV_COLLAPSE);
-  });
   return chunks_.hide(chunk, false);
-}
-
-void Spilling::give_up(ServedFile& served, ChunkId chunk) {
-  const uint32_t index = index_of(served, chunk);
-  give_place_back(served, index, true);
-  served.spilled->forget(index);
 }
 
 void Spilling::take_looked_through(std::span<const ContentWork> done) {
@@ -454,7 +436,7 @@ bool Spilling::begin_fork(std::vector<InheritedPart>& parts) {
     const ChunkId chunk = served.chunk_of(region, index);
     if (parts_.table.state(chunk) == ChunkState::ready) chunks_.show(chunk);
     is_all_shown = is_all_shown && parts_.table.state(chunk) != ChunkState::ready;
-    if (is_elsewhere(chunk)) add_inherited(served, region, index, parts);
+    if (is_elsewhere(chunk)) add_inherited(served, index, region.chunk_address(index), parts);
   });
   if (!is_all_shown) return false;
   // A child that lives on needs these places as they are.
@@ -471,23 +453,21 @@ void Spilling::end_fork() {
   is_forking_ = false;
 }
 
-void Spilling::add_inherited(const ServedFile& served, const Region& region, uint32_t index,
+void Spilling::add_inherited(const ServedFile& served, uint32_t index, std::byte* address,
                              std::vector<InheritedPart>& parts) const {
   const SpilledChunks& content = *served.spilled;
   if (content.home(index) == spill::Home::zeros) return;
   const ReadPlace home = parts_.spills.home_of(content, index);
   const bool is_there = parts_.spills.is_home_unchanged(content, index);
   const bool can_be_mapped = is_there && home.offset_bytes % os_page_bytes == 0;
-  InheritedPart part{.address = region.chunk_address(index),
+  InheritedPart part{.address = address,
                      .length_bytes = options_.chunk_bytes,
                      .link = can_be_mapped ? link_of_descriptor(home.fd) : "",
-                     .offset_bytes = can_be_mapped ? home.offset_bytes : 0,
-                     .protection = region.protection() & ~region.notes(index).withheld};
+                     .offset_bytes = can_be_mapped ? home.offset_bytes : 0};
   if (!parts.empty()) {
     InheritedPart& last = parts.back();
     const bool is_behind =
         last.address + last.length_bytes == part.address && last.link == part.link &&
-        last.protection == part.protection &&
         (part.link.empty() || last.offset_bytes + last.length_bytes == part.offset_bytes);
     if (is_behind) {
       last.length_bytes += part.length_bytes;
@@ -497,19 +477,10 @@ void Spilling::add_inherited(const ServedFile& served, const Region& region, uin
   parts.push_back(std::move(part));
 }
 
-// Chunks that were withdrawn are the engine's own affair.
 void Spilling::advise_children(int advice) const {
   for (const ServedRegion& it : parts_.files.regions()) {
     if (!it.served->is_spilled()) continue;
-    const Region& region = *it.region;
-    for (uint32_t first = 0; first < region.chunks();) {
-      uint32_t end = first;
-      while (end < region.chunks() && region.is_live(end)) ++end;
-      if (end > first) {
-        kernel::madvise(region.chunk_address(first), (end - first) * region.chunk_bytes(), advice);
-      }
-      first = end + 1;
-    }
+    kernel::madvise(it.region->address(), it.region->length_bytes(), advice);
   }
 }
 

@@ -67,13 +67,6 @@ class Spilling {
   bool begin_fork(std::vector<InheritedPart>& parts);
   void end_fork();
 
-  // For memory that is withdrawn (withdrawal.h).
-
-  /// mapped → ready. Returns false if that cannot be now.
-  bool hide(const ServedFile& served, window::ChunkId chunk);
-  /// What the chunk's home has is needed no more.
-  void give_up(ServedFile& served, window::ChunkId chunk);
-
  private:
   struct Leaving {
     window::ChunkId chunk = window::no_chunk;
@@ -94,6 +87,7 @@ class Spilling {
   void take(const KeptComparison& compared);
   bool start_comparison(const ServedFile& served, Leaving leaving);
   bool evict(ServedFile& served, window::ChunkId chunk);
+  bool hide(const ServedFile& served, window::ChunkId chunk);
   bool start_write(ServedFile& served, Leaving leaving);
   bool take_place(const ServedFile& served, Leaving& leaving);
   void give_taken_place(const Leaving& leaving);
@@ -107,7 +101,7 @@ class Spilling {
   void give_place_back(ServedFile& served, uint32_t index, bool is_forgotten);
   void tell_failed_write(const ServedFile& served, const Leaving& leaving, int error_number);
   void tell_no_room(int error_number);
-  void add_inherited(const ServedFile& served, const window::Region& region, uint32_t index,
+  void add_inherited(const ServedFile& served, uint32_t index, std::byte* address,
                      std::vector<InheritedPart>& parts) const;
   void advise_children(int advice) const;
 

@@ -17,7 +17,6 @@
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
-#include "pager/preload/mapped_blocks.h"
 #include "pager/preload/session.h"
 #include "pager/preload/unseen_memory.h"
 #include "pager/preload/witness.h"
@@ -46,18 +45,6 @@ int refuse(int error) {
   return -1;
 }
 
-/// Whether a part of the range lies among large blocks that the engine has mapped.
-bool is_mapped_block(const void* address, size_t length) {
-  return preload::is_active() && preload::touches_mapped(address, length);
-}
-
-/// The kernel is about to map something at the range. Returns false, with errno, if it must not.
-bool clear_way(void* address, size_t length, bool keeps_bytes) {
-  if (is_mapped_block(address, length)) return preload::make_way(address, length, keeps_bytes);
-  if (is_ours(address, length)) preload::unmap(address, length);
-  return true;
-}
-
 void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
   if (!preload::is_active()) return kernel::mmap(address, length, protection, flags, fd, offset);
   if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0) {
@@ -65,14 +52,10 @@ void* map(void* address, size_t length, int protection, int flags, int fd, off_t
     if (region != nullptr) return region;
     preload::note_plain_mapping(length, protection, flags, fd);
   }
-  if (preload::asks_for_large_mapping(length, protection, flags)) {
-    if (void* const block = preload::map_large(address, length, flags)) return block;
-  }
   if ((flags & MAP_ANONYMOUS) != 0) preload::note_anonymous_mapping(length);
   // A fixed mapping over a region replaces that part of it.
-  if ((flags & MAP_FIXED) != 0) {
-    if (!clear_way(address, length, (flags & MAP_ANONYMOUS) == 0)) return MAP_FAILED;
-    preload::note_unmapped(address, length);
+  if ((flags & MAP_FIXED) != 0 && preload::touches_region(address, length)) {
+    preload::unmap(address, length);
   }
   return kernel::mmap(address, length, protection, flags, fd, offset);
 }
@@ -124,8 +107,6 @@ WP_INTERPOSE void* mmap64(void* address, size_t length, int protection, int flag
 }
 
 WP_INTERPOSE int munmap(void* address, size_t length) noexcept {
-  if (is_mapped_block(address, length)) return preload::unmap_mapped(address, length);
-  if (preload::is_active()) preload::note_unmapped(address, length);
   if (!is_ours(address, length)) return kernel::munmap(address, length);
   return preload::unmap(address, length);
 }
@@ -139,11 +120,8 @@ WP_INTERPOSE void* mremap(void* address, size_t old_length, size_t new_length, i
     va_start(rest, flags);
     target = va_arg(rest, void*);
     va_end(rest);
-    if (!clear_way(target, new_length, false)) return MAP_FAILED;
+    if (is_ours(target, new_length)) preload::unmap(target, new_length);
   }
-  if (is_mapped_block(address, old_length))
-    return preload::move_mapped(address, old_length, new_length, flags, target);
-  if (preload::is_active()) preload::note_unmapped(address, old_length);
   if (!is_ours(address, old_length)) {
     return kernel::mremap(address, old_length, new_length, flags, target);
   }
@@ -158,13 +136,11 @@ WP_INTERPOSE void* mremap(void* address, size_t old_length, size_t new_length, i
 }
 
 WP_INTERPOSE int mprotect(void* address, size_t length, int protection) noexcept {
-  if (is_mapped_block(address, length)) return preload::protect_mapped(address, length, protection);
   if (!is_ours(address, length)) return kernel::mprotect(address, length, protection);
   return preload::protect(address, length, protection);
 }
 
 WP_INTERPOSE int madvise(void* address, size_t length, int advice) noexcept {
-  if (is_mapped_block(address, length)) return preload::advise_mapped(address, length, advice);
   if (!is_ours(address, length)) return kernel::madvise(address, length, advice);
   const int error = advise(address, length, advice);
   return error == 0 ? 0 : refuse(error);
@@ -174,8 +150,6 @@ WP_INTERPOSE int posix_madvise(void* address, size_t length, int advice) noexcep
   // glibc ignores POSIX_MADV_DONTNEED, because Linux's MADV_DONTNEED loses data and POSIX's must
   // not.
   if (advice == POSIX_MADV_DONTNEED) return 0;
-  if (is_mapped_block(address, length))
-    return preload::advise_mapped(address, length, advice) == 0 ? 0 : errno;
   if (is_ours(address, length)) return advise(address, length, advice);
   return kernel::madvise(address, length, advice) == 0 ? 0 : errno;
 }
@@ -207,17 +181,14 @@ WP_INTERPOSE ssize_t vmsplice(int fd, const iovec* parts, size_t count, unsigned
 
 // A lock promises to keep pages in memory. For a region the window alone decides that.
 WP_INTERPOSE int mlock(const void* address, size_t length) noexcept {
-  if (is_mapped_block(address, length)) return preload::check_mapped(address, length);
   return is_ours(address, length) ? 0 : kernel::mlock(address, length);
 }
 
 WP_INTERPOSE int mlock2(const void* address, size_t length, unsigned flags) noexcept {
-  if (is_mapped_block(address, length)) return preload::check_mapped(address, length);
   return is_ours(address, length) ? 0 : kernel::mlock2(address, length, flags);
 }
 
 WP_INTERPOSE int munlock(const void* address, size_t length) noexcept {
-  if (is_mapped_block(address, length)) return preload::check_mapped(address, length);
   return is_ours(address, length) ? 0 : kernel::munlock(address, length);
 }
 
@@ -228,14 +199,12 @@ WP_INTERPOSE int mlockall(int flags) noexcept {
 }
 
 WP_INTERPOSE int msync(void* address, size_t length, int flags) {
-  if (is_mapped_block(address, length)) return preload::check_mapped(address, length);
   return is_ours(address, length) ? 0 : kernel::msync(address, length, flags);
 }
 
 WP_INTERPOSE int mincore(void* address, size_t length, unsigned char* pages) noexcept {
   if (!is_ours(address, length)) return kernel::mincore(address, length, pages);
   if (reinterpret_cast<uintptr_t>(address) % weightpager::os_page_bytes != 0) return refuse(EINVAL);
-  if (is_mapped_block(address, length) && preload::check_mapped(address, length) != 0) return -1;
   preload::residency(address, weightpager::round_up(length, weightpager::os_page_bytes), pages);
   return 0;
 }

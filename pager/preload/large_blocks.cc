@@ -13,20 +13,14 @@ namespace {
 uintptr_t number_of_byte(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
 LargeBlocks::Block block_of(const Segment& segment) {
-  return {reinterpret_cast<std::byte*>(segment.begin),
-          segment.asked_bytes,
-          segment.length_bytes,
-          segment.used_bytes,
-          segment.note,
-          segment.withheld};
+  return {reinterpret_cast<std::byte*>(segment.begin), segment.asked_bytes, segment.length_bytes,
+          segment.used_bytes, segment.note};
 }
 
 /// The part of a block that earlier blocks had, if those ended at `used_end`.
 size_t used_bytes_of(const Segment& segment, uintptr_t used_end) {
   return used_end <= segment.begin ? 0 : std::min(segment.length_bytes, used_end - segment.begin);
 }
-
-bool is_block(const Segment& segment) { return !segment.is_free && !segment.is_withdrawn; }
 
 /// Whether a request fits a place of this length without leaving much of it over.
 bool is_about_as_long(size_t bytes, size_t place_bytes) {
@@ -78,7 +72,6 @@ std::optional<LargeBlocks::Block> LargeBlocks::take(size_t bytes, size_t alignme
   block->asked_bytes = bytes;
   block->used_bytes = used_bytes_of(*block, arena.used_end);
   block->note = note;
-  block->withheld = 0;
   mark_used(arena, block->end());
   count(arena, block->begin, block->end(), 1);
   return block_of(*block);
@@ -170,9 +163,7 @@ void LargeBlocks::free_part(Segment* segment) {
   segments_.recycle(segment);
 }
 
-// Memory of the pager's own is never in an arena, so the pager's thread does not wait for the lock.
 std::optional<LargeBlocks::Block> LargeBlocks::find(const void* begin) const {
-  if (!touches(number_of_byte(begin), number_of_byte(begin) + 1)) return std::nullopt;
   const MutexLock lock(mutex_);
   const Segment* const segment = block_at(begin);
   if (segment == nullptr) return std::nullopt;
@@ -180,10 +171,9 @@ std::optional<LargeBlocks::Block> LargeBlocks::find(const void* begin) const {
 }
 
 bool LargeBlocks::is_in_one_block(const void* begin, size_t length_bytes) const {
-  if (!touches(number_of_byte(begin), number_of_byte(begin) + 1)) return false;
   const MutexLock lock(mutex_);
   const Segment* const segment = segments_.at(number_of_byte(begin));
-  return segment != nullptr && is_block(*segment) && segment->withheld == 0 &&
+  return segment != nullptr && !segment->is_free &&
          length_bytes <= segment->end() - number_of_byte(begin);
 }
 
@@ -238,104 +228,6 @@ bool LargeBlocks::lengthen(Segment* block, size_t length_bytes) {
   return true;
 }
 
-// ---- Ranges ----
-
-LargeBlocks::Part LargeBlocks::first_part(uintptr_t begin, uintptr_t end) const {
-  const MutexLock lock(mutex_);
-  const Segment* const segment = segments_.at(begin);
-  if (segment != nullptr) {
-    const Kind kind = segment->is_free        ? Kind::free
-                      : segment->is_withdrawn ? Kind::withdrawn
-                                              : Kind::block;
-    return {kind, begin, std::min(end, segment->end()), block_of(*segment)};
-  }
-  const size_t count = arena_count_.load();
-  for (size_t i = 0; i < count; ++i) {
-    if (arenas_[i].begin > begin) end = std::min(end, arenas_[i].begin);
-  }
-  return {Kind::outside, begin, end, {}};
-}
-
-bool LargeBlocks::touches(uintptr_t begin, uintptr_t end) const {
-  const size_t count = arena_count_.load();
-  return std::any_of(arenas_.begin(), arenas_.begin() + static_cast<ptrdiff_t>(count),
-                     [&](const Arena& it) { return begin < it.end && it.begin < end; });
-}
-
-bool LargeBlocks::has_chunk_only_in(uintptr_t chunk, uintptr_t begin, uintptr_t end) const {
-  const MutexLock lock(mutex_);
-  const uintptr_t chunk_end = chunk + chunk_bytes_;
-  for (uintptr_t at = chunk; at < chunk_end;) {
-    const Segment* const segment = segments_.at(at);
-    WP_ASSERT(segment != nullptr);
-    const uintptr_t part_end = std::min(segment->end(), chunk_end);
-    if (is_block(*segment) && (at < begin || part_end > end)) return false;
-    at = part_end;
-  }
-  return true;
-}
-
-void LargeBlocks::cut_part(uintptr_t address) {
-  Segment* const front = segments_.at(address);
-  if (front == nullptr || front->begin == address) return;
-  Segment* const rest = segments_.make();
-  rest->begin = address;
-  rest->length_bytes = front->end() - address;
-  rest->arena = front->arena;
-  rest->is_free = front->is_free;
-  rest->is_withdrawn = front->is_withdrawn;
-  rest->note = front->note;
-  rest->withheld = front->withheld;
-  rest->asked_bytes = rest->length_bytes;
-  front->length_bytes = address - front->begin;
-  front->asked_bytes = front->length_bytes;
-  const size_t used_bytes = front->used_bytes;
-  front->used_bytes = std::min(used_bytes, front->length_bytes);
-  rest->used_bytes = used_bytes - front->used_bytes;
-  // Both have a part of a chunk that lies across.
-  if (!rest->is_free && address % chunk_bytes_ != 0)
-    count(arenas_[rest->arena], address, address + 1, 1);
-  segments_.note_change(front);
-  segments_.insert(rest);
-}
-
-bool LargeBlocks::cut(uintptr_t address) {
-  const MutexLock lock(mutex_);
-  const Segment* const segment = segments_.at(address);
-  if (segment == nullptr || !is_block(*segment)) return true;
-  if (!segments_.reserve(1)) return false;
-  cut_part(address);
-  return true;
-}
-
-void LargeBlocks::set_withheld(uintptr_t begin, int withheld) {
-  const MutexLock lock(mutex_);
-  Segment* const block = block_at(reinterpret_cast<const void*>(begin));
-  WP_ASSERT(block != nullptr);
-  block->withheld = withheld;
-}
-
-bool LargeBlocks::reserve_cuts(size_t count) {
-  const MutexLock lock(mutex_);
-  return segments_.reserve(count);
-}
-
-bool LargeBlocks::withdraw(uintptr_t begin, uintptr_t end) {
-  WP_ASSERT(begin % chunk_bytes_ == 0 && end % chunk_bytes_ == 0 && begin < end);
-  const MutexLock lock(mutex_);
-  if (!segments_.reserve(2)) return false;
-  cut_part(begin);
-  cut_part(end);
-  for (Segment* it = segments_.at(begin); it != nullptr && it->begin < end;
-       it = segments_.at(it->end())) {
-    if (it->is_free) count(arenas_[it->arena], it->begin, it->end(), 1);
-    it->is_free = false;
-    it->is_withdrawn = true;
-    segments_.note_change(it);
-  }
-  return true;
-}
-
 bool LargeBlocks::is_chunk_in_use(const void* chunk) const {
   const auto address = reinterpret_cast<uintptr_t>(chunk);
   const size_t count = arena_count_.load();
@@ -353,9 +245,9 @@ bool LargeBlocks::is_chunk_in_use(size_t arena, size_t chunk) const {
 
 Segment* LargeBlocks::block_at(const void* begin) const {
   Segment* const segment = segments_.at(number_of_byte(begin));
-  const bool is_there =
-      segment != nullptr && is_block(*segment) && segment->begin == number_of_byte(begin);
-  return is_there ? segment : nullptr;
+  const bool is_block =
+      segment != nullptr && !segment->is_free && segment->begin == number_of_byte(begin);
+  return is_block ? segment : nullptr;
 }
 
 void LargeBlocks::count(const Arena& arena, uintptr_t begin, uintptr_t end, int by) {

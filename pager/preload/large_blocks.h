@@ -12,10 +12,6 @@
 // before a block is handed out, so a pager that first takes the chunk out of sight, and then finds
 // the counter 0, drops no byte that anybody has written.
 //
-// A block can be cut into two, of which each may be given back, or have other rights. Chunks can be
-// withdrawn, because somebody else has their
-// addresses from now on: whatever lies in them is neither free nor a block any more.
-//
 // No system calls but for its own memory, and no malloc, because malloc stands on it. An operation
 // takes O(log n) for n blocks, and one addition for each chunk of the block.
 #pragma once
@@ -44,18 +40,6 @@ class LargeBlocks {
     /// was part of none: it is as its provider made it.
     size_t used_bytes = 0;
     uint64_t note = 0;  // the caller's
-    int withheld = 0;   // rights, the caller's; none at first
-    uintptr_t first() const { return reinterpret_cast<uintptr_t>(begin); }
-    uintptr_t end() const { return first() + reserved_bytes; }
-  };
-
-  enum class Kind : uint8_t { outside, free, block, withdrawn };
-  /// Addresses that are all of one kind. `block`: the whole one, if it is that.
-  struct Part {
-    Kind kind = Kind::outside;
-    uintptr_t begin = 0;
-    uintptr_t end = 0;
-    Block block;
   };
 
   /// `chunk_bytes` is a power of two.
@@ -74,31 +58,13 @@ class LargeBlocks {
 
   /// Gives a block back. Returns what it was, or nothing if no block begins there.
   std::optional<Block> give(const void* begin);
-  /// The block that begins there. Takes no lock for addresses that are in no arena.
+  /// The block that begins there.
   std::optional<Block> find(const void* begin) const;
-  /// Whether one block of which nothing is withheld has the whole range.
+  /// Whether one block has the whole range.
   bool is_in_one_block(const void* begin, size_t length_bytes) const;
   /// Makes a block shorter or longer at its end. Returns false, and changes nothing, if no block
   /// begins there or if what lies behind the block is not free.
   bool resize_in_place(const void* begin, size_t bytes);
-
-  /// The part of [begin, end) that begins at its first byte.
-  Part first_part(uintptr_t begin, uintptr_t end) const;
-  /// Whether any arena has a part of the range. Takes no lock.
-  bool touches(uintptr_t begin, uintptr_t end) const;
-  /// Whether all that blocks have of the chunk that begins there lies in [begin, end).
-  bool has_chunk_only_in(uintptr_t chunk, uintptr_t begin, uintptr_t end) const;
-
-  /// A block that has bytes on both sides of the address, a page's, becomes two blocks with the
-  /// same note. Returns false, and changes nothing, if there is no memory to keep account of that.
-  bool cut(uintptr_t address);
-  /// The block that begins there has only the rights that are not withheld.
-  void set_withheld(uintptr_t begin, int withheld);
-  /// Whole chunks of one arena are neither free nor blocks from now on. The same as `cut` for what
-  /// lies across their ends.
-  bool withdraw(uintptr_t begin, uintptr_t end);
-  /// The next cuts, so many, will find memory.
-  bool reserve_cuts(size_t count);
 
   /// Whether any block has a part of the chunk of an arena. Takes no lock. Arenas have numbers from
   /// 0 on in the order in which they were added.
@@ -125,7 +91,6 @@ class LargeBlocks {
   };
 
   Segment* block_at(const void* begin) const WP_REQUIRES(mutex_);
-  void cut_part(uintptr_t address) WP_REQUIRES(mutex_);
   uintptr_t place_given_back(size_t length_bytes, size_t alignment) WP_REQUIRES(mutex_);
   uintptr_t first_place(size_t length_bytes, size_t alignment) const WP_REQUIRES(mutex_);
   /// Makes [begin, begin + length) of a free part a part of its own.

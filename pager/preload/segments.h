@@ -20,12 +20,10 @@ struct Segment {
   size_t length_bytes = 0;
   size_t arena = 0;
   bool is_free = false;
-  bool is_withdrawn = false;  // neither free nor a block, for good
   // Of a part in use: see LargeBlocks::Block.
   size_t asked_bytes = 0;
   size_t used_bytes = 0;
   uint64_t note = 0;
-  int withheld = 0;
 
   uintptr_t end() const { return begin + length_bytes; }
 

@@ -1,7 +1,6 @@
 #include "pager/preload/spilled_blocks.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,18 +15,16 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/preload/error_kept.h"
-#include "pager/preload/mapped_blocks.h"
+#include "pager/preload/large_blocks.h"
+#include "pager/preload/short_lived_blocks.h"
+#include "pager/preload/shown_blocks.h"
 #include "pager/preload/spilled_memory.h"
-#include "pager/preload/spilling_state.h"
 
 namespace weightpager::preload {
 
 std::atomic<size_t> spilled_bytes_min{SIZE_MAX};
 std::atomic<uintptr_t> spilled_begin{UINTPTR_MAX};
 std::atomic<uintptr_t> spilled_end{0};
-SpillingState* spilling = nullptr;
-// Libraries that were begun before this one may allocate in that time, in handlers of their own.
-thread_local bool is_forking __attribute__((tls_model("initial-exec"))) = false;
 
 namespace {
 
@@ -42,7 +39,32 @@ constexpr size_t arena_bytes_min = GiB;
 // More than any address space has.
 constexpr size_t block_bytes_max = size_t{1} << 47;
 
+// Never destroyed: engine threads give blocks back until the process is gone.
+struct Spilling {
+  LargeBlocks blocks{spilled_chunk_bytes};
+  LargeBlocks plain{spilled_chunk_bytes};
+  ShownBlocks shown;  // of those that the pager serves
+  Span plain_memory;  // empty if there is none
+  Mutex growing;      // held while an arena is added; taken before all others
+  uint64_t arenas_bytes WP_GUARDED_BY(growing) = 0;
+  bool has_told_of_no_room WP_GUARDED_BY(growing) = false;
+  Mutex lives_mutex;
+  ShortLivedBlocks lives WP_GUARDED_BY(lives_mutex);
+  size_t first_bytes WP_GUARDED_BY(lives_mutex) = 0;
+  size_t first_bytes_max WP_GUARDED_BY(lives_mutex) = 0;  // 0 once a block was spilled
+  // In a child process the pager serves nothing.
+  std::atomic<bool> is_child{false};
+};
+Spilling* spilling = nullptr;
+
 uintptr_t number_of(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+// To some milliseconds, which is enough for lives.
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<uint64_t>(now.tv_sec) * second_ns + static_cast<uint64_t>(now.tv_nsec);
+}
 
 void forget(const Span& chunks) {
   if (chunks.is_empty()) return;
@@ -71,6 +93,18 @@ void widen_bounds(const Span& memory) {
   spilled_end.store(std::max(spilled_end.load(), memory.end));
 }
 
+// ---- What others see of blocks ----
+
+void show_block(const LargeBlocks::Block& block) {
+  spilling->shown.add(number_of(block.begin), block.reserved_bytes);
+  count_blocks(1, static_cast<int64_t>(block.reserved_bytes));
+}
+
+void hide_block(const LargeBlocks::Block& block) {
+  spilling->shown.remove(number_of(block.begin));
+  count_blocks(-1, -static_cast<int64_t>(block.reserved_bytes));
+}
+
 bool is_plain(const void* address) {
   const Span& memory = spilling->plain_memory;
   return number_of(address) >= memory.begin && number_of(address) < memory.end;
@@ -81,25 +115,42 @@ LargeBlocks& blocks_of(const void* address) {
   return is_plain(address) ? spilling->plain : spilling->blocks;
 }
 
-bool add_arena(LargeBlocks& to, uint64_t length_bytes) WP_REQUIRES(spilling->growing) {
+bool add_arena(uint64_t length_bytes) WP_REQUIRES(spilling->growing) {
   const PlainMemory plain;
   std::byte* const begin = add_spilled_memory(length_bytes);
   if (begin == nullptr) return false;
-  // What no mapping has is not accessible.
-  const bool is_mapped = &to == &spilling->mapped;
-  if (is_mapped && !withhold_spilled_memory(begin, length_bytes, PROT_READ | PROT_WRITE))
-    return false;
   // Whoever gets a block there must find the bounds wide enough.
   widen_bounds({number_of(begin), number_of(begin) + length_bytes});
-  if (!to.add_arena(begin, begin + length_bytes)) return false;
+  if (!spilling->blocks.add_arena(begin, begin + length_bytes)) return false;
   spilling->arenas_bytes += length_bytes;
   return true;
 }
 
+std::optional<LargeBlocks::Block> take_from_more_memory(size_t bytes, size_t alignment,
+                                                        uint64_t now) {
+  const MutexLock lock(spilling->growing);
+  auto block = spilling->blocks.take(bytes, alignment, now);
+  if (block) return block;  // another thread has added an arena meanwhile
+  const size_t needed_bytes = spilling->blocks.arena_bytes_for(bytes, alignment);
+  // Each is as long as all before it, so that there are few.
+  const bool is_added =
+      add_arena(std::max({needed_bytes, arena_bytes_min, spilling->arenas_bytes})) ||
+      add_arena(needed_bytes);
+  if (is_added) block = spilling->blocks.take(bytes, alignment, now);
+  if (!block && !spilling->has_told_of_no_room) {
+    spilling->has_told_of_no_room = true;
+    notice("no room for more spilled memory: " + format_size(bytes) +
+           " and more stay in the engine's own memory, beyond the window");
+  }
+  return block;
+}
+
 std::optional<LargeBlocks::Block> take_first(size_t bytes, size_t alignment, uint64_t now)
     WP_REQUIRES(spilling->lives_mutex) {
-  if (!may_be_first(bytes)) return std::nullopt;
-  const auto block = spilling->plain.take(bytes, alignment, first_mark | now);
+  const bool has_room = bytes <= spilling->first_bytes_max &&
+                        spilling->first_bytes <= spilling->first_bytes_max - bytes;
+  const auto block =
+      has_room ? spilling->plain.take(bytes, alignment, first_mark | now) : std::nullopt;
   if (block) {
     spilling->first_bytes += bytes;
   } else {
@@ -153,17 +204,18 @@ void make_plain_memory() {
   widen_bounds(spilling->plain_memory);
 }
 
+// While a thread forks, it holds all locks that the child needs. Libraries that were begun before
+// this one may allocate in that time, in handlers of their own.
+thread_local bool is_forking __attribute__((tls_model("initial-exec"))) = false;
 thread_local bool took_plain_memory __attribute__((tls_model("initial-exec"))) = false;
 
 // The child adds no arena, so it needs no `growing`, which is held for long. (Clang cannot know
 // that after_fork() unlocks what before_fork() has locked.)
 void before_fork() WP_UNCHECKED {
-  spilling->mapping.lock();
   keep_lazily_read_for_child();
   spilling->lives_mutex.lock();
   spilling->blocks.before_fork();
   spilling->plain.before_fork();
-  spilling->mapped.before_fork();
   took_plain_memory = std::exchange(takes_plain_memory, true);
   is_forking = true;
 }
@@ -171,11 +223,9 @@ void before_fork() WP_UNCHECKED {
 void after_fork() WP_UNCHECKED {
   is_forking = false;
   takes_plain_memory = took_plain_memory;
-  spilling->mapped.after_fork();
   spilling->plain.after_fork();
   spilling->blocks.after_fork();
   spilling->lives_mutex.unlock();
-  spilling->mapping.unlock();
 }
 
 // The child has what its parent had. What it asks for from now on is libc's.
@@ -187,62 +237,19 @@ void after_fork_in_child() {
 
 }  // namespace
 
-uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return static_cast<uint64_t>(now.tv_sec) * second_ns + static_cast<uint64_t>(now.tv_nsec);
-}
-
-void show_block(const LargeBlocks::Block& block) {
-  spilling->shown.add(number_of(block.begin), block.reserved_bytes);
-  count_blocks(1, static_cast<int64_t>(block.reserved_bytes));
-}
-
-void hide_block(const LargeBlocks::Block& block) {
-  spilling->shown.remove(number_of(block.begin));
-  count_blocks(-1, -static_cast<int64_t>(block.reserved_bytes));
-}
-
-std::optional<LargeBlocks::Block> take_from_more_memory(LargeBlocks& from, size_t bytes,
-                                                        size_t alignment, uint64_t now) {
-  const MutexLock lock(spilling->growing);
-  auto block = from.take(bytes, alignment, now);
-  if (block) return block;  // another thread has added an arena meanwhile
-  const size_t needed_bytes = from.arena_bytes_for(bytes, alignment);
-  // Each is as long as all before it, so that there are few.
-  const bool is_added =
-      add_arena(from, std::max({needed_bytes, arena_bytes_min, spilling->arenas_bytes})) ||
-      add_arena(from, needed_bytes);
-  if (is_added) block = from.take(bytes, alignment, now);
-  if (!block && !spilling->has_told_of_no_room) {
-    spilling->has_told_of_no_room = true;
-    notice("no room for more spilled memory: " + format_size(bytes) +
-           " and more stay in the engine's own memory, beyond the window");
-  }
-  return block;
-}
-
-bool may_be_first(size_t bytes) {
-  const bool has_room = bytes <= spilling->first_bytes_max &&
-                        spilling->first_bytes <= spilling->first_bytes_max - bytes;
-  if (!has_room) spilling->first_bytes_max = 0;
-  return has_room;
-}
-
 void begin_spilling() {
   const char* const folder = std::getenv("WEIGHTPAGER_SPILL");
   if (folder == nullptr || *folder == 0) return;
   size_t bytes_min = spilled_bytes_min_otherwise;
   if (const char* const text = std::getenv("WEIGHTPAGER_SPILL_MIN"))
     bytes_min = std::strtoull(text, nullptr, 10);
-  spilling = new SpillingState;
+  spilling = new Spilling;
   make_plain_memory();
   if (const char* const window = std::getenv("WEIGHTPAGER_WINDOW")) {
     const MutexLock lock(spilling->lives_mutex);
     spilling->first_bytes_max = std::min<size_t>(
         first_bytes_max, std::strtoull(window, nullptr, 10) / first_part_of_window);
   }
-  begin_mapping();
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
   spilled_bytes_min.store(std::max<size_t>(bytes_min, os_page_bytes));
 }
@@ -257,7 +264,7 @@ void* take_large(size_t bytes, size_t alignment, bool must_be_zero) {
     return block->begin;
   }
   auto block = spilling->blocks.take(bytes, alignment, now);
-  if (!block) block = take_from_more_memory(spilling->blocks, bytes, alignment, now);
+  if (!block) block = take_from_more_memory(bytes, alignment, now);
   if (!block) return nullptr;
   if (must_be_zero) clear_spilled(*block);
   show_block(*block);
@@ -310,10 +317,7 @@ bool resize_large(void* address, size_t bytes) {
   return true;
 }
 
-// Blocks that do not have the chunk's arena know nothing of it.
-bool is_any_block_in(const void* chunk) {
-  return spilling->blocks.is_chunk_in_use(chunk) && spilling->mapped.is_chunk_in_use(chunk);
-}
+bool is_any_block_in(const void* chunk) { return spilling->blocks.is_chunk_in_use(chunk); }
 
 size_t list_blocks(const Span& arena, std::span<Span> blocks) {
   const size_t count = spilling->shown.list(arena, blocks);
@@ -325,8 +329,7 @@ size_t list_blocks(const Span& arena, std::span<Span> blocks) {
 
 bool is_in_spilled_block(const void* begin, size_t length_bytes) {
   return !spilling->is_child.load(std::memory_order_relaxed) &&
-         (spilling->blocks.is_in_one_block(begin, length_bytes) ||
-          spilling->mapped.is_in_one_block(begin, length_bytes));
+         spilling->blocks.is_in_one_block(begin, length_bytes);
 }
 
 }  // namespace weightpager::preload

@@ -14,10 +14,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,7 +26,6 @@
 #include "pager/preload/error_kept.h"
 #include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
-#include "pager/preload/unseen_memory.h"
 
 namespace weightpager::preload {
 
@@ -41,8 +38,6 @@ OwnedFd open_spill_folder() {
 }
 
 std::atomic<bool> has_read_lazily{false};
-
-constexpr auto pause_for_pages = std::chrono::milliseconds(1);
 
 // Whether the caller is the engine: the interposer's own files are none that the engine has read,
 // and its threads must not wait for the pager.
@@ -78,12 +73,6 @@ size_t blocks_of_arena(const void* context, std::span<Span> blocks) {
   return begin == 0 ? 0 : list_blocks({begin, begin + arena.length_bytes}, blocks);
 }
 
-bool try_to_forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
-  const Inside inside;
-  const MutexLock lock(session->mutex);
-  return session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
-}
-
 }  // namespace
 
 // ---- For the allocator ----
@@ -111,62 +100,15 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   return *address;
 }
 
-// The kernel may hold a page for a moment.
-bool forget_or_wait(std::byte* begin, uint64_t length_bytes) {
-  constexpr int tries_max = 20;
-  for (int i = 0; i < tries_max; ++i) {
-    if (try_to_forget_spilled_memory(begin, length_bytes)) return true;
-    std::this_thread::sleep_for(pause_for_pages);
-  }
-  return false;
-}
-
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes) {
-  if (!try_to_forget_spilled_memory(begin, length_bytes)) std::memset(begin, 0, length_bytes);
-}
-
-bool withhold_spilled_memory(std::byte* begin, uint64_t length_bytes, int rights) {
   const Inside inside;
-  const MutexLock lock(session->mutex);
-  return session->own_pager->withhold(begin, length_bytes, rights);
-}
-
-// The kernel holds pages for as long as a device reads or writes them.
-bool withdraw_spilled_memory(std::byte* chunk) {
-  const Inside inside;
-  constexpr int tries_max = 5000;
-  void* const plain = kernel::mmap(nullptr, spilled_chunk_bytes, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (plain == MAP_FAILED) return false;
-  note_anonymous_mapping(spilled_chunk_bytes);
-  Withdrawn outcome = Withdrawn::is_busy;
-  for (int i = 0; i < tries_max; ++i) {
-    {
-      const MutexLock lock(session->mutex);
-      outcome =
-          session->own_pager->withdraw(chunk, spilled_chunk_bytes, static_cast<std::byte*>(plain));
-    }
-    if (outcome == Withdrawn::done) return true;
-    if (outcome == Withdrawn::is_busy) std::this_thread::sleep_for(pause_for_pages);
-    // By the next try it may have left again.
-    if (outcome == Withdrawn::is_absent &&
-        kernel::madvise(chunk, spilled_chunk_bytes, MADV_POPULATE_READ) != 0 && errno != EINTR &&
-        errno != EAGAIN)
-      break;
+  bool is_forgotten = false;
+  {
+    const MutexLock lock(session->mutex);
+    is_forgotten = session->own_pager != nullptr && session->own_pager->forget(begin, length_bytes);
   }
-  notice(outcome == Withdrawn::is_busy
-             ? std::string("a device holds pages of mapped memory for long: a memory call on it is "
-                           "refused")
-             : std::string("mapped memory cannot be brought back: ") + std::strerror(errno) +
-                   "; a memory call on it is refused");
-  kernel::munmap(plain, spilled_chunk_bytes);
-  return false;
-}
-
-void unmap_spilled_memory(std::byte* begin, uint64_t length_bytes) {
-  const Inside inside;
-  const MutexLock lock(session->mutex);
-  session->own_pager->remove(begin, length_bytes);
+  // Somebody pins pages of it.
+  if (!is_forgotten) std::memset(begin, 0, length_bytes);
 }
 
 Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes) {
@@ -265,7 +207,7 @@ void after_fork_of_arenas_in_child() {
   for (const InheritedPart& part : session->inherited) {
     const int fd = part.link.empty() ? -1 : ::open(part.link.c_str(), O_RDONLY | O_CLOEXEC);
     const bool is_mapped =
-        fd >= 0 && kernel::mmap(part.address, part.length_bytes, part.protection,
+        fd >= 0 && kernel::mmap(part.address, part.length_bytes, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd,
                                 static_cast<off_t>(part.offset_bytes)) != MAP_FAILED;
     if (!is_mapped) kernel::mprotect(part.address, part.length_bytes, PROT_NONE);

@@ -33,19 +33,6 @@ void count_blocks(int64_t blocks, int64_t length_bytes);
 /// Whole chunks become zeros, and take no memory until they are touched again.
 void forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
 
-/// The same, but returns false, and changes nothing in some of the chunks, if somebody pins pages
-/// for long.
-bool forget_or_wait(std::byte* begin, uint64_t length_bytes);
-
-/// The engine does without these rights (PROT_ flags) in whole chunks. Returns false if the kernel
-/// has no room for one more mapping.
-bool withhold_spilled_memory(std::byte* begin, uint64_t length_bytes, int rights);
-/// The chunk that begins there, which the engine may read, is served no more: it is plain memory
-/// with the same bytes. Returns false, and changes nothing, if that cannot be.
-bool withdraw_spilled_memory(std::byte* chunk);
-/// Whole chunks are unmapped, and served no more.
-void unmap_spilled_memory(std::byte* begin, uint64_t length_bytes);
-
 /// Whole chunks get the bytes of a file from an offset on, when they are touched or before. The
 /// descriptor may be closed, and the file's name removed, as soon as the function has returned. If
 /// it fails, the chunks have any bytes.

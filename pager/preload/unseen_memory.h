@@ -14,7 +14,7 @@
 
 namespace weightpager::preload {
 
-/// Called when anonymous memory is asked for by the C library's mmap, and is not served.
+/// Called when anonymous memory is asked for by the C library's mmap.
 void note_anonymous_mapping(size_t length_bytes);
 
 /// At the process's end: leaves a mark if large memory of the process was never asked for here.

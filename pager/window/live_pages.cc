@@ -25,36 +25,11 @@ void allow_writing(Region& region, uint32_t index) {
 
 }  // namespace
 
-AllAccess::AllAccess(Region& region, ChunkRun run) : region_(region), run_(run) {
-  for_each_withheld([](std::byte* chunk, uint64_t length_bytes, int) {
-    kernel::mprotect(chunk, length_bytes, PROT_READ | PROT_WRITE);
-  });
-}
-
-AllAccess::~AllAccess() {
-  for_each_withheld([](std::byte* chunk, uint64_t length_bytes, int withheld) {
-    const int left = (PROT_READ | PROT_WRITE) & ~withheld;
-    if (kernel::mprotect(chunk, length_bytes, left) != 0) end_refused("mprotect", errno);
-  });
-}
-
-template <typename Act>
-void AllAccess::for_each_withheld(Act act) const {
-  for (uint32_t i = run_.index; i < run_.index + run_.count; ++i) {
-    const int withheld = region_.notes(i).withheld;
-    if (withheld != 0) act(region_.chunk_address(i), region_.chunk_bytes(), withheld);
-  }
-}
-
 Outcome move_in(Region& region, ChunkRun run, std::byte* slots) {
   const Userfaultfd& uffd = region.space().uffd();
   std::byte* const chunks = region.chunk_address(run.index);
   const uint64_t length_bytes = run.count * region.chunk_bytes();
-  Outcome outcome = Outcome::done;
-  {
-    const AllAccess access(region, run);
-    outcome = uffd.move(chunks, slots, length_bytes);
-  }
+  const Outcome outcome = uffd.move(chunks, slots, length_bytes);
   if (outcome != Outcome::done) return outcome;
   // Waiting threads go on only when the pages are protected, because one of them may be about to
   // write.
@@ -69,7 +44,6 @@ Outcome move_in(Region& region, ChunkRun run, std::byte* slots) {
 
 Outcome move_out(Region& region, ChunkRun run, std::byte* slots) {
   for (uint32_t i = 0; i < run.count; ++i) allow_writing(region, run.index + i);
-  const AllAccess access(region, run);
   return region.space().uffd().move(slots, region.chunk_address(run.index),
                                     run.count * region.chunk_bytes());
 }

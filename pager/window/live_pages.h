@@ -23,24 +23,6 @@ struct ChunkRun {
   uint32_t count = 1;
 };
 
-/// While it lives, the engine may do with spilled chunks what it has forbidden itself
-/// (Region::Notes::withheld): the kernel moves pages only between places that are protected alike.
-/// Who writes in that moment gets no SIGSEGV, and nothing that is written is lost.
-class AllAccess {
- public:
-  AllAccess(Region& region, ChunkRun run);
-  ~AllAccess();
-  AllAccess(const AllAccess&) = delete;
-  AllAccess& operator=(const AllAccess&) = delete;
-
- private:
-  template <typename Act>
-  void for_each_withheld(Act act) const;
-
-  Region& region_;
-  const ChunkRun run_;
-};
-
 /// Moves the slots at `slots` into the region, write-protected, and wakes the threads that wait
 /// there. Unless `done`, nothing has moved. Requires chunks that are live as a whole in a region
 /// that is not writable: UFFDIO_MOVE cannot let a page arrive protected, and a write between moving

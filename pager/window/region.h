@@ -128,8 +128,6 @@ class Region {
     bool is_write_refused = false;  // made read-only for a thread that wrote where it must not
     bool is_divided =
         false;  // in more than one mapping of the kernel's: not to be moved as a whole
-    /// Of spilled memory: PROT_ flags that the engine has taken from the whole chunk.
-    uint8_t withheld = 0;
     static constexpr uint32_t no_tripwire = UINT32_MAX;
     uint32_t tripwire = no_tripwire;  // the one that took its first page away (tripwires.h)
   };
