@@ -35,14 +35,15 @@ Status KeptChunks::open(const std::string& folder, uint64_t chunk_bytes) {
   index_.emplace(chunk_bytes);
   for (uint32_t i = 0; i < kept->earlier.size(); ++i) {
     spill::EarlierKept& earlier = kept->earlier[i];
-    identities_.push_back(io::identity_of(earlier.chunks.get()).value_or(io::FileIdentity{}));
+    const auto identity = io::identity_of(earlier.chunks.get());
+    identities_.push_back(identity.value_or(io::FileIdentity{}));
+    if (!identity) earlier.records = {};
     for (const spill::KeptRecord& it : earlier.records)
       index_->add_earlier(it.hash, {i + 1, it.place * chunk_bytes});
     earlier.records = {};
   }
   is_use_noted_.resize(kept->earlier.size() + 1);
   kept_.emplace(std::move(*kept));
-  is_adding_ = true;
   return {};
 }
 
@@ -80,8 +81,9 @@ void KeptChunks::distrust(const ContentHash& hash, const KeptPlace& place, int e
                 "%s: a kept chunk %s%s; it and others like it are written anew, and nothing of "
                 "them is shown",
                 folder_.c_str(),
-                error_number == 0 ? "is not what its index says: a run or the machine ended while "
-                                    "it was written, or the disk is damaged"
+                error_number == 0 ? "is not what its index says, or its file is being changed: a "
+                                    "run or the machine ended while it was written, the disk is "
+                                    "damaged, or a program writes there"
                                   : "cannot be read: ",
                 error_number == 0 ? "" : std::strerror(error_number));
   notice(text);
@@ -102,18 +104,24 @@ void KeptChunks::end_use(const KeptPlace& place, bool is_worth_keeping) {
 // ---- This run's own ----
 
 std::optional<uint64_t> KeptChunks::take_place() {
-  if (!kept_ || !is_adding_) return std::nullopt;
+  if (!kept_ || is_own_given_up_) return std::nullopt;
   while (index_->unused() * chunk_bytes_ > index_->used_max() * chunk_bytes_ + unused_bytes_more)
     free_unused();
-  const bool may_grow = kept_->own.reserved_bytes() + chunk_bytes_ <= kept_->own_bytes_max;
-  while (!may_grow && !kept_->own.has_free_place() && index_->unused() > 0) free_unused();
-  if (!may_grow && !kept_->own.has_free_place()) {
-    stop_adding(0);
-    return std::nullopt;
+  const bool is_full = kept_->own.reserved_bytes() + chunk_bytes_ > kept_->own_bytes_max;
+  if (may_grow_ && !is_full) {
+    if (const auto place = kept_->own.take_place()) return place;
+    may_grow_ = false;
   }
-  const auto place = kept_->own.take_place();
-  if (!place) stop_adding(kept_->own.last_error());
-  return place;
+  if (const auto place = take_spare_place()) return place;
+  tell_once_no_more(may_grow_ ? "half of the disk's room is taken by what is kept"
+                              : std::strerror(kept_->own.last_error()));
+  return std::nullopt;
+}
+
+std::optional<uint64_t> KeptChunks::take_spare_place() {
+  if (!kept_ || is_own_given_up_) return std::nullopt;
+  while (!kept_->own.has_free_place() && index_->unused() > 0) free_unused();
+  return kept_->own.has_free_place() ? kept_->own.take_place() : std::nullopt;
 }
 
 void KeptChunks::free_unused() {
@@ -123,15 +131,19 @@ void KeptChunks::free_unused() {
   kept_->own.give_place(*offset_bytes);
 }
 
-void KeptChunks::stop_adding(int error_number) {
-  is_adding_ = false;
+void KeptChunks::give_up_own() {
+  is_own_given_up_ = true;
+  tell_once_no_more("a write failed (see `dmesg`)");
+}
+
+void KeptChunks::tell_once_no_more(const char* why) {
+  if (std::exchange(has_told_of_no_more_, true)) return;
   char text[1024];
   std::snprintf(text, sizeof text,
                 "%s: no more of the engine's memory is kept: %s. The rest goes to the spill file, "
-                "and is written again by the next run. Free some room (see `df`)",
-                folder_.c_str(),
-                error_number == 0 ? "half of the disk's room is taken by what is kept"
-                                  : std::strerror(error_number));
+                "and is written again by the next run. Free some room (see `df`), or name another "
+                "folder: --keep-copies DIR",
+                folder_.c_str(), why);
   notice(text);
 }
 

@@ -60,12 +60,14 @@ class KeptChunks {
 
   // ---- This run's own ----
 
-  /// A place to write to; nothing if no more is to be kept, of which one line tells.
+  /// A place to write to; nothing if there is no room for more, of which one line tells.
   std::optional<uint64_t> take_place();
+  /// A place that this run's file has anyhow, for what finds no room elsewhere.
+  std::optional<uint64_t> take_spare_place();
   /// What was to be written there was not.
   void give_place(uint64_t offset_bytes) { kept_->own.give_place(offset_bytes); }
   /// A write failed: the place is never used again, and no more is kept.
-  void give_up_own() { is_adding_ = false; }
+  void give_up_own();
   /// The content has been written there: a chunk is at home there now.
   void add(uint64_t offset_bytes, const spill::ContentHash& hash);
   /// A child process may read what lies there now.
@@ -86,7 +88,7 @@ class KeptChunks {
  private:
   void note_record(uint64_t place, const spill::KeptRecordBytes& record);
   void free_unused();
-  void stop_adding(int error_number);
+  void tell_once_no_more(const char* why);
 
   std::string folder_;
   uint64_t chunk_bytes_ = 0;
@@ -94,7 +96,9 @@ class KeptChunks {
   std::vector<io::FileIdentity> identities_;  // of earlier files
   std::optional<spill::KeptIndex> index_;
   std::vector<bool> is_use_noted_;  // by file
-  bool is_adding_ = false;
+  bool may_grow_ = true;            // this run's file
+  bool is_own_given_up_ = false;
+  bool has_told_of_no_more_ = false;
   bool has_told_of_damage_ = false;
   KeptWorker worker_;
 };

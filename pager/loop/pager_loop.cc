@@ -161,7 +161,9 @@ Status PagerLoop::open_spilling() {
   if (options_.kept_folder.empty()) return {};
   const auto kept = spills_.kept().open(options_.kept_folder, options_.chunk_bytes);
   // The engine can do without.
-  if (!kept) report_error(kept.error().message + "; nothing of this process is kept");
+  if (kept) return {};
+  report_error(kept.error().message + "; nothing of this process is kept");
+  notice("hint: " + kept.error().hint);
   return {};
 }
 
@@ -279,8 +281,8 @@ int64_t PagerLoop::sleep_max_ns() const {
 // Memory that is being made does come, and so do pages that the kernel holds.
 bool PagerLoop::waits_in_vain(const io::Wakeup& wakeup) const {
   const bool has_come = !wakeup.completions.empty() || wakeup.watched_fd_readable;
-  const bool will_come = waiters_.is_any_to_retry() || table_.is_slot_coming() ||
-                         workers_.in_flight() > 0 || spills_.kept().in_flight() > 0;
+  const bool will_come =
+      waiters_.is_any_to_retry() || table_.is_slot_coming() || workers_.in_flight() > 0;
   return waiters_.chunks() > 0 && !has_come && !will_come;
 }
 

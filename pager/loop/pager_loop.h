@@ -100,7 +100,9 @@ class PagerLoop {
   void serve();
   int64_t sleep_max_ns() const;
   bool waits_in_vain(const io::Wakeup& wakeup) const;
-  uint32_t in_flight() const { return reads_.reader().reads_in_flight() + workers_.in_flight(); }
+  uint32_t in_flight() const {
+    return reads_.reader().reads_in_flight() + workers_.in_flight() + spills_.kept().in_flight();
+  }
   void take_worked(bool is_told);
   void take_finished(std::span<const io::Completion> finished);
   void evict_run(const window::Run& run);

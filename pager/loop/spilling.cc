@@ -16,6 +16,10 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
 namespace weightpager {
 
 using policy::ChunkId;
@@ -147,11 +151,17 @@ bool Spilling::evict(ServedFile& served, ChunkId chunk) {
   return true;
 }
 
+// Of a huge page whose first part the engine wrote while a child had it, and other parts later, the
+// kernel moves nothing at all (Linux 6.18): it asks the first part for all. A new huge page helps.
 bool Spilling::hide(const ServedFile& served, ChunkId chunk) {
   if (chunks_.hide(chunk, false)) return true;
   if (!has_forked_) return false;
   served.for_each_view(chunk, [](const Region& region, uint32_t index) {
     make_own(region.chunk_address(index), region.chunk_bytes());
+  });
+  if (chunks_.hide(chunk, false)) return true;
+  served.for_each_view(chunk, [](const Region& region, uint32_t index) {
+    kernel::madvise(region.chunk_address(index), region.chunk_bytes(), MADV_COLLAPSE);
   });
   return chunks_.hide(chunk, false);
 }
@@ -187,9 +197,14 @@ void Spilling::take(const ContentWork& looked_through) {
   }
   leaving.hash = looked_through.hash;
   leaving.is_stage = looked_through.has_zero_page;
+  const uint32_t index = index_of(served, chunk);
   const bool is_at_home =
-      served.spilled->is_at_home(index_of(served, chunk), leaving.hash, looked_through.is_all_zero);
-  if (is_at_home) return drop(served, chunk);
+      served.spilled->is_at_home(index, leaving.hash, looked_through.is_all_zero);
+  // A kept file that somebody has written to is no home any more. (A file that the engine read is
+  // one as long as it is what was read, which its reader looks at.)
+  const bool is_home_there = served.spilled->home(index) != spill::Home::kept ||
+                             parts_.spills.is_home_unchanged(*served.spilled, index);
+  if (is_at_home && is_home_there) return drop(served, chunk);
   if (is_forking_) return keep_in_window(chunk);
   if (!start_comparison(served, leaving) && !start_write(served, leaving)) keep_in_window(chunk);
 }
@@ -217,7 +232,7 @@ void Spilling::take(const KeptComparison& compared) {
     drop(served, chunk);
     return parts_.files.drop_unused_files();
   }
-  if (!compared.is_same) {
+  if (!compared.is_same || !kept.is_unchanged(leaving.kept.file)) {
     kept.distrust(leaving.hash, leaving.kept, compared.error_number);
     kept.end_use(leaving.kept, false);
     const bool is_wanted = is_forking_ || parts_.waiters.are_at(chunk);
@@ -233,7 +248,8 @@ void Spilling::take(const KeptComparison& compared) {
   keep_in_window(chunk);
 }
 
-// What may be a weight is kept, as long as there is room for it.
+// What may be a weight is kept, as long as there is room for it. What is none goes to the spill
+// file, or, if the disk is full, to where something was kept that nobody needs.
 bool Spilling::take_place(const ServedFile& served, Leaving& leaving) {
   leaving.is_to_be_kept = false;
   if (served.spilled->may_be_kept(index_of(served, leaving.chunk))) {
@@ -244,7 +260,11 @@ bool Spilling::take_place(const ServedFile& served, Leaving& leaving) {
     }
   }
   spill::SpillFile& file = parts_.spills.spill_file();
-  const auto place = has_no_room_ ? std::nullopt : file.take_place();
+  auto place = has_no_room_ ? std::nullopt : file.take_place();
+  if (!place) {
+    place = parts_.spills.kept().take_spare_place();
+    leaving.is_to_be_kept = place.has_value();
+  }
   if (!place) {
     if (!std::exchange(has_no_room_, true)) tell_no_room(file.last_error());
     return false;
@@ -315,20 +335,24 @@ void Spilling::keep_unwritten(const ServedFile& served, const Leaving& leaving, 
   keep_in_window(leaving.chunk);
 }
 
-// Once: a disk that fails does so again and again.
+// Once for either file: a disk that fails does so again and again.
 void Spilling::tell_failed_write(const ServedFile& served, const Leaving& leaving,
                                  int error_number) {
-  if (std::exchange(has_told_of_failed_write_, true)) return;
+  bool& has_told = leaving.is_to_be_kept ? has_told_of_failed_copy_ : has_told_of_failed_write_;
+  if (std::exchange(has_told, true)) return;
   char text[1024];
   std::snprintf(
       text, sizeof text,
       "%s: writing bytes %" PRIu64 " to %" PRIu64
       " of %s failed: %s (errno %d); what should have gone there (%s) stays in "
-      "memory, and so does what fails later. See `dmesg`; --spill takes another folder",
+      "memory%s. See `dmesg`; %s takes another folder",
       (leaving.is_to_be_kept ? parts_.spills.kept().folder() : parts_.spills.folder()).c_str(),
       leaving.place, leaving.place + options_.chunk_bytes,
       leaving.is_to_be_kept ? "a file of kept chunks" : "the spill file",
-      std::strerror(error_number), error_number, served.name.c_str());
+      std::strerror(error_number), error_number, served.name.c_str(),
+      leaving.is_to_be_kept ? " until there is room in the spill file"
+                            : ", and so does what fails later",
+      leaving.is_to_be_kept ? "--keep-copies" : "--spill");
   report_error(text);
 }
 

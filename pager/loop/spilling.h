@@ -117,6 +117,7 @@ class Spilling {
   bool has_no_room_ = false;
   bool has_told_of_no_room_ = false;
   bool has_told_of_failed_write_ = false;
+  bool has_told_of_failed_copy_ = false;
   uint64_t looked_for_room_ns_ = 0;
 };
 

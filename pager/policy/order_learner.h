@@ -37,7 +37,7 @@ class OrderLearner {
 
   /// Begins to learn, and forgets what was seen. The table has `chunks` chunks.
   void reset(uint32_t chunks);
-  /// Begins to learn once more. No chunk counts as unused any more.
+  /// Begins to learn once more. What counts as unused does so until it is touched.
   void begin_anew();
   /// Whatever is mapped is hidden once, so that the next pass shows what is still in use.
   void watch_all() { unseen_from_ = 0; }

@@ -194,7 +194,9 @@ void PassFollower::follow(ChunkId chunk) {
   }
   const bool is_missed = seen.is_stray && is_absent;
   if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
-  if (seen.move == Cursor::Move::jump && cursor_.is_set()) learner_.note_jump();
+  // Threads that are apart are no sign of another order.
+  const bool has_jumped = seen.move == Cursor::Move::jump && cursor_.is_set();
+  if (has_jumped && seen.is_stray) learner_.note_jump();
   if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
   if (seen.is_cramped) learner_.note_cramped();
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);

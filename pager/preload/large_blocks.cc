@@ -132,6 +132,7 @@ Segment* LargeBlocks::carve(uintptr_t begin, size_t length_bytes) {
 }
 
 std::optional<LargeBlocks::Block> LargeBlocks::give(const void* begin) {
+  if (!is_in_arena(begin)) return std::nullopt;
   const MutexLock lock(mutex_);
   Segment* const segment = block_at(begin);
   if (segment == nullptr) return std::nullopt;
@@ -164,6 +165,7 @@ void LargeBlocks::free_part(Segment* segment) {
 }
 
 std::optional<LargeBlocks::Block> LargeBlocks::find(const void* begin) const {
+  if (!is_in_arena(begin)) return std::nullopt;
   const MutexLock lock(mutex_);
   const Segment* const segment = block_at(begin);
   if (segment == nullptr) return std::nullopt;
@@ -171,13 +173,24 @@ std::optional<LargeBlocks::Block> LargeBlocks::find(const void* begin) const {
 }
 
 bool LargeBlocks::is_in_one_block(const void* begin, size_t length_bytes) const {
+  if (!is_in_arena(begin)) return false;
   const MutexLock lock(mutex_);
   const Segment* const segment = segments_.at(number_of_byte(begin));
   return segment != nullptr && !segment->is_free &&
          length_bytes <= segment->end() - number_of_byte(begin);
 }
 
+// Memory of the pager's own is in no arena, so its thread does not wait for the lock, which another
+// thread holds while it forks and waits for the pager.
+bool LargeBlocks::is_in_arena(const void* address) const {
+  const size_t count = arena_count_.load();
+  return std::any_of(
+      arenas_.begin(), arenas_.begin() + static_cast<ptrdiff_t>(count),
+      [at = number_of_byte(address)](const Arena& it) { return it.begin <= at && at < it.end; });
+}
+
 bool LargeBlocks::resize_in_place(const void* begin, size_t bytes) {
+  if (!is_in_arena(begin)) return false;
   const size_t length_bytes = round_up(bytes, os_page_bytes);
   const MutexLock lock(mutex_);
   Segment* const block = block_at(begin);

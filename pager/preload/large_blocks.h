@@ -90,6 +90,7 @@ class LargeBlocks {
     size_t length_bytes = 0;
   };
 
+  bool is_in_arena(const void* address) const;
   Segment* block_at(const void* begin) const WP_REQUIRES(mutex_);
   uintptr_t place_given_back(size_t length_bytes, size_t alignment) WP_REQUIRES(mutex_);
   uintptr_t first_place(size_t length_bytes, size_t alignment) const WP_REQUIRES(mutex_);

@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -69,6 +72,17 @@ struct KeptPair {
   bool is_being_written = false;
   std::optional<KeptRecords> kept;
 };
+
+// Every run's files are safe because others see its locks.
+bool lies_on_network(int fd) {
+  struct statfs file_system;
+  if (fstatfs(fd, &file_system) != 0) return false;
+  constexpr std::array<uint32_t, 9> types = {
+      NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, V9FS_MAGIC,
+      FUSE_SUPER_MAGIC, CEPH_SUPER_MAGIC, AFS_FS_MAGIC,     0x0bd00bd0 /* Lustre */};
+  const auto type = static_cast<uint32_t>(file_system.f_type);
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
 
 std::string pair_path(const std::string& folder, uint64_t number, std::string_view suffix) {
   return fmt::format("{}{}{:06}{}", folder, kept_prefix, number, suffix);
@@ -247,6 +261,13 @@ Status check_kept_folder(const std::string& folder) {
   if ((facts.st_mode & 022) != 0) {
     return fail("cannot keep copies in " + folder + ": others may write there",
                 "chmod go-w " + folder + ", or name another folder: --keep-copies DIR", EPERM);
+  }
+  if (lies_on_network(opened.get())) {
+    return fail(
+        "cannot keep copies in " + folder +
+            ": its file system is another machine's or a program's (NFS, SMB, FUSE, …), where "
+            "a lock may not be seen by everybody",
+        "name a folder on this machine's own disk: --keep-copies DIR", EINVAL);
   }
   if (lies_in_memory(opened.get())) {
     return fail("cannot keep copies in " + folder +

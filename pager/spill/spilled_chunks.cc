@@ -50,7 +50,7 @@ void SpilledChunks::move_to_kept(uint32_t chunk, const KeptPlace& place, const C
   Chunk& it = chunks_[chunk];
   it.home = Home::kept;
   it.file = place.file;
-  if (was_written) it.writes++;
+  if (was_written && it.writes < UINT8_MAX) it.writes++;
 }
 
 void SpilledChunks::move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -338,6 +339,28 @@ TEST_P(KeptChunksTest, AKeptFileThatIsChangedIsNotShown) {
   EXPECT_GE(telemetry_->read_errors, 1u);
 }
 
+// The bytes are the same, but somebody writes to the file: it is no home, neither for what is found
+// there nor for what was.
+TEST_P(KeptChunksTest, AKeptFileThatIsBeingChangedIsNoHome) {
+  run_once();
+  end();
+  for (const bool was_found_before : {false, true}) {
+    begin();
+    fill();
+    if (was_found_before) {
+      empty_window();
+      expect_counts(0, bytes_);
+      EXPECT_EQ(wrong_words(), 0u);
+    }
+    for (const auto& it : std::filesystem::directory_iterator(folder_))
+      ASSERT_EQ(utimensat(AT_FDCWD, it.path().c_str(), nullptr, 0), 0);
+    empty_window();
+    expect_counts(bytes_, was_found_before ? bytes_ : 0);
+    EXPECT_EQ(wrong_words(), 0u);
+    end();
+  }
+}
+
 TEST_P(KeptChunksTest, AWriteThatFailsLosesNothing) {
   PagerOptions options;
   options.open_reader = io::faulty_pread({}, [](uint64_t number, const io::Write&) -> io::Fault {
@@ -369,12 +392,29 @@ TEST_P(KeptChunksTest, AFullFolderLosesNothing) {
   EXPECT_EQ(wrong_words(), 0u);
 }
 
+// The disk is full, and the engine writes all of its memory anew again and again: what is no weight
+// goes to where weights were kept that nobody needs any more.
+TEST_P(KeptChunksTest, WhatFindsNoRoomElsewhereGoesWhereNothingIsNeeded) {
+  rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit full{.rlim_cur = kept_bytes - 4 * MiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  run_once();
+  for (uint64_t seed = 1; seed <= 5 && !HasFatalFailure(); ++seed) {
+    fill(seed);
+    empty_window();
+    EXPECT_EQ(wrong_words(seed), 0u);
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+}
+
 // A run that is killed while it writes loses at most what was not written down yet.
 TEST_P(KeptChunksTest, ARunThatIsKilledLeavesAFolderThatIsSound) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   const pid_t child = fork();
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     begin();
     fill();
     empty_window();
@@ -387,12 +427,12 @@ TEST_P(KeptChunksTest, ARunThatIsKilledLeavesAFolderThatIsSound) {
       if (pass % 3 == 0) pager_->forget(memory_, bytes_);
     }
   }
+  close(ready[1]);
   char one = 0;
   for (int pass = 0; pass < 3; ++pass) ASSERT_EQ(read(ready[0], &one, 1), 1);
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   close(ready[0]);
-  close(ready[1]);
   for (uint64_t seed = 0; seed < 4; ++seed) {
     run_once(seed);
     EXPECT_EQ(telemetry_->spill_written_bytes + telemetry_->spill_found_bytes, bytes_);

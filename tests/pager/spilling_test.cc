@@ -386,6 +386,28 @@ TEST_P(SpillingTest, WhatAChildSharesLeavesTheWindow) {
   EXPECT_LE(telemetry_->resident_bytes_max, spilled_window_bytes);
 }
 
+// Of a huge page the engine writes one part while a child has it, and the others when it is gone.
+TEST_P(SpillingTest, WhatAChildHadOnceCanBeTakenOut) {
+  serve(24 * MiB);
+  fill();
+  static_cast<void>(pager_->begin_fork());
+  const pid_t child = fork();
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  pager_->end_fork();
+  for (uint64_t at = 0; at < bytes_; at += 2 * MiB) word(at) = word_at(at);
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  for (uint64_t at = 4096; at < bytes_; at += 4096) {
+    if (at % (2 * MiB) != 0) word(at) = word_at(at);
+  }
+  ASSERT_EQ(wrong_words(), 0u);
+  EXPECT_TRUE(pager_->forget(memory_, bytes_));
+  for (uint64_t at = 0; at < bytes_; at += 4096) ASSERT_EQ(word(at), 0u) << at;
+}
+
 // A block that is freed and a file that is read again while chunks come and go.
 TEST_P(SpillingTest, ContentThatIsReplacedWhileItMoves) {
   serve();
