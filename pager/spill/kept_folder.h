@@ -15,6 +15,10 @@
 // half of the room which the disk would have without them. When a file was used last, its index's
 // time says.
 //
+// An engine's process ends without closing its pager. So its files stay as they are: with the room
+// that was reserved for more, and with places that are free. What has no chunk goes at the next
+// start.
+//
 // Cost: a start reads 32 bytes for each place. The folder, and the weights in it, are its owner's
 // alone.
 #pragma once
