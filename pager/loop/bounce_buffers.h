@@ -4,7 +4,7 @@
 // that the disk can address, so it fetches a little more than a chunk, into one of these buffers,
 // and the chunk's bytes are copied from there.
 //
-// Cost: a copy of each such chunk, and 8 buffers of a chunk's size beside the window. Used by the
+// Cost: a copy of each such chunk, and 4 buffers of a chunk's size beside the window. Used by the
 // pager's thread only; `open` alone allocates.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace weightpager {
 
 class BounceBuffers {
  public:
-  static constexpr uint32_t count = 8;
+  static constexpr uint32_t count = 4;
   /// A buffer is so much larger than a chunk.
   static constexpr uint64_t margin_bytes = 8192;
 

@@ -29,10 +29,13 @@ std::atomic<uintptr_t> spilled_end{0};
 namespace {
 
 constexpr size_t spilled_bytes_min_otherwise = 4 * MiB;
-// While a process's large blocks are no more than this together, and no more than this part of the
-// window, all of them are plain. Their notes have the mark, beside the time.
+// While a process's large blocks together are no more than a part of the window, between these two
+// bounds, all of them are plain. Their notes have the mark, beside the time. As much as the lower
+// bound may be a program's own, however small the window is: node has some 5 to 9 MiB before it
+// loads a model.
+constexpr size_t first_part_of_window = 16;
+constexpr size_t first_bytes_min = 10 * MiB;
 constexpr size_t first_bytes_max = 64 * MiB;
-constexpr size_t first_part_of_window = 4;
 constexpr uint64_t first_mark = uint64_t{1} << 63;
 // Arenas are few and large, because each is a region of the pager's.
 constexpr size_t arena_bytes_min = GiB;
@@ -247,8 +250,9 @@ void begin_spilling() {
   make_plain_memory();
   if (const char* const window = std::getenv("WEIGHTPAGER_WINDOW")) {
     const MutexLock lock(spilling->lives_mutex);
-    spilling->first_bytes_max = std::min<size_t>(
-        first_bytes_max, std::strtoull(window, nullptr, 10) / first_part_of_window);
+    spilling->first_bytes_max =
+        std::clamp<size_t>(std::strtoull(window, nullptr, 10) / first_part_of_window,
+                           first_bytes_min, first_bytes_max);
   }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
   spilled_bytes_min.store(std::max<size_t>(bytes_min, os_page_bytes));
