@@ -13,6 +13,10 @@ using telemetry::set;
 
 namespace {
 
+// Window and engine may grow at the same time, and a look takes some 20 µs. While nothing happens
+// the pager looks less often (look_interval_ns).
+constexpr uint64_t limit_interval_ns = 10'000'000;
+
 // Slots between the disk and regions that chunks are copied into: as many as reads may end at once.
 constexpr uint64_t staging_bytes_min = 8 * MiB;
 constexpr uint64_t staging_bytes_max = 32 * MiB;
@@ -90,7 +94,7 @@ void WindowMemory::set_chunks(uint32_t chunks) {
 }
 
 void WindowMemory::follow_limit(uint64_t now_ns) {
-  if (!headroom_ || now_ns - looked_ns_ < look_interval_ns) return;
+  if (!headroom_ || now_ns - looked_ns_ < limit_interval_ns) return;
   looked_ns_ = now_ns;
   const auto left_bytes = headroom_->bytes();
   if (!left_bytes) return;
