@@ -28,6 +28,13 @@ uint64_t smallest_slab_bytes(const model::Expert& expert) {
   return smallest_bytes;
 }
 
+/// 2 MiB, halved until the length has so many chunks, but no less than the least.
+uint64_t halved_until(uint64_t length_bytes, uint64_t chunks, uint64_t bytes_min) {
+  uint64_t chunk_bytes = chunk_bytes_max;
+  while (chunk_bytes > bytes_min && length_bytes / chunk_bytes < chunks) chunk_bytes /= 2;
+  return chunk_bytes;
+}
+
 }  // namespace
 
 uint64_t chunk_bytes_for(const model::Model& model) {
@@ -35,20 +42,11 @@ uint64_t chunk_bytes_for(const model::Model& model) {
   for (const model::Expert& expert : model.experts) {
     slab_bytes = std::min(slab_bytes, smallest_slab_bytes(expert));
   }
-  uint64_t chunk_bytes = chunk_bytes_max;
-  while (chunk_bytes > chunk_bytes_min && slab_bytes / chunk_bytes < chunks_per_slab) {
-    chunk_bytes /= 2;
-  }
-  return chunk_bytes;
+  return halved_until(slab_bytes, chunks_per_slab, chunk_bytes_min);
 }
 
 uint64_t chunk_bytes_beside_copies(uint64_t window_bytes) {
-  uint64_t chunk_bytes = chunk_bytes_max;
-  while (chunk_bytes > chunk_bytes_beside_copies_min &&
-         window_bytes / chunk_bytes < chunks_beside_copies) {
-    chunk_bytes /= 2;
-  }
-  return chunk_bytes;
+  return halved_until(window_bytes, chunks_beside_copies, chunk_bytes_beside_copies_min);
 }
 
 }  // namespace weightpager::policy

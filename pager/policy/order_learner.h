@@ -66,8 +66,8 @@ class OrderLearner {
   void note_arrival();
   /// A touch was far from where the engine should be.
   void note_stray() { ++strays_; }
-  /// The engine went on from there. A pass in the assumed order has no such place, while single
-  /// strays come from threads, too.
+  /// The engine went on from such a touch. A pass in the assumed order has no such place, while a
+  /// single stray may come from another thread.
   void note_jump() { strays_ += strays_of_jump; }
   /// A touch would have found its chunk, had the ring been longer.
   void note_cramped() { ++cramped_; }

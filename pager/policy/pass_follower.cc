@@ -37,22 +37,23 @@ void PassFollower::set_order(const ChunkOrder& order) {
   ahead_.reset(chunks_);
   pins_.reset(order, chunks_);
   is_order_learned_ = !order.access_profile.is_empty();
-  declared_order_ = order.cyclic;
-  add_learned_chunks(order.access_profile.order);
   shared_ = order.shared;
-  install_order(is_order_learned_ ? reordered(declared_order_, order.access_profile.order)
-                                  : declared_order_);
+  if (!is_order_learned_) return install_order(order.cyclic);
+  const std::vector<ChunkId>& learned = order.access_profile.order;
+  install_order(reordered(with_learned_chunks(order.cyclic, learned), learned));
 }
 
-// Chunks that the files do not count among those of every pass, and an earlier run did.
-void PassFollower::add_learned_chunks(const std::vector<ChunkId>& learned) {
-  std::vector<bool> is_declared(chunks_);
-  for (const ChunkId chunk : declared_order_) is_declared[chunk] = true;
+// With chunks that the files do not count among those of every pass, and an earlier run did.
+std::vector<ChunkId> PassFollower::with_learned_chunks(std::vector<ChunkId> order,
+                                                       const std::vector<ChunkId>& learned) const {
+  std::vector<bool> is_there(chunks_);
+  for (const ChunkId chunk : order) is_there[chunk] = true;
   for (const ChunkId chunk : learned) {
-    if (is_declared[chunk] || above_.owns(chunk)) continue;
-    is_declared[chunk] = true;
-    declared_order_.push_back(chunk);
+    if (is_there[chunk] || above_.owns(chunk)) continue;
+    is_there[chunk] = true;
+    order.push_back(chunk);
   }
+  return order;
 }
 
 void PassFollower::install_order(std::vector<ChunkId> order) {

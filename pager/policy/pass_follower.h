@@ -93,7 +93,8 @@ class PassFollower {
   PolicyStatistics& statistics() { return statistics_; }
 
  private:
-  void add_learned_chunks(const std::vector<ChunkId>& learned);
+  std::vector<ChunkId> with_learned_chunks(std::vector<ChunkId> order,
+                                           const std::vector<ChunkId>& learned) const;
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
   void add_shared_visits();
@@ -114,11 +115,10 @@ class PassFollower {
   const ChunkTable& table_;
   const Settings settings_;
   const LayerAbove& above_;
-  uint32_t chunks_ = 0;                  // of the table, when the order was set
-  std::vector<ChunkId> declared_order_;  // what set_order said
-  std::vector<ChunkId> shared_;          // by two tensors each
-  bool drops_unseen_ = false;            // when the first pass has been seen
-  bool is_order_learned_ = false;        // from the engine, in this run or an earlier one
+  uint32_t chunks_ = 0;            // of the table, when the order was set
+  std::vector<ChunkId> shared_;    // by two tensors each
+  bool drops_unseen_ = false;      // when the first pass has been seen
+  bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;
   OrderLearner learner_;
   Revisits revisits_;

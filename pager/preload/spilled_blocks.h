@@ -3,7 +3,8 @@
 // plain memory beside it, and come back to the same addresses.
 //
 // Nothing is spilled as long as a process's large blocks are small together: a sixteenth of the
-// window, but 10 MiB at least and 64 MiB at most. So a process that holds no weights starts no pager.
+// window, but 10 MiB at least and 64 MiB at most. So a process that holds no weights starts no
+// pager.
 //
 // Active only if the environment asks for it: WEIGHTPAGER_SPILL (a folder, which the pager writes
 // to) and WEIGHTPAGER_SPILL_MIN (bytes; smaller requests go to libc). All functions are

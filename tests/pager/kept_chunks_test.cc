@@ -23,7 +23,7 @@
 
 #include "pager/base/units.h"
 #include "tests/io/faulty_reader.h"
-#include "tests/pager/model_file_fixture.h"
+#include "tests/pager/spilled_memory_fixture.h"
 
 namespace weightpager {
 namespace {
@@ -33,7 +33,7 @@ constexpr uint64_t kept_window_bytes = 32 * MiB;
 constexpr uint64_t kept_bytes = 16 * MiB;
 constexpr std::chrono::seconds kept_deadline{60};
 
-class KeptChunksTest : public PagerTest {
+class KeptChunksTest : public SpilledMemoryTest {
  protected:
   void SetUp() override {
     WP_SKIP_FOR(lack_for_mapper(mapper()));
@@ -63,18 +63,6 @@ class KeptChunksTest : public PagerTest {
     if (memory_ != nullptr) pager_->remove(memory_, bytes_);
     memory_ = nullptr;
     pager_.reset();
-  }
-
-  volatile uint64_t& word(uint64_t offset_bytes) const {
-    return *reinterpret_cast<volatile uint64_t*>(memory_ + offset_bytes);
-  }
-  void fill(uint64_t seed = 0) const {
-    for (uint64_t at = 0; at < bytes_; at += 8) word(at) = word_at(at) + seed;
-  }
-  uint64_t wrong_words(uint64_t seed = 0) const {
-    uint64_t wrong = 0;
-    for (uint64_t at = 0; at < bytes_; at += 8) wrong += word(at) == word_at(at) + seed ? 0 : 1;
-    return wrong;
   }
 
   /// Has every chunk leave.
@@ -125,8 +113,6 @@ class KeptChunksTest : public PagerTest {
 
   uint64_t window_bytes_ = kept_window_bytes;
   std::string folder_;
-  std::byte* memory_ = nullptr;
-  uint64_t bytes_ = 0;
 };
 
 TEST_P(KeptChunksTest, ASecondStartWritesNothing) {

@@ -24,7 +24,7 @@
 #include "pager/base/whole_file.h"
 #include "tests/base/sanitized.h"
 #include "tests/io/faulty_reader.h"
-#include "tests/pager/model_file_fixture.h"
+#include "tests/pager/spilled_memory_fixture.h"
 
 namespace weightpager {
 namespace {
@@ -50,7 +50,7 @@ uint64_t resident_bytes_of_process() {
   return sum_bytes;
 }
 
-class SpillingTest : public PagerTest {
+class SpillingTest : public SpilledMemoryTest {
  protected:
   void SetUp() override {
     WP_SKIP_FOR(lack_for_mapper(mapper()));
@@ -81,16 +81,15 @@ class SpillingTest : public PagerTest {
     return offset_bytes < static_cast<const std::atomic<uint64_t>*>(freed_from)->load();
   }
 
-  volatile uint64_t& word(uint64_t offset_bytes) const {
-    return *reinterpret_cast<volatile uint64_t*>(memory_ + offset_bytes);
-  }
-  void fill(uint64_t seed = 0) const {
-    for (uint64_t at = 0; at < bytes_; at += 8) word(at) = word_at(at) + seed;
-  }
-  uint64_t wrong_words(uint64_t seed = 0) const {
-    uint64_t wrong = 0;
-    for (uint64_t at = 0; at < bytes_; at += 8) wrong += word(at) == word_at(at) + seed ? 0 : 1;
-    return wrong;
+  pid_t fork_one_that_pauses() {
+    static_cast<void>(pager_->begin_fork());
+    const pid_t child = fork();
+    if (child == 0) {
+      pause();
+      _exit(0);
+    }
+    pager_->end_fork();
+    return child;
   }
 
   /// Returns how many words were not as they had to be.
@@ -106,8 +105,6 @@ class SpillingTest : public PagerTest {
                                 .offset_bytes = offset_bytes});
   }
 
-  std::byte* memory_ = nullptr;
-  uint64_t bytes_ = 0;
   std::atomic<uint64_t> freed_from_{UINT64_MAX};
   struct sigaction before_ = {};
 };
@@ -372,13 +369,7 @@ TEST_P(SpillingTest, AChildKeepsWhatItInherited) {
 TEST_P(SpillingTest, WhatAChildSharesLeavesTheWindow) {
   serve();
   fill();
-  static_cast<void>(pager_->begin_fork());
-  const pid_t child = fork();
-  if (child == 0) {
-    pause();
-    _exit(0);
-  }
-  pager_->end_fork();
+  const pid_t child = fork_one_that_pauses();
   for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(wrong_words(), 0u);
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
@@ -390,13 +381,7 @@ TEST_P(SpillingTest, WhatAChildSharesLeavesTheWindow) {
 TEST_P(SpillingTest, WhatAChildHadOnceCanBeTakenOut) {
   serve(24 * MiB);
   fill();
-  static_cast<void>(pager_->begin_fork());
-  const pid_t child = fork();
-  if (child == 0) {
-    pause();
-    _exit(0);
-  }
-  pager_->end_fork();
+  const pid_t child = fork_one_that_pauses();
   for (uint64_t at = 0; at < bytes_; at += 2 * MiB) word(at) = word_at(at);
   kill(child, SIGKILL);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
