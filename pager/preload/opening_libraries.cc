@@ -25,17 +25,17 @@ using OpenLibrary = void*(const char*, int);
 
 void note_library(const char* path, int flags) {
   namespace preload = weightpager::preload;
-  const bool is_spilling = preload::spilled_bytes_min.load() != SIZE_MAX;
-  if (path == nullptr || (flags & RTLD_DEEPBIND) == 0 || !is_spilling || !preload::is_active())
-    return;
+  if (path == nullptr || (flags & RTLD_DEEPBIND) == 0 || !preload::is_active()) return;
   // The pager's own is opened so on purpose.
   if (std::string_view(path).ends_with(weightpager::control::plugin_file)) return;
+  // Where nobody asked for spilling, it is not worth the risk.
+  if (preload::end_spilling_for_readers() || preload::spilled_bytes_min.load() == SIZE_MAX) return;
   const preload::ErrorKept kept;
   weightpager::telemetry::leave_mark(weightpager::telemetry::MarkKind::deep_bound, path);
   weightpager::notice(
       std::string(path) +
       ": is opened with RTLD_DEEPBIND: what it allocates and reads is not served, and "
-      "if it frees memory of other libraries the engine ends. Without --spill it may");
+      "if it frees memory of other libraries the engine ends. With --no-spill it may");
 }
 
 }  // namespace

@@ -228,6 +228,12 @@ std::vector<io::CheckedCopy> copies_of_file(const std::string& name,
   return copies;
 }
 
+// An engine that maps its model reads none. What it has beside the model stays its own, unless
+// somebody asked for more: the window is the model's alone.
+void give_up_spilling_for_readers() WP_REQUIRES(session->mutex) {
+  if (end_spilling_for_readers()) session->configuration.spill_folder.clear();
+}
+
 // The user asked for a window. If there can be none, the engine gets no model rather than the whole
 // model in memory.
 void* refuse_mapping() {
@@ -481,6 +487,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
     return nullptr;
   }
   if (session->has_failed) return refuse_mapping();
+  if (!session->pager) give_up_spilling_for_readers();
   const model::Model model = layers_of(is_named(path, facts) ? path : link_of_descriptor(fd),
                                        static_cast<uint64_t>(facts.st_size));
   // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.

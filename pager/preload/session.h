@@ -7,8 +7,8 @@
 // WEIGHTPAGER_MAPPER, WEIGHTPAGER_POLICY, WEIGHTPAGER_PROFILE (0: no engine profiles),
 // WEIGHTPAGER_RECORD (1: touches are recorded), WEIGHTPAGER_ACCESS_PROFILES (the directory of
 // earlier runs' access profiles), WEIGHTPAGER_RUN_DIR, WEIGHTPAGER_QUIET. WEIGHTPAGER_SPILL (a
-// folder: large blocks of memory are spilled) and WEIGHTPAGER_SPILL_MIN (bytes of the smallest such
-// block) are spilled_blocks.h's.
+// folder: large blocks of memory are spilled), WEIGHTPAGER_SPILL_MIN (bytes of the smallest such
+// block) and WEIGHTPAGER_SPILL_FOR are spilled_blocks.h's.
 #pragma once
 
 #include <sys/types.h>

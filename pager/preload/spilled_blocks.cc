@@ -57,6 +57,12 @@ struct Spilling {
   size_t first_bytes_max WP_GUARDED_BY(lives_mutex) = 0;  // 0 once a block was spilled
   // In a child process the pager serves nothing.
   std::atomic<bool> is_child{false};
+  // Where only readers are served: what `spilled_bytes_min` becomes when the process opens a model;
+  // 0 from then on.
+  std::atomic<size_t> bytes_min_of_reader{0};
+  std::atomic<bool> is_for_readers{false};
+  std::atomic<bool> has_ended_for_readers{false};
+  std::atomic<bool> has_spilled{false};
 };
 Spilling* spilling = nullptr;
 
@@ -126,6 +132,7 @@ bool add_arena(uint64_t length_bytes) WP_REQUIRES(spilling->growing) {
   widen_bounds({number_of(begin), number_of(begin) + length_bytes});
   if (!spilling->blocks.add_arena(begin, begin + length_bytes)) return false;
   spilling->arenas_bytes += length_bytes;
+  spilling->has_spilled.store(true);
   return true;
 }
 
@@ -140,7 +147,7 @@ std::optional<LargeBlocks::Block> take_from_more_memory(size_t bytes, size_t ali
       add_arena(std::max({needed_bytes, arena_bytes_min, spilling->arenas_bytes})) ||
       add_arena(needed_bytes);
   if (is_added) block = spilling->blocks.take(bytes, alignment, now);
-  if (!block && !spilling->has_told_of_no_room) {
+  if (!block && !spilling->has_ended_for_readers.load() && !spilling->has_told_of_no_room) {
     spilling->has_told_of_no_room = true;
     notice("no room for more spilled memory: " + format_size(bytes) +
            " and more stay in the engine's own memory, beyond the window");
@@ -231,10 +238,11 @@ void after_fork() WP_UNCHECKED {
   spilling->lives_mutex.unlock();
 }
 
-// The child has what its parent had. What it asks for from now on is libc's.
+// The child has what its parent had. What it asks for from now on is libc's, unless the parent had
+// opened no model yet: the child may.
 void after_fork_in_child() {
   spilled_bytes_min.store(SIZE_MAX);
-  spilling->is_child.store(true);
+  spilling->is_child.store(spilling->bytes_min_of_reader.load() == 0);
   after_fork();
 }
 
@@ -255,7 +263,29 @@ void begin_spilling() {
                            first_bytes_min, first_bytes_max);
   }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
-  spilled_bytes_min.store(std::max<size_t>(bytes_min, os_page_bytes));
+  bytes_min = std::max<size_t>(bytes_min, os_page_bytes);
+  const char* const whose = std::getenv("WEIGHTPAGER_SPILL_FOR");
+  const bool is_for_readers = whose != nullptr && std::strcmp(whose, "readers") == 0;
+  spilling->is_for_readers.store(is_for_readers);
+  (is_for_readers ? spilling->bytes_min_of_reader : spilled_bytes_min).store(bytes_min);
+}
+
+void begin_spilling_for_reader() {
+  if (spilling == nullptr) return;
+  const size_t bytes_min = spilling->bytes_min_of_reader.exchange(0);
+  if (bytes_min == 0) return;
+  spilled_bytes_min.store(bytes_min);
+  // Another thread may have mapped a model meanwhile.
+  if (spilling->has_ended_for_readers.load()) spilled_bytes_min.store(SIZE_MAX);
+}
+
+bool end_spilling_for_readers() {
+  if (spilling == nullptr) return true;
+  if (!spilling->is_for_readers.load() || spilling->has_spilled.load()) return false;
+  spilling->has_ended_for_readers.store(true);
+  spilling->bytes_min_of_reader.store(0);
+  spilled_bytes_min.store(SIZE_MAX);
+  return true;
 }
 
 void* take_large(size_t bytes, size_t alignment, bool must_be_zero) {

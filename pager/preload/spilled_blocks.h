@@ -7,8 +7,11 @@
 // pager.
 //
 // Active only if the environment asks for it: WEIGHTPAGER_SPILL (a folder, which the pager writes
-// to) and WEIGHTPAGER_SPILL_MIN (bytes; smaller requests go to libc). All functions are
-// thread-safe, and cheap for addresses and sizes that are none of these blocks'.
+// to), WEIGHTPAGER_SPILL_MIN (bytes; smaller requests go to libc) and WEIGHTPAGER_SPILL_FOR. If
+// that is "readers", only engines that read their models are served: blocks are spilled from the
+// moment on at which the process opens a model, and none are if it maps a model before the first.
+//
+// All functions are thread-safe, and cheap for addresses and sizes that are none of these blocks'.
 #pragma once
 
 #include <atomic>
@@ -39,6 +42,11 @@ inline bool asks_for_large(size_t bytes) {
 
 /// Called once, when the session begins.
 void begin_spilling();
+/// The process has opened a model, and may be about to read it.
+void begin_spilling_for_reader();
+/// Where only readers are served, and no block is spilled yet: none will be. Returns whether no
+/// block is spilled from now on.
+bool end_spilling_for_readers();
 
 /// A block that begins at a page. Returns nullptr if there is no room in addresses (which is told
 /// once). The block is zero if it must be; otherwise it has any bytes.

@@ -80,7 +80,7 @@ size_t blocks_of_arena(const void* context, std::span<Span> blocks) {
 std::byte* add_spilled_memory(uint64_t length_bytes) {
   const Inside inside;
   const MutexLock lock(session->mutex);
-  if (session->has_failed) return nullptr;
+  if (session->has_failed || session->configuration.spill_folder.empty()) return nullptr;
   // Files that are mapped later may be mapped writable.
   if (!start_pager({.fd = open_spill_folder().get(), .expects_writable = true})) return nullptr;
   if (session->own_pager == nullptr) return nullptr;

@@ -19,6 +19,7 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/preload/error_kept.h"
+#include "pager/preload/spilled_blocks.h"
 #include "pager/telemetry/marks.h"
 
 namespace weightpager::preload {
@@ -221,7 +222,9 @@ void note_opened(int fd, int flags) {
   const ErrorKept kept;
   struct stat facts;
   if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size < model_bytes_min) return;
-  if (is_model_file(fd)) note_model_opened(fd, facts);
+  if (!is_model_file(fd)) return;
+  begin_spilling_for_reader();
+  note_model_opened(fd, facts);
 }
 
 void note_plain_mapping(size_t length, int protection, int flags, int fd) {

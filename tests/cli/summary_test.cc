@@ -250,11 +250,12 @@ TEST_F(SummaryTest, ReportsAnEngineThatCopiedItsWeights) {
   process_.engine_bytes_max = 2 * GiB;
   EXPECT_EQ(advice_text(),
             "the engine holds a copy of its weights outside the window (2.0 GiB): "
-            "leave out --no-profile, or start llama.cpp with --no-repack");
+            "--spill DIR pages it, too; llama.cpp makes none without --no-profile, or with "
+            "--no-repack");
   strcpy(process_.profile, "ggml: asked for no copy");
   EXPECT_EQ(advice_text(),
             "the engine holds a copy of its weights outside the window (2.0 GiB): "
-            "start llama.cpp with --no-repack");
+            "--spill DIR pages it, too; llama.cpp makes none with --no-repack");
 }
 
 TEST_F(SummaryTest, ReportsReadErrorsBeforeAllElse) {

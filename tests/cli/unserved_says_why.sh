@@ -11,9 +11,9 @@ MODEL=$SCRATCH/model.gguf
 make_llama 48MiB "$MODEL"
 REPORT=$SCRATCH/report.json
 
-# expect_cause CAUSE TEXT COMMAND…: nothing is served, in one line that says TEXT.
+# expect_cause CAUSE TEXT COMMAND…: nothing is served, in one line that says TEXT. $SPILLING may be an option.
 expect_cause() {
-  weightpager run --window 32MiB --json "$REPORT" -- "${@:3}"
+  weightpager run --window 32MiB ${SPILLING:+"$SPILLING"} --json "$REPORT" -- "${@:3}"
   expect_status 0
   [[ $(grep -c '^weightpager: no model was mapped: ' "$ERR") == 1 ]] || fail "$1: no line says why: $(cat "$ERR")"
   grep -qF -- "$2" "$ERR" || fail "$1: not '$2' but $(cat "$ERR")"
@@ -26,7 +26,7 @@ MAP='import mmap, os, sys; mmap.mmap(os.open(sys.argv[1], os.O_RDONLY), 0, prot=
 
 expect_cause environment_lost "started $PYTHON" env -i "$PYTHON" -c "$MAP" "$MODEL"
 expect_cause environment_lost "started $PYTHON" env LD_PRELOAD= "$PYTHON" -c "$MAP" "$MODEL"
-expect_cause model_read "opened $MODEL and read 48.0 MiB instead" "$PYTHON" -c "$READ_ALL" "$MODEL"
+SPILLING=--no-spill expect_cause model_read "opened $MODEL and read 48.0 MiB instead" "$PYTHON" -c "$READ_ALL" "$MODEL"
 # Past the page cache, and without an orderly end.
 expect_cause model_not_mapped "opened $MODEL and did not map it" "$PYTHON" -c \
   'import os, signal, sys; os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT); os.execv("/bin/true", ["true"])' "$MODEL"

@@ -167,7 +167,7 @@ Finding not_loaded(const std::string& engine, const Surroundings& surroundings) 
 }
 
 /// `opened`: the mark of a process that did not map the model that it opened.
-Finding unmapped(const Marks& marks, const Mark& opened, bool is_spilling) {
+Finding unmapped(const Marks& marks, const Mark& opened, Spilling spilling) {
   if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
     return about(
         opened, "not_begun",
@@ -182,7 +182,7 @@ Finding unmapped(const Marks& marks, const Mark& opened, bool is_spilling) {
         fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
   }
   const char* const cure =
-      is_spilling
+      spilling != Spilling::none
           ? "let the engine read it into large blocks (4 MiB and more) of malloc's, or map it"
           : "let the engine map its model (llama.cpp: without --no-mmap and --direct-io), or "
             "give --spill DIR";
@@ -247,9 +247,9 @@ bool is_running(const Mark& mark) {
 
 }  // namespace
 
-Surroundings this_machine(bool is_spilling) {
+Surroundings this_machine(Spilling spilling) {
   return {is_running, [](const std::string& program) { return program_behind(program.c_str()); },
-          is_spilling};
+          spilling};
 }
 
 std::vector<Mark> last_marks(const std::string& run_directory, const Surroundings& surroundings) {
@@ -286,7 +286,7 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
   for (const Mark* mark : marks.last_of_each({MarkKind::mapped_plain}))
     found.push_back(plain_mapping(*mark));
   for (Finding& it : memory_not_served(marks)) found.push_back(std::move(it));
-  if (surroundings.is_spilling) {
+  if (surroundings.spilling == Spilling::of_all) {
     for (Finding& it : memory_of_go(marks, processes, surroundings)) found.push_back(std::move(it));
   }
   std::map<int32_t, const Mark*> alive;
@@ -304,7 +304,7 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
 
   for (const Mark* mark : marks.last_of_each({MarkKind::opened})) {
     if (!alive.contains(mark->process_id))
-      found.push_back(unmapped(marks, *mark, surroundings.is_spilling));
+      found.push_back(unmapped(marks, *mark, surroundings.spilling));
   }
   const auto add_starts = [&](bool has_model) {
     for (auto mark = all.rbegin(); mark != all.rend(); ++mark) {

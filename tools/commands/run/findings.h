@@ -11,6 +11,7 @@
 #include "pager/base/units.h"
 #include "pager/telemetry/marks.h"
 #include "pager/telemetry/telemetry.h"
+#include "tools/commands/run/spill_choice.h"
 
 namespace weightpager::tools {
 
@@ -29,9 +30,9 @@ struct Finding {
 struct Surroundings {
   std::function<bool(const telemetry::Mark& mark)> is_running;
   std::function<ProgramFile(const std::string& program)> look_at;
-  bool is_spilling = false;  // memory of the engine's own is served, too
+  Spilling spilling = Spilling::none;
 };
-Surroundings this_machine(bool is_spilling);
+Surroundings this_machine(Spilling spilling);
 
 /// The marks in this run directory. Waits a moment for the marks of the youngest children.
 std::vector<telemetry::Mark> last_marks(const std::string& run_directory,

@@ -51,6 +51,7 @@ Json config_json(const RunReport& report) {
           {"match", options.match},        {"mapper", options.mapper},
           {"policy", options.policy},      {"mirrors", options.mirrors},
           {"spill", options.spill_folder}, {"keep_copies", options.kept_folder},
+          {"spilling", name_of(options.spilling)},
           {"profile", options.profile},    {"engine", options.engine}};
 }
 

@@ -20,8 +20,6 @@
 #include "pager/fault/userfaultfd.h"
 #include "pager/model/model.h"
 #include "pager/model/recognise.h"
-#include "pager/spill/kept_folder.h"
-#include "pager/spill/spill_file.h"
 #include "pager/window/address_space.h"
 #include "pager/window/backing_memory.h"
 #include "tools/arguments/http_option.h"
@@ -35,6 +33,7 @@
 #include "tools/commands/run/record.h"
 #include "tools/commands/run/report_json.h"
 #include "tools/commands/run/run_directory.h"
+#include "tools/commands/run/spill_choice.h"
 #include "tools/commands/run/summary.h"
 #include "tools/live/server_socket.h"
 #include "tools/probes/userfaultfd_access.h"
@@ -97,7 +96,10 @@ Command run_description() {
        "serve the engine's own large memory, too: weights that\n"
        "it reads, converts or repacks. What does not fit into\n"
        "the window goes to a file in DIR, which vanishes with\n"
-       "the run"},
+       "the run. Without this option, memory of engines that\n"
+       "read their model instead of mapping it is served, with\n"
+       "a file in $TMPDIR or /var/tmp"},
+      {0, "no-spill", "", "serve mapped models only"},
       {0, "keep-copies", "DIR",
        "with --spill: keep what is written, in DIR, a folder of\n"
        "this user's own, for the next run, which does not write\n"
@@ -117,6 +119,7 @@ Command run_description() {
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
       "                        where a run keeps its counters\n"
+      "  TMPDIR                where the spill file of an engine that reads its model is\n"
       "  XDG_CACHE_HOME, HOME  where learned access profiles and checksums are kept\n";
   command.exit_status =
       "  125  weightpager failed or was called wrongly; the engine did not start\n"
@@ -194,6 +197,12 @@ Status check_match(const std::vector<std::string>& globs) {
   return {};
 }
 
+Spilling spilling_of(const Arguments& arguments) {
+  if (arguments.has("spill")) return Spilling::of_all;
+  return arguments.has("no-spill") || arguments.has("attach") ? Spilling::none
+                                                               : Spilling::of_readers;
+}
+
 Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std::string> engine) {
   if (!arguments.operands().empty()) {
     return fail(fmt::format("unexpected argument {}", arguments.operands().front()),
@@ -219,6 +228,10 @@ Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std:
   options.record_path = arguments.value("record").value_or("");
   options.http_port = arguments.value("http").value_or("");
   options.spill_folder = arguments.value("spill").value_or("");
+  if (!options.spill_folder.empty() && arguments.has("no-spill")) {
+    return fail("--spill and --no-spill exclude each other", "leave one of them out");
+  }
+  options.spilling = spilling_of(arguments);
   options.kept_folder = arguments.value("keep-copies").value_or("");
   if (!options.kept_folder.empty() && options.spill_folder.empty()) {
     return fail("--keep-copies needs --spill",
@@ -279,7 +292,10 @@ Environment engine_environment(const RunPlan& plan) {
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
-      {"WEIGHTPAGER_SPILL", only_if(!options.spill_folder.empty(), options.spill_folder)},
+      {"WEIGHTPAGER_SPILL",
+       only_if(options.spilling != Spilling::none, options.spill_folder)},
+      {"WEIGHTPAGER_SPILL_FOR",
+       only_if(options.spilling == Spilling::of_readers, name_of(options.spilling))},
       {"WEIGHTPAGER_KEEP_COPIES", only_if(!options.kept_folder.empty(), options.kept_folder)},
       {"WEIGHTPAGER_MIRRORS", only_if(!plan.copies.empty(), plan.copies)},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},
@@ -351,50 +367,6 @@ Status check_mapper_works(const std::string& name) {
   return mapper ? Status() : forward_error(std::move(mapper));
 }
 
-/// The engine may change its directory.
-std::string absolute_folder(const std::string& folder) {
-  std::error_code failed;
-  const auto absolute = std::filesystem::absolute(folder, failed);
-  return failed ? folder : absolute.lexically_normal().string();
-}
-
-/// Makes a spill file where the engine will make one, and looks for what serving memory takes.
-Status check_spilling(RunOptions& options) {
-  if (options.spill_folder.empty()) return {};
-  options.spill_folder = absolute_folder(options.spill_folder);
-  if (!options.kept_folder.empty()) {
-    options.kept_folder = absolute_folder(options.kept_folder);
-    if (auto usable = spill::check_kept_folder(options.kept_folder); !usable) return usable;
-  }
-  if (auto file = spill::SpillFile::create(options.spill_folder, chunk_bytes_max); !file)
-    return forward_error(std::move(file));
-  auto uffd = fault::Userfaultfd::open();
-  if (!uffd) return forward_error(std::move(uffd));
-  if (!uffd->has_move()) {
-    return fail("--spill: this kernel cannot move pages (UFFDIO_MOVE)",
-                "Linux 6.8 and later can; without --spill weights that are mapped are served");
-  }
-  if (uffd->is_user_mode_only()) {
-    return fail("--spill: no right to serve faults inside system calls",
-                "setfacl -m u:$USER:rw /dev/userfaultfd");
-  }
-  if (options.mapper == "copy") {
-    return fail("--spill and --mapper copy exclude each other",
-                "with auto, move, collapse and module what the engine writes can be taken out");
-  }
-  return {};
-}
-
-/// Copies of weights that are served need not be kept from being made. But a copy of a mixture is
-/// memory like any other: nothing tells where its experts are.
-void choose_profile(RunOptions& options, const std::vector<std::string>& models) {
-  if (!options.profile || options.spill_folder.empty()) return;
-  options.profile = std::any_of(models.begin(), models.end(), [](const std::string& path) {
-    const auto model = model::open_model_file(path);
-    return model && !model->experts.empty();
-  });
-}
-
 /// Checks the mirrors and leaves the list of what they have for the pagers; "" without mirrors.
 Result<std::string> leave_copies(const RunOptions& options, const std::vector<std::string>& models,
                                  const RunDirectory& directory) {
@@ -405,7 +377,7 @@ Result<std::string> leave_copies(const RunOptions& options, const std::vector<st
 }
 
 Result<RunPlan> make_plan(RunOptions options, const std::string& engine) {
-  if (auto works = check_spilling(options); !works) return forward_error(std::move(works));
+  if (auto chosen = choose_spilling(options); !chosen) return forward_error(std::move(chosen));
   RunReport report{options, 0, memory_limit(), {}, 0, 0, {}, {}};
   auto globs = absolute_globs(options.match);
   const auto models = find_model_files(options.engine, globs);
@@ -461,7 +433,7 @@ Result<EngineExit> carry_out(RunPlan plan) {
   report.exit = *ended;
   report.processes = plan.directory.paged_processes();
   report.largest_process_bytes = largest_child_bytes();
-  const Surroundings here = this_machine(!report.options.spill_folder.empty());
+  const Surroundings here = this_machine(report.options.spilling);
   report.findings =
       findings(last_marks(plan.directory.path(), here), report.processes, plan.engine, here);
   if (!report.options.quiet) print(stderr, summary_text(report));

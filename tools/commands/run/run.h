@@ -11,6 +11,7 @@
 
 #include "pager/policy/named/make_policy.h"
 #include "tools/cli/cli.h"
+#include "tools/commands/run/spill_choice.h"
 
 namespace weightpager::tools {
 
@@ -25,8 +26,9 @@ struct RunOptions {
   std::string record_path;  // "" for no trace
   std::string http_port;    // "" for no live page
   std::vector<std::string> mirrors;
-  std::string spill_folder;  // "": the engine's own memory is not served
-  std::string kept_folder;   // "": nothing of it is kept for the next run
+  Spilling spilling = Spilling::none;  // of the engine's own memory
+  std::string spill_folder;            // "" without spilling
+  std::string kept_folder;             // "": nothing of it is kept for the next run
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

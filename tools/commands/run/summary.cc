@@ -65,8 +65,9 @@ uint64_t engine_growth_bytes(const Telemetry& process) {
 
 std::string copied_weights_advice(const Telemetry& process) {
   const char* const cure = *process.profile
-                               ? "start llama.cpp with --no-repack"
-                               : "leave out --no-profile, or start llama.cpp with --no-repack";
+                               ? "--spill DIR pages it, too; llama.cpp makes none with --no-repack"
+                               : "--spill DIR pages it, too; llama.cpp makes none without "
+                                 "--no-profile, or with --no-repack";
   return fmt::format("the engine holds a copy of its weights outside the window ({}): {}",
                      format_size(engine_growth_bytes(process)), cure);
 }
@@ -210,7 +211,8 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                               format_size(static_cast<uint64_t>(ratio.read_bytes_per_second)),
                               ratio.read_model_multiple));
   if (!report.options.mirrors.empty()) text += row("mirrors", mirrors_text(report, process));
-  if (!report.options.spill_folder.empty()) {
+  const bool has_spilled = process.block_bytes_max > 0;
+  if (report.options.spilling == Spilling::of_all || has_spilled) {
     if (process.mapped_file_bytes > 0)
       text += row("mapped", format_size(process.mapped_file_bytes) + " of files");
     text += row("spilled", spilled_text(process));

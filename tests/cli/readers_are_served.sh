@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# An engine that reads its model is served without any option, in $TMPDIR. One that maps its model keeps its own memory
+# to itself, as does one that opens no model, and any under --no-spill.
+set -eu
+# shellcheck source=tests/cli/lib/cli.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib/cli.sh"
+require_interposer
+require_programs python3 cc
+
+export XDG_CACHE_HOME=$SCRATCH/cache XDG_RUNTIME_DIR=$SCRATCH
+# Not in $SCRATCH, which may lie in memory.
+TMPDIR=$(mktemp -d -p "$PWD" spill.XXXXXX)
+export TMPDIR
+trap 'rm -rf -- "$SCRATCH" "$TMPDIR"' EXIT
+MODEL=$SCRATCH/model.gguf
+make_llama 64MiB "$MODEL"
+sha256sum <"$MODEL" >"$SCRATCH/digest"
+
+cat >"$SCRATCH/engine.py" <<'PYTHON'
+import ctypes, hashlib, mmap, os, sys
+
+how, model = sys.argv[1], sys.argv[2]
+
+
+def read():
+    with open(model, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def digest(weights):
+    return hashlib.sha256(weights).hexdigest() + "  -"
+
+
+if how == "read":
+    print(digest(read()))
+elif how == "in a child":
+    child = os.fork()
+    if child == 0:
+        print(digest(read()), flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+elif how == "deep bound":
+    ctypes.CDLL(sys.argv[3], mode=os.RTLD_NOW | 8)
+    print(digest(read()))
+elif how == "map and copy":
+    weights = mmap.mmap(os.open(model, os.O_RDONLY), 0, prot=mmap.PROT_READ)
+    print(digest(bytes(weights)))
+elif how == "work":
+    blocks = [bytearray(bytes([i]) * (8 << 20)) for i in range(8)]
+    assert all(block.count(i) == len(block) for i, block in enumerate(blocks))
+    os._exit(0)
+PYTHON
+
+number() { jq "[.processes[] | .$1] | max // 0" "$SCRATCH/run.json"; }
+# run_engine HOW OPTION…: the engine goes to its end, and has seen the model's bytes if it looked at any.
+run_engine() {
+  weightpager run --window 32MiB --json "$SCRATCH/run.json" "${@:2}" -- \
+    python3 "$SCRATCH/engine.py" "$1" "$MODEL" "$SCRATCH/deep.so"
+  skip_for_lack "$ERR"
+  [[ $STATUS == 0 ]] || fail "$*: the engine failed: $(cat "$ERR")"
+  [[ $1 == work ]] || cmp "$OUT" "$SCRATCH/digest" || fail "$*: other bytes"
+  [[ -z $(ls -A "$TMPDIR") ]] || fail "$*: something is left: $(ls -A "$TMPDIR")"
+}
+served() {
+  run_engine "$@"
+  (($(number lazy_read_bytes) >= 50 << 20)) || fail "$*: read at once: $(cat "$ERR")"
+  (($(number resident_bytes_max) <= 32 << 20)) || fail "$*: beyond the window: $(number resident_bytes_max)"
+}
+not_served() {
+  run_engine "$@"
+  [[ $(number large_block_bytes_max) == 0 ]] || fail "$*: has served blocks: $(cat "$ERR")"
+}
+cause() { jq -r '.findings[0].cause' "$SCRATCH/run.json"; }
+
+run_engine read
+# Where memory cannot be served, nothing is said: nobody asked for it.
+if [[ $(jq -r .config.spilling "$SCRATCH/run.json") == none ]]; then
+  [[ $(cause) == model_read ]] || fail "not told: $(cat "$ERR")"
+  skip "memory of the engine's own cannot be served here"
+fi
+[[ $(jq -r '.config | .spilling, .spill' "$SCRATCH/run.json" | paste -sd' ') == "readers $TMPDIR" ]] ||
+  fail "not told: $(jq -c .config "$SCRATCH/run.json")"
+served read
+served 'in a child'
+
+cc -shared -fPIC -x c -o "$SCRATCH/deep.so" - <<<'int deep(void) { return 0; }'
+not_served 'deep bound'
+! grep -q RTLD_DEEPBIND "$ERR" || fail "warns of what it does not do: $(cat "$ERR")"
+
+not_served 'map and copy'
+[[ $(number mapped_file_bytes) == $(stat -c %s "$MODEL") ]] || fail "the model is not served: $(cat "$ERR")"
+not_served work
+[[ $(jq .processes "$SCRATCH/run.json") == '[]' ]] || fail "a program without weights has a pager: $(cat "$ERR")"
+
+not_served read --no-spill
+[[ $(cause) == model_read ]] || fail "not told: $(cat "$ERR")"
+grep -q -- '--spill' "$ERR" || fail "no cure: $(cat "$ERR")"
+not_served read --mapper copy
+if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then TMPDIR=/dev/shm not_served read; fi
+
+weightpager run --window 32MiB --spill "$TMPDIR" --no-spill -- "${MARKING[@]}"
+expect_status 125
+expect_error 'exclude each other'
+[[ ! -e $MARKER ]] || fail "the engine was started"
