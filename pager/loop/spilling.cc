@@ -38,6 +38,8 @@ constexpr uint64_t write_mark = uint64_t{1} << 63;
 // More than are in flight at once.
 constexpr uint32_t reads_finished_max = 1024;
 constexpr uint64_t room_interval_ns = second_ns;
+// More than this part of the window is too much to be written again and again.
+constexpr uint64_t rewritten_share = 2;
 
 uint32_t index_of(const ServedFile& served, ChunkId chunk) { return chunk - served.first_chunk; }
 
@@ -252,7 +254,7 @@ void Spilling::take(const KeptComparison& compared) {
 // file, or, if the disk is full, to where something was kept that nobody needs.
 bool Spilling::take_place(const ServedFile& served, Leaving& leaving) {
   leaving.is_to_be_kept = false;
-  if (served.spilled->may_be_kept(index_of(served, leaving.chunk))) {
+  if (served.spilled->may_be_weight(index_of(served, leaving.chunk))) {
     if (const auto place = parts_.spills.kept().take_place()) {
       leaving.is_to_be_kept = true;
       leaving.place = *place;
@@ -316,6 +318,7 @@ void Spilling::take(const io::Completion& written) {
     served.spilled->move_to_spill_file(index, leaving.place, leaving.hash);
   }
   add(parts_.telemetry.spill_written_bytes, options_.chunk_bytes);
+  tell_too_much_is_written();
   if (!parts_.waiters.are_at(chunk)) return drop(served, chunk);
   keep_in_window(chunk);
 }
@@ -384,6 +387,30 @@ void Spilling::tell_no_room(int error_number) {
                 "or another folder for --spill",
                 parts_.spills.folder().c_str(), std::strerror(error_number), error_number);
   report_error(text);
+}
+
+// Memory that is written in every pass, such as activations, costs a pass two transfers where a
+// weight costs one, and wears the disk.
+void Spilling::tell_too_much_is_written() {
+  if (has_told_of_rewriting_) return;
+  uint64_t chunks = 0;
+  for (const ServedRegion& it : parts_.files.regions()) {
+    if (it.served->is_spilled()) chunks += it.served->spilled->rewritten_chunks();
+  }
+  const uint64_t window_chunks = parts_.table.resident_max();
+  if (chunks <= window_chunks / rewritten_share) return;
+  has_told_of_rewriting_ = true;
+  const uint64_t rewritten_bytes = chunks * options_.chunk_bytes;
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "the engine writes to %" PRIu64
+                " MiB of its memory again and again, and a window of %" PRIu64
+                " MiB does not hold that beside the weights: it goes to %s and comes back each "
+                "time. --window %" PRIu64 "MiB or more would keep it in memory",
+                rewritten_bytes / MiB, window_chunks * options_.chunk_bytes / MiB,
+                parts_.spills.folder().c_str(),
+                (window_chunks * options_.chunk_bytes + rewritten_bytes) / MiB);
+  notice(text);
 }
 
 void Spilling::look_for_room(uint64_t now_ns) {

@@ -101,6 +101,7 @@ class Spilling {
   void give_place_back(ServedFile& served, uint32_t index, bool is_forgotten);
   void tell_failed_write(const ServedFile& served, const Leaving& leaving, int error_number);
   void tell_no_room(int error_number);
+  void tell_too_much_is_written();
   void add_inherited(const ServedFile& served, uint32_t index, std::byte* address,
                      std::vector<InheritedPart>& parts) const;
   void advise_children(int advice) const;
@@ -118,6 +119,7 @@ class Spilling {
   bool has_told_of_no_room_ = false;
   bool has_told_of_failed_write_ = false;
   bool has_told_of_failed_copy_ = false;
+  bool has_told_of_rewriting_ = false;
   uint64_t looked_for_room_ns_ = 0;
 };
 

@@ -12,6 +12,8 @@ constexpr uint64_t chunks_per_slab = 16;
 // Next to its weights an expert may have scales or biases, which are no reason for small chunks.
 constexpr uint64_t weights_share = 16;
 constexpr uint64_t chunks_beside_copies = 64;
+// Of which two are for the layer's norms.
+constexpr uint64_t chunks_per_layer_beside_copies = 16;
 // Smaller ones take longer to move than they save in reading.
 constexpr uint64_t chunk_bytes_beside_copies_min = 512 * KiB;
 
@@ -45,8 +47,10 @@ uint64_t chunk_bytes_for(const model::Model& model) {
   return halved_until(slab_bytes, chunks_per_slab, chunk_bytes_min);
 }
 
-uint64_t chunk_bytes_beside_copies(uint64_t window_bytes) {
-  return halved_until(window_bytes, chunks_beside_copies, chunk_bytes_beside_copies_min);
+uint64_t chunk_bytes_beside_copies(const model::Model& model, uint64_t window_bytes) {
+  const uint64_t chunks = std::max<uint64_t>(chunks_beside_copies,
+                                             chunks_per_layer_beside_copies * model.layers.size());
+  return halved_until(window_bytes, chunks, chunk_bytes_beside_copies_min);
 }
 
 }  // namespace weightpager::policy

@@ -22,8 +22,9 @@ namespace weightpager::policy {
 /// slab spans 16 chunks, but no less than 64 KiB.
 uint64_t chunk_bytes_for(const model::Model& model);
 
-/// The most for a window of so many bytes where weights may be copied out of a file that stays
-/// mapped: 2 MiB, halved until the window has 64 chunks, but no less than 512 KiB.
-uint64_t chunk_bytes_beside_copies(uint64_t window_bytes);
+/// The most for a window of so many bytes where weights may be copied out of the model's file,
+/// which stays mapped: 2 MiB, halved until the window has 64 chunks and 16 for each layer, but no
+/// less than 512 KiB.
+uint64_t chunk_bytes_beside_copies(const model::Model& model, uint64_t window_bytes);
 
 }  // namespace weightpager::policy

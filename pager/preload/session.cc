@@ -210,7 +210,7 @@ uint64_t chunk_bytes_for(const model::Model& model, bool expects_writable) {
   const SessionConfiguration& configuration = session->configuration;
   const uint64_t chunk_bytes = policy::chunk_bytes_for(model);
   if (configuration.spill_folder.empty() || expects_writable) return chunk_bytes;
-  return std::min(chunk_bytes, policy::chunk_bytes_beside_copies(configuration.window_bytes));
+  return std::min(chunk_bytes, policy::chunk_bytes_beside_copies(model, configuration.window_bytes));
 }
 
 // The copies of the file. Files of a model that was not among the engine's arguments have none, and

@@ -1,5 +1,7 @@
 #include "pager/spill/spilled_chunks.h"
 
+#include <algorithm>
+
 #include "pager/base/assert.h"
 
 namespace weightpager::spill {
@@ -33,28 +35,36 @@ std::optional<KeptPlace> SpilledChunks::kept_place(uint32_t chunk) const {
   return KeptPlace{it.file, it.offset_bytes};
 }
 
-void SpilledChunks::move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash) {
-  const uint8_t writes = chunks_[chunk].writes;
+void SpilledChunks::reset(uint32_t chunk, uint8_t writes) {
+  if (chunks_[chunk].writes > weight_writes_max) --rewritten_chunks_;
+  if (writes > weight_writes_max) ++rewritten_chunks_;
   chunks_[chunk] = {};
-  Chunk& it = chunks_[chunk];
-  it.home = Home::spill_file;
-  it.is_in_use = it.has_hash = it.has_stayed = true;
-  it.writes = writes;
-  it.offset_bytes = place;
-  it.hash = hash;
+  chunks_[chunk].writes = writes;
+}
+
+void SpilledChunks::move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash) {
+  move_to(Home::spill_file, chunk, place, hash, true);
 }
 
 void SpilledChunks::move_to_kept(uint32_t chunk, const KeptPlace& place, const ContentHash& hash,
                                  bool was_written) {
-  move_to_spill_file(chunk, place.offset_bytes, hash);
+  move_to(Home::kept, chunk, place.offset_bytes, hash, was_written);
+  chunks_[chunk].file = place.file;
+}
+
+void SpilledChunks::move_to(Home home, uint32_t chunk, uint64_t place, const ContentHash& hash,
+                            bool was_written) {
+  const int writes = chunks_[chunk].writes + (was_written ? 1 : 0);
+  reset(chunk, static_cast<uint8_t>(std::min(writes, UINT8_MAX)));
   Chunk& it = chunks_[chunk];
-  it.home = Home::kept;
-  it.file = place.file;
-  if (was_written && it.writes < UINT8_MAX) it.writes++;
+  it.home = home;
+  it.is_in_use = it.has_hash = it.has_stayed = true;
+  it.offset_bytes = place;
+  it.hash = hash;
 }
 
 void SpilledChunks::move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_bytes) {
-  chunks_[chunk] = {};
+  reset(chunk, 0);
   Chunk& it = chunks_[chunk];
   it.home = Home::file;
   it.is_in_use = true;
@@ -62,6 +72,6 @@ void SpilledChunks::move_to_file(uint32_t chunk, uint32_t file, uint64_t offset_
   it.offset_bytes = offset_bytes;
 }
 
-void SpilledChunks::forget(uint32_t chunk) { chunks_[chunk] = {}; }
+void SpilledChunks::forget(uint32_t chunk) { reset(chunk, 0); }
 
 }  // namespace weightpager::spill

@@ -51,7 +51,7 @@ struct BlocksInUse {
 class SpilledChunks {
  public:
   /// What was written more often is written in every pass: it is no weight.
-  static constexpr uint8_t kept_writes_max = 3;
+  static constexpr uint8_t weight_writes_max = 3;
 
   SpilledChunks(uint32_t chunks, BlocksInUse blocks) : chunks_(chunks), blocks_(blocks) {}
 
@@ -87,15 +87,17 @@ class SpilledChunks {
 
   /// The place in the spill file that the chunk owns, if its home is there.
   std::optional<uint64_t> place(uint32_t chunk) const;
-  /// The content with this hash has been written to the place.
+  /// The content with this hash has been written to the place. Counts as a write.
   void move_to_spill_file(uint32_t chunk, uint64_t place, const ContentHash& hash);
   /// The place of a kept chunk that the chunk is at home at, if it is.
   std::optional<KeptPlace> kept_place(uint32_t chunk) const;
   /// The content with this hash is there already, or was written there.
   void move_to_kept(uint32_t chunk, const KeptPlace& place, const ContentHash& hash,
                     bool was_written);
-  /// Whether the chunk may be a weight, by how often it was written.
-  bool may_be_kept(uint32_t chunk) const { return chunks_[chunk].writes < kept_writes_max; }
+  /// Whether the chunk will be a weight if it is written once more, by how often it was written.
+  bool may_be_weight(uint32_t chunk) const { return chunks_[chunk].writes < weight_writes_max; }
+  /// How many chunks were written so often that they are none.
+  uint32_t rewritten_chunks() const { return rewritten_chunks_; }
   /// The content has come back from home: the engine wants to read it, as it does its weights.
   void note_return(uint32_t chunk) { chunks_[chunk].has_come_back = true; }
   bool has_come_back(uint32_t chunk) const { return chunks_[chunk].has_come_back; }
@@ -124,7 +126,13 @@ class SpilledChunks {
     ContentHash hash;
   };
 
+  void move_to(Home home, uint32_t chunk, uint64_t place, const ContentHash& hash,
+               bool was_written);
+  /// Nothing is known of the chunk any more but how often it was written.
+  void reset(uint32_t chunk, uint8_t writes);
+
   std::vector<Chunk> chunks_;
+  uint32_t rewritten_chunks_ = 0;
   BlocksInUse blocks_;
 };
 

@@ -150,7 +150,7 @@ TEST_P(KeptChunksTest, MoreThanTheWindowHasRoomFor) {
 // Of what is written in every pass nothing stays, not even while it is.
 TEST_P(KeptChunksTest, WhatIsWrittenOverAndOverIsNotKept) {
   begin();
-  for (uint64_t pass = 1; pass <= spill::SpilledChunks::kept_writes_max; ++pass) {
+  for (uint64_t pass = 1; pass <= spill::SpilledChunks::weight_writes_max; ++pass) {
     fill(pass);
     empty_window();
     expect_kept(bytes_);

@@ -263,6 +263,27 @@ TEST_P(SpillingTest, ManyThreadsReadAndWrite) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// The engine would go on, twice as slowly as it could, and nobody would know why.
+TEST_P(SpillingTest, MoreThanTheWindowHoldsIsWrittenInEachPass) {
+  testing::internal::CaptureStderr();
+  serve();
+  for (uint64_t pass = 0; pass <= spill::SpilledChunks::weight_writes_max + 1; ++pass) fill(pass);
+  EXPECT_EQ(wrong_words(spill::SpilledChunks::weight_writes_max + 1), 0u);
+  const std::string told = testing::internal::GetCapturedStderr();
+  const size_t line = told.find(" MiB of its memory again and again");
+  ASSERT_NE(line, std::string::npos) << told;
+  EXPECT_EQ(told.find(" MiB of its memory again and again", line + 1), std::string::npos) << told;
+  EXPECT_NE(told.find("a window of 32 MiB"), std::string::npos) << told;
+}
+
+TEST_P(SpillingTest, WhatIsWrittenOnceIsNoReasonForALargerWindow) {
+  testing::internal::CaptureStderr();
+  serve();
+  fill();
+  for (int pass = 0; pass < 6; ++pass) EXPECT_EQ(wrong_words(), 0u);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 // What could not be written stays in memory, and nothing else is lost.
 TEST_P(SpillingTest, AWriteThatFailsLosesNothing) {
   PagerOptions options;

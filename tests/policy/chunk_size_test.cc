@@ -50,13 +50,23 @@ TEST(ChunkSize, ScalesBesideTheWeightsDoNotCount) {
 }
 
 TEST(ChunkSize, ASmallWindowBesideCopiesHas64OfThem) {
-  EXPECT_EQ(chunk_bytes_beside_copies(GiB), 2 * MiB);
-  EXPECT_EQ(chunk_bytes_beside_copies(128 * MiB), 2 * MiB);
-  EXPECT_EQ(chunk_bytes_beside_copies(128 * MiB - 1), 1 * MiB);
-  EXPECT_EQ(chunk_bytes_beside_copies(64 * MiB), 1 * MiB);
-  EXPECT_EQ(chunk_bytes_beside_copies(64 * MiB - 1), 512 * KiB);
-  EXPECT_EQ(chunk_bytes_beside_copies(32 * MiB), 512 * KiB);
-  EXPECT_EQ(chunk_bytes_beside_copies(16 * MiB), 512 * KiB);
+  model::Model model;
+  model.layers.resize(4);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, GiB), 2 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 128 * MiB), 2 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 128 * MiB - 1), 1 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 64 * MiB), 1 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 64 * MiB - 1), 512 * KiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 32 * MiB), 512 * KiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 16 * MiB), 512 * KiB);
+}
+
+TEST(ChunkSize, ManyLayersBesideCopiesHave16OfThemEach) {
+  model::Model model;
+  model.layers.resize(34);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 34 * 32 * MiB), 2 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 34 * 32 * MiB - 1), 1 * MiB);
+  EXPECT_EQ(chunk_bytes_beside_copies(model, 34 * 8 * MiB), 512 * KiB);
 }
 
 }  // namespace
