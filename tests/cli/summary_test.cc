@@ -258,6 +258,14 @@ TEST_F(SummaryTest, ReportsAnEngineThatCopiedItsWeights) {
             "--spill DIR pages it, too; llama.cpp makes none with --no-repack");
 }
 
+TEST_F(SummaryTest, WhatIsServedIsNoCopyOutsideTheWindow) {
+  process_.block_bytes_max = 304 * MiB;
+  process_.engine_bytes_max = 2 * GiB;
+  process_.evictions = 0;
+  process_.resident_bytes_max = 1000 * MiB;
+  EXPECT_EQ(advice_text(), "everything fitted into the window");
+}
+
 TEST_F(SummaryTest, ReportsReadErrorsBeforeAllElse) {
   process_.read_errors = 3;
   process_.engine_bytes_max = 4 * GiB;

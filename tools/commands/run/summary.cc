@@ -72,6 +72,12 @@ std::string copied_weights_advice(const Telemetry& process) {
                      format_size(engine_growth_bytes(process)), cure);
 }
 
+/// What the window served at most. An engine may end before the pager has counted its blocks among
+/// what it pages.
+uint64_t served_bytes(const Telemetry& process) {
+  return process.model_bytes > 0 ? process.model_bytes : process.block_bytes_max;
+}
+
 /// The first touch is a fault, whatever was read ahead of it.
 bool was_touched(const Telemetry& process) {
   return process.faults_demand + process.faults_late + process.faults_tripwire > 0;
@@ -201,7 +207,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                                  process.mapper, other_policy(policy::policy_name(process.policy)));
   text += row("memory",
               fmt::format("peak {} of the model's {}; engine's own {}",
-                          format_size(process.resident_bytes_max), format_size(process.model_bytes),
+                          format_size(process.resident_bytes_max), format_size(served_bytes(process)),
                           format_size(process.engine_bytes_max)));
   text += row("faults",
               fmt::format("{} demand, {} late, {} hidden by prefetch", process.faults_demand.load(),
@@ -278,8 +284,9 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
                        process.read_errors.load());
   }
   if (!was_touched(process)) return "no touch of the model was seen in this process";
-  if (engine_growth_bytes(process) >= process.model_bytes / 2)
-    return copied_weights_advice(process);
+  const bool has_copied = process.block_bytes_max == 0 &&
+                          engine_growth_bytes(process) >= process.model_bytes / 2;
+  if (has_copied) return copied_weights_advice(process);
   if (process.evictions == 0) return all_fitted_advice(process);
   if (ratio.stall_share < stall_share_small) {
     return "reading hides behind the computation: a larger window would gain little";
