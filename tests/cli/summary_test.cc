@@ -66,7 +66,7 @@ TEST_F(SummaryTest, HasAllNumbers) {
 }
 
 TEST_F(SummaryTest, TellsWhereTheEnginesOwnMemoryCameFromAndWentTo) {
-  report_.options.spill_folder = "/var/tmp";
+  report_.options.spilling = Spilling::of_all;
   process_.mapped_file_bytes = 1 * GiB;
   process_.block_bytes_max = 3 * GiB;
   process_.lazy_read_bytes = 2 * GiB;
@@ -82,7 +82,7 @@ TEST_F(SummaryTest, TellsWhereTheEnginesOwnMemoryCameFromAndWentTo) {
 }
 
 TEST_F(SummaryTest, TellsWhatAnEarlierRunHasSaved) {
-  report_.options.spill_folder = "/var/tmp";
+  report_.options.spilling = Spilling::of_all;
   EXPECT_EQ(summary_text(report_).find("  copies "), std::string::npos);
   report_.options.kept_folder = "/var/tmp/kept";
   process_.spill_found_bytes = 494 * MiB;
@@ -250,12 +250,11 @@ TEST_F(SummaryTest, ReportsAnEngineThatCopiedItsWeights) {
   process_.engine_bytes_max = 2 * GiB;
   EXPECT_EQ(advice_text(),
             "the engine holds a copy of its weights outside the window (2.0 GiB): "
-            "--spill DIR pages it, too; llama.cpp makes none without --no-profile, or with "
-            "--no-repack");
+            "--spill DIR pages it; without --no-profile llama.cpp makes none");
   strcpy(process_.profile, "ggml: asked for no copy");
   EXPECT_EQ(advice_text(),
             "the engine holds a copy of its weights outside the window (2.0 GiB): "
-            "--spill DIR pages it, too; llama.cpp makes none with --no-repack");
+            "--spill DIR pages it");
 }
 
 TEST_F(SummaryTest, WhatIsServedIsNoCopyOutsideTheWindow) {

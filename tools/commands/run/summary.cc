@@ -65,9 +65,8 @@ uint64_t engine_growth_bytes(const Telemetry& process) {
 
 std::string copied_weights_advice(const Telemetry& process) {
   const char* const cure = *process.profile
-                               ? "--spill DIR pages it, too; llama.cpp makes none with --no-repack"
-                               : "--spill DIR pages it, too; llama.cpp makes none without "
-                                 "--no-profile, or with --no-repack";
+                               ? "--spill DIR pages it"
+                               : "--spill DIR pages it; without --no-profile llama.cpp makes none";
   return fmt::format("the engine holds a copy of its weights outside the window ({}): {}",
                      format_size(engine_growth_bytes(process)), cure);
 }
