@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Engines that read their weights into memory, convert them, or copy them into another layout: torch.load without mmap,
 # safetensors through NumPy, transformers in float32 from a file in bfloat16, ONNX Runtime with its prepacking,
-# CTranslate2, Debian's Darknet. With --spill that memory is paged, and what they compute has the same bits.
+# CTranslate2, Debian's Darknet. That memory is paged, and what they compute has the same bits. Engines that read
+# need no --spill, unless they ask for the memory before they open the file, as Darknet does. Where a file's name is not
+# known, --match tells that it is a model.
 #
 #   tests/engine/spilled_copies_same_output.sh [ENGINE …]    all, or these of the six below
 set -euo pipefail
@@ -32,6 +34,11 @@ check_engine() {
   local model
   say "$1"
   case $1 in
+    torch_load) RUN_OPTIONS=() ;;
+    ctranslate2) RUN_OPTIONS=(--match model.bin) ;;
+    *) RUN_OPTIONS=(--spill "$FOLDER") ;;
+  esac
+  case $1 in
     torch_load)
       model=$(torch_checkpoint) && check_python "$model" 1 torch_load_mmap.py --no-mmap --model "$model" ;;
     safetensors_numpy)
@@ -55,6 +62,7 @@ main() {
   local engine
   require_python
   require_spilling
+  export TMPDIR=$FOLDER
   (($#)) || set -- torch_load safetensors_numpy transformers_float32 onnxruntime ctranslate2 darknet
   for engine in "$@"; do check_engine "$engine"; done
 }
