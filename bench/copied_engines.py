@@ -10,8 +10,8 @@ runs. At 110 % everything fits, and weightpager is compared with the engine alon
 How fast could it be? A pass cannot beat the computation with everything in memory, nor the disk that brings what the
 window does not hold: ceiling = max(resident time, (held - window + ring) / direct-read bandwidth). A load that writes
 cannot beat what it takes without a limit from a cold file, nor the disk: bytes written / direct-write bandwidth. Both
-bandwidths are fio's, measured beside each of weightpager's runs. "read" is what a pass reads, over held - window; it is
-sound on a busy machine, too.
+bandwidths are fio's, of reads before and behind each of weightpager's runs, of writes behind it. "read / least" is what
+the last passes read, over held - window + ring; it is sound on a busy machine, too.
 
 Writes bench/results/DATE-copied_engines.json and prints a Markdown table. A run is marked invalid, and not used, when
 its output differs by one bit from the run with everything in memory, or the limit killed something.
@@ -55,9 +55,9 @@ def parse_arguments():
     parser = comparison.argument_parser(__doc__, "1024MiB", "320 MiB, each arm once")
     parser.add_argument("--windows", type=comparison.whole_numbers, default="25,50,110", metavar="PERCENT,…",
                         help="of what the engine holds (default %(default)s)")
-    parser.add_argument("--passes", type=int, default=6, help="per run; the first is not counted")
+    parser.add_argument("--passes", type=int, default=12, help="per run; the first is not counted")
     parser.add_argument("--only", default="", metavar="TEXT", help="engines with this in their name")
-    return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 4})
+    return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 6})
 
 
 class Case:
@@ -154,8 +154,9 @@ def check(run, resident):
 
 
 def run_weightpager(case, plan, folder):
+    before = machine.direct_bandwidth(case.file)
     run = case.weightpager(plan, folder)
-    run["direct_bytes_per_second"] = machine.direct_bandwidth(case.file)
+    run["direct_bytes_per_second"] = (before + machine.direct_bandwidth(case.file)) / 2
     run["direct_write_bytes_per_second"] = machine.direct_write_bandwidth(folder, min(case.held_bytes, 1 << 30))
     return run
 
@@ -198,12 +199,18 @@ def process_of(run):
     return run["pager"]["processes"][0]
 
 
+def least_read_bytes(run, plan, result):
+    """What a pass cannot do without: what the window does not keep. Its ring, through which is read, keeps nothing."""
+    kept = plan["window_bytes"] - process_of(run)["ring_bytes"]
+    return result["held_bytes"] - kept
+
+
 def ceiling_of(run, plan, result):
     compute_s = result["resident"]["pass_s_median"]
     if plan["percent"] >= 100:
         return compute_s / run["pass_s_median"]
-    streamed = min(result["held_bytes"], result["held_bytes"] - plan["window_bytes"] + process_of(run)["ring_bytes"])
-    return max(compute_s, streamed / run["direct_bytes_per_second"]) / run["pass_s_median"]
+    read_s = least_read_bytes(run, plan, result) / run["direct_bytes_per_second"]
+    return max(compute_s, read_s) / run["pass_s_median"]
 
 
 def load_over_least(run, result):
@@ -224,9 +231,11 @@ def evaluate(plan, result):
     plan["load_s"] = machine.median([run["load_s"] for run in runs])
     plan["load_over_least"] = machine.median([load_over_least(run, result) for run in runs])
     plan["written_bytes"] = machine.median([process_of(run)["spill_written_bytes"] for run in runs])
-    missing = result["held_bytes"] - plan["window_bytes"]
-    plan["read_over_missing"] = machine.median([machine.median(run["pass_read_bytes"][-2:]) / missing for run in runs
-                                                if "pass_read_bytes" in run]) if missing > 0 else None
+    plan["read_over_least"] = None
+    if plan["percent"] < 100:
+        plan["read_over_least"] = machine.median(
+            [machine.median(run["pass_read_bytes"][-2:]) / least_read_bytes(run, plan, result) for run in runs
+             if "pass_read_bytes" in run])
 
 
 def notes(plan, report):
@@ -249,7 +258,7 @@ def markdown(report):
         f"{options['size']}, {options['repeats']} × {options['passes']} passes, {options['threads']} threads. Limit: "
         "window + the engine's own + 64 MiB.",
         "",
-        "| engine | window | in memory s/pass | swap s/pass | weightpager s/pass | ratio | of ceiling | read / missing "
+        "| engine | window | in memory s/pass | swap s/pass | weightpager s/pass | ratio | of ceiling | read / least "
         "| load s | load / least | written GB | promised |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -260,7 +269,7 @@ def markdown(report):
             lines.append(
                 f"| {result['engine']} | {plan['percent']} % | {number(in_memory, 3)} | {number(plan.get('swap_s'), 3)} "
                 f"| {number(plan['weightpager_s'], 3)} | {number(plan['ratio'])} | {number(plan['of_ceiling'])} "
-                f"| {number(plan['read_over_missing'])} | {number(plan['load_s'], 1)} "
+                f"| {number(plan['read_over_least'])} | {number(plan['load_s'], 1)} "
                 f"| {number(plan['load_over_least'])} | {number(None if written is None else written / 1e9)} "
                 f"| {notes(plan, report)} |")
     return "\n".join(lines)
