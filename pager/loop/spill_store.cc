@@ -39,7 +39,7 @@ Result<uint32_t> SpillStore::add_file(const std::string& link, const io::FileIde
 bool SpillStore::is_unchanged(uint32_t number) const {
   const io::ModelFile& file = files_[number].file;
   const auto now = io::identity_of(file.fd());
-  return now && file.identity().holds_until(*now);
+  return now && file.identity().is_settled && !file.identity().was_written_until(*now);
 }
 
 bool SpillStore::is_home_unchanged(const spill::SpilledChunks& chunks, uint32_t chunk) const {

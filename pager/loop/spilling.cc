@@ -383,8 +383,8 @@ void Spilling::tell_no_room(int error_number) {
   char text[1024];
   std::snprintf(text, sizeof text,
                 "%s: no room for more of the engine's memory: %s (errno %d). Nothing is lost: the "
-                "engine waits until there is room. Free some (see `df`), or use a larger --window "
-                "or another folder for --spill",
+                "engine waits until there is room. Free some (see `df`); or start it with a larger "
+                "--window, with another folder for --spill, or with --no-spill",
                 parts_.spills.folder().c_str(), std::strerror(error_number), error_number);
   report_error(text);
 }
@@ -400,16 +400,14 @@ void Spilling::tell_too_much_is_written() {
   const uint64_t window_chunks = parts_.table.resident_max();
   if (chunks <= window_chunks / rewritten_share) return;
   has_told_of_rewriting_ = true;
-  const uint64_t rewritten_bytes = chunks * options_.chunk_bytes;
   char text[1024];
   std::snprintf(text, sizeof text,
-                "the engine writes to %" PRIu64
-                " MiB of its memory again and again, and a window of %" PRIu64
-                " MiB does not hold that beside the weights: it goes to %s and comes back each "
-                "time. --window %" PRIu64 "MiB or more would keep it in memory",
-                rewritten_bytes / MiB, window_chunks * options_.chunk_bytes / MiB,
-                parts_.spills.folder().c_str(),
-                (window_chunks * options_.chunk_bytes + rewritten_bytes) / MiB);
+                "the engine writes again and again to more of its memory than a window of %" PRIu64
+                " MiB holds beside all else, to %" PRIu64
+                " MiB at least: that goes to %s and comes back each time. A larger --window keeps "
+                "more of it in memory",
+                window_chunks * options_.chunk_bytes / MiB, chunks * options_.chunk_bytes / MiB,
+                parts_.spills.folder().c_str());
   notice(text);
 }
 

@@ -19,8 +19,27 @@ struct Noted {
   std::atomic<uint64_t> inode{0};
 };
 constexpr size_t noted_max = 256;
-Noted noted[noted_max];
-std::atomic<size_t> noted_count{0};
+
+/// The last files that were noted.
+struct NotedFiles {
+  Noted places[noted_max];
+  std::atomic<size_t> count{0};
+
+  bool has(const model::FileId& file) const {
+    const Noted* const end = places + std::min(count.load(), noted_max);
+    return std::any_of(static_cast<const Noted*>(places), end, [&](const Noted& it) {
+      return it.inode.load() == file.inode && it.device.load() == file.device;
+    });
+  }
+  void add(const model::FileId& file) {
+    if (has(file)) return;
+    Noted& place = places[count.fetch_add(1) % noted_max];
+    place.device.store(file.device);
+    place.inode.store(file.inode);
+  }
+};
+NotedFiles meant_by_globs;
+NotedFiles to_be_written;
 
 /// Writes the directory that a relative path begins at into `text`. Returns its length, or 0.
 size_t folder_of(int directory, char* text, size_t text_bytes) {
@@ -54,20 +73,15 @@ void remember_opened(int fd, int directory, const char* path,
   if (fd < 0 || globs.empty()) return;
   const int error_number = errno;
   struct stat facts;
-  if (is_meant(directory, path, globs) && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
-      !was_noted({facts.st_dev, facts.st_ino})) {
-    Noted& place = noted[noted_count.fetch_add(1) % noted_max];
-    place.device.store(facts.st_dev);
-    place.inode.store(facts.st_ino);
-  }
+  if (is_meant(directory, path, globs) && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode))
+    meant_by_globs.add({facts.st_dev, facts.st_ino});
   errno = error_number;
 }
 
-bool was_noted(const model::FileId& file) {
-  const Noted* const end = noted + std::min(noted_count.load(), noted_max);
-  return std::any_of(static_cast<const Noted*>(noted), end, [&](const Noted& it) {
-    return it.inode.load() == file.inode && it.device.load() == file.device;
-  });
-}
+bool was_noted(const model::FileId& file) { return meant_by_globs.has(file); }
+
+void note_to_be_written(const model::FileId& file) { to_be_written.add(file); }
+
+bool may_be_written(const model::FileId& file) { return to_be_written.has(file); }
 
 }  // namespace weightpager::preload

@@ -1,4 +1,5 @@
-// Remembers the files that the engine opened by a name that matches one of the user's globs.
+// Remembers the files that the engine opened by a name that matches one of the user's globs, and
+// those that it opened to write to them.
 //
 // A descriptor only tells the name of the file behind it. The name of a link is lost (Hugging
 // Face's snapshots are links to hashes), and a file that was renamed or removed meanwhile has
@@ -20,5 +21,10 @@ void remember_opened(int fd, int directory, const char* path,
 
 /// Whether the file is among the 256 that were noted last.
 bool was_noted(const model::FileId& file);
+
+/// The process opens the file to write to it, or has done so. Only the last 256 such files are
+/// known. Any thread may call these, and they allocate nothing.
+void note_to_be_written(const model::FileId& file);
+bool may_be_written(const model::FileId& file);
 
 }  // namespace weightpager::preload

@@ -28,8 +28,10 @@ void note_library(const char* path, int flags) {
   if (path == nullptr || (flags & RTLD_DEEPBIND) == 0 || !preload::is_active()) return;
   // The pager's own is opened so on purpose.
   if (std::string_view(path).ends_with(weightpager::control::plugin_file)) return;
+  const bool is_spilling = preload::spilled_bytes_min.load() != SIZE_MAX;
   // Where nobody asked for spilling, it is not worth the risk.
-  if (preload::end_spilling_for_readers() || preload::spilled_bytes_min.load() == SIZE_MAX) return;
+  if (preload::is_spilling_for_readers()) preload::end_spilling_for_readers();
+  if (!is_spilling || (preload::is_spilling_for_readers() && !preload::has_given_blocks())) return;
   const preload::ErrorKept kept;
   weightpager::telemetry::leave_mark(weightpager::telemetry::MarkKind::deep_bound, path);
   weightpager::notice(

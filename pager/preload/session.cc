@@ -210,7 +210,8 @@ uint64_t chunk_bytes_for(const model::Model& model, bool expects_writable) {
   const SessionConfiguration& configuration = session->configuration;
   const uint64_t chunk_bytes = policy::chunk_bytes_for(model);
   if (configuration.spill_folder.empty() || expects_writable) return chunk_bytes;
-  return std::min(chunk_bytes, policy::chunk_bytes_beside_copies(model, configuration.window_bytes));
+  return std::min(chunk_bytes,
+                  policy::chunk_bytes_beside_copies(model, configuration.window_bytes));
 }
 
 // The copies of the file. Files of a model that was not among the engine's arguments have none, and
@@ -231,7 +232,9 @@ std::vector<io::CheckedCopy> copies_of_file(const std::string& name,
 // An engine that maps its model reads none. What it has beside the model stays its own, unless
 // somebody asked for more: the window is the model's alone.
 void give_up_spilling_for_readers() WP_REQUIRES(session->mutex) {
-  if (end_spilling_for_readers()) session->configuration.spill_folder.clear();
+  if (has_any_lazily_read()) return;
+  const bool is_without = end_spilling_for_readers();
+  if (is_without && !session->pager) session->configuration.spill_folder.clear();
 }
 
 // The user asked for a window. If there can be none, the engine gets no model rather than the whole
@@ -418,22 +421,33 @@ __attribute__((destructor)) void end_session() {
 
 }  // namespace
 
-bool start_pager(const PagerPurpose& purpose) {
-  if (session->pager) return true;
-  note_paging();
+Result<telemetry::Telemetry*> telemetry_of_process() {
+  if (session->telemetry != nullptr) return session->telemetry.load();
   auto telemetry = telemetry::create(session->configuration.run_directory);
   if (!telemetry) {
     notice(telemetry.error().message + ": there will be no summary");
     telemetry = telemetry::create("");
   }
   if (telemetry) session->telemetry = *telemetry;
+  return telemetry;
+}
+
+bool start_pager(const PagerPurpose& purpose) {
+  if (session->pager) return true;
+  if (purpose.is_asked_for) note_paging();
+  auto telemetry = telemetry_of_process();
   auto pager = telemetry ? open_service(purpose) : forward_error(std::move(telemetry));
+  if (!pager && !purpose.is_asked_for) {
+    notice("memory of the engine's own is not served: " + pager.error().message);
+    return false;
+  }
   if (!pager) {
     session->has_failed = true;
     report_error(pager.error().message + "; to map a model fails with ENOMEM");
     if (!pager.error().hint.empty()) notice("hint: " + pager.error().hint);
     return false;
   }
+  if (!purpose.is_asked_for) note_paging();
   session->pager = std::move(*pager);
   is_user_mode_only.store(session->pager->is_user_mode_only());
   show_profile();
@@ -487,7 +501,7 @@ void* map_model(size_t length, int protection, int flags, int fd, off_t offset) 
     return nullptr;
   }
   if (session->has_failed) return refuse_mapping();
-  if (!session->pager) give_up_spilling_for_readers();
+  give_up_spilling_for_readers();
   const model::Model model = layers_of(is_named(path, facts) ? path : link_of_descriptor(fd),
                                        static_cast<uint64_t>(facts.st_size));
   // PyTorch maps a safetensors file twice: read-only for the header, then writable for the weights.

@@ -104,10 +104,12 @@ struct PagerPurpose {
   int fd = -1;
   uint64_t chunk_bytes = chunk_bytes_max;
   bool expects_writable = false;
+  /// The user asked for what it serves: if there can be no pager, that is an error.
+  bool is_asked_for = true;
 };
 
 /// Starts the pager, if there is none yet. Returns false if none can be had; the reason is told
-/// once.
+/// once. No model can be mapped then, unless the purpose was not asked for.
 bool start_pager(const PagerPurpose& purpose) WP_REQUIRES(session->mutex);
 
 /// Every memory call looks at these ranges from now on.
@@ -122,6 +124,8 @@ bool touches_arena(const void* address, size_t length);
 int protect_arena(int protection);
 /// The range reads as zeros from now on.
 void clear_in_arena(std::byte* address, size_t length);
+/// Whether anything was ever read lazily into it.
+bool has_any_lazily_read();
 
 void before_fork_of_arenas() WP_REQUIRES(session->mutex);
 void after_fork_of_arenas_in_parent() WP_REQUIRES(session->mutex);

@@ -63,6 +63,7 @@ struct Spilling {
   std::atomic<bool> is_for_readers{false};
   std::atomic<bool> has_ended_for_readers{false};
   std::atomic<bool> has_spilled{false};
+  std::atomic<bool> has_given{false};
 };
 Spilling* spilling = nullptr;
 
@@ -281,17 +282,22 @@ void begin_spilling_for_reader() {
 
 bool end_spilling_for_readers() {
   if (spilling == nullptr) return true;
-  if (!spilling->is_for_readers.load() || spilling->has_spilled.load()) return false;
+  if (!spilling->is_for_readers.load()) return false;
   spilling->has_ended_for_readers.store(true);
   spilling->bytes_min_of_reader.store(0);
   spilled_bytes_min.store(SIZE_MAX);
-  return true;
+  return !spilling->has_spilled.load();
 }
+
+bool is_spilling_for_readers() { return spilling != nullptr && spilling->is_for_readers.load(); }
+
+bool has_given_blocks() { return spilling != nullptr && spilling->has_given.load(); }
 
 void* take_large(size_t bytes, size_t alignment, bool must_be_zero) {
   if (bytes > block_bytes_max || alignment > block_bytes_max) return nullptr;
   const ErrorKept kept;
   const uint64_t now = now_ns();
+  spilling->has_given.store(true, std::memory_order_relaxed);
   if (const auto block = take_plain(bytes, alignment, now)) {
     const uintptr_t begin = number_of(block->begin);
     if (must_be_zero) clear_part(begin, begin + block->used_bytes);

@@ -9,7 +9,7 @@
 // Active only if the environment asks for it: WEIGHTPAGER_SPILL (a folder, which the pager writes
 // to), WEIGHTPAGER_SPILL_MIN (bytes; smaller requests go to libc) and WEIGHTPAGER_SPILL_FOR. If
 // that is "readers", only engines that read their models are served: blocks are spilled from the
-// moment on at which the process opens a model, and none are if it maps a model before the first.
+// moment on at which the process opens a model, until it maps one without having read any.
 //
 // All functions are thread-safe, and cheap for addresses and sizes that are none of these blocks'.
 #pragma once
@@ -44,9 +44,13 @@ inline bool asks_for_large(size_t bytes) {
 void begin_spilling();
 /// The process has opened a model, and may be about to read it.
 void begin_spilling_for_reader();
-/// Where only readers are served, and no block is spilled yet: none will be. Returns whether no
-/// block is spilled from now on.
+/// Where only readers are served: no further block is spilled. Returns whether there are no spilled
+/// blocks then, and none will be.
 bool end_spilling_for_readers();
+/// Whether only readers are served.
+bool is_spilling_for_readers();
+/// Whether any block was ever given out here, which libc does not know.
+bool has_given_blocks();
 
 /// A block that begins at a page. Returns nullptr if there is no room in addresses (which is told
 /// once). The block is zero if it must be; otherwise it has any bytes.

@@ -24,6 +24,7 @@
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/preload/error_kept.h"
+#include "pager/preload/opened_files.h"
 #include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
 
@@ -75,6 +76,8 @@ size_t blocks_of_arena(const void* context, std::span<Span> blocks) {
 
 }  // namespace
 
+bool has_any_lazily_read() { return has_read_lazily.load(std::memory_order_relaxed); }
+
 // ---- For the allocator ----
 
 std::byte* add_spilled_memory(uint64_t length_bytes) {
@@ -82,7 +85,13 @@ std::byte* add_spilled_memory(uint64_t length_bytes) {
   const MutexLock lock(session->mutex);
   if (session->has_failed || session->configuration.spill_folder.empty()) return nullptr;
   // Files that are mapped later may be mapped writable.
-  if (!start_pager({.fd = open_spill_folder().get(), .expects_writable = true})) return nullptr;
+  const bool is_asked_for = !is_spilling_for_readers();
+  if (!start_pager({.fd = open_spill_folder().get(),
+                    .expects_writable = true,
+                    .is_asked_for = is_asked_for})) {
+    if (!is_asked_for && end_spilling_for_readers()) session->configuration.spill_folder.clear();
+    return nullptr;
+  }
   if (session->own_pager == nullptr) return nullptr;
   auto* const arena = new Arena{.length_bytes = length_bytes};
   auto address = session->own_pager->add_spilled_memory(
@@ -115,6 +124,8 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
   const Inside inside;
   const auto identity = io::settled_identity_of(fd);
   if (!identity) return fail("a descriptor of no file", "", EBADF);
+  if (may_be_written({identity->device, identity->inode}))
+    return fail("the engine may write to the file", "", ETXTBSY);
   Result<uint64_t> noted = uint64_t{0};
   {
     const MutexLock lock(session->mutex);
@@ -133,10 +144,12 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
 }
 
 void keep_lazily_read(int folder, const char* path) {
-  if (!is_engine_with_lazy_reads() || path == nullptr) return;
+  if (!is_active() || takes_plain_memory || path == nullptr) return;
   const ErrorKept kept;
   struct stat facts;
   if (fstatat(folder, path, &facts, 0) != 0 || !S_ISREG(facts.st_mode)) return;
+  note_to_be_written({facts.st_dev, facts.st_ino});
+  if (!has_read_lazily.load(std::memory_order_relaxed)) return;
   const io::FileIdentity file{.device = facts.st_dev, .inode = facts.st_ino};
   keep_lazily_read(&file);
 }

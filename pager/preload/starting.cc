@@ -33,11 +33,12 @@ WP_INTERPOSE int __openat64_2(int folder, const char* path, int flags);
 
 namespace {
 
-#define WP_ANSWERED(each)                                                                        \
-  each(open) each(open64) each(openat) each(openat64) each(__open_2) each(__open64_2)            \
-      each(__openat_2) each(__openat64_2) each(fopen) each(fopen64) each(truncate)               \
-          each(truncate64) each(execve) each(execv) each(execvp) each(execvpe) each(posix_spawn) \
-              each(posix_spawnp) each(_exit) each(_Exit)
+#define WP_ANSWERED(each)                                                                         \
+  each(open) each(open64) each(openat) each(openat64) each(__open_2) each(__open64_2)             \
+      each(__openat_2) each(__openat64_2) each(fopen) each(fopen64) each(freopen) each(freopen64) \
+          each(creat) each(creat64) each(truncate) each(truncate64) each(execve) each(execv)      \
+              each(execvp) each(execvpe) each(posix_spawn) each(posix_spawnp) each(_exit)         \
+                  each(_Exit)
 
 #define WP_MEMBER(name) decltype(&::name) name##_ = nullptr;
 struct NextFunctions {
@@ -86,7 +87,8 @@ void tell_opening(const char* path, const char* mode) {
 }
 
 FILE* tell_opened(FILE* stream, const char* path, const char* mode) {
-  if (stream != nullptr && mode[0] == 'r') tell_opened(fileno(stream), O_RDONLY, AT_FDCWD, path);
+  if (stream != nullptr && path != nullptr && mode[0] == 'r')
+    tell_opened(fileno(stream), O_RDONLY, AT_FDCWD, path);
   return stream;
 }
 
@@ -150,6 +152,26 @@ WP_INTERPOSE FILE* fopen(const char* path, const char* mode) {
 WP_INTERPOSE FILE* fopen64(const char* path, const char* mode) {
   tell_opening(path, mode);
   return tell_opened(WP_NEXT(fopen64)(path, mode), path, mode);
+}
+
+WP_INTERPOSE FILE* freopen(const char* path, const char* mode, FILE* stream) {
+  tell_opening(path, mode);
+  return tell_opened(WP_NEXT(freopen)(path, mode, stream), path, mode);
+}
+
+WP_INTERPOSE FILE* freopen64(const char* path, const char* mode, FILE* stream) {
+  tell_opening(path, mode);
+  return tell_opened(WP_NEXT(freopen64)(path, mode, stream), path, mode);
+}
+
+WP_INTERPOSE int creat(const char* path, mode_t mode) {
+  preload::keep_lazily_read(AT_FDCWD, path);
+  return WP_NEXT(creat)(path, mode);
+}
+
+WP_INTERPOSE int creat64(const char* path, mode_t mode) {
+  preload::keep_lazily_read(AT_FDCWD, path);
+  return WP_NEXT(creat64)(path, mode);
 }
 
 WP_INTERPOSE int truncate(const char* path, off_t length) noexcept {

@@ -42,6 +42,38 @@ elif how == "in a child":
 elif how == "deep bound":
     ctypes.CDLL(sys.argv[3], mode=os.RTLD_NOW | 8)
     print(digest(read()))
+elif how == "deep bound when it has read":
+    weights = read()
+    ctypes.CDLL(sys.argv[3], mode=os.RTLD_NOW | 8)
+    print(digest(weights))
+elif how == "renamed":
+    weights = read()
+    os.chmod(model, 0o600)
+    os.link(model, model + ".kept")
+    os.rename(model, model + ".old")
+    os.utime(model + ".old", ns=(1, os.stat(model + ".old").st_mtime_ns))
+    print(digest(weights))
+    os.rename(model + ".kept", model)
+    os.remove(model + ".old")
+elif how == "saved anew":
+    weights = read()
+    os.remove(model)
+    with open(model, "wb") as file:
+        file.write(weights)
+    print(digest(weights))
+elif how == "written by another name":
+    changed = os.open(model, os.O_RDWR)
+    weights = read()
+    byte = os.pread(changed, 1, 40 << 20)
+    os.pwrite(changed, bytes([byte[0] ^ 255]), 40 << 20)
+    print(digest(weights))
+    os.pwrite(changed, byte, 40 << 20)
+elif how == "scratch and map":
+    with open(model, "rb") as file:
+        file.read(64)
+    blocks = [bytearray(bytes([i]) * (8 << 20)) for i in range(8)]
+    weights = mmap.mmap(os.open(model, os.O_RDONLY), 0, prot=mmap.PROT_READ)
+    print(digest(weights))
 elif how == "map and copy":
     weights = mmap.mmap(os.open(model, os.O_RDONLY), 0, prot=mmap.PROT_READ)
     print(digest(bytes(weights)))
@@ -86,6 +118,26 @@ served 'in a child'
 cc -shared -fPIC -x c -o "$SCRATCH/deep.so" - <<<'int deep(void) { return 0; }'
 not_served 'deep bound'
 ! grep -q RTLD_DEEPBIND "$ERR" || fail "warns of what it does not do: $(cat "$ERR")"
+
+# What it has got already is at risk.
+served 'deep bound when it has read'
+grep -q RTLD_DEEPBIND "$ERR" || fail "no warning: $(cat "$ERR")"
+
+# What is no write to the file harms nobody.
+served renamed
+served 'saved anew'
+run_engine 'written by another name'
+sha256sum <"$MODEL" | cmp - "$SCRATCH/digest" || fail "the model is not what it was"
+
+# A folder that is gone when the engine needs it: it maps its model all the same.
+gone=$TMPDIR/gone
+mkdir "$gone"
+TMPDIR=$gone weightpager run --window 32MiB --json "$SCRATCH/run.json" -- \
+  sh -c "rmdir '$gone'; exec python3 '$SCRATCH/engine.py' 'scratch and map' '$MODEL'"
+expect_status 0
+cmp "$OUT" "$SCRATCH/digest" || fail "other bytes without the folder: $(cat "$ERR")"
+[[ $(number mapped_file_bytes) == $(stat -c %s "$MODEL") ]] || fail "the model is not served: $(cat "$ERR")"
+grep -q "memory of the engine's own is not served: cannot make a spill file" "$ERR" || fail "not told: $(cat "$ERR")"
 
 not_served 'map and copy'
 [[ $(number mapped_file_bytes) == $(stat -c %s "$MODEL") ]] || fail "the model is not served: $(cat "$ERR")"

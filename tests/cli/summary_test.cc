@@ -66,7 +66,7 @@ TEST_F(SummaryTest, HasAllNumbers) {
 }
 
 TEST_F(SummaryTest, TellsWhereTheEnginesOwnMemoryCameFromAndWentTo) {
-  report_.options.spilling = Spilling::of_all;
+  report_.options.spilling = SpillScope::of_all;
   process_.mapped_file_bytes = 1 * GiB;
   process_.block_bytes_max = 3 * GiB;
   process_.lazy_read_bytes = 2 * GiB;
@@ -82,7 +82,7 @@ TEST_F(SummaryTest, TellsWhereTheEnginesOwnMemoryCameFromAndWentTo) {
 }
 
 TEST_F(SummaryTest, TellsWhatAnEarlierRunHasSaved) {
-  report_.options.spilling = Spilling::of_all;
+  report_.options.spilling = SpillScope::of_all;
   EXPECT_EQ(summary_text(report_).find("  copies "), std::string::npos);
   report_.options.kept_folder = "/var/tmp/kept";
   process_.spill_found_bytes = 494 * MiB;

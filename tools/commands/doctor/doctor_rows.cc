@@ -481,7 +481,9 @@ Row spilling_row(const UserfaultfdAccess& access) {
     row.verdict = RowVerdict::information;
     row.finding = untried;
   } else if (works) {
-    row.finding = "weights that engines read, convert or repack can be served (run --spill)";
+    row.finding =
+        "weights that engines read can be served; with run --spill those that they convert or "
+        "repack, too";
   } else if (!has_move) {
     row.verdict = RowVerdict::warn;
     row.finding = "run --spill is refused: this kernel cannot move pages (UFFDIO_MOVE)";

@@ -167,7 +167,7 @@ Finding not_loaded(const std::string& engine, const Surroundings& surroundings) 
 }
 
 /// `opened`: the mark of a process that did not map the model that it opened.
-Finding unmapped(const Marks& marks, const Mark& opened, Spilling spilling) {
+Finding unmapped(const Marks& marks, const Mark& opened, SpillScope spilling) {
   if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
     return about(
         opened, "not_begun",
@@ -182,10 +182,10 @@ Finding unmapped(const Marks& marks, const Mark& opened, Spilling spilling) {
         fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
   }
   const char* const cure =
-      spilling != Spilling::none
+      spilling == SpillScope::of_all
           ? "let the engine read it into large blocks (4 MiB and more) of malloc's, or map it"
           : "let the engine map its model (llama.cpp: without --no-mmap and --direct-io), or "
-            "give --spill DIR";
+            "give --spill DIR, which serves all of its large memory";
   const Mark* const read = marks.last(MarkKind::read, opened.process_id);
   if (read != nullptr && read->amount >= opened.amount / 2) {
     return about(opened, "model_read",
@@ -247,7 +247,7 @@ bool is_running(const Mark& mark) {
 
 }  // namespace
 
-Surroundings this_machine(Spilling spilling) {
+Surroundings this_machine(SpillScope spilling) {
   return {is_running, [](const std::string& program) { return program_behind(program.c_str()); },
           spilling};
 }
@@ -286,7 +286,7 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
   for (const Mark* mark : marks.last_of_each({MarkKind::mapped_plain}))
     found.push_back(plain_mapping(*mark));
   for (Finding& it : memory_not_served(marks)) found.push_back(std::move(it));
-  if (surroundings.spilling == Spilling::of_all) {
+  if (surroundings.spilling == SpillScope::of_all) {
     for (Finding& it : memory_of_go(marks, processes, surroundings)) found.push_back(std::move(it));
   }
   std::map<int32_t, const Mark*> alive;

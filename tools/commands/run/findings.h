@@ -30,9 +30,9 @@ struct Finding {
 struct Surroundings {
   std::function<bool(const telemetry::Mark& mark)> is_running;
   std::function<ProgramFile(const std::string& program)> look_at;
-  Spilling spilling = Spilling::none;
+  SpillScope spilling = SpillScope::none;
 };
-Surroundings this_machine(Spilling spilling);
+Surroundings this_machine(SpillScope spilling);
 
 /// The marks in this run directory. Waits a moment for the marks of the youngest children.
 std::vector<telemetry::Mark> last_marks(const std::string& run_directory,

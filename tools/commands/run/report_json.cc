@@ -47,12 +47,17 @@ Json finding_json(const Finding& finding) {
 
 Json config_json(const RunReport& report) {
   const RunOptions& options = report.options;
-  return {{"window", options.window},      {"window_bytes", report.window_bytes},
-          {"match", options.match},        {"mapper", options.mapper},
-          {"policy", options.policy},      {"mirrors", options.mirrors},
-          {"spill", options.spill_folder}, {"keep_copies", options.kept_folder},
+  return {{"window", options.window},
+          {"window_bytes", report.window_bytes},
+          {"match", options.match},
+          {"mapper", options.mapper},
+          {"policy", options.policy},
+          {"mirrors", options.mirrors},
+          {"spill", options.spill_folder},
+          {"keep_copies", options.kept_folder},
           {"spilling", name_of(options.spilling)},
-          {"profile", options.profile},    {"engine", options.engine}};
+          {"profile", options.profile},
+          {"engine", options.engine}};
 }
 
 Json exit_json(const EngineExit& exit) {

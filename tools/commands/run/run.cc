@@ -118,8 +118,8 @@ Command run_description() {
   command.environment =
       "  LD_PRELOAD            kept for the engine, behind weightpager's own library\n"
       "  XDG_RUNTIME_DIR, TMPDIR\n"
-      "                        where a run keeps its counters\n"
-      "  TMPDIR                where the spill file of an engine that reads its model is\n"
+      "                        where a run keeps its counters, and, in TMPDIR, what is\n"
+      "                        spilled of an engine that reads its model\n"
       "  XDG_CACHE_HOME, HOME  where learned access profiles and checksums are kept\n";
   command.exit_status =
       "  125  weightpager failed or was called wrongly; the engine did not start\n"
@@ -197,10 +197,10 @@ Status check_match(const std::vector<std::string>& globs) {
   return {};
 }
 
-Spilling spilling_of(const Arguments& arguments) {
-  if (arguments.has("spill")) return Spilling::of_all;
-  return arguments.has("no-spill") || arguments.has("attach") ? Spilling::none
-                                                               : Spilling::of_readers;
+SpillScope spilling_of(const Arguments& arguments) {
+  if (arguments.has("spill")) return SpillScope::of_all;
+  return arguments.has("no-spill") || arguments.has("attach") ? SpillScope::none
+                                                              : SpillScope::of_readers;
 }
 
 Result<RunOptions> read_run_options(const Arguments& arguments, std::vector<std::string> engine) {
@@ -292,10 +292,9 @@ Environment engine_environment(const RunPlan& plan) {
       {"WEIGHTPAGER_MAPPER", only_if(options.mapper != "auto", options.mapper)},
       {"WEIGHTPAGER_POLICY", only_if(options.policy != policy::adaptive_policy, options.policy)},
       {"WEIGHTPAGER_PROFILE", only_if(!options.profile, "0")},
-      {"WEIGHTPAGER_SPILL",
-       only_if(options.spilling != Spilling::none, options.spill_folder)},
+      {"WEIGHTPAGER_SPILL", only_if(options.spilling != SpillScope::none, options.spill_folder)},
       {"WEIGHTPAGER_SPILL_FOR",
-       only_if(options.spilling == Spilling::of_readers, name_of(options.spilling))},
+       only_if(options.spilling == SpillScope::of_readers, name_of(options.spilling))},
       {"WEIGHTPAGER_KEEP_COPIES", only_if(!options.kept_folder.empty(), options.kept_folder)},
       {"WEIGHTPAGER_MIRRORS", only_if(!plan.copies.empty(), plan.copies)},
       {"WEIGHTPAGER_QUIET", only_if(options.quiet, "1")},

@@ -26,9 +26,9 @@ struct RunOptions {
   std::string record_path;  // "" for no trace
   std::string http_port;    // "" for no live page
   std::vector<std::string> mirrors;
-  Spilling spilling = Spilling::none;  // of the engine's own memory
-  std::string spill_folder;            // "" without spilling
-  std::string kept_folder;             // "": nothing of it is kept for the next run
+  SpillScope spilling = SpillScope::none;  // of the engine's own memory
+  std::string spill_folder;                // "" without spilling
+  std::string kept_folder;                 // "": nothing of it is kept for the next run
   bool quiet = false;
   bool profile = true;
   std::vector<std::string> engine;  // its name and its arguments

@@ -1,5 +1,7 @@
 #include "tools/commands/run/spill_choice.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -14,6 +16,8 @@
 namespace weightpager::tools {
 namespace {
 
+constexpr uint64_t room_bytes_min = 4 * GiB;
+
 /// The engine may change its directory.
 std::string absolute_folder(const std::string& folder) {
   std::error_code failed;
@@ -25,6 +29,17 @@ std::string absolute_folder(const std::string& folder) {
 std::string folder_otherwise() {
   const char* const folder = std::getenv("TMPDIR");
   return folder != nullptr && *folder != 0 ? folder : "/var/tmp";
+}
+
+/// Nobody who did not ask for spilling shall wait for a full disk. What engines read takes no room,
+/// but what they write does.
+bool has_room(const std::string& folder) {
+  std::error_code failed;
+  const std::filesystem::space_info room = std::filesystem::space(folder, failed);
+  rlimit longest{};
+  const bool is_short = getrlimit(RLIMIT_FSIZE, &longest) == 0 &&
+                        longest.rlim_cur != RLIM_INFINITY && longest.rlim_cur < room_bytes_min;
+  return !failed && room.available >= room_bytes_min && !is_short;
 }
 
 /// Makes a spill file where the engine will make one, and looks for what serving memory takes.
@@ -50,35 +65,36 @@ Status check_spilling(const RunOptions& options) {
 
 }  // namespace
 
-const char* name_of(Spilling spilling) {
+const char* name_of(SpillScope spilling) {
   switch (spilling) {
-    case Spilling::none:
+    case SpillScope::none:
       return "none";
-    case Spilling::of_readers:
+    case SpillScope::of_readers:
       return "readers";
-    case Spilling::of_all:
+    case SpillScope::of_all:
       break;
   }
   return "all";
 }
 
 Status choose_spilling(RunOptions& options) {
-  if (options.spilling == Spilling::none) return {};
-  if (options.spilling == Spilling::of_readers) options.spill_folder = folder_otherwise();
+  if (options.spilling == SpillScope::none) return {};
+  if (options.spilling == SpillScope::of_readers) options.spill_folder = folder_otherwise();
   options.spill_folder = absolute_folder(options.spill_folder);
   if (!options.kept_folder.empty()) {
     options.kept_folder = absolute_folder(options.kept_folder);
     if (auto usable = spill::check_kept_folder(options.kept_folder); !usable) return usable;
   }
   auto works = check_spilling(options);
-  if (works || options.spilling == Spilling::of_all) return works;
-  options.spilling = Spilling::none;
+  if (options.spilling == SpillScope::of_all) return works;
+  if (works && has_room(options.spill_folder)) return {};
+  options.spilling = SpillScope::none;
   options.spill_folder.clear();
   return {};
 }
 
 void choose_profile(RunOptions& options, const std::vector<std::string>& models) {
-  if (!options.profile || options.spilling != Spilling::of_all) return;
+  if (!options.profile || options.spilling != SpillScope::of_all) return;
   options.profile = std::any_of(models.begin(), models.end(), [](const std::string& path) {
     const auto model = model::open_model_file(path);
     return model && !model->experts.empty();

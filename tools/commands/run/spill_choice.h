@@ -18,14 +18,14 @@ namespace weightpager::tools {
 
 struct RunOptions;
 
-enum class Spilling {
+enum class SpillScope {
   none,
   of_readers,  // of engines that read their models
   of_all,      // of all engines: the user asked for it
 };
 
 /// How the choice is called in reports: "none", "readers" or "all".
-const char* name_of(Spilling spilling);
+const char* name_of(SpillScope spilling);
 
 /// Makes the folders in `options` absolute, and finds one where the user named none. Fails if the
 /// user asked for spilling and it cannot be; otherwise there is none then.

@@ -204,10 +204,10 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
   std::string text = fmt::format("weightpager: {} (pid {}), window {}, mapper {}{}\n", command,
                                  process.process_id, format_size(process.window_bytes),
                                  process.mapper, other_policy(policy::policy_name(process.policy)));
-  text += row("memory",
-              fmt::format("peak {} of the model's {}; engine's own {}",
-                          format_size(process.resident_bytes_max), format_size(served_bytes(process)),
-                          format_size(process.engine_bytes_max)));
+  text += row("memory", fmt::format("peak {} of the model's {}; engine's own {}",
+                                    format_size(process.resident_bytes_max),
+                                    format_size(served_bytes(process)),
+                                    format_size(process.engine_bytes_max)));
   text += row("faults",
               fmt::format("{} demand, {} late, {} hidden by prefetch", process.faults_demand.load(),
                           process.faults_late.load(), process.prefetch_hidden.load()));
@@ -217,7 +217,7 @@ std::string process_text(const RunReport& report, const Telemetry& process) {
                               ratio.read_model_multiple));
   if (!report.options.mirrors.empty()) text += row("mirrors", mirrors_text(report, process));
   const bool has_spilled = process.block_bytes_max > 0;
-  if (report.options.spilling == Spilling::of_all || has_spilled) {
+  if (report.options.spilling == SpillScope::of_all || has_spilled) {
     if (process.mapped_file_bytes > 0)
       text += row("mapped", format_size(process.mapped_file_bytes) + " of files");
     text += row("spilled", spilled_text(process));
@@ -283,8 +283,8 @@ std::string advice(const Telemetry& process, uint64_t memory_bytes) {
                        process.read_errors.load());
   }
   if (!was_touched(process)) return "no touch of the model was seen in this process";
-  const bool has_copied = process.block_bytes_max == 0 &&
-                          engine_growth_bytes(process) >= process.model_bytes / 2;
+  const bool has_copied =
+      process.block_bytes_max == 0 && engine_growth_bytes(process) >= process.model_bytes / 2;
   if (has_copied) return copied_weights_advice(process);
   if (process.evictions == 0) return all_fitted_advice(process);
   if (ratio.stall_share < stall_share_small) {
