@@ -38,6 +38,7 @@
 #include "pager/preload/opened_files.h"
 #include "pager/preload/session_state.h"
 #include "pager/preload/spilled_blocks.h"
+#include "pager/preload/spilled_memory.h"
 #include "pager/preload/unseen_memory.h"
 #include "pager/preload/witness.h"
 #include "pager/telemetry/telemetry.h"

@@ -124,8 +124,6 @@ bool touches_arena(const void* address, size_t length);
 int protect_arena(int protection);
 /// The range reads as zeros from now on.
 void clear_in_arena(std::byte* address, size_t length);
-/// Whether anything was ever read lazily into it.
-bool has_any_lazily_read();
 
 void before_fork_of_arenas() WP_REQUIRES(session->mutex);
 void after_fork_of_arenas_in_parent() WP_REQUIRES(session->mutex);

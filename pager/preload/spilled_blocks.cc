@@ -37,6 +37,8 @@ constexpr size_t first_part_of_window = 16;
 constexpr size_t first_bytes_min = 10 * MiB;
 constexpr size_t first_bytes_max = 64 * MiB;
 constexpr uint64_t first_mark = uint64_t{1} << 63;
+// Of memory that only readers' blocks are served in, as long as nothing was read.
+constexpr uint64_t unread_part_of_window = 2;
 // Arenas are few and large, because each is a region of the pager's.
 constexpr size_t arena_bytes_min = GiB;
 // More than any address space has.
@@ -64,6 +66,8 @@ struct Spilling {
   std::atomic<bool> has_ended_for_readers{false};
   std::atomic<bool> has_spilled{false};
   std::atomic<bool> has_given{false};
+  std::atomic<uint64_t> held_bytes{0};  // of spilled blocks, but for what they grew
+  uint64_t window_bytes = UINT64_MAX;
 };
 Spilling* spilling = nullptr;
 
@@ -107,11 +111,13 @@ void widen_bounds(const Span& memory) {
 
 void show_block(const LargeBlocks::Block& block) {
   spilling->shown.add(number_of(block.begin), block.reserved_bytes);
+  spilling->held_bytes.fetch_add(block.reserved_bytes);
   count_blocks(1, static_cast<int64_t>(block.reserved_bytes));
 }
 
 void hide_block(const LargeBlocks::Block& block) {
   spilling->shown.remove(number_of(block.begin));
+  spilling->held_bytes.fetch_sub(block.reserved_bytes);
   count_blocks(-1, -static_cast<int64_t>(block.reserved_bytes));
 }
 
@@ -202,6 +208,15 @@ void give_plain(void* address) {
   kernel::madvise(reinterpret_cast<void*>(memory.begin), memory.length_bytes(), MADV_DONTNEED);
 }
 
+// Whether the block may be one that the engine reads its model into. An engine asks for a block,
+// however long, and reads into it. One that asks for more and more has perhaps looked at a model's
+// header only, and must not have to write to a disk what it computes.
+bool may_be_of_reader(size_t bytes) {
+  if (!spilling->is_for_readers.load() || has_any_lazily_read()) return true;
+  const uint64_t held_bytes = spilling->held_bytes.load();
+  return held_bytes == 0 || held_bytes + bytes <= spilling->window_bytes / unread_part_of_window;
+}
+
 void make_plain_memory() {
   const size_t length_bytes = ShortLivedBlocks::plain_bytes_max;
   void* const memory =
@@ -259,9 +274,9 @@ void begin_spilling() {
   make_plain_memory();
   if (const char* const window = std::getenv("WEIGHTPAGER_WINDOW")) {
     const MutexLock lock(spilling->lives_mutex);
-    spilling->first_bytes_max =
-        std::clamp<size_t>(std::strtoull(window, nullptr, 10) / first_part_of_window,
-                           first_bytes_min, first_bytes_max);
+    spilling->window_bytes = std::strtoull(window, nullptr, 10);
+    spilling->first_bytes_max = std::clamp<size_t>(spilling->window_bytes / first_part_of_window,
+                                                   first_bytes_min, first_bytes_max);
   }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
   bytes_min = std::max<size_t>(bytes_min, os_page_bytes);
@@ -303,6 +318,7 @@ void* take_large(size_t bytes, size_t alignment, bool must_be_zero) {
     if (must_be_zero) clear_part(begin, begin + block->used_bytes);
     return block->begin;
   }
+  if (!may_be_of_reader(bytes)) return nullptr;
   auto block = spilling->blocks.take(bytes, alignment, now);
   if (!block) block = take_from_more_memory(bytes, alignment, now);
   if (!block) return nullptr;

@@ -9,7 +9,8 @@
 // Active only if the environment asks for it: WEIGHTPAGER_SPILL (a folder, which the pager writes
 // to), WEIGHTPAGER_SPILL_MIN (bytes; smaller requests go to libc) and WEIGHTPAGER_SPILL_FOR. If
 // that is "readers", only engines that read their models are served: blocks are spilled from the
-// moment on at which the process opens a model, until it maps one without having read any.
+// moment on at which the process opens a model, until it maps one without having read any. As long
+// as it has read none, no more than half of the window is spilled, or one block.
 //
 // All functions are thread-safe, and cheap for addresses and sizes that are none of these blocks'.
 #pragma once

@@ -76,8 +76,6 @@ size_t blocks_of_arena(const void* context, std::span<Span> blocks) {
 
 }  // namespace
 
-bool has_any_lazily_read() { return has_read_lazily.load(std::memory_order_relaxed); }
-
 // ---- For the allocator ----
 
 std::byte* add_spilled_memory(uint64_t length_bytes) {
@@ -142,6 +140,8 @@ Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_
   if (*noted < length_bytes) return fail("pages of the block are pinned", "", EBUSY);
   return {};
 }
+
+bool has_any_lazily_read() { return has_read_lazily.load(std::memory_order_relaxed); }
 
 void keep_lazily_read(int folder, const char* path) {
   if (!is_active() || takes_plain_memory || path == nullptr) return;

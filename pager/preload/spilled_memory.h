@@ -38,6 +38,9 @@ void forget_spilled_memory(std::byte* begin, uint64_t length_bytes);
 /// it fails, the chunks have any bytes.
 Status note_lazy_read(int fd, uint64_t file_offset_bytes, std::byte* to, uint64_t length_bytes);
 
+/// Whether any chunk ever got bytes so.
+bool has_any_lazily_read();
+
 /// The engine is about to open the file to write, or to cut it: what was read lazily of it is read
 /// now, and kept in the spill folder.
 void keep_lazily_read(int folder, const char* path);

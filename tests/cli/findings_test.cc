@@ -131,6 +131,11 @@ TEST_F(FindingsTest, WhatWasReadIsServedWithSpill) {
   EXPECT_NE(found()[0].cure.find("give --spill DIR"), std::string::npos);
   around_.spilling = SpillScope::of_all;
   EXPECT_EQ(found()[0].cure.find("--spill"), std::string::npos);
+  around_.spilling = SpillScope::none;
+  around_.spill_lack = "/tmp lies in memory; name another folder";
+  EXPECT_TRUE(found()[0].cure.ends_with(
+      "what it reads is not served: /tmp lies in memory; name another folder"));
+  around_.spill_lack = "";
   around_.spilling = SpillScope::of_readers;
   EXPECT_NE(found()[0].cure.find("give --spill DIR"), std::string::npos);
 }

@@ -74,6 +74,13 @@ elif how == "scratch and map":
     blocks = [bytearray(bytes([i]) * (8 << 20)) for i in range(8)]
     weights = mmap.mmap(os.open(model, os.O_RDONLY), 0, prot=mmap.PROT_READ)
     print(digest(weights))
+elif how == "look and work":
+    with open(model, "rb") as file:
+        file.read(64)
+    blocks = [bytearray(bytes([i]) * (8 << 20)) for i in range(16)]
+    for _ in range(2):
+        assert all(block.count(i) == len(block) for i, block in enumerate(blocks))
+    print(open(sys.argv[4]).read(), end="")
 elif how == "map and copy":
     weights = mmap.mmap(os.open(model, os.O_RDONLY), 0, prot=mmap.PROT_READ)
     print(digest(bytes(weights)))
@@ -87,7 +94,7 @@ number() { jq "[.processes[] | .$1] | max // 0" "$SCRATCH/run.json"; }
 # run_engine HOW OPTION…: the engine goes to its end, and has seen the model's bytes if it looked at any.
 run_engine() {
   weightpager run --window 32MiB --json "$SCRATCH/run.json" "${@:2}" -- \
-    python3 "$SCRATCH/engine.py" "$1" "$MODEL" "$SCRATCH/deep.so"
+    python3 "$SCRATCH/engine.py" "$1" "$MODEL" "$SCRATCH/deep.so" "$SCRATCH/digest"
   skip_for_lack "$ERR"
   [[ $STATUS == 0 ]] || fail "$*: the engine failed: $(cat "$ERR")"
   [[ $1 == work ]] || cmp "$OUT" "$SCRATCH/digest" || fail "$*: other bytes"
@@ -105,7 +112,7 @@ not_served() {
 cause() { jq -r '.findings[0].cause' "$SCRATCH/run.json"; }
 
 run_engine read
-# Where memory cannot be served, nothing is said: nobody asked for it.
+# Where memory cannot be served, the engine runs as it would without.
 if [[ $(jq -r .config.spilling "$SCRATCH/run.json") == none ]]; then
   [[ $(cause) == model_read ]] || fail "not told: $(cat "$ERR")"
   skip "memory of the engine's own cannot be served here"
@@ -139,6 +146,10 @@ cmp "$OUT" "$SCRATCH/digest" || fail "other bytes without the folder: $(cat "$ER
 [[ $(number mapped_file_bytes) == $(stat -c %s "$MODEL") ]] || fail "the model is not served: $(cat "$ERR")"
 grep -q "memory of the engine's own is not served: cannot make a spill file" "$ERR" || fail "not told: $(cat "$ERR")"
 
+# An engine that only looks at a model's header computes in memory of its own.
+run_engine 'look and work'
+[[ $(number spill_written_bytes) == 0 ]] || fail "what it computes goes to the disk: $(cat "$ERR")"
+
 not_served 'map and copy'
 [[ $(number mapped_file_bytes) == $(stat -c %s "$MODEL") ]] || fail "the model is not served: $(cat "$ERR")"
 not_served work
@@ -148,7 +159,10 @@ not_served read --no-spill
 [[ $(cause) == model_read ]] || fail "not told: $(cat "$ERR")"
 grep -q -- '--spill' "$ERR" || fail "no cure: $(cat "$ERR")"
 not_served read --mapper copy
-if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then TMPDIR=/dev/shm not_served read; fi
+if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then
+  TMPDIR=/dev/shm not_served read
+  grep -q 'what it reads is not served: cannot make a spill file in /dev/shm' "$ERR" || fail "not told: $(cat "$ERR")"
+fi
 
 weightpager run --window 32MiB --spill "$TMPDIR" --no-spill -- "${MARKING[@]}"
 expect_status 125

@@ -166,8 +166,18 @@ Finding not_loaded(const std::string& engine, const Surroundings& surroundings) 
           words.cure};
 }
 
+std::string cure_of_reading(const Surroundings& surroundings) {
+  if (surroundings.spilling == SpillScope::of_all)
+    return "let the engine read it into large blocks (4 MiB and more) of malloc's, or map it";
+  const std::string cure =
+      "let the engine map its model (llama.cpp: without --no-mmap and --direct-io)";
+  if (!surroundings.spill_lack.empty())
+    return cure + "; what it reads is not served: " + surroundings.spill_lack;
+  return cure + ", or give --spill DIR, which serves all of its large memory";
+}
+
 /// `opened`: the mark of a process that did not map the model that it opened.
-Finding unmapped(const Marks& marks, const Mark& opened, SpillScope spilling) {
+Finding unmapped(const Marks& marks, const Mark& opened, const Surroundings& surroundings) {
   if (marks.last(MarkKind::paging, opened.process_id) != nullptr) {
     return about(
         opened, "not_begun",
@@ -181,11 +191,7 @@ Finding unmapped(const Marks& marks, const Mark& opened, SpillScope spilling) {
                     name_of(opened), opened.subject, hook->subject),
         fmt::format("give it to weightpager: LD_PRELOAD={} weightpager run ...", hook->subject));
   }
-  const char* const cure =
-      spilling == SpillScope::of_all
-          ? "let the engine read it into large blocks (4 MiB and more) of malloc's, or map it"
-          : "let the engine map its model (llama.cpp: without --no-mmap and --direct-io), or "
-            "give --spill DIR, which serves all of its large memory";
+  const std::string cure = cure_of_reading(surroundings);
   const Mark* const read = marks.last(MarkKind::read, opened.process_id);
   if (read != nullptr && read->amount >= opened.amount / 2) {
     return about(opened, "model_read",
@@ -247,9 +253,9 @@ bool is_running(const Mark& mark) {
 
 }  // namespace
 
-Surroundings this_machine(SpillScope spilling) {
+Surroundings this_machine(SpillScope spilling, const std::string& spill_lack) {
   return {is_running, [](const std::string& program) { return program_behind(program.c_str()); },
-          spilling};
+          spilling, spill_lack};
 }
 
 std::vector<Mark> last_marks(const std::string& run_directory, const Surroundings& surroundings) {
@@ -303,8 +309,7 @@ std::vector<Finding> findings(const std::vector<Mark>& all,
   }
 
   for (const Mark* mark : marks.last_of_each({MarkKind::opened})) {
-    if (!alive.contains(mark->process_id))
-      found.push_back(unmapped(marks, *mark, surroundings.spilling));
+    if (!alive.contains(mark->process_id)) found.push_back(unmapped(marks, *mark, surroundings));
   }
   const auto add_starts = [&](bool has_model) {
     for (auto mark = all.rbegin(); mark != all.rend(); ++mark) {

@@ -31,8 +31,9 @@ struct Surroundings {
   std::function<bool(const telemetry::Mark& mark)> is_running;
   std::function<ProgramFile(const std::string& program)> look_at;
   SpillScope spilling = SpillScope::none;
+  std::string spill_lack;  // RunOptions::spill_lack
 };
-Surroundings this_machine(SpillScope spilling);
+Surroundings this_machine(SpillScope spilling, const std::string& spill_lack);
 
 /// The marks in this run directory. Waits a moment for the marks of the youngest children.
 std::vector<telemetry::Mark> last_marks(const std::string& run_directory,

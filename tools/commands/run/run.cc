@@ -432,7 +432,7 @@ Result<EngineExit> carry_out(RunPlan plan) {
   report.exit = *ended;
   report.processes = plan.directory.paged_processes();
   report.largest_process_bytes = largest_child_bytes();
-  const Surroundings here = this_machine(report.options.spilling);
+  const Surroundings here = this_machine(report.options.spilling, report.options.spill_lack);
   report.findings =
       findings(last_marks(plan.directory.path(), here), report.processes, plan.engine, here);
   if (!report.options.quiet) print(stderr, summary_text(report));

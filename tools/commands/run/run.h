@@ -28,6 +28,7 @@ struct RunOptions {
   std::vector<std::string> mirrors;
   SpillScope spilling = SpillScope::none;  // of the engine's own memory
   std::string spill_folder;                // "" without spilling
+  std::string spill_lack;                  // why there is none although nobody forbade it, or ""
   std::string kept_folder;                 // "": nothing of it is kept for the next run
   bool quiet = false;
   bool profile = true;

@@ -1,5 +1,6 @@
 #include "tools/commands/run/spill_choice.h"
 
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -33,13 +34,15 @@ std::string folder_otherwise() {
 
 /// Nobody who did not ask for spilling shall wait for a full disk. What engines read takes no room,
 /// but what they write does.
-bool has_room(const std::string& folder) {
+Status check_room(const std::string& folder) {
   std::error_code failed;
   const std::filesystem::space_info room = std::filesystem::space(folder, failed);
   rlimit longest{};
   const bool is_short = getrlimit(RLIMIT_FSIZE, &longest) == 0 &&
                         longest.rlim_cur != RLIM_INFINITY && longest.rlim_cur < room_bytes_min;
-  return !failed && room.available >= room_bytes_min && !is_short;
+  if (!failed && room.available >= room_bytes_min && !is_short) return {};
+  return fail(fmt::format("{} has no room for {}", folder, format_size(room_bytes_min)),
+              "name a folder on another disk: --spill DIR");
 }
 
 /// Makes a spill file where the engine will make one, and looks for what serving memory takes.
@@ -87,7 +90,9 @@ Status choose_spilling(RunOptions& options) {
   }
   auto works = check_spilling(options);
   if (options.spilling == SpillScope::of_all) return works;
-  if (works && has_room(options.spill_folder)) return {};
+  if (works) works = check_room(options.spill_folder);
+  if (works) return {};
+  options.spill_lack = works.error().message + "; " + works.error().hint;
   options.spilling = SpillScope::none;
   options.spill_folder.clear();
   return {};

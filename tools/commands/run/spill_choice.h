@@ -28,7 +28,8 @@ enum class SpillScope {
 const char* name_of(SpillScope spilling);
 
 /// Makes the folders in `options` absolute, and finds one where the user named none. Fails if the
-/// user asked for spilling and it cannot be; otherwise there is none then.
+/// user asked for spilling and it cannot be; otherwise there is none then, and `spill_lack` says
+/// why and what helps.
 Status choose_spilling(RunOptions& options);
 
 /// Engine profiles keep engines from copying weights out of their mapping, which need not be where
