@@ -24,6 +24,7 @@
 #include "pager/base/log.h"
 #include "pager/base/memory_limit.h"
 #include "pager/base/mutex.h"
+#include "pager/base/own_limits.h"
 #include "pager/base/plain_memory.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
@@ -139,13 +140,8 @@ void show_profile() {
 
 // A window can later be made larger, as far as there is memory. That takes a reservation of
 // addresses. If addresses are limited, the reservation would be missing elsewhere.
-bool is_address_space_limited() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
-}
-
 uint64_t window_bytes_max_of(uint64_t window_bytes) {
-  return is_address_space_limited() ? window_bytes : std::max(window_bytes, memory_limit().bytes);
+  return is_limited(RLIMIT_AS) ? window_bytes : std::max(window_bytes, memory_limit().bytes);
 }
 
 Result<std::unique_ptr<PagingService>> open_service(const PagerPurpose& purpose)
@@ -381,7 +377,7 @@ void after_fork_in_child() WP_UNLOCKS(session->mutex) {
 // Maps the file for child processes: when the engine forks, it may have given up its rights or have
 // no /proc. 0 if the file cannot be mapped.
 uintptr_t map_plain(size_t length, int flags, int fd, off_t offset) {
-  if (is_address_space_limited()) return 0;
+  if (is_limited(RLIMIT_AS)) return 0;
   void* const plain = kernel::mmap(
       nullptr, length, PROT_NONE, (flags & (MAP_SHARED | MAP_PRIVATE)) | MAP_NORESERVE, fd, offset);
   return plain == MAP_FAILED ? 0 : reinterpret_cast<uintptr_t>(plain);

@@ -11,6 +11,7 @@
 
 #include "pager/base/log.h"
 #include "pager/base/mutex.h"
+#include "pager/base/own_limits.h"
 #include "pager/base/span.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
@@ -270,8 +271,12 @@ void begin_spilling() {
   size_t bytes_min = spilled_bytes_min_otherwise;
   if (const char* const text = std::getenv("WEIGHTPAGER_SPILL_MIN"))
     bytes_min = std::strtoull(text, nullptr, 10);
+  const char* const whose = std::getenv("WEIGHTPAGER_SPILL_FOR");
+  const bool is_for_readers = whose != nullptr && std::strcmp(whose, "readers") == 0;
+  // Arenas are reservations of addresses, which the engine may need elsewhere.
+  if (is_for_readers && (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA))) return;
   spilling = new Spilling;
-  make_plain_memory();
+  if (!is_for_readers) make_plain_memory();
   if (const char* const window = std::getenv("WEIGHTPAGER_WINDOW")) {
     const MutexLock lock(spilling->lives_mutex);
     spilling->window_bytes = std::strtoull(window, nullptr, 10);
@@ -280,8 +285,6 @@ void begin_spilling() {
   }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
   bytes_min = std::max<size_t>(bytes_min, os_page_bytes);
-  const char* const whose = std::getenv("WEIGHTPAGER_SPILL_FOR");
-  const bool is_for_readers = whose != nullptr && std::strcmp(whose, "readers") == 0;
   spilling->is_for_readers.store(is_for_readers);
   (is_for_readers ? spilling->bytes_min_of_reader : spilled_bytes_min).store(bytes_min);
 }
@@ -290,6 +293,7 @@ void begin_spilling_for_reader() {
   if (spilling == nullptr) return;
   const size_t bytes_min = spilling->bytes_min_of_reader.exchange(0);
   if (bytes_min == 0) return;
+  make_plain_memory();
   spilled_bytes_min.store(bytes_min);
   // Another thread may have mapped a model meanwhile.
   if (spilling->has_ended_for_readers.load()) spilled_bytes_min.store(SIZE_MAX);

@@ -159,6 +159,7 @@ not_served read --no-spill
 [[ $(cause) == model_read ]] || fail "not told: $(cat "$ERR")"
 grep -q -- '--spill' "$ERR" || fail "no cure: $(cat "$ERR")"
 not_served read --mapper copy
+(ulimit -v 4000000 && not_served read) || exit
 if [[ $(stat -f -c %T /dev/shm) == tmpfs ]]; then
   TMPDIR=/dev/shm not_served read
   grep -q 'what it reads is not served: cannot make a spill file in /dev/shm' "$ERR" || fail "not told: $(cat "$ERR")"
