@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <exception>
 
 #include "pager/base/log.h"
+#include "pager/base/own_limits.h"
 #include "pager/base/result.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/thread.h"
@@ -88,12 +88,6 @@ Result<PluginEntry> load_plugin() {
   return reinterpret_cast<PluginEntry>(entry);
 }
 
-/// Every thread that allocates takes 64 MiB of the address space, which an engine may need.
-bool is_address_space_limited() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
 }  // namespace
 
 std::unique_ptr<HostedSocket> HostedSocket::open(Options options) {
@@ -101,7 +95,8 @@ std::unique_ptr<HostedSocket> HostedSocket::open(Options options) {
     tell(why);
     return nullptr;
   };
-  if (is_address_space_limited()) return refuse("address space is limited (ulimit -v)");
+  // Every thread that allocates takes 64 MiB of the address space, which an engine may need.
+  if (is_limited(RLIMIT_AS)) return refuse("address space is limited (ulimit -v)");
   const auto path = own_socket_path();
   if (!path) return refuse(path.error().message);
   std::unique_ptr<HostedSocket> it(new HostedSocket(std::move(options), *path));

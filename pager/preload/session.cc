@@ -431,6 +431,7 @@ Result<telemetry::Telemetry*> telemetry_of_process() {
 
 bool start_pager(const PagerPurpose& purpose) {
   if (session->pager) return true;
+  // What was not asked for, and cannot be had, is as if nobody had tried.
   if (purpose.is_asked_for) note_paging();
   auto telemetry = telemetry_of_process();
   auto pager = telemetry ? open_service(purpose) : forward_error(std::move(telemetry));

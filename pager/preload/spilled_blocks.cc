@@ -38,7 +38,8 @@ constexpr size_t first_part_of_window = 16;
 constexpr size_t first_bytes_min = 10 * MiB;
 constexpr size_t first_bytes_max = 64 * MiB;
 constexpr uint64_t first_mark = uint64_t{1} << 63;
-// Of memory that only readers' blocks are served in, as long as nothing was read.
+// Where only readers are served and nothing was read yet, no more than this part of the window is
+// spilled.
 constexpr uint64_t unread_part_of_window = 2;
 // Arenas are few and large, because each is a region of the pager's.
 constexpr size_t arena_bytes_min = GiB;
@@ -67,7 +68,7 @@ struct Spilling {
   std::atomic<bool> has_ended_for_readers{false};
   std::atomic<bool> has_spilled{false};
   std::atomic<bool> has_given{false};
-  std::atomic<uint64_t> held_bytes{0};  // of spilled blocks, but for what they grew
+  std::atomic<uint64_t> held_bytes{0};  // of spilled blocks
   uint64_t window_bytes = UINT64_MAX;
 };
 Spilling* spilling = nullptr;
@@ -110,16 +111,20 @@ void widen_bounds(const Span& memory) {
 
 // ---- What others see of blocks ----
 
+// So many blocks more lie in spilled memory, of so many bytes more.
+void account(int64_t blocks, int64_t length_bytes) {
+  spilling->held_bytes.fetch_add(static_cast<uint64_t>(length_bytes));  // modulo 2^64
+  count_blocks(blocks, length_bytes);
+}
+
 void show_block(const LargeBlocks::Block& block) {
   spilling->shown.add(number_of(block.begin), block.reserved_bytes);
-  spilling->held_bytes.fetch_add(block.reserved_bytes);
-  count_blocks(1, static_cast<int64_t>(block.reserved_bytes));
+  account(1, static_cast<int64_t>(block.reserved_bytes));
 }
 
 void hide_block(const LargeBlocks::Block& block) {
   spilling->shown.remove(number_of(block.begin));
-  spilling->held_bytes.fetch_sub(block.reserved_bytes);
-  count_blocks(-1, -static_cast<int64_t>(block.reserved_bytes));
+  account(-1, -static_cast<int64_t>(block.reserved_bytes));
 }
 
 bool is_plain(const void* address) {
@@ -373,7 +378,7 @@ bool resize_large(void* address, size_t bytes) {
   if (!spilling->blocks.resize_in_place(address, bytes)) return false;
   const size_t after_bytes = round_up(bytes, os_page_bytes);
   spilling->shown.resize(number_of(address), after_bytes);
-  count_blocks(0, static_cast<int64_t>(after_bytes) - static_cast<int64_t>(before_bytes));
+  account(0, static_cast<int64_t>(after_bytes) - static_cast<int64_t>(before_bytes));
   return true;
 }
 

@@ -50,7 +50,7 @@ void begin_spilling_for_reader();
 bool end_spilling_for_readers();
 /// Whether only readers are served.
 bool is_spilling_for_readers();
-/// Whether any block was ever given out here, which libc does not know.
+/// Whether any block was ever given out: libc knows none of them.
 bool has_given_blocks();
 
 /// A block that begins at a page. Returns nullptr if there is no room in addresses (which is told

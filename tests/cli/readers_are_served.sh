@@ -33,6 +33,13 @@ def digest(weights):
 
 if how == "read":
     print(digest(read()))
+elif how == "read after other work":
+    with open(model, "rb") as file:
+        file.read(64)
+    block = bytearray(12 << 20)
+    block.extend(bytes(2 << 20))
+    del block
+    print(digest(read()))
 elif how == "in a child":
     child = os.fork()
     if child == 0:
@@ -121,6 +128,7 @@ fi
   fail "not told: $(jq -c .config "$SCRATCH/run.json")"
 served read
 served 'in a child'
+served 'read after other work'
 
 cc -shared -fPIC -x c -o "$SCRATCH/deep.so" - <<<'int deep(void) { return 0; }'
 not_served 'deep bound'

@@ -240,7 +240,7 @@ TEST_P(SpillingTest, AFileThatWasChangedIsNeverShown) {
   EXPECT_GE(telemetry_->read_errors, 1u);
 }
 
-TEST_P(SpillingTest, AFileThatIsOnlyRenamedIsStillRead) {
+TEST_P(SpillingTest, AFileWithOtherNamesAndRightsIsStillRead) {
   serve();
   const PatternFile file(48 * MiB);
   ASSERT_TRUE(read_lazily(file, 0, 0, 48 * MiB));

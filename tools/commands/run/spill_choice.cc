@@ -35,12 +35,11 @@ std::string folder_otherwise() {
 /// Nobody who did not ask for spilling shall wait for a full disk. What engines read takes no room,
 /// but what they write does.
 Status check_room(const std::string& folder) {
-  std::error_code failed;
-  const std::filesystem::space_info room = std::filesystem::space(folder, failed);
+  const auto room_bytes = spill::room_bytes(folder);
   rlimit longest{};
   const bool is_short = getrlimit(RLIMIT_FSIZE, &longest) == 0 &&
                         longest.rlim_cur != RLIM_INFINITY && longest.rlim_cur < room_bytes_min;
-  if (!failed && room.available >= room_bytes_min && !is_short) return {};
+  if (room_bytes && *room_bytes >= room_bytes_min && !is_short) return {};
   return fail(fmt::format("{} has no room for {}", folder, format_size(room_bytes_min)),
               "name a folder on another disk: --spill DIR");
 }

@@ -24,7 +24,7 @@ enum class SpillScope {
   of_all,      // of all engines: the user asked for it
 };
 
-/// How the choice is called in reports: "none", "readers" or "all".
+/// What reports call the choice: "none", "readers" or "all".
 const char* name_of(SpillScope spilling);
 
 /// Makes the folders in `options` absolute, and finds one where the user named none. Fails if the
