@@ -10,8 +10,10 @@ runs. At 110 % everything fits, and weightpager is compared with the engine alon
 How fast could it be? A pass cannot beat the computation with everything in memory, nor the disk that brings what the
 window does not hold: ceiling = max(resident time, (held - window + ring) / direct-read bandwidth). A load that writes
 cannot beat what it takes without a limit from a cold file, nor the disk: bytes written / direct-write bandwidth. Both
-bandwidths are fio's, of reads before and behind each of weightpager's runs, of writes behind it. "read / least" is what
-the last passes read, over held - window + ring; it is sound on a busy machine, too.
+bandwidths are fio's, of reads before and behind each of weightpager's runs, of writes behind it. Where other machines
+share the disk, what it gave is a guess; --drive-speed has it throttled to what it always gives, for both arms and for
+fio (throttle.py; only what the kernel swaps out is not held to it). "read / least" is what the last passes read, over
+held - window + ring; it is sound on a busy machine, too.
 
 Writes bench/results/DATE-copied_engines.json and prints a Markdown table. A run is marked invalid, and not used, when
 its output differs by one bit from the run with everything in memory, or the limit killed something.
@@ -20,6 +22,7 @@ its output differs by one bit from the run with everything in memory, or the lim
     bench/copied_engines.py --quick                does it work at all (some minutes)
 """
 
+import contextlib
 import pathlib
 import subprocess
 import tempfile
@@ -27,6 +30,7 @@ import tempfile
 import comparison
 import engine_runs
 import machine
+import throttle
 from comparison import number
 from engine_runs import BUILD, CACHE, ROOT, say, tool_output
 from python_vs_mmap import model_path
@@ -57,7 +61,11 @@ def parse_arguments():
                         help="of what the engine holds (default %(default)s)")
     parser.add_argument("--passes", type=int, default=12, help="per run; the first is not counted")
     parser.add_argument("--only", default="", metavar="TEXT", help="engines with this in their name")
-    return comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 6})
+    parser.add_argument("--drive-speed", type=int, metavar="MB/S", help="what the disk is throttled to (root, cgroup v1)")
+    options = comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 6})
+    if options.drive_speed and throttle.lacks():
+        parser.error(f"--drive-speed needs {' and '.join(throttle.lacks())}")
+    return options
 
 
 class Case:
@@ -153,18 +161,22 @@ def check(run, resident):
         run["invalid"] = "reads failed"
 
 
-def run_weightpager(case, plan, folder):
+def run_weightpager(case, plan, folder, drive_speed):
     before = machine.direct_bandwidth(case.file)
     run = case.weightpager(plan, folder)
-    run["direct_bytes_per_second"] = (before + machine.direct_bandwidth(case.file)) / 2
-    run["direct_write_bytes_per_second"] = machine.direct_write_bandwidth(folder, min(case.held_bytes, 1 << 30))
+    read = (before + machine.direct_bandwidth(case.file)) / 2
+    written = machine.direct_write_bandwidth(folder, min(case.held_bytes, 1 << 30))
+    # What a throttle lets through in its first moments is no bandwidth that lasts.
+    lasting = drive_speed * 1e6 if drive_speed else float("inf")
+    run["direct_bytes_per_second"] = min(read, lasting)
+    run["direct_write_bytes_per_second"] = min(written, lasting)
     return run
 
 
-def arms_of(case, plan, folder):
+def arms_of(case, plan, folder, drive_speed):
     """What weightpager is compared with, and weightpager."""
     other = ("alone", case.alone) if plan["percent"] >= 100 else ("swap", lambda: case.swap(plan))
-    return [other, ("weightpager", lambda: run_weightpager(case, plan, folder))]
+    return [other, ("weightpager", lambda: run_weightpager(case, plan, folder, drive_speed))]
 
 
 def plan_of(percent, case, resident):
@@ -185,7 +197,7 @@ def measure(cases, options, folder):
         say(f"round {repeat + 1} of {options.repeats}")
         for case, result in zip(cases, results):
             for plan in result["windows"]:
-                arms = arms_of(case, plan, folder)
+                arms = arms_of(case, plan, folder, options.drive_speed)
                 for arm, run_arm in arms if repeat % 2 == 0 else reversed(arms):
                     run = run_arm()
                     check(run, result["resident"])
@@ -256,7 +268,8 @@ def markdown(report):
     lines = [
         f"{comparison.opening(report)}, load average at the start {facts['load_average']:.1f}. Models of "
         f"{options['size']}, {options['repeats']} × {options['passes']} passes, {options['threads']} threads. Limit: "
-        "window + the engine's own + 64 MiB.",
+        "window + the engine's own + 64 MiB." +
+        (f" The disk is throttled to {options['drive_speed']} MB/s." if options["drive_speed"] else ""),
         "",
         "| engine | window | in memory s/pass | swap s/pass | weightpager s/pass | ratio | of ceiling | read / least "
         "| load s | load / least | written GB | promised |",
@@ -283,10 +296,15 @@ def main():
                          "cmake --preset release && cmake --build --preset release")
     cases = cases_of(options)
     comparison.warn_if_busy()
-    with tempfile.TemporaryDirectory(dir=CACHE, prefix="spill.") as folder, \
-            machine.swap_file(CACHE, 2 * max(case.held_bytes for case in cases) + (1 << 30)):
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=CACHE, prefix="spill."))
+        stack.enter_context(machine.swap_file(CACHE, 2 * max(case.held_bytes for case in cases) + (1 << 30)))
+        if options.drive_speed:
+            throttled = stack.enter_context(throttle.Throttle())
+            throttled.set(throttle.device_of(CACHE), options.drive_speed, ("read", "write"))
+            throttled.enter()
         report = comparison.new_report("copied_engines", build, cases[0].file, options, "size", "repeats", "passes",
-                                       "threads", "quick")
+                                       "threads", "drive_speed", "quick")
         report["engines"] = measure(cases, options, folder)
     for result in report["engines"]:
         for plan in result["windows"]:

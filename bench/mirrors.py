@@ -30,11 +30,11 @@ import zlib
 
 import comparison
 import machine
+import throttle
 from comparison import number
 from engine_runs import WEIGHTPAGER, say
 
 SUM_PROMISED = 0.95
-BLKIO = pathlib.Path("/sys/fs/cgroup/blkio")
 ENGINE = """
 import json, mmap, sys, time, zlib
 with open(sys.argv[1], "rb") as file:
@@ -56,9 +56,9 @@ def parse_arguments():
 
 
 def refuse_if_impossible():
-    lacks = [what for what, is_there in [("root", os.geteuid() == 0), ("/dev/loop-control", os.path.exists(
-        "/dev/loop-control")), (f"{BLKIO} (cgroup v1)", BLKIO.is_dir()), ("mkfs.ext4", shutil.which("mkfs.ext4"))]
-             if not is_there]
+    lacks = throttle.lacks()
+    lacks += ["/dev/loop-control"] if not os.path.exists("/dev/loop-control") else []
+    lacks += ["mkfs.ext4"] if not shutil.which("mkfs.ext4") else []
     if lacks:
         raise SystemExit(f"this needs {' and '.join(lacks)}")
 
@@ -89,29 +89,14 @@ class Drive:
         say(f"{self.directory} cannot be unmounted")
 
 
-class Throttle:
-    """A cgroup whose processes read from drives at set speeds, in MB/s."""
-
-    def __init__(self, stack):
-        self.folder = BLKIO / f"weightpager-mirrors-{os.getpid()}"
-        self.folder.mkdir()
-        stack.callback(self.folder.rmdir)
-
-    def set(self, drive, speed):
-        (self.folder / "blkio.throttle.read_bps_device").write_text(f"{drive.device} {speed * 1_000_000}")
-
-    def enter(self):
-        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
-
-
-def run(throttle, model, mirror, options, beside=None):
+def run(throttled, model, mirror, options, beside=None):
     """`beside` is called with the run's process when it has begun."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "run.json"
         command = [WEIGHTPAGER, "run", "--window", f"{options.window}%", "--match", "*.bin", "--quiet", "--json", report]
         command += ["--mirror", mirror.directory] if mirror else []
         command += ["--", sys.executable, "-c", ENGINE, model.model, str(options.passes)]
-        process = subprocess.Popen(command, preexec_fn=throttle.enter, stdout=subprocess.PIPE)
+        process = subprocess.Popen(command, preexec_fn=throttled.enter, stdout=subprocess.PIPE)
         if beside:
             threading.Thread(target=beside, daemon=True).start()
         try:
@@ -125,29 +110,29 @@ def run(throttle, model, mirror, options, beside=None):
     return {"bytes_per_s": facts["read_bytes"] / facts["elapsed_ns"] * 1e9, "crc": int(output), "pager": facts}
 
 
-def measure_pair(throttle, drives, speeds, options):
+def measure_pair(throttled, drives, speeds, options):
     arms = {"first": (drives[0], None), "second": (drives[1], None), "both": (drives[0], drives[1])}
     pair = {"speeds_mb_s": speeds, "runs": {arm: [] for arm in arms}}
     for drive, speed in zip(drives, speeds):
-        throttle.set(drive, speed)
+        throttled.set(drive.device, speed)
     for _ in range(options.repeats):
         for arm, (model, mirror) in arms.items():
-            pair["runs"][arm].append(run(throttle, model, mirror, options))
+            pair["runs"][arm].append(run(throttled, model, mirror, options))
     return pair
 
 
-def measure_change(throttle, drives, speeds, options):
+def measure_change(throttled, drives, speeds, options):
     """The faster drive becomes slow after two seconds."""
     for drive, speed in zip(drives, speeds):
-        throttle.set(drive, speed)
+        throttled.set(drive.device, speed)
     slow = [speeds[0], speeds[1] // 6]
 
     def slow_down():
         time.sleep(2)
-        throttle.set(drives[1], slow[1])
+        throttled.set(drives[1].device, slow[1])
 
     return {"speeds_mb_s": speeds, "then_mb_s": slow,
-            "runs": {"both": [run(throttle, drives[0], drives[1], options, slow_down)]}}
+            "runs": {"both": [run(throttled, drives[0], drives[1], options, slow_down)]}}
 
 
 def evaluate(pair, crc):
@@ -203,17 +188,17 @@ def main():
         crc = zlib.crc32(content)
         del content
         os.sync()
-        throttle = Throttle(stack)
+        throttled = stack.enter_context(throttle.Throttle())
         report = comparison.new_report("mirrors", build, drives[0].model, options, "repeats", "passes", "window", "quick")
         report |= {"model_bytes": model_bytes, "pairs": []}
         # The whole comparison of the copies comes first, so that no run has it.
-        run(throttle, drives[0], drives[1], options)
+        run(throttled, drives[0], drives[1], options)
         for speeds in options.pairs:
-            pair = measure_pair(throttle, drives, speeds, options)
+            pair = measure_pair(throttled, drives, speeds, options)
             evaluate(pair, crc)
             report["pairs"].append(pair)
             say(f"  {speeds} MB/s: {number(pair['both_mb_s'], 0)}, {number(pair['of_sum'])} of the sum")
-        report["change"] = measure_change(throttle, drives, options.pairs[0], options)
+        report["change"] = measure_change(throttled, drives, options.pairs[0], options)
         evaluate(report["change"], crc)
     comparison.publish(report, markdown(report), options)
 
