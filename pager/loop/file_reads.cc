@@ -405,16 +405,18 @@ void FileReads::take_zeros() {
     if (take_doomed(chunk)) continue;
     ServedFile& served = parts_.files.owner(chunk);
     std::memset(bytes_of(chunk), 0, chunk_bytes_);
-    note_use(served, chunk);
+    if (note_use(served, chunk)) parts_.policy.policy().on_growth(chunk);
     if (make_ready(served, chunk)) chunks_.show(chunk);
   }
 }
 
-void FileReads::note_use(ServedFile& served, ChunkId chunk) {
+// Returns whether the engine has not used the chunk before.
+bool FileReads::note_use(ServedFile& served, ChunkId chunk) {
   const uint32_t index = chunk - served.first_chunk;
-  if (served.spilled->is_in_use(index)) return;
+  if (served.spilled->is_in_use(index)) return false;
   served.spilled->note_use(index);
   parts_.policy.note_order_grows();
+  return true;
 }
 
 // What was read from a file has to be what the engine has read there.

@@ -99,7 +99,7 @@ class FileReads {
   void take_arrival(window::ChunkId chunk, const Arrival& arrival, window::Run& wanted);
   bool take_doomed(window::ChunkId chunk);
   bool make_ready(const ServedFile& served, window::ChunkId chunk);
-  void note_use(ServedFile& served, window::ChunkId chunk);
+  bool note_use(ServedFile& served, window::ChunkId chunk);
   void take(std::span<const io::Completion> finished, uint64_t now_ns);
   bool goes_along(const window::Run& run, window::ChunkId chunk, uint32_t count_max) const;
   std::byte* bytes_of(window::ChunkId chunk) const;

@@ -110,6 +110,7 @@ Action ExpertPolicy::next() {
   if (!lacks_nothing) return {};
   if (Action it = grant(stream_.advised()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(stream_.prefetch()); it.kind != Action::Kind::none) return it;
+  if (Action it = stream_.room_for_growth(); it.kind != Action::Kind::none) return it;
   return returning();
 }
 

@@ -34,6 +34,7 @@ class ExpertPolicy final : public Policy {
   void set_order(const ChunkOrder& order) override;
   void on_resized() override;
   void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
+  void on_growth(ChunkId chunk) override { stream_.on_growth(chunk); }
   bool on_ready(ChunkId chunk) override;
   void on_refused(ChunkId chunk) override { stream_.on_refused(chunk); }
   void on_standstill() override { stream_.on_standstill(); }

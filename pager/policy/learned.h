@@ -27,6 +27,7 @@ class Learned final : public Policy {
   void on_resized() override { policy_.on_resized(); }
   void on_time(uint64_t now_ns) override { meter_.set_time(now_ns); }
   void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
+  void on_growth(ChunkId chunk) override { policy_.on_growth(chunk); }
   bool on_ready(ChunkId chunk) override;
   void on_refused(ChunkId chunk) override { policy_.on_refused(chunk); }
   void on_standstill() override { policy_.on_standstill(); }

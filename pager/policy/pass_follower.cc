@@ -1,6 +1,7 @@
 #include "pager/policy/pass_follower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ranges>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
 // On average: an engine without any order would go on adding visits.
 constexpr uint32_t visits_of_each_max = 2;
+// So many chunks that were left out may come back, or a quarter of them, before all of them do.
+constexpr uint32_t came_back_max = 8;
 
 }  // namespace
 
@@ -27,7 +30,7 @@ PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
 
 // ---- The order, and what stays ----
 
-void PassFollower::set_order(const ChunkOrder& order) {
+void PassFollower::set_order(const ChunkOrder& order, const std::vector<ChunkId>& left_out) {
   chunks_ = table_.chunks();
   order_.reset(chunks_);
   learner_.reset(chunks_);
@@ -38,9 +41,42 @@ void PassFollower::set_order(const ChunkOrder& order) {
   pins_.reset(order, chunks_);
   is_order_learned_ = !order.access_profile.is_empty();
   shared_ = order.shared;
-  if (!is_order_learned_) return install_order(order.cyclic);
   const std::vector<ChunkId>& learned = order.access_profile.order;
-  install_order(reordered(with_learned_chunks(order.cyclic, learned), learned));
+  all_ = with_learned_chunks(order.cyclic, learned);
+  note_left_out(left_out);
+  std::vector<ChunkId> first;
+  std::ranges::copy_if(all_, std::back_inserter(first),
+                       [&](ChunkId chunk) { return !is_left_out_[chunk]; });
+  install_order(is_order_learned_ ? reordered(first, learned) : std::move(first));
+}
+
+void PassFollower::note_left_out(const std::vector<ChunkId>& chunks) {
+  is_left_out_.assign(chunks_, false);
+  for (const ChunkId chunk : chunks) is_left_out_[chunk] = true;
+  left_out_ = static_cast<uint32_t>(chunks.size());
+  came_back_ = 0;
+}
+
+// The engine touched a chunk that is not part of the order. Returns whether the order changed: so
+// many chunks came back that leaving them out was wrong, and none is to be dropped now.
+bool PassFollower::note_back(ChunkId chunk) {
+  if (left_out_ == 0 || !is_left_out_[chunk]) return false;
+  is_left_out_[chunk] = false;
+  if (++came_back_ <= std::max(came_back_max, left_out_ / 4)) return false;
+  std::fill(is_left_out_.begin(), is_left_out_.end(), false);
+  take_back();
+  drops_unseen_ = false;
+  return true;
+}
+
+// What came back belongs to the order.
+void PassFollower::take_back() {
+  std::vector<ChunkId> order;
+  std::ranges::copy_if(all_, std::back_inserter(order), [&](ChunkId chunk) {
+    return order_.contains(chunk) || (!is_left_out_[chunk] && !learner_.is_unused(chunk));
+  });
+  left_out_ = 0;
+  install_order(reordered(order, order_.first_visits()));
 }
 
 // With chunks that the files do not count among those of every pass, and an earlier run did.
@@ -168,7 +204,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
   if (!order_.contains(chunk)) {
     const bool is_absent = table_.state(chunk) == ChunkState::absent;
     if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
-    return false;
+    return note_back(chunk);
   }
   is_rearranged_ = false;
   follow(chunk);
@@ -176,8 +212,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
   if (learner_.note_order(chunk)) {
     if (learner_.is_contradicted(apart_max())) correct_order();
     if (std::exchange(drops_unseen_, false)) {
-      learner_.drop_unseen();
-      edit_order();
+      drop_unseen();
     }
   }
   if (!cursor_.is_set() && order_.contains(chunk)) {
@@ -185,6 +220,19 @@ bool PassFollower::note_touch(ChunkId chunk) {
   }
   if (is_rearranged_) cursor_.skip_consumed();
   return is_rearranged_;
+}
+
+// The first pass after a load is over: what it left untouched is not part of a pass.
+void PassFollower::drop_unseen() {
+  learner_.drop_unseen();
+  if (left_out_ > 0 && came_back_ > 0) {
+    for (const ChunkId chunk : all_) {
+      if (!order_.contains(chunk) && !is_left_out_[chunk]) learner_.note_touch(chunk);
+    }
+    take_back();
+  }
+  left_out_ = 0;
+  edit_order();
 }
 
 void PassFollower::follow(ChunkId chunk) {

@@ -38,8 +38,10 @@ class PassFollower {
   PassFollower(const PassFollower&) = delete;  // its parts refer to each other
   PassFollower& operator=(const PassFollower&) = delete;
 
-  /// Begins with this order; what was learned before is forgotten.
-  void set_order(const ChunkOrder& order);
+  /// Begins with this order; what was learned before is forgotten. The first pass is expected to
+  /// leave out `left_out`, chunks of the order, ascending: those of them that the engine comes back
+  /// to belong to the order from then on.
+  void set_order(const ChunkOrder& order, const std::vector<ChunkId>& left_out = {});
   /// The table's resident_max changed.
   void resize();
   /// How long the engine computes from each chunk of the order, in any unit.
@@ -59,6 +61,8 @@ class PassFollower {
 
   /// The chunk that should be read ahead now, or no_chunk; the same until it is read.
   ChunkId next_ahead();
+  /// So many chunks were read ahead, and the engine has not passed them yet.
+  uint32_t read_ahead() const { return ahead_.count(); }
   /// The chunk of `next_ahead` is being read.
   void note_read_ahead(ChunkId chunk);
   /// A chunk that the engine has left behind since the last touch, or no_chunk; each one once.
@@ -93,6 +97,9 @@ class PassFollower {
   PolicyStatistics& statistics() { return statistics_; }
 
  private:
+  void note_left_out(const std::vector<ChunkId>& chunks);
+  bool note_back(ChunkId chunk);
+  void take_back();
   std::vector<ChunkId> with_learned_chunks(std::vector<ChunkId> order,
                                            const std::vector<ChunkId>& learned) const;
   void install_order(std::vector<ChunkId> order);
@@ -101,6 +108,7 @@ class PassFollower {
   void use_order();
   void divide();
   void follow(ChunkId chunk);
+  void drop_unseen();
   bool note_missed(ChunkId chunk);
   Revisits::Kind note_revisit(ChunkId chunk);
   void advance_to(uint64_t place);
@@ -118,6 +126,10 @@ class PassFollower {
   uint32_t chunks_ = 0;            // of the table, when the order was set
   std::vector<ChunkId> shared_;    // by two tensors each
   bool drops_unseen_ = false;      // when the first pass has been seen
+  std::vector<ChunkId> all_;       // the order that was set, with what is left out
+  std::vector<bool> is_left_out_;  // by chunk: and did not come back
+  uint32_t left_out_ = 0;          // 0 once a pass has shown what is used
+  uint32_t came_back_ = 0;
   bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;
   OrderLearner learner_;

@@ -24,7 +24,9 @@ void PinStream::set_order(const ChunkOrder& order, LayerAbove above) {
   demand_.reset(table_.chunks());
   advice_.reset(table_.chunks());
   victims_.reset();
-  follower_.set_order(order);
+  growing_.reset(table_.chunks());
+  const bool is_end = order.is_load_over && growing_.is_growing();
+  follower_.set_order(order, is_end ? growing_.end(order.cyclic) : std::vector<ChunkId>());
   if (is_pass_expected_) follower_.begin_pass();
   list_anew();
 }
@@ -47,6 +49,7 @@ void PinStream::list_anew() {
 void PinStream::on_touch(ChunkId chunk, uint32_t /*offset_bytes*/) {
   is_pass_expected_ = false;
   victims_.note_touch(chunk);
+  growing_.note_touch(chunk);
   if (follower_.note_touch(chunk)) list_anew();
   for (ChunkId behind; (behind = follower_.next_consumed()) != window::no_chunk;) {
     victims_.add_consumed(behind);
@@ -102,7 +105,8 @@ Action PinStream::next() {
   if (Action it = grant(shrink()); it.kind != Action::Kind::none) return it;
   if (Action it = show_unseen(); it.kind != Action::Kind::none) return it;
   if (Action it = grant(advised()); it.kind != Action::Kind::none) return it;
-  return grant(prefetch());
+  if (Action it = grant(prefetch()); it.kind != Action::Kind::none) return it;
+  return room_for_growth();
 }
 
 Action PinStream::grant(const Wish& wish) {
@@ -138,13 +142,21 @@ PinStream::Wish PinStream::advised() {
 // The next absent chunk ahead of the cursor, across the end of the pass if need be.
 PinStream::Wish PinStream::prefetch() {
   if (table_.reading() >= settings_.reads_max) return {};
+  // What is read too far ahead of an engine that copies makes room for copies again.
+  if (growing_.is_growing() && follower_.read_ahead() >= settings_.reads_max) return {};
   const ChunkId chunk = follower_.next_ahead();
   if (chunk == window::no_chunk) return {};
   // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
-  const uint32_t reserve = table_.resident_max() > 8 && ring_chunks() > 0 ? 1 : 0;
+  const uint32_t usual = table_.resident_max() > 8 && ring_chunks() > 0 ? 1 : 0;
+  const uint32_t reserve = std::max(usual, spare_chunks());
   if (table_.room() <= reserve) return {Wish::Kind::room};
   follower_.note_read_ahead(chunk);
   return {Wish::Kind::read, false, chunk};
+}
+
+Action PinStream::room_for_growth() {
+  const bool is_there = table_.room() + table_.leaving() >= spare_chunks();
+  return is_there || table_.lacks_slot() ? Action{} : useless_victim(true);
 }
 
 // ---- Making room ----
@@ -166,6 +178,12 @@ Action PinStream::free_a_slot(bool for_demand) {
 }
 
 Action PinStream::useless_victim(bool for_demand) {
+  if (growing_.is_growing()) {
+    ChunkId chunk = victims_.oldest_of_file(growing_);
+    const bool is_last_resort = for_demand && follower_.read_ahead() > settings_.reads_max;
+    if (chunk == window::no_chunk && is_last_resort) chunk = victims_.farthest_ahead();
+    if (chunk != window::no_chunk || !for_demand) return evict(chunk);
+  }
   if (ChunkId chunk = victims_.next_consumed(); chunk != window::no_chunk) return evict(chunk);
   if (!for_demand && !victims_.is_clock_over_share()) return {};
   const SecondChance::Finding found = victims_.next_by_clock();
@@ -183,6 +201,7 @@ Action PinStream::useful_victim() {
 Action PinStream::evict(ChunkId chunk) {
   if (chunk == window::no_chunk) return {};
   follower_.note_evicted(chunk);
+  growing_.note_evicted(chunk);
   return {.kind = Action::Kind::evict, .chunk = chunk};
 }
 

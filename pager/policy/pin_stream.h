@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "pager/policy/chunk_queue.h"
+#include "pager/policy/growing_memory.h"
 #include "pager/policy/layer_above.h"
 #include "pager/policy/pass_follower.h"
 #include "pager/policy/policy.h"
@@ -58,6 +59,7 @@ class PinStream final : public Policy {
   void set_order(const ChunkOrder& order) override { set_order(order, {}); }
   void on_resized() override;
   void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
+  void on_growth(ChunkId chunk) override { growing_.note_new(chunk); }
   bool on_ready(ChunkId chunk) override;
   void on_refused(ChunkId chunk) override;
   void on_standstill() override;
@@ -107,6 +109,9 @@ class PinStream final : public Policy {
   Wish advised();
   Wish prefetch();
 
+  /// Evicts a chunk if the engine, which fills memory, will soon need its room.
+  Action room_for_growth();
+
   // The steps of making room.
 
   /// Frees a slot where the window has room but no slot to read into.
@@ -123,6 +128,7 @@ class PinStream final : public Policy {
  private:
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
   void list_anew();
+  uint32_t spare_chunks() const { return growing_.spare_chunks(table_.resident_max()); }
   Action grant(const Wish& wish);
   Action make_room(bool for_demand);
   Action evict(ChunkId chunk);
@@ -132,6 +138,7 @@ class PinStream final : public Policy {
   LayerAbove above_;
   PassFollower follower_;
   Victims victims_;
+  GrowingMemory growing_;
   ChunkQueue demand_;
   ChunkQueue advice_;
   uint32_t since_tripwire_ = 0;    // chunks that arrived since the last tripwire

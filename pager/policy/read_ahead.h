@@ -32,6 +32,7 @@ class ReadAhead {
   /// The engine follows the order: the limit doubles, up to `chunks_max`.
   void reach_further(uint32_t chunks_max) { count_max_ = std::min(count_max_ * 2, chunks_max); }
 
+  uint32_t count() const { return count_; }
   bool is_full() const { return count_ >= count_max_; }
   bool contains(ChunkId chunk) const { return is_ahead_[chunk]; }
 

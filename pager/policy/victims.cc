@@ -92,6 +92,19 @@ ChunkId Victims::farthest_ahead() const {
   return follower_.farthest_ahead([&](ChunkId chunk) { return can_go(chunk); });
 }
 
+ChunkId Victims::oldest_of_file(const GrowingMemory& growing) const {
+  ChunkId victim = window::no_chunk;
+  const auto worth = [&](ChunkId chunk) {
+    return std::pair(follower_.is_pinned(chunk), evictability_.last_touch(chunk));
+  };
+  for (ChunkId chunk = 0; chunk < chunks_; ++chunk) {
+    if (!evictability_.is_evictable(chunk) || growing.is_new(chunk)) continue;
+    if (above_.owns(chunk) || is_protected(chunk)) continue;
+    if (victim == window::no_chunk || worth(chunk) < worth(victim)) victim = chunk;
+  }
+  return victim;
+}
+
 ChunkId Victims::any_ready() const {
   for (ChunkId chunk = 0; chunk < chunks_; ++chunk) {
     if (table_.state(chunk) == ChunkState::ready && !is_recent(chunk)) return chunk;

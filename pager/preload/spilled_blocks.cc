@@ -46,6 +46,15 @@ constexpr size_t arena_bytes_min = GiB;
 // More than any address space has.
 constexpr size_t block_bytes_max = size_t{1} << 47;
 
+// Whose blocks are served. Where these are the blocks of readers alone, it goes on from one of the
+// last three to the next.
+enum class Served {
+  of_all,
+  of_readers_to_come,  // the process has opened no model yet
+  of_readers,
+  of_nobody,
+};
+
 // Never destroyed: engine threads give blocks back until the process is gone.
 struct Spilling {
   LargeBlocks blocks{spilled_chunk_bytes};
@@ -61,11 +70,8 @@ struct Spilling {
   size_t first_bytes_max WP_GUARDED_BY(lives_mutex) = 0;  // 0 once a block was spilled
   // In a child process the pager serves nothing.
   std::atomic<bool> is_child{false};
-  // Where only readers are served: what `spilled_bytes_min` becomes when the process opens a model;
-  // 0 from then on.
-  std::atomic<size_t> bytes_min_of_reader{0};
-  std::atomic<bool> is_for_readers{false};
-  std::atomic<bool> has_ended_for_readers{false};
+  std::atomic<Served> served{Served::of_all};
+  size_t bytes_min = 0;  // what `spilled_bytes_min` is while blocks are served
   std::atomic<bool> has_spilled{false};
   std::atomic<bool> has_given{false};
   std::atomic<uint64_t> held_bytes{0};  // of spilled blocks
@@ -160,7 +166,8 @@ std::optional<LargeBlocks::Block> take_from_more_memory(size_t bytes, size_t ali
       add_arena(std::max({needed_bytes, arena_bytes_min, spilling->arenas_bytes})) ||
       add_arena(needed_bytes);
   if (is_added) block = spilling->blocks.take(bytes, alignment, now);
-  if (!block && !spilling->has_ended_for_readers.load() && !spilling->has_told_of_no_room) {
+  const bool is_wanted = spilling->served.load() != Served::of_nobody;
+  if (!block && is_wanted && !spilling->has_told_of_no_room) {
     spilling->has_told_of_no_room = true;
     notice("no room for more spilled memory: " + format_size(bytes) +
            " and more stay in the engine's own memory, beyond the window");
@@ -218,7 +225,7 @@ void give_plain(void* address) {
 // however long, and reads into it. One that asks for more and more has perhaps looked at a model's
 // header only, and must not have to write to a disk what it computes.
 bool may_be_of_reader(size_t bytes) {
-  if (!spilling->is_for_readers.load() || has_any_lazily_read()) return true;
+  if (!is_spilling_for_readers() || has_any_lazily_read()) return true;
   const uint64_t held_bytes = spilling->held_bytes.load();
   return held_bytes == 0 || held_bytes + bytes <= spilling->window_bytes / unread_part_of_window;
 }
@@ -264,7 +271,7 @@ void after_fork() WP_UNCHECKED {
 // opened no model yet: the child may.
 void after_fork_in_child() {
   spilled_bytes_min.store(SIZE_MAX);
-  spilling->is_child.store(spilling->bytes_min_of_reader.load() == 0);
+  spilling->is_child.store(spilling->served.load() != Served::of_readers_to_come);
   after_fork();
 }
 
@@ -289,31 +296,35 @@ void begin_spilling() {
                                                    first_bytes_min, first_bytes_max);
   }
   pthread_atfork(before_fork, after_fork, after_fork_in_child);
-  bytes_min = std::max<size_t>(bytes_min, os_page_bytes);
-  spilling->is_for_readers.store(is_for_readers);
-  (is_for_readers ? spilling->bytes_min_of_reader : spilled_bytes_min).store(bytes_min);
+  spilling->bytes_min = std::max<size_t>(bytes_min, os_page_bytes);
+  if (is_for_readers) {
+    spilling->served.store(Served::of_readers_to_come);
+  } else {
+    spilled_bytes_min.store(spilling->bytes_min);
+  }
 }
 
 void begin_spilling_for_reader() {
   if (spilling == nullptr) return;
-  const size_t bytes_min = spilling->bytes_min_of_reader.exchange(0);
-  if (bytes_min == 0) return;
+  Served to_come = Served::of_readers_to_come;
+  if (!spilling->served.compare_exchange_strong(to_come, Served::of_readers)) return;
   make_plain_memory();
-  spilled_bytes_min.store(bytes_min);
+  spilled_bytes_min.store(spilling->bytes_min);
   // Another thread may have mapped a model meanwhile.
-  if (spilling->has_ended_for_readers.load()) spilled_bytes_min.store(SIZE_MAX);
+  if (spilling->served.load() == Served::of_nobody) spilled_bytes_min.store(SIZE_MAX);
 }
 
 bool end_spilling_for_readers() {
   if (spilling == nullptr) return true;
-  if (!spilling->is_for_readers.load()) return false;
-  spilling->has_ended_for_readers.store(true);
-  spilling->bytes_min_of_reader.store(0);
+  if (!is_spilling_for_readers()) return false;
+  spilling->served.store(Served::of_nobody);
   spilled_bytes_min.store(SIZE_MAX);
   return !spilling->has_spilled.load();
 }
 
-bool is_spilling_for_readers() { return spilling != nullptr && spilling->is_for_readers.load(); }
+bool is_spilling_for_readers() {
+  return spilling != nullptr && spilling->served.load() != Served::of_all;
+}
 
 bool has_given_blocks() { return spilling != nullptr && spilling->has_given.load(); }
 
