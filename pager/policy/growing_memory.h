@@ -29,13 +29,14 @@ class GrowingMemory {
     is_new_.resize(chunks);
     is_read_.resize(chunks);
   }
-  /// The engine begins to fill the chunk.
+  /// The engine begins to fill the chunk, which it has touched for that.
   void note_new(ChunkId chunk) {
     is_new_[chunk] = true;
+    is_read_[chunk] = false;
     ++grown_;
   }
   /// The engine touched a chunk of any memory.
-  void note_touch(ChunkId chunk) { is_read_[chunk] = is_growing() && !is_new_[chunk]; }
+  void note_touch(ChunkId chunk) { is_read_[chunk] = !is_new_[chunk]; }
   /// The chunk went, so from now on it is somewhere else, too.
   void note_evicted(ChunkId chunk) { is_new_[chunk] = false; }
   /// The load is over. Returns the chunks of the order that were copied, ascending.
@@ -53,7 +54,7 @@ class GrowingMemory {
   static constexpr uint32_t grown_min = 8;
 
   std::vector<bool> is_new_;   // by chunk
-  std::vector<bool> is_read_;  // by chunk: while memory grew
+  std::vector<bool> is_read_;  // by chunk: since a load was over
   uint32_t grown_ = 0;         // chunks that were filled since a load was over
 };
 

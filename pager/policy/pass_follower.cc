@@ -58,14 +58,15 @@ void PassFollower::note_left_out(const std::vector<ChunkId>& chunks) {
 }
 
 // The engine touched a chunk that is not part of the order. Returns whether the order changed: so
-// many chunks came back that leaving them out was wrong, and none is to be dropped now.
+// many chunks came back that leaving them out was wrong, and another pass has to show what is used.
 bool PassFollower::note_back(ChunkId chunk) {
   if (left_out_ == 0 || !is_left_out_[chunk]) return false;
   is_left_out_[chunk] = false;
   if (++came_back_ <= std::max(came_back_max, left_out_ / 4)) return false;
   std::fill(is_left_out_.begin(), is_left_out_.end(), false);
   take_back();
-  drops_unseen_ = false;
+  learner_.reset(chunks_);
+  learner_.watch_all();
   return true;
 }
 

@@ -1,0 +1,138 @@
+// Engines that copy their weights while they load: copies stay, and what was copied goes.
+#include "pager/policy/growing_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/policy/simulation.h"
+
+namespace weightpager::policy::growing_memory_test {
+namespace {
+
+using Chunks = std::vector<ChunkId>;
+
+// A file, and memory behind it that the engine fills from the file.
+constexpr uint32_t file_chunks = 100;
+const Chunks file = Simulation::range(0, file_chunks);
+const Chunks copies = Simulation::range(file_chunks, 2 * file_chunks);
+
+struct Copying : Simulation {
+  explicit Copying(uint32_t window) : Simulation(2 * file_chunks, window) {
+    policy.set_order({.cyclic = file});
+  }
+
+  void fill(ChunkId chunk) {
+    touch(chunk);
+    policy.on_growth(chunk);
+  }
+  // Returns how many copies left the window meanwhile.
+  uint32_t load() {
+    for (const ChunkId chunk : file) {
+      touch(chunk);
+      fill(file_chunks + chunk);
+    }
+    run();
+    uint32_t gone = 0;
+    for (const ChunkId chunk : copies) gone += !table.is_resident(chunk);
+    policy.set_order({.cyclic = range(0, 2 * file_chunks), .is_load_over = true});
+    return gone;
+  }
+};
+
+TEST(GrowingMemory, AFewChunksAreNoGrowth) {
+  GrowingMemory growing;
+  growing.reset(20);
+  for (ChunkId chunk = 0; chunk < 7; ++chunk) growing.note_new(chunk);
+  EXPECT_FALSE(growing.is_growing());
+  EXPECT_EQ(growing.spare_chunks(80), 0u);
+  growing.note_new(7);
+  EXPECT_TRUE(growing.is_growing());
+  EXPECT_EQ(growing.spare_chunks(80), 8u);
+  EXPECT_EQ(growing.spare_chunks(16), 2u);
+  growing.end({});
+  EXPECT_FALSE(growing.is_growing());
+}
+
+TEST(GrowingMemory, WhatWentIsNotNew) {
+  GrowingMemory growing;
+  growing.reset(4);
+  growing.note_new(2);
+  EXPECT_TRUE(growing.is_new(2));
+  growing.reset(8);
+  EXPECT_TRUE(growing.is_new(2));
+  growing.note_evicted(2);
+  EXPECT_FALSE(growing.is_new(2));
+}
+
+TEST(GrowingMemory, MoreThanWasWrittenWasNotCopied) {
+  for (const uint32_t read : {10u, 60u}) {
+    GrowingMemory growing;
+    growing.reset(100);
+    for (ChunkId chunk = 0; chunk < 12; ++chunk) growing.note_new(chunk);
+    const Chunks of_file = Simulation::range(20, 20 + read);
+    for (const ChunkId chunk : of_file) growing.note_touch(chunk);
+    growing.note_touch(3);
+    growing.note_touch(12);  // as a chunk is before it is filled
+    growing.note_new(12);
+    EXPECT_EQ(growing.end(Simulation::range(0, 100)), read == 10 ? of_file : Chunks());
+    EXPECT_EQ(growing.end(Simulation::range(0, 100)), Chunks());
+  }
+}
+
+TEST(CopyingEngine, CopiesThatFitStay) {
+  Copying it(110);
+  // Those that fit beside what is spare, was just delivered, or is read next.
+  const uint32_t gone = it.load();
+  EXPECT_LE(gone, 20u);
+  // Each chunk once, and a few of the file that were read too far ahead.
+  EXPECT_LE(it.counts.reads, 2 * file_chunks + 40);
+  EXPECT_LE(it.pass(copies).reads, gone + 2);
+  for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(it.pass(copies).reads, 0u) << pass;
+}
+
+TEST(CopyingEngine, NoMoreCopiesLeaveThanDoNotFit) {
+  for (const uint32_t window : {32u, 48u, 64u}) {
+    Copying it(window);
+    // What is spare, was just delivered, or is read next is not theirs.
+    EXPECT_LE(it.load(), file_chunks - window + 40) << window;
+    for (int pass = 0; pass < 6; ++pass) it.pass(copies);
+    const auto counts = it.pass(copies);
+    EXPECT_LE(counts.reads, file_chunks - it.policy.pinned_chunks() + 4) << window;
+    EXPECT_LE(counts.demand_reads, 4u) << window;
+  }
+}
+
+// All that was read is used again, although as much memory was filled: it was not copied.
+TEST(CopyingEngine, AFileThatIsUsedAfterAllIsReadAheadAgain) {
+  Copying it(64);
+  it.load();
+  for (int pass = 0; pass < 8; ++pass) it.pass(file);
+  const auto counts = it.pass(file);
+  EXPECT_LE(counts.demand_reads, 6u);
+  EXPECT_LE(counts.reads, file_chunks - it.policy.pinned_chunks() + it.policy.ring_chunks());
+}
+
+TEST(CopyingEngine, TheFewChunksThatAreUsedAfterAllComeBack) {
+  Copying it(64);
+  it.load();
+  Chunks pass = copies;
+  for (ChunkId chunk = 90; chunk < 100; ++chunk) pass.push_back(chunk);
+  for (int i = 0; i < 8; ++i) it.pass(pass);
+  for (ChunkId chunk = 90; chunk < 100; ++chunk) EXPECT_TRUE(it.policy.order().contains(chunk));
+  for (ChunkId chunk = 0; chunk < 90; ++chunk) EXPECT_FALSE(it.policy.order().contains(chunk));
+  EXPECT_LE(it.pass(pass).demand_reads, 4u);
+}
+
+// An engine that computes with its file, and fills a chunk now and then.
+TEST(CopyingEngine, PinsOutliveACacheThatGrowsSlowly) {
+  Copying it(64);
+  for (int pass = 0; pass < 3; ++pass) it.pass(file);
+  const auto before = it.pass(file);
+  for (ChunkId chunk = 100; chunk < 104; ++chunk) it.fill(chunk);
+  for (int pass = 0; pass < 2; ++pass) it.pass(file);
+  EXPECT_LE(it.pass(file).reads, before.reads + 8);
+}
+
+}  // namespace
+}  // namespace weightpager::policy::growing_memory_test
