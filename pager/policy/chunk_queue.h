@@ -20,6 +20,7 @@ class ChunkQueue {
   }
 
   bool is_empty() const { return count_ == 0; }
+  size_t count() const { return count_; }
   window::ChunkId front() const { return items_[head_]; }
 
   void push(window::ChunkId chunk) {

@@ -110,7 +110,10 @@ Action ExpertPolicy::next() {
   if (!lacks_nothing) return {};
   if (Action it = grant(stream_.advised()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(stream_.prefetch()); it.kind != Action::Kind::none) return it;
-  if (Action it = stream_.room_for_growth(); it.kind != Action::Kind::none) return it;
+  if (stream_.lacks_room_for_growth()) {
+    if (Action it = growth_victim(true); it.kind != Action::Kind::none) return it;
+    if (Action it = stream_.useless_victim(true); it.kind != Action::Kind::none) return it;
+  }
   return returning();
 }
 
@@ -174,10 +177,20 @@ Action ExpertPolicy::make_room(bool for_demand) {
   if (experts_.is_over_budget()) {
     if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   }
+  if (stream_.is_growing()) {
+    const Action it = growth_victim(for_demand);
+    if (it.kind != Action::Kind::none || !for_demand) return it;
+  }
   if (Action it = stream_.useless_victim(for_demand); it.kind != Action::Kind::none) return it;
   if (!for_demand) return {};
   if (Action it = expert_victim(); it.kind != Action::Kind::none) return it;
   return stream_.useful_victim();
+}
+
+// While the engine fills memory, experts can be read again, too.
+Action ExpertPolicy::growth_victim(bool for_demand) {
+  const Action it = stream_.file_victim(for_demand);
+  return it.kind != Action::Kind::none || !for_demand ? it : expert_victim();
 }
 
 // Chunks that cannot go now are left to the clock.

@@ -66,6 +66,7 @@ class ExpertPolicy final : public Policy {
   Action returning();
   Action make_room(bool for_demand);
   Action expert_victim();
+  Action growth_victim(bool for_demand);
   uint32_t chunks_in(uint64_t bytes) const {
     return static_cast<uint32_t>(bytes / settings_.chunk_bytes);
   }

@@ -4,17 +4,42 @@
 
 namespace weightpager::policy {
 
-std::vector<ChunkId> GrowingMemory::end(const std::vector<ChunkId>& order) {
+void GrowingMemory::reset(uint32_t chunks) {
+  is_new_.resize(chunks);
+  was_ever_new_.resize(chunks);
+  is_read_.resize(chunks);
+  of_file_.reset(chunks);
+  for (ChunkId chunk = 0; chunk < chunks; ++chunk) {
+    if (is_read_[chunk]) of_file_.push(chunk);
+  }
+}
+
+void GrowingMemory::note_new(ChunkId chunk) {
+  is_new_[chunk] = true;
+  is_read_[chunk] = false;
+  if (was_ever_new_[chunk]) return;
+  was_ever_new_[chunk] = true;
+  ++grown_;
+  touches_since_ = 0;
+}
+
+void GrowingMemory::note_touch(ChunkId chunk) {
+  ++touches_since_;
+  is_read_[chunk] = !is_new_[chunk];
+  if (is_read_[chunk]) of_file_.push(chunk);
+}
+
+std::vector<ChunkId> GrowingMemory::end(const ChunkOrder& order) {
+  for (const ChunkId chunk : order.kept) is_read_[chunk] = false;
   std::vector<ChunkId> copied;
-  for (const ChunkId chunk : order) {
+  for (const ChunkId chunk : order.cyclic) {
     if (is_read_[chunk]) copied.push_back(chunk);
   }
-  std::fill(is_read_.begin(), is_read_.end(), false);
   // A layout may take a little less than the file does.
-  const bool are_copied = copied.size() <= std::exchange(grown_, 0) / 3 * 4;
-  if (!are_copied) copied.clear();
-  std::sort(copied.begin(), copied.end());
-  return copied;
+  const bool are_copied = grown_ >= grown_min && copied.size() <= grown_ / 3 * 4;
+  std::fill(is_read_.begin(), is_read_.end(), false);
+  grown_ = 0;
+  return are_copied ? copied : std::vector<ChunkId>();
 }
 
 }  // namespace weightpager::policy

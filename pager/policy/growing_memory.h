@@ -6,11 +6,12 @@
 //
 // Idea. While memory grows, what can be read again goes first, pinned or not. And some room is made
 // before the engine asks for it, so that it goes on while the disk writes. Growth ends when the
-// driver says that the load is over; a few chunks alone, as a cache of keys gets now and then, are
-// no growth. If as much was written as was read of files, what was read was copied, and does not
-// belong to a pass until the engine comes back to it.
+// driver says that the load is over, or nothing new was filled for long. A few chunks alone, as a
+// cache of keys gets now and then, are no growth, nor is memory that is filled once more. If as
+// much was written as was read of files, what was read was copied, and does not belong to a pass
+// until the engine comes back to it.
 //
-// Cost: O(1) an event, O(N) at the end; two bits for each chunk. Only `reset` and `copied`
+// Cost: O(1) an event, O(N) at the end; some 5 bytes for each chunk. Only `reset` and `end`
 // allocate.
 #pragma once
 
@@ -19,43 +20,61 @@
 #include <vector>
 
 #include "pager/policy/chunk_order.h"
+#include "pager/policy/chunk_queue.h"
 
 namespace weightpager::policy {
 
 class GrowingMemory {
  public:
   /// The table has `chunks` chunks. What was seen before stays so.
-  void reset(uint32_t chunks) {
-    is_new_.resize(chunks);
-    is_read_.resize(chunks);
-  }
+  void reset(uint32_t chunks);
   /// The engine begins to fill the chunk, which it has touched for that.
-  void note_new(ChunkId chunk) {
-    is_new_[chunk] = true;
-    is_read_[chunk] = false;
-    ++grown_;
-  }
+  void note_new(ChunkId chunk);
   /// The engine touched a chunk of any memory.
-  void note_touch(ChunkId chunk) { is_read_[chunk] = !is_new_[chunk]; }
+  void note_touch(ChunkId chunk);
   /// The chunk went, so from now on it is somewhere else, too.
   void note_evicted(ChunkId chunk) { is_new_[chunk] = false; }
-  /// The load is over. Returns the chunks of the order that were copied, ascending.
-  std::vector<ChunkId> end(const std::vector<ChunkId>& order);
+  /// The load is over. Returns the chunks of the order that were copied.
+  std::vector<ChunkId> end(const ChunkOrder& order);
 
-  bool is_growing() const { return grown_ >= grown_min; }
+  bool is_growing() const { return grown_ >= grown_min && touches_since_ < touches_max; }
   /// Whether the chunk's bytes were in memory only ever since the engine wrote them.
   bool is_new(ChunkId chunk) const { return is_new_[chunk]; }
   /// So many chunks of the window are to be free, or on their way out.
   uint32_t spare_chunks(uint32_t window_chunks) const {
     return is_growing() ? std::min(ChunkTable::leaving_max, window_chunks / 8) : 0;
   }
+  /// The chunk that was touched longest ago of those that can be read again and for which
+  /// `can_go(chunk)` is true, or no_chunk. Chunks for which `is_resident(chunk)` is false are
+  /// forgotten.
+  template <typename IsResident, typename CanGo>
+  ChunkId take_oldest_of_file(IsResident is_resident, CanGo can_go);
 
  private:
   static constexpr uint32_t grown_min = 8;
+  // An engine that copies fills a chunk after every few touches.
+  static constexpr uint32_t touches_max = 256;
 
-  std::vector<bool> is_new_;   // by chunk
-  std::vector<bool> is_read_;  // by chunk: since a load was over
-  uint32_t grown_ = 0;         // chunks that were filled since a load was over
+  std::vector<bool> is_new_;        // by chunk
+  std::vector<bool> was_ever_new_;  // by chunk
+  std::vector<bool> is_read_;       // by chunk: since a load was over
+  ChunkQueue of_file_;              // in the order of their touches
+  uint32_t grown_ = 0;              // chunks that were filled since a load was over
+  uint32_t touches_since_ = 0;      // … the last of these was
 };
+
+// Only chunks that are in use or will be soon are passed over, and those are few, so this is O(1)
+// amortised.
+template <typename IsResident, typename CanGo>
+ChunkId GrowingMemory::take_oldest_of_file(IsResident is_resident, CanGo can_go) {
+  for (size_t left = of_file_.count(); left > 0; --left) {
+    const ChunkId chunk = of_file_.front();
+    of_file_.pop();
+    if (is_new_[chunk] || !is_resident(chunk)) continue;
+    if (can_go(chunk)) return chunk;
+    of_file_.push(chunk);
+  }
+  return window::no_chunk;
+}
 
 }  // namespace weightpager::policy

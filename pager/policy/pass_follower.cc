@@ -14,8 +14,6 @@ namespace {
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
 // On average: an engine without any order would go on adding visits.
 constexpr uint32_t visits_of_each_max = 2;
-// So many chunks that were left out may come back, or a quarter of them, before all of them do.
-constexpr uint32_t came_back_max = 8;
 
 }  // namespace
 
@@ -43,30 +41,31 @@ void PassFollower::set_order(const ChunkOrder& order, const std::vector<ChunkId>
   shared_ = order.shared;
   const std::vector<ChunkId>& learned = order.access_profile.order;
   all_ = with_learned_chunks(order.cyclic, learned);
-  note_left_out(left_out);
+  left_out_.begin(all_, left_out, chunks_);
   std::vector<ChunkId> first;
   std::ranges::copy_if(all_, std::back_inserter(first),
-                       [&](ChunkId chunk) { return !is_left_out_[chunk]; });
+                       [&](ChunkId chunk) { return !left_out_.contains(chunk); });
   install_order(is_order_learned_ ? reordered(first, learned) : std::move(first));
 }
 
-void PassFollower::note_left_out(const std::vector<ChunkId>& chunks) {
-  is_left_out_.assign(chunks_, false);
-  for (const ChunkId chunk : chunks) is_left_out_[chunk] = true;
-  left_out_ = static_cast<uint32_t>(chunks.size());
-  came_back_ = 0;
-}
-
-// The engine touched a chunk that is not part of the order. Returns whether the order changed: so
-// many chunks came back that leaving them out was wrong, and another pass has to show what is used.
-bool PassFollower::note_back(ChunkId chunk) {
-  if (left_out_ == 0 || !is_left_out_[chunk]) return false;
-  is_left_out_[chunk] = false;
-  if (++came_back_ <= std::max(came_back_max, left_out_ / 4)) return false;
-  std::fill(is_left_out_.begin(), is_left_out_.end(), false);
+// The engine touched a chunk that is not part of the order. Returns whether the order changed.
+bool PassFollower::note_left_out(ChunkId chunk) {
+  const bool is_absent = table_.state(chunk) == ChunkState::absent;
+  switch (left_out_.note_touch(chunk, is_absent)) {
+    case LeftOut::Joining::none:
+      return false;
+    case LeftOut::Joining::what_came_back:
+      take_back();
+      return true;
+    case LeftOut::Joining::all:
+      break;
+  }
+  left_out_.bring_back();
   take_back();
+  // Another pass has to show what is used.
   learner_.reset(chunks_);
   learner_.watch_all();
+  drops_unseen_ = true;
   return true;
 }
 
@@ -74,10 +73,10 @@ bool PassFollower::note_back(ChunkId chunk) {
 void PassFollower::take_back() {
   std::vector<ChunkId> order;
   std::ranges::copy_if(all_, std::back_inserter(order), [&](ChunkId chunk) {
-    return order_.contains(chunk) || (!is_left_out_[chunk] && !learner_.is_unused(chunk));
+    return order_.contains(chunk) || left_out_.has_come_back(chunk);
   });
-  left_out_ = 0;
-  install_order(reordered(order, order_.first_visits()));
+  left_out_.join();
+  install_order(reordered(order, order_.chunks()));
 }
 
 // With chunks that the files do not count among those of every pass, and an earlier run did.
@@ -101,10 +100,11 @@ void PassFollower::install_order(std::vector<ChunkId> order) {
 }
 
 // A chunk that two passes left untouched is not part of the pass: it loses its pin and its visits.
-// So does a chunk lose a visit that two passes did not make. And visits that were found missing are
-// added. Returns false if there is nothing to edit.
+// So does a chunk lose a visit that two passes did not make. What the user wants to stay loses
+// none. And visits that were found missing are added. Returns false if there is nothing to edit.
 bool PassFollower::edit_order() {
   const auto is_gone = [&](uint32_t at) {
+    if (pins_.is_kept(order_[at])) return false;
     return learner_.is_unused(order_[at]) || order_.is_idle(at);
   };
   auto missing = revisits_.take_found();
@@ -205,7 +205,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
   if (!order_.contains(chunk)) {
     const bool is_absent = table_.state(chunk) == ChunkState::absent;
     if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
-    return note_back(chunk);
+    return note_left_out(chunk);
   }
   is_rearranged_ = false;
   follow(chunk);
@@ -226,13 +226,13 @@ bool PassFollower::note_touch(ChunkId chunk) {
 // The first pass after a load is over: what it left untouched is not part of a pass.
 void PassFollower::drop_unseen() {
   learner_.drop_unseen();
-  if (left_out_ > 0 && came_back_ > 0) {
-    for (const ChunkId chunk : all_) {
-      if (!order_.contains(chunk) && !is_left_out_[chunk]) learner_.note_touch(chunk);
-    }
-    take_back();
+  bool is_any_back = false;
+  for (const ChunkId chunk : all_) {
+    if (!left_out_.has_come_back(chunk)) continue;
+    is_any_back = true;
+    learner_.note_touch(chunk);
   }
-  left_out_ = 0;
+  if (is_any_back) take_back();
   edit_order();
 }
 

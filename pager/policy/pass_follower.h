@@ -17,6 +17,7 @@
 #include "pager/policy/cursor.h"
 #include "pager/policy/held_visits.h"
 #include "pager/policy/layer_above.h"
+#include "pager/policy/left_out.h"
 #include "pager/policy/order_learner.h"
 #include "pager/policy/pass_order.h"
 #include "pager/policy/pins.h"
@@ -38,9 +39,9 @@ class PassFollower {
   PassFollower(const PassFollower&) = delete;  // its parts refer to each other
   PassFollower& operator=(const PassFollower&) = delete;
 
-  /// Begins with this order; what was learned before is forgotten. The first pass is expected to
-  /// leave out `left_out`, chunks of the order, ascending: those of them that the engine comes back
-  /// to belong to the order from then on.
+  /// Begins with this order; what was learned before is forgotten. Passes are expected to leave out
+  /// `left_out`, and what earlier orders left out: chunks of the order, which belong to it when the
+  /// engine comes back to them.
   void set_order(const ChunkOrder& order, const std::vector<ChunkId>& left_out = {});
   /// The table's resident_max changed.
   void resize();
@@ -82,6 +83,8 @@ class PassFollower {
   const PassOrder& order() const { return order_; }
   const WindowShares& shares() const { return shares_; }
   bool is_pinned(ChunkId chunk) const { return chunk < chunks_ && pins_.contains(chunk); }
+  /// Whether the user wants the chunk to stay.
+  bool is_kept(ChunkId chunk) const { return chunk < chunks_ && pins_.is_kept(chunk); }
   /// Whether the chunk is in use, or about to be, or held until its next visit.
   bool is_needed(ChunkId chunk) const;
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
@@ -97,8 +100,7 @@ class PassFollower {
   PolicyStatistics& statistics() { return statistics_; }
 
  private:
-  void note_left_out(const std::vector<ChunkId>& chunks);
-  bool note_back(ChunkId chunk);
+  bool note_left_out(ChunkId chunk);
   void take_back();
   std::vector<ChunkId> with_learned_chunks(std::vector<ChunkId> order,
                                            const std::vector<ChunkId>& learned) const;
@@ -123,13 +125,11 @@ class PassFollower {
   const ChunkTable& table_;
   const Settings settings_;
   const LayerAbove& above_;
-  uint32_t chunks_ = 0;            // of the table, when the order was set
-  std::vector<ChunkId> shared_;    // by two tensors each
-  bool drops_unseen_ = false;      // when the first pass has been seen
-  std::vector<ChunkId> all_;       // the order that was set, with what is left out
-  std::vector<bool> is_left_out_;  // by chunk: and did not come back
-  uint32_t left_out_ = 0;          // 0 once a pass has shown what is used
-  uint32_t came_back_ = 0;
+  uint32_t chunks_ = 0;          // of the table, when the order was set
+  std::vector<ChunkId> shared_;  // by two tensors each
+  bool drops_unseen_ = false;    // when the first pass has been seen
+  std::vector<ChunkId> all_;     // the order that was set, with what is left out
+  LeftOut left_out_;
   bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;
   OrderLearner learner_;

@@ -25,8 +25,7 @@ void PinStream::set_order(const ChunkOrder& order, LayerAbove above) {
   advice_.reset(table_.chunks());
   victims_.reset();
   growing_.reset(table_.chunks());
-  const bool is_end = order.is_load_over && growing_.is_growing();
-  follower_.set_order(order, is_end ? growing_.end(order.cyclic) : std::vector<ChunkId>());
+  follower_.set_order(order, order.is_load_over ? growing_.end(order) : std::vector<ChunkId>());
   if (is_pass_expected_) follower_.begin_pass();
   list_anew();
 }
@@ -106,7 +105,7 @@ Action PinStream::next() {
   if (Action it = show_unseen(); it.kind != Action::Kind::none) return it;
   if (Action it = grant(advised()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(prefetch()); it.kind != Action::Kind::none) return it;
-  return room_for_growth();
+  return lacks_room_for_growth() ? growth_victim(true) : Action{};
 }
 
 Action PinStream::grant(const Wish& wish) {
@@ -143,7 +142,7 @@ PinStream::Wish PinStream::advised() {
 PinStream::Wish PinStream::prefetch() {
   if (table_.reading() >= settings_.reads_max) return {};
   // What is read too far ahead of an engine that copies makes room for copies again.
-  if (growing_.is_growing() && follower_.read_ahead() >= settings_.reads_max) return {};
+  if (is_growing() && follower_.read_ahead() >= settings_.reads_max) return {};
   const ChunkId chunk = follower_.next_ahead();
   if (chunk == window::no_chunk) return {};
   // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
@@ -154,18 +153,14 @@ PinStream::Wish PinStream::prefetch() {
   return {Wish::Kind::read, false, chunk};
 }
 
-Action PinStream::room_for_growth() {
-  const bool is_there = table_.room() + table_.leaving() >= spare_chunks();
-  return is_there || table_.lacks_slot() ? Action{} : useless_victim(true);
-}
-
 // ---- Making room ----
 
 // Evicts the chunk that is worth least. A demand read may evict any chunk, a prefetch only one that
 // is of no use.
 Action PinStream::make_room(bool for_demand) {
   if (table_.lacks_slot()) return free_a_slot(for_demand);
-  if (Action it = useless_victim(for_demand); it.kind != Action::Kind::none) return it;
+  const Action useless = is_growing() ? growth_victim(for_demand) : useless_victim(for_demand);
+  if (useless.kind != Action::Kind::none) return useless;
   return for_demand ? useful_victim() : Action{};
 }
 
@@ -178,17 +173,28 @@ Action PinStream::free_a_slot(bool for_demand) {
 }
 
 Action PinStream::useless_victim(bool for_demand) {
-  if (growing_.is_growing()) {
-    ChunkId chunk = victims_.oldest_of_file(growing_);
-    const bool is_last_resort = for_demand && follower_.read_ahead() > settings_.reads_max;
-    if (chunk == window::no_chunk && is_last_resort) chunk = victims_.farthest_ahead();
-    if (chunk != window::no_chunk || !for_demand) return evict(chunk);
-  }
   if (ChunkId chunk = victims_.next_consumed(); chunk != window::no_chunk) return evict(chunk);
   if (!for_demand && !victims_.is_clock_over_share()) return {};
   const SecondChance::Finding found = victims_.next_by_clock();
   if (found.is_to_be_hidden) return {.kind = Action::Kind::hide, .chunk = found.chunk};
   return evict(found.chunk);
+}
+
+bool PinStream::lacks_room_for_growth() const {
+  return table_.room() + table_.leaving() < spare_chunks() && !table_.lacks_slot();
+}
+
+Action PinStream::file_victim(bool for_demand) {
+  if (ChunkId chunk = victims_.take_oldest_of_file(growing_); chunk != window::no_chunk)
+    return evict(chunk);
+  const bool is_far_ahead = follower_.read_ahead() > settings_.reads_max;
+  return for_demand && is_far_ahead ? evict(victims_.farthest_ahead()) : Action{};
+}
+
+// Nothing that is new has to be written for what is only read ahead.
+Action PinStream::growth_victim(bool for_demand) {
+  Action it = file_victim(for_demand);
+  return it.kind != Action::Kind::none || !for_demand ? it : useless_victim(true);
 }
 
 Action PinStream::useful_victim() {

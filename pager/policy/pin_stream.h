@@ -109,11 +109,15 @@ class PinStream final : public Policy {
   Wish advised();
   Wish prefetch();
 
-  /// Evicts a chunk if the engine, which fills memory, will soon need its room.
-  Action room_for_growth();
-
   // The steps of making room.
 
+  /// Whether the engine fills memory, as it does while it loads.
+  bool is_growing() const { return growing_.is_growing(); }
+  /// Whether it does, and will soon need room that is not there.
+  bool lacks_room_for_growth() const;
+  /// Evicts a chunk that can be read again, for one that is new. A read ahead takes the place of
+  /// what was touched only.
+  Action file_victim(bool for_demand);
   /// Frees a slot where the window has room but no slot to read into.
   Action free_a_slot(bool for_demand);
   /// Evicts a chunk that is of no use, or of less use than streamed chunks; or hides a chunk to
@@ -131,6 +135,7 @@ class PinStream final : public Policy {
   uint32_t spare_chunks() const { return growing_.spare_chunks(table_.resident_max()); }
   Action grant(const Wish& wish);
   Action make_room(bool for_demand);
+  Action growth_victim(bool for_demand);
   Action evict(ChunkId chunk);
 
   const ChunkTable& table_;

@@ -29,6 +29,8 @@ class Pins {
   /// positions, or until the next visit if that one is held for.
   void choose(const PassOrder& order, const HeldVisits& held, uint32_t count, uint32_t near);
   bool contains(ChunkId chunk) const { return is_pinned_[chunk]; }
+  /// Whether the chunk is one of those that shall stay.
+  bool is_kept(ChunkId chunk) const { return classes_[chunk] == kept; }
 
  private:
   // Chunks of a lower class are pinned before others.

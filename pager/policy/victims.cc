@@ -92,17 +92,13 @@ ChunkId Victims::farthest_ahead() const {
   return follower_.farthest_ahead([&](ChunkId chunk) { return can_go(chunk); });
 }
 
-ChunkId Victims::oldest_of_file(const GrowingMemory& growing) const {
-  ChunkId victim = window::no_chunk;
-  const auto worth = [&](ChunkId chunk) {
-    return std::pair(follower_.is_pinned(chunk), evictability_.last_touch(chunk));
-  };
-  for (ChunkId chunk = 0; chunk < chunks_; ++chunk) {
-    if (!evictability_.is_evictable(chunk) || growing.is_new(chunk)) continue;
-    if (above_.owns(chunk) || is_protected(chunk)) continue;
-    if (victim == window::no_chunk || worth(chunk) < worth(victim)) victim = chunk;
-  }
-  return victim;
+ChunkId Victims::take_oldest_of_file(GrowingMemory& growing) const {
+  return growing.take_oldest_of_file(
+      [&](ChunkId chunk) { return table_.is_resident(chunk) && !above_.owns(chunk); },
+      [&](ChunkId chunk) {
+        return evictability_.is_evictable(chunk) && !is_protected(chunk) &&
+               !follower_.is_kept(chunk);
+      });
 }
 
 ChunkId Victims::any_ready() const {

@@ -61,9 +61,9 @@ class Victims {
   /// Of the chunks read ahead, the one that is needed last, or no_chunk. It is stale if the engine
   /// went elsewhere.
   ChunkId farthest_ahead() const;
-  /// The chunk that was touched longest ago of those that can be read again, pinned ones last; or
-  /// no_chunk. O(N).
-  ChunkId oldest_of_file(const GrowingMemory& growing) const;
+  /// The chunk that was touched longest ago of those that can be read again, pinned or not; or
+  /// no_chunk.
+  ChunkId take_oldest_of_file(GrowingMemory& growing) const;
   /// A chunk that is not mapped, or no_chunk. O(N).
   ChunkId any_ready() const;
   /// The last resort: the chunk that was touched longest ago, pinned chunks last; or no_chunk.
