@@ -93,8 +93,7 @@ policy::ChunkOrder PolicyHost::find_order(uint32_t& shown_chunks) const {
 
 void PolicyHost::tell(bool is_load_over) {
   is_order_stale_ = false;
-  // What has grown and was not told as a load's end still will be.
-  if (is_load_over) order_grew_ns_ = 0;
+  order_grew_ns_ = 0;
   order_told_ns_ = now_ns_;
   uint32_t shown_chunks = 0;
   policy::ChunkOrder order = find_order(shown_chunks);
