@@ -153,7 +153,7 @@ Action ExpertPolicy::hide() {
   for (;;) {
     const ChunkId chunk = experts_.next_hold();
     if (chunk == window::no_chunk) return {};
-    if (stream_.can_be_hidden(chunk)) {
+    if (stream_.victims().can_be_hidden(chunk)) {
       return {.kind = Action::Kind::hide, .chunk = chunk, .is_used_whole = true};
     }
   }
@@ -198,15 +198,15 @@ Action ExpertPolicy::expert_victim() {
   for (;;) {
     const ChunkId chunk = experts_.next_victim();
     if (chunk == window::no_chunk) return {};
-    if (!stream_.can_go(chunk)) {
-      stream_.leave_to_clock(chunk);
+    if (!stream_.victims().can_go(chunk)) {
+      stream_.victims().add_to_clock(chunk);
       continue;
     }
     // Neighbours whose turn it is go with it: they were read together, and leaving together costs
     // no more than leaving alone.
     Action it{.kind = Action::Kind::evict, .chunk = chunk};
     for (ChunkId next = chunk + 1; it.count < settings_.evictions_max; ++next, ++it.count) {
-      if (!experts_.goes_next(next) || !stream_.can_go(next)) break;
+      if (!experts_.goes_next(next) || !stream_.victims().can_go(next)) break;
       experts_.let_go(next);
     }
     return it;

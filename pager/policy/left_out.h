@@ -8,15 +8,20 @@
 // order. Later it does so when the engine waits for such chunks once more. If many come back, it
 // was wrong to leave them out: all join.
 //
-// Cost: O(1) a touch, O(N) to begin; a byte for each chunk. Only `begin` allocates.
+// Cost: O(1) a touch, O(N) to begin and to join; 5 bytes for each chunk. `note_touch` does not
+// allocate.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "pager/policy/chunk_order.h"
+#include "pager/policy/pass_order.h"
+#include "pager/policy/reordered.h"
 
 namespace weightpager::policy {
 
@@ -25,28 +30,31 @@ class LeftOut {
   /// Which chunks are to join the order now.
   enum class Joining { none, what_came_back, all };
 
-  /// `chunks`, and those of before, as far as they are among `order`. The table has `table_chunks`.
-  void begin(std::span<const ChunkId> order, std::span<const ChunkId> chunks,
-             uint32_t table_chunks) {
+  /// `chunks`, and those of before, as far as they are among `all`, an order without duplicates.
+  /// The table has `table_chunks`.
+  void begin(std::vector<ChunkId> all, std::span<const ChunkId> chunks, uint32_t table_chunks) {
+    all_ = std::move(all);
     states_.resize(table_chunks, State::joined);
     for (const ChunkId chunk : chunks) states_[chunk] = State::away;
     std::vector<State> before(table_chunks, State::joined);
     before.swap(states_);
     away_ = back_ = waits_ = 0;
-    for (const ChunkId chunk : order) {
+    for (const ChunkId chunk : all_) {
       states_[chunk] = before[chunk];
       away_ += before[chunk] == State::away;
       back_ += before[chunk] == State::back;
     }
   }
 
-  bool contains(ChunkId chunk) const { return states_[chunk] != State::joined; }
-  bool has_come_back(ChunkId chunk) const { return states_[chunk] == State::back; }
+  /// What is left of all without these, in its order.
+  std::vector<ChunkId> others() const { return those_in(State::joined); }
+  /// What was touched and has not joined the order yet.
+  std::vector<ChunkId> came_back() const { return those_in(State::back); }
 
   /// The engine touched a chunk that is not in the order.
   Joining note_touch(ChunkId chunk, bool is_absent) {
     if (states_[chunk] == State::joined) return Joining::none;
-    if (has_come_back(chunk)) {
+    if (states_[chunk] == State::back) {
       waits_ += is_absent;
       return waits_ < std::min(waits_max, back_) ? Joining::none : Joining::what_came_back;
     }
@@ -60,19 +68,33 @@ class LeftOut {
     std::ranges::replace(states_, State::away, State::back);
     away_ = 0;
   }
-  /// What came back is in the order from now on.
-  void join() {
+  /// The order with what came back, which belongs to it from now on. Where a chunk lies in it is
+  /// told by `all`.
+  std::vector<ChunkId> join(const PassOrder& order) {
+    std::vector<ChunkId> with;
+    std::ranges::copy_if(all_, std::back_inserter(with), [&](ChunkId chunk) {
+      return order.contains(chunk) || states_[chunk] == State::back;
+    });
     std::ranges::replace(states_, State::back, State::joined);
     back_ = waits_ = 0;
+    return reordered(with, order.chunks());
   }
 
  private:
   enum class State : uint8_t { joined, away, back };
 
+  std::vector<ChunkId> those_in(State state) const {
+    std::vector<ChunkId> found;
+    std::ranges::copy_if(all_, std::back_inserter(found),
+                         [&](ChunkId chunk) { return states_[chunk] == state; });
+    return found;
+  }
+
   // So many may come back, or a quarter of all, before all do.
   static constexpr uint32_t back_max = 8;
   static constexpr uint32_t waits_max = 8;
 
+  std::vector<ChunkId> all_;
   std::vector<State> states_;  // by chunk
   uint32_t away_ = 0;
   uint32_t back_ = 0;

@@ -15,6 +15,51 @@ constexpr uint64_t ahead_bytes_first = 8 * MiB;
 // On average: an engine without any order would go on adding visits.
 constexpr uint32_t visits_of_each_max = 2;
 
+// With chunks that the files do not count among those of every pass, and an earlier run did.
+std::vector<ChunkId> with_learned_chunks(std::vector<ChunkId> order,
+                                         const std::vector<ChunkId>& learned,
+                                         const LayerAbove& above, uint32_t chunks) {
+  std::vector<bool> is_there(chunks);
+  for (const ChunkId chunk : order) is_there[chunk] = true;
+  for (const ChunkId chunk : learned) {
+    if (is_there[chunk] || above.owns(chunk)) continue;
+    is_there[chunk] = true;
+    order.push_back(chunk);
+  }
+  return order;
+}
+
+// A chunk that two tensors share is visited with each of them, where the order has them apart.
+std::vector<PassOrder::Visit> shared_visits(const PassOrder& order,
+                                            const std::vector<ChunkId>& shared,
+                                            uint32_t apart_max) {
+  std::vector<PassOrder::Visit> visits;
+  const auto visit = [&](ChunkId chunk, uint32_t behind) {
+    const uint32_t apart = std::min(order.ahead(chunk, behind), order.behind(chunk, behind));
+    if (apart > apart_max) visits.push_back({.behind = behind, .chunk = chunk});
+  };
+  for (const ChunkId chunk : shared) {
+    if (!order.contains(chunk)) continue;
+    const uint32_t last = order.position(chunk - 1);
+    const uint32_t first = order.position(chunk + 1);
+    if (last != PassOrder::nowhere) visit(chunk, last);
+    if (first != PassOrder::nowhere) visit(chunk, first == 0 ? order.size() - 1 : first - 1);
+  }
+  return visits;
+}
+
+// Whether chunks that follow each other in `now` lie far apart in the order of before, so that pins
+// that were even there are not even in `now`.
+bool is_scattered(const PassOrder& before, const std::vector<ChunkId>& now) {
+  const uint32_t near = before.size() / 16;
+  uint32_t far = 0;
+  for (size_t at = 1; at < now.size(); ++at) {
+    const uint32_t last = before.position(now[at - 1]);
+    far += std::min(before.ahead(now[at], last), before.behind(now[at], last)) > near;
+  }
+  return far > now.size() / 8;
+}
+
 }  // namespace
 
 PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
@@ -40,11 +85,9 @@ void PassFollower::set_order(const ChunkOrder& order, const std::vector<ChunkId>
   is_order_learned_ = !order.access_profile.is_empty();
   shared_ = order.shared;
   const std::vector<ChunkId>& learned = order.access_profile.order;
-  all_ = with_learned_chunks(order.cyclic, learned);
-  left_out_.begin(all_, left_out, chunks_);
-  std::vector<ChunkId> first;
-  std::ranges::copy_if(all_, std::back_inserter(first),
-                       [&](ChunkId chunk) { return !left_out_.contains(chunk); });
+  std::vector<ChunkId> all = with_learned_chunks(order.cyclic, learned, above_, chunks_);
+  left_out_.begin(std::move(all), left_out, chunks_);
+  std::vector<ChunkId> first = left_out_.others();
   install_order(is_order_learned_ ? reordered(first, learned) : std::move(first));
 }
 
@@ -55,13 +98,13 @@ bool PassFollower::note_left_out(ChunkId chunk) {
     case LeftOut::Joining::none:
       return false;
     case LeftOut::Joining::what_came_back:
-      take_back();
+      install_order(left_out_.join(order_));
       return true;
     case LeftOut::Joining::all:
       break;
   }
   left_out_.bring_back();
-  take_back();
+  install_order(left_out_.join(order_));
   // Another pass has to show what is used.
   learner_.reset(chunks_);
   learner_.watch_all();
@@ -69,32 +112,10 @@ bool PassFollower::note_left_out(ChunkId chunk) {
   return true;
 }
 
-// What came back belongs to the order.
-void PassFollower::take_back() {
-  std::vector<ChunkId> order;
-  std::ranges::copy_if(all_, std::back_inserter(order), [&](ChunkId chunk) {
-    return order_.contains(chunk) || left_out_.has_come_back(chunk);
-  });
-  left_out_.join();
-  install_order(reordered(order, order_.chunks()));
-}
-
-// With chunks that the files do not count among those of every pass, and an earlier run did.
-std::vector<ChunkId> PassFollower::with_learned_chunks(std::vector<ChunkId> order,
-                                                       const std::vector<ChunkId>& learned) const {
-  std::vector<bool> is_there(chunks_);
-  for (const ChunkId chunk : order) is_there[chunk] = true;
-  for (const ChunkId chunk : learned) {
-    if (is_there[chunk] || above_.owns(chunk)) continue;
-    is_there[chunk] = true;
-    order.push_back(chunk);
-  }
-  return order;
-}
-
 void PassFollower::install_order(std::vector<ChunkId> order) {
   order_.install(std::move(order));
-  add_shared_visits();
+  const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
+  order_.insert(shared_visits(order_, shared_, apart_max));
   order_change_ = OrderChange::replaced;
   use_order();
 }
@@ -123,32 +144,12 @@ bool PassFollower::edit_order() {
   return true;
 }
 
-// A chunk that two tensors share is visited with each of them, where the order has them apart.
-void PassFollower::add_shared_visits() {
-  const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
-  std::vector<PassOrder::Visit> visits;
-  const auto visit = [&](ChunkId chunk, uint32_t behind) {
-    const uint32_t apart = std::min(order_.ahead(chunk, behind), order_.behind(chunk, behind));
-    if (apart > apart_max) visits.push_back({.behind = behind, .chunk = chunk});
-  };
-  for (const ChunkId chunk : shared_) {
-    if (!order_.contains(chunk)) continue;
-    const uint32_t last = order_.position(chunk - 1);
-    const uint32_t first = order_.position(chunk + 1);
-    if (last != PassOrder::nowhere) visit(chunk, last);
-    if (first != PassOrder::nowhere) visit(chunk, first == 0 ? order_.size() - 1 : first - 1);
-  }
-  order_.insert(std::move(visits));
-}
-
 void PassFollower::use_order() {
   cursor_.forget();
   ahead_.forget();
   revisits_.take_found();  // these are places of another order
   divide();
 }
-
-void PassFollower::resize() { divide(); }
 
 void PassFollower::set_pace(std::vector<float> pace) {
   order_.set_pace(std::move(pace));
@@ -226,13 +227,9 @@ bool PassFollower::note_touch(ChunkId chunk) {
 // The first pass after a load is over: what it left untouched is not part of a pass.
 void PassFollower::drop_unseen() {
   learner_.drop_unseen();
-  bool is_any_back = false;
-  for (const ChunkId chunk : all_) {
-    if (!left_out_.has_come_back(chunk)) continue;
-    is_any_back = true;
-    learner_.note_touch(chunk);
-  }
-  if (is_any_back) take_back();
+  const auto back = left_out_.came_back();
+  for (const ChunkId chunk : back) learner_.note_touch(chunk);
+  if (!back.empty()) install_order(left_out_.join(order_));
   edit_order();
 }
 
@@ -327,18 +324,6 @@ void PassFollower::reconsider() {
   }
 }
 
-// Whether chunks that follow each other lie far apart in the order of before, so that pins that
-// were even there are not even here.
-bool PassFollower::is_scattered(const std::vector<ChunkId>& order) const {
-  const uint32_t near = order_.size() / 16;
-  uint32_t far = 0;
-  for (size_t at = 1; at < order.size(); ++at) {
-    const uint32_t before = order_.position(order[at - 1]);
-    far += std::min(order_.ahead(order[at], before), order_.behind(order[at], before)) > near;
-  }
-  return far > order.size() / 8;
-}
-
 // How far behind its place a first touch may come without a contradiction. Of an order that a whole
 // run has learned the differences are the threads' chance, as long as the ring holds them.
 uint32_t PassFollower::apart_max() const {
@@ -353,7 +338,7 @@ void PassFollower::correct_order() {
   ++statistics_.order_corrections;
   ++statistics_.profiles_learned;
   std::vector<ChunkId> order = reordered(order_.first_visits(), learner_.seen());
-  if (is_scattered(order)) pins_.forget_turns();
+  if (is_scattered(order_, order)) pins_.forget_turns();
   install_order(std::move(order));
 }
 

@@ -44,7 +44,7 @@ class PassFollower {
   /// engine comes back to them.
   void set_order(const ChunkOrder& order, const std::vector<ChunkId>& left_out = {});
   /// The table's resident_max changed.
-  void resize();
+  void divide();
   /// How long the engine computes from each chunk of the order, in any unit.
   void set_pace(std::vector<float> pace);
 
@@ -101,14 +101,9 @@ class PassFollower {
 
  private:
   bool note_left_out(ChunkId chunk);
-  void take_back();
-  std::vector<ChunkId> with_learned_chunks(std::vector<ChunkId> order,
-                                           const std::vector<ChunkId>& learned) const;
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
-  void add_shared_visits();
   void use_order();
-  void divide();
   void follow(ChunkId chunk);
   void drop_unseen();
   bool note_missed(ChunkId chunk);
@@ -118,7 +113,6 @@ class PassFollower {
   void leave_behind(uint64_t place);
   void end_pass(uint64_t passes);
   void reconsider();
-  bool is_scattered(const std::vector<ChunkId>& order) const;
   uint32_t apart_max() const;
   void correct_order();
 
@@ -128,7 +122,6 @@ class PassFollower {
   uint32_t chunks_ = 0;          // of the table, when the order was set
   std::vector<ChunkId> shared_;  // by two tensors each
   bool drops_unseen_ = false;    // when the first pass has been seen
-  std::vector<ChunkId> all_;     // the order that was set, with what is left out
   LeftOut left_out_;
   bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;

@@ -31,7 +31,7 @@ void PinStream::set_order(const ChunkOrder& order, LayerAbove above) {
 }
 
 void PinStream::on_resized() {
-  follower_.resize();
+  follower_.divide();
   list_anew();
 }
 
@@ -105,7 +105,7 @@ Action PinStream::next() {
   if (Action it = show_unseen(); it.kind != Action::Kind::none) return it;
   if (Action it = grant(advised()); it.kind != Action::Kind::none) return it;
   if (Action it = grant(prefetch()); it.kind != Action::Kind::none) return it;
-  return lacks_room_for_growth() ? growth_victim(true) : Action{};
+  return lacks_room_for_growth() ? useless_victim(true) : Action{};
 }
 
 Action PinStream::grant(const Wish& wish) {
@@ -147,7 +147,7 @@ PinStream::Wish PinStream::prefetch() {
   if (chunk == window::no_chunk) return {};
   // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
   const uint32_t usual = table_.resident_max() > 8 && ring_chunks() > 0 ? 1 : 0;
-  const uint32_t reserve = std::max(usual, spare_chunks());
+  const uint32_t reserve = std::max(usual, growing_.spare_chunks(table_.resident_max()));
   if (table_.room() <= reserve) return {Wish::Kind::room};
   follower_.note_read_ahead(chunk);
   return {Wish::Kind::read, false, chunk};
@@ -159,8 +159,7 @@ PinStream::Wish PinStream::prefetch() {
 // is of no use.
 Action PinStream::make_room(bool for_demand) {
   if (table_.lacks_slot()) return free_a_slot(for_demand);
-  const Action useless = is_growing() ? growth_victim(for_demand) : useless_victim(for_demand);
-  if (useless.kind != Action::Kind::none) return useless;
+  if (Action it = useless_victim(for_demand); it.kind != Action::Kind::none) return it;
   return for_demand ? useful_victim() : Action{};
 }
 
@@ -172,7 +171,12 @@ Action PinStream::free_a_slot(bool for_demand) {
   return evict(victims_.oldest());
 }
 
+// Nothing that is new has to be written for what is only read ahead.
 Action PinStream::useless_victim(bool for_demand) {
+  if (is_growing()) {
+    const Action it = file_victim(for_demand);
+    if (it.kind != Action::Kind::none || !for_demand) return it;
+  }
   if (ChunkId chunk = victims_.next_consumed(); chunk != window::no_chunk) return evict(chunk);
   if (!for_demand && !victims_.is_clock_over_share()) return {};
   const SecondChance::Finding found = victims_.next_by_clock();
@@ -181,7 +185,8 @@ Action PinStream::useless_victim(bool for_demand) {
 }
 
 bool PinStream::lacks_room_for_growth() const {
-  return table_.room() + table_.leaving() < spare_chunks() && !table_.lacks_slot();
+  return table_.room() + table_.leaving() < growing_.spare_chunks(table_.resident_max()) &&
+         !table_.lacks_slot();
 }
 
 Action PinStream::file_victim(bool for_demand) {
@@ -189,12 +194,6 @@ Action PinStream::file_victim(bool for_demand) {
     return evict(chunk);
   const bool is_far_ahead = follower_.read_ahead() > settings_.reads_max;
   return for_demand && is_far_ahead ? evict(victims_.farthest_ahead()) : Action{};
-}
-
-// Nothing that is new has to be written for what is only read ahead.
-Action PinStream::growth_victim(bool for_demand) {
-  Action it = file_victim(for_demand);
-  return it.kind != Action::Kind::none || !for_demand ? it : useless_victim(true);
 }
 
 Action PinStream::useful_victim() {

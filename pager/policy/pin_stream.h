@@ -125,17 +125,13 @@ class PinStream final : public Policy {
   Action useless_victim(bool for_demand);
   /// Evicts a chunk that is of use.
   Action useful_victim();
-  bool can_go(ChunkId chunk) const { return victims_.can_go(chunk); }
-  bool can_be_hidden(ChunkId chunk) const { return victims_.can_be_hidden(chunk); }
-  void leave_to_clock(ChunkId chunk) { victims_.add_to_clock(chunk); }
+  Victims& victims() { return victims_; }
 
  private:
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
   void list_anew();
-  uint32_t spare_chunks() const { return growing_.spare_chunks(table_.resident_max()); }
   Action grant(const Wish& wish);
   Action make_room(bool for_demand);
-  Action growth_victim(bool for_demand);
   Action evict(ChunkId chunk);
 
   const ChunkTable& table_;
