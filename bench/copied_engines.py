@@ -61,10 +61,9 @@ def parse_arguments():
                         help="of what the engine holds (default %(default)s)")
     parser.add_argument("--passes", type=int, default=12, help="per run; the first is not counted")
     parser.add_argument("--only", default="", metavar="TEXT", help="engines with this in their name")
-    parser.add_argument("--drive-speed", type=int, metavar="MB/S", help="what the disk is throttled to (root, cgroup v1)")
+    throttle.add_option(parser)
     options = comparison.parse(parser, "passes", {"size": "320MiB", "repeats": 1, "passes": 6})
-    if options.drive_speed and throttle.lacks():
-        parser.error(f"--drive-speed needs {' and '.join(throttle.lacks())}")
+    throttle.check_option(parser, options)
     return options
 
 
@@ -166,10 +165,8 @@ def run_weightpager(case, plan, folder, drive_speed):
     run = case.weightpager(plan, folder)
     read = (before + machine.direct_bandwidth(case.file)) / 2
     written = machine.direct_write_bandwidth(folder, min(case.held_bytes, 1 << 30))
-    # What a throttle lets through in its first moments is no bandwidth that lasts.
-    lasting = drive_speed * 1e6 if drive_speed else float("inf")
-    run["direct_bytes_per_second"] = min(read, lasting)
-    run["direct_write_bytes_per_second"] = min(written, lasting)
+    run["direct_bytes_per_second"] = throttle.lasting(read, drive_speed)
+    run["direct_write_bytes_per_second"] = throttle.lasting(written, drive_speed)
     return run
 
 
@@ -299,10 +296,7 @@ def main():
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(dir=CACHE, prefix="spill."))
         stack.enter_context(machine.swap_file(CACHE, 2 * max(case.held_bytes for case in cases) + (1 << 30)))
-        if options.drive_speed:
-            throttled = stack.enter_context(throttle.Throttle())
-            throttled.set(throttle.device_of(CACHE), options.drive_speed, ("read", "write"))
-            throttled.enter()
+        stack.enter_context(throttle.steady(options, CACHE))
         report = comparison.new_report("copied_engines", build, cases[0].file, options, "size", "repeats", "passes",
                                        "threads", "drive_speed", "quick")
         report["engines"] = measure(cases, options, folder)

@@ -5,7 +5,8 @@ everything in memory, (model - window) / disk), and how much of the model it rea
 A multiplication walks its matrix in as many places at once as it has threads, and engines take the matrices in
 orders of their own. So this is the case that an order of chunks alone does not foresee. All arms run the same
 program (bench/engines) in the same memory cgroup: window + what the engine needs for itself + 64 MiB; each starts
-with the file out of the page cache. The disk is measured beside each run. weightpager starts twice with a cache
+with the file out of the page cache. The disk is measured beside each run; --drive-speed makes it a steady one
+(throttle.py). weightpager starts twice with a cache
 directory of its own: the first start learns the engine's order, the second knows it. Passes from the third on count,
 by their median, of the second start; "first pass" is what its first pass reads over what these read and what loading has
 left of the window to fill. A run whose output differs by one bit from the run in memory is marked invalid.
@@ -32,6 +33,7 @@ import comparison
 import engine_runs
 import llama_runs
 import machine
+import throttle
 from comparison import number
 from engine_runs import ROOT, WEIGHTPAGER, say, tool_output
 from python_vs_mmap import CASES, Case, bad_runs, check, plan_of, run_resident
@@ -50,8 +52,10 @@ def parse_arguments():
                         help="of the model (default %(default)s)")
     parser.add_argument("--passes", type=int, default=7, help="per run; the first two are not counted")
     parser.add_argument("--kernel", action="store_true", help="the kernel's mmap, too")
+    throttle.add_option(parser)
     options = comparison.parse(parser, "passes", {"size": "320MiB", "only": PYTORCH, "repeats": 1, "passes": 5,
                                                   "windows": [25, 50], "threads": [1, 4]})
+    throttle.check_option(parser, options)
     if options.model:
         options.only = PYTORCH
     return options
@@ -119,14 +123,14 @@ def engines(options):
                 yield threads, PythonEngine(name, python, given, options.model and options.model.parent)
 
 
-def disk_bandwidth(file):
+def disk_bandwidth(file, drive_speed):
     """Bytes per second of direct reads: by fio, or by weightpager's own measurement where there is no fio."""
     if shutil.which("fio"):
-        return machine.direct_bandwidth(file)
+        return throttle.lasting(machine.direct_bandwidth(file), drive_speed)
     with tempfile.TemporaryDirectory() as folder:
         disk = pathlib.Path(folder) / "disk.json"
         tool_output(WEIGHTPAGER, "bench", "disk", file, "--json", disk)
-        return json.loads(disk.read_text())["bytes_per_s"]
+        return throttle.lasting(json.loads(disk.read_text())["bytes_per_s"], drive_speed)
 
 
 def counted(run):
@@ -134,17 +138,17 @@ def counted(run):
     return machine.median(run["pass_s"][2:]), machine.median(run["pass_read_bytes"][2:])
 
 
-def measure_starts(engine, plan, resident):
+def measure_starts(engine, plan, resident, drive_speed):
     """A start that knows nothing of the engine, and one that knows what the first has learned."""
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         for arm in ("first start", "weightpager"):
-            plan["disk_bytes_per_s"].append(disk_bandwidth(engine.file))
+            plan["disk_bytes_per_s"].append(disk_bandwidth(engine.file, drive_speed))
             run = engine.weightpager(plan)
             check(run, "weightpager", resident)
             plan["runs"].setdefault(arm, []).append(run)
         del os.environ["XDG_CACHE_HOME"]
-    plan["disk_bytes_per_s"].append(disk_bandwidth(engine.file))
+    plan["disk_bytes_per_s"].append(disk_bandwidth(engine.file, drive_speed))
 
 
 def measure_window(engine, resident, percent, options):
@@ -154,7 +158,7 @@ def measure_window(engine, resident, percent, options):
             run = engine.kernel(plan)
             check(run, "kernel", resident)
             plan["runs"].setdefault("kernel", []).append(run)
-        measure_starts(engine, plan, resident)
+        measure_starts(engine, plan, resident, options.drive_speed)
     return plan
 
 
@@ -197,7 +201,9 @@ def markdown(report):
     options = report["options"]
     lines = [
         f"{comparison.opening(report)}, load average at the start {report['machine']['load_average']:.1f}. "
-        f"{options['repeats']} × {options['passes']} passes. Of passes from the third on: seconds, and what is read "
+        f"{options['repeats']} × {options['passes']} passes. "
+        + (f"The disk is throttled to {options['drive_speed']} MB/s. " if options["drive_speed"] else "") +
+        "Of passes from the third on: seconds, and what is read "
         "against model - window + ring. First pass: what it reads over what these read and what is left to fill.",
         "",
         "| engine | threads | window | in memory | kernel mmap | weightpager | faster | ceiling | of the ceiling "
@@ -212,14 +218,12 @@ def markdown(report):
     return "\n".join(lines + ["", "; ".join(comparison.verdict(promises, report))])
 
 
-def main():
-    options = parse_arguments()
-    build = comparison.build_facts()
-    comparison.warn_if_busy()
+def measure(options, build):
     report = None
     for threads, engine in engines(options):
         if report is None:
-            report = comparison.new_report("swept_matrices", build, engine.file, options, "repeats", "passes", "quick")
+            report = comparison.new_report("swept_matrices", build, engine.file, options, "repeats", "passes", "drive_speed",
+                                           "quick")
             report["results"] = []
         resident = engine.resident()
         result = {"engine": engine.name, "file": engine.file.name, "model_bytes": engine.file.stat().st_size,
@@ -235,6 +239,15 @@ def main():
     if report is None:
         raise SystemExit(f"swept_matrices: no engine has '{options.only}' in its name: "
                          f"{', '.join([*CASES, LlamaEngine.name])}")
+    return report
+
+
+def main():
+    options = parse_arguments()
+    build = comparison.build_facts()
+    comparison.warn_if_busy()
+    with throttle.steady(options, options.model or engine_runs.CACHE):
+        report = measure(options, build)
     comparison.publish(report, markdown(report), options)
 
 

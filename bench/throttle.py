@@ -6,6 +6,7 @@ Behind a throttle below its worst, what it gives is known. Direct reads and writ
 swaps in; what the kernel writes later, as page cache or swap, is not.
 """
 
+import contextlib
 import os
 import pathlib
 
@@ -52,3 +53,31 @@ class Throttle:
     def enter(self):
         """This process, and all that it starts from then on."""
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
+# ---- For comparisons ----
+
+def add_option(parser):
+    parser.add_argument("--drive-speed", type=int, metavar="MB/S", help="what the disk is throttled to (root, cgroup v1)")
+
+
+def check_option(parser, options):
+    if options.drive_speed and lacks():
+        parser.error(f"--drive-speed needs {' and '.join(lacks())}")
+
+
+@contextlib.contextmanager
+def steady(options, path):
+    """This process and all that it starts have the disk under the path at the option's speed."""
+    if not options.drive_speed:
+        yield
+        return
+    with Throttle() as throttled:
+        throttled.set(device_of(path), options.drive_speed, ("read", "write"))
+        throttled.enter()
+        yield
+
+
+def lasting(bytes_per_second, drive_speed):
+    """A measured bandwidth without what a throttle lets through in its first moments."""
+    return min(bytes_per_second, drive_speed * 1e6) if drive_speed else bytes_per_second

@@ -9,6 +9,7 @@
 //   tokens            the token ids, to compare runs with; with --text, text says what they mean
 //   load_s            from start of loading to a ready context
 //   first_token_s     from first evaluation to the first token (the whole prompt, one batch)
+//   prompts_s         the same of each time that the prompt is evaluated, with --prompts; first_token_s is the last one's
 //   token_s           seconds of each following token; token_s_median is their median
 //   load_read_bytes   bytes read from disks while it loaded; pass_read_bytes: for each token, the first included
 //   pass_pager_s      processor time of weightpager's thread in this process, for each token; null where there is none
@@ -18,7 +19,7 @@
 //                     itself (under weightpager the mapping has no name, and this is no measure of it)
 //
 //   node bench/engines/llama.mjs --model FILE [--tokens 16] [--threads N] [--prompt-tokens 8]
-//                                [--text WORDS] [--context 256] [--no-mmap] [--verbose]
+//                                [--prompts 1] [--text WORDS] [--context 256] [--no-mmap] [--verbose]
 // The engine is looked for where tools/scripts/engine.sh puts it; WEIGHTPAGER_ENGINE names another folder.
 
 import fs from "node:fs";
@@ -49,6 +50,7 @@ function readOptions() {
                 tokens: {type: "string", default: "16"},
                 threads: {type: "string", default: String(os.cpus().length)},
                 "prompt-tokens": {type: "string", default: "8"},
+                prompts: {type: "string", default: "1"},
                 text: {type: "string"},
                 context: {type: "string", default: "256"},
                 "no-mmap": {type: "boolean", default: false},
@@ -57,7 +59,7 @@ function readOptions() {
         }).values;
     } catch (error) {
         fail(`${error.message}\nusage: node llama.mjs --model FILE [--tokens 16] [--threads N] ` +
-            "[--prompt-tokens 8] [--text WORDS] [--context 256] [--no-mmap] [--verbose]");
+            "[--prompt-tokens 8] [--prompts 1] [--text WORDS] [--context 256] [--no-mmap] [--verbose]");
     }
     if (given.model == null)
         fail("which model? Example: node llama.mjs --model model.gguf --tokens 16");
@@ -68,6 +70,7 @@ function readOptions() {
         tokens: wholeNumber("tokens", given.tokens, 1),
         threads: wholeNumber("threads", given.threads, 1),
         promptTokens: wholeNumber("prompt-tokens", given["prompt-tokens"], 1),
+        prompts: wholeNumber("prompts", given.prompts, 1),
         text: given.text ?? null,
         context: wholeNumber("context", given.context, 16),
         mmap: !given["no-mmap"],
@@ -210,7 +213,14 @@ const {model, context} = await load(engine, options);
 const loadSeconds = (performance.now() - loadStart) / 1000;
 const loadReadBytes = diskReadBytes() - readBeforeLoad;
 const prompt = promptOf(model, options);
-const {tokens, seconds, readBytes, pagerSeconds} = await generate(context.getSequence(), prompt, options.tokens);
+const sequence = context.getSequence();
+const promptSeconds = [];
+while (promptSeconds.length < options.prompts - 1) {
+    promptSeconds.push((await generate(sequence, prompt, 1)).seconds[0]);
+    await sequence.clearHistory();
+}
+const {tokens, seconds, readBytes, pagerSeconds} = await generate(sequence, prompt, options.tokens);
+promptSeconds.push(seconds[0]);
 
 const report = {
     engine: "llama.cpp",
@@ -221,6 +231,7 @@ const report = {
     text: options.text == null ? null : model.detokenize(tokens),
     load_s: rounded(loadSeconds),
     first_token_s: rounded(seconds[0]),
+    prompts_s: promptSeconds.map(rounded),
     token_s: seconds.slice(1).map(rounded),
     token_s_median: seconds.length > 1 ? rounded(median(seconds.slice(1))) : null,
     load_read_bytes: loadReadBytes,
