@@ -146,9 +146,9 @@ PinStream::Wish PinStream::prefetch() {
   const ChunkId chunk = follower_.next_ahead();
   if (chunk == window::no_chunk) return {};
   // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
-  const uint32_t usual = table_.resident_max() > 8 && ring_chunks() > 0 ? 1 : 0;
-  const uint32_t reserve = std::max(usual, growing_.spare_chunks(table_.resident_max()));
-  if (table_.room() <= reserve) return {Wish::Kind::room};
+  const uint32_t reserve = table_.resident_max() > 8 && ring_chunks() > 0 ? 1 : 0;
+  const uint32_t spare = growing_.spare_chunks(table_.resident_max());
+  if (table_.room() <= reserve || table_.room_in_window() < spare) return {Wish::Kind::room};
   follower_.note_read_ahead(chunk);
   return {Wish::Kind::read, false, chunk};
 }
@@ -184,9 +184,10 @@ Action PinStream::useless_victim(bool for_demand) {
   return evict(found.chunk);
 }
 
+// Slots that are only being made are no reason to evict anything.
 bool PinStream::lacks_room_for_growth() const {
-  return table_.room() + table_.leaving() < growing_.spare_chunks(table_.resident_max()) &&
-         !table_.lacks_slot();
+  const uint32_t spare = growing_.spare_chunks(table_.resident_max());
+  return table_.room_in_window() + table_.leaving() < spare && !table_.lacks_slot();
 }
 
 Action PinStream::file_victim(bool for_demand) {

@@ -74,8 +74,12 @@ class ChunkTable {
   uint32_t free_slots() const { return free_slots_.count(); }
   /// Reads that could start now without evicting anything.
   uint32_t room() const {
-    const uint32_t below_window = resident_ < resident_max_ ? resident_max_ - resident_ : 0;
+    const uint32_t below_window = room_in_window();
     return free_slots() < below_window ? free_slots() : below_window;
+  }
+  /// The same, if there were slots for all of them.
+  uint32_t room_in_window() const {
+    return resident_ < resident_max_ ? resident_max_ - resident_ : 0;
   }
   void set_resident_max(uint32_t resident_max) { resident_max_ = resident_max; }
 

@@ -107,6 +107,19 @@ TEST(CopyingEngine, NoMoreCopiesLeaveThanDoNotFit) {
   }
 }
 
+// Slots that are still being made are no reason to write anything.
+TEST(CopyingEngine, NothingLeavesAWindowThatHasRoom) {
+  SimulationOf<PinStream> it(100, 100, {}, true, 4);
+  it.policy.set_order({.cyclic = Simulation::range(0, 1)});
+  it.table.expect_slots(true);
+  for (ChunkId chunk = 1; chunk < 90; ++chunk) {
+    it.touch(chunk);
+    it.policy.on_growth(chunk);
+    it.table.add_slot(3 + chunk);
+  }
+  EXPECT_EQ(it.counts.evictions, 0u);
+}
+
 // All that was read is used again, although as much memory was filled: it was not copied.
 TEST(CopyingEngine, AFileThatIsUsedAfterAllIsReadAheadAgain) {
   Copying it(64);
