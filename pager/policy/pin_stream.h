@@ -125,6 +125,7 @@ class PinStream final : public Policy {
   Action useless_victim(bool for_demand);
   /// Evicts a chunk that is of use.
   Action useful_victim();
+  /// Says which chunk can go, and takes what the layer above leaves to the clock.
   Victims& victims() { return victims_; }
 
  private:

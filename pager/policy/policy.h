@@ -101,8 +101,9 @@ class Policy {
   /// An engine thread touched a chunk that is not mapped, and waits. `offset_bytes`: where in the
   /// chunk, or `anywhere`.
   virtual void on_touch(ChunkId chunk, uint32_t offset_bytes) = 0;
-  /// The engine begins to fill a chunk of its own memory: to evict it costs a write. It goes on as
-  /// long as the engine loads (ChunkOrder::is_load_over).
+  /// The engine has touched a chunk of its own memory for the first time, and fills it: to evict
+  /// the chunk costs a write. Many such chunks mean that the engine loads, until an order says that
+  /// the load is over (ChunkOrder::is_load_over).
   virtual void on_growth(ChunkId /*chunk*/) {}
   /// The chunk was read without an error. Returns true if it shall be mapped now, false if it shall
   /// stay ready, as a tripwire. (A chunk that an engine thread waits for is mapped in any case.)
