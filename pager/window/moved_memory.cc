@@ -8,6 +8,7 @@
 
 #include "pager/base/assert.h"
 #include "pager/base/log.h"
+#include "pager/base/refusal.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
 #include "pager/window/live_pages.h"
@@ -77,6 +78,7 @@ bool MovedMemory::moves_into(const Region& region, uint32_t index) const {
 void MovedMemory::on_slots_made(SlotId first, uint32_t count) {
   auto done = own_.uffd().register_range(pool_->address(first), count * chunk_bytes_);
   if (done) return;
+  if (is_refusal(done.error().error_number)) end_refused("ioctl", done.error().error_number);
   report_error(done.error().message);
   std::abort();
 }
