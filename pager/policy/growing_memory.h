@@ -5,11 +5,11 @@
 // the engine will hardly look at it again; but pins were chosen for passes over that file.
 //
 // Idea. While memory grows, what can be read again goes first, pinned or not. And some room is made
-// before the engine asks for it, so that it goes on while the disk writes. Growth ends when the
-// driver says that the load is over, or nothing new was filled for long. A few chunks alone, as a
-// cache of keys gets now and then, are no growth, nor is memory that is filled once more. If as
-// much was written as was read of files, what was read was copied, and does not belong to a pass
-// until the engine comes back to it.
+// before the engine asks for it, so that the engine goes on while the disk writes. Growth ends when
+// the driver says that the load is over, or when 256 touches in a row filled nothing new. A few
+// chunks alone, as a cache of keys gets now and then, are no growth. Neither is memory that the
+// engine fills once more. If as much was filled as was read of files, what was read was copied, and
+// a pass does not have it until the engine comes back to it (left_out.h).
 //
 // Cost: O(1) an event, O(N) at the end; some 5 bytes for each chunk. Only `reset` and `end`
 // allocate.

@@ -46,7 +46,7 @@ class LeftOut {
     }
   }
 
-  /// What is left of all without these, in its order.
+  /// The chunks of `all` that belong to the order now, in the order of `all`.
   std::vector<ChunkId> others() const { return those_in(State::joined); }
   /// What was touched and has not joined the order yet.
   std::vector<ChunkId> came_back() const { return those_in(State::back); }
@@ -68,8 +68,8 @@ class LeftOut {
     std::ranges::replace(states_, State::away, State::back);
     away_ = 0;
   }
-  /// The order with what came back, which belongs to it from now on. Where a chunk lies in it is
-  /// told by `all`.
+  /// `order` with the chunks that came back, each behind the chunk that it follows in `all`. They
+  /// belong to the order from now on.
   std::vector<ChunkId> join(const PassOrder& order) {
     std::vector<ChunkId> with;
     std::ranges::copy_if(all_, std::back_inserter(with), [&](ChunkId chunk) {

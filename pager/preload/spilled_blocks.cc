@@ -46,8 +46,8 @@ constexpr size_t arena_bytes_min = GiB;
 // More than any address space has.
 constexpr size_t block_bytes_max = size_t{1} << 47;
 
-// Whose blocks are served. Where these are the blocks of readers alone, it goes on from one of the
-// last three to the next.
+// Whose blocks are served. Where only readers are served, the process goes through the last three
+// in this order.
 enum class Served {
   of_all,
   of_readers_to_come,  // the process has opened no model yet
