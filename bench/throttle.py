@@ -10,6 +10,8 @@ import contextlib
 import os
 import pathlib
 
+import machine
+
 GROUPS = pathlib.Path("/sys/fs/cgroup/blkio")
 
 
@@ -37,6 +39,7 @@ class Throttle:
         self.folder = GROUPS / f"weightpager-throttle-{os.getpid()}"
 
     def __enter__(self):
+        machine.end_by_finally()
         self.folder.mkdir()
         return self
 
