@@ -50,6 +50,16 @@ constexpr std::array<KnownFormat, 3> formats{{
 }};
 static_assert(formats.size() == static_cast<size_t>(Format::plain), "a format has no row");
 
+/// ONNX keeps large weights beside the graph, in a file without a header. PyTorch's exporter names
+/// it model.onnx.data, Hugging Face's model.onnx_data.
+constexpr std::array<std::string_view, 2> weights_endings{".onnx.data", ".onnx_data"};
+
+bool has_ending(std::string_view path, std::string_view ending) {
+  if (path.size() < ending.size()) return false;
+  const std::string_view end = path.substr(path.size() - ending.size());
+  return strncasecmp(end.data(), ending.data(), end.size()) == 0;
+}
+
 template <typename Predicate>
 const KnownFormat* find_format(Predicate is_it) {
   const auto found = std::find_if(formats.begin(), formats.end(), is_it);
@@ -66,10 +76,15 @@ const KnownFormat* format_by_start(std::string_view bytes) {
 
 const KnownFormat* format_by_ending(std::string_view path) {
   return find_format([&](const KnownFormat& it) {
-    if (it.ending.empty() || path.size() < it.ending.size()) return false;
-    const std::string_view end = path.substr(path.size() - it.ending.size());
-    return strncasecmp(end.data(), it.ending.data(), end.size()) == 0;
+    return !it.ending.empty() && has_ending(path, it.ending);
   });
+}
+
+std::span<const std::string_view> endings_of_weights() { return weights_endings; }
+
+bool is_named_weights(std::string_view path) {
+  return std::any_of(weights_endings.begin(), weights_endings.end(),
+                     [&](std::string_view ending) { return has_ending(path, ending); });
 }
 
 }  // namespace weightpager::model

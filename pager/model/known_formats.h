@@ -44,6 +44,13 @@ std::span<const KnownFormat> known_formats();
 /// The format of a file with these first bytes; nullptr: it is a plain file. Allocates nothing.
 const KnownFormat* format_by_start(std::string_view bytes);
 
+/// Endings of files that are weights and nothing else, in any case: ".onnx.data". Such a file is
+/// found by its name alone, and it is a plain one, whatever its content.
+std::span<const std::string_view> endings_of_weights();
+
+/// Whether `path` has one of endings_of_weights(). Allocates nothing.
+bool is_named_weights(std::string_view path);
+
 /// The format that a file's name promises by its ending, in any case; nullptr: none. Allocates
 /// nothing.
 const KnownFormat* format_by_ending(std::string_view path);

@@ -96,7 +96,7 @@ bool glob_names(const char* glob, const char* path) {
 }
 
 bool is_model_name(const char* path, const std::vector<std::string>& globs) {
-  if (format_by_ending(path) != nullptr) return true;
+  if (format_by_ending(path) != nullptr || is_named_weights(path)) return true;
   return std::any_of(globs.begin(), globs.end(),
                      [&](const std::string& glob) { return glob_names(glob.c_str(), path); });
 }

@@ -25,7 +25,7 @@ void GrowingMemory::note_new(ChunkId chunk) {
 
 void GrowingMemory::note_touch(ChunkId chunk) {
   ++touches_since_;
-  is_read_[chunk] = !is_new_[chunk];
+  is_read_[chunk] = !was_ever_new_[chunk];
   if (is_read_[chunk]) of_file_.push(chunk);
 }
 

@@ -1,14 +1,18 @@
-// Chunks of files that are left out of the order, because the engine has presumably copied them.
+// Chunks that are left out of the order: those of files that the engine has presumably copied, and
+// those without which passes went by.
 //
 // Problem. Whether an engine uses what it has copied is known when a pass is over, and then only of
 // that pass. In an order, such chunks would be read ahead in vain; outside of it, they would be
-// waited for in each pass.
+// waited for in each pass. The same is true of chunks that lost their place because nobody saw a
+// touch of them.
 //
-// Idea. One that is touched has come back. When a pass is over, what came back by then joins the
-// order. Later it does so when the engine waits for such chunks once more. If many come back, it
-// was wrong to leave them out: all join.
+// Idea. A copied chunk that is touched has come back. When a pass is over, what came back by then
+// joins the order. Later it does so when the engine waits for such chunks once more. If many come
+// back, it was wrong to leave them out: all join. A chunk that lost its place was left untouched by
+// passes, so it has to be waited for several times, in one pass or in passes that follow each
+// other: an embedding's chunks are touched now and then, and are better off outside.
 //
-// Cost: O(1) a touch, O(N) to begin and to join; 5 bytes for each chunk. `note_touch` does not
+// Cost: O(1) a touch, O(N) to begin and to join; 7 bytes for each chunk. `note_touch` does not
 // allocate.
 #pragma once
 
@@ -35,12 +39,13 @@ class LeftOut {
   void begin(std::vector<ChunkId> all, std::span<const ChunkId> chunks, uint32_t table_chunks) {
     all_ = std::move(all);
     states_.resize(table_chunks, State::joined);
+    lost_.assign(table_chunks, {});
     for (const ChunkId chunk : chunks) states_[chunk] = State::away;
     std::vector<State> before(table_chunks, State::joined);
     before.swap(states_);
     away_ = back_ = waits_ = 0;
     for (const ChunkId chunk : all_) {
-      states_[chunk] = before[chunk];
+      states_[chunk] = before[chunk] == State::dropped ? State::joined : before[chunk];
       away_ += before[chunk] == State::away;
       back_ += before[chunk] == State::back;
     }
@@ -51,9 +56,17 @@ class LeftOut {
   /// What was touched and has not joined the order yet.
   std::vector<ChunkId> came_back() const { return those_in(State::back); }
 
+  /// The chunk lost its place in the order, because passes went by without it.
+  void drop(ChunkId chunk) {
+    states_[chunk] = State::dropped;
+    lost_[chunk] = {};
+  }
+  void end_pass() { ++passes_; }
+
   /// The engine touched a chunk that is not in the order.
   Joining note_touch(ChunkId chunk, bool is_absent) {
     if (states_[chunk] == State::joined) return Joining::none;
+    if (states_[chunk] == State::dropped) return note_lost(chunk, is_absent);
     if (states_[chunk] == State::back) {
       waits_ += is_absent;
       return waits_ < std::min(waits_max, back_) ? Joining::none : Joining::what_came_back;
@@ -81,7 +94,30 @@ class LeftOut {
   }
 
  private:
-  enum class State : uint8_t { joined, away, back };
+  enum class State : uint8_t { joined, away, dropped, back };
+
+  struct Lost {
+    uint8_t waits = 0;   // in passes that followed each other
+    uint8_t passes = 0;  // passes_ at the last touch
+  };
+
+  bool is_lately(const Lost& it) const { return static_cast<uint8_t>(passes_ - it.passes) <= 1; }
+
+  Joining note_lost(ChunkId chunk, bool is_absent) {
+    Lost& it = lost_[chunk];
+    if (!is_lately(it)) it.waits = 0;
+    it.passes = passes_;
+    if (!is_absent || ++it.waits < waits_of_lost_max) return Joining::none;
+    // Its neighbours are about to follow.
+    for (const ChunkId other : all_) {
+      const Lost& lost = lost_[other];
+      if (states_[other] != State::dropped || !is_lately(lost)) continue;
+      if (lost.waits < waits_of_lost_max / 2) continue;
+      states_[other] = State::back;
+      ++back_;
+    }
+    return Joining::what_came_back;
+  }
 
   std::vector<ChunkId> those_in(State state) const {
     std::vector<ChunkId> found;
@@ -93,9 +129,12 @@ class LeftOut {
   // So many may come back, or a quarter of all, before all do.
   static constexpr uint32_t back_max = 8;
   static constexpr uint32_t waits_max = 8;
+  static constexpr uint8_t waits_of_lost_max = 4;
 
   std::vector<ChunkId> all_;
   std::vector<State> states_;  // by chunk
+  std::vector<Lost> lost_;     // by chunk, of those that lost their place
+  uint8_t passes_ = 0;         // modulo 256
   uint32_t away_ = 0;
   uint32_t back_ = 0;
   uint32_t waits_ = 0;  // for chunks that came back, since some joined

@@ -45,15 +45,23 @@ void OrderLearner::drop_unseen() {
   }
 }
 
+void OrderLearner::note_joining(ChunkId chunk) {
+  if (!has_seen(chunk)) note_first_touch(chunk);
+}
+
+void OrderLearner::note_first_touch(ChunkId chunk) {
+  touch_ranks_[chunk] = static_cast<uint32_t>(seen_.size());
+  seen_.push_back(chunk);
+  touched_again_ = 0;
+}
+
 bool OrderLearner::note_order(ChunkId chunk) {
-  uint32_t& rank = touch_ranks_[chunk];
-  const size_t seen = seen_.size();
-  if (rank == never) {
-    rank = static_cast<uint32_t>(seen);
-    seen_.push_back(chunk);
-    touched_again_ = 0;
+  if (!has_seen(chunk)) {
+    note_first_touch(chunk);
     return false;
   }
+  const uint32_t rank = touch_ranks_[chunk];
+  const size_t seen = seen_.size();
   if (!is_learning_ || seen < seen_min || seen < order_.size() / 4 || rank >= seen / 2)
     return false;
   // The engine is back at chunks that it touched long ago, with nothing new between. So a pass is

@@ -60,6 +60,8 @@ class OrderLearner {
   /// A touch of a chunk that was in the order when the engine came to it. Returns true if learning
   /// ends with this touch, because the engine has shown a whole pass.
   bool note_order(ChunkId chunk);
+  /// A touch of a chunk that joins the order only now.
+  void note_joining(ChunkId chunk);
   /// The engine has passed the chunk, and nobody saw a touch.
   void note_untouched(ChunkId chunk);
   /// A read has ended.
@@ -94,6 +96,7 @@ class OrderLearner {
   bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
   void begin();
   void end();
+  void note_first_touch(ChunkId chunk);
 
   const PassOrder& order_;
   bool is_learning_ = true;

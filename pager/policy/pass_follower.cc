@@ -98,6 +98,7 @@ bool PassFollower::note_left_out(ChunkId chunk) {
     case LeftOut::Joining::none:
       return false;
     case LeftOut::Joining::what_came_back:
+      for (const ChunkId back : left_out_.came_back()) learner_.note_joining(back);
       install_order(left_out_.join(order_));
       return true;
     case LeftOut::Joining::all:
@@ -137,7 +138,11 @@ bool PassFollower::edit_order() {
     ++statistics_.profiles_learned;
   }
   const uint32_t visits = order_.size();
+  const std::vector<ChunkId> before(order_.chunks().begin(), order_.chunks().end());
   order_.erase_if(is_gone);
+  for (const ChunkId chunk : before) {
+    if (!order_.contains(chunk)) left_out_.drop(chunk);
+  }
   if (is_order_learned_ && order_.size() < visits) ++statistics_.profiles_learned;
   if (order_change_ == OrderChange::none) order_change_ = OrderChange::edited;
   use_order();
@@ -297,6 +302,7 @@ void PassFollower::end_pass(uint64_t passes) {
   // none of them shows a touch.
   if (!above_.counts_passes) statistics_.passes += passes;
   revisits_.end_pass();
+  left_out_.end_pass();
   if (learner_.is_learning()) return;
   const ChunkId here = order_.chunk_at(cursor_.place());
   if (edit_order() && order_.contains(here)) jump_to(cursor_.place_of(here));

@@ -15,7 +15,9 @@ cd "$SCRATCH"
 make_llama 40MiB "$SCRATCH/whole.gguf"
 mkdir -p hub/blobs hub/snapshot
 head -c 40M /dev/urandom >hub/blobs/1234
+ln -s ../blobs/1234 hub/snapshot/weights.raw
 ln -s ../blobs/1234 hub/snapshot/model.onnx_data
+printf 'a graph' >hub/snapshot/model.onnx
 mv whole.gguf hub/blobs/5678
 ln -s ../blobs/5678 hub/snapshot/model.GGUF
 cp hub/blobs/1234 weights.pt
@@ -27,6 +29,7 @@ way, path = sys.argv[1:]
 if way in ("renamed", "removed"):
     os.link(path, "passing.pt")
     path = "passing.pt"
+if way == "beside": path += "_data"  # as ONNX Runtime finds the weights of a graph
 if way == "folder":
     fd = os.open(os.path.basename(path), os.O_RDONLY, dir_fd=os.open(os.path.dirname(path), os.O_RDONLY))
 else:
@@ -46,34 +49,36 @@ served() {
     fail "not served: $*: $(cat "$ERR")"
 }
 snapshot=$SCRATCH/hub/snapshot
-served 90% plain hub/snapshot/model.onnx_data --match '*.onnx_data'
-served 32MiB folder "$snapshot/model.onnx_data" --match '*.onnx_data'
-served 90% plain "$snapshot/model.onnx_data" --match '*/snapshot/*'
-served 90% plain hub/snapshot/../snapshot/model.onnx_data --match 'hub/snapshot/*_data'
-served 32MiB folder "$snapshot/model.onnx_data" --match "$snapshot/model.*"
+served 90% plain hub/snapshot/weights.raw --match '*.raw'
+served 32MiB folder "$snapshot/weights.raw" --match '*.raw'
+served 90% plain "$snapshot/weights.raw" --match '*/snapshot/*'
+served 90% plain hub/snapshot/../snapshot/weights.raw --match 'hub/snapshot/*.raw'
+served 32MiB folder "$snapshot/weights.raw" --match "$snapshot/weights.*"
 served 90% plain "$snapshot/model.GGUF"
+served 90% plain "$snapshot/model.onnx_data"
+served 90% beside hub/snapshot/model.onnx
 served 90% plain hub/blobs/5678
 served 90% plain ./weights.pt --match ./weights.pt
 served 90% plain "$SCRATCH/weights.pt" --match 'nothing*' --match './[uvw]*.pt'
 served 32MiB renamed weights.pt --match '*.pt'
 served 32MiB removed weights.pt --match '*.pt'
 
-doctor --json "$snapshot/model.onnx_data"
+doctor --json "$snapshot/weights.raw"
 advice=$(jq -r '.rows[] | select(.id == "model").cure' "$OUT")
 [[ $advice == "weightpager run --match '"*"'" ]] || fail "doctor advises: $advice"
 glob=${advice#*\'}
-served 90% plain "$snapshot/model.onnx_data" --match "${glob%\'}"
+served 90% plain "$snapshot/weights.raw" --match "${glob%\'}"
 doctor --json hub/blobs/5678
 expect_row model ok
 
 # What is not meant stays the kernel's; what cannot be meant is refused.
-weightpager run --window 32MiB --match ./weights.pt --json report.json -- python3 engine.py plain hub/snapshot/model.onnx_data
+weightpager run --window 32MiB --match ./weights.pt --json report.json -- python3 engine.py plain hub/snapshot/weights.raw
 expect_status 0
 jq -e '.processes == []' report.json >/dev/null || fail "served: $(cat report.json)"
 weightpager run --window 32MiB --match '*.{pt,bin}' -- "${MARKING[@]}"
 expect_refusal 'no choices in braces'
 
-"$WEIGHTPAGER" serve hub/snapshot/model.onnx_data --window 32MiB --name hub >/dev/null 2>said &
+"$WEIGHTPAGER" serve hub/snapshot/weights.raw --window 32MiB --name hub >/dev/null 2>said &
 server=$!
 await_server "$server" hub said
 served '' plain hub/blobs/1234 --attach hub

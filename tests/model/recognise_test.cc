@@ -22,6 +22,13 @@ TEST(Recognise, EndingsCountInAnyCase) {
   EXPECT_FALSE(is_model_name("gguf", {}));
 }
 
+TEST(Recognise, WeightsBesideAnOnnxGraphAreKnownByTheirEndings) {
+  EXPECT_TRUE(is_model_name("/models/model.onnx.data", {}));
+  EXPECT_TRUE(is_model_name("/models/decoder.ONNX_data", {}));
+  EXPECT_FALSE(is_model_name("/models/model.onnx", {}));
+  EXPECT_FALSE(is_model_name("/models/model.data", {}));
+}
+
 TEST(Recognise, GlobsLookAtTheLastPartUnlessTheyHaveASlash) {
   EXPECT_TRUE(is_model_name("/models/a.bin", {"*.bin"}));
   EXPECT_FALSE(is_model_name("/models/a.bin", {"*models*"}));

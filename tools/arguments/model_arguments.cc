@@ -37,12 +37,24 @@ std::vector<std::string> models_in(const std::string& directory,
   return files;
 }
 
+/// An engine that is given "model.onnx" maps the weights that lie beside it.
+std::vector<std::string> weights_beside_graph(const std::string& graph) {
+  constexpr std::string_view graph_ending = ".onnx";
+  std::vector<std::string> files;
+  for (const std::string_view ending : model::endings_of_weights()) {
+    const std::string file = graph + std::string(ending.substr(graph_ending.size()));
+    std::error_code ignored;
+    if (model::is_named_weights(file) && fs::is_regular_file(file, ignored)) files.push_back(file);
+  }
+  return files;
+}
+
 std::vector<std::string> files_named_by(const std::string& argument,
                                         const std::vector<std::string>& match) {
   std::error_code ignored;
   if (fs::is_directory(argument, ignored)) return models_in(argument, match);
   if (model::is_model_file(argument, match)) return {argument};
-  return {};
+  return weights_beside_graph(argument);
 }
 
 /// One name per file, however it was spelt.
@@ -59,6 +71,8 @@ std::vector<std::string> model_patterns(const std::vector<std::string>& match) {
   for (const model::KnownFormat& format : model::known_formats()) {
     if (!format.ending.empty()) patterns.push_back("*" + std::string(format.ending));
   }
+  for (const std::string_view ending : model::endings_of_weights())
+    patterns.push_back("*" + std::string(ending));
   patterns.insert(patterns.end(), match.begin(), match.end());
   return patterns;
 }
