@@ -84,6 +84,45 @@ TEST(GrowingMemory, MoreThanWasWrittenWasNotCopied) {
   }
 }
 
+// It is in use, and to let it go first would only bring it back again.
+TEST(GrowingMemory, WhatWasFilledAndCameBackIsNoFile) {
+  GrowingMemory growing;
+  growing.reset(20);
+  for (ChunkId chunk = 0; chunk < 12; ++chunk) growing.note_new(chunk);
+  growing.note_evicted(3);
+  growing.note_touch(3);
+  growing.note_touch(15);
+  const auto any = [](ChunkId) { return true; };
+  EXPECT_EQ(growing.take_oldest_of_file(any, any), 15u);
+  EXPECT_EQ(growing.take_oldest_of_file(any, any), window::no_chunk);
+  EXPECT_EQ(growing.end({.cyclic = Simulation::range(0, 20)}), Chunks{15});
+}
+
+// An engine that sweeps each of its matrices many times, and reads back what it has written while
+// the pager still takes it to be loading (ONNX Runtime).
+TEST(CopyingEngine, WhatIsSweptBeforeTheLoadCountsAsOverIsPartOfPasses) {
+  for (const uint32_t window : {40u, 50u, 64u}) {
+    Copying it(window);
+    it.policy.set_order({});
+    for (const ChunkId chunk : copies) it.fill(chunk);
+    const Chunks first = Simulation::range(file_chunks, file_chunks + 8);
+    for (int sweep = 0; sweep < 6; ++sweep) it.pass(first);
+    it.policy.set_order({.cyclic = copies, .is_load_over = true});
+    const auto pass = [&] {
+      const auto before = it.counts;
+      for (uint32_t begin = file_chunks; begin < 2 * file_chunks; begin += 8) {
+        const Chunks matrix = Simulation::range(begin, std::min(begin + 8, 2 * file_chunks));
+        for (int sweep = 0; sweep < 8; ++sweep) it.pass(matrix);
+      }
+      return it.counts_since(before);
+    };
+    for (int i = 0; i < 4; ++i) pass();
+    const auto counts = pass();
+    EXPECT_LE(counts.reads, file_chunks - it.policy.pinned_chunks() + 4) << window;
+    EXPECT_LE(counts.demand_reads, 8u) << window;
+  }
+}
+
 TEST(CopyingEngine, CopiesThatFitStay) {
   Copying it(110);
   // Those that fit beside what is spare, was just delivered, or is read next.
