@@ -75,9 +75,8 @@ const KnownFormat* format_by_start(std::string_view bytes) {
 }
 
 const KnownFormat* format_by_ending(std::string_view path) {
-  return find_format([&](const KnownFormat& it) {
-    return !it.ending.empty() && has_ending(path, it.ending);
-  });
+  return find_format(
+      [&](const KnownFormat& it) { return !it.ending.empty() && has_ending(path, it.ending); });
 }
 
 std::span<const std::string_view> endings_of_weights() { return weights_endings; }

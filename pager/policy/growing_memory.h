@@ -8,8 +8,9 @@
 // before the engine asks for it, so that the engine goes on while the disk writes. Growth ends when
 // the driver says that the load is over, or when 256 touches in a row filled nothing new. A few
 // chunks alone, as a cache of keys gets now and then, are no growth. Neither is memory that the
-// engine fills once more. What was filled, went and came back is in use, and no file. If as much was filled as was read of files, what was read was copied, and
-// a pass does not have it until the engine comes back to it (left_out.h).
+// engine fills once more. What was filled, went and came back is in use, and no file. If as much
+// was filled as was read of files, what was read was copied, and a pass does not have it until the
+// engine comes back to it (left_out.h).
 //
 // Cost: O(1) an event, O(N) at the end; some 5 bytes for each chunk. Only `reset` and `end`
 // allocate.

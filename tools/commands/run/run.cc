@@ -73,8 +73,8 @@ Command run_description() {
       {'a', "attach", "NAME", "share the window of `weightpager serve --name NAME`"},
       {'m', "match", "GLOB",
        fmt::format("page these files too; may be given several times;\n"
-                   "{} are paged anyway",
-                   fmt::join(model_patterns({}), " and "))},
+                   "{}\nare paged anyway",
+                   fmt::join(model_patterns({}), ", "))},
       {0,
        "mapper",
        "NAME",
