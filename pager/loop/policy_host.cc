@@ -63,7 +63,10 @@ void PolicyHost::set_time(uint64_t now_ns) { now_ns_ = now_ns; }
 // Of the chunks that somebody can touch now; also says how many these are.
 policy::ChunkOrder PolicyHost::find_order(uint32_t& shown_chunks) const {
   policy::ChunkOrder order;
+  order.is_of_file.resize(table_.chunks());
   for (const auto& served : files_.files()) {
+    std::fill_n(order.is_of_file.begin() + served->first_chunk, served->chunks,
+                !served->is_spilled());
     policy::append_chunk_order(served->layers->model(), 0,
                                {served->first_chunk, served->chunks, 0, options_.chunk_bytes},
                                order);

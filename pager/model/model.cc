@@ -134,6 +134,7 @@ Result<ParsedFile> parse_file(const std::string& path) {
   std::array<char, start_bytes> start{};
   const size_t length = reader->peek_start(std::as_writable_bytes(std::span(start)));
   if (!reader->ok()) return reader->take_error();
+  if (is_named_weights(path)) return parse_plain(*reader);
   const KnownFormat* const format = format_by_start({start.data(), length});
   return format != nullptr ? format->parse(*reader) : parse_plain(*reader);
 }

@@ -56,6 +56,8 @@ struct ChunkOrder {
   std::vector<ChunkId> kept;
   /// By layer, then by place in the file. None of their chunks is cyclic.
   std::vector<ExpertChunks> experts;
+  /// Whether chunks belong to files, by chunk; what lies behind its end is the engine's own memory.
+  std::vector<bool> is_of_file;
   /// Speaks of all these chunks or of some of them; mostly empty.
   AccessProfile access_profile;
   /// The engine has loaded its weights. It may not use again what it used for that, such as weights

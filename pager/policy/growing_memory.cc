@@ -4,9 +4,12 @@
 
 namespace weightpager::policy {
 
-void GrowingMemory::reset(uint32_t chunks) {
+void GrowingMemory::reset(uint32_t chunks, const std::vector<bool>& is_of_file) {
   is_new_.resize(chunks);
   was_ever_new_.resize(chunks);
+  for (ChunkId chunk = 0; chunk < is_of_file.size(); ++chunk) {
+    if (is_of_file[chunk]) is_new_[chunk] = was_ever_new_[chunk] = false;
+  }
   is_read_.resize(chunks);
   of_file_.reset(chunks);
   for (ChunkId chunk = 0; chunk < chunks; ++chunk) {

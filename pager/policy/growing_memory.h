@@ -27,8 +27,9 @@ namespace weightpager::policy {
 
 class GrowingMemory {
  public:
-  /// The table has `chunks` chunks. What was seen before stays so.
-  void reset(uint32_t chunks);
+  /// The table has `chunks` chunks. What was seen before stays so, but for chunks of files: their
+  /// numbers may have been those of other memory.
+  void reset(uint32_t chunks, const std::vector<bool>& is_of_file = {});
   /// The engine begins to fill the chunk, which it has touched for that.
   void note_new(ChunkId chunk);
   /// The engine touched a chunk of any memory.

@@ -12,8 +12,8 @@
 // passes, so it has to be waited for several times, in one pass or in passes that follow each
 // other: an embedding's chunks are touched now and then, and are better off outside.
 //
-// Cost: O(1) a touch, O(N) to begin and to join; 7 bytes for each chunk. `note_touch` does not
-// allocate.
+// Cost: O(1) a touch, but O(N) for one with which chunks join, and to begin; 7 bytes for each
+// chunk. `note_touch` does not allocate.
 #pragma once
 
 #include <algorithm>
@@ -40,11 +40,13 @@ class LeftOut {
     all_ = std::move(all);
     states_.resize(table_chunks, State::joined);
     lost_.assign(table_chunks, {});
+    is_of_all_.assign(table_chunks, false);
     for (const ChunkId chunk : chunks) states_[chunk] = State::away;
     std::vector<State> before(table_chunks, State::joined);
     before.swap(states_);
     away_ = back_ = waits_ = 0;
     for (const ChunkId chunk : all_) {
+      is_of_all_[chunk] = true;
       states_[chunk] = before[chunk] == State::dropped ? State::joined : before[chunk];
       away_ += before[chunk] == State::away;
       back_ += before[chunk] == State::back;
@@ -60,6 +62,9 @@ class LeftOut {
   void drop(ChunkId chunk) {
     states_[chunk] = State::dropped;
     lost_[chunk] = {};
+    // Of sparse chunks the order has those that passes were found to use.
+    if (!is_of_all_[chunk]) all_.push_back(chunk);
+    is_of_all_[chunk] = true;
   }
   void end_pass() { ++passes_; }
 
@@ -81,13 +86,15 @@ class LeftOut {
     std::ranges::replace(states_, State::away, State::back);
     away_ = 0;
   }
-  /// `order` with the chunks that came back, each behind the chunk that it follows in `all`. They
-  /// belong to the order from now on.
+  /// `order` with the chunks that came back, each behind the chunk that it follows in `all`, or, if
+  /// it was sparse, at the end. They belong to the order from now on.
   std::vector<ChunkId> join(const PassOrder& order) {
     std::vector<ChunkId> with;
     std::ranges::copy_if(all_, std::back_inserter(with), [&](ChunkId chunk) {
       return order.contains(chunk) || states_[chunk] == State::back;
     });
+    std::ranges::copy_if(order.first_visits(), std::back_inserter(with),
+                         [&](ChunkId chunk) { return !is_of_all_[chunk]; });
     std::ranges::replace(states_, State::back, State::joined);
     back_ = waits_ = 0;
     return reordered(with, order.chunks());
@@ -108,7 +115,7 @@ class LeftOut {
     if (!is_lately(it)) it.waits = 0;
     it.passes = passes_;
     if (!is_absent || ++it.waits < waits_of_lost_max) return Joining::none;
-    // Its neighbours are about to follow.
+    // Others that were waited for lately are about to follow.
     for (const ChunkId other : all_) {
       const Lost& lost = lost_[other];
       if (states_[other] != State::dropped || !is_lately(lost)) continue;
@@ -134,7 +141,8 @@ class LeftOut {
   std::vector<ChunkId> all_;
   std::vector<State> states_;  // by chunk
   std::vector<Lost> lost_;     // by chunk, of those that lost their place
-  uint8_t passes_ = 0;         // modulo 256
+  std::vector<bool> is_of_all_;
+  uint8_t passes_ = 0;  // modulo 256
   uint32_t away_ = 0;
   uint32_t back_ = 0;
   uint32_t waits_ = 0;  // for chunks that came back, since some joined

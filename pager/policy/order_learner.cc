@@ -20,6 +20,7 @@ void OrderLearner::reset(uint32_t chunks) {
   seen_.reserve(chunks);
   touch_ranks_.assign(chunks, never);
   untouched_passes_.assign(chunks, 0);
+  has_joined_.resize(chunks);
   begin();
   unseen_from_ = chunks;
 }
@@ -27,6 +28,7 @@ void OrderLearner::reset(uint32_t chunks) {
 void OrderLearner::begin() {
   is_learning_ = true;
   seen_.clear();
+  std::fill(has_joined_.begin(), has_joined_.end(), false);
   touched_again_ = 0;
 }
 
@@ -41,27 +43,20 @@ void OrderLearner::begin_anew() {
 
 void OrderLearner::drop_unseen() {
   for (ChunkId chunk = 0; chunk < touch_ranks_.size(); ++chunk) {
-    if (touch_ranks_[chunk] == never) untouched_passes_[chunk] = unused_after;
+    if (touch_ranks_[chunk] == never && !has_joined_[chunk])
+      untouched_passes_[chunk] = unused_after;
   }
-}
-
-void OrderLearner::note_joining(ChunkId chunk) {
-  if (!has_seen(chunk)) note_first_touch(chunk);
-}
-
-void OrderLearner::note_first_touch(ChunkId chunk) {
-  touch_ranks_[chunk] = static_cast<uint32_t>(seen_.size());
-  seen_.push_back(chunk);
-  touched_again_ = 0;
 }
 
 bool OrderLearner::note_order(ChunkId chunk) {
-  if (!has_seen(chunk)) {
-    note_first_touch(chunk);
+  uint32_t& rank = touch_ranks_[chunk];
+  const size_t seen = seen_.size();
+  if (rank == never) {
+    rank = static_cast<uint32_t>(seen);
+    seen_.push_back(chunk);
+    touched_again_ = 0;
     return false;
   }
-  const uint32_t rank = touch_ranks_[chunk];
-  const size_t seen = seen_.size();
   if (!is_learning_ || seen < seen_min || seen < order_.size() / 4 || rank >= seen / 2)
     return false;
   // The engine is back at chunks that it touched long ago, with nothing new between. So a pass is

@@ -41,8 +41,8 @@ class OrderLearner {
   void begin_anew();
   /// Whatever is mapped is hidden once, so that the next pass shows what is still in use.
   void watch_all() { unseen_from_ = 0; }
-  /// What was not seen counts as unused. The first whole pass after the engine has loaded shows
-  /// what it uses; weights that it has copied are not among that.
+  /// What was not seen, and has not joined, counts as unused. The first whole pass after the engine
+  /// has loaded shows what it uses; weights that it has copied are not among that.
   void drop_unseen();
 
   bool is_learning() const { return is_learning_; }
@@ -60,8 +60,11 @@ class OrderLearner {
   /// A touch of a chunk that was in the order when the engine came to it. Returns true if learning
   /// ends with this touch, because the engine has shown a whole pass.
   bool note_order(ChunkId chunk);
-  /// A touch of a chunk that joins the order only now.
-  void note_joining(ChunkId chunk);
+  /// The chunk joins the order, because the engine has touched it in this pass.
+  void note_joining(ChunkId chunk) {
+    has_joined_[chunk] = true;
+    untouched_passes_[chunk] = 0;
+  }
   /// The engine has passed the chunk, and nobody saw a touch.
   void note_untouched(ChunkId chunk);
   /// A read has ended.
@@ -96,13 +99,13 @@ class OrderLearner {
   bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
   void begin();
   void end();
-  void note_first_touch(ChunkId chunk);
 
   const PassOrder& order_;
   bool is_learning_ = true;
   std::vector<ChunkId> seen_;
   std::vector<uint32_t> touch_ranks_;      // by chunk: its index in seen_
   std::vector<uint8_t> untouched_passes_;  // by chunk
+  std::vector<bool> has_joined_;           // by chunk: since learning began
   size_t touched_again_ = 0;               // touches of the older half since the last first touch
   ChunkId unseen_from_ = 0;                // the next chunk to look at when learning anew
 

@@ -211,7 +211,9 @@ bool PassFollower::note_touch(ChunkId chunk) {
   if (!order_.contains(chunk)) {
     const bool is_absent = table_.state(chunk) == ChunkState::absent;
     if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
-    return note_left_out(chunk);
+    if (!note_left_out(chunk)) return false;
+    if (order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
+    return true;
   }
   is_rearranged_ = false;
   follow(chunk);

@@ -24,7 +24,7 @@ void PinStream::set_order(const ChunkOrder& order, LayerAbove above) {
   demand_.reset(table_.chunks());
   advice_.reset(table_.chunks());
   victims_.reset();
-  growing_.reset(table_.chunks());
+  growing_.reset(table_.chunks(), order.is_of_file);
   follower_.set_order(order, order.is_load_over ? growing_.end(order) : std::vector<ChunkId>());
   if (is_pass_expected_) follower_.begin_pass();
   list_anew();

@@ -98,6 +98,16 @@ TEST(GrowingMemory, WhatWasFilledAndCameBackIsNoFile) {
   EXPECT_EQ(growing.end({.cyclic = Simulation::range(0, 20)}), Chunks{15});
 }
 
+TEST(GrowingMemory, ANumberThatIsAFilesNowIsOfAFile) {
+  GrowingMemory growing;
+  growing.reset(30);
+  for (ChunkId chunk = 0; chunk < 12; ++chunk) growing.note_new(chunk);
+  std::vector<bool> is_of_file(12, true);
+  growing.reset(30, is_of_file);
+  for (ChunkId chunk = 0; chunk < 12; ++chunk) growing.note_touch(chunk);
+  EXPECT_EQ(growing.end({.cyclic = Simulation::range(0, 30)}), Simulation::range(0, 12));
+}
+
 // An engine that sweeps each of its matrices many times, and reads back what it has written while
 // the pager still takes it to be loading (ONNX Runtime).
 TEST(CopyingEngine, WhatIsSweptBeforeTheLoadCountsAsOverIsPartOfPasses) {

@@ -19,8 +19,8 @@ struct Losing {
   Losing() {
     Chunks all(chunks);
     std::iota(all.begin(), all.end(), 0u);
-    left_out.begin(all, {}, chunks);
-    order.reset(chunks);
+    left_out.begin(all, {}, chunks + 4);
+    order.reset(chunks + 4);
     order.install(Chunks(all.begin() + 8, all.end()));
     for (ChunkId chunk = 0; chunk < 8; ++chunk) left_out.drop(chunk);
   }
@@ -77,8 +77,24 @@ TEST(LeftOut, WhatLostItsPlaceHasItAgainInAnotherOrder) {
   Losing it;
   Chunks all(chunks);
   std::iota(all.begin(), all.end(), 0u);
-  it.left_out.begin(all, {}, chunks);
+  it.left_out.begin(all, {}, chunks + 4);
   EXPECT_EQ(it.left_out.others(), all);
+}
+
+// Sparse chunks that passes were found to use are in no order that was told.
+TEST(LeftOut, WhatWasFoundBeyondTheOrderStaysAndComesBack) {
+  Losing it;
+  Chunks with = it.order.first_visits();
+  with.push_back(chunks);
+  with.push_back(chunks + 1);
+  it.order.install(with);
+  it.left_out.drop(chunks + 2);
+  EXPECT_EQ(it.wait(chunks + 2, 4), Joining::what_came_back);
+  EXPECT_EQ(it.left_out.came_back(), Chunks{chunks + 2});
+  it.order.install(it.left_out.join(it.order));
+  for (ChunkId chunk = chunks; chunk < chunks + 3; ++chunk)
+    EXPECT_TRUE(it.order.contains(chunk)) << chunk;
+  EXPECT_EQ(it.order.size(), chunks - 8 + 3);
 }
 
 }  // namespace

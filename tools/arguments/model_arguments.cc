@@ -53,8 +53,9 @@ std::vector<std::string> files_named_by(const std::string& argument,
                                         const std::vector<std::string>& match) {
   std::error_code ignored;
   if (fs::is_directory(argument, ignored)) return models_in(argument, match);
-  if (model::is_model_file(argument, match)) return {argument};
-  return weights_beside_graph(argument);
+  std::vector<std::string> files = weights_beside_graph(argument);
+  if (model::is_model_file(argument, match)) files.insert(files.begin(), argument);
+  return files;
 }
 
 /// One name per file, however it was spelt.
