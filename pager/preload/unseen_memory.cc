@@ -18,6 +18,8 @@ namespace weightpager::preload {
 namespace {
 
 constexpr uint64_t unseen_bytes_min = 64 * MiB;
+// JavaScript's heap and the like, which are no weights, stay below.
+constexpr uint64_t mapped_bytes_min = 128 * MiB;
 // Smaller mappings are stacks and the like.
 constexpr uint64_t mapping_rss_bytes_min = 4 * MiB;
 
@@ -111,10 +113,13 @@ void note_anonymous_mapping(size_t length_bytes) {
 void note_unseen_memory() {
   const bool is_spilling = spilled_bytes_min.load() != SIZE_MAX;
   if (!is_spilling || anonymous_bytes_max() < unseen_bytes_min) return;
-  const uint64_t seen_bytes = asked_bytes.load() + library_bytes();
   const uint64_t bytes = anonymous_bytes();
-  if (bytes < seen_bytes + unseen_bytes_min) return;
-  telemetry::leave_mark(telemetry::MarkKind::unseen_memory, "", bytes - seen_bytes);
+  const uint64_t own_bytes = bytes - std::min(bytes, library_bytes());
+  const uint64_t mapped_bytes = std::min(own_bytes, asked_bytes.load());
+  if (mapped_bytes >= mapped_bytes_min)
+    telemetry::leave_mark(telemetry::MarkKind::mapped_memory, "", mapped_bytes);
+  if (own_bytes - mapped_bytes >= unseen_bytes_min)
+    telemetry::leave_mark(telemetry::MarkKind::unseen_memory, "", own_bytes - mapped_bytes);
 }
 
 }  // namespace weightpager::preload

@@ -107,13 +107,18 @@ TEST_F(FindingsTest, MemoryThatWasGotPastTheLibraryIsToldOfServedProcessesToo) {
   serve(10);
   around_.spilling = SpillScope::of_all;
   marks_.push_back(mark(MarkKind::unseen_memory, 10, "", 600 * MiB));
+  marks_.push_back(mark(MarkKind::mapped_memory, 10, "", 300 * MiB));
   marks_.push_back(mark(MarkKind::deep_bound, 11, "/lib/deep.so"));
-  ASSERT_EQ(found().size(), 2u);
+  ASSERT_EQ(found().size(), 3u);
   EXPECT_EQ(found()[0].cause, "own_memory");
   EXPECT_EQ(found()[0].text,
             "engine (pid 10) held 600.0 MiB of memory that it got by system calls of its own, "
             "neither by malloc nor by mmap: it is not served");
-  EXPECT_EQ(found()[1].cause, "deep_bound");
+  EXPECT_EQ(found()[1].cause, "mapped_memory");
+  EXPECT_EQ(found()[1].text,
+            "engine (pid 10) held 300.0 MiB of memory that it asked mmap for, as allocators that "
+            "are linked into an engine do: only blocks of malloc are served");
+  EXPECT_EQ(found()[2].cause, "deep_bound");
 }
 
 TEST_F(FindingsTest, GosOwnMemoryIsToldOfThoughItsCLibrariesAreServed) {

@@ -111,7 +111,7 @@ int main(void) {
 C
   case $way in
     syscall*) spilling own_memory 'of memory that it got by system calls of its own' "$SCRATCH/raw" ;;
-    *) spilling none '' "$SCRATCH/raw" ;;
+    *) spilling mapped_memory 'of memory that it asked mmap for' "$SCRATCH/raw" ;;
   esac
 done
 # Many small blocks are the C library's, and no system calls of the engine's own.
