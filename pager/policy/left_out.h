@@ -12,8 +12,8 @@
 // passes, so it has to be waited for several times, in one pass or in passes that follow each
 // other: an embedding's chunks are touched now and then, and are better off outside.
 //
-// Cost: O(1) a touch, but O(N) for one with which chunks join, and to begin; 7 bytes for each chunk.
-// `note_touch` does not allocate.
+// Cost: O(1) a touch, but O(N) for one with which chunks join, and to begin; 7 bytes for each
+// chunk. `note_touch` does not allocate.
 #pragma once
 
 #include <cstdint>

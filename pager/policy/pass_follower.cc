@@ -169,6 +169,11 @@ void PassFollower::divide() {
                            .above = above_.chunks,
                            .above_largest = above_.chunks_of_largest,
                            .wants_widest_ring = learner_.are_threads_apart()});
+  if (drops_unseen_ && shares_.is_streaming) {
+    const uint32_t kept = std::min(shares_.pinned, pins_.kept_chunks());
+    shares_.sparse += shares_.pinned - kept;
+    shares_.pinned = kept;
+  }
   cursor_.set_ring(shares_.ring, shares_.is_streaming);
   held_.choose(order_, shares_.ring, shares_.pinned / 2);
   shares_.held = held_.places();
@@ -222,6 +227,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
     if (learner_.is_contradicted(apart_max())) correct_order();
     if (std::exchange(drops_unseen_, false)) {
       drop_unseen();
+      divide();
     }
   }
   if (!cursor_.is_set() && order_.contains(chunk)) {

@@ -89,6 +89,8 @@ class PassFollower {
   bool is_needed(ChunkId chunk) const;
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
   bool is_expected(ChunkId chunk) const;
+  /// Whether the engine makes its first pass after a load, which shows what a pass is.
+  bool is_first_pass() const { return drops_unseen_; }
   bool are_threads_apart() const { return learner_.are_threads_apart(); }
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.

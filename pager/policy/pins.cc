@@ -53,6 +53,7 @@ void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
   turns_.assign(chunks, no_turn);
   for (ChunkId chunk : order.revisited) classes_[chunk] = revisited;
   for (ChunkId chunk : order.kept) classes_[chunk] = kept;
+  kept_chunks_ = static_cast<uint32_t>(order.kept.size());
 }
 
 void Pins::forget_turns() { std::ranges::fill(turns_, no_turn); }
