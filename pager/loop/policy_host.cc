@@ -112,7 +112,6 @@ void PolicyHost::tell(bool is_load_over) {
   for (ChunkId chunk = 0; chunk < table_.chunks(); ++chunk) {
     if (waiters_.are_at(chunk)) policy_->on_touch(chunk, policy::anywhere);
   }
-  are_parts_stale_ = true;
   touches_at_order_ = touches();
   if (shown_chunks == 0) return;
   raise_to(telemetry_.model_bytes, uint64_t{shown_chunks} * options_.chunk_bytes);
@@ -131,9 +130,7 @@ void PolicyHost::tell_order_if_stale() {
 // At the end an engine unmaps everything, perhaps piece by piece; the report shall say how it was
 // before. So an order counts when something of it has been touched.
 void PolicyHost::account_parts_of_order() {
-  if (!are_parts_stale_ || touches() == touches_at_order_) return;
-  are_parts_stale_ = false;
-  account_parts();
+  if (touches() != touches_at_order_) account_parts();
 }
 
 uint64_t PolicyHost::touches() const {

@@ -134,7 +134,6 @@ class PolicyHost {
   uint64_t order_told_ns_ = 0;
   uint64_t order_grew_ns_ = 0;  // 0: it has not since it was told
   bool is_order_stale_ = false;
-  bool are_parts_stale_ = false;
   uint64_t touches_at_order_ = 0;
   bool is_verdict_unwanted_ = false;  // what was asked about is over
   bool can_see_touches_ = false;

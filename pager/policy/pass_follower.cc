@@ -73,11 +73,13 @@ PassFollower::PassFollower(const ChunkTable& table, const Settings& settings,
 
 // ---- The order, and what stays ----
 
-void PassFollower::set_order(const ChunkOrder& order, const std::vector<ChunkId>& left_out) {
+void PassFollower::set_order(const ChunkOrder& order, bool has_loaded,
+                             const std::vector<ChunkId>& left_out) {
   chunks_ = table_.chunks();
   order_.reset(chunks_);
   learner_.reset(chunks_);
   drops_unseen_ = order.is_load_over;
+  is_first_pass_ = has_loaded;
   if (drops_unseen_) learner_.watch_all();
   revisits_.reset(chunks_);
   ahead_.reset(chunks_);
@@ -169,7 +171,7 @@ void PassFollower::divide() {
                            .above = above_.chunks,
                            .above_largest = above_.chunks_of_largest,
                            .wants_widest_ring = learner_.are_threads_apart()});
-  if (drops_unseen_ && shares_.is_streaming) {
+  if (is_first_pass_ && shares_.is_streaming) {
     const uint32_t kept = std::min(shares_.pinned, pins_.kept_chunks());
     shares_.sparse += shares_.pinned - kept;
     shares_.pinned = kept;
@@ -225,10 +227,8 @@ bool PassFollower::note_touch(ChunkId chunk) {
   reconsider();
   if (learner_.note_order(chunk)) {
     if (learner_.is_contradicted(apart_max())) correct_order();
-    if (std::exchange(drops_unseen_, false)) {
-      drop_unseen();
-      divide();
-    }
+    if (std::exchange(drops_unseen_, false)) drop_unseen();
+    if (std::exchange(is_first_pass_, false)) divide();
   }
   if (!cursor_.is_set() && order_.contains(chunk)) {
     jump_to(cursor_.place_of(chunk));

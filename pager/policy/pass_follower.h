@@ -39,10 +39,11 @@ class PassFollower {
   PassFollower(const PassFollower&) = delete;  // its parts refer to each other
   PassFollower& operator=(const PassFollower&) = delete;
 
-  /// Begins with this order; what was learned before is forgotten. Passes are expected to leave out
-  /// `left_out`, and what earlier orders left out: chunks of the order, which belong to it when the
-  /// engine comes back to them.
-  void set_order(const ChunkOrder& order, const std::vector<ChunkId>& left_out = {});
+  /// Begins with this order; what was learned before is forgotten. `has_loaded`: the engine's first
+  /// pass follows. Passes are expected to leave out `left_out`, and what earlier orders left out:
+  /// chunks of the order, which belong to it when the engine comes back to them.
+  void set_order(const ChunkOrder& order, bool has_loaded = false,
+                 const std::vector<ChunkId>& left_out = {});
   /// The table's resident_max changed.
   void divide();
   /// How long the engine computes from each chunk of the order, in any unit.
@@ -90,7 +91,7 @@ class PassFollower {
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
   bool is_expected(ChunkId chunk) const;
   /// Whether the engine makes its first pass after a load, which shows what a pass is.
-  bool is_first_pass() const { return drops_unseen_; }
+  bool is_first_pass() const { return is_first_pass_; }
   bool are_threads_apart() const { return learner_.are_threads_apart(); }
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
@@ -124,6 +125,7 @@ class PassFollower {
   uint32_t chunks_ = 0;          // of the table, when the order was set
   std::vector<ChunkId> shared_;  // by two tensors each
   bool drops_unseen_ = false;    // when the first pass has been seen
+  bool is_first_pass_ = false;
   LeftOut left_out_;
   bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;

@@ -25,7 +25,9 @@ void PinStream::set_order(const ChunkOrder& order, LayerAbove above) {
   advice_.reset(table_.chunks());
   victims_.reset();
   growing_.reset(table_.chunks(), order.is_of_file);
-  follower_.set_order(order, order.is_load_over ? growing_.end(order) : std::vector<ChunkId>());
+  const bool has_loaded = order.is_load_over && growing_.has_grown();
+  follower_.set_order(order, has_loaded,
+                      order.is_load_over ? growing_.end(order) : std::vector<ChunkId>());
   if (is_pass_expected_) follower_.begin_pass();
   list_anew();
 }

@@ -133,6 +133,19 @@ TEST(CopyingEngine, WhatIsSweptBeforeTheLoadCountsAsOverIsPartOfPasses) {
   }
 }
 
+// Beside pins and what is read far ahead, an engine that sweeps has too little room for a matrix.
+TEST(CopyingEngine, TheFirstPassReadsAMatrixThatIsSweptOnce) {
+  Copying it(64);
+  it.load();
+  const auto before = it.counts;
+  for (int sweep = 0; sweep < 20; ++sweep) it.pass(Simulation::range(140, 164));
+  EXPECT_LE(it.counts_since(before).demand_reads, 24u + 12);
+  EXPECT_LE(it.counts_since(before).reads, 120u);
+  EXPECT_EQ(it.policy.pinned_chunks(), 0u);
+  for (int pass = 0; pass < 3; ++pass) it.pass(copies);
+  EXPECT_GT(it.policy.pinned_chunks(), 0u);
+}
+
 TEST(CopyingEngine, CopiesThatFitStay) {
   Copying it(110);
   // Those that fit beside what is spare, was just delivered, or is read next.
