@@ -360,6 +360,8 @@ void PassFollower::correct_order() {
 
 ChunkId PassFollower::next_ahead() {
   if (!cursor_.is_set() || ahead_.is_full()) return window::no_chunk;
+  // In an order that is only assumed, this would take the room of what is in use.
+  if (is_first_pass_ && ahead_.count() >= settings_.reads_max) return window::no_chunk;
   return cursor_.next_absent();
 }
 

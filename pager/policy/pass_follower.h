@@ -90,8 +90,6 @@ class PassFollower {
   bool is_needed(ChunkId chunk) const;
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
   bool is_expected(ChunkId chunk) const;
-  /// Whether the engine makes its first pass after a load, which shows what a pass is.
-  bool is_first_pass() const { return is_first_pass_; }
   bool are_threads_apart() const { return learner_.are_threads_apart(); }
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
@@ -125,7 +123,7 @@ class PassFollower {
   uint32_t chunks_ = 0;          // of the table, when the order was set
   std::vector<ChunkId> shared_;  // by two tensors each
   bool drops_unseen_ = false;    // when the first pass has been seen
-  bool is_first_pass_ = false;
+  bool is_first_pass_ = false;   // after a load: it shows what a pass is
   LeftOut left_out_;
   bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;

@@ -143,10 +143,8 @@ PinStream::Wish PinStream::advised() {
 // The next absent chunk ahead of the cursor, across the end of the pass if need be.
 PinStream::Wish PinStream::prefetch() {
   if (table_.reading() >= settings_.reads_max) return {};
-  // What is read too far ahead of an engine that copies makes room for copies again; and while the
-  // order is only assumed, it takes the room of what is in use.
-  if ((is_growing() || follower_.is_first_pass()) && follower_.read_ahead() >= settings_.reads_max)
-    return {};
+  // What is read too far ahead of an engine that copies makes room for copies again.
+  if (is_growing() && follower_.read_ahead() >= settings_.reads_max) return {};
   const ChunkId chunk = follower_.next_ahead();
   if (chunk == window::no_chunk) return {};
   // One chunk of room stays free for a demand read, so that it need not wait for an eviction.
@@ -182,7 +180,7 @@ Action PinStream::useless_victim(bool for_demand) {
     if (it.kind != Action::Kind::none || !for_demand) return it;
   }
   if (ChunkId chunk = victims_.next_consumed(); chunk != window::no_chunk) return evict(chunk);
-  if (for_demand && is_enough_leaving()) return {};
+  if (for_demand && !is_at_standstill_ && table_.are_enough_leaving(demand_.count())) return {};
   if (!for_demand && !victims_.is_clock_over_share()) return {};
   const SecondChance::Finding found = victims_.next_by_clock();
   if (found.is_to_be_hidden) return {.kind = Action::Kind::hide, .chunk = found.chunk};
@@ -203,7 +201,7 @@ Action PinStream::file_victim(bool for_demand) {
 }
 
 Action PinStream::useful_victim() {
-  if (is_enough_leaving()) return {};
+  if (!is_at_standstill_ && table_.are_enough_leaving(demand_.count())) return {};
   if (ChunkId chunk = victims_.farthest_ahead(); chunk != window::no_chunk) return evict(chunk);
   // Where nothing is about to become free, some chunk must go.
   if (room_is_on_its_way() && table_.resident() <= table_.resident_max()) return {};

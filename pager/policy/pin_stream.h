@@ -129,10 +129,6 @@ class PinStream final : public Policy {
   Victims& victims() { return victims_; }
 
  private:
-  /// Whether each thread that waits gets the place of a chunk that is leaving already.
-  bool is_enough_leaving() const {
-    return demand_.count() > 0 && table_.leaving() >= demand_.count();
-  }
   bool room_is_on_its_way() const { return table_.reading() > 0 && !is_at_standstill_; }
   void list_anew();
   Action grant(const Wish& wish);
