@@ -39,7 +39,7 @@ std::vector<ChunkId> GrowingMemory::end(const ChunkOrder& order) {
     if (is_read_[chunk]) copied.push_back(chunk);
   }
   // A layout may take a little less than the file does.
-  const bool are_copied = has_grown() && copied.size() <= grown_ / 3 * 4;
+  const bool are_copied = grown_ >= grown_min && copied.size() <= grown_ / 3 * 4;
   std::fill(is_read_.begin(), is_read_.end(), false);
   grown_ = 0;
   return are_copied ? copied : std::vector<ChunkId>();

@@ -39,9 +39,12 @@ class GrowingMemory {
   /// The load is over. Returns the chunks of the order that were copied.
   std::vector<ChunkId> end(const ChunkOrder& order);
 
-  /// Whether so much was filled since a load was over that the engine was loading.
-  bool has_grown() const { return grown_ >= grown_min; }
-  bool is_growing() const { return has_grown() && touches_since_ < touches_max; }
+  bool is_growing() const { return grown_ >= grown_min && touches_since_ < touches_max; }
+  /// Whether a good part of the order was filled since a load was over: the engine was loading, and
+  /// not only making room for a longer prompt.
+  bool has_filled_much(const ChunkOrder& order) const {
+    return grown_ >= grown_min && grown_ >= order.cyclic.size() / 4;
+  }
   /// Whether the chunk's bytes were in memory only ever since the engine wrote them.
   bool is_new(ChunkId chunk) const { return is_new_[chunk]; }
   /// So many chunks of the window are to be free, or on their way out.

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
 // On average: an engine without any order would go on adding visits.
 constexpr uint32_t visits_of_each_max = 2;
+// A first pass may sweep a matrix many times.
+constexpr uint64_t first_pass_touches_max = 4;
 
 // With chunks that the files do not count among those of every pass, and an earlier run did.
 std::vector<ChunkId> with_learned_chunks(std::vector<ChunkId> order,
@@ -79,7 +81,8 @@ void PassFollower::set_order(const ChunkOrder& order, bool has_loaded,
   order_.reset(chunks_);
   learner_.reset(chunks_);
   drops_unseen_ = order.is_load_over;
-  is_first_pass_ = has_loaded;
+  is_first_pass_ = is_first_pass_ || has_loaded;
+  if (has_loaded) first_pass_touches_ = 0;
   if (drops_unseen_) learner_.watch_all();
   revisits_.reset(chunks_);
   ahead_.reset(chunks_);
@@ -171,13 +174,14 @@ void PassFollower::divide() {
                            .above = above_.chunks,
                            .above_largest = above_.chunks_of_largest,
                            .wants_widest_ring = learner_.are_threads_apart()});
-  if (is_first_pass_ && shares_.is_streaming) {
-    const uint32_t kept = std::min(shares_.pinned, pins_.kept_chunks());
+  if (!shares_.is_streaming) is_first_pass_ = false;
+  if (is_first_pass_) {
+    const uint32_t kept = std::min(shares_.pinned, pins_.kept_chunks_of(order_));
     shares_.sparse += shares_.pinned - kept;
     shares_.pinned = kept;
   }
   cursor_.set_ring(shares_.ring, shares_.is_streaming);
-  held_.choose(order_, shares_.ring, shares_.pinned / 2);
+  held_.choose(order_, shares_.ring, is_first_pass_ ? 0 : shares_.pinned / 2);
   shares_.held = held_.places();
   shares_.pinned -= shares_.held;
   pins_.choose(order_, held_, shares_.pinned, shares_.ring);
@@ -225,10 +229,13 @@ bool PassFollower::note_touch(ChunkId chunk) {
   is_rearranged_ = false;
   follow(chunk);
   reconsider();
-  if (learner_.note_order(chunk)) {
+  const bool has_seen_pass = learner_.note_order(chunk);
+  // An engine that uses little of what it has loaded makes no pass that is seen as one.
+  const bool is_long = ++first_pass_touches_ > first_pass_touches_max * order_.size();
+  if ((has_seen_pass || is_long) && std::exchange(is_first_pass_, false)) divide();
+  if (has_seen_pass) {
     if (learner_.is_contradicted(apart_max())) correct_order();
     if (std::exchange(drops_unseen_, false)) drop_unseen();
-    if (std::exchange(is_first_pass_, false)) divide();
   }
   if (!cursor_.is_set() && order_.contains(chunk)) {
     jump_to(cursor_.place_of(chunk));

@@ -40,8 +40,9 @@ class PassFollower {
   PassFollower& operator=(const PassFollower&) = delete;
 
   /// Begins with this order; what was learned before is forgotten. `has_loaded`: the engine's first
-  /// pass follows. Passes are expected to leave out `left_out`, and what earlier orders left out:
-  /// chunks of the order, which belong to it when the engine comes back to them.
+  /// pass follows, unless an earlier one is not over yet. Passes are expected to leave out
+  /// `left_out`, and what earlier orders left out: chunks of the order, which belong to it when the
+  /// engine comes back to them.
   void set_order(const ChunkOrder& order, bool has_loaded = false,
                  const std::vector<ChunkId>& left_out = {});
   /// The table's resident_max changed.
@@ -124,6 +125,7 @@ class PassFollower {
   std::vector<ChunkId> shared_;  // by two tensors each
   bool drops_unseen_ = false;    // when the first pass has been seen
   bool is_first_pass_ = false;   // after a load: it shows what a pass is
+  uint64_t first_pass_touches_ = 0;
   LeftOut left_out_;
   bool is_order_learned_ = false;  // from the engine, in this run or an earlier one
   PassOrder order_;

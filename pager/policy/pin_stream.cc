@@ -25,7 +25,7 @@ void PinStream::set_order(const ChunkOrder& order, LayerAbove above) {
   advice_.reset(table_.chunks());
   victims_.reset();
   growing_.reset(table_.chunks(), order.is_of_file);
-  const bool has_loaded = order.is_load_over && growing_.has_grown();
+  const bool has_loaded = order.is_load_over && growing_.has_filled_much(order);
   follower_.set_order(order, has_loaded,
                       order.is_load_over ? growing_.end(order) : std::vector<ChunkId>());
   if (is_pass_expected_) follower_.begin_pass();
@@ -119,7 +119,9 @@ Action PinStream::grant(const Wish& wish) {
 PinStream::Wish PinStream::demand() {
   const ChunkId chunk = first_absent(demand_, table_);
   if (chunk == window::no_chunk) return {};
-  if (table_.room() == 0) return {Wish::Kind::room, true};
+  // What is leaving already makes room: beyond it only what is of no use has to go.
+  const bool is_room_coming = !is_at_standstill_ && table_.leaving() >= demand_.count();
+  if (table_.room() == 0) return {Wish::Kind::room, !is_room_coming};
   demand_.pop();
   return {Wish::Kind::read, true, chunk};
 }
@@ -180,7 +182,6 @@ Action PinStream::useless_victim(bool for_demand) {
     if (it.kind != Action::Kind::none || !for_demand) return it;
   }
   if (ChunkId chunk = victims_.next_consumed(); chunk != window::no_chunk) return evict(chunk);
-  if (for_demand && !is_at_standstill_ && table_.are_enough_leaving(demand_.count())) return {};
   if (!for_demand && !victims_.is_clock_over_share()) return {};
   const SecondChance::Finding found = victims_.next_by_clock();
   if (found.is_to_be_hidden) return {.kind = Action::Kind::hide, .chunk = found.chunk};
@@ -201,7 +202,6 @@ Action PinStream::file_victim(bool for_demand) {
 }
 
 Action PinStream::useful_victim() {
-  if (!is_at_standstill_ && table_.are_enough_leaving(demand_.count())) return {};
   if (ChunkId chunk = victims_.farthest_ahead(); chunk != window::no_chunk) return evict(chunk);
   // Where nothing is about to become free, some chunk must go.
   if (room_is_on_its_way() && table_.resident() <= table_.resident_max()) return {};

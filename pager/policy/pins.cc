@@ -53,7 +53,13 @@ void Pins::reset(const ChunkOrder& order, uint32_t chunks) {
   turns_.assign(chunks, no_turn);
   for (ChunkId chunk : order.revisited) classes_[chunk] = revisited;
   for (ChunkId chunk : order.kept) classes_[chunk] = kept;
-  kept_chunks_ = static_cast<uint32_t>(order.kept.size());
+}
+
+uint32_t Pins::kept_chunks_of(const PassOrder& order) const {
+  uint32_t chunks = 0;
+  for (ChunkId chunk = 0; chunk < classes_.size(); ++chunk)
+    chunks += classes_[chunk] == kept && order.contains(chunk);
+  return chunks;
 }
 
 void Pins::forget_turns() { std::ranges::fill(turns_, no_turn); }

@@ -29,8 +29,8 @@ class Pins {
   /// positions, or until the next visit if that one is held for.
   void choose(const PassOrder& order, const HeldVisits& held, uint32_t count, uint32_t near);
   bool contains(ChunkId chunk) const { return is_pinned_[chunk]; }
-  /// So many chunks shall stay.
-  uint32_t kept_chunks() const { return kept_chunks_; }
+  /// So many chunks of the order shall stay.
+  uint32_t kept_chunks_of(const PassOrder& order) const;
   /// Whether the chunk is one of those that shall stay.
   bool is_kept(ChunkId chunk) const { return classes_[chunk] == kept; }
 
@@ -44,8 +44,7 @@ class Pins {
 
   std::vector<bool> is_pinned_;  // by chunk
   std::vector<Class> classes_;   // by chunk
-  uint32_t kept_chunks_ = 0;
-  std::vector<double> turns_;  // by chunk, from 0 to 1: those with the least are pinned first
+  std::vector<double> turns_;    // by chunk, from 0 to 1: those with the least are pinned first
 };
 
 }  // namespace weightpager::policy

@@ -52,7 +52,10 @@ void* map(void* address, size_t length, int protection, int flags, int fd, off_t
     if (region != nullptr) return region;
     preload::note_plain_mapping(length, protection, flags, fd);
   }
-  if ((flags & MAP_ANONYMOUS) != 0) preload::note_anonymous_mapping(length);
+  if ((flags & MAP_ANONYMOUS) != 0) {
+    const bool is_own_memory = (flags & MAP_PRIVATE) != 0 && (protection & PROT_WRITE) != 0;
+    preload::note_anonymous_mapping(length, is_own_memory);
+  }
   // A fixed mapping over a region replaces that part of it.
   if ((flags & MAP_FIXED) != 0 && preload::touches_region(address, length)) {
     preload::unmap(address, length);

@@ -24,6 +24,7 @@ constexpr uint64_t mapped_bytes_min = 128 * MiB;
 constexpr uint64_t mapping_rss_bytes_min = 4 * MiB;
 
 std::atomic<uint64_t> asked_bytes{0};
+std::atomic<uint64_t> writable_asked_bytes{0};  // of these, large and writable
 
 /// Goes through a file of /proc line by line, without an allocation.
 template <typename Act>
@@ -106,8 +107,10 @@ uint64_t library_bytes() {
 
 }  // namespace
 
-void note_anonymous_mapping(size_t length_bytes) {
+void note_anonymous_mapping(size_t length_bytes, bool is_own_memory) {
   asked_bytes.fetch_add(length_bytes, std::memory_order_relaxed);
+  if (is_own_memory && length_bytes >= mapping_rss_bytes_min)
+    writable_asked_bytes.fetch_add(length_bytes, std::memory_order_relaxed);
 }
 
 void note_unseen_memory() {
@@ -115,11 +118,12 @@ void note_unseen_memory() {
   if (!is_spilling || anonymous_bytes_max() < unseen_bytes_min) return;
   const uint64_t bytes = anonymous_bytes();
   const uint64_t own_bytes = bytes - std::min(bytes, library_bytes());
-  const uint64_t mapped_bytes = std::min(own_bytes, asked_bytes.load());
+  const uint64_t mapped_bytes = std::min(own_bytes, writable_asked_bytes.load());
+  const uint64_t unseen_bytes = own_bytes - std::min(own_bytes, asked_bytes.load());
   if (mapped_bytes >= mapped_bytes_min)
     telemetry::leave_mark(telemetry::MarkKind::mapped_memory, "", mapped_bytes);
-  if (own_bytes - mapped_bytes >= unseen_bytes_min)
-    telemetry::leave_mark(telemetry::MarkKind::unseen_memory, "", own_bytes - mapped_bytes);
+  if (unseen_bytes >= unseen_bytes_min)
+    telemetry::leave_mark(telemetry::MarkKind::unseen_memory, "", unseen_bytes);
 }
 
 }  // namespace weightpager::preload

@@ -32,8 +32,8 @@ enum class MarkKind : uint32_t {
   child_touched = 11,    // … at its end; amount: bytes of the plain file that it has touched
   paging = 13,           // the first model is about to be paged
   unseen_memory = 14,    // at the end; amount: bytes of memory that nobody asked the interposer for
-  mapped_memory = 16,    // at the end; amount: bytes of anonymous memory that mmap was asked for
   deep_bound = 15,       // a library was opened that allocates past the interposer; subject: it
+  mapped_memory = 16,    // at the end; amount: bytes of anonymous memory that mmap was asked for
 };
 
 /// How a model was mapped that the interposer left to the kernel.

@@ -69,10 +69,6 @@ class ChunkTable {
   uint32_t resident_max() const { return resident_max_; }
   uint32_t reading() const { return reading_; }
   uint32_t leaving() const { return leaving_; }
-  /// Whether each of some chunks that threads wait for gets the place of one that is leaving.
-  bool are_enough_leaving(uint64_t waited_for) const {
-    return waited_for > 0 && leaving_ >= waited_for;
-  }
   /// Whether as many chunks are leaving as may at once.
   bool are_many_leaving() const;
   uint32_t free_slots() const { return free_slots_.count(); }

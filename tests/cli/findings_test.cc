@@ -115,9 +115,10 @@ TEST_F(FindingsTest, MemoryThatWasGotPastTheLibraryIsToldOfServedProcessesToo) {
             "engine (pid 10) held 600.0 MiB of memory that it got by system calls of its own, "
             "neither by malloc nor by mmap: it is not served");
   EXPECT_EQ(found()[1].cause, "mapped_memory");
-  EXPECT_EQ(found()[1].text,
-            "engine (pid 10) held 300.0 MiB of memory that it asked mmap for, as allocators that "
-            "are linked into an engine do: only blocks of malloc are served");
+  EXPECT_EQ(
+      found()[1].text,
+      "engine (pid 10) held up to 300.0 MiB of memory that it asked mmap for, as allocators that "
+      "are linked into an engine do: only blocks of malloc are served");
   EXPECT_EQ(found()[2].cause, "deep_bound");
 }
 

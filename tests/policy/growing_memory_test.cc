@@ -146,6 +146,20 @@ TEST(CopyingEngine, TheFirstPassReadsAMatrixThatIsSweptOnce) {
   EXPECT_GT(it.policy.pinned_chunks(), 0u);
 }
 
+// A longer prompt takes more memory once. That is no load.
+TEST(CopyingEngine, PinsOutliveALittleMoreMemory) {
+  Copying it(64);
+  it.load();
+  for (int pass = 0; pass < 4; ++pass) it.pass(copies);
+  const uint32_t pinned = it.policy.pinned_chunks();
+  EXPECT_GT(pinned, 0u);
+  it.table.add_chunks(20);
+  it.policy.set_order({.cyclic = Simulation::range(0, 2 * file_chunks)});
+  for (ChunkId chunk = 2 * file_chunks; chunk < 2 * file_chunks + 12; ++chunk) it.fill(chunk);
+  it.policy.set_order({.cyclic = Simulation::range(0, 2 * file_chunks + 12), .is_load_over = true});
+  EXPECT_GE(it.policy.pinned_chunks() + 4, pinned);
+}
+
 TEST(CopyingEngine, CopiesThatFitStay) {
   Copying it(110);
   // Those that fit beside what is spare, was just delivered, or is read next.

@@ -122,12 +122,13 @@ std::vector<Finding> memory_not_served(const Marks& marks) {
               "use a build of the engine that allocates by the C library"));
   }
   for (const Mark* mark : marks.last_of_each({MarkKind::mapped_memory})) {
-    found.push_back(about(*mark, "mapped_memory",
-                          fmt::format("{} held {} of memory that it asked mmap for, as allocators "
-                                      "that are linked into an engine do: only blocks of malloc "
-                                      "are served",
-                                      name_of(*mark), format_size(mark->amount)),
-                          "use a build of the engine that allocates by malloc"));
+    found.push_back(
+        about(*mark, "mapped_memory",
+              fmt::format("{} held up to {} of memory that it asked mmap for, as allocators "
+                          "that are linked into an engine do: only blocks of malloc "
+                          "are served",
+                          name_of(*mark), format_size(mark->amount)),
+              "use a build of the engine that allocates by malloc"));
   }
   for (const Mark* mark : marks.last_of_each({MarkKind::deep_bound})) {
     found.push_back(
