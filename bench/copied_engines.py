@@ -18,7 +18,7 @@ held - window + ring; it is sound on a busy machine, too.
 Writes bench/results/DATE-copied_engines.json and prints a Markdown table. A run is marked invalid, and not used, when
 its output differs by one bit from the run with everything in memory, or the limit killed something.
 
-    bench/copied_engines.py --repeats 1 --passes 8 --drive-speed 600
+    bench/copied_engines.py --repeats 1 --passes 10 --drive-speed 600
                                                    the table of docs/explanation/engines.md (half an hour; root)
     bench/copied_engines.py --quick                does it work at all (some minutes)
 """
