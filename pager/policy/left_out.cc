@@ -11,7 +11,9 @@ namespace {
 
 // So many may come back, or a quarter of all, before all do.
 constexpr uint32_t back_max = 8;
+// After so many waits for chunks that came back, these join.
 constexpr uint32_t waits_max = 8;
+// After so many waits for one chunk that lost its place, it joins.
 constexpr uint8_t waits_of_lost_max = 4;
 
 }  // namespace

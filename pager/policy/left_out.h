@@ -62,10 +62,10 @@ class LeftOut {
   Joining note_lost(ChunkId chunk, bool is_absent);
 
   std::vector<ChunkId> all_;
-  std::vector<State> states_;  // by chunk
-  std::vector<Lost> lost_;     // by chunk, of those that lost their place
-  std::vector<bool> is_of_all_;
-  uint8_t passes_ = 0;  // modulo 256
+  std::vector<State> states_;    // by chunk
+  std::vector<Lost> lost_;       // by chunk, of those that lost their place
+  std::vector<bool> is_of_all_;  // by chunk: whether all_ has it
+  uint8_t passes_ = 0;           // modulo 256
   uint32_t away_ = 0;
   uint32_t back_ = 0;
   uint32_t waits_ = 0;  // for chunks that came back, since some joined

@@ -81,8 +81,10 @@ void PassFollower::set_order(const ChunkOrder& order, bool has_loaded,
   order_.reset(chunks_);
   learner_.reset(chunks_);
   drops_unseen_ = order.is_load_over;
-  is_first_pass_ = is_first_pass_ || has_loaded;
-  if (has_loaded) first_pass_touches_ = 0;
+  if (has_loaded) {
+    is_first_pass_ = true;
+    first_pass_touches_ = 0;
+  }
   if (drops_unseen_) learner_.watch_all();
   revisits_.reset(chunks_);
   ahead_.reset(chunks_);

@@ -7,5 +7,5 @@ require_interposer
 
 engine sh -c 'exit 37'
 expect_status 37
-grep -qxE 'weightpager: no model was mapped; looked for( \*[.a-z_]+)+ \(see --match\)' "$ERR" || fail "stderr: $(cat "$ERR")"
+grep -qxE 'weightpager: no model was mapped; looked for( \*(\.[a-z_]+)+)+ \(see --match\)' "$ERR" || fail "stderr: $(cat "$ERR")"
 [[ $(wc -l <"$ERR") == 1 ]] || fail "stderr has other lines: $(cat "$ERR")"
