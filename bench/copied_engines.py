@@ -13,7 +13,8 @@ cannot beat what it takes without a limit from a cold file, nor the disk: bytes 
 bandwidths are fio's, of reads before and behind each of weightpager's runs, of writes behind it. Where other machines
 share the disk, what it gave is a guess; --drive-speed has it throttled to what it always gives, for both arms and for
 fio (throttle.py; only what the kernel swaps out is not held to it). "read / least" is what the last passes read, over
-held - window + ring; it is sound on a busy machine, too.
+held - window + ring; it is sound on a busy machine, too. Free memory is touched before each run (machine.warm_memory):
+what a virtual machine's host takes for giving it would count as loading.
 
 Writes bench/results/DATE-copied_engines.json and prints a Markdown table. A run is marked invalid, and not used, when
 its output differs by one bit from the run with everything in memory, or the limit killed something.
@@ -74,13 +75,20 @@ class Case:
     def __init__(self, name, file, held_bytes, command):
         self.name, self.file, self.held_bytes, self.command = name, file, held_bytes, [str(word) for word in command]
 
+    def warm_memory(self):
+        """The engine, the file's pages and the window find memory that is as warm in each run."""
+        machine.warm_memory(self.held_bytes + self.file.stat().st_size + (1 << 30))
+
     def alone(self):
+        self.warm_memory()
         return named_alike(engine_runs.run_alone(self.command))
 
     def swap(self, plan):
+        self.warm_memory()
         return named_alike(engine_runs.run_limited(self.file, plan["limit_bytes"], self.command, swap=True))
 
     def weightpager(self, plan, folder):
+        self.warm_memory()
         return named_alike(engine_runs.run_in_window(self.file, plan["limit_bytes"], plan["window_bytes"],
                                                      self.command, spill=folder))
 

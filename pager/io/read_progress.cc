@@ -18,7 +18,9 @@ uint32_t alignment_of(const KernelRequest& whole) {
   return 1u << std::countr_zero(bits);
 }
 
-bool is_transient(int error_number) { return error_number == EINTR || error_number == EAGAIN; }
+bool is_transient(int error_number) {
+  return error_number == EINTR || error_number == EAGAIN || error_number == ECANCELED;
+}
 
 }  // namespace
 
@@ -29,7 +31,8 @@ void ReadProgress::begin(const Read& read, uint32_t piece_bytes) {
         {.fd = read.fd,
          .offset_bytes = read.offset_bytes,
          .length_bytes = read.length_bytes,
-         .buffer = read.buffer},
+         .buffer = read.buffer,
+         .gets_memory = read.gets_memory},
         piece_bytes);
 }
 
@@ -71,7 +74,8 @@ void ReadProgress::start_anew(Reader& reader) const {
                 .fd = whole_.fd,
                 .offset_bytes = whole_.offset_bytes,
                 .length_bytes = whole_.length_bytes,
-                .buffer = whole_.buffer});
+                .buffer = whole_.buffer,
+                .gets_memory = whole_.gets_memory});
 }
 
 KernelRequest ReadProgress::request(uint32_t index) const {
@@ -81,7 +85,8 @@ KernelRequest ReadProgress::request(uint32_t index) const {
           .offset_bytes = whole_.offset_bytes + done_bytes,
           .length_bytes = piece.length_bytes - piece.arrived_bytes,
           .buffer = whole_.buffer + done_bytes,
-          .is_write = whole_.is_write};
+          .is_write = whole_.is_write,
+          .gets_memory = whole_.gets_memory};
 }
 
 bool ReadProgress::take_answer(uint32_t index, int64_t answer, uint64_t file_bytes) {
@@ -115,6 +120,7 @@ bool ReadProgress::finish(Piece& piece, uint32_t arrived_bytes, int error_number
 }
 
 bool ReadProgress::ask_again(Piece& piece, int error_number) {
+  whole_.gets_memory = false;
   if (--piece.patience_answers > 0) return false;
   return finish(piece, piece.arrived_bytes, error_number);
 }

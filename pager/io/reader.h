@@ -35,6 +35,9 @@ struct Read {
   uint64_t offset_bytes = 0;
   uint32_t length_bytes = 0;
   std::byte* buffer = nullptr;
+  /// The buffer has no memory yet. To get it may take longer than the read itself, so a thread of
+  /// the kernel's, or of the reader's, gets it, and the caller does not wait.
+  bool gets_memory = false;
 };
 
 /// Writes `length_bytes` bytes from `buffer` to `offset_bytes` of the open file `fd`. The alignment

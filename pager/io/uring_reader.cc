@@ -220,6 +220,8 @@ void UringReader::ask_for_pieces() {
       io_uring_prep_read(entry, request.fd, request.buffer, request.length_bytes,
                          request.offset_bytes);
     }
+    // Otherwise io_uring_enter would get the buffer's memory before it returns.
+    if (request.gets_memory) io_uring_sqe_set_flags(entry, IOSQE_ASYNC);
     io_uring_sqe_set_data64(entry, name);
   }
 }

@@ -13,6 +13,7 @@
 namespace weightpager {
 
 void carry_out(ContentWork& work) {
+  if (work.zeroes) std::memset(work.bytes, 0, work.length_bytes);
   if (work.source != nullptr) std::memcpy(work.bytes, work.source, work.copied_bytes);
   work.is_all_zero = work.looks_for_zeros && spill::is_all_zero(work.bytes, work.length_bytes);
   work.has_zero_page = (work.may_be_unfinished || work.looks_for_zero_page) && !work.is_all_zero &&

@@ -2,8 +2,9 @@
 //
 // Problem. A chunk of spilled memory that leaves is hashed, and one that is read from the middle of
 // a disk's sector is copied to its place. Either takes as long as a fast disk takes to read the
-// chunk. Done by the pager's thread, this bounds how fast chunks come and go, and faults wait for
-// it.
+// chunk, and so does getting memory for a chunk that begins as zeros, or longer: a virtual
+// machine's host may have to find the memory first. Done by the pager's thread, this bounds how
+// fast chunks come and go, and faults wait for it.
 //
 // Idea. Two threads do it. The pager's thread hands out the work by a queue without a lock, and
 // hears by an eventfd, which its own sleep ends at, that some is done. While a worker has a chunk,
@@ -39,6 +40,8 @@ struct ContentWork {
   bool is_leaving = false;  // it is Spilling's work, or else that of FileReads
   std::byte* bytes = nullptr;
   uint64_t length_bytes = 0;
+  /// All bytes become zeros first. If they have no memory yet, they get it.
+  bool zeroes = false;
   /// `copied_bytes` bytes come from here first; nullptr: they are there.
   const std::byte* source = nullptr;
   uint64_t copied_bytes = 0;

@@ -84,15 +84,24 @@ Status FileReads::open(uint32_t reads_ahead_max, int watched_fd) {
 void FileReads::start(ChunkId chunk) {
   parts_.table.start_read(chunk);
   ServedFile& served = parts_.files.owner(chunk);
-  parts_.memory.backing().prepare_slot(served, chunk);
+  const bool gets_memory =
+      parts_.memory.backing().prepare_slot(served, chunk, parts_.memory.takes_new_memory());
   const bool is_zeros =
       served.is_spilled() && served.spilled->home(chunk - served.first_chunk) == spill::Home::zeros;
-  if (is_zeros) return zeros_.push_back(chunk);
+  if (is_zeros) return gets_memory ? start_zeros(chunk) : zeros_.push_back(chunk);
   if (!goes_along(to_start_, chunk, read_chunks_max_)) {
     hand_over();
     to_start_ = {chunk, 0};
   }
   ++to_start_.count;
+  notes_[chunk].gets_memory = gets_memory;
+}
+
+// A worker gets the memory, or (where there is none that has time) take_zeros() does.
+void FileReads::start_zeros(ChunkId chunk) {
+  ContentWork work{
+      .chunk = chunk, .bytes = bytes_of(chunk), .length_bytes = chunk_bytes_, .zeroes = true};
+  if (!parts_.workers.start(work)) zeros_.push_back(chunk);
 }
 
 // Whether the chunk lies behind the last one of the run, in its file and in memory, and the run may
@@ -136,7 +145,8 @@ void FileReads::start_at_home(const Run& run, const ReadPlace& home) {
                   .fd = home.fd,
                   .offset_bytes = home.offset_bytes,
                   .length_bytes = static_cast<uint32_t>(run.count * chunk_bytes_),
-                  .buffer = bytes_of(run.first)});
+                  .buffer = bytes_of(run.first),
+                  .gets_memory = notes_[run.first].gets_memory});
 }
 
 // A direct read begins and ends where the disk's sectors do, so it goes into memory that has room
@@ -212,7 +222,8 @@ void FileReads::start_reader(const Run& run, io::DriveSet asked) {
                   .fd = served.file_on(drive).fd(),
                   .offset_bytes = served.offset_of(run.first),
                   .length_bytes = static_cast<uint32_t>(length_bytes),
-                  .buffer = bytes_of(run.first)});
+                  .buffer = bytes_of(run.first),
+                  .gets_memory = notes_[run.first].gets_memory});
 }
 
 // Drives that have the file and were not asked yet; those that have failed only if no others are
@@ -267,6 +278,10 @@ void FileReads::take_worked(std::span<const ContentWork> done) {
   Run wanted;
   for (const ContentWork& work : done) {
     if (work.is_leaving) continue;
+    if (work.zeroes) {
+      take_zeroed(work.chunk);
+      continue;
+    }
     give_bounce(work.chunk);
     Arrival arrival{.bytes = chunk_bytes_};
     if (work.hashes) arrival.hash = work.hash;
@@ -402,12 +417,16 @@ void FileReads::take_zeros() {
   zeros_taken_.clear();
   zeros_taken_.swap(zeros_);
   for (const ChunkId chunk : zeros_taken_) {
-    if (take_doomed(chunk)) continue;
-    ServedFile& served = parts_.files.owner(chunk);
     std::memset(bytes_of(chunk), 0, chunk_bytes_);
-    if (note_use(served, chunk)) parts_.policy.policy().on_growth(chunk);
-    if (make_ready(served, chunk)) chunks_.show(chunk);
+    take_zeroed(chunk);
   }
+}
+
+void FileReads::take_zeroed(ChunkId chunk) {
+  if (take_doomed(chunk)) return;
+  ServedFile& served = parts_.files.owner(chunk);
+  if (note_use(served, chunk)) parts_.policy.policy().on_growth(chunk);
+  if (make_ready(served, chunk)) chunks_.show(chunk);
 }
 
 // Returns whether the engine has not used the chunk before.

@@ -57,7 +57,7 @@ class FileReads {
   /// still while all of it is shown.
   std::span<const io::Completion> take_some(std::span<const io::Completion> finished,
                                             uint64_t now_ns);
-  /// The same for chunks that a worker had: reading → ready.
+  /// The same for chunks that a worker had.
   void take_worked(std::span<const ContentWork> done);
   /// Who waits for what does not come shall know for what, and why.
   void tell_of_hanging_read(uint64_t now_ns);
@@ -75,6 +75,7 @@ class FileReads {
     bool is_doomed = false;        // removed while it was being read
     bool is_stale = false;         // its file was changed while it was being read: once more
     bool is_read_again = false;    // and then no more
+    bool gets_memory = false;      // see io::Read; of a run, the first one's
     uint64_t began_ns = 0;         // of a run, the first one's
     uint32_t drive = 0;            // that reads it
     io::DriveSet asked = 0;        // drives that could not read it; of a run, the first one's
@@ -93,6 +94,8 @@ class FileReads {
   void start_bounced(window::ChunkId chunk, const ReadPlace& home);
   ReadPlace home_of(window::ChunkId chunk) const;
   bool lies_behind(window::ChunkId before, window::ChunkId chunk) const;
+  void start_zeros(window::ChunkId chunk);
+  void take_zeroed(window::ChunkId chunk);
   bool take_spilled(ServedFile& served, window::ChunkId chunk, const Arrival& arrival);
   bool start_work(window::ChunkId chunk, Arrival& arrival);
   void give_bounce(window::ChunkId chunk);

@@ -77,6 +77,12 @@ void WindowMemory::grow_to(uint32_t chunks) {
   policy_.account_parts();
 }
 
+bool WindowMemory::takes_new_memory() {
+  if (table_.resident() <= chunks_used_max_) return false;
+  chunks_used_max_ = table_.resident();
+  return true;
+}
+
 uint32_t WindowMemory::resize(uint32_t chunks) {
   const auto chunks_min = static_cast<uint32_t>(window_bytes_min / options_.chunk_bytes);
   chunks_wanted_ = std::clamp(chunks, chunks_min, chunks_max_);
@@ -87,6 +93,7 @@ uint32_t WindowMemory::resize(uint32_t chunks) {
 void WindowMemory::set_chunks(uint32_t chunks) {
   chunks_ = chunks;
   chunks_there_ = std::min(chunks_there_, chunks);
+  chunks_used_max_ = std::min(chunks_used_max_, chunks);
   set(telemetry_.window_bytes, uint64_t{chunks} * options_.chunk_bytes);
   fit_table();
   policy_.account_parts();

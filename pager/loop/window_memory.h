@@ -47,6 +47,9 @@ class WindowMemory {
   /// Memory beyond the window goes back.
   void trim_slots() { backing_->trim_slots(chunks_); }
 
+  /// A chunk has just been given a slot. Returns whether it needs memory that was never in use.
+  bool takes_new_memory();
+
   /// Between its least size and chunks_max(); returns the size that it has now.
   uint32_t resize(uint32_t chunks);
   /// Now and then: less memory than the window was meant to have, or more again?
@@ -69,6 +72,7 @@ class WindowMemory {
   uint32_t chunks_there_;   // of these: less while memory for a larger window is made
   uint32_t chunks_wanted_;  // as far as the memory limit allows
   uint32_t chunks_max_;
+  uint32_t chunks_used_max_ = 0;  // at once, since the window last became smaller
   uint64_t looked_ns_ = 0;
   bool has_told_of_limit_ = false;
 };

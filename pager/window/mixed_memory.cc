@@ -19,7 +19,7 @@ MixedMemory::MixedMemory(std::unique_ptr<BackingMemory> views, std::unique_ptr<M
                          const BackingOptions& options, const BackingParts& parts)
     : BackingMemory(options, parts), views_(std::move(views)), moved_(std::move(moved)) {
   slots_max_ = moved_->slots_max();
-  has_memory_.resize(slots_max_);
+  memory_.resize(slots_max_, OwnMemory::none);
 }
 
 // ---- Which kind ----
@@ -46,21 +46,33 @@ void MixedMemory::on_region_added(const ShownFile& file, const Region& region) {
 
 // ---- Get ----
 
-void MixedMemory::prepare_slot(const ShownFile& file, ChunkId chunk) {
+bool MixedMemory::prepare_slot(const ShownFile& file, ChunkId chunk, bool is_memory_new) {
   const SlotId slot = table_.slot(chunk);
-  const bool needs_memory = file.backing == nullptr;
-  if (has_memory_[slot] == needs_memory) return;
-  if (!needs_memory) return empty_slot(slot);
+  const bool has_memory = memory_[slot] != OwnMemory::none;
+  if (file.backing != nullptr) {
+    if (has_memory) empty_slot(slot);
+    return views_->prepare_slot(file, chunk, is_memory_new);
+  }
+  if (has_memory) return false;
   views_->empty_slot(slot);
-  moved_->fill_slot(slot);
-  has_memory_[slot] = true;
   ++slots_with_memory_;
+  memory_[slot] = OwnMemory::coming;
+  // A smaller slot is always registered, so that only the pager's thread can give it memory.
+  if (is_memory_new && chunk_bytes_ == huge_page_bytes) return true;
+  get_memory(slot);
+  return false;
+}
+
+void MixedMemory::get_memory(SlotId slot) {
+  if (memory_[slot] != OwnMemory::coming) return;
+  moved_->fill_slot(slot);
+  memory_[slot] = OwnMemory::there;
 }
 
 void MixedMemory::empty_slot(SlotId slot) {
-  if (!has_memory_[slot]) return views_->empty_slot(slot);
+  if (memory_[slot] == OwnMemory::none) return views_->empty_slot(slot);
   moved_->empty_slot(slot);
-  has_memory_[slot] = false;
+  memory_[slot] = OwnMemory::none;
   --slots_with_memory_;
 }
 
@@ -69,6 +81,11 @@ std::byte* MixedMemory::bytes_of(const ShownFile& file, ChunkId chunk) const {
 }
 
 void MixedMemory::finish_read(const ShownFile& file, ChunkId chunk) {
+  const SlotId slot = table_.slot(chunk);
+  if (memory_[slot] == OwnMemory::coming) {
+    moved_->take_filled_slot(slot);
+    memory_[slot] = OwnMemory::there;
+  }
   kind_of(file).finish_read(file, chunk);
 }
 
@@ -108,13 +125,16 @@ uint32_t MixedMemory::evict(const ShownFile& file, const Run& run) {
   return moved_->evict(file, {run.first, 1});
 }
 
+// What was read may have failed, and the slot then lacks memory.
 void MixedMemory::give_back(const ShownFile& file, ChunkId chunk) {
+  if (const SlotId slot = table_.slot(chunk); slot != no_slot) get_memory(slot);
   kind_of(file).give_back(file, chunk);
 }
 
 // ---- Fail and seal, and what the engine wrote ----
 
 void MixedMemory::fail_chunk(const ShownFile& file, ChunkId chunk) {
+  if (const SlotId slot = table_.slot(chunk); slot != no_slot) get_memory(slot);
   kind_of(file).fail_chunk(file, chunk);
 }
 

@@ -38,6 +38,9 @@ class MovedMemory final : public SlotMemory {
 
   /// Gives a free slot, of memory that was opened empty, its memory.
   void fill_slot(SlotId slot);
+  /// The slot, of memory that was opened empty, is as large as a huge page, and got memory when
+  /// bytes were written to all of it.
+  void take_filled_slot(SlotId slot) { on_slots_made(slot, 1); }
   void empty_slot(SlotId slot) override;
 
  private:

@@ -23,6 +23,9 @@ class SharedMemory final : public ViewMemory {
   const char* name() const override { return "collapse"; }
   Status add_file(ShownFile& file) override;
   Result<std::unique_ptr<Region>> reserve(const ShownFile& file, const Extent& extent) override;
+  bool prepare_slot(const ShownFile&, ChunkId, bool is_memory_new) override {
+    return is_memory_new;
+  }
   std::byte* bytes_of(const ShownFile& file, ChunkId chunk) const override;
   void finish_read(const ShownFile& file, ChunkId chunk) override;
   fault::Outcome show(const ShownFile& file, ChunkId chunk, bool is_waited_for,

@@ -142,6 +142,18 @@ TEST_F(ReadProgressTest, PatienceEndsWithTheErrorAndIsRenewedByProgress) {
   }
 }
 
+// The kernel has no thread for it.
+TEST_F(ReadProgressTest, WhatNobodyElseGetsMemoryForIsAskedForOnceMoreWithout) {
+  Read read = aligned_read(16 * KiB);
+  read.gets_memory = true;
+  progress_.begin(read, 16 * KiB);
+  EXPECT_TRUE(progress_.request(0).gets_memory);
+  ASSERT_FALSE(progress_.take_answer(0, -ECANCELED, huge_file));
+  EXPECT_FALSE(progress_.request(0).gets_memory);
+  EXPECT_TRUE(progress_.take_answer(0, 16 * KiB, huge_file));
+  expect_completion(progress_, 0, 16 * KiB);
+}
+
 TEST_F(ReadProgressTest, EmptyReadAsksOnce) {
   progress_.begin(aligned_read(0), 16 * KiB);
   ASSERT_EQ(progress_.piece_count(), 1u);

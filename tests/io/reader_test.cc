@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <random>
@@ -41,6 +42,28 @@ TEST_P(ReaderTest, BytesAreExactWhateverTheSplitting) {
     for (const uint32_t length : lengths) {
       for (const uint64_t offset : offsets) expect_exact(*reader, file, offset, length);
     }
+  }
+}
+
+TEST_P(ReaderTest, ABufferMayHaveNoMemoryYet) {
+  constexpr uint32_t length_bytes = 2 * MiB;
+  const PatternFile file(4 * MiB);
+  const auto reader = open({.device_read_bytes = 256 * KiB});
+  for (const bool gets_memory : {false, true}) {
+    void* const fresh =
+        mmap(nullptr, length_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(fresh, MAP_FAILED);
+    const std::span buffer(static_cast<std::byte*>(fresh), length_bytes);
+    const Completion completion = read_alone(*reader, {.tag = 9,
+                                                       .fd = file.fd(),
+                                                       .offset_bytes = 1 * MiB,
+                                                       .length_bytes = length_bytes,
+                                                       .buffer = buffer.data(),
+                                                       .gets_memory = gets_memory});
+    EXPECT_EQ(completion.error_number, 0);
+    EXPECT_EQ(completion.length_bytes, length_bytes);
+    EXPECT_EQ(first_difference(buffer, 1 * MiB), std::nullopt);
+    munmap(fresh, length_bytes);
   }
 }
 
