@@ -50,6 +50,18 @@ bool is_still_checked(ServedFile& served, uint32_t drive) {
   return !copy->is_given_up && now && copy->checked.identity.holds_until(*now);
 }
 
+void give_up_copy(telemetry::Telemetry& telemetry, const ServedFile& served, ServedCopy& copy) {
+  // Its original was changed, which is told there.
+  if (std::exchange(copy.is_given_up, true)) return;
+  add(telemetry.copies_given_up, 1);
+  char text[1024];
+  std::snprintf(text, sizeof text,
+                "%s: was changed while it was in use; %s is read without it, also what was just "
+                "read from it",
+                copy.checked.path.c_str(), served.name.c_str());
+  notice(text);
+}
+
 }  // namespace
 
 FileReads::FileReads(const PagerOptions& options, const LoopParts& parts, ChunkMover& chunks)
@@ -88,20 +100,17 @@ void FileReads::start(ChunkId chunk) {
       parts_.memory.backing().prepare_slot(served, chunk, parts_.memory.takes_new_memory());
   const bool is_zeros =
       served.is_spilled() && served.spilled->home(chunk - served.first_chunk) == spill::Home::zeros;
-  if (is_zeros) return gets_memory ? start_zeros(chunk) : zeros_.push_back(chunk);
+  // A worker gets the memory, unless none has time: then take_zeros() does.
+  ContentWork zeroing{
+      .chunk = chunk, .bytes = bytes_of(chunk), .length_bytes = chunk_bytes_, .zeroes = true};
+  if (is_zeros && gets_memory && parts_.workers.start(zeroing)) return;
+  if (is_zeros) return zeros_.push_back(chunk);
   if (!goes_along(to_start_, chunk, read_chunks_max_)) {
     hand_over();
     to_start_ = {chunk, 0};
   }
   ++to_start_.count;
   notes_[chunk].gets_memory = gets_memory;
-}
-
-// A worker gets the memory, or (where there is none that has time) take_zeros() does.
-void FileReads::start_zeros(ChunkId chunk) {
-  ContentWork work{
-      .chunk = chunk, .bytes = bytes_of(chunk), .length_bytes = chunk_bytes_, .zeroes = true};
-  if (!parts_.workers.start(work)) zeros_.push_back(chunk);
 }
 
 // Whether the chunk lies behind the last one of the run, in its file and in memory, and the run may
@@ -324,7 +333,7 @@ bool FileReads::reads_elsewhere(const Run& read, io::Completion& outcome) {
   const io::DriveSet asked = notes.asked | io::drive_bit(notes.drive);
   const io::DriveSet others = to_ask(served, asked);
   if (is_changed) {
-    give_up_copy(served, *served.copy_on(notes.drive));
+    give_up_copy(parts_.telemetry, served, *served.copy_on(notes.drive));
   } else if (others != 0) {
     give_up_drive(read, outcome.error_number != 0 ? outcome.error_number : EIO);
   }
@@ -352,18 +361,6 @@ void FileReads::give_up_drive(const Run& read, int error_number) {
                 served.name_on(drive).c_str(), begin_bytes, begin_bytes + read.count * chunk_bytes_,
                 std::strerror(error_number), error_number, drive == 0 ? "a copy" : "another drive",
                 drive == 0 ? "drive" : "mirror");
-  notice(text);
-}
-
-void FileReads::give_up_copy(const ServedFile& served, ServedCopy& copy) {
-  // Its original was changed, which is told there.
-  if (std::exchange(copy.is_given_up, true)) return;
-  add(parts_.telemetry.copies_given_up, 1);
-  char text[1024];
-  std::snprintf(text, sizeof text,
-                "%s: was changed while it was in use; %s is read without it, also what was just "
-                "read from it",
-                copy.checked.path.c_str(), served.name.c_str());
   notice(text);
 }
 

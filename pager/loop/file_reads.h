@@ -94,7 +94,6 @@ class FileReads {
   void start_bounced(window::ChunkId chunk, const ReadPlace& home);
   ReadPlace home_of(window::ChunkId chunk) const;
   bool lies_behind(window::ChunkId before, window::ChunkId chunk) const;
-  void start_zeros(window::ChunkId chunk);
   void take_zeroed(window::ChunkId chunk);
   bool take_spilled(ServedFile& served, window::ChunkId chunk, const Arrival& arrival);
   bool start_work(window::ChunkId chunk, Arrival& arrival);
@@ -109,7 +108,6 @@ class FileReads {
   bool reads_elsewhere(const window::Run& read, io::Completion& outcome);
   void account_read(const window::Run& read, uint64_t arrived_bytes, uint64_t now_ns);
   void give_up_drive(const window::Run& read, int error_number);
-  void give_up_copy(const ServedFile& served, ServedCopy& copy);
   bool take_chunk(window::ChunkId chunk, const Arrival& arrival);
   bool take_short_chunk(ServedFile& served, window::ChunkId chunk, uint64_t arrived_bytes);
   bool reads_again(window::ChunkId chunk);
