@@ -12,7 +12,7 @@
 //    size. A write has no such end: an answer of 0 is no progress.
 //  - After EINTR, EAGAIN and short answers that bring no progress the request is made again, but
 //    only so many times in a row. So it is after ECANCELED, which is the answer to a request that
-//    needs a thread of the kernel's where there can be none; it then goes without.
+//    needs a thread of the kernel's where there can be none. It then goes without such a thread.
 //  - The first piece, in file order, that did not come whole decides for the whole: it failed
 //    there, or the file ends there. The answers to later pieces do not count.
 #pragma once

@@ -5,9 +5,10 @@
 // writes, and sleeps in one place, `wait`, which also wakes it when the watched file
 // descriptor (the userfaultfd) becomes readable. There are two readers: io_uring (uring_reader.cc:
 // one thread, no extra context switches) and pread (pread_reader.cc: a few threads, for files in
-// memory, and for kernels and containers without io_uring). A reader hides short answers, EINTR and
-// EAGAIN; its reports are final. Both follow the same rules for that, which are in read_progress.h.
-// Reads and writes in flight are not ordered: who reads what was written waits for the write.
+// memory, and for kernels and containers without io_uring). A reader hides short answers, EINTR,
+// EAGAIN and ECANCELED; its reports are final. Both follow the same rules for that, which are in
+// read_progress.h. Reads and writes in flight are not ordered: who reads what was written waits for
+// the write.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,7 @@ struct Read {
   uint32_t length_bytes = 0;
   std::byte* buffer = nullptr;
   /// The buffer has no memory yet. To get it may take longer than the read itself, so a thread of
-  /// the kernel's, or of the reader's, gets it, and the caller does not wait.
+  /// the kernel's, or of the reader's, gets it while the caller goes on, if there is such a thread.
   bool gets_memory = false;
 };
 

@@ -46,6 +46,10 @@ constexpr uint32_t ring_entries_max = 128;
 /// The poll's name in the ring. Pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
 
+/// Threads of the kernel's that get memory for buffers: beyond two, the machine's memory is the
+/// limit.
+constexpr unsigned memory_threads_max = 2;
+
 /// After a refusal the kernel may still write into buffers for so long without reporting it.
 constexpr int64_t last_answers_max_ns = 1'000'000'000;
 constexpr useconds_t last_answers_pause_us = 200;
@@ -127,7 +131,7 @@ UringReader::~UringReader() {
   completions_.clear();
   while (has_ring_ && reads_in_flight() > 0) {
     sleep(Deadline(-1));
-    take_answers();
+    if (has_ring_) take_answers();
   }
   if (has_ring_) io_uring_queue_exit(&ring_);
 }
@@ -153,6 +157,9 @@ int UringReader::set_up_ring() {
   // Without this feature (Linux < 5.11) a sleep with a time limit would need another request.
   if (!has_ring_) return result;
   if (!(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
+  // Linux 5.15. Before, there may be as many threads as requests.
+  unsigned threads_max[] = {memory_threads_max, memory_threads_max};
+  io_uring_register_iowq_max_workers(&ring_, threads_max);
   // A seccomp filter may allow the setup but not the calls after it.
   result = io_uring_get_events(&ring_);
   return result < 0 && !is_passing(-result) ? result : 0;

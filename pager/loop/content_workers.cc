@@ -48,13 +48,18 @@ void ContentWorkers::close() {
   done_event_ = {};
 }
 
-// The one with less to do.
-bool ContentWorkers::start(ContentWork& work) {
+// Nobody, if all have as much to do as they have places for.
+ContentWorkers::Worker* ContentWorkers::least_busy() {
   Worker* chosen = nullptr;
   for (Worker& worker : workers_) {
     const bool has_room = worker.thread.joinable() && worker.in_flight < places;
     if (has_room && (chosen == nullptr || worker.in_flight < chosen->in_flight)) chosen = &worker;
   }
+  return chosen;
+}
+
+bool ContentWorkers::start(ContentWork& work) {
+  Worker* const chosen = least_busy();
   if (chosen == nullptr || !chosen->asked.push(work)) {
     carry_out(work);
     return false;

@@ -73,6 +73,8 @@ class ContentWorkers {
 
   /// Readable when some work is done; -1 before open().
   int fd() const { return done_event_.get(); }
+  /// Whether another thread would do the next work.
+  bool has_room() { return least_busy() != nullptr; }
   /// Done later, by another thread, or at once where there is none that has room for it: the caller
   /// takes the work back from take_done(), or (false is returned) has it done already.
   bool start(ContentWork& work);
@@ -94,6 +96,7 @@ class ContentWorkers {
     uint32_t in_flight = 0;  // the pager's thread only
   };
 
+  Worker* least_busy();
   void serve(Worker& worker);
   void tell_done();
 

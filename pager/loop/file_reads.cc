@@ -97,13 +97,15 @@ void FileReads::start(ChunkId chunk) {
   parts_.table.start_read(chunk);
   ServedFile& served = parts_.files.owner(chunk);
   const bool gets_memory =
-      parts_.memory.backing().prepare_slot(served, chunk, parts_.memory.takes_new_memory());
+      parts_.memory.backing().prepare_slot(served, chunk, parts_.memory.note_chunks_in_use());
   const bool is_zeros =
       served.is_spilled() && served.spilled->home(chunk - served.first_chunk) == spill::Home::zeros;
-  // A worker gets the memory, unless none has time: then take_zeros() does.
-  ContentWork zeroing{
-      .chunk = chunk, .bytes = bytes_of(chunk), .length_bytes = chunk_bytes_, .zeroes = true};
-  if (is_zeros && gets_memory && parts_.workers.start(zeroing)) return;
+  if (is_zeros && gets_memory && parts_.workers.has_room()) {
+    ContentWork zeroing{
+        .chunk = chunk, .bytes = bytes_of(chunk), .length_bytes = chunk_bytes_, .zeroes = true};
+    parts_.workers.start(zeroing);
+    return;
+  }
   if (is_zeros) return zeros_.push_back(chunk);
   if (!goes_along(to_start_, chunk, read_chunks_max_)) {
     hand_over();
@@ -318,11 +320,18 @@ void FileReads::account_read(const Run& read, uint64_t arrived_bytes, uint64_t n
   parts_.telemetry.read_latency_ns.add(now_ns - std::min(now_ns, notes.began_ns));
 }
 
-// Of what a drive did not bring, or brought from a copy that is not what it was. Where no other
-// drive is left, such a copy's bytes are an error.
+// Whether the chunks are read once more. What the kernel had no memory for comes when there is
+// some. Of what a drive did not bring, or brought from a copy that is not what it was. Where no
+// other drive is left, such a copy's bytes are an error.
 bool FileReads::reads_elsewhere(const Run& read, io::Completion& outcome) {
   ServedFile& served = parts_.files.owner(read.first);
-  const Notes& notes = notes_[read.first];
+  Notes& notes = notes_[read.first];
+  const bool lacks_memory = outcome.error_number == ENOMEM || outcome.error_number == EFAULT;
+  if (lacks_memory && notes.bounced == nullptr && std::exchange(notes.gets_memory, false)) {
+    parts_.memory.backing().get_memory(served, read.first);
+    start_reader(read, notes.asked);
+    return true;
+  }
   if (served.copies.empty() || (notes.is_doomed && read.count == 1)) return false;
   const uint64_t begin_bytes = served.offset_of(read.first);
   const uint64_t end_bytes = std::min(begin_bytes + read.count * chunk_bytes_, served.size_bytes);
@@ -414,7 +423,7 @@ void FileReads::take_zeros() {
   zeros_taken_.clear();
   zeros_taken_.swap(zeros_);
   for (const ChunkId chunk : zeros_taken_) {
-    std::memset(bytes_of(chunk), 0, chunk_bytes_);
+    if (!notes_[chunk].is_doomed) std::memset(bytes_of(chunk), 0, chunk_bytes_);
     take_zeroed(chunk);
   }
 }

@@ -77,7 +77,7 @@ void WindowMemory::grow_to(uint32_t chunks) {
   policy_.account_parts();
 }
 
-bool WindowMemory::takes_new_memory() {
+bool WindowMemory::note_chunks_in_use() {
   if (table_.resident() <= chunks_used_max_) return false;
   chunks_used_max_ = table_.resident();
   return true;

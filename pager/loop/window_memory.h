@@ -47,8 +47,8 @@ class WindowMemory {
   /// Memory beyond the window goes back.
   void trim_slots() { backing_->trim_slots(chunks_); }
 
-  /// A chunk has just been given a slot. Returns whether it needs memory that was never in use.
-  bool takes_new_memory();
+  /// A chunk has just been given a slot. Returns whether so many chunks were never in use before.
+  bool note_chunks_in_use();
 
   /// Between its least size and chunks_max(); returns the size that it has now.
   uint32_t resize(uint32_t chunks);

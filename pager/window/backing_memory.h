@@ -124,10 +124,12 @@ class BackingMemory {
   /// Whether chunks are read into slots that they do not stay in: the window then keeps some free.
   virtual bool needs_staging(bool is_any_region_writable) const = 0;
 
-  /// A chunk has just been given a slot, and is about to be read into. `is_memory_new`: as much
-  /// memory as now was never in use before, so that getting more may take long. Returns whether
-  /// whoever writes to the chunk's bytes first gets their memory: not the pager's thread, then.
+  /// A chunk has just been given a slot, and is about to be read into. `is_memory_new`: so many
+  /// chunks were never in use before, so that getting memory may take long. Returns whether it is
+  /// worth while to have another thread write to the chunk's bytes first, as that gets the memory.
   virtual bool prepare_slot(const ShownFile&, ChunkId, bool /*is_memory_new*/) { return false; }
+  /// Gets that memory if it has not come, and waits for it.
+  virtual void get_memory(const ShownFile&, ChunkId) {}
   /// Where a chunk that has a slot is read to. Neighbours in a file may lie beside each other.
   virtual std::byte* bytes_of(const ShownFile& file, ChunkId chunk) const = 0;
   /// The chunk's bytes have all arrived; the caller tells the table.

@@ -59,14 +59,24 @@ bool MixedMemory::prepare_slot(const ShownFile& file, ChunkId chunk, bool is_mem
   memory_[slot] = OwnMemory::coming;
   // A smaller slot is always registered, so that only the pager's thread can give it memory.
   if (is_memory_new && chunk_bytes_ == huge_page_bytes) return true;
-  get_memory(slot);
+  get_memory(file, chunk);
   return false;
 }
 
-void MixedMemory::get_memory(SlotId slot) {
+void MixedMemory::get_memory(const ShownFile&, ChunkId chunk) {
+  const SlotId slot = table_.slot(chunk);
   if (memory_[slot] != OwnMemory::coming) return;
   moved_->fill_slot(slot);
   memory_[slot] = OwnMemory::there;
+}
+
+// The chunk goes, and nobody knows how much of its memory has come.
+void MixedMemory::drop_coming_memory(ChunkId chunk) {
+  const SlotId slot = table_.slot(chunk);
+  if (slot == no_slot || memory_[slot] != OwnMemory::coming) return;
+  moved_->drop_memory(slot);
+  memory_[slot] = OwnMemory::none;
+  --slots_with_memory_;
 }
 
 void MixedMemory::empty_slot(SlotId slot) {
@@ -125,16 +135,15 @@ uint32_t MixedMemory::evict(const ShownFile& file, const Run& run) {
   return moved_->evict(file, {run.first, 1});
 }
 
-// What was read may have failed, and the slot then lacks memory.
 void MixedMemory::give_back(const ShownFile& file, ChunkId chunk) {
-  if (const SlotId slot = table_.slot(chunk); slot != no_slot) get_memory(slot);
+  drop_coming_memory(chunk);
   kind_of(file).give_back(file, chunk);
 }
 
 // ---- Fail and seal, and what the engine wrote ----
 
 void MixedMemory::fail_chunk(const ShownFile& file, ChunkId chunk) {
-  if (const SlotId slot = table_.slot(chunk); slot != no_slot) get_memory(slot);
+  drop_coming_memory(chunk);
   kind_of(file).fail_chunk(file, chunk);
 }
 

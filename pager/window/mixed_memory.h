@@ -11,7 +11,8 @@
 //
 // Cost: up to 0.3 ms for 2 MiB where a slot gets memory, and some 20 µs where it loses memory; a
 // pass over one kind of chunk changes no slot. Where the machine's memory is new to it, getting it
-// takes up to 5 ms (a virtual machine's host gives it page by page), and another thread waits.
+// takes up to 5 ms (a virtual machine's host gives it page by page). For a slot of 2 MiB another
+// thread waits for that, which writes the chunk's bytes.
 #pragma once
 
 #include <memory>
@@ -37,6 +38,7 @@ class MixedMemory final : public BackingMemory {
 
   bool needs_staging(bool) const override { return false; }
   bool prepare_slot(const ShownFile& file, ChunkId chunk, bool is_memory_new) override;
+  void get_memory(const ShownFile& file, ChunkId chunk) override;
   std::byte* bytes_of(const ShownFile& file, ChunkId chunk) const override;
   void finish_read(const ShownFile& file, ChunkId chunk) override;
 
@@ -68,7 +70,7 @@ class MixedMemory final : public BackingMemory {
               const BackingOptions& options, const BackingParts& parts);
   void give_back(const ShownFile& file, ChunkId chunk) override;
   void empty_slot(SlotId slot) override;
-  void get_memory(SlotId slot);
+  void drop_coming_memory(ChunkId chunk);
   BackingMemory& kind_of(const ShownFile& file) const;
   BackingMemory& kind_of(const Region& region) const;
 

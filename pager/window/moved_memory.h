@@ -36,11 +36,13 @@ class MovedMemory final : public SlotMemory {
   void leave_region(const ShownFile& file, Region& region, uint32_t index) override;
   uint32_t evict(const ShownFile& file, const Run& run) override;
 
-  /// Gives a free slot, of memory that was opened empty, its memory.
+  /// Gives a slot, of memory that was opened empty, its memory; what it had loses its bytes.
   void fill_slot(SlotId slot);
   /// The slot, of memory that was opened empty, is as large as a huge page, and got memory when
   /// bytes were written to all of it.
   void take_filled_slot(SlotId slot) { on_slots_made(slot, 1); }
+  /// The same slot is given up before that.
+  void drop_memory(SlotId slot) { pool_->empty(slot); }
   void empty_slot(SlotId slot) override;
 
  private:

@@ -224,6 +224,26 @@ TEST_P(SpillingTest, ReadsFilesWhenTheyAreTouched) {
   EXPECT_EQ(telemetry_->spill_written_bytes, 0u);
 }
 
+// The kernel had none for a chunk that is new, and that is no failure of the file.
+TEST_P(SpillingTest, MemoryThatIsShortIsWaitedFor) {
+  std::atomic<uint32_t> refused{0};
+  PagerOptions options;
+  options.open_reader = io::faulty_pread([&](uint64_t number, const io::Read& read) -> io::Fault {
+    if (!read.gets_memory) return {};
+    ++refused;
+    return {.kind = io::Fault::Kind::error, .error_number = number % 2 == 0 ? ENOMEM : EFAULT};
+  });
+  serve(spilled_bytes, options);
+  const PatternFile file(48 * MiB);
+  ASSERT_TRUE(read_lazily(file, 0, 0, 48 * MiB));
+  for (uint64_t at = 0; at < 48 * MiB; at += 8) ASSERT_EQ(word(at), word_at(at)) << at;
+  EXPECT_EQ(telemetry_->read_errors, 0u);
+  // A slot that was made ahead has its memory, and so has a small one.
+  if (mapper() == "collapse" && chunk_bytes() == 2 * MiB) {
+    EXPECT_GT(refused, 0u);
+  }
+}
+
 TEST_P(SpillingTest, KeepsWhatIsWrittenOverAFile) {
   serve();
   const PatternFile file(64 * MiB);
