@@ -46,8 +46,8 @@ constexpr uint32_t ring_entries_max = 128;
 /// The poll's name in the ring. Pieces have 32-bit names.
 constexpr uint64_t watch_name = uint64_t{1} << 32;
 
-/// Threads of the kernel's that get memory for buffers: beyond two, the machine's memory is the
-/// limit.
+/// Threads of the kernel's, on each memory node, that get memory for buffers: beyond two, the
+/// machine's memory is the limit.
 constexpr unsigned memory_threads_max = 2;
 
 /// After a refusal the kernel may still write into buffers for so long without reporting it.
@@ -158,7 +158,7 @@ int UringReader::set_up_ring() {
   if (!has_ring_) return result;
   if (!(ring_.features & IORING_FEAT_EXT_ARG)) return -ENOSYS;
   // Linux 5.15. Before, there may be as many threads as requests.
-  unsigned threads_max[] = {memory_threads_max, memory_threads_max};
+  unsigned threads_max[] = {memory_threads_max, 0};
   io_uring_register_iowq_max_workers(&ring_, threads_max);
   // A seccomp filter may allow the setup but not the calls after it.
   result = io_uring_get_events(&ring_);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "pager/base/assert.h"
 #include "pager/base/log.h"
 #include "pager/base/system_calls.h"
 #include "pager/base/units.h"
@@ -103,7 +104,8 @@ void FileReads::start(ChunkId chunk) {
   if (is_zeros && gets_memory && parts_.workers.has_room()) {
     ContentWork zeroing{
         .chunk = chunk, .bytes = bytes_of(chunk), .length_bytes = chunk_bytes_, .zeroes = true};
-    parts_.workers.start(zeroing);
+    const bool is_started = parts_.workers.start(zeroing);
+    WP_ASSERT(is_started);
     return;
   }
   if (is_zeros) return zeros_.push_back(chunk);
@@ -320,14 +322,16 @@ void FileReads::account_read(const Run& read, uint64_t arrived_bytes, uint64_t n
   parts_.telemetry.read_latency_ns.add(now_ns - std::min(now_ns, notes.began_ns));
 }
 
-// Whether the chunks are read once more. What the kernel had no memory for comes when there is
-// some. Of what a drive did not bring, or brought from a copy that is not what it was. Where no
-// other drive is left, such a copy's bytes are an error.
+// Whether the chunks are read once more: a chunk that the kernel had no memory for, when there is
+// some; and what a drive did not bring, or brought from a copy that is not what it was, from
+// another drive. Where no other drive is left, such a copy's bytes are an error.
 bool FileReads::reads_elsewhere(const Run& read, io::Completion& outcome) {
   ServedFile& served = parts_.files.owner(read.first);
   Notes& notes = notes_[read.first];
   const bool lacks_memory = outcome.error_number == ENOMEM || outcome.error_number == EFAULT;
-  if (lacks_memory && notes.bounced == nullptr && std::exchange(notes.gets_memory, false)) {
+  const bool is_for_one = read.count == 1 && !notes.is_doomed && notes.bounced == nullptr;
+  const bool can_ask = is_for_one && to_ask(served, notes.asked) != 0;
+  if (lacks_memory && can_ask && std::exchange(notes.gets_memory, false)) {
     parts_.memory.backing().get_memory(served, read.first);
     start_reader(read, notes.asked);
     return true;

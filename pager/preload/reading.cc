@@ -135,9 +135,9 @@ bool read_fully(int fd, void* to, size_t bytes, off_t offset) {
   return true;
 }
 
-/// Fills a target from the file's offset on: by notes, and at the ends by reading. From the first
-/// notes on the kernel reads no more of the file than it is asked for: it would read up to 16 MiB
-/// ahead, and the pager would read most of that once more.
+/// Fills a target from the file's offset on: by notes, and at the ends by reading. The kernel shall
+/// read no more of such a file than it is asked for, from now on: it would read up to 16 MiB ahead,
+/// and the pager would read most of that once more.
 bool fill(int fd, void* to, size_t bytes, off_t offset) {
   if (!has_chunks(to, bytes)) return read_fully(fd, to, bytes, offset);
   const weightpager::Span chunks = chunks_of(to, bytes);
@@ -145,11 +145,13 @@ bool fill(int fd, void* to, size_t bytes, off_t offset) {
   const auto front_bytes = static_cast<size_t>(first - static_cast<std::byte*>(to));
   const size_t noted_end = front_bytes + chunks.length_bytes();
   kernel::fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-  return read_fully(fd, to, front_bytes, offset) &&
-         read_fully(fd, first + chunks.length_bytes(), bytes - noted_end,
-                    offset + static_cast<off_t>(noted_end)) &&
-         preload::note_lazy_read(fd, static_cast<uint64_t>(offset) + front_bytes, first,
-                                 chunks.length_bytes());
+  const bool is_filled = read_fully(fd, to, front_bytes, offset) &&
+                         read_fully(fd, first + chunks.length_bytes(), bytes - noted_end,
+                                    offset + static_cast<off_t>(noted_end)) &&
+                         preload::note_lazy_read(fd, static_cast<uint64_t>(offset) + front_bytes,
+                                                 first, chunks.length_bytes());
+  if (!is_filled) kernel::fadvise(fd, 0, 0, POSIX_FADV_NORMAL);
+  return is_filled;
 }
 
 /// Fills the targets with so many bytes, which the file has.

@@ -128,7 +128,7 @@ class BackingMemory {
   /// chunks were never in use before, so that getting memory may take long. Returns whether it is
   /// worth while to have another thread write to the chunk's bytes first, as that gets the memory.
   virtual bool prepare_slot(const ShownFile&, ChunkId, bool /*is_memory_new*/) { return false; }
-  /// Gets that memory if it has not come, and waits for it.
+  /// Gets that memory now, if it lies in the chunk's slot and has not come, and waits for it.
   virtual void get_memory(const ShownFile&, ChunkId) {}
   /// Where a chunk that has a slot is read to. Neighbours in a file may lie beside each other.
   virtual std::byte* bytes_of(const ShownFile& file, ChunkId chunk) const = 0;

@@ -128,11 +128,11 @@ void MixedMemory::leave_region(const ShownFile& file, Region& region, uint32_t i
   kind_of(file).leave_region(file, region, index);
 }
 
-// Moved chunks that leave together exchange slots with others, which may be the views'. So spilled
-// chunks leave one by one.
+// MovedMemory::evict exchanges slots with other chunks, which may be the views'. So spilled chunks
+// leave one by one, with their own slots.
 uint32_t MixedMemory::evict(const ShownFile& file, const Run& run) {
   if (file.backing != nullptr) return views_->evict(file, run);
-  return moved_->evict(file, {run.first, 1});
+  return moved_->SlotMemory::evict(file, {run.first, 1});
 }
 
 void MixedMemory::give_back(const ShownFile& file, ChunkId chunk) {

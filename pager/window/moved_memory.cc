@@ -221,7 +221,7 @@ uint32_t MovedMemory::evict(const ShownFile& file, const Run& run) {
 // many; 0 if none went.
 uint32_t MovedMemory::evict_together(const ShownFile& file, const Run& run) {
   Region* const home = moves_to(file, run.first);
-  if (home == nullptr || run.count == 1) return 0;
+  if (home == nullptr) return 0;
   const uint32_t index = file.index_in(*home, run.first);
   const uint32_t count = count_together(table_, run, [&](ChunkId chunk) {
     return table_.state(chunk) == ChunkState::mapped && moves_to(file, chunk) == home;

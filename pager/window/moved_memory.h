@@ -36,7 +36,7 @@ class MovedMemory final : public SlotMemory {
   void leave_region(const ShownFile& file, Region& region, uint32_t index) override;
   uint32_t evict(const ShownFile& file, const Run& run) override;
 
-  /// Gives a slot, of memory that was opened empty, its memory; what it had loses its bytes.
+  /// Gives a slot, of memory that was opened empty, its memory.
   void fill_slot(SlotId slot);
   /// The slot, of memory that was opened empty, is as large as a huge page, and got memory when
   /// bytes were written to all of it.
