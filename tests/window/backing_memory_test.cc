@@ -33,6 +33,7 @@ class BackingMemoryTest : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     WP_SKIP_FOR(lack_for_mapper(GetParam().mapper));
+    if (GetParam().is_spilled) WP_SKIP_FOR(lack_for_mapper("move"));
     auto uffd = fault::Userfaultfd::open();
     ASSERT_TRUE(uffd) << uffd.error().message;
     own_ = std::make_unique<AddressSpace>(std::move(*uffd));
