@@ -10,9 +10,9 @@
 // from one kind to the other loses its memory, or gets it.
 //
 // Cost: up to 0.3 ms for 2 MiB where a slot gets memory, and some 20 µs where it loses memory; a
-// pass over one kind of chunk changes no slot. Where the machine's memory is new to it, getting it
-// takes up to 5 ms (a virtual machine's host gives it page by page). For a slot of 2 MiB another
-// thread waits for that, which writes the chunk's bytes.
+// pass over one kind of chunk changes no slot. Memory that the machine has not used before takes
+// up to 5 ms, since a virtual machine's host gives it page by page. For a slot of 2 MiB another
+// thread waits for that memory: the thread that writes the chunk's bytes.
 #pragma once
 
 #include <memory>
