@@ -320,7 +320,7 @@ void PagerLoop::carry_out_policy() {
         if (chunks_.hide(action.chunk, action.is_used_whole)) {
           recorder_.note(telemetry::EventKind::hide, action.chunk);
         } else {
-          policy_.policy().on_refused(action.chunk);
+          policy_.policy().on_not_hidden(action.chunk);
         }
         break;
     }

@@ -56,7 +56,8 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
     candidate_ = nowhere;
     const bool is_too_early = backward > 0 && is_absent;
     const bool is_early = is_too_early && backward > chunks_in(threads_apart_bytes);
-    return {.is_cramped = is_too_early && !linger_longer(backward), .is_early = is_early};
+    const bool is_cramped = is_too_early && !linger_longer(backward);
+    return {.is_early = is_early, .linger_wanted = is_cramped ? backward + 1 : 0};
   }
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
@@ -77,7 +78,10 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
   const bool is_confirmed = candidate_ != nowhere && position > candidate_ &&
                             position - candidate_ <= chunks_in(leap_bytes);
   candidate_ = position;
-  return {is_confirmed ? Move::jump : Move::none, place, !is_cramped, is_cramped};
+  return {.move = is_confirmed ? Move::jump : Move::none,
+          .place = place,
+          .is_stray = !is_cramped,
+          .linger_wanted = is_cramped ? backward + 1 : 0};
 }
 
 // Whether a touch at `place`, ahead of the cursor, means that the engine has come there.

@@ -43,10 +43,11 @@ class Cursor {
   /// What a touch says about where the engine is.
   struct Sighting {
     Move move = Move::none;
-    uint64_t place = 0;       // where the engine is now, unless `move` is none
-    bool is_stray = false;    // far from where the engine should be
-    bool is_cramped = false;  // a longer ring would have kept the chunk
-    bool is_early = false;    // the chunk was evicted too early, and not a moment ago
+    uint64_t place = 0;     // where the engine is now, unless `move` is none
+    bool is_stray = false;  // far from where the engine should be
+    bool is_early = false;  // the chunk was evicted too early, and not a moment ago
+    // Chunks would have to linger for so long for this one to be there, which takes a longer ring.
+    uint32_t linger_wanted = 0;
   };
 
   /// `table` and `order` outlive the cursor.

@@ -2,10 +2,11 @@
 //
 // A chunk that is being read cannot go. A chunk that the kernel refused to let go of, because
 // somebody pins its pages, is not asked for again before `refusal_touches` more touches. A chunk
-// that was just delivered should stay, because the thread that waited for it needs a moment to use
-// it; each policy says how many deliveries are safe. The count of touches serves as the clock.
+// that could not be hidden is not to be hidden for as long, but it can be evicted. A chunk that was
+// just delivered should stay, because the thread that waited for it needs a moment to use it; each
+// policy says how many deliveries are safe. The count of touches serves as the clock.
 //
-// Part of every policy but belady. Cost: O(1), and 16 bytes for each chunk.
+// Part of every policy but belady. Cost: O(1), and 24 bytes for each chunk.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace weightpager::policy {
 
 class Evictability {
  public:
-  /// Touches after a refusal until the chunk is asked for again.
+  /// Touches after a refusal until the chunk is to be evicted, or hidden, again.
   static constexpr uint64_t refusal_touches = 64;
 
   /// `table` outlives this object.
@@ -31,6 +32,9 @@ class Evictability {
   /// A chunk that was touched a moment ago has arrived: its thread goes on only now.
   void note_delivery(ChunkId chunk) { histories_[chunk].last_touch = touches_; }
   void note_refusal(ChunkId chunk) { histories_[chunk].refused_until = touches_ + refusal_touches; }
+  void note_not_hidden(ChunkId chunk) {
+    histories_[chunk].shown_until = touches_ + refusal_touches;
+  }
   /// Chunks that the kernel refused may be asked for again at once. O(N).
   void forget_refusals() {
     for (History& history : histories_) history.refused_until = 0;
@@ -49,17 +53,18 @@ class Evictability {
     const ChunkState state = table_.state(chunk);
     return !is_refused(chunk) && (state == ChunkState::ready || state == ChunkState::mapped);
   }
-  /// Whether the chunk is mapped and has a slot for its bytes to go back to, and was not refused
-  /// lately.
+  /// Whether the chunk is mapped and has a slot for its bytes to go back to, and neither evicting
+  /// nor hiding it failed lately.
   bool can_be_hidden(ChunkId chunk) const {
-    return !is_refused(chunk) && table_.state(chunk) == ChunkState::mapped &&
-           table_.slot(chunk) != window::no_slot;
+    if (is_refused(chunk) || touches_ < histories_[chunk].shown_until) return false;
+    return table_.state(chunk) == ChunkState::mapped && table_.slot(chunk) != window::no_slot;
   }
 
  private:
   struct History {
     uint64_t last_touch = 0;
     uint64_t refused_until = 0;
+    uint64_t shown_until = 0;
   };
 
   const ChunkTable& table_;

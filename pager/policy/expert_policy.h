@@ -37,6 +37,7 @@ class ExpertPolicy final : public Policy {
   void on_growth(ChunkId chunk) override { stream_.on_growth(chunk); }
   bool on_ready(ChunkId chunk) override;
   void on_refused(ChunkId chunk) override { stream_.on_refused(chunk); }
+  void on_not_hidden(ChunkId chunk) override { stream_.on_not_hidden(chunk); }
   void on_standstill() override { stream_.on_standstill(); }
   void will_need(std::span<const ChunkId> chunks) override;
   void consumed(std::span<const ChunkId> chunks) override { stream_.consumed(chunks); }

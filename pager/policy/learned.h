@@ -30,6 +30,7 @@ class Learned final : public Policy {
   void on_growth(ChunkId chunk) override { policy_.on_growth(chunk); }
   bool on_ready(ChunkId chunk) override;
   void on_refused(ChunkId chunk) override { policy_.on_refused(chunk); }
+  void on_not_hidden(ChunkId chunk) override { policy_.on_not_hidden(chunk); }
   void on_standstill() override { policy_.on_standstill(); }
   void will_need(std::span<const ChunkId> chunks) override { policy_.will_need(chunks); }
   void consumed(std::span<const ChunkId> chunks) override { policy_.consumed(chunks); }

@@ -1,5 +1,9 @@
 #include "pager/policy/order_learner.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
 namespace weightpager::policy {
 namespace {
 
@@ -7,6 +11,9 @@ constexpr uint32_t begun_anew_max = 4;
 // A longer ring takes pins for good. While the window fills, and before visits that the order lacks
 // are found, many touches look as if threads were apart.
 constexpr uint32_t cramped_rounds_min = 1;
+// An engine that jumps in each pass does so because the order is wrong there, though only few
+// chunks are.
+constexpr uint32_t jumped_rounds_min = 2;
 // So many times as many touches say it at once.
 constexpr uint32_t clearly_times = 2;
 // When this many chunks in a row were touched before, the next pass has begun.
@@ -68,7 +75,7 @@ bool OrderLearner::note_order(ChunkId chunk) {
 
 void OrderLearner::end() {
   is_learning_ = false;
-  arrivals_ = strays_ = cramped_ = cramped_rounds_ = 0;
+  arrivals_ = strays_ = cramped_ = cramped_rounds_ = jumps_ = jumped_rounds_ = 0;
 }
 
 void OrderLearner::note_untouched(ChunkId chunk) {
@@ -79,19 +86,21 @@ void OrderLearner::note_untouched(ChunkId chunk) {
 void OrderLearner::note_arrival() {
   if (++arrivals_ < order_.size() || is_learning_) return;
   cramped_rounds_ = is_much(cramped_) ? cramped_rounds_ + 1 : 0;
-  arrivals_ = strays_ = cramped_ = 0;
+  jumped_rounds_ = jumps_ > 0 ? jumped_rounds_ + 1 : 0;
+  arrivals_ = strays_ = cramped_ = jumps_ = 0;
 }
 
 // Whether many first touches lay behind earlier ones, by more than threads out of step do; or went
 // round the order more than once: an engine that goes to and fro between its two halves is always
-// less than half an order ahead. The first half of the touches does not count, because an engine
+// less than half an order ahead. The first half of the first pass does not count, because an engine
 // that loads looks at places all over the model.
 bool OrderLearner::is_contradicted(uint32_t apart_max) const {
   const uint32_t size = order_.size();
   uint32_t behind = 0;
   uint64_t forward_all = 0;
-  uint32_t farthest = order_.position(seen_[seen_.size() / 2]);
-  for (size_t i = seen_.size() / 2; i < seen_.size(); ++i) {
+  const size_t first = begun_anew_ == 0 ? seen_.size() / 2 : 0;
+  uint32_t farthest = order_.position(seen_[first]);
+  for (size_t i = first; i < seen_.size(); ++i) {
     const uint32_t position = order_.position(seen_[i]);
     const uint32_t forward = (position + size - farthest) % size;
     if (forward <= size / 2) {
@@ -104,16 +113,29 @@ bool OrderLearner::is_contradicted(uint32_t apart_max) const {
   return behind > std::max(4u, size / 100) || forward_all > size;
 }
 
+// A ring for the few touches that are furthest behind would take more pins than they cost reads.
+uint32_t OrderLearner::most_want() const {
+  auto sorted = lingers_wanted_;
+  const size_t count = std::min<size_t>(cramped_, sorted.size());
+  const auto most = sorted.begin() + static_cast<ptrdiff_t>(count * 7 / 8);
+  std::nth_element(sorted.begin(), most, sorted.begin() + static_cast<ptrdiff_t>(count));
+  return *most;
+}
+
 // With an order that was learned while the engine loaded, threads can look as if they were apart.
 // So the order is doubted first.
 OrderLearner::Doubt OrderLearner::doubt() {
-  if (is_learning_ || !(is_much(strays_) || is_much(cramped_))) return Doubt::none;
+  const bool jumps_again = jumped_rounds_ >= jumped_rounds_min;
+  if (is_learning_ || !(is_much(strays_) || is_much(cramped_) || jumps_again)) return Doubt::none;
   const bool is_first_order = is_corrected_ && begun_anew_ == 0;
-  const bool may_learn = is_much(strays_) && begun_anew_ < begun_anew_max;
-  if (is_first_order || may_learn) return Doubt::order;
+  const bool is_wrong = is_much(strays_) || jumps_again;
+  if (is_first_order || (is_wrong && begun_anew_ < begun_anew_max)) return Doubt::order;
   const bool is_lasting = is_much(cramped_) && cramped_rounds_ >= cramped_rounds_min;
-  if (are_threads_apart_ || !(is_lasting || is_much(cramped_ / clearly_times))) return Doubt::none;
-  are_threads_apart_ = true;
+  if (!is_lasting && !is_much(cramped_ / clearly_times)) return Doubt::none;
+  const uint32_t wanted = most_want();
+  if (wanted <= linger_wanted_) return Doubt::none;
+  linger_wanted_ = wanted;
+  cramped_ = 0;
   return Doubt::ring;
 }
 

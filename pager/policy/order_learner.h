@@ -9,16 +9,18 @@
 // When the engine is back at what it touched long ago, a pass is over: if its first touches
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
 // are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
-// from where the engine should be say that the order is wrong: the engine is watched for another
-// pass. Many touches of chunks that a longer ring would have kept, two counts in a row, say that
-// its threads work far apart: the ring is to be widened. A chunk that two passes left untouched is
-// not part of the pass.
+// from where the engine should be say that the order is wrong, and so do jumps in two counts in a
+// row: the engine is watched for another pass. Many touches of chunks that a longer ring would have
+// kept, two counts in a row, say that its threads work far apart: the ring is to be as long as most
+// of these touches ask for. A
+// chunk that two passes left untouched is not part of the pass.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
 // that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -52,8 +54,9 @@ class OrderLearner {
   std::span<const ChunkId> seen() const { return seen_; }
   /// Whether two passes left the chunk untouched.
   bool is_unused(ChunkId chunk) const { return untouched_passes_[chunk] >= unused_after; }
-  /// Threads are further apart than a ring of the usual length allows.
-  bool are_threads_apart() const { return are_threads_apart_; }
+  /// How many chunks should linger, because threads are further apart than a ring of the usual
+  /// length allows; 0 if they are not.
+  uint32_t linger_wanted() const { return linger_wanted_; }
 
   /// A touch of any chunk.
   void note_touch(ChunkId chunk) { untouched_passes_[chunk] = 0; }
@@ -73,16 +76,24 @@ class OrderLearner {
   void note_stray() { ++strays_; }
   /// The engine went on from such a touch. A pass in the assumed order has no such place, while a
   /// single stray may come from another thread.
-  void note_jump() { strays_ += strays_of_jump; }
-  /// A touch would have found its chunk, had the ring been longer.
-  void note_cramped() { ++cramped_; }
+  void note_jump() {
+    strays_ += strays_of_jump;
+    ++jumps_;
+  }
+  /// A touch would have found its chunk, had chunks lingered for so long.
+  void note_cramped(uint32_t linger_wanted) {
+    lingers_wanted_[cramped_++ % lingers_wanted_.size()] = linger_wanted;
+  }
 
   /// Whether the pass that was seen contradicts the order. First touches that come up to
   /// `apart_max` chunks behind their place are threads out of step.
   bool is_contradicted(uint32_t apart_max) const;
-  /// The order was replaced by what was seen.
-  void note_correction() { is_corrected_ = true; }
-  /// What the counted touches make doubtful. Returns `ring` at most once.
+  /// The order was replaced by what was seen. Whether threads are apart in it has to show anew.
+  void note_correction() {
+    is_corrected_ = true;
+    linger_wanted_ = 0;
+  }
+  /// What the counted touches make doubtful. After `ring`, linger_wanted() is larger than before.
   Doubt doubt();
 
   /// The next chunk, since learning began anew, that was not seen and for which
@@ -99,6 +110,7 @@ class OrderLearner {
   bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
   void begin();
   void end();
+  uint32_t most_want() const;
 
   const PassOrder& order_;
   bool is_learning_ = true;
@@ -112,10 +124,13 @@ class OrderLearner {
   uint32_t strays_ = 0;
   uint32_t cramped_ = 0;
   uint32_t cramped_rounds_ = 0;  // in so many counts in a row cramped_ was much
-  uint32_t arrivals_ = 0;        // reads since strays_ and cramped_ were last 0
+  uint32_t jumps_ = 0;
+  uint32_t jumped_rounds_ = 0;  // in so many counts in a row the engine jumped
+  uint32_t arrivals_ = 0;       // reads since strays_, cramped_ and jumps_ were last 0
   uint32_t begun_anew_ = 0;
   bool is_corrected_ = false;
-  bool are_threads_apart_ = false;
+  std::array<uint32_t, 64> lingers_wanted_{};  // of the last touches that cramped_ counts
+  uint32_t linger_wanted_ = 0;
 };
 
 template <typename CanBeHidden>

@@ -88,6 +88,7 @@ void PassFollower::set_order(const ChunkOrder& order, bool has_loaded,
   if (drops_unseen_) learner_.watch_all();
   revisits_.reset(chunks_);
   ahead_.reset(chunks_);
+  awaited_.reset(chunks_);
   pins_.reset(order, chunks_);
   is_order_learned_ = !order.access_profile.is_empty();
   shared_ = order.shared;
@@ -140,6 +141,9 @@ bool PassFollower::edit_order() {
   const auto positions = std::views::iota(0u, order_.size());
   if (missing.empty() && std::ranges::none_of(positions, is_gone)) return false;
   if (!missing.empty() && order_.size() < visits_of_each_max * order_.chunk_count()) {
+    // Where exactly the engine uses what joins the order, another pass has to show.
+    const auto joins = [&](const PassOrder::Visit& visit) { return !order_.contains(visit.chunk); };
+    if (std::ranges::any_of(missing, joins)) learner_.begin_anew();
     order_.insert(std::move(missing));
     is_order_learned_ = true;
     ++statistics_.profiles_learned;
@@ -168,14 +172,19 @@ void PassFollower::set_pace(std::vector<float> pace) {
   divide();
 }
 
+WindowNeeds PassFollower::needs() const {
+  return {.chunk_bytes = settings_.chunk_bytes,
+          .window = table_.resident_max(),
+          .cyclic = order_.chunk_count(),
+          .sparse = chunks_ - order_.chunk_count() - above_.chunks,
+          .above = above_.chunks,
+          .above_largest = above_.chunks_of_largest,
+          .at_once = awaited_.most(),
+          .linger = learner_.linger_wanted()};
+}
+
 void PassFollower::divide() {
-  shares_ = divide_window({.chunk_bytes = settings_.chunk_bytes,
-                           .window = table_.resident_max(),
-                           .cyclic = order_.chunk_count(),
-                           .sparse = chunks_ - order_.chunk_count() - above_.chunks,
-                           .above = above_.chunks,
-                           .above_largest = above_.chunks_of_largest,
-                           .wants_widest_ring = learner_.are_threads_apart()});
+  shares_ = divide_window(needs());
   if (!shares_.is_streaming) is_first_pass_ = false;
   if (is_first_pass_) {
     const uint32_t kept = std::min(shares_.pinned, pins_.kept_chunks_of(order_));
@@ -220,15 +229,31 @@ PassFollower::OrderChange PassFollower::take_order_change() {
 // ---- Where the engine is ----
 
 bool PassFollower::note_touch(ChunkId chunk) {
-  learner_.note_touch(chunk);
-  if (!order_.contains(chunk)) {
-    const bool is_absent = table_.state(chunk) == ChunkState::absent;
-    if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
-    if (!note_left_out(chunk)) return false;
-    if (order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
-    return true;
-  }
   is_rearranged_ = false;
+  learner_.note_touch(chunk);
+  note_awaited(chunk);
+  order_.contains(chunk) ? note_ordered(chunk) : note_unordered(chunk);
+  if (is_rearranged_) cursor_.skip_consumed();
+  return is_rearranged_;
+}
+
+// More threads wait at once than before: the ring may have to be longer.
+void PassFollower::note_awaited(ChunkId chunk) {
+  const ChunkState state = table_.state(chunk);
+  const bool is_awaited = state == ChunkState::absent || state == ChunkState::reading;
+  if (!is_awaited || above_.owns(chunk)) return;
+  const uint32_t before = awaited_.most();
+  awaited_.note_touch(chunk);
+  if (awaited_.most() > before && divide_window(needs()).ring > shares_.ring) divide();
+}
+
+void PassFollower::note_unordered(ChunkId chunk) {
+  const bool is_absent = table_.state(chunk) == ChunkState::absent;
+  if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
+  if (note_left_out(chunk) && order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
+}
+
+void PassFollower::note_ordered(ChunkId chunk) {
   follow(chunk);
   reconsider();
   const bool has_seen_pass = learner_.note_order(chunk);
@@ -239,11 +264,7 @@ bool PassFollower::note_touch(ChunkId chunk) {
     if (learner_.is_contradicted(apart_max())) correct_order();
     if (std::exchange(drops_unseen_, false)) drop_unseen();
   }
-  if (!cursor_.is_set() && order_.contains(chunk)) {
-    jump_to(cursor_.place_of(chunk));
-  }
-  if (is_rearranged_) cursor_.skip_consumed();
-  return is_rearranged_;
+  if (!cursor_.is_set() && order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
 }
 
 // The first pass after a load is over: what it left untouched is not part of a pass.
@@ -267,7 +288,7 @@ void PassFollower::follow(ChunkId chunk) {
   const bool has_jumped = seen.move == Cursor::Move::jump && cursor_.is_set();
   if (has_jumped && seen.is_stray) learner_.note_jump();
   if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
-  if (seen.is_cramped) learner_.note_cramped();
+  if (seen.linger_wanted > 0) learner_.note_cramped(seen.linger_wanted);
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
   if (seen.move == Cursor::Move::jump) jump_to(seen.place);
 }
@@ -304,6 +325,7 @@ void PassFollower::jump_to(uint64_t place) {
 }
 
 void PassFollower::leave_behind(uint64_t place) {
+  revisits_.go_on(place - std::min(place, cursor_.place()));
   for (uint64_t behind = cursor_.place(); behind < place; ++behind) {
     const ChunkId chunk = order_.chunk_at(behind);
     const ChunkState state = table_.state(chunk);
@@ -318,8 +340,10 @@ void PassFollower::end_pass(uint64_t passes) {
   // Where there are experts, they show passes better: all cyclic chunks may be pinned, and then
   // none of them shows a touch.
   if (!above_.counts_passes) statistics_.passes += passes;
-  revisits_.end_pass();
   left_out_.end_pass();
+  awaited_.end_pass();
+  const uint32_t ring = divide_window(needs()).ring;
+  if (ring + ring / 4 < shares_.ring) divide();  // pins that move by little are not worth reads
   if (learner_.is_learning()) return;
   const ChunkId here = order_.chunk_at(cursor_.place());
   if (edit_order() && order_.contains(here)) jump_to(cursor_.place_of(here));

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "pager/policy/awaited_chunks.h"
 #include "pager/policy/cursor.h"
 #include "pager/policy/held_visits.h"
 #include "pager/policy/layer_above.h"
@@ -57,7 +58,10 @@ class PassFollower {
   /// Returns false and does nothing if it is known already where the engine is, or if the order is
   /// empty.
   bool begin_pass();
-  void note_arrival() { learner_.note_arrival(); }
+  void note_arrival(ChunkId chunk) {
+    learner_.note_arrival();
+    awaited_.note_arrival(chunk);
+  }
   /// The engine came to the chunk while it was being read.
   void note_wait(ChunkId chunk) { ahead_.note_wait(chunk); }
   void note_evicted(ChunkId chunk);
@@ -91,7 +95,9 @@ class PassFollower {
   bool is_needed(ChunkId chunk) const;
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
   bool is_expected(ChunkId chunk) const;
-  bool are_threads_apart() const { return learner_.are_threads_apart(); }
+  bool are_threads_apart() const { return learner_.linger_wanted() > 0; }
+  /// So many chunks have to be in the window together, or threads take them from each other.
+  uint32_t needed_at_once() const { return awaited_.most(); }
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
   AccessProfile access_profile() const;
@@ -102,7 +108,11 @@ class PassFollower {
   PolicyStatistics& statistics() { return statistics_; }
 
  private:
+  void note_awaited(ChunkId chunk);
+  void note_ordered(ChunkId chunk);
+  void note_unordered(ChunkId chunk);
   bool note_left_out(ChunkId chunk);
+  WindowNeeds needs() const;
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
   void use_order();
@@ -133,6 +143,7 @@ class PassFollower {
   Revisits revisits_;
   Cursor cursor_;
   ReadAhead ahead_;
+  AwaitedChunks awaited_;
   Pins pins_;
   HeldVisits held_;
   WindowShares shares_;

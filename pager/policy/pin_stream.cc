@@ -61,7 +61,7 @@ void PinStream::on_touch(ChunkId chunk, uint32_t /*offset_bytes*/) {
 
 bool PinStream::on_ready(ChunkId chunk) {
   is_at_standstill_ = false;
-  follower_.note_arrival();
+  follower_.note_arrival(chunk);
   victims_.note_arrival(chunk);
   if (!follower_.order().contains(chunk) || !follower_.is_expected(chunk)) return false;
   if (follower_.is_pinned(chunk)) return true;

@@ -62,6 +62,7 @@ class PinStream final : public Policy {
   void on_growth(ChunkId chunk) override { growing_.note_new(chunk); }
   bool on_ready(ChunkId chunk) override;
   void on_refused(ChunkId chunk) override;
+  void on_not_hidden(ChunkId chunk) override { victims_.note_not_hidden(chunk); }
   void on_standstill() override;
   /// Before the first touch, advice on more than half of the window makes it read from the order's
   /// first chunk on.

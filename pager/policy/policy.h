@@ -108,9 +108,13 @@ class Policy {
   /// The chunk was read without an error. Returns true if it shall be mapped now, false if it shall
   /// stay ready, as a tripwire. (A chunk that an engine thread waits for is mapped in any case.)
   virtual bool on_ready(ChunkId chunk) = 0;
-  /// The kernel refused to evict or hide the chunk, because somebody pins its pages. The policy
-  /// does not ask for it again for a while (evictability.h).
+  /// The kernel refused to evict the chunk, because somebody pins its pages. The policy does not
+  /// ask for it again for a while (evictability.h).
   virtual void on_refused(ChunkId chunk) = 0;
+  /// The chunk could not be hidden, for example because the engine may write to it where the mapper
+  /// would lose what it writes meanwhile. The chunk can still be evicted. The policy does not ask to
+  /// hide it again for a while.
+  virtual void on_not_hidden(ChunkId chunk) = 0;
   /// Threads wait, and nothing has happened for a while. The policy may ask again for what was
   /// refused, and does not count on reads in flight until the next one ends. O(N).
   virtual void on_standstill() = 0;

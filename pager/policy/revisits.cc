@@ -16,11 +16,16 @@ void Revisits::reset(uint32_t chunks) {
 // when the first one is part of the order.
 Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) {
   if (is_found_[chunk]) return Kind::found;
-  const Note before = std::exchange(notes_[chunk], {pass_, 1, order_[position]});
-  const bool is_of_last_pass = before.at != window::no_chunk && before.pass + 1 == pass_;
-  if (!is_of_last_pass || !order_.contains(before.at)) return Kind::first;
+  const Note before = notes_[chunk];
+  const bool is_noted = before.at != window::no_chunk && order_.contains(before.at);
+  const uint64_t gone = gone_ - before.gone;
+  // The chunk came and went once more before the engine has gone on.
+  if (is_noted && gone <= apart) return Kind::first;
+  notes_[chunk] = {gone_, 1, order_[position]};
+  if (!is_noted || !is_of_last_pass(gone)) return Kind::first;
   const uint32_t back = order_.behind(before.at, position);
   if (std::min(back, order_.ahead(before.at, position)) > apart) return Kind::elsewhere;
+  if (!is_a_pass(gone)) return Kind::first;
   notes_[chunk].passes = before.passes + 1;
   if (notes_[chunk].passes < (order_.contains(chunk) ? 2 : 3)) return Kind::first;
   // The earlier of the two: too early costs a place in the ring, too late costs a wait.
@@ -29,6 +34,16 @@ Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) 
   is_found_[chunk] = true;
   found_.push_back({.behind = earlier, .chunk = chunk, .is_certain = true});
   return Kind::found;
+}
+
+bool Revisits::is_of_last_pass(uint64_t gone) const {
+  return gone > order_.size() / 2 && gone < uint64_t{2} * order_.size();
+}
+
+// Nearly: the order may have lost or gained visits meanwhile.
+bool Revisits::is_a_pass(uint64_t gone) const {
+  const uint64_t off_max = order_.size() / 4;
+  return gone + off_max >= order_.size() && gone <= order_.size() + off_max;
 }
 
 std::vector<PassOrder::Visit> Revisits::take_found() {

@@ -6,16 +6,18 @@
 // the touch for a sign that the engine is somewhere else.
 //
 // Idea. A touch of an absent chunk far from all its visits is noted, with the chunk that the cursor
-// had come to. If the same happens near the same place of the next pass, a visit belongs there. It
-// is added to the order when the pass ends. Of a chunk that is not part of the order at all (rows
-// of an embedding, for all that is known) three passes have to say the same, and at least 16 MiB of
-// them: rows that many tokens have in common are no matrix that every pass goes through.
-// What lies beside chunks of the order belongs to them.
+// had come to. If the same happens near the same place a whole pass later, a visit belongs there.
+// It is added to the order when the pass ends. Passes are told apart by how far the engine has gone
+// on, not by the end of the order: the place may lie just there, before it in one pass and behind
+// it in the next. Of a chunk that is not part of the order at all (rows of an embedding, for all
+// that is known) three passes have to say the same, and at least 16 MiB of them: rows that many
+// tokens have in common are no matrix that every pass goes through. What lies beside chunks of the
+// order belongs to them.
 //
 // So are chunks between the strips of threads found: the thread behind begins with one when the
 // matrix begins, and the thread before comes to it at its end, by when it may have been evicted.
 //
-// Knows the order that is assumed, and does not change it. Cost: O(1) a touch; some 20 bytes a
+// Knows the order that is assumed, and does not change it. Cost: O(1) a touch; some 25 bytes a
 // chunk of the table. Only `reset` allocates, and `take_found` where visits were found.
 #pragma once
 
@@ -46,8 +48,8 @@ class Revisits {
   /// The engine touched the chunk far from its visits, when it was at `position`. Positions up to
   /// `apart` from each other count as one place.
   Kind note(ChunkId chunk, uint32_t position, uint32_t apart);
-  /// A pass is over.
-  void end_pass() { ++pass_; }
+  /// The engine has gone on by so many visits.
+  void go_on(uint64_t visits) { gone_ += visits; }
 
   /// Takes the visits that the order lacks.
   std::vector<PassOrder::Visit> take_found();
@@ -57,16 +59,18 @@ class Revisits {
 
   /// The last such touch of a chunk.
   struct Note {
-    uint32_t pass = 0;
+    uint64_t gone = 0;              // how far the engine had gone on
     uint32_t passes = 1;            // in so many passes in a row near one place
     ChunkId at = window::no_chunk;  // which chunk the cursor had come to
   };
 
   bool is_beside_order(ChunkId chunk) const;
+  bool is_of_last_pass(uint64_t gone) const;
+  bool is_a_pass(uint64_t gone) const;
 
   const PassOrder& order_;
   const uint32_t matrix_chunks_min_;
-  uint32_t pass_ = 0;
+  uint64_t gone_ = 0;        // visits, in all
   std::vector<Note> notes_;  // by chunk
   std::vector<PassOrder::Visit> found_;
   std::vector<bool> is_found_;  // by chunk

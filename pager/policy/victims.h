@@ -41,6 +41,7 @@ class Victims {
   /// A read of the chunk has ended.
   void note_arrival(ChunkId chunk);
   void note_refusal(ChunkId chunk) { evictability_.note_refusal(chunk); }
+  void note_not_hidden(ChunkId chunk) { evictability_.note_not_hidden(chunk); }
   /// Chunks that the kernel refused may be asked for again at once. O(N).
   void forget_refusals() { evictability_.forget_refusals(); }
 

@@ -3,10 +3,10 @@
 // Of a window of T chunks, P = T − R − Q stay for good ("pinned"), R are the ring through which the
 // others are streamed, and Q serve what is not cyclic (embedding rows). A few of the P places go to
 // chunks that a pass soon comes back to (held_visits.h). The ring is a quarter of the window,
-// within bounds; where fewer chunks are missing from the window, the ring has only as many chunks
-// as are missing. A layer above (a mixture's experts) gets what the cycle leaves, and at least an
-// eighth of the window, because chunks that every pass needs are worth more than chunks that some
-// passes need.
+// within bounds, or longer where many threads wait at once; where fewer chunks are missing from the
+// window, the ring has only as many chunks as are missing. A layer above (a mixture's experts) gets
+// what the cycle leaves, and at least an eighth of the window, because chunks that every pass needs
+// are worth more than chunks that some passes need.
 //
 // A pure function. Cost: O(1).
 #pragma once
@@ -25,8 +25,11 @@ struct WindowNeeds {
   /// Chunks of a layer above, and of the largest thing that this layer reads as a whole.
   uint32_t above = 0;
   uint32_t above_largest = 0;
-  /// The ring shall be as long as widest_ring() says, if the usual ring is shorter.
-  bool wants_widest_ring = false;
+  /// So many chunks are waited for at once: the ring shall hold them, and half of a usual ring.
+  uint32_t at_once = 0;
+  /// So many chunks shall linger behind the cursor, for which the ring has to be twice as long, but
+  /// not longer than widest_ring() says.
+  uint32_t linger = 0;
 };
 
 /// In chunks.

@@ -245,7 +245,7 @@ void SimulatedPager::evict(const Run& run) {
 }
 
 void SimulatedPager::hide(ChunkId chunk) {
-  if (!options_.keeps_slot) return policy_->on_refused(chunk);
+  if (!options_.keeps_slot) return policy_->on_not_hidden(chunk);
   take_out(1);
   table_.hide(chunk);
 }

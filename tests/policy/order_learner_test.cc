@@ -48,8 +48,8 @@ struct Pupil {
   void note_strays(int count) {
     for (int i = 0; i < count; ++i) learner.note_stray();
   }
-  void note_cramped(int count) {
-    for (int i = 0; i < count; ++i) learner.note_cramped();
+  void note_cramped(int count, uint32_t linger_wanted = 10) {
+    for (int i = 0; i < count; ++i) learner.note_cramped(linger_wanted);
   }
 
   PassOrder order;
@@ -167,10 +167,25 @@ TEST(OrderLearner, CrampedTouchesInTwoPassesAskForALongerRingOnce) {
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
   for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
   it.note_cramped(13);
-  EXPECT_FALSE(it.learner.are_threads_apart());
+  EXPECT_EQ(it.learner.linger_wanted(), 0u);
   EXPECT_EQ(it.learner.doubt(), Doubt::ring);
-  EXPECT_TRUE(it.learner.are_threads_apart());
+  EXPECT_EQ(it.learner.linger_wanted(), 10u);
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
+}
+
+TEST(OrderLearner, TheRingIsAsLongAsMostCrampedTouchesWant) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.note_cramped(27, 12);
+  it.note_cramped(3, 50);
+  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
+  EXPECT_EQ(it.learner.linger_wanted(), 12u);
+  it.note_cramped(30, 12);
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+  for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+  it.note_cramped(30, 20);
+  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
+  EXPECT_EQ(it.learner.linger_wanted(), 20u);
 }
 
 TEST(OrderLearner, TwiceAsManyCrampedTouchesAskAtOnce) {
@@ -189,6 +204,46 @@ TEST(OrderLearner, AnOrderThatWasCorrectedIsDoubtedBeforeTheRing) {
   it.learner.note_correction();
   it.note_cramped(13);
   EXPECT_EQ(it.learner.doubt(), Doubt::order);
+}
+
+// It may have been the order that was wrong, not the ring that was short.
+TEST(OrderLearner, InACorrectedOrderThreadsHaveToShowAnewThatTheyAreApart) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.note_cramped(26);
+  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
+  it.learner.begin_anew();
+  it.show_pass(range(0, chunks));
+  it.learner.note_correction();
+  EXPECT_EQ(it.learner.linger_wanted(), 0u);
+  it.note_cramped(26);
+  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
+}
+
+TEST(OrderLearner, AJumpInTwoCountsInARowMakesTheOrderDoubtful) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  const auto count = [&](bool has_jump) {
+    if (has_jump) it.learner.note_jump();
+    for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+  };
+  for (const bool has_jump : {true, false, true}) count(has_jump);
+  EXPECT_EQ(it.learner.doubt(), Doubt::none);
+  count(true);
+  EXPECT_EQ(it.learner.doubt(), Doubt::order);
+}
+
+// An engine that loads looks at places all over the model: of the first pass one half counts.
+TEST(OrderLearner, AllOfAPassCountsThatIsWatchedOnceMore) {
+  Pupil it;
+  Chunks pass = range(20, 40);
+  for (ChunkId chunk : range(0, 20)) pass.push_back(chunk);
+  for (ChunkId chunk : range(40, chunks)) pass.push_back(chunk);
+  it.show_pass(pass);
+  EXPECT_FALSE(it.learner.is_contradicted(apart_max));
+  it.learner.begin_anew();
+  it.show_pass(pass);
+  EXPECT_TRUE(it.learner.is_contradicted(apart_max));
 }
 
 TEST(OrderLearner, LearningAnewShowsEachChunkOnce) {

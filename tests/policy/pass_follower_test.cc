@@ -190,6 +190,36 @@ TEST(PassFollower, AMatrixThatWasTakenForRowsBecomesPartOfTheOrder) {
   EXPECT_EQ(next.order(), touched);
 }
 
+// Between the last chunk of a pass and the first one of the next, of which some were touched
+// already in every other pass.
+TEST(PassFollower, AMatrixBetweenTwoPassesBecomesPartOfTheOrder) {
+  SeenEngine it;
+  it.follower.set_order({.cyclic = range(0, 150)});
+  for (int pass = 0; pass < 6; ++pass) {
+    const ChunkId early = pass % 2 * 3;
+    it.pass(range(0, early));
+    it.pass(range(150, chunks));
+    it.pass(range(early, 150));
+  }
+  EXPECT_EQ(it.follower.order().chunk_count(), chunks);
+}
+
+// What is found stands where the cursor was, and threads far apart can keep the cursor behind. The
+// next pass shows where it belongs.
+TEST(PassFollower, WhatJoinedTheOrderAtAWrongPlaceGetsItsOwn) {
+  SeenEngine it;
+  Chunks touched = range(150, chunks);
+  for (ChunkId chunk : range(0, 150)) touched.push_back(chunk);
+  Chunks wrong = range(0, 100);
+  for (ChunkId chunk : range(150, chunks)) wrong.push_back(chunk);
+  for (ChunkId chunk : range(100, 150)) wrong.push_back(chunk);
+  it.follower.set_order({.cyclic = range(0, chunks), .access_profile = {wrong, {}}});
+  for (int pass = 0; pass < 6; ++pass) it.pass(touched);
+  Chunks now = it.order();
+  std::ranges::rotate(now, std::ranges::find(now, touched.front()));
+  EXPECT_EQ(now, touched);
+}
+
 TEST(PassFollower, WhatTwoPassesLeaveUntouchedLosesItsPosition) {
   SeenEngine it;
   Chunks used = range(0, 100);

@@ -24,12 +24,13 @@ struct Noted {
     revisits.reset(2 * chunks);
   }
 
+  void pass() { revisits.go_on(order.size()); }
   /// What a touch is in each of so many passes, the last one's answer.
   Kind note_in_passes(int passes, ChunkId chunk, uint32_t position) {
     Kind kind = Kind::first;
-    for (int pass = 0; pass < passes; ++pass) {
+    for (int i = 0; i < passes; ++i) {
       kind = revisits.note(chunk, position, apart);
-      revisits.end_pass();
+      pass();
     }
     return kind;
   }
@@ -41,7 +42,7 @@ struct Noted {
 TEST(Revisits, OnceIsNoVisitTwiceIsOne) {
   Noted it;
   EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::first);
-  it.revisits.end_pass();
+  it.pass();
   EXPECT_EQ(it.revisits.note(7, 508, apart), Kind::found);
   EXPECT_EQ(it.revisits.note(7, 503, apart), Kind::found);
   const auto found = it.revisits.take_found();
@@ -55,10 +56,10 @@ TEST(Revisits, OnlyPassesInARowCount) {
   Noted it;
   it.revisits.note(7, 500, apart);
   EXPECT_EQ(it.revisits.note(7, 501, apart), Kind::first);
-  it.revisits.end_pass();
-  it.revisits.end_pass();
+  it.pass();
+  it.pass();
   EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::first);
-  it.revisits.end_pass();
+  it.pass();
   EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::found);
 }
 
@@ -84,11 +85,28 @@ TEST(Revisits, AcrossTheEndOfThePass) {
   EXPECT_EQ(it.revisits.take_found()[0].behind, 996u);
 }
 
+// Just behind the end of the order in one pass, just before it in the next.
+TEST(Revisits, APlaceAtTheEndOfThePassIsFoundInTheNextOneToo) {
+  Noted it;
+  EXPECT_EQ(it.revisits.note(7, 2, apart), Kind::first);
+  it.revisits.go_on(chunks - 4);
+  EXPECT_EQ(it.revisits.note(7, 998, apart), Kind::found);
+}
+
+TEST(Revisits, AChunkThatComesAndGoesCountsOnceAPass) {
+  Noted it;
+  it.revisits.note(7, 500, apart);
+  it.revisits.go_on(apart);
+  EXPECT_EQ(it.revisits.note(7, 510, apart), Kind::first);
+  it.revisits.go_on(chunks - apart);
+  EXPECT_EQ(it.revisits.note(7, 500, apart), Kind::found);
+}
+
 TEST(Revisits, WhatIsNotPartOfTheOrderHasToBeAMatrixInThreePasses) {
   Noted it;
   for (int pass = 0; pass < 3; ++pass) {
     for (ChunkId row : {0, 1, 2}) it.revisits.note(unordered + row, 500, apart);
-    it.revisits.end_pass();
+    it.pass();
   }
   EXPECT_TRUE(it.revisits.take_found().empty());
   for (int pass = 0; pass < 3; ++pass) {
@@ -96,7 +114,7 @@ TEST(Revisits, WhatIsNotPartOfTheOrderHasToBeAMatrixInThreePasses) {
       const Kind kind = it.revisits.note(unordered + row, 500, apart);
       EXPECT_EQ(kind, pass == 2 ? Kind::found : Kind::first);
     }
-    it.revisits.end_pass();
+    it.pass();
   }
   const auto found = it.revisits.take_found();
   ASSERT_EQ(found.size(), 8u);

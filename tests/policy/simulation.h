@@ -97,7 +97,10 @@ class SimulationOf {
           break;
         case Action::Kind::hide:
           ASSERT_NE(table.slot(action.chunk), window::no_slot);
-          if (is_refused(action.chunk)) break;
+          if (!can_hide || is_kept(action.chunk)) {
+            policy.on_not_hidden(action.chunk);
+            break;
+          }
           table.hide(action.chunk);
           break;
       }
@@ -135,23 +138,24 @@ class SimulationOf {
   ChunkTable table;
   Kind policy;
   Counts counts;
-  std::set<ChunkId> kept_by_the_kernel;  // evicting and holding these is refused while mapped
+  std::set<ChunkId> kept_by_the_kernel;  // evicting and hiding these is refused while mapped
+  bool can_hide = true;                  // otherwise hiding fails, as where the engine may write
   std::set<ChunkId> never_read;          // reading these never ends
   int refusals = 0;
   uint64_t eviction_actions = 0;
 
  private:
   void evict(ChunkId chunk) {
-    if (is_refused(chunk)) return;
+    if (is_kept(chunk)) {
+      ++refusals;
+      policy.on_refused(chunk);
+      return;
+    }
     table.release(chunk);
     ++counts.evictions;
   }
-  bool is_refused(ChunkId chunk) {
-    if (table.state(chunk) != ChunkState::mapped || !kept_by_the_kernel.contains(chunk))
-      return false;
-    ++refusals;
-    policy.on_refused(chunk);
-    return true;
+  bool is_kept(ChunkId chunk) const {
+    return table.state(chunk) == ChunkState::mapped && kept_by_the_kernel.contains(chunk);
   }
 
   bool keeps_slot_;

@@ -91,6 +91,32 @@ TEST(Victims, WhatTheKernelRefusedIsNotAskedForAgainUntilItIsForgotten) {
   EXPECT_TRUE(it.victims.can_go(sparse_begin));
 }
 
+TEST(Victims, WhatCannotBeHiddenIsNotToBeHiddenForAWhileAndCanGo) {
+  Room it;
+  it.map(sparse_begin);
+  EXPECT_TRUE(it.victims.can_be_hidden(sparse_begin));
+  it.victims.note_not_hidden(sparse_begin);
+  EXPECT_FALSE(it.victims.can_be_hidden(sparse_begin));
+  EXPECT_TRUE(it.victims.can_go(sparse_begin));
+  for (uint64_t i = 0; i < Evictability::refusal_touches; ++i) it.victims.note_touch(0);
+  EXPECT_TRUE(it.victims.can_be_hidden(sparse_begin));
+}
+
+// Each of them would read its chunk again and again.
+TEST(Victims, ThreadsThatWaitAtOnceDoNotTakeEachOthersChunks) {
+  constexpr uint32_t threads = 5;
+  Room it;
+  for (uint32_t i = 0; i < threads; ++i) it.follower.note_touch(sparse_begin + i);
+  EXPECT_EQ(it.follower.needed_at_once(), threads);
+  for (uint32_t i = 0; i < threads; ++i) {
+    it.map(sparse_begin + i);
+    it.victims.note_touch(sparse_begin + i);
+  }
+  for (uint32_t i = 0; i < threads; ++i) EXPECT_FALSE(it.victims.can_go(sparse_begin + i)) << i;
+  for (uint32_t i = 0; i < 2 * threads; ++i) it.victims.note_touch(0);
+  EXPECT_TRUE(it.victims.can_go(sparse_begin));
+}
+
 TEST(Victims, ThePinnedChunksGoLast) {
   Room it;
   ChunkId pinned = 0;

@@ -34,10 +34,22 @@ TEST(WindowShares, WhereLittleIsMissingTheRingIsShort) {
   EXPECT_EQ(divide_window(needs(299, 300)).ring, 4u);  // 8 MiB at least
 }
 
-TEST(WindowShares, ThreadsFarApartGetHalfOfTheWindow) {
+TEST(WindowShares, ThreadsFarApartGetWhatTheyWantUpToHalfOfTheWindow) {
   WindowNeeds wide = needs(100, 1000);
-  wide.wants_widest_ring = true;
+  wide.linger = 15;
+  EXPECT_EQ(divide_window(wide).ring, 30u);
+  wide.linger = 40;
   EXPECT_EQ(divide_window(wide).ring, 50u);
+}
+
+TEST(WindowShares, ManyThreadsThatWaitAtOnceGetAPlaceEachAndHalfOfTheUsualRing) {
+  WindowNeeds many = needs(100, 1000);
+  many.at_once = 4;
+  EXPECT_EQ(divide_window(many).ring, 25u);
+  many.at_once = 16;
+  EXPECT_EQ(divide_window(many).ring, 28u);
+  many.at_once = 64;
+  EXPECT_EQ(divide_window(many).ring, 50u);
 }
 
 TEST(WindowShares, TheLayerAboveGetsAnEighthAtLeastAndWhatIsLeftOver) {
@@ -55,7 +67,8 @@ RC_GTEST_PROP(WindowShares, AddUpToTheWindow, ()) {
   any.sparse = *rc::gen::inRange<uint32_t>(0, 500);
   any.above = *rc::gen::inRange<uint32_t>(0, 3000);
   any.above_largest = any.above == 0 ? 0 : *rc::gen::inRange<uint32_t>(1, 40);
-  any.wants_widest_ring = *rc::gen::arbitrary<bool>();
+  any.at_once = *rc::gen::inRange<uint32_t>(0, 100);
+  any.linger = *rc::gen::inRange<uint32_t>(0, 100);
   const WindowShares shares = divide_window(any);
   RC_ASSERT(shares.ring + shares.pinned + shares.sparse + shares.above == any.window);
   RC_ASSERT(shares.pinned <= any.cyclic);

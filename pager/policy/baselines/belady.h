@@ -31,6 +31,7 @@ class Belady final : public Policy {
   void on_touch(ChunkId chunk, uint32_t offset_bytes) override;
   bool on_ready(ChunkId) override { return true; }
   void on_refused(ChunkId) override {}
+  void on_not_hidden(ChunkId) override {}
   void on_standstill() override {}
   void will_need(std::span<const ChunkId>) override {}
   void consumed(std::span<const ChunkId>) override {}

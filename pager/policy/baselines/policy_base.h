@@ -35,6 +35,7 @@ class PolicyBase : public Policy {
   void on_touch(ChunkId chunk, uint32_t offset_bytes) final;
   bool on_ready(ChunkId chunk) final;
   void on_refused(ChunkId chunk) final;
+  void on_not_hidden(ChunkId chunk) final { evictability_.note_not_hidden(chunk); }
   void on_standstill() final;
   void will_need(std::span<const ChunkId> chunks) final;
   void consumed(std::span<const ChunkId> chunks) final;

@@ -1,0 +1,40 @@
+// Threads that wait at the same time are counted by the chunks that they wait for.
+#include "pager/policy/awaited_chunks.h"
+
+#include <gtest/gtest.h>
+
+namespace weightpager::policy::awaited_chunks_test {
+namespace {
+
+TEST(AwaitedChunks, CountsChunksAndNotThreads) {
+  AwaitedChunks awaited;
+  awaited.reset(10);
+  EXPECT_EQ(awaited.most(), 0u);
+  for (const ChunkId chunk : {3, 4, 3, 5}) awaited.note_touch(chunk);
+  EXPECT_EQ(awaited.most(), 3u);
+}
+
+TEST(AwaitedChunks, WhatHasArrivedIsWaitedForNoMore) {
+  AwaitedChunks awaited;
+  awaited.reset(10);
+  for (ChunkId chunk = 0; chunk < 10; ++chunk) {
+    awaited.note_touch(chunk);
+    awaited.note_arrival(chunk);
+    awaited.note_arrival(chunk);  // a read that nobody waited for
+  }
+  EXPECT_EQ(awaited.most(), 1u);
+}
+
+TEST(AwaitedChunks, IsForgottenAfterTwoPasses) {
+  AwaitedChunks awaited;
+  awaited.reset(10);
+  for (ChunkId chunk = 0; chunk < 6; ++chunk) awaited.note_touch(chunk);
+  for (ChunkId chunk = 0; chunk < 4; ++chunk) awaited.note_arrival(chunk);
+  awaited.end_pass();
+  EXPECT_EQ(awaited.most(), 6u);
+  awaited.end_pass();
+  EXPECT_EQ(awaited.most(), 2u);  // these are waited for still
+}
+
+}  // namespace
+}  // namespace weightpager::policy::awaited_chunks_test
