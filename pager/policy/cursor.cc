@@ -20,6 +20,7 @@ Cursor::Cursor(const ChunkTable& table, const PassOrder& order, uint64_t chunk_b
     : table_(table),
       order_(order),
       chunk_bytes_(chunk_bytes),
+      apart_(chunks_in(threads_apart_bytes)),
       linger_(chunks_in(threads_apart_bytes)) {}
 
 void Cursor::forget() {
@@ -61,7 +62,7 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
   }
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
-  const uint32_t leap_max = chunks_in(is_absent ? threads_apart_bytes : leap_bytes);
+  const uint32_t leap_max = is_absent ? apart_ : chunks_in(leap_bytes);
   const uint32_t forward = forward_distance(chunk);
   if (forward <= ahead + leap_max) {
     candidate_ = nowhere;

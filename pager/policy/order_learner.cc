@@ -1,20 +1,15 @@
 #include "pager/policy/order_learner.h"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 
 namespace weightpager::policy {
 namespace {
 
 constexpr uint32_t begun_anew_max = 4;
-// A longer ring takes pins for good. While the window fills, and before visits that the order lacks
-// are found, many touches look as if threads were apart.
-constexpr uint32_t cramped_rounds_min = 1;
 // An engine that jumps in each pass does so because the order is wrong there, though only few
 // chunks are.
 constexpr uint32_t jumped_rounds_min = 2;
-// So many times as many touches say it at once.
+// So many times as many cramped touches say at once that the ring is too short.
 constexpr uint32_t clearly_times = 2;
 // When this many chunks in a row were touched before, the next pass has begun.
 constexpr size_t touched_again_max = 8;
@@ -75,7 +70,8 @@ bool OrderLearner::note_order(ChunkId chunk) {
 
 void OrderLearner::end() {
   is_learning_ = false;
-  arrivals_ = strays_ = cramped_ = cramped_rounds_ = jumps_ = jumped_rounds_ = 0;
+  arrivals_ = strays_ = jumps_ = jumped_rounds_ = 0;
+  cramped_.reset();
 }
 
 void OrderLearner::note_untouched(ChunkId chunk) {
@@ -85,9 +81,9 @@ void OrderLearner::note_untouched(ChunkId chunk) {
 // A few such touches among so many reads come from threads out of step.
 void OrderLearner::note_arrival() {
   if (++arrivals_ < order_.size() || is_learning_) return;
-  cramped_rounds_ = is_much(cramped_) ? cramped_rounds_ + 1 : 0;
+  cramped_.end_pass(ring_, saved_min());
   jumped_rounds_ = jumps_ > 0 ? jumped_rounds_ + 1 : 0;
-  arrivals_ = strays_ = cramped_ = jumps_ = 0;
+  arrivals_ = strays_ = jumps_ = 0;
 }
 
 // Whether many first touches lay behind earlier ones, by more than threads out of step do; or went
@@ -113,29 +109,19 @@ bool OrderLearner::is_contradicted(uint32_t apart_max) const {
   return behind > std::max(4u, size / 100) || forward_all > size;
 }
 
-// A ring for the few touches that are furthest behind would take more pins than they cost reads.
-uint32_t OrderLearner::most_want() const {
-  auto sorted = lingers_wanted_;
-  const size_t count = std::min<size_t>(cramped_, sorted.size());
-  const auto most = sorted.begin() + static_cast<ptrdiff_t>(count * 7 / 8);
-  std::nth_element(sorted.begin(), most, sorted.begin() + static_cast<ptrdiff_t>(count));
-  return *most;
-}
-
 // With an order that was learned while the engine loaded, threads can look as if they were apart.
 // So the order is doubted first.
 OrderLearner::Doubt OrderLearner::doubt() {
-  const bool jumps_again = jumped_rounds_ >= jumped_rounds_min;
-  if (is_learning_ || !(is_much(strays_) || is_much(cramped_) || jumps_again)) return Doubt::none;
+  if (is_learning_) return Doubt::none;
+  const bool is_wrong = is_much(strays_) || jumped_rounds_ >= jumped_rounds_min;
   const bool is_first_order = is_corrected_ && begun_anew_ == 0;
-  const bool is_wrong = is_much(strays_) || jumps_again;
-  if (is_first_order || (is_wrong && begun_anew_ < begun_anew_max)) return Doubt::order;
-  const bool is_lasting = is_much(cramped_) && cramped_rounds_ >= cramped_rounds_min;
-  if (!is_lasting && !is_much(cramped_ / clearly_times)) return Doubt::none;
-  const uint32_t wanted = most_want();
-  if (wanted <= linger_wanted_) return Doubt::none;
-  linger_wanted_ = wanted;
-  cramped_ = 0;
+  const bool is_doubtful = is_first_order && (is_wrong || is_much(cramped_.count()));
+  if (is_doubtful || (is_wrong && begun_anew_ < begun_anew_max)) return Doubt::order;
+  const bool is_clear = is_much(cramped_.count() / clearly_times);
+  const uint32_t linger = is_clear ? cramped_.that_pays(ring_, saved_min()) : cramped_.lasting();
+  if (linger <= linger_wanted_) return Doubt::none;
+  linger_wanted_ = linger;
+  cramped_.reset();
   return Doubt::ring;
 }
 

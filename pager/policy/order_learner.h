@@ -10,21 +10,20 @@
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
 // are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
 // from where the engine should be say that the order is wrong, and so do jumps in two counts in a
-// row: the engine is watched for another pass. Many touches of chunks that a longer ring would have
-// kept, two counts in a row, say that its threads work far apart: the ring is to be as long as most
-// of these touches ask for. A
-// chunk that two passes left untouched is not part of the pass.
+// row: the engine is watched for another pass. Touches of chunks that a longer ring would have kept
+// say that the engine's threads work far apart: the ring is to be longer where that pays
+// (linger_need.h). A chunk that two passes left untouched is not part of the pass.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
 // that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "pager/policy/linger_need.h"
 #include "pager/policy/pass_order.h"
 
 namespace weightpager::policy {
@@ -81,9 +80,9 @@ class OrderLearner {
     ++jumps_;
   }
   /// A touch would have found its chunk, had chunks lingered for so long.
-  void note_cramped(uint32_t linger_wanted) {
-    lingers_wanted_[cramped_++ % lingers_wanted_.size()] = linger_wanted;
-  }
+  void note_cramped(uint32_t linger) { cramped_.note(linger); }
+  /// The ring has so many chunks now.
+  void set_ring(uint32_t chunks) { ring_ = chunks; }
 
   /// Whether the pass that was seen contradicts the order. First touches that come up to
   /// `apart_max` chunks behind their place are threads out of step.
@@ -110,7 +109,7 @@ class OrderLearner {
   bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
   void begin();
   void end();
-  uint32_t most_want() const;
+  uint32_t saved_min() const { return order_.size() / 128; }
 
   const PassOrder& order_;
   bool is_learning_ = true;
@@ -122,14 +121,13 @@ class OrderLearner {
   ChunkId unseen_from_ = 0;                // the next chunk to look at when learning anew
 
   uint32_t strays_ = 0;
-  uint32_t cramped_ = 0;
-  uint32_t cramped_rounds_ = 0;  // in so many counts in a row cramped_ was much
+  LingerNeed cramped_;
+  uint32_t ring_ = 0;
   uint32_t jumps_ = 0;
   uint32_t jumped_rounds_ = 0;  // in so many counts in a row the engine jumped
   uint32_t arrivals_ = 0;       // reads since strays_, cramped_ and jumps_ were last 0
   uint32_t begun_anew_ = 0;
   bool is_corrected_ = false;
-  std::array<uint32_t, 64> lingers_wanted_{};  // of the last touches that cramped_ counts
   uint32_t linger_wanted_ = 0;
 };
 

@@ -192,6 +192,7 @@ void PassFollower::divide() {
     shares_.pinned = kept;
   }
   cursor_.set_ring(shares_.ring, shares_.is_streaming);
+  learner_.set_ring(shares_.ring);
   held_.choose(order_, shares_.ring, is_first_pass_ ? 0 : shares_.pinned / 2);
   shares_.held = held_.places();
   shares_.pinned -= shares_.held;
@@ -244,12 +245,13 @@ void PassFollower::note_awaited(ChunkId chunk) {
   if (!is_awaited || above_.owns(chunk)) return;
   const uint32_t before = awaited_.most();
   awaited_.note_touch(chunk);
+  cursor_.set_threads(std::min(awaited_.most(), shares_.ring));
   if (awaited_.most() > before && divide_window(needs()).ring > shares_.ring) divide();
 }
 
 void PassFollower::note_unordered(ChunkId chunk) {
   const bool is_absent = table_.state(chunk) == ChunkState::absent;
-  if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_missed(chunk);
+  if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_revisit(chunk);
   if (note_left_out(chunk) && order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
 }
 
@@ -342,6 +344,7 @@ void PassFollower::end_pass(uint64_t passes) {
   if (!above_.counts_passes) statistics_.passes += passes;
   left_out_.end_pass();
   awaited_.end_pass();
+  cursor_.set_threads(std::min(awaited_.most(), shares_.ring));
   const uint32_t ring = divide_window(needs()).ring;
   if (ring + ring / 4 < shares_.ring) divide();  // pins that move by little are not worth reads
   if (learner_.is_learning()) return;

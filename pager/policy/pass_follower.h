@@ -95,6 +95,10 @@ class PassFollower {
   bool is_needed(ChunkId chunk) const;
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
   bool is_expected(ChunkId chunk) const;
+  /// Whether the order is known that says when the chunk is needed.
+  bool is_foreseen(ChunkId chunk) const {
+    return order_.contains(chunk) && !learner_.is_learning();
+  }
   bool are_threads_apart() const { return learner_.linger_wanted() > 0; }
   /// So many chunks have to be in the window together, or threads take them from each other.
   uint32_t needed_at_once() const { return awaited_.most(); }

@@ -112,8 +112,8 @@ class Policy {
   /// ask for it again for a while (evictability.h).
   virtual void on_refused(ChunkId chunk) = 0;
   /// The chunk could not be hidden, for example because the engine may write to it where the mapper
-  /// would lose what it writes meanwhile. The chunk can still be evicted. The policy does not ask to
-  /// hide it again for a while.
+  /// would lose what it writes meanwhile. The chunk can still be evicted. The policy does not ask
+  /// to hide it again for a while.
   virtual void on_not_hidden(ChunkId chunk) = 0;
   /// Threads wait, and nothing has happened for a while. The policy may ask again for what was
   /// refused, and does not count on reads in flight until the next one ends. O(N).

@@ -55,16 +55,15 @@ void Victims::note_arrival(ChunkId chunk) {
   clock_.add(chunk);
 }
 
-// Each of the threads that wait at once needs its chunk. Where no order tells what they need next,
-// each needs two chunks, at whose border it works.
+// Where no order tells what threads need next, all of them that wait at once need their chunks, and
+// each needs two, at whose border it works.
 bool Victims::is_recent(ChunkId chunk) const {
   const uint64_t usual = follower_.are_threads_apart() ? recent_touches_apart : recent_touches;
   const uint64_t ring = follower_.shares().ring;
-  const uint64_t at_once = follower_.needed_at_once();
-  const uint64_t ordered = std::max({std::min(usual, ring / 4), std::min(at_once, ring / 2), 2ul});
-  const bool is_ordered = follower_.order().contains(chunk);
-  return evictability_.is_among_last(
-      chunk, is_ordered ? ordered : std::max(ordered, std::min(2 * at_once, ring)));
+  const uint64_t ordered = std::max<uint64_t>(std::min(usual, ring / 4), 2);
+  if (follower_.is_foreseen(chunk)) return evictability_.is_among_last(chunk, ordered);
+  const uint64_t for_threads = std::min<uint64_t>(2 * follower_.needed_at_once(), ring);
+  return evictability_.is_among_last(chunk, std::max(ordered, for_threads));
 }
 
 bool Victims::has_reason_to_stay(ChunkId chunk) const {

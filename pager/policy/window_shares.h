@@ -25,7 +25,8 @@ struct WindowNeeds {
   /// Chunks of a layer above, and of the largest thing that this layer reads as a whole.
   uint32_t above = 0;
   uint32_t above_largest = 0;
-  /// So many chunks are waited for at once: the ring shall hold them, and half of a usual ring.
+  /// So many chunks are waited for at once, by as many threads: the ring shall hold them, and the
+  /// next chunk of each thread.
   uint32_t at_once = 0;
   /// So many chunks shall linger behind the cursor, for which the ring has to be twice as long, but
   /// not longer than widest_ring() says.

@@ -111,6 +111,20 @@ TEST(Cursor, ADoubtfulVisitHoldsNothingUp) {
   }
 }
 
+// They begin with a matrix together, each with its own chunk.
+TEST(Cursor, AsManyThreadsAsThereAreTouchAsFarBeyondTheFrontier) {
+  for (const bool are_known : {false, true}) {
+    Engine it;
+    it.touch(300);
+    if (are_known) it.cursor.set_threads(16);
+    for (const ChunkId chunk : {312u, 314u}) {
+      const Cursor::Sighting seen = it.touch(chunk, true);
+      EXPECT_EQ(seen.is_stray, !are_known) << chunk;
+      EXPECT_NE(seen.move, are_known ? Move::jump : Move::advance) << chunk;
+    }
+  }
+}
+
 TEST(Cursor, AnEarlierLeapSaysNothingAboutOtherChunks) {
   Engine it;
   it.touch(300);

@@ -160,37 +160,28 @@ TEST(OrderLearner, FewStraysAmongManyReadsAreForgotten) {
 }
 
 // One pass like that says little: the window fills, or visits are about to be found.
-TEST(OrderLearner, CrampedTouchesInTwoPassesAskForALongerRingOnce) {
+TEST(OrderLearner, ALongerRingThatPaysInTwoPassesIsAskedForOnce) {
   Pupil it;
   it.show_pass(range(0, chunks));
-  it.note_cramped(13);
+  it.learner.set_ring(15);
+  const auto cramped_pass = [&] {
+    it.note_cramped(13, 10);
+    EXPECT_EQ(it.learner.doubt(), Doubt::none);
+    for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+  };
+  cramped_pass();
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
-  for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
-  it.note_cramped(13);
   EXPECT_EQ(it.learner.linger_wanted(), 0u);
+  cramped_pass();
   EXPECT_EQ(it.learner.doubt(), Doubt::ring);
   EXPECT_EQ(it.learner.linger_wanted(), 10u);
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
 }
 
-TEST(OrderLearner, TheRingIsAsLongAsMostCrampedTouchesWant) {
+TEST(OrderLearner, ManyMoreCrampedTouchesAskAtOnce) {
   Pupil it;
   it.show_pass(range(0, chunks));
-  it.note_cramped(27, 12);
-  it.note_cramped(3, 50);
-  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
-  EXPECT_EQ(it.learner.linger_wanted(), 12u);
-  it.note_cramped(30, 12);
-  EXPECT_EQ(it.learner.doubt(), Doubt::none);
-  for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
-  it.note_cramped(30, 20);
-  EXPECT_EQ(it.learner.doubt(), Doubt::ring);
-  EXPECT_EQ(it.learner.linger_wanted(), 20u);
-}
-
-TEST(OrderLearner, TwiceAsManyCrampedTouchesAskAtOnce) {
-  Pupil it;
-  it.show_pass(range(0, chunks));
+  it.learner.set_ring(15);
   it.note_cramped(25);
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
   it.note_cramped(1);
