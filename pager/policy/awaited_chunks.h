@@ -6,14 +6,15 @@
 // told nowhere.
 //
 // Idea. Threads that wait at the same time wait for different chunks, unless they share one, and
-// then one place serves them all. So the most chunks that were waited for at once, in this pass or
-// the one before, is how many have to be in the window together.
+// then one place serves them all. As many chunks have to be in the window together as were waited
+// for at once, in this pass or the one before.
 //
-// Cost: O(1) an event; a bit for each chunk of the table. Only `reset` allocates.
+// Cost: O(1) an event, O(N) a pass; a byte for each chunk of the table. Only `reset` allocates.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "pager/policy/chunk_order.h"
@@ -24,31 +25,33 @@ class AwaitedChunks {
  public:
   /// Nothing is waited for. The table has `chunks` chunks.
   void reset(uint32_t chunks) {
-    is_awaited_.assign(chunks, false);
+    waits_.assign(chunks, Wait::none);
     count_ = most_ = most_before_ = 0;
   }
   /// A thread touched the chunk, which is absent or being read.
   void note_touch(ChunkId chunk) {
-    if (is_awaited_[chunk]) return;
-    is_awaited_[chunk] = true;
+    if (std::exchange(waits_[chunk], Wait::since_this_pass) != Wait::none) return;
     most_ = std::max(most_, ++count_);
   }
   /// A read of the chunk has ended.
   void note_arrival(ChunkId chunk) {
-    if (!is_awaited_[chunk]) return;
-    is_awaited_[chunk] = false;
-    --count_;
+    if (std::exchange(waits_[chunk], Wait::none) != Wait::none) --count_;
   }
-  /// A pass is over.
+  /// A pass is over. What has been waited for since the pass before does not come: its read failed.
   void end_pass() {
-    most_before_ = most_;
-    most_ = count_;
+    for (Wait& wait : waits_) {
+      if (wait == Wait::since_the_last_pass) --count_;
+      wait = wait == Wait::since_this_pass ? Wait::since_the_last_pass : Wait::none;
+    }
+    most_before_ = std::exchange(most_, count_);
   }
   /// The most that were waited for at once, in this pass or the one before.
   uint32_t most() const { return std::max(most_, most_before_); }
 
  private:
-  std::vector<bool> is_awaited_;  // by chunk
+  enum class Wait : uint8_t { none, since_this_pass, since_the_last_pass };
+
+  std::vector<Wait> waits_;  // by chunk
   uint32_t count_ = 0;
   uint32_t most_ = 0;
   uint32_t most_before_ = 0;

@@ -20,20 +20,21 @@ Cursor::Cursor(const ChunkTable& table, const PassOrder& order, uint64_t chunk_b
     : table_(table),
       order_(order),
       chunk_bytes_(chunk_bytes),
-      apart_(chunks_in(threads_apart_bytes)),
+      leap_of_absent_(chunks_in(threads_apart_bytes)),
       linger_(chunks_in(threads_apart_bytes)) {}
 
+// Most of what was found to be needed stays needed; visits that were added to the order may have
+// made the rest superfluous.
 void Cursor::forget() {
   is_set_ = false;
   candidate_ = nowhere;
+  linger_needed_ = linger_needed_ * 3 / 4;
 }
 
-// A short ring cannot afford to keep much of what is behind the cursor. Most of what was found to
-// be needed stays needed; visits that were added to the order may have made the rest superfluous.
+// A short ring cannot afford to keep much of what is behind the cursor.
 void Cursor::set_ring(uint32_t chunks, bool is_streaming) {
   ring_ = chunks;
   const uint32_t least = std::min(chunks_in(threads_apart_bytes), std::max(chunks / 4, 1u));
-  linger_needed_ = linger_needed_ * 3 / 4;
   if (is_streaming) linger_ = std::max(least, std::min(linger_needed_, chunks / 2));
 }
 
@@ -62,7 +63,7 @@ Cursor::Sighting Cursor::see(ChunkId chunk, bool is_absent) {
   }
 
   const auto ahead = static_cast<uint32_t>(frontier_ - cursor_);
-  const uint32_t leap_max = is_absent ? apart_ : chunks_in(leap_bytes);
+  const uint32_t leap_max = is_absent ? leap_of_absent_ : chunks_in(leap_bytes);
   const uint32_t forward = forward_distance(chunk);
   if (forward <= ahead + leap_max) {
     candidate_ = nowhere;

@@ -58,7 +58,9 @@ class Cursor {
   /// The ring has `chunks` chunks. `is_streaming`: some chunk of the order does not fit.
   void set_ring(uint32_t chunks, bool is_streaming);
   /// So many threads work side by side, each on a chunk of its own.
-  void set_threads(uint32_t threads) { apart_ = std::max(threads, chunks_in(threads_apart_bytes)); }
+  void set_threads(uint32_t threads) {
+    leap_of_absent_ = std::max(threads, chunks_in(threads_apart_bytes));
+  }
 
   /// Whether it is known where the engine is. Most functions below require that.
   bool is_set() const { return is_set_; }
@@ -123,7 +125,7 @@ class Cursor {
   uint64_t consumed_before_ = 0;  // everything before has been left behind for good
   uint64_t offered_before_ = 0;   // … and everything before this has been offered for eviction
   uint32_t ring_ = 0;
-  uint32_t apart_;                // so far beyond the frontier a thread may come, as a rule
+  uint32_t leap_of_absent_;       // so far beyond the frontier a thread may touch what is absent
   uint32_t linger_;               // chunks behind the cursor that may still be in use
   uint32_t linger_needed_ = 0;    // by what was found missing
   uint32_t candidate_ = nowhere;  // position of the last touch far from the cursor

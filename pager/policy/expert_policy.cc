@@ -54,7 +54,7 @@ void ExpertPolicy::share_window_if_rearranged() {
 // side by side.
 void ExpertPolicy::share_window() {
   arrangements_ = stream_.arrangements();
-  const uint32_t share = stream_.chunks_above();
+  const uint32_t share = stream_.follower().shares().above;
   const bool all_fit = share == experts_.chunks();
   spare_ = all_fit ? 0 : std::min(experts_.chunks_of_largest(), share / 16);
   experts_.set_budget(share - spare_);

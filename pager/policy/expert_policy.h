@@ -50,7 +50,7 @@ class ExpertPolicy final : public Policy {
 
   // What pin-stream offers beyond a policy (pin_stream.h).
 
-  const PassOrder& order() const { return stream_.order(); }
+  const PassOrder& order() const { return stream_.follower().order(); }
   void set_pace(std::vector<float> pace);
   PassFollower::OrderChange take_order_change() { return stream_.take_order_change(); }
   PolicyStatistics& counters() { return stream_.counters(); }

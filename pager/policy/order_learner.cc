@@ -5,10 +5,12 @@
 namespace weightpager::policy {
 namespace {
 
-constexpr uint32_t begun_anew_max = 4;
+constexpr uint32_t times_doubted_max = 4;
 // An engine that jumps in each pass does so because the order is wrong there, though only few
-// chunks are.
-constexpr uint32_t jumped_rounds_min = 2;
+// chunks are. Where a visit is missing, two passes find it.
+constexpr uint32_t passes_jumped_min = 3;
+// A pass that is watched once more ends before so many whole passes have been read, as a rule.
+constexpr uint32_t passes_learning_max = 4;
 // So many times as many cramped touches say at once that the ring is too short.
 constexpr uint32_t clearly_times = 2;
 // When this many chunks in a row were touched before, the next pass has begun.
@@ -19,6 +21,7 @@ constexpr size_t seen_min = 8;
 }  // namespace
 
 void OrderLearner::reset(uint32_t chunks) {
+  has_begun_anew_ = false;
   seen_.reserve(chunks);
   touch_ranks_.assign(chunks, never);
   untouched_passes_.assign(chunks, 0);
@@ -37,7 +40,8 @@ void OrderLearner::begin() {
 // Everything that is mapped and was not seen is hidden once, so that the next pass shows every
 // first touch again.
 void OrderLearner::begin_anew() {
-  ++begun_anew_;
+  has_begun_anew_ = true;
+  arrivals_ = 0;
   begin();
   std::fill(touch_ranks_.begin(), touch_ranks_.end(), never);
   unseen_from_ = 0;
@@ -70,7 +74,7 @@ bool OrderLearner::note_order(ChunkId chunk) {
 
 void OrderLearner::end() {
   is_learning_ = false;
-  arrivals_ = strays_ = jumps_ = jumped_rounds_ = 0;
+  arrivals_ = strays_ = jumps_ = passes_jumped_ = 0;
   cramped_.reset();
 }
 
@@ -78,12 +82,21 @@ void OrderLearner::note_untouched(ChunkId chunk) {
   if (!is_unused(chunk)) ++untouched_passes_[chunk];
 }
 
-// A few such touches among so many reads come from threads out of step.
 void OrderLearner::note_arrival() {
-  if (++arrivals_ < order_.size() || is_learning_) return;
+  ++arrivals_;
+  // Where pinned chunks cannot be hidden, no pass may show enough.
+  const uint64_t reads_max = uint64_t{passes_learning_max} * order_.size();
+  if (is_learning_ && has_begun_anew_ && arrivals_ >= reads_max) end();
+  if (is_learning_ || arrivals_ < order_.size()) return;
+  // A few such touches among so many reads come from threads out of step.
+  arrivals_ = strays_ = 0;
+}
+
+void OrderLearner::end_pass() {
+  if (is_learning_) return;
   cramped_.end_pass(ring_, saved_min());
-  jumped_rounds_ = jumps_ > 0 ? jumped_rounds_ + 1 : 0;
-  arrivals_ = strays_ = jumps_ = 0;
+  passes_jumped_ = jumps_ > 0 ? passes_jumped_ + 1 : 0;
+  jumps_ = 0;
 }
 
 // Whether many first touches lay behind earlier ones, by more than threads out of step do; or went
@@ -94,10 +107,12 @@ bool OrderLearner::is_contradicted(uint32_t apart_max) const {
   const uint32_t size = order_.size();
   uint32_t behind = 0;
   uint64_t forward_all = 0;
-  const size_t first = begun_anew_ == 0 ? seen_.size() / 2 : 0;
+  size_t first = has_begun_anew_ ? 0 : seen_.size() / 2;
+  // Of a chunk that is visited more than once, the first touch that is seen may be of any visit.
+  while (first + 1 < seen_.size() && order_.is_revisited(seen_[first])) ++first;
   uint32_t farthest = order_.position(seen_[first]);
   for (size_t i = first; i < seen_.size(); ++i) {
-    const uint32_t position = order_.position(seen_[i]);
+    const uint32_t position = order_.nearest_visit(seen_[i], farthest);
     const uint32_t forward = (position + size - farthest) % size;
     if (forward <= size / 2) {
       farthest = position;
@@ -113,10 +128,13 @@ bool OrderLearner::is_contradicted(uint32_t apart_max) const {
 // So the order is doubted first.
 OrderLearner::Doubt OrderLearner::doubt() {
   if (is_learning_) return Doubt::none;
-  const bool is_wrong = is_much(strays_) || jumped_rounds_ >= jumped_rounds_min;
-  const bool is_first_order = is_corrected_ && begun_anew_ == 0;
+  const bool is_wrong = is_much(strays_) || passes_jumped_ >= passes_jumped_min;
+  const bool is_first_order = is_corrected_ && times_doubted_ == 0 && !has_begun_anew_;
   const bool is_doubtful = is_first_order && (is_wrong || is_much(cramped_.count()));
-  if (is_doubtful || (is_wrong && begun_anew_ < begun_anew_max)) return Doubt::order;
+  if (is_doubtful || (is_wrong && times_doubted_ < times_doubted_max)) {
+    ++times_doubted_;
+    return Doubt::order;
+  }
   const bool is_clear = is_much(cramped_.count() / clearly_times);
   const uint32_t linger = is_clear ? cramped_.that_pays(ring_, saved_min()) : cramped_.lasting();
   if (linger <= linger_wanted_) return Doubt::none;

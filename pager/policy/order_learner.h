@@ -9,7 +9,7 @@
 // When the engine is back at what it touched long ago, a pass is over: if its first touches
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
 // are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
-// from where the engine should be say that the order is wrong, and so do jumps in two counts in a
+// from where the engine should be say that the order is wrong, and so do jumps in three passes in a
 // row: the engine is watched for another pass. Touches of chunks that a longer ring would have kept
 // say that the engine's threads work far apart: the ring is to be longer where that pays
 // (linger_need.h). A chunk that two passes left untouched is not part of the pass.
@@ -71,6 +71,8 @@ class OrderLearner {
   void note_untouched(ChunkId chunk);
   /// A read has ended.
   void note_arrival();
+  /// The engine has come to the end of the order.
+  void end_pass();
   /// A touch was far from where the engine should be.
   void note_stray() { ++strays_; }
   /// The engine went on from such a touch. A pass in the assumed order has no such place, while a
@@ -109,7 +111,7 @@ class OrderLearner {
   bool is_much(uint32_t count) const { return count > std::max(8u, order_.size() / 32); }
   void begin();
   void end();
-  uint32_t saved_min() const { return order_.size() / 128; }
+  uint32_t saved_min() const { return std::max(order_.size() / 128, 2u); }
 
   const PassOrder& order_;
   bool is_learning_ = true;
@@ -124,9 +126,10 @@ class OrderLearner {
   LingerNeed cramped_;
   uint32_t ring_ = 0;
   uint32_t jumps_ = 0;
-  uint32_t jumped_rounds_ = 0;  // in so many counts in a row the engine jumped
-  uint32_t arrivals_ = 0;       // reads since strays_, cramped_ and jumps_ were last 0
-  uint32_t begun_anew_ = 0;
+  uint32_t passes_jumped_ = 0;  // in so many passes in a row the engine jumped
+  uint32_t arrivals_ = 0;       // reads since strays_ was last 0
+  uint32_t times_doubted_ = 0;
+  bool has_begun_anew_ = false;
   bool is_corrected_ = false;
   uint32_t linger_wanted_ = 0;
 };

@@ -14,6 +14,11 @@ namespace {
 constexpr uint64_t ahead_bytes_first = 8 * MiB;
 // On average: an engine without any order would go on adding visits.
 constexpr uint32_t visits_of_each_max = 2;
+// This many of the last deliveries are safe, unless the ring is too short for that; more are safe
+// where threads work far apart.
+constexpr uint32_t safe_deliveries_max = 8;
+constexpr uint32_t safe_deliveries_apart = 16;
+constexpr uint32_t safe_deliveries_min = 2;
 // A first pass may sweep a matrix many times.
 constexpr uint64_t first_pass_touches_max = 4;
 
@@ -99,28 +104,6 @@ void PassFollower::set_order(const ChunkOrder& order, bool has_loaded,
   install_order(is_order_learned_ ? reordered(first, learned) : std::move(first));
 }
 
-// The engine touched a chunk that is not part of the order. Returns whether the order changed.
-bool PassFollower::note_left_out(ChunkId chunk) {
-  const bool is_absent = table_.state(chunk) == ChunkState::absent;
-  switch (left_out_.note_touch(chunk, is_absent)) {
-    case LeftOut::Joining::none:
-      return false;
-    case LeftOut::Joining::what_came_back:
-      for (const ChunkId back : left_out_.came_back()) learner_.note_joining(back);
-      install_order(left_out_.join(order_));
-      return true;
-    case LeftOut::Joining::all:
-      break;
-  }
-  left_out_.bring_back();
-  install_order(left_out_.join(order_));
-  // Another pass has to show what is used.
-  learner_.reset(chunks_);
-  learner_.watch_all();
-  drops_unseen_ = true;
-  return true;
-}
-
 void PassFollower::install_order(std::vector<ChunkId> order) {
   order_.install(std::move(order));
   const auto apart_max = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
@@ -143,7 +126,8 @@ bool PassFollower::edit_order() {
   if (!missing.empty() && order_.size() < visits_of_each_max * order_.chunk_count()) {
     // Where exactly the engine uses what joins the order, another pass has to show.
     const auto joins = [&](const PassOrder::Visit& visit) { return !order_.contains(visit.chunk); };
-    if (std::ranges::any_of(missing, joins)) learner_.begin_anew();
+    const auto joining = static_cast<uint64_t>(std::ranges::count_if(missing, joins));
+    if (joining * settings_.chunk_bytes >= threads_apart_bytes) learner_.begin_anew();
     order_.insert(std::move(missing));
     is_order_learned_ = true;
     ++statistics_.profiles_learned;
@@ -214,6 +198,16 @@ bool PassFollower::is_expected(ChunkId chunk) const {
   return !order_.is_doubtful(visit);
 }
 
+// Where no order tells what threads need next, all of them that wait at once need their chunks, and
+// each needs two, at whose border it works.
+uint64_t PassFollower::safe_deliveries(ChunkId chunk) const {
+  const bool are_apart = learner_.linger_wanted() > 0;
+  const uint32_t in_order = std::min(are_apart ? safe_deliveries_apart : safe_deliveries_max,
+                                     std::max(shares_.ring / 4, safe_deliveries_min));
+  if (order_.contains(chunk) && !learner_.is_learning()) return in_order;
+  return std::max(in_order, std::min(2 * awaited_.most(), shares_.ring + shares_.sparse));
+}
+
 AccessProfile PassFollower::access_profile() const {
   if (!is_order_learned_ && order_.pace().empty()) return {};
   AccessProfile access_profile;
@@ -241,18 +235,32 @@ bool PassFollower::note_touch(ChunkId chunk) {
 // More threads wait at once than before: the ring may have to be longer.
 void PassFollower::note_awaited(ChunkId chunk) {
   const ChunkState state = table_.state(chunk);
+  if (state == ChunkState::reading) ahead_.note_wait(chunk);
   const bool is_awaited = state == ChunkState::absent || state == ChunkState::reading;
   if (!is_awaited || above_.owns(chunk)) return;
   const uint32_t before = awaited_.most();
   awaited_.note_touch(chunk);
+  if (awaited_.most() == before) return;
+  if (divide_window(needs()).ring > shares_.ring) divide();
   cursor_.set_threads(std::min(awaited_.most(), shares_.ring));
-  if (awaited_.most() > before && divide_window(needs()).ring > shares_.ring) divide();
 }
 
 void PassFollower::note_unordered(ChunkId chunk) {
   const bool is_absent = table_.state(chunk) == ChunkState::absent;
   if (is_absent && cursor_.is_set() && !above_.owns(chunk)) note_revisit(chunk);
-  if (note_left_out(chunk) && order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
+  const LeftOut::Joining joining = left_out_.note_touch(chunk, is_absent);
+  if (joining == LeftOut::Joining::none) return;
+  const bool is_all = joining == LeftOut::Joining::all;
+  if (is_all) left_out_.bring_back();
+  for (const ChunkId back : left_out_.came_back()) learner_.note_joining(back);
+  install_order(left_out_.join(order_));
+  if (is_all) {
+    // Another pass has to show what is used.
+    learner_.reset(chunks_);
+    learner_.watch_all();
+    drops_unseen_ = true;
+  }
+  if (order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
 }
 
 void PassFollower::note_ordered(ChunkId chunk) {
@@ -263,7 +271,13 @@ void PassFollower::note_ordered(ChunkId chunk) {
   const bool is_long = ++first_pass_touches_ > first_pass_touches_max * order_.size();
   if ((has_seen_pass || is_long) && std::exchange(is_first_pass_, false)) divide();
   if (has_seen_pass) {
-    if (learner_.is_contradicted(apart_max())) correct_order();
+    // How far behind its place a first touch may come without a contradiction. Of an order that a
+    // whole run has learned the differences are the threads' chance, as long as the ring holds
+    // them.
+    const auto usual = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
+    const bool is_from_profile = is_order_learned_ && statistics_.order_corrections == 0;
+    const uint32_t apart_max = is_from_profile ? std::max(usual, shares_.ring) : usual;
+    if (learner_.is_contradicted(apart_max)) correct_order();
     if (std::exchange(drops_unseen_, false)) drop_unseen();
   }
   if (!cursor_.is_set() && order_.contains(chunk)) jump_to(cursor_.place_of(chunk));
@@ -284,22 +298,20 @@ void PassFollower::follow(ChunkId chunk) {
   if (!seen.is_stray && cursor_.is_set()) {
     order_.note_made(order_.nearest_visit(chunk, cursor_.position()));
   }
-  const bool is_missed = seen.is_stray && is_absent;
-  if (is_missed ? note_missed(chunk) : seen.is_stray) learner_.note_stray();
+  // A visit that the order lacks explains a missing chunk better than a wrong order does, and the
+  // next pass shows whether it is one.
+  const bool may_lack_visit = seen.is_stray && is_absent && !learner_.is_learning() &&
+                              note_revisit(chunk) != Revisits::Kind::elsewhere;
+  if (seen.is_stray && !may_lack_visit) learner_.note_stray();
   // Threads that are apart are no sign of another order.
   const bool has_jumped = seen.move == Cursor::Move::jump && cursor_.is_set();
   if (has_jumped && seen.is_stray) learner_.note_jump();
   if (seen.is_early && !learner_.is_learning()) note_revisit(chunk);
-  if (seen.linger_wanted > 0) learner_.note_cramped(seen.linger_wanted);
+  const uint32_t widest = widest_ring(table_.resident_max(), settings_.chunk_bytes);
+  const bool has_ring = seen.linger_wanted > 0 && 2 * seen.linger_wanted <= widest;
+  if (has_ring) learner_.note_cramped(seen.linger_wanted);
   if (seen.move == Cursor::Move::advance) advance_to(seen.place);
   if (seen.move == Cursor::Move::jump) jump_to(seen.place);
-}
-
-// The engine waits for a chunk where no visit of it is near. Returns whether that makes the order
-// doubtful: a visit that the order lacks explains it better, and the next pass shows whether it is
-// one.
-bool PassFollower::note_missed(ChunkId chunk) {
-  return learner_.is_learning() || note_revisit(chunk) == Revisits::Kind::elsewhere;
 }
 
 Revisits::Kind PassFollower::note_revisit(ChunkId chunk) {
@@ -342,6 +354,7 @@ void PassFollower::end_pass(uint64_t passes) {
   // Where there are experts, they show passes better: all cyclic chunks may be pinned, and then
   // none of them shows a touch.
   if (!above_.counts_passes) statistics_.passes += passes;
+  learner_.end_pass();
   left_out_.end_pass();
   awaited_.end_pass();
   cursor_.set_threads(std::min(awaited_.most(), shares_.ring));
@@ -366,20 +379,10 @@ void PassFollower::reconsider() {
     case OrderLearner::Doubt::none:
       return;
     case OrderLearner::Doubt::ring:
-      // Threads that are further apart than the usual ring allows cost more than the pins that a
-      // longer ring takes.
-      return divide();
+      return divide();  // with a longer ring
     case OrderLearner::Doubt::order:
       return learner_.begin_anew();
   }
-}
-
-// How far behind its place a first touch may come without a contradiction. Of an order that a whole
-// run has learned the differences are the threads' chance, as long as the ring holds them.
-uint32_t PassFollower::apart_max() const {
-  const auto usual = static_cast<uint32_t>(threads_apart_bytes / settings_.chunk_bytes);
-  const bool is_from_profile = is_order_learned_ && statistics_.order_corrections == 0;
-  return is_from_profile ? std::max(usual, shares_.ring) : usual;
 }
 
 void PassFollower::correct_order() {

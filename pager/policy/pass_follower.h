@@ -8,7 +8,8 @@
 // window is divided anew (window_shares.h) and pins are chosen anew (pins.h).
 //
 // Does no I/O and takes no actions: the caller reads and evicts, and reports both. Cost: O(1)
-// amortised a chunk and pass; O(N log N), and allocations, when the order or the window changes.
+// amortised a chunk and pass; O(N log N), and allocations, when the order or the window changes or
+// more threads wait at once.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +63,6 @@ class PassFollower {
     learner_.note_arrival();
     awaited_.note_arrival(chunk);
   }
-  /// The engine came to the chunk while it was being read.
-  void note_wait(ChunkId chunk) { ahead_.note_wait(chunk); }
   void note_evicted(ChunkId chunk);
 
   /// The chunk that should be read ahead now, or no_chunk; the same until it is read.
@@ -95,13 +94,9 @@ class PassFollower {
   bool is_needed(ChunkId chunk) const;
   /// Whether a pass is known to make the chunk's next visit. Requires order().contains(chunk).
   bool is_expected(ChunkId chunk) const;
-  /// Whether the order is known that says when the chunk is needed.
-  bool is_foreseen(ChunkId chunk) const {
-    return order_.contains(chunk) && !learner_.is_learning();
-  }
-  bool are_threads_apart() const { return learner_.linger_wanted() > 0; }
-  /// So many chunks have to be in the window together, or threads take them from each other.
-  uint32_t needed_at_once() const { return awaited_.most(); }
+  /// So many of the last deliveries are safe, if the chunk is one of them: its thread needs a
+  /// moment to use it.
+  uint64_t safe_deliveries(ChunkId chunk) const;
 
   /// The order and the pace in use: learned from the engine, or given. Empty if neither is known.
   AccessProfile access_profile() const;
@@ -115,21 +110,18 @@ class PassFollower {
   void note_awaited(ChunkId chunk);
   void note_ordered(ChunkId chunk);
   void note_unordered(ChunkId chunk);
-  bool note_left_out(ChunkId chunk);
   WindowNeeds needs() const;
   void install_order(std::vector<ChunkId> order);
   bool edit_order();
   void use_order();
   void follow(ChunkId chunk);
   void drop_unseen();
-  bool note_missed(ChunkId chunk);
   Revisits::Kind note_revisit(ChunkId chunk);
   void advance_to(uint64_t place);
   void jump_to(uint64_t place);
   void leave_behind(uint64_t place);
   void end_pass(uint64_t passes);
   void reconsider();
-  uint32_t apart_max() const;
   void correct_order();
 
   const ChunkTable& table_;

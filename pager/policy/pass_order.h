@@ -81,6 +81,10 @@ class PassOrder {
   /// How many positions behind the chunk's last visit, up to `position`. Requires contains(chunk).
   uint32_t behind(ChunkId chunk, uint32_t position) const;
   bool contains(ChunkId chunk) const { return positions_[chunk] != nowhere; }
+  /// Whether a pass visits the chunk more than once. Requires contains(chunk).
+  bool is_revisited(ChunkId chunk) const {
+    return next_visits_[positions_[chunk]] != positions_[chunk];
+  }
 
   /// The visit that is nearest to `position`. Requires contains(chunk).
   uint32_t nearest_visit(ChunkId chunk, uint32_t position) const;

@@ -56,7 +56,6 @@ void PinStream::on_touch(ChunkId chunk, uint32_t /*offset_bytes*/) {
     victims_.add_consumed(behind);
   }
   if (table_.state(chunk) == ChunkState::absent) demand_.push(chunk);
-  if (table_.state(chunk) == ChunkState::reading) follower_.note_wait(chunk);
 }
 
 bool PinStream::on_ready(ChunkId chunk) {

@@ -23,7 +23,7 @@
 // pin-stream's steps one by one, between its own.
 //
 // A pure state machine: no I/O, no clock, no threads, and no allocation in `on_touch`, `on_ready`
-// and `next`, except where a touch changes the order or the ring, a few times in a run. It reads
+// and `next`, except where a touch changes the order or the ring, a few times in a pass. It reads
 // the chunk table and never writes it; the driver (the pager or the simulator) carries its actions
 // out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window changes.
 #pragma once
@@ -76,8 +76,8 @@ class PinStream final : public Policy {
   bool is_pinned(ChunkId chunk) const override { return follower_.is_pinned(chunk); }
   const PolicyStatistics& statistics() const override { return follower_.statistics(); }
 
-  /// The order in use now.
-  const PassOrder& order() const { return follower_.order(); }
+  /// The order in use now, and where the engine is.
+  const PassFollower& follower() const { return follower_; }
 
   // ---- For a layer above ----
 
@@ -91,8 +91,6 @@ class PinStream final : public Policy {
   /// How often the window was divided or chunks were listed anew. Each time the layer above may get
   /// another share, and those of its chunks that it left to the clock are in no list any more.
   uint64_t arrangements() const { return arrangements_; }
-  /// The share of the window that the layer above gets, in chunks.
-  uint32_t chunks_above() const { return follower_.shares().above; }
   PolicyStatistics& counters() { return follower_.statistics(); }
   /// Whether advice on `chunks` only says that a pass will begin, because they are too many.
   bool announces_pass(std::span<const ChunkId> chunks) const {

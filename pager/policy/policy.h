@@ -19,7 +19,7 @@
 
 namespace weightpager::policy {
 
-/// What the driver shall do now. `evict`, `hide` may be refused by the kernel; see `on_refused`.
+/// What the driver shall do now. `evict` and `hide` may fail; see `on_refused`, `on_not_hidden`.
 struct Action {
   enum class Kind {
     none,   // nothing to do until the next event

@@ -22,10 +22,10 @@ Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) 
   // The chunk came and went once more before the engine has gone on.
   if (is_noted && gone <= apart) return Kind::first;
   notes_[chunk] = {gone_, 1, order_[position]};
-  if (!is_noted || !is_of_last_pass(gone)) return Kind::first;
+  if (!is_noted || !may_be_last_pass(gone)) return Kind::first;
   const uint32_t back = order_.behind(before.at, position);
   if (std::min(back, order_.ahead(before.at, position)) > apart) return Kind::elsewhere;
-  if (!is_a_pass(gone)) return Kind::first;
+  if (!is_one_pass(gone)) return Kind::first;
   notes_[chunk].passes = before.passes + 1;
   if (notes_[chunk].passes < (order_.contains(chunk) ? 2 : 3)) return Kind::first;
   // The earlier of the two: too early costs a place in the ring, too late costs a wait.
@@ -36,12 +36,12 @@ Revisits::Kind Revisits::note(ChunkId chunk, uint32_t position, uint32_t apart) 
   return Kind::found;
 }
 
-bool Revisits::is_of_last_pass(uint64_t gone) const {
+bool Revisits::may_be_last_pass(uint64_t gone) const {
   return gone > order_.size() / 2 && gone < uint64_t{2} * order_.size();
 }
 
 // Nearly: the order may have lost or gained visits meanwhile.
-bool Revisits::is_a_pass(uint64_t gone) const {
+bool Revisits::is_one_pass(uint64_t gone) const {
   const uint64_t off_max = order_.size() / 4;
   return gone + off_max >= order_.size() && gone <= order_.size() + off_max;
 }

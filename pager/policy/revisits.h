@@ -17,7 +17,7 @@
 // So are chunks between the strips of threads found: the thread behind begins with one when the
 // matrix begins, and the thread before comes to it at its end, by when it may have been evicted.
 //
-// Knows the order that is assumed, and does not change it. Cost: O(1) a touch; some 25 bytes a
+// Knows the order that is assumed, and does not change it. Cost: O(1) a touch; some 28 bytes a
 // chunk of the table. Only `reset` allocates, and `take_found` where visits were found.
 #pragma once
 
@@ -33,7 +33,7 @@ class Revisits {
  public:
   /// What a touch far from all visits of its chunk is.
   enum class Kind {
-    first,      // no such touch in the pass before
+    first,      // no such touch in the pass before, or once more in this one
     found,      // one near this place in the passes before: a visit that the order lacks
     elsewhere,  // the last one was at another place
   };
@@ -65,8 +65,8 @@ class Revisits {
   };
 
   bool is_beside_order(ChunkId chunk) const;
-  bool is_of_last_pass(uint64_t gone) const;
-  bool is_a_pass(uint64_t gone) const;
+  bool may_be_last_pass(uint64_t gone) const;
+  bool is_one_pass(uint64_t gone) const;
 
   const PassOrder& order_;
   const uint32_t matrix_chunks_min_;

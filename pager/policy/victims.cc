@@ -4,14 +4,6 @@
 #include <utility>
 
 namespace weightpager::policy {
-namespace {
-
-// This many of the last deliveries are safe, unless the ring is too short for that; more are safe
-// where threads work far apart.
-constexpr uint64_t recent_touches = 8;
-constexpr uint64_t recent_touches_apart = 16;
-
-}  // namespace
 
 void Victims::reset() {
   chunks_ = table_.chunks();
@@ -55,15 +47,8 @@ void Victims::note_arrival(ChunkId chunk) {
   clock_.add(chunk);
 }
 
-// Where no order tells what threads need next, all of them that wait at once need their chunks, and
-// each needs two, at whose border it works.
 bool Victims::is_recent(ChunkId chunk) const {
-  const uint64_t usual = follower_.are_threads_apart() ? recent_touches_apart : recent_touches;
-  const uint64_t ring = follower_.shares().ring;
-  const uint64_t ordered = std::max<uint64_t>(std::min(usual, ring / 4), 2);
-  if (follower_.is_foreseen(chunk)) return evictability_.is_among_last(chunk, ordered);
-  const uint64_t for_threads = std::min<uint64_t>(2 * follower_.needed_at_once(), ring);
-  return evictability_.is_among_last(chunk, std::max(ordered, for_threads));
+  return evictability_.is_among_last(chunk, follower_.safe_deliveries(chunk));
 }
 
 bool Victims::has_reason_to_stay(ChunkId chunk) const {

@@ -5,7 +5,8 @@
 // reason, get a second chance (second_chance.h). Chunks that were read ahead are worth more; of
 // them, the farthest goes first. Pinned chunks go last. A chunk that was just delivered stays,
 // because the thread that waited for it needs a moment to use it: the last eight deliveries are
-// safe, or the last sixteen where threads work far apart.
+// safe, or more of them where threads work far apart. Where no order tells what is needed, each of
+// the threads that wait at once has two places.
 //
 // Cost: O(1) amortised an eviction; O(N) to list everything anew, and to find a victim where
 // nothing else is left.

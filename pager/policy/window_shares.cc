@@ -23,7 +23,7 @@ uint32_t ring_length(const WindowNeeds& needs, uint32_t for_order) {
   const uint32_t shortest = chunks_in(ring_bytes_min);
   const uint32_t widest = widest_ring(needs.window, needs.chunk_bytes);
   const uint32_t usual = std::max(needs.window / 4, shortest);
-  const uint32_t for_threads = std::min(2 * needs.at_once, needs.window / 2);
+  const uint32_t for_threads = std::min(2 * needs.at_once, for_order / 2);
   const uint32_t to_linger = std::min(2 * needs.linger, widest);
   const uint32_t wanted = std::max({usual, for_threads, to_linger});
   return std::min({chunks_in(ring_bytes_max), wanted, std::max(missing, shortest), for_order});

@@ -3,10 +3,10 @@
 // Of a window of T chunks, P = T − R − Q stay for good ("pinned"), R are the ring through which the
 // others are streamed, and Q serve what is not cyclic (embedding rows). A few of the P places go to
 // chunks that a pass soon comes back to (held_visits.h). The ring is a quarter of the window,
-// within bounds, or longer where many threads wait at once; where fewer chunks are missing from the
-// window, the ring has only as many chunks as are missing. A layer above (a mixture's experts) gets
-// what the cycle leaves, and at least an eighth of the window, because chunks that every pass needs
-// are worth more than chunks that some passes need.
+// within bounds, or longer where threads are far apart or many wait at once; where fewer chunks are
+// missing from the window, the ring has only as many chunks as are missing. A layer above (a
+// mixture's experts) gets what the cycle leaves, and at least an eighth of the window, because
+// chunks that every pass needs are worth more than chunks that some passes need.
 //
 // A pure function. Cost: O(1).
 #pragma once

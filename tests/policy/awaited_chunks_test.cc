@@ -33,7 +33,19 @@ TEST(AwaitedChunks, IsForgottenAfterTwoPasses) {
   awaited.end_pass();
   EXPECT_EQ(awaited.most(), 6u);
   awaited.end_pass();
-  EXPECT_EQ(awaited.most(), 2u);  // these are waited for still
+  EXPECT_EQ(awaited.most(), 2u);  // these two were waited for when the last pass began
+}
+
+TEST(AwaitedChunks, WhatNeverComesIsForgotten) {
+  AwaitedChunks awaited;
+  awaited.reset(10);
+  awaited.note_touch(5);
+  for (int pass = 0; pass < 2; ++pass) awaited.end_pass();
+  awaited.note_touch(6);
+  EXPECT_EQ(awaited.most(), 1u);
+  awaited.note_arrival(5);
+  awaited.note_touch(7);
+  EXPECT_EQ(awaited.most(), 2u);
 }
 
 }  // namespace

@@ -212,8 +212,10 @@ TEST(CopyingEngine, TheFewChunksThatAreUsedAfterAllComeBack) {
   Chunks pass = copies;
   for (ChunkId chunk = 90; chunk < 100; ++chunk) pass.push_back(chunk);
   for (int i = 0; i < 8; ++i) it.pass(pass);
-  for (ChunkId chunk = 90; chunk < 100; ++chunk) EXPECT_TRUE(it.policy.order().contains(chunk));
-  for (ChunkId chunk = 0; chunk < 90; ++chunk) EXPECT_FALSE(it.policy.order().contains(chunk));
+  for (ChunkId chunk = 90; chunk < 100; ++chunk)
+    EXPECT_TRUE(it.policy.follower().order().contains(chunk));
+  for (ChunkId chunk = 0; chunk < 90; ++chunk)
+    EXPECT_FALSE(it.policy.follower().order().contains(chunk));
   EXPECT_LE(it.pass(pass).demand_reads, 4u);
 }
 

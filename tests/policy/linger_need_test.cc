@@ -17,9 +17,14 @@ LingerNeed noted(uint32_t touches, uint32_t linger) {
 
 // A ring of 20 takes four pins.
 TEST(LingerNeed, ALongerRingPaysIfItSavesMoreReadsThanItTakesPins) {
-  EXPECT_EQ(noted(6, 10).that_pays(ring, saved_min), 0u);
-  EXPECT_EQ(noted(7, 10).that_pays(ring, saved_min), 10u);
+  EXPECT_EQ(noted(5, 10).that_pays(ring, saved_min), 0u);
+  EXPECT_EQ(noted(6, 10).that_pays(ring, saved_min), 10u);
   EXPECT_EQ(noted(0, 10).that_pays(ring, saved_min), 0u);
+}
+
+// It was gone for another reason.
+TEST(LingerNeed, WhatLingersLongEnoughAlreadyAsksForNothing) {
+  EXPECT_EQ(noted(60, ring / 2).that_pays(ring, saved_min), 0u);
 }
 
 TEST(LingerNeed, WhatFewTouchesWantIsNotTakenPinsFor) {
@@ -37,15 +42,23 @@ TEST(LingerNeed, OfManyTouchesTheLastOnesStandForAll) {
   EXPECT_EQ(need.that_pays(ring, saved_min), 50u);  // 164 reads, 84 pins
 }
 
-TEST(LingerNeed, TwoPassesHaveToWantIt) {
+TEST(LingerNeed, OnePassIsEnoughIfItIsToSaveMany) {
   LingerNeed need = noted(12, 10);
+  need.end_pass(ring, saved_min);
+  EXPECT_EQ(need.lasting(), 10u);
+  need.end_pass(ring, saved_min);
+  EXPECT_EQ(need.lasting(), 0u);
+}
+
+TEST(LingerNeed, OtherwiseTwoPassesHaveToWantIt) {
+  LingerNeed need = noted(11, 10);
   need.end_pass(ring, saved_min);
   EXPECT_EQ(need.lasting(), 0u);
   EXPECT_EQ(need.count(), 0u);
   need.end_pass(ring, saved_min);
   EXPECT_EQ(need.lasting(), 0u);
   for (int pass = 0; pass < 2; ++pass) {
-    for (int i = 0; i < 12; ++i) need.note(11);
+    for (int i = 0; i < 11; ++i) need.note(11);
     need.end_pass(ring, saved_min);
   }
   EXPECT_EQ(need.lasting(), 11u);

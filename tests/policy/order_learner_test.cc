@@ -167,7 +167,7 @@ TEST(OrderLearner, ALongerRingThatPaysInTwoPassesIsAskedForOnce) {
   const auto cramped_pass = [&] {
     it.note_cramped(13, 10);
     EXPECT_EQ(it.learner.doubt(), Doubt::none);
-    for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+    it.learner.end_pass();
   };
   cramped_pass();
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
@@ -211,17 +211,44 @@ TEST(OrderLearner, InACorrectedOrderThreadsHaveToShowAnewThatTheyAreApart) {
   EXPECT_EQ(it.learner.doubt(), Doubt::ring);
 }
 
-TEST(OrderLearner, AJumpInTwoCountsInARowMakesTheOrderDoubtful) {
+TEST(OrderLearner, JumpsInThreePassesInARowMakeTheOrderDoubtful) {
   Pupil it;
   it.show_pass(range(0, chunks));
-  const auto count = [&](bool has_jump) {
+  const auto pass = [&](bool has_jump) {
     if (has_jump) it.learner.note_jump();
-    for (uint32_t read = 0; read < chunks; ++read) it.learner.note_arrival();
+    it.learner.end_pass();
   };
-  for (const bool has_jump : {true, false, true}) count(has_jump);
+  for (const bool has_jump : {true, true, false, true, true}) pass(has_jump);
   EXPECT_EQ(it.learner.doubt(), Doubt::none);
-  count(true);
+  pass(true);
   EXPECT_EQ(it.learner.doubt(), Doubt::order);
+}
+
+// Pinned chunks that cannot be hidden show no touch.
+TEST(OrderLearner, AnotherPassThatShowsTooLittleIsNotWaitedForForEver) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.learner.begin_anew();
+  it.show(range(0, chunks / 8));
+  for (uint32_t read = 0; read < 4 * chunks; ++read) {
+    EXPECT_TRUE(it.learner.is_learning());
+    it.learner.note_arrival();
+  }
+  EXPECT_FALSE(it.learner.is_learning());
+}
+
+// The engine is watched once more from the middle of a pass on, between two visits of chunk 10.
+TEST(OrderLearner, AChunkThatIsVisitedTwiceContradictsNothing) {
+  Pupil it;
+  it.order.insert({{.behind = 249, .chunk = 10, .is_certain = true}});
+  it.show_pass(range(0, chunks));
+  it.learner.begin_anew();
+  Chunks pass = range(245, 250);
+  pass.push_back(10);
+  for (ChunkId chunk : range(250, chunks)) pass.push_back(chunk);
+  for (ChunkId chunk : range(0, 245)) pass.push_back(chunk);
+  it.show_pass(pass);
+  EXPECT_FALSE(it.learner.is_contradicted(apart_max));
 }
 
 // An engine that loads looks at places all over the model: of the first pass one half counts.

@@ -22,7 +22,7 @@ Chunks range(ChunkId first, ChunkId end) {
   return all;
 }
 
-// An engine of which every touch is seen, since nothing is ever mapped.
+// An engine of which every touch is seen, since what arrives is gone at once.
 struct SeenEngine {
   SeenEngine() : table(window), follower(table, {}, above) {
     table.add_chunks(chunks);
@@ -31,7 +31,10 @@ struct SeenEngine {
   }
 
   void pass(const Chunks& touched) {
-    for (ChunkId chunk : touched) follower.note_touch(chunk);
+    for (ChunkId chunk : touched) {
+      follower.note_touch(chunk);
+      follower.note_arrival(chunk);
+    }
   }
   Chunks order() const {
     return {follower.order().chunks().begin(), follower.order().chunks().end()};

@@ -330,7 +330,7 @@ TEST(PinStream, UntouchedChunksAreNoLongerRead) {
   for (int pass = 0; pass < 5; ++pass) it.pass(used);
   const auto counts = it.pass(used);
   EXPECT_LE(counts.reads, 380 - it.policy.pinned_chunks() + it.policy.ring_chunks());
-  EXPECT_EQ(it.policy.order().size(), 380u);
+  EXPECT_EQ(it.policy.follower().order().size(), 380u);
 }
 
 // Loading shows the order of memory, and the engine computes in another one.
@@ -352,7 +352,7 @@ TEST(PinStream, WhatIsNotUsedIsNotReadAgainWhileAnotherOrderIsLearned) {
   it.pass(Simulation::range(0, 600));
   it.policy.set_order({.cyclic = Simulation::range(0, 600), .is_load_over = true});
   for (int pass = 0; pass < 5; ++pass) it.pass(Simulation::range(300, 600));
-  ASSERT_EQ(it.policy.order().size(), 300u);
+  ASSERT_EQ(it.policy.follower().order().size(), 300u);
   std::vector<bool> has_stayed;  // nothing needs its room
   for (ChunkId chunk = 0; chunk < 300; ++chunk) has_stayed.push_back(it.table.is_resident(chunk));
   Chunks executed;
@@ -371,7 +371,7 @@ TEST(PinStream, WhatIsUsedAgainAfterAWhileIsReadAheadAgain) {
   it.pass(Simulation::range(0, 600));
   it.policy.set_order({.cyclic = Simulation::range(0, 600), .is_load_over = true});
   for (int pass = 0; pass < 5; ++pass) it.pass(Simulation::range(300, 600));
-  ASSERT_EQ(it.policy.order().size(), 300u);
+  ASSERT_EQ(it.policy.follower().order().size(), 300u);
   const Chunks all = Simulation::range(0, 600);
   for (int pass = 0; pass < 6; ++pass) it.pass(all);
   const auto counts = it.pass(all);
