@@ -207,6 +207,17 @@ TEST(PassFollower, AMatrixBetweenTwoPassesBecomesPartOfTheOrder) {
   EXPECT_EQ(it.follower.order().chunk_count(), chunks);
 }
 
+TEST(PassFollower, ThreadsThatWaitAtOnceKeepWhatNoOrderForesees) {
+  constexpr uint32_t threads = 6;
+  for (const uint32_t cyclic : {20u, 150u}) {  // all of it fits, or not
+    SeenEngine it;
+    it.follower.set_order({.cyclic = range(0, cyclic)});
+    EXPECT_EQ(it.follower.shares().is_streaming, cyclic == 150) << cyclic;
+    for (ChunkId row = 160; row < 160 + threads; ++row) it.follower.note_touch(row);
+    EXPECT_EQ(it.follower.safe_deliveries(160), 2 * threads) << cyclic;
+  }
+}
+
 // What is found stands where the cursor was, and threads far apart can keep the cursor behind. The
 // next pass shows where it belongs.
 TEST(PassFollower, WhatJoinedTheOrderAtAWrongPlaceGetsItsOwn) {
