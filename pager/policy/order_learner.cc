@@ -7,8 +7,11 @@ namespace {
 
 constexpr uint32_t times_doubted_max = 4;
 // An engine that jumps in each pass does so because the order is wrong there, though only few
-// chunks are. Where a visit is missing, two passes find it.
-constexpr uint32_t passes_jumped_min = 3;
+// chunks are. Where a visit is missing, two passes find it. An engine that jumps comes to the end
+// of the order more than once in a pass of its own: so a pass without a jump takes one off, and one
+// with a jump adds two.
+constexpr uint32_t jumping_of_pass = 2;
+constexpr uint32_t jumping_max = 4;
 // A pass that is watched once more ends before so many whole passes have been read, as a rule.
 constexpr uint32_t passes_learning_max = 4;
 // So many times as many cramped touches say at once that the ring is too short.
@@ -74,7 +77,7 @@ bool OrderLearner::note_order(ChunkId chunk) {
 
 void OrderLearner::end() {
   is_learning_ = false;
-  arrivals_ = strays_ = jumps_ = passes_jumped_ = 0;
+  arrivals_ = strays_ = jumps_ = jumping_ = 0;
   cramped_.reset();
 }
 
@@ -95,7 +98,11 @@ void OrderLearner::note_arrival() {
 void OrderLearner::end_pass() {
   if (is_learning_) return;
   cramped_.end_pass(ring_, saved_min());
-  passes_jumped_ = jumps_ > 0 ? passes_jumped_ + 1 : 0;
+  if (jumps_ > 0) {
+    jumping_ += jumping_of_pass;
+  } else if (jumping_ > 0) {
+    --jumping_;
+  }
   jumps_ = 0;
 }
 
@@ -128,7 +135,7 @@ bool OrderLearner::is_contradicted(uint32_t apart_max) const {
 // So the order is doubted first.
 OrderLearner::Doubt OrderLearner::doubt() {
   if (is_learning_) return Doubt::none;
-  const bool is_wrong = is_much(strays_) || passes_jumped_ >= passes_jumped_min;
+  const bool is_wrong = is_much(strays_) || jumping_ > jumping_max;
   const bool is_first_order = is_corrected_ && times_doubted_ == 0 && !has_begun_anew_;
   const bool is_doubtful = is_first_order && (is_wrong || is_much(cramped_.count()));
   if (is_doubtful || (is_wrong && times_doubted_ < times_doubted_max)) {

@@ -9,10 +9,10 @@
 // When the engine is back at what it touched long ago, a pass is over: if its first touches
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
 // are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
-// from where the engine should be say that the order is wrong, and so do jumps in three passes in a
-// row: the engine is watched for another pass. Touches of chunks that a longer ring would have kept
-// say that the engine's threads work far apart: the ring is to be longer where that pays
-// (linger_need.h). A chunk that two passes left untouched is not part of the pass.
+// from where the engine should be say that the order is wrong, and so do jumps in every pass, or
+// in every other one: the engine is watched for another pass. Touches of chunks that a longer ring
+// would have kept say that the engine's threads work far apart: the ring is to be longer where that
+// pays (linger_need.h). A chunk that two passes left untouched is not part of the pass.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
 // that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.
@@ -126,8 +126,8 @@ class OrderLearner {
   LingerNeed cramped_;
   uint32_t ring_ = 0;
   uint32_t jumps_ = 0;
-  uint32_t passes_jumped_ = 0;  // in so many passes in a row the engine jumped
-  uint32_t arrivals_ = 0;       // reads since strays_ was last 0
+  uint32_t jumping_ = 0;   // how often passes had jumps lately
+  uint32_t arrivals_ = 0;  // reads since strays_ was last 0
   uint32_t times_doubted_ = 0;
   bool has_begun_anew_ = false;
   bool is_corrected_ = false;
