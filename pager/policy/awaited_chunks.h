@@ -23,10 +23,12 @@ namespace weightpager::policy {
 
 class AwaitedChunks {
  public:
-  /// Nothing is waited for. The table has `chunks` chunks.
+  /// Nothing is waited for. What was counted stays known, as at the end of a pass: the engine has
+  /// the same threads. The table has `chunks` chunks.
   void reset(uint32_t chunks) {
     waits_.assign(chunks, Wait::none);
-    count_ = most_ = most_before_ = 0;
+    most_before_ = most();
+    count_ = most_ = 0;
   }
   /// A thread touched the chunk, which is absent or being read.
   void note_touch(ChunkId chunk) {

@@ -1,6 +1,7 @@
 #include "pager/policy/pass_follower.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <ranges>
 #include <utility>
@@ -19,6 +20,8 @@ constexpr uint32_t visits_of_each_max = 2;
 constexpr uint32_t safe_deliveries_max = 8;
 constexpr uint32_t safe_deliveries_apart = 16;
 constexpr uint32_t safe_deliveries_min = 2;
+// A matrix that only some passes use joins and is dropped again and again.
+constexpr uint32_t joins_watched_max = 4;
 // A first pass may sweep a matrix many times.
 constexpr uint64_t first_pass_touches_max = 4;
 
@@ -53,6 +56,13 @@ std::vector<PassOrder::Visit> shared_visits(const PassOrder& order,
     if (first != PassOrder::nowhere) visit(chunk, first == 0 ? order.size() - 1 : first - 1);
   }
   return visits;
+}
+
+// Rounded up to one of four steps from each power of two to the next, so that threads that begin
+// one after the other divide the window a few times only.
+uint32_t in_steps(uint32_t count) {
+  const uint32_t step = std::max(std::bit_floor(count) / 4, 1u);
+  return (count + step - 1) / step * step;
 }
 
 // Whether chunks that follow each other in `now` lie far apart in the order of before, so that pins
@@ -94,6 +104,7 @@ void PassFollower::set_order(const ChunkOrder& order, bool has_loaded,
   revisits_.reset(chunks_);
   ahead_.reset(chunks_);
   awaited_.reset(chunks_);
+  joins_watched_ = 0;
   pins_.reset(order, chunks_);
   is_order_learned_ = !order.access_profile.is_empty();
   shared_ = order.shared;
@@ -127,7 +138,8 @@ bool PassFollower::edit_order() {
     // Where exactly the engine uses what joins the order, another pass has to show.
     const auto joins = [&](const PassOrder::Visit& visit) { return !order_.contains(visit.chunk); };
     const auto joining = static_cast<uint64_t>(std::ranges::count_if(missing, joins));
-    if (joining * settings_.chunk_bytes >= threads_apart_bytes) learner_.begin_anew();
+    const bool is_matrix = joining * settings_.chunk_bytes >= threads_apart_bytes;
+    if (is_matrix && joins_watched_++ < joins_watched_max) learner_.begin_anew();
     order_.insert(std::move(missing));
     is_order_learned_ = true;
     ++statistics_.profiles_learned;
@@ -163,7 +175,7 @@ WindowNeeds PassFollower::needs() const {
           .sparse = chunks_ - order_.chunk_count() - above_.chunks,
           .above = above_.chunks,
           .above_largest = above_.chunks_of_largest,
-          .at_once = awaited_.most(),
+          .at_once = in_steps(awaited_.most()),
           .linger = learner_.linger_wanted()};
 }
 

@@ -140,6 +140,7 @@ class PassFollower {
   Cursor cursor_;
   ReadAhead ahead_;
   AwaitedChunks awaited_;
+  uint32_t joins_watched_ = 0;  // matrices that joined, after which the order was learned anew
   Pins pins_;
   HeldVisits held_;
   WindowShares shares_;

@@ -23,9 +23,10 @@
 // pin-stream's steps one by one, between its own.
 //
 // A pure state machine: no I/O, no clock, no threads, and no allocation in `on_touch`, `on_ready`
-// and `next`, except where a touch changes the order or the ring, a few times in a pass. It reads
-// the chunk table and never writes it; the driver (the pager or the simulator) carries its actions
-// out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window changes.
+// and `next`, except where a touch changes the order or the ring: a few times in a pass at most. It
+// reads the chunk table and never writes it; the driver (the pager or the simulator) carries its
+// actions out. Cost: O(1) amortised per chunk and pass; O(N log N) when the order or the window
+// changes.
 #pragma once
 
 #include <cstdint>

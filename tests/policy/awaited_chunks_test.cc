@@ -36,6 +36,17 @@ TEST(AwaitedChunks, IsForgottenAfterTwoPasses) {
   EXPECT_EQ(awaited.most(), 2u);  // these two were waited for when the last pass began
 }
 
+TEST(AwaitedChunks, HowManyThereWereIsKnownInTheNextOrder) {
+  AwaitedChunks awaited;
+  awaited.reset(10);
+  for (ChunkId chunk = 0; chunk < 6; ++chunk) awaited.note_touch(chunk);
+  awaited.reset(20);
+  EXPECT_EQ(awaited.most(), 6u);
+  awaited.note_touch(15);
+  awaited.end_pass();
+  EXPECT_EQ(awaited.most(), 1u);
+}
+
 TEST(AwaitedChunks, WhatNeverComesIsForgotten) {
   AwaitedChunks awaited;
   awaited.reset(10);

@@ -257,6 +257,20 @@ TEST(OrderLearner, AChunkThatIsVisitedTwiceContradictsNothing) {
   EXPECT_FALSE(it.learner.is_contradicted(apart_max));
 }
 
+// What is mapped and cannot be hidden is passed in silence, and seen one round later.
+TEST(OrderLearner, APassWhoseBeginningIsSeenAtItsEndContradictsNothing) {
+  Pupil it;
+  it.show_pass(range(0, chunks));
+  it.learner.begin_anew();
+  Chunks pass{100};
+  for (ChunkId chunk : range(116, chunks)) pass.push_back(chunk);
+  for (ChunkId chunk : range(0, 116)) pass.push_back(chunk);
+  it.show(pass);
+  it.show(range(116, chunks));
+  EXPECT_FALSE(it.learner.is_learning());
+  EXPECT_FALSE(it.learner.is_contradicted(apart_max));
+}
+
 // An engine that loads looks at places all over the model: of the first pass one half counts.
 TEST(OrderLearner, AllOfAPassCountsThatIsWatchedOnceMore) {
   Pupil it;
