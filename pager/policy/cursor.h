@@ -57,9 +57,10 @@ class Cursor {
   void forget();
   /// The ring has `chunks` chunks. `is_streaming`: some chunk of the order does not fit.
   void set_ring(uint32_t chunks, bool is_streaming);
-  /// So many threads work side by side, each on a chunk of its own.
+  /// So many threads work side by side, each on a chunk of its own. Those that the ring has no
+  /// chunk for do not count.
   void set_threads(uint32_t threads) {
-    leap_of_absent_ = std::max(threads, chunks_in(threads_apart_bytes));
+    leap_of_absent_ = std::max(std::min(threads, ring_), chunks_in(threads_apart_bytes));
   }
 
   /// Whether it is known where the engine is. Most functions below require that.

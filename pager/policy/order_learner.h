@@ -8,11 +8,11 @@
 // Idea. A chunk that was never touched is left unmapped, so the first pass shows every first touch.
 // When the engine is back at what it touched long ago, a pass is over: if its first touches
 // contradict the order that was assumed, they become the order. Afterwards, touches that do not fit
-// are counted; the counts begin anew after as many reads as the order has chunks. Many touches far
-// from where the engine should be say that the order is wrong, and so do jumps in every pass, or
-// in every other one: the engine is watched for another pass. Touches of chunks that a longer ring
-// would have kept say that the engine's threads work far apart: the ring is to be longer where that
-// pays (linger_need.h). A chunk that two passes left untouched is not part of the pass.
+// are counted. Many touches far from where the engine should be, among as many reads as the order
+// has chunks, say that the order is wrong. So do jumps in every pass, or in every other one. Then
+// the engine is watched for another pass. Touches of chunks that a longer ring would have kept say
+// that the engine's threads work far apart: the ring is to be longer where that pays
+// (linger_need.h). A chunk that two passes left untouched is not part of the pass.
 //
 // Knows the order that is assumed, and does not change it. Cost: O(1) an event, O(N) for a pass
 // that ends; 5 bytes a chunk of the table, 4 a chunk that was seen. Only `reset` allocates.

@@ -254,7 +254,7 @@ void PassFollower::note_awaited(ChunkId chunk) {
   awaited_.note_touch(chunk);
   if (awaited_.most() == before) return;
   if (divide_window(needs()).ring > shares_.ring) divide();
-  cursor_.set_threads(std::min(awaited_.most(), shares_.ring));
+  cursor_.set_threads(awaited_.most());
 }
 
 void PassFollower::note_unordered(ChunkId chunk) {
@@ -369,7 +369,7 @@ void PassFollower::end_pass(uint64_t passes) {
   learner_.end_pass();
   left_out_.end_pass();
   awaited_.end_pass();
-  cursor_.set_threads(std::min(awaited_.most(), shares_.ring));
+  cursor_.set_threads(awaited_.most());
   const uint32_t ring = divide_window(needs()).ring;
   if (ring + ring / 4 < shares_.ring) divide();  // pins that move by little are not worth reads
   if (learner_.is_learning()) return;
